@@ -1,0 +1,28 @@
+# The folder is the registry: every file of a folder becomes an entry of a generated list, so that adding
+# an entry is adding a file.
+#
+# zeropp_registry(OUT_SOURCES FOLDER folder PATTERN glob TEMPLATE file.cpp.in INDEX index.inc)
+#   folder   where the entries lie; an entry's name is its file's name without the suffix
+#   TEMPLATE optional: a source that is generated once per entry, with @ENTRY@ and @HEADER@ replaced
+#   INDEX    a generated file with one line ZEROPP_ENTRY(name) per entry, included by the registry's source
+set(ZEROPP_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
+target_include_directories(zeropp_settings INTERFACE ${ZEROPP_GENERATED_DIR})
+
+function(zeropp_registry out_sources)
+  cmake_parse_arguments(arg "" "FOLDER;PATTERN;TEMPLATE;INDEX" "" ${ARGN})
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${arg_FOLDER}/${arg_PATTERN})
+  set(sources "")
+  set(index "")
+  foreach(file IN LISTS files)
+    get_filename_component(ENTRY ${file} NAME_WE)
+    file(RELATIVE_PATH HEADER ${PROJECT_SOURCE_DIR} ${file})
+    if(arg_TEMPLATE)
+      set(source ${ZEROPP_GENERATED_DIR}/${arg_FOLDER}/${ENTRY}.cpp)
+      configure_file(${PROJECT_SOURCE_DIR}/${arg_TEMPLATE} ${source} @ONLY)
+      list(APPEND sources ${source})
+    endif()
+    string(APPEND index "ZEROPP_ENTRY(${ENTRY})\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${ZEROPP_GENERATED_DIR}/${arg_INDEX} CONTENT "${index}")
+  set(${out_sources} ${sources} PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,77 @@
+# zeropp_add_app(file.cpp): one program of apps/, named zpp_<file>.
+function(zeropp_add_app source)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(zpp_${name} ${source})
+  target_link_libraries(zpp_${name} PRIVATE zeropp)
+endfunction()
+
+# zeropp_add_test(NAME name SOURCES file... [NP n...] [LABELS label...] [TIMEOUT s] [WORLD])
+#   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME. With NP: one entry
+#   NAME.np<n> per rank count, under mpirun.
+#   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.
+function(zeropp_add_test)
+  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;NP;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  add_executable(test_${arg_NAME} ${arg_SOURCES})
+  target_link_libraries(test_${arg_NAME} PRIVATE zeropp GTest::gmock)
+  set_target_properties(test_${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+  if(NOT arg_NP)
+    target_link_libraries(test_${arg_NAME} PRIVATE zeropp_unit_main)
+    add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS "unit;${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+                         SKIP_RETURN_CODE 77)
+    zeropp_test_environment(${arg_NAME})
+    return()
+  endif()
+  target_link_libraries(test_${arg_NAME} PRIVATE zeropp_mpi_main)
+  foreach(np IN LISTS arg_NP)
+    set(labels "mpi;np${np};${arg_LABELS}")
+    if(np GREATER 2)
+      list(REMOVE_ITEM labels sanitize)
+    endif()
+    add_test(NAME ${arg_NAME}.np${np}
+             COMMAND ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
+    set_tests_properties(${arg_NAME}.np${np} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+                         PROCESSORS ${np} SKIP_RETURN_CODE 77)
+    zeropp_test_environment(${arg_NAME}.np${np})
+  endforeach()
+endfunction()
+
+# zeropp_add_script_test(NAME name SCRIPT file [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
+#   A Python test program (exit 0 passes, 77 skips). ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder
+#   and the source tree, ZEROPP_MPIRUN the launcher with its options.
+function(zeropp_add_script_test)
+  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "ARGS;LABELS" ${ARGN})
+  if(NOT arg_TIMEOUT)
+    set(arg_TIMEOUT 120)
+  endif()
+  if(NOT arg_PROCESSORS)
+    set(arg_PROCESSORS 1)
+  endif()
+  if(NOT ZEROPP_PYTHON)
+    message(FATAL_ERROR "No python3 with numpy and h5py was found: install python3-numpy and python3-h5py, "
+                        "or pass -DZEROPP_PYTHON=PATH")
+  endif()
+  add_test(NAME ${arg_NAME} COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
+  set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+                       PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
+  zeropp_test_environment(${arg_NAME})
+endfunction()
+
+# mpirun as tests call it: several ranks a core, as root in containers too.
+set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} CACHE STRING "MPI launcher with its options, for tests")
+if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI" OR MPIEXEC_EXECUTABLE MATCHES "mpirun|mpiexec")
+  set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} -q --oversubscribe --bind-to none)
+endif()
+
+function(zeropp_test_environment name)
+  list(JOIN ZEROPP_MPIRUN " " mpirun)
+  set_property(TEST ${name} PROPERTY ENVIRONMENT
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
+    OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
+    OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
+    ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}
+    "ZEROPP_MPIRUN=${mpirun}" PYTHONDONTWRITEBYTECODE=1)
+endfunction()

@@ -1,0 +1,137 @@
+// Block codecs: n values in memory <-> one wire image (payload, then scales, each padded to 16
+// bytes). `CodecOps` is the table that a back end fills for a format; `Codec` is a format bound to
+// a block size, a memory dtype and a back end. Kernels run on the stream they are given, allocate
+// nothing and throw nothing at run time; binding throws std::invalid_argument with a message that
+// names the remedy. Source: ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based
+// quantization.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kernels/codec/spec.hpp"
+#include "kernels/core/stream.hpp"
+#include "kernels/core/view.hpp"
+
+namespace zeropp::codec {
+
+/// How the values of one or more wire images lie in memory. Value e of slice j of image i is
+/// memory[i * image_stride + j * slice_stride + e]; a slice has `length` values in memory and
+/// `padded` values on the wire, the difference being zeros (encode) or dropped (decode). Strides
+/// are in elements. A wire image holds slices * padded values, slice after slice.
+struct Layout {
+  std::size_t images = 1;
+  std::size_t image_stride = 0;
+  std::size_t slices = 1;
+  std::size_t slice_stride = 0;
+  std::size_t length = 0;
+  std::size_t padded = 0;
+
+  [[nodiscard]] std::size_t wire_elements() const { return slices * padded; }
+  /// One image of n values in a row.
+  static Layout contiguous(std::size_t n) { return {1, 0, 1, 0, n, n}; }
+};
+
+/// Wire images in memory: image i begins at data + i * stride (bytes; a multiple of 16).
+struct WireImages {
+  std::byte* data = nullptr;
+  std::size_t stride = 0;
+};
+struct ConstWireImages {
+  const std::byte* data = nullptr;
+  std::size_t stride = 0;
+  ConstWireImages(const std::byte* data_, std::size_t stride_) : data(data_), stride(stride_) {}
+  ConstWireImages(const WireImages& images) : data(images.data), stride(images.stride) {}  // NOLINT
+};
+
+/// Run-time values of a bound codec that the kernels read.
+struct Params {
+  std::size_t block = 1;  ///< values that share a scale; 1 for formats without scales
+};
+
+/// One format on one back end. Memory views may be fp32, bf16 or fp16.
+struct CodecOps {
+  /// Values -> layout.images wire images. Every byte of each image is written, padding included.
+  void (*encode)(const Params&, ConstView memory, const Layout&, WireImages out, StreamHandle);
+  /// Wire images -> values, saturating at the largest finite value of the memory dtype.
+  void (*decode)(const Params&, ConstWireImages in, const Layout&, View memory, StreamHandle);
+  /// accumulator[0 .. n) += the first n values of one image that holds `wire_elements` values.
+  void (*decode_add)(const Params&, ConstWireImages in, std::size_t wire_elements, std::size_t n,
+                     float* accumulator, StreamHandle);
+  /// sum[0 .. n) = the first n values of `images` images, summed in fp32 in image order, starting
+  /// from zero: acc = fma(q, s, acc).
+  void (*decode_reduce)(const Params&, ConstWireImages in, std::size_t images,
+                        std::size_t wire_elements, std::size_t n, float* sum, StreamHandle);
+};
+
+/// A codec bound to a memory dtype and a back end: a value, cheap to copy.
+class Codec {
+ public:
+  /// Binds `spec` on `backend`. `none` becomes the identity in `memory` (the dtype on the wire as
+  /// well). Throws std::invalid_argument when the format is unknown or takes no such block or
+  /// option.
+  Codec(const CodecSpec& spec, Dtype memory, Backend backend = Backend::host);
+
+  /// Canonical name, as in CLI, JSON and traces: "int8:256", "none".
+  [[nodiscard]] const std::string& name() const { return name_; }
+  /// Values that share a scale; 1 for formats without scales.
+  [[nodiscard]] std::size_t block() const { return params_.block; }
+  /// The bytes of the wire image of n values, exactly: round_up(payload, 16) + round_up(scales,
+  /// 16).
+  [[nodiscard]] std::size_t wire_bytes(std::size_t n) const;
+
+  void encode(ConstView memory, const Layout& layout, WireImages out, StreamHandle stream) const {
+    ops_->encode(params_, memory, layout, out, stream);
+  }
+  void decode(ConstWireImages in, const Layout& layout, View memory, StreamHandle stream) const {
+    ops_->decode(params_, in, layout, memory, stream);
+  }
+  void decode_add(ConstWireImages in, std::size_t wire_elements, std::size_t n, float* accumulator,
+                  StreamHandle stream) const {
+    ops_->decode_add(params_, in, wire_elements, n, accumulator, stream);
+  }
+  void decode_reduce(ConstWireImages in, std::size_t images, std::size_t wire_elements,
+                     std::size_t n, float* sum, StreamHandle stream) const {
+    ops_->decode_reduce(params_, in, images, wire_elements, n, sum, stream);
+  }
+
+ private:
+  friend class ReduceEncode;
+  const CodecOps* ops_ = nullptr;
+  Params params_;
+  std::string format_;  ///< registered format that runs: `none` is resolved to fp32, bf16 or fp16
+  std::string name_;
+  std::size_t payload_bits_ = 0;  ///< per value
+  std::size_t scale_bytes_ = 0;   ///< per block; 0: no scales
+};
+
+/// decode_reduce_encode: the step between the two hops of qgZ (paper section 3.3). `images` images
+/// of `from`, each of slices * padded values, are summed in image order; slice j of the sum becomes
+/// image j of `to`. Runs in one pass where the pair is in the fused list, else as decode_reduce
+/// then encode through fp32 scratch: bitwise equal.
+class ReduceEncode {
+ public:
+  ReduceEncode(const Codec& from, const Codec& to);
+  /// "fused" or "composed": for traces.
+  [[nodiscard]] std::string_view path() const { return fused_ != nullptr ? "fused" : "composed"; }
+  /// fp32 values of scratch that run() needs for `slices` slices of `padded` values; 0 when fused.
+  [[nodiscard]] std::size_t scratch_elements(std::size_t slices, std::size_t padded) const {
+    return fused_ != nullptr ? 0 : slices * padded;
+  }
+  void run(ConstWireImages in, std::size_t images, std::size_t slices, std::size_t padded,
+           WireImages out, float* scratch, StreamHandle stream) const;
+
+  /// One pass over the blocks: (from, to) parameters as in run().
+  using Fused = void (*)(const Params& from, const Params& to, ConstWireImages in,
+                         std::size_t images, std::size_t slices, std::size_t padded, WireImages out,
+                         StreamHandle);
+
+ private:
+  Codec from_;
+  Codec to_;
+  Fused fused_ = nullptr;
+};
+
+}  // namespace zeropp::codec

@@ -1,0 +1,42 @@
+// The codec grammar: FORMAT[:BLOCK][+OPTION...], for example "none", "int8:256", "int4:128+had32".
+// One parser for the command line, JSON and traces.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zeropp::codec {
+
+/// A parsed name. `block` is 0 when the name gives none (the format's default applies).
+struct CodecSpec {
+  std::string format = "none";
+  std::size_t block = 0;
+  std::vector<std::string> options;  ///< in canonical (sorted) order, each once
+
+  bool operator==(const CodecSpec&) const = default;
+};
+
+/// What a registered format is, for parsing, help texts and contract tests.
+struct FormatInfo {
+  std::string_view name;
+  std::string_view summary;
+  std::size_t bits = 0;           ///< payload bits a value
+  std::size_t scale_bytes = 0;    ///< per block; 0: no scales, no block size
+  std::size_t default_block = 1;  ///< 1 for formats without scales
+  std::size_t minimum_block = 1;
+  std::size_t maximum_block = 1;
+};
+
+/// The registered formats in name order: what lies in kernels/codec/formats/, and `none`.
+const std::vector<FormatInfo>& formats();
+
+/// Parses and validates `text` against the registry; the block is filled in with the format's
+/// default. Throws std::invalid_argument: what is wrong, the grammar, the nearest known format.
+CodecSpec parse_codec(std::string_view text);
+
+/// Canonical name: parse_codec(to_string(spec)) == spec.
+std::string to_string(const CodecSpec& spec);
+
+}  // namespace zeropp::codec

@@ -1,0 +1,20 @@
+// Starts Kokkos for the host back end and ends it: one object, first thing in main, outliving all
+// kernels. Threads: OMP_NUM_THREADS or KOKKOS_NUM_THREADS as Kokkos reads them.
+#pragma once
+
+#include <string>
+
+namespace zeropp {
+
+class HostRuntime {
+ public:
+  HostRuntime();
+  ~HostRuntime();
+  HostRuntime(const HostRuntime&) = delete;
+  HostRuntime& operator=(const HostRuntime&) = delete;
+
+  /// "3.4.1"
+  static std::string kokkos_version();
+};
+
+}  // namespace zeropp

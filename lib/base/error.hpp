@@ -1,0 +1,32 @@
+// The one exception type, with the exit code that a program ends with. Only the app frame catches
+// it.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace zeropp {
+
+/// Exit codes of every program (README, "Exit codes").
+enum class ExitCode : int {
+  ok = 0,
+  check_failed = 1,  ///< verdict INVALID
+  usage = 2,         ///< command line or configuration
+  environment = 3,   ///< the machine: no GPU, wrong binding, wrong world size
+  io = 5,            ///< files
+  skipped = 77,      ///< a test that cannot run here
+  requeue = 85,      ///< checkpointed: start me again
+  watchdog = 124,
+};
+
+/// One line: what, where, and the remedy.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  [[nodiscard]] ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+}  // namespace zeropp

@@ -1,0 +1,129 @@
+// The interface of every collective algorithm. A collective is planned once (group, shape, codec)
+// and run any number of times, one run in flight. It composes a Communicator (bytes) and a Codec
+// (values); it allocates nothing in a run: the caller lends `workspace` from start() until finish()
+// returns. start() encodes and begins the transfer; finish() completes it, launching later hops in
+// between. All ranks of the groups start and finish their collectives in the same order. Results
+// are sums, never means. Accumulation is fp32 in all algorithms but `native`. Source: design of qwZ
+// (paper section 3.1) and qgZ (section 3.3).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/codec/codec.hpp"
+#include "kernels/core/stream.hpp"
+#include "kernels/core/view.hpp"
+#include "lib/comm/traffic.hpp"
+#include "lib/comm/world.hpp"
+#include "lib/trace/recorder.hpp"
+
+namespace zeropp::collective {
+
+/// The strided parts of a sharded buffer: part r begins at r * stride (elements) and has `count`
+/// elements. stride == count for a dense buffer; larger when the parts are the same sub-range of
+/// every rank's shard.
+struct Parts {
+  std::size_t count = 0;
+  std::size_t stride = 0;
+  static Parts dense(std::size_t count) { return {count, count}; }
+};
+
+/// Every rank's part -> all parts on every rank.
+class AllGather {
+ public:
+  virtual ~AllGather() = default;
+  /// `part`: parts.count elements. `full`: size * parts, strided. Memory dtypes may differ.
+  virtual void start(ConstView part, View full, std::span<std::byte> workspace,
+                     StreamHandle stream) = 0;
+  virtual void finish() = 0;
+  [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
+  /// Closed form: bytes that this rank sends in one run.
+  [[nodiscard]] virtual comm::Bytes volume() const = 0;
+  /// The trace row that runs are counted in.
+  [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;
+};
+
+/// Sum over ranks of part r of everybody's `full` -> `sum` on rank r, in fp32.
+class ReduceScatter {
+ public:
+  virtual ~ReduceScatter() = default;
+  /// `full`: size strided parts in the memory dtype. `sum`: parts.count fp32 values, overwritten at
+  /// the latest by finish().
+  virtual void start(ConstView full, View sum, std::span<std::byte> workspace,
+                     StreamHandle stream) = 0;
+  virtual void finish() = 0;
+  [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
+  [[nodiscard]] virtual comm::Bytes volume() const = 0;
+  [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;
+};
+
+/// What a run is for: copied into its trace row.
+struct Label {
+  std::string purpose;
+  std::string phase;
+};
+
+struct AllGatherPlan {
+  Parts parts;
+  Dtype memory = Dtype::fp32;  ///< dtype of `part`; `none` sends this dtype
+  codec::CodecSpec codec;
+  std::size_t depth = 1;  ///< pipeline chunks; 1: none
+  Label label;
+};
+
+struct ReduceScatterPlan {
+  Parts parts;
+  Dtype memory = Dtype::fp32;  ///< dtype of `full`; `none` sends this dtype
+  codec::CodecSpec
+      codec_first;  ///< the only codec of one-hop algorithms; inside the node for 2-hop
+  codec::CodecSpec codec_second;  ///< across nodes for 2-hop; ignored elsewhere
+  std::size_t depth = 1;
+  Label label;
+};
+
+/// What an algorithm gets to plan with. `groups` and `recorder` outlive it. `group`: the
+/// communicator to run on; hierarchical algorithms use groups.node and groups.rail and need group
+/// == *groups.world.
+struct Context {
+  comm::Groups& groups;
+  comm::Communicator& group;
+  trace::Recorder& recorder;
+  Backend backend = Backend::host;
+  MemoryKind memory = MemoryKind::host;
+};
+
+/// Registry entry: what an algorithm's file in all_gather/ or reduce_scatter/ defines.
+struct AllGatherAlgorithm {
+  std::string_view name;
+  std::string_view summary;
+  bool hierarchical;  ///< needs nodes of equal size
+  bool any_codec;     ///< false: `none` only
+  std::unique_ptr<AllGather> (*plan)(const Context&, const AllGatherPlan&);
+};
+struct ReduceScatterAlgorithm {
+  std::string_view name;
+  std::string_view summary;
+  bool hierarchical;
+  bool any_codec;
+  bool modelled;       ///< vendor's route: outside byte equality
+  bool deterministic;  ///< same bits on every run
+  std::unique_ptr<ReduceScatter> (*plan)(const Context&, const ReduceScatterPlan&);
+};
+
+/// The registered algorithms in name order.
+const std::vector<const AllGatherAlgorithm*>& all_gather_algorithms();
+const std::vector<const ReduceScatterAlgorithm*>& reduce_scatter_algorithms();
+
+/// Plans `algorithm`. Throws Error(usage) for an unknown name (with the nearest known), a codec
+/// that the algorithm cannot carry, or a hierarchical algorithm on nodes of unequal size (with the
+/// remedy).
+std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Context&,
+                                           const AllGatherPlan&);
+std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm, const Context&,
+                                                   const ReduceScatterPlan&);
+
+}  // namespace zeropp::collective

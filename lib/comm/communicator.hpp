@@ -1,0 +1,75 @@
+// A group of ranks that moves bytes, and the vendor's own collectives. It knows nothing of codecs
+// or shapes: lib/collective composes. Operations start non-blocking and complete in Work::wait():
+// MPI completes its requests there (funneled, no progress thread); NCCL makes the stream wait for
+// an event. All ranks of a group start operations in the same order. Memory handed to an operation
+// belongs to it until wait() returns. Counting: `sent` grows by the bytes of every message to
+// another rank, by link class, when it is started.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/core/stream.hpp"
+#include "kernels/core/view.hpp"
+#include "lib/comm/topology.hpp"
+#include "lib/comm/traffic.hpp"
+
+namespace zeropp::comm {
+
+struct Send {
+  const std::byte* data;
+  std::size_t bytes;
+  int peer;  ///< rank in the group
+};
+struct Receive {
+  std::byte* data;
+  std::size_t bytes;
+  int peer;  ///< rank in the group
+};
+
+/// An operation in flight. Destroying one that was not waited for is a programming error
+/// (terminates).
+class Work {
+ public:
+  virtual ~Work() = default;
+  /// Completes the operation with respect to the stream it was started on. Throws
+  /// Error(environment).
+  virtual void wait() = 0;
+};
+
+class Communicator {
+ public:
+  virtual ~Communicator() = default;
+  Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// "world", "node", "rail" or "secondary": the group's name in traces.
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  [[nodiscard]] virtual LinkClass link_to(int peer) const = 0;
+
+  /// Starts all sends and receives as one operation. Messages between one pair of ranks match in
+  /// order. Messages to the own rank are allowed (copied, not counted). Zero bytes: no message.
+  [[nodiscard]] virtual std::unique_ptr<Work> exchange(std::span<const Send> sends,
+                                                       std::span<const Receive> receives,
+                                                       StreamHandle stream, Bytes& sent) = 0;
+
+  /// The vendor's own collectives: the route is theirs, so bytes are not counted here (rows
+  /// `modelled`). `full` holds size() equal parts of `part.count` elements of the same dtype.
+  [[nodiscard]] virtual std::unique_ptr<Work> native_all_gather(ConstView part, View full,
+                                                                StreamHandle stream) = 0;
+  /// Sum over ranks, in the vendor's order and precision; rank r gets part r.
+  [[nodiscard]] virtual std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
+                                                                    StreamHandle stream) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Work> native_all_reduce(View in_place,
+                                                                StreamHandle stream) = 0;
+  [[nodiscard]] virtual std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
+                                                                StreamHandle stream) = 0;
+};
+
+}  // namespace zeropp::comm

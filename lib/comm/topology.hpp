@@ -1,0 +1,33 @@
+// Where ranks lie: N ranks = K nodes x G ranks a node, rank = node * G + local. Nodes come from the
+// machine (ranks that share memory) or are declared (`node_size`): then the topology is *emulated*
+// and says so.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace zeropp::comm {
+
+/// What a message crosses.
+enum class LinkClass : std::uint8_t { self, intra_node, inter_node };
+
+/// Immutable. Ranks are those of the world communicator that `World` builds: grouped by node.
+struct Topology {
+  int world_size = 1;
+  int node_count = 1;      ///< K
+  int ranks_per_node = 1;  ///< G; 0 when nodes hold different numbers of ranks
+  bool emulated = false;   ///< nodes were declared, not found
+
+  [[nodiscard]] bool uniform() const { return ranks_per_node > 0; }
+  [[nodiscard]] int node_of(int rank) const { return rank / ranks_per_node; }
+  [[nodiscard]] int local_of(int rank) const { return rank % ranks_per_node; }
+  /// "2 nodes x 2 ranks (emulated)"
+  [[nodiscard]] std::string describe() const;
+};
+
+/// Declared nodes: throws Error(environment) with the remedy when node_size does not divide
+/// world_size.
+Topology declared_topology(int world_size, int node_size);
+
+}  // namespace zeropp::comm

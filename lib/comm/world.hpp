@@ -1,0 +1,98 @@
+// The running set of ranks: owns MPI's initialisation, the topology, the control plane and the
+// groups. Ranks are renumbered so that rank = node * G + local, whatever the launcher's placement
+// was.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/comm/communicator.hpp"
+#include "lib/comm/topology.hpp"
+
+namespace zeropp::comm {
+
+/// Small host-side traffic of class `control` (norms, losses, agreement): always MPI, blocking,
+/// outside the counted data volumes. Every rank calls every function, in the same order.
+class Control {
+ public:
+  virtual ~Control() = default;
+  [[nodiscard]] virtual int rank() const = 0;
+  [[nodiscard]] virtual int size() const = 0;
+  virtual void barrier() = 0;
+  /// Element-wise over ranks, in place.
+  virtual void all_reduce_sum(std::span<double> values) = 0;
+  virtual void all_reduce_sum(std::span<std::uint64_t> values) = 0;
+  virtual void all_reduce_max(std::span<double> values) = 0;
+  /// Every rank's `part`, in rank order (equal lengths).
+  [[nodiscard]] virtual std::vector<double> all_gather(std::span<const double> part) = 0;
+  /// Every rank's bytes on rank 0 (lengths may differ); empty elsewhere.
+  [[nodiscard]] virtual std::vector<std::string> gather(const std::string& part) = 0;
+  [[nodiscard]] virtual std::string broadcast(const std::string& from_rank_0) = 0;
+
+  /// What a rank found at a boundary. When any rank failed, all throw AgreedError with the message
+  /// of the lowest failing rank; otherwise returns.
+  void agree(const std::optional<Error>& status);
+};
+
+/// Thrown by agree() on every rank; only rank `reporter` prints it.
+class AgreedError : public Error {
+ public:
+  AgreedError(ExitCode code, const std::string& message, int reporter)
+      : Error(code, message), reporter_(reporter) {}
+  [[nodiscard]] int reporter() const { return reporter_; }
+
+ private:
+  int reporter_;
+};
+
+/// The groups that collectives run on. `node`: ranks of one node; `rail`: equal local ranks of all
+/// nodes; `secondary`: `secondary_size` consecutive ranks (hpZ). Null where the topology does not
+/// allow the group or nobody asked for it.
+struct Groups {
+  Topology topology;
+  std::unique_ptr<Communicator> world;
+  std::unique_ptr<Communicator> node;
+  std::unique_ptr<Communicator> rail;
+  std::unique_ptr<Communicator> secondary;
+};
+
+class World {
+ public:
+  /// Initialises MPI (funneled); finalises it when destroyed. One World a process.
+  World(int& argc, char**& argv);
+  ~World();
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// Rank and size as launched; valid before the topology is known.
+  [[nodiscard]] int rank() const;
+  [[nodiscard]] int size() const;
+  [[nodiscard]] Control& control() const;
+
+  /// Nodes found on the machine (node_size 0) or declared. Renumbers the ranks. Call once, on every
+  /// rank. Throws Error(environment) with the remedy when node_size does not divide the world size.
+  const Topology& set_topology(int node_size);
+  [[nodiscard]] const Topology& topology() const;
+
+  /// Communicators for host memory. Collective over all ranks. `secondary_size` 0: no such group.
+  /// `max_message_bytes`: longer messages are split (tests lower it).
+  [[nodiscard]] Groups make_groups(int secondary_size = 0,
+                                   std::size_t max_message_bytes = std::size_t{1} << 30U);
+
+  /// Ends every rank of the job with `code` after this rank has printed its line. Does not return.
+  [[noreturn]] static void abort(ExitCode code);
+
+  /// "Open MPI v4.1.4, ..." (first line of the library's version string).
+  static std::string library_version();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace zeropp::comm

@@ -1,0 +1,44 @@
+// Owned memory, move-only. Host memory is aligned to 256 bytes (the alignment that tensors have
+// inside units).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "kernels/core/view.hpp"
+
+namespace zeropp {
+
+class Buffer {
+ public:
+  Buffer() = default;
+  /// Uninitialised memory of `bytes` bytes; empty when 0. Throws Error(environment) when there is
+  /// none.
+  Buffer(std::size_t bytes, MemoryKind kind);
+  Buffer(Buffer&&) = default;
+  Buffer& operator=(Buffer&&) = default;
+
+  /// Zeroed memory for `count` elements.
+  static Buffer zeros(std::size_t count, Dtype dtype, MemoryKind kind);
+
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  [[nodiscard]] MemoryKind kind() const { return kind_; }
+  [[nodiscard]] std::byte* data() const { return memory_.get(); }
+  [[nodiscard]] std::span<std::byte> span() const { return {memory_.get(), bytes_}; }
+  /// The buffer (from `offset` bytes on) as `count` elements; the caller keeps it inside.
+  [[nodiscard]] View view(std::size_t count, Dtype dtype, std::size_t offset = 0) const {
+    return {memory_.get() + offset, count, dtype, kind_};
+  }
+
+ private:
+  struct Free {
+    MemoryKind kind;
+    void operator()(std::byte* pointer) const noexcept;
+  };
+  std::unique_ptr<std::byte, Free> memory_{nullptr, Free{MemoryKind::host}};
+  std::size_t bytes_ = 0;
+  MemoryKind kind_ = MemoryKind::host;
+};
+
+}  // namespace zeropp

@@ -1,0 +1,19 @@
+// Options of the models, as plain values (Megatron's names in the flags).
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace zeropp::model {
+
+struct Options {
+  std::string name = "gpt";  ///< a file of lib/model/: "gpt" or "quadratic"
+  std::size_t num_layers = 2;
+  std::size_t hidden_size = 64;
+  std::size_t num_attention_heads = 4;
+  std::size_t seq_length = 64;
+  std::size_t vocab_size = 0;  ///< 0: the token source's
+  bool tied_head = true;       ///< the head reads the token embedding again
+};
+
+}  // namespace zeropp::model

@@ -1,0 +1,124 @@
+// What a run recorded, in memory: timers, collectives, steps, units. Knows no file format
+// (lib/trace/sinks writes it) and no communication. One per process; not thread-safe.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zeropp::trace {
+
+/// Wall time by category, exclusive: time inside a nested scope counts for the inner category only,
+/// so the categories add up to the time inside the outermost scopes.
+class Timers {
+ public:
+  /// Fixed vocabulary, so that reports can rely on it. `communication`: waiting for other ranks.
+  enum class Category : std::uint8_t {
+    matmul,
+    nn,
+    codec,
+    optimizer,
+    communication,
+    data,
+    other,
+    count
+  };
+  static std::string_view name_of(Category category);
+
+  class Scope {
+   public:
+    Scope(Timers& timers, Category category) : timers_(timers), outer_(timers.enter(category)) {}
+    ~Scope() { timers_.enter(outer_); }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    Timers& timers_;
+    Category outer_;
+  };
+
+  /// Seconds spent in `category` so far.
+  [[nodiscard]] double seconds(Category category) const;
+
+ private:
+  friend class Scope;
+  /// Closes the running interval and starts one for `category`; returns the category that ran.
+  Category enter(Category category);
+
+  using Clock = std::chrono::steady_clock;
+  Category running_ = Category::count;  ///< `count`: outside all scopes, not accounted
+  Clock::time_point since_ = Clock::now();
+  std::array<double, static_cast<std::size_t>(Category::count)> seconds_{};
+};
+
+/// One row per (operation, algorithm, codec, group). Bytes are of this rank.
+struct CollectiveRow {
+  std::string operation;  ///< "all_gather", "reduce_scatter", ...
+  std::string
+      purpose;        ///< "weights", "weights_secondary", "gradients": which traffic of the engine
+  std::string phase;  ///< "forward", "backward", "step", "evaluation"
+  std::string algorithm;
+  std::string codec;  ///< canonical; two hops: "int4:128/int4:128"
+  std::string group;
+  std::string path;       ///< "fused" or "composed" where a reduction re-encodes; else empty
+  bool modelled = false;  ///< vendor's route: bytes are the closed form of a ring, not counted
+  std::uint64_t calls = 0;
+  std::uint64_t logical_bytes = 0;  ///< uncompressed bytes that the operation delivers to this rank
+  std::uint64_t wire_bytes_intra = 0;
+  std::uint64_t wire_bytes_inter = 0;
+  double seconds = 0;  ///< time in start and finish on this rank
+};
+
+/// One optimizer step. Bytes are of this rank until the trace sums them.
+struct StepRow {
+  double loss = 0;       ///< nats a token, mean over ranks and micro-steps
+  double grad_norm = 0;  ///< global norm of the mean gradient, before clipping
+  double time = 0;       ///< seconds
+  double tokens_per_second = 0;
+  std::uint64_t bytes_intra_node = 0;
+  std::uint64_t bytes_inter_node = 0;
+  std::uint64_t bytes_predicted_intra_node = 0;
+  std::uint64_t bytes_predicted_inter_node = 0;
+  double learning_rate = 0;
+  std::uint64_t skipped = 0;  ///< 1: a non-finite gradient somewhere; no rank stepped
+  double time_forward = 0;    ///< seconds, this rank
+  double time_backward = 0;
+  double time_communication_exposed = 0;
+};
+
+struct EvaluationRow {
+  std::uint64_t step = 0;  ///< optimizer steps done before it
+  double loss = 0;         ///< nats a token, held-out
+  double bits_per_byte = 0;
+};
+
+/// A unit as the engine sees it.
+struct UnitRow {
+  std::string name;
+  std::uint64_t elements = 0;  ///< parameters, without padding
+  std::uint64_t flat = 0;      ///< with tensor alignment
+  std::uint64_t padded = 0;    ///< world size * shard
+  std::uint64_t shard = 0;
+  std::uint64_t gathers_forward = 0;  ///< a micro-step
+  std::uint64_t gathers_backward = 0;
+};
+
+struct Recorder {
+  Timers timers;
+  std::deque<CollectiveRow> collectives;  ///< deque: rows keep their address
+  std::vector<StepRow> steps;
+  std::vector<EvaluationRow> evaluations;
+  std::vector<UnitRow> units;
+  std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
+
+  /// The row with these keys, made when new. The reference stays valid.
+  CollectiveRow& collective(const CollectiveRow& keys);
+};
+
+}  // namespace zeropp::trace

@@ -1,0 +1,38 @@
+// Options of the ZeRO engine, as plain values. lib/config reads them from JSON and flags;
+// `validate` says which combinations there are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "kernels/codec/spec.hpp"
+#include "kernels/core/dtype.hpp"
+
+namespace zeropp::zero {
+
+struct Options {
+  int stage = 3;                                  ///< zero_optimization.stage
+  bool quantized_weights = false;                 ///< qwZ: zero_quantized_weights
+  std::size_t hpz_partition_size = 1;             ///< hpZ: zero_hpz_partition_size; 1: off
+  bool quantized_gradients = false;               ///< qgZ: zero_quantized_gradients
+  std::size_t reduce_bucket_size = 500'000'000;   ///< elements, as in DeepSpeed
+  std::size_t prefetch_bucket_size = 50'000'000;  ///< stage3_prefetch_bucket_size, elements
+  bool overlap_comm = true;
+
+  codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather
+  codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node
+  codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
+  std::string all_gather_algorithm = "auto";  ///< auto: two-level with several nodes, else flat
+  std::string reduce_scatter_algorithm =
+      "auto";  ///< auto: 2-hop with qgZ, ordered when deterministic, else flat
+  std::size_t pipeline_depth = 1;
+  bool deterministic = false;
+
+  Dtype compute = Dtype::fp32;     ///< bf16.enabled
+  double gradient_clipping = 0.0;  ///< 0: off
+  std::size_t accumulation_steps = 1;
+  std::uint64_t seed = 1;
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,83 @@
+// What the ZeRO engine knows of a model: units of parameters, and layers that use them. The engine
+// owns parameters and gradients and calls forward and backward; a model owns its activations and
+// never calls the engine. Sizes are in elements.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/core/view.hpp"
+
+namespace zeropp::zero {
+
+/// How master weights begin: constant, or standard_normal * scale keyed by (seed, tensor, element).
+struct Init {
+  float constant = 0.0F;
+  float scale = 0.0F;
+};
+
+struct Tensor {
+  std::string name;  ///< unique in the model, e.g. "h.3.attn.qkv.weight"
+  std::vector<std::size_t> shape;
+  Init init;
+  bool decay = true;       ///< weight decay applies
+  std::size_t offset = 0;  ///< elements from the unit's begin; set by layout_unit()
+
+  [[nodiscard]] std::size_t count() const;
+};
+
+/// Parameters that are gathered, reduced and freed together: one flat buffer.
+struct Unit {
+  std::string name;
+  std::vector<Tensor> tensors;
+  std::size_t count = 0;  ///< elements of the flat buffer, alignment between tensors included
+
+  [[nodiscard]] std::size_t parameters() const;  ///< elements without alignment
+};
+
+/// Gives each tensor its offset, aligned to 256 bytes in fp32 (64 elements), and the unit its
+/// count.
+Unit layout_unit(std::string name, std::vector<Tensor> tensors);
+
+/// One step of forward (and, in reverse, of backward): the units whose parameters it reads.
+/// A unit may be used by several layers (a tied head reads the embedding again); its gradient is
+/// reduced once, after its last use in backward.
+struct Layer {
+  std::string name;
+  std::vector<std::size_t> units;
+};
+
+/// One micro-batch: `sequences` rows of `length` tokens and their targets.
+struct Batch {
+  std::size_t sequences = 0;
+  std::size_t length = 0;
+  std::span<const std::int32_t> tokens;   ///< sequences * length
+  std::span<const std::int32_t> targets;  ///< sequences * length
+};
+
+class UnitModel {
+ public:
+  virtual ~UnitModel() = default;
+  [[nodiscard]] virtual const std::vector<Unit>& units() const = 0;
+  [[nodiscard]] virtual const std::vector<Layer>& layers() const = 0;
+
+  /// Begins a micro-batch. `train`: keep what backward needs.
+  virtual void begin(const Batch& batch, bool train) = 0;
+  /// `weights[i]`: the flat buffer of unit layers()[layer].units[i], in the compute dtype (fp32 or
+  /// bf16).
+  virtual void forward(std::size_t layer, std::span<const ConstView> weights) = 0;
+  /// Adds to `gradients[i]` (fp32, same layout as the unit): the gradient of loss().
+  virtual void backward(std::size_t layer, std::span<const ConstView> weights,
+                        std::span<const View> gradients) = 0;
+  /// Mean loss over the micro-batch's targets, nats a token. Valid once the last layer's forward
+  /// ran.
+  [[nodiscard]] virtual double loss() const = 0;
+  /// Floating-point operations of forward + backward a token (for MFU), by the formula in its
+  /// documentation.
+  [[nodiscard]] virtual double flops_per_token() const = 0;
+};
+
+}  // namespace zeropp::zero
