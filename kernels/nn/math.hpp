@@ -10,13 +10,16 @@
 
 namespace zeropp::nn {
 
-/// e^x. 0 below -87.3 (where the result would be subnormal), infinity above 88.3; NaN stays NaN.
+/// e^x; outside [-87.3, 88.3] the value at the nearer end (no subnormals, no infinity); NaN stays
+/// NaN.
 /// x = n ln 2 + r with |r| <= ln 2 / 2, then the polynomial of Cephes' expf (S. Moshier) in r.
 ZEROPP_HD float fast_exp(float x) {
   constexpr float kLog2e = 1.44269504088896341F;
   constexpr float kLn2High = 0.693359375F;  // high + low = ln 2; the high part has few bits
   constexpr float kLn2Low = -2.12194440e-4F;
   constexpr float kRound = 12582912.0F;  // 1.5 * 2^23: adding it rounds to an integer
+  x = x < -87.3F ? -87.3F : x;
+  x = x > 88.3F ? 88.3F : x;
   const float shifted = std::fma(x, kLog2e, kRound);
   const float n = shifted - kRound;
   const float r = std::fma(-n, kLn2Low, std::fma(-n, kLn2High, x));
@@ -29,9 +32,7 @@ ZEROPP_HD float fast_exp(float x) {
   p = std::fma(p, r * r, r + 1.0F);
   // The low bits of `shifted` hold n: moved into the exponent they make 2^n.
   const float power = float_of((bits_of(shifted) << 23U) + 0x3F800000U);
-  const float result = p * power;
-  const float bounded = x > 88.3F ? float_of(0x7F800000U) : result;
-  return x < -87.3F ? 0.0F : bounded;
+  return p * power;
 }
 
 /// tanh-GELU as GPT-2 has it, gelu(x) = x/2 (1 + tanh(u)), u = sqrt(2/pi) (x + 0.044715 x^3)
