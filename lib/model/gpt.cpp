@@ -1,7 +1,8 @@
 #include "lib/model/gpt.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
-#include <string>
 
 #include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
@@ -18,9 +19,10 @@ void copy_tokens(std::span<const std::int32_t> from, std::size_t vocab,
     return token < 0 || static_cast<std::size_t>(token) >= vocab;
   });
   if (outside != from.end()) {
-    throw Error(ExitCode::usage, "token " + std::to_string(*outside) +
-                                     " is outside the model's vocabulary of " +
-                                     std::to_string(vocab) + ": give a larger --vocab-size");
+    throw Error(
+        ExitCode::usage,
+        fmt::format("token {} is outside the model's vocabulary of {}: give a larger --vocab-size",
+                    *outside, vocab));
   }
   to.assign(from.begin(), from.end());
 }
@@ -51,10 +53,9 @@ void Gpt::begin(const zero::Batch& batch, bool train) {
   if (rows == 0 || batch.sequences > micro_batch_ || batch.length > options_.seq_length ||
       batch.tokens.size() != rows || batch.targets.size() != rows) {
     throw Error(ExitCode::usage,
-                "a micro-batch of " + std::to_string(batch.sequences) + " x " +
-                    std::to_string(batch.length) + " tokens does not fit the model's " +
-                    std::to_string(micro_batch_) + " x " + std::to_string(options_.seq_length) +
-                    ": give a larger --micro-batch-size or --seq-length");
+                fmt::format("a micro-batch of {} x {} tokens does not fit the model's {} x {}: "
+                            "give a larger --micro-batch-size or --seq-length",
+                            batch.sequences, batch.length, micro_batch_, options_.seq_length));
   }
   copy_tokens(batch.tokens, vocab_, tokens_);
   copy_tokens(batch.targets, vocab_, targets_);
