@@ -18,3 +18,10 @@ if(NOT TARGET Kokkos::kokkos)
   message(FATAL_ERROR "Kokkos was found (${Kokkos_DIR}) but offers no target that is known here: "
                       "install libtrilinos-kokkos-dev, or Kokkos itself, and pass -DKokkos_ROOT=PREFIX")
 endif()
+
+# Debian's target names an include directory that does not exist: the directory where the header lies replaces it.
+get_target_property(kokkos_include Kokkos::kokkos INTERFACE_INCLUDE_DIRECTORIES)
+if(kokkos_include AND NOT EXISTS "${kokkos_include}")
+  find_path(KOKKOS_INCLUDE_DIR Kokkos_Core.hpp PATH_SUFFIXES trilinos kokkos REQUIRED)
+  set_target_properties(Kokkos::kokkos PROPERTIES INTERFACE_INCLUDE_DIRECTORIES ${KOKKOS_INCLUDE_DIR})
+endif()

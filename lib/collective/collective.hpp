@@ -77,7 +77,10 @@ struct AllGatherPlan {
 
 struct ReduceScatterPlan {
   Parts parts;
-  Dtype memory = Dtype::fp32;  ///< dtype of `full`; `none` sends this dtype
+  Dtype memory = Dtype::fp32;  ///< dtype of `full`
+  /// Dtype that `none` sends and that logical bytes are counted in: gradients may lie in memory as fp32 and
+  /// travel as bf16. Codecs are bound with it: Codec(spec, plain).
+  Dtype plain = Dtype::fp32;
   codec::CodecSpec
       codec_first;  ///< the only codec of one-hop algorithms; inside the node for 2-hop
   codec::CodecSpec codec_second;  ///< across nodes for 2-hop; ignored elsewhere
