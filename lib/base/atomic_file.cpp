@@ -1,6 +1,7 @@
 #include "lib/base/atomic_file.hpp"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -19,8 +20,8 @@ namespace fs = std::filesystem;
 [[noreturn]] void fail(const char* what, const fs::path& path, int error) {
   const char* remedy = "check the path and its permissions, or choose another place";
   if (error == ENOSPC || error == EDQUOT) remedy = "free space there, or choose another place";
-  throw Error(ExitCode::io, std::string("cannot ") + what + " " + path.string() + ": " +
-                                std::strerror(error) + "; " + remedy);
+  throw Error(ExitCode::io, fmt::format("cannot {} {}: {}; {}", what, path.string(),
+                                        std::strerror(error), remedy));
 }
 
 class Descriptor {
@@ -72,7 +73,7 @@ fs::path folder_of(const fs::path& path) {
 }  // namespace
 
 fs::path partial_path(const fs::path& path) {
-  return folder_of(path) / ("." + path.filename().string() + ".partial");
+  return folder_of(path) / fmt::format(".{}.partial", path.filename().string());
 }
 
 void write_atomically(const fs::path& path, std::span<const std::byte> bytes,
