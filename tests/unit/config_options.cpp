@@ -197,6 +197,9 @@ TEST(ConfigOptions, MissingFilesAreInputErrors) {
 TEST(ConfigOptions, EffectiveConfigurationReadsBackToTheSame) {
   for (const bool everything : {false, true}) {
     TrainConfig config;
+    // 0 means "follows from the others" until the configuration is resolved.
+    config.train_batch_size = config.train_micro_batch_size_per_gpu = 1;
+    config.gradient_accumulation_steps = 1;
     auto table = options(config);
     if (everything) {
       for (auto& option : table) {

@@ -12,8 +12,8 @@ namespace zeropp::trace::h5 {
 /// An HDF5 identifier and how it is closed.
 class Handle {
  public:
-  using Close = herr_t (*)(hid_t);
-  Handle(hid_t id, Close function) : id_(id), close_(function) {}
+  using Function = herr_t (*)(hid_t);
+  Handle(hid_t id, Function function) : id_(id), close_(function) {}
   ~Handle() {
     if (id_ >= 0) close_(id_);
   }
@@ -21,10 +21,12 @@ class Handle {
   Handle& operator=(Handle&&) = delete;
 
   [[nodiscard]] hid_t id() const { return id_; }
+  /// Closes now: negative when that failed, unlike the destructor, which cannot say.
+  [[nodiscard]] herr_t close() { return close_(std::exchange(id_, -1)); }
 
  private:
   hid_t id_;
-  Close close_;
+  Function close_;
 };
 
 /// Stops HDF5 from printing. Call before anything that may fail.

@@ -12,6 +12,7 @@
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/error.hpp"
 #include "lib/trace/sinks/h5.hpp"
+#include "lib/trace/sinks/h5_image.hpp"
 
 namespace zeropp::trace {
 namespace {
@@ -88,30 +89,17 @@ void write_column(hid_t group, const Column& column) {
   write_attribute(dataset.id(), {"description", column.description});
 }
 
-/// The whole file, in memory.
-std::vector<std::byte> file_image(const Document& document, const std::string& name) {
-  const Handle access(check(H5Pcreate(H5P_FILE_ACCESS), "set up", name), H5Pclose);
-  check(H5Pset_fapl_core(access.id(), std::size_t{1} << 16U, false), "build in memory", name);
-  // From 1.8 on, metadata carries checksums and attributes may be long.
-  check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST), "set up", name);
-  const Handle file(check(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()),
-                          "build in memory", name),
-                    H5Fclose);
-  for (const auto& attribute : document.attributes) write_attribute(file.id(), attribute);
+void write_document(hid_t file, const Document& document) {
+  for (const auto& attribute : document.attributes) write_attribute(file, attribute);
   for (const auto& group : document.groups) {
     const Handle handle(
-        check(H5Gcreate2(file.id(), group.name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
+        check(H5Gcreate2(file, group.name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT),
               "create the group", group.name),
         H5Gclose);
     for (const auto& attribute : group.attributes) write_attribute(handle.id(), attribute);
     for (const auto& column : group.columns) write_column(handle.id(), column);
   }
-  write_attribute(file.id(), {"complete", std::uint64_t{1}});
-  check(H5Fflush(file.id(), H5F_SCOPE_LOCAL), "flush", name);
-  const ssize_t size = check(H5Fget_file_image(file.id(), nullptr, 0), "take the image of", name);
-  std::vector<std::byte> image(static_cast<std::size_t>(size));
-  check(H5Fget_file_image(file.id(), image.data(), image.size()), "take the image of", name);
-  return image;
+  write_attribute(file, {"complete", std::uint64_t{1}});
 }
 
 /// Throws when what was read back is not what was written.
@@ -203,7 +191,8 @@ void verify_hdf5(const Document& document, const std::filesystem::path& path) {
 void write_hdf5(const Document& document, const std::filesystem::path& path) {
   h5::be_quiet();
   refuse_foreign(path);
-  const std::vector<std::byte> image = file_image(document, path.filename().string());
+  const auto image = h5::build_image(path.filename().string(),
+                                     [&](hid_t file) { write_document(file, document); });
   write_atomically(path, image,
                    [&](const std::filesystem::path& partial) { verify_hdf5(document, partial); });
 }

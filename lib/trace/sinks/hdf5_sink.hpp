@@ -1,7 +1,7 @@
-// Writes a trace as one HDF5 file (lib/trace/README.md). The file is built in memory by the serial
-// library (core driver), so that a full or failing disk meets plain POSIX writes with clear errors
-// and never HDF5's own recovery; then written beside its final name, re-opened read-only, compared
-// value by value, and renamed. Runs on one rank. Throws Error(io).
+// Writes a trace as one HDF5 file (lib/trace/README.md). HDF5 writes it to memory, so that a full
+// or failing disk meets plain POSIX writes with clear errors and never HDF5's own recovery; then it
+// is written beside its final name, re-opened read-only, compared value by value, and renamed. Runs
+// on one rank. Throws Error(io).
 #pragma once
 
 #include <filesystem>
