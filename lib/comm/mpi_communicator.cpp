@@ -30,10 +30,11 @@ void require_host(MemoryKind kind) {
 /// buffer has to fit, not only one rank's part.
 int native_count(std::size_t part_elements, std::size_t total_elements) {
   if (!std::in_range<int>(total_elements)) {
-    throw Error(ExitCode::environment,
-                fmt::format("{} elements are too many for MPI's own collective (at most {}): choose "
-                            "an algorithm other than native, or smaller buckets",
-                            total_elements, std::numeric_limits<int>::max()));
+    throw Error(
+        ExitCode::environment,
+        fmt::format("{} elements are too many for MPI's own collective (at most {}): choose "
+                    "an algorithm other than native, or smaller buckets",
+                    total_elements, std::numeric_limits<int>::max()));
   }
   return static_cast<int>(part_elements);
 }

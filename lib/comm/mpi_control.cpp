@@ -11,7 +11,9 @@
 namespace zeropp::comm {
 
 namespace {
-int count_of(std::size_t elements) { return checked<int>(elements, "the length of a control message"); }
+int count_of(std::size_t elements) {
+  return checked<int>(elements, "the length of a control message");
+}
 }  // namespace
 
 void MpiControl::use(CommHandle handle) {
@@ -26,7 +28,8 @@ std::vector<double> MpiControl::all_gather(std::span<const double> part) {
   std::vector<double> all(part.size() * static_cast<std::size_t>(size_));
   (void)count_of(all.size());
   const int count = count_of(part.size());
-  check(MPI_Allgather(part.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, handle_.get()));
+  check(
+      MPI_Allgather(part.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, handle_.get()));
   return all;
 }
 

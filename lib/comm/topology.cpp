@@ -11,9 +11,10 @@ std::string Topology::describe() const {
     return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
   };
   std::string text =
-      uniform() ? fmt::format("{} x {}", counted(node_count, "node"), counted(ranks_per_node, "rank"))
-                : fmt::format("{} on {} of unequal size", counted(world_size, "rank"),
-                              counted(node_count, "node"));
+      uniform()
+          ? fmt::format("{} x {}", counted(node_count, "node"), counted(ranks_per_node, "rank"))
+          : fmt::format("{} on {} of unequal size", counted(world_size, "rank"),
+                        counted(node_count, "node"));
   if (emulated) text += " (emulated)";
   return text;
 }

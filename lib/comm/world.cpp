@@ -120,7 +120,8 @@ const Topology& World::set_topology(int node_size) {
                               : find_node_leader(state.launched_rank);
   std::vector<int> leaders(static_cast<std::size_t>(state.size));
   check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, MPI_COMM_WORLD));
-  // Ranks go by node, those of one node in launched order (equal keys keep it): rank 0 stays rank 0.
+  // Ranks go by node, those of one node in launched order (equal keys keep it): rank 0 stays rank
+  // 0.
   std::ranges::sort(leaders);
   CommHandle ordered = split(MPI_COMM_WORLD, 0, leader);
   state.places = places_of(leaders);

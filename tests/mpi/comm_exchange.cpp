@@ -24,7 +24,8 @@ struct Rally {
   Rally(Communicator& comm, int round_, std::size_t scale) : round(round_) {
     const int n = comm.size();
     const auto length = [&](int source, int destination) {
-      return scale * static_cast<std::size_t>((source + 2 * destination + round) % 4);  // some empty
+      return scale *
+             static_cast<std::size_t>((source + 2 * destination + round) % 4);  // some empty
     };
     for (int peer = 0; peer < n; ++peer) {
       out.emplace_back(length(comm.rank(), peer));
@@ -192,8 +193,7 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Dtypes, Native,
-                         testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
+INSTANTIATE_TEST_SUITE_P(Dtypes, Native, testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
                          [](const auto& tested) { return std::string(name_of(tested.param)); });
 
 TEST(NativeRefusal, TooManyElementsAndUnequalParts) {
@@ -212,9 +212,9 @@ TEST(NativeRefusal, TooManyElementsAndUnequalParts) {
   EXPECT_THROW((void)groups.world->native_all_gather({&value, 1, Dtype::fp32},
                                                      {&value, n + 1, Dtype::fp32}, {}),
                Error);
-  EXPECT_THROW((void)groups.world->native_all_reduce({&value, 1, Dtype::fp32, MemoryKind::device},
-                                                     {}),
-               Error);
+  EXPECT_THROW(
+      (void)groups.world->native_all_reduce({&value, 1, Dtype::fp32, MemoryKind::device}, {}),
+      Error);
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
 // ctest: name=comm_world np=1,2,3,4,6,8 timeout=60 labels=sanitize
 // The world: topology, groups, the control plane and agreement.
-#include "lib/comm/world.hpp"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
+#include "lib/comm/world.hpp"
 #include "tests/support/mpi_world.hpp"
 
 namespace zeropp::comm {
@@ -52,8 +51,8 @@ TEST(World, DeclaredNodesGiveGroupsAndLinks) {
       EXPECT_EQ(groups.world->link_to(peer), expected);
     }
     for (int peer = 0; peer < n / g; ++peer) {
-      EXPECT_EQ(groups.rail->link_to(peer), peer == topology.node_of(rank) ? LinkClass::self
-                                                                           : LinkClass::inter_node);
+      EXPECT_EQ(groups.rail->link_to(peer),
+                peer == topology.node_of(rank) ? LinkClass::self : LinkClass::inter_node);
     }
   }
 }
