@@ -28,22 +28,21 @@ void verify(Cluster& cluster, const AllGatherAlgorithm& algorithm, const codec::
     }
     expected.push_back(decoded.values);
   }
-  for (const Parts parts : {Parts::dense(count), Parts{count, count + 5}}) {
-    for (const std::size_t depth : {1U, 3U}) {
-      const AllGatherPlan plan{parts, memory, codec, depth, {"test", ""}};
-      const auto planned = plan_all_gather(algorithm.name, cluster.context(), plan);
-      const Poisoned full = test::run(*planned, plan, cluster.size(), cluster.rank(), result);
-      Poisoned wanted(full.view.count, result);
-      for (std::size_t r = 0; r < n; ++r) {
-        for (std::size_t e = 0; e < count; ++e) {
-          test::store(wanted.view, r * parts.stride + e, expected[r][e]);
-        }
+  for (const auto& [parts, depth] : {std::pair{Parts::dense(count), std::size_t{1}},
+                                     std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
+    const AllGatherPlan plan{parts, memory, codec, depth, {"test", ""}};
+    const auto planned = plan_all_gather(algorithm.name, cluster.context(), plan);
+    const Poisoned full = test::run(*planned, plan, cluster.size(), cluster.rank(), result);
+    Poisoned wanted(full.view.count, result);
+    for (std::size_t r = 0; r < n; ++r) {
+      for (std::size_t e = 0; e < count; ++e) {
+        test::store(wanted.view, r * parts.stride + e, expected[r][e]);
       }
-      ASSERT_EQ(full.bytes, wanted.bytes)
-          << algorithm.name << " " << codec::to_string(codec) << " " << name_of(memory) << " to "
-          << name_of(result) << " count " << count << " stride " << parts.stride << " depth "
-          << depth << " on " << cluster.groups.topology.describe() << " rank " << cluster.rank();
     }
+    ASSERT_EQ(full.bytes, wanted.bytes)
+        << algorithm.name << " " << codec::to_string(codec) << " " << name_of(memory) << " to "
+        << name_of(result) << " count " << count << " stride " << parts.stride << " depth " << depth
+        << " on " << cluster.groups.topology.describe() << " rank " << cluster.rank();
   }
 }
 

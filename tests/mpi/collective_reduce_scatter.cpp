@@ -32,25 +32,23 @@ void verify(Cluster& cluster, const ReduceScatterAlgorithm& algorithm,
       algorithm.name, cluster.groups.topology, memory, plain, count, codecs.first, codecs.second};
   const Estimate expected = reduction.sum(rank);
   const auto exact = reduction.exact(rank);
-  for (const Parts parts : {Parts::dense(count), Parts{count, count + 5}}) {
-    for (const std::size_t depth : {1U, 3U}) {
-      const ReduceScatterPlan plan{parts,         memory, plain,       codecs.first,
-                                   codecs.second, depth,  {"test", ""}};
-      const auto planned = plan_reduce_scatter(algorithm.name, cluster.context(), plan);
-      const auto sum = test::run(*planned, plan, n, rank);
-      SCOPED_TRACE(testing::Message()
-                   << algorithm.name << " " << codec::to_string(codecs.first) << " "
-                   << codec::to_string(codecs.second) << " " << name_of(memory) << " "
-                   << name_of(plain) << " count " << count << " stride " << parts.stride
-                   << " depth " << depth << " on " << cluster.groups.topology.describe() << " rank "
-                   << rank);
-      for (std::size_t e = 0; e < count; ++e) {
-        const double bound =
-            algorithm.modelled ? vendor_bound(plain, n, rank, count, e) : expected.bound[e];
-        ASSERT_LE(std::abs(sum[e] - exact[e]), bound) << "element " << e;
-        if (algorithm.modelled) continue;
-        ASSERT_EQ(bits_of(sum[e]), bits_of(expected.values[e])) << "element " << e;
-      }
+  for (const auto& [parts, depth] : {std::pair{Parts::dense(count), std::size_t{1}},
+                                     std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
+    const ReduceScatterPlan plan{parts,         memory, plain,       codecs.first,
+                                 codecs.second, depth,  {"test", ""}};
+    const auto planned = plan_reduce_scatter(algorithm.name, cluster.context(), plan);
+    const auto sum = test::run(*planned, plan, n, rank);
+    SCOPED_TRACE(testing::Message()
+                 << algorithm.name << " " << codec::to_string(codecs.first) << " "
+                 << codec::to_string(codecs.second) << " " << name_of(memory) << " "
+                 << name_of(plain) << " count " << count << " stride " << parts.stride << " depth "
+                 << depth << " on " << cluster.groups.topology.describe() << " rank " << rank);
+    for (std::size_t e = 0; e < count; ++e) {
+      const double bound =
+          algorithm.modelled ? vendor_bound(plain, n, rank, count, e) : expected.bound[e];
+      ASSERT_LE(std::abs(sum[e] - exact[e]), bound) << "element " << e;
+      if (algorithm.modelled) continue;
+      ASSERT_EQ(bits_of(sum[e]), bits_of(expected.values[e])) << "element " << e;
     }
   }
 }
