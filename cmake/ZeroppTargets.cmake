@@ -49,7 +49,8 @@ endfunction()
 
 # zeropp_add_script_test(NAME name SCRIPT file [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
 #   A Python test program (exit 0 passes, 77 skips). ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder
-#   and the source tree, ZEROPP_MPIRUN the launcher with its options.
+#   and the source tree, ZEROPP_TEST_BIN the folder of test programs, ZEROPP_MPIRUN the launcher with its
+#   options.
 function(zeropp_add_script_test)
   cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "ARGS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -59,8 +60,8 @@ function(zeropp_add_script_test)
     set(arg_PROCESSORS 1)
   endif()
   if(NOT ZEROPP_PYTHON)
-    message(FATAL_ERROR "No python3 with numpy and h5py was found: install python3-numpy and python3-h5py, "
-                        "or pass -DZEROPP_PYTHON=PATH")
+    message(FATAL_ERROR "No python3 with numpy, h5py and matplotlib was found: install "
+                        "python3-numpy python3-h5py python3-matplotlib, or pass -DZEROPP_PYTHON=PATH")
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
   set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
