@@ -39,6 +39,14 @@ function(zeropp_add_test)
   endforeach()
 endfunction()
 
+# zeropp_add_test_tool(file.cpp): a program that script tests call, in ZEROPP_TEST_BIN.
+function(zeropp_add_test_tool source)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE zeropp)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+endfunction()
+
 # zeropp_add_script_test(NAME name SCRIPT file [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
 #   A Python test program (exit 0 passes, 77 skips). ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder
 #   and the source tree, ZEROPP_TEST_BIN the folder of test programs, ZEROPP_MPIRUN the launcher with its
