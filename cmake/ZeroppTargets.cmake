@@ -39,9 +39,18 @@ function(zeropp_add_test)
   endforeach()
 endfunction()
 
+# zeropp_add_test_tool(file.cpp): a program that script tests call, in ZEROPP_TEST_BIN.
+function(zeropp_add_test_tool source)
+  get_filename_component(name ${source} NAME_WE)
+  add_executable(${name} ${source})
+  target_link_libraries(${name} PRIVATE zeropp)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+endfunction()
+
 # zeropp_add_script_test(NAME name SCRIPT file [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
 #   A Python test program (exit 0 passes, 77 skips). ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder
-#   and the source tree, ZEROPP_MPIRUN the launcher with its options.
+#   and the source tree, ZEROPP_TEST_BIN the folder of test programs, ZEROPP_MPIRUN the launcher with its
+#   options.
 function(zeropp_add_script_test)
   cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "ARGS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -72,6 +81,7 @@ function(zeropp_test_environment name)
     OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1
     OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
-    ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}
+    ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin
+    ZEROPP_TEST_BIN=${PROJECT_BINARY_DIR}/tests/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}
     "ZEROPP_MPIRUN=${mpirun}" PYTHONDONTWRITEBYTECODE=1)
 endfunction()

@@ -1,8 +1,9 @@
 // Block codecs: n values in memory <-> one wire image (payload, then scales, each padded to 16
 // bytes). `CodecOps` is the table that a back end fills for a format; `Codec` is a format bound to
 // a block size, a memory dtype and a back end. Kernels run on the stream they are given, allocate
-// nothing and throw nothing at run time; binding throws std::invalid_argument with a message that
-// names the remedy. Source: ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based
+// nothing and throw only std::logic_error, for memory that the back end cannot reach or that is
+// smaller than its layout; binding throws std::invalid_argument with a message that names the
+// remedy. Source: ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based
 // quantization.
 #pragma once
 
@@ -34,7 +35,7 @@ struct Layout {
   static Layout contiguous(std::size_t n) { return {1, 0, 1, 0, n, n}; }
 };
 
-/// Wire images in memory: image i begins at data + i * stride (bytes; a multiple of 16).
+/// Wire images in memory: image i begins at data + i * stride (bytes). Both are multiples of 16.
 struct WireImages {
   std::byte* data = nullptr;
   std::size_t stride = 0;
@@ -101,7 +102,7 @@ class Codec {
   friend class ReduceEncode;
   const CodecOps* ops_ = nullptr;
   Params params_;
-  std::string format_;  ///< registered format that runs: `none` is resolved to fp32, bf16 or fp16
+  std::string format_;  ///< registered format that runs: `none` in 16-bit memory is bf16 or fp16
   std::string name_;
   std::size_t payload_bits_ = 0;  ///< per value
   std::size_t scale_bytes_ = 0;   ///< per block; 0: no scales

@@ -3,13 +3,14 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace zeropp::codec {
 
-/// A parsed name. `block` is 0 when the name gives none (the format's default applies).
+/// A parsed name. `block` is 0 for the format's default, and for formats without blocks.
 struct CodecSpec {
   std::string format = "none";
   std::size_t block = 0;
@@ -27,16 +28,22 @@ struct FormatInfo {
   std::size_t default_block = 1;  ///< 1 for formats without scales
   std::size_t minimum_block = 1;
   std::size_t maximum_block = 1;
+  std::span<const std::string_view> options;  ///< what may follow a '+'
+  /// Largest |x - x'| that is promised for a finite x in a finite block whose largest magnitude is
+  /// `absmax`, decoded to fp32.
+  double (*error_bound)(float x, float absmax) = nullptr;
 };
 
-/// The registered formats in name order: what lies in kernels/codec/formats/, and `none`.
+/// The registered formats in name order: what lies in kernels/codec/formats/.
 const std::vector<FormatInfo>& formats();
 
 /// Parses and validates `text` against the registry; the block is filled in with the format's
-/// default. Throws std::invalid_argument: what is wrong, the grammar, the nearest known format.
+/// default (0 for formats without blocks). Throws std::invalid_argument: what is wrong, the
+/// grammar, the nearest known format.
 CodecSpec parse_codec(std::string_view text);
 
-/// Canonical name: parse_codec(to_string(spec)) == spec.
+/// Canonical name, default block written out: parse_codec(to_string(spec)) == spec for every spec
+/// that parse_codec returns.
 std::string to_string(const CodecSpec& spec);
 
 }  // namespace zeropp::codec

@@ -80,7 +80,7 @@ ZEROPP_HD To saturating_cast(float value);
 
 template <>
 ZEROPP_HD float saturating_cast<float>(float value) {
-  return value;
+  return is_nan_bits(bits_of(value)) ? float_of(kCanonicalNan32) : value;
 }
 
 template <>

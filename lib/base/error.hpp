@@ -17,6 +17,7 @@ enum class ExitCode : int {
   skipped = 77,      ///< a test that cannot run here
   requeue = 85,      ///< checkpointed: start me again
   watchdog = 124,
+  interrupted = 130,  ///< SIGINT or SIGTERM, at a step boundary agreed by all ranks
 };
 
 /// One line: what, where, and the remedy.

@@ -32,7 +32,8 @@ struct Parts {
   static Parts dense(std::size_t count) { return {count, count}; }
 };
 
-/// Every rank's part -> all parts on every rank.
+/// Every rank's part -> all parts on every rank: the same bits everywhere, since the own part goes
+/// through the codec as well. `part` may lie inside `full`, at its own place.
 class AllGather {
  public:
   virtual ~AllGather() = default;
@@ -77,7 +78,10 @@ struct AllGatherPlan {
 
 struct ReduceScatterPlan {
   Parts parts;
-  Dtype memory = Dtype::fp32;  ///< dtype of `full`; `none` sends this dtype
+  Dtype memory = Dtype::fp32;  ///< dtype of `full`
+  /// Dtype that `none` sends and that logical bytes are counted in: gradients may lie in memory as
+  /// fp32 and travel as bf16. Codecs are bound with it: Codec(spec, plain).
+  Dtype plain = Dtype::fp32;
   codec::CodecSpec
       codec_first;  ///< the only codec of one-hop algorithms; inside the node for 2-hop
   codec::CodecSpec codec_second;  ///< across nodes for 2-hop; ignored elsewhere
@@ -96,7 +100,9 @@ struct Context {
   MemoryKind memory = MemoryKind::host;
 };
 
-/// Registry entry: what an algorithm's file in all_gather/ or reduce_scatter/ defines.
+/// Registry entry: what an algorithm's file in all_gather/ or reduce_scatter/ defines, as the
+/// object all_gather_STEM or reduce_scatter_STEM where STEM is the file's name (entries.hpp).
+/// `name` is what users write.
 struct AllGatherAlgorithm {
   std::string_view name;
   std::string_view summary;
@@ -119,8 +125,9 @@ const std::vector<const AllGatherAlgorithm*>& all_gather_algorithms();
 const std::vector<const ReduceScatterAlgorithm*>& reduce_scatter_algorithms();
 
 /// Plans `algorithm`. Throws Error(usage) for an unknown name (with the nearest known), a codec
-/// that the algorithm cannot carry, or a hierarchical algorithm on nodes of unequal size (with the
-/// remedy).
+/// that is unknown or that the algorithm cannot carry, a depth of 0, a hierarchical algorithm on
+/// another group than the world; Error(environment) for a hierarchical algorithm on nodes of
+/// unequal size (with the remedy).
 std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Context&,
                                            const AllGatherPlan&);
 std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm, const Context&,

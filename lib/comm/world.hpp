@@ -24,7 +24,8 @@ class Control {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
   virtual void barrier() = 0;
-  /// Element-wise over ranks, in place.
+  /// Element-wise over ranks, in place. Doubles are added in rank order: the same bits on every
+  /// rank and in every run. A maximum keeps NaN.
   virtual void all_reduce_sum(std::span<double> values) = 0;
   virtual void all_reduce_sum(std::span<std::uint64_t> values) = 0;
   virtual void all_reduce_max(std::span<double> values) = 0;
@@ -63,7 +64,9 @@ struct Groups {
 
 class World {
  public:
-  /// Initialises MPI (funneled); finalises it when destroyed. One World a process.
+  /// Initialises MPI (funneled), also in a process that no launcher started; finalises it when
+  /// destroyed, except by an exception that may be this rank's alone (MPI_Finalize would wait for
+  /// the others): make it outside of the try block. One World a process; groups do not outlive it.
   World(int& argc, char**& argv);
   ~World();
   World(const World&) = delete;
@@ -74,8 +77,10 @@ class World {
   [[nodiscard]] int size() const;
   [[nodiscard]] Control& control() const;
 
-  /// Nodes found on the machine (node_size 0) or declared. Renumbers the ranks. Call once, on every
-  /// rank. Throws Error(environment) with the remedy when node_size does not divide the world size.
+  /// Nodes found on the machine (node_size 0) or declared. Renumbers the ranks, of control() as
+  /// well; rank 0 stays rank 0. Every rank calls it, before make_groups(). May be called again:
+  /// groups made before keep their topology. Throws Error(environment) with the remedy when
+  /// node_size does not divide the world size.
   const Topology& set_topology(int node_size);
   [[nodiscard]] const Topology& topology() const;
 

@@ -1,0 +1,48 @@
+#include "kernels/codec/codec.hpp"
+
+#include <stdexcept>
+
+#include "kernels/codec/fused.hpp"
+#include "kernels/codec/registry.hpp"
+#include "kernels/codec/wire.hpp"
+
+namespace zeropp::codec {
+
+Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) {
+  if (backend != Backend::host) {
+    throw std::invalid_argument("codec '" + to_string(spec) +
+                                "': this build has no CUDA codecs; use the host back end");
+  }
+  // One way in: whatever made the spec, it has passed the parser.
+  const CodecSpec valid = parse_codec(to_string(spec));
+  name_ = to_string(valid);
+  format_ = valid.format;
+  if (format_ == "none" && memory != Dtype::fp32) format_ = name_of(memory);
+
+  const FormatEntry& entry = *find_format(format_);
+  ops_ = &entry.host;
+  params_.block = valid.block > 0 ? valid.block : 1;
+  payload_bits_ = entry.info.bits;
+  scale_bytes_ = entry.info.scale_bytes;
+}
+
+std::size_t Codec::wire_bytes(std::size_t n) const {
+  return wire_shape(n, params_.block, payload_bits_, scale_bytes_).bytes;
+}
+
+ReduceEncode::ReduceEncode(const Codec& from, const Codec& to)
+    : from_(from), to_(to), fused_(find_fused(from.format_, to.format_)) {}
+
+void ReduceEncode::run(ConstWireImages in, std::size_t images, std::size_t slices,
+                       std::size_t padded, WireImages out, float* scratch,
+                       StreamHandle stream) const {
+  if (fused_ != nullptr) {
+    fused_(from_.params_, to_.params_, in, images, slices, padded, out, stream);
+    return;
+  }
+  const std::size_t n = slices * padded;
+  from_.decode_reduce(in, images, n, n, scratch, stream);
+  to_.encode(ConstView::of(scratch, n), {slices, padded, 1, 0, padded, padded}, out, stream);
+}
+
+}  // namespace zeropp::codec

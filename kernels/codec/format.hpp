@@ -1,0 +1,52 @@
+// What a file of formats/ defines: a struct `zeropp::codec::format::<file name>::Format`, of one
+// of two kinds. Its functions work on one value or one block and are translated for host and
+// device alike; launchers supply the loops, the packing and the memory dtypes.
+//
+// Every format:
+//   name, summary            std::string_view; the name is the file's
+//   bits                     payload bits a value
+//   error_bound(x, scale)    largest |x - x'| that is promised for a finite x in a block with this
+//                            stored scale, decoded to fp32
+// A scaled format (derive from SymmetricInt for the usual integers):
+//   Scale                    what is stored per block
+//   Code                     int8_t (two's complement, sign-extended when unpacked) or uint8_t
+//   default_block, minimum_block, maximum_block
+//   scale_of(absmax)         stored scale of a block of finite values; a zero scale: all zeros
+//   non_finite_scale()       stored scale of a block with NaN or Inf; its payload is zero
+//   scale_value(stored)      fp32 factor of decode; NaN for non_finite_scale()
+//   reciprocal(stored)       fp32 factor of encode
+//   encode(x, reciprocal)    -> Code, of which the low `bits` bits are kept
+//   decode(code, scale)      -> fp32, finite where the scale is
+//   accumulate(code, scale, acc)  -> acc plus the decoded value
+// A cast format (derive from Cast):
+//   Wire                     float, Bf16 or Fp16: the values on the wire
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+namespace zeropp::codec {
+
+template <class Format>
+concept ScaledFormat = requires(float x, typename Format::Scale stored,
+                                typename Format::Code code) {
+  { Format::scale_of(x) } -> std::same_as<typename Format::Scale>;
+  { Format::non_finite_scale() } -> std::same_as<typename Format::Scale>;
+  { Format::scale_value(stored) } -> std::same_as<float>;
+  { Format::reciprocal(stored) } -> std::same_as<float>;
+  { Format::encode(x, x) } -> std::same_as<typename Format::Code>;
+  { Format::decode(code, x) } -> std::same_as<float>;
+  { Format::accumulate(code, x, x) } -> std::same_as<float>;
+  { Format::error_bound(1.0, 1.0) } -> std::same_as<double>;
+};
+
+template <class Format>
+concept CastFormat = requires {
+  typename Format::Wire;
+  { Format::error_bound(1.0, 1.0) } -> std::same_as<double>;
+};
+
+/// No block of any format is larger: launchers keep one block of fp32 values on the stack.
+inline constexpr std::size_t kLargestBlock = 8192;
+
+}  // namespace zeropp::codec

@@ -1,0 +1,13 @@
+// The pairs of formats that have a one-pass decode_reduce_encode.
+#pragma once
+
+#include <string_view>
+
+#include "kernels/codec/codec.hpp"
+
+namespace zeropp::codec {
+
+/// Null when the pair runs composed.
+ReduceEncode::Fused find_fused(std::string_view from, std::string_view to);
+
+}  // namespace zeropp::codec

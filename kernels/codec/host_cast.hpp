@@ -1,0 +1,85 @@
+// Host kernels of cast formats.
+#pragma once
+
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/codec/arithmetic.hpp"
+#include "kernels/codec/format.hpp"
+#include "kernels/codec/host_layout.hpp"
+#include "kernels/codec/wire.hpp"
+#include "kernels/core/half.hpp"
+
+namespace zeropp::codec {
+
+/// Values that one task handles.
+inline constexpr std::size_t kCastTile = 4096;
+
+/// Copies bits where nothing is to be converted.
+template <class From, class To>
+void cast_values(const From* from, std::size_t count, To* to) {
+  if constexpr (std::is_same_v<From, To>) {
+    if (count > 0) std::memcpy(to, from, count * sizeof(To));
+  } else {
+    for (std::size_t i = 0; i < count; ++i) to[i] = saturating_cast<To>(to_float(from[i]));
+  }
+}
+
+template <CastFormat Format, class Memory>
+struct HostKernels<Format, Memory> {
+  using Wire = typename Format::Wire;
+
+  static void encode(const Params&, const Memory* memory, const Layout& layout, WireImages out) {
+    const std::size_t n = layout.wire_elements();
+    const WireShape shape = wire_shape(n, 1, Format::bits, 0);
+    const std::size_t tiles = (n + kCastTile - 1) / kCastTile;
+    host_for("encode", layout.images * tiles, [=](std::size_t task) {
+      const std::size_t image = task / tiles;
+      const std::size_t first = (task - image * tiles) * kCastTile;
+      const std::size_t last = std::min(first + kCastTile, n);
+      std::byte* const data = out.data + image * out.stride;
+      for_each_run(layout, image, first, last,
+                   [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t zeros) {
+                     Wire* const target = reinterpret_cast<Wire*>(data) + wire;
+                     cast_values(memory + offset, valid, target);
+                     std::fill_n(target + valid, zeros, Wire{});
+                   });
+      if (last == n) zero_padding(shape, data);
+    });
+  }
+
+  static void decode(const Params&, ConstWireImages in, const Layout& layout, Memory* memory) {
+    const std::size_t n = layout.wire_elements();
+    const std::size_t tiles = (n + kCastTile - 1) / kCastTile;
+    host_for("decode", layout.images * tiles, [=](std::size_t task) {
+      const std::size_t image = task / tiles;
+      const std::size_t first = (task - image * tiles) * kCastTile;
+      const auto* const source = reinterpret_cast<const Wire*>(in.data + image * in.stride);
+      for_each_run(layout, image, first, std::min(first + kCastTile, n),
+                   [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t) {
+                     cast_values(source + wire, valid, memory + offset);
+                   });
+    });
+  }
+};
+
+/// sum = (from_zero ? 0 : sum) + the first n values of `images` images.
+template <CastFormat Format>
+void host_accumulate(const Params&, ConstWireImages in, std::size_t images,
+                     std::size_t /*wire_elements*/, std::size_t n, bool from_zero, float* sum) {
+  using Wire = typename Format::Wire;
+  constexpr std::size_t tile = 256;  // of sums that stay in the nearest cache over all images
+  host_for("accumulate", (n + tile - 1) / tile, [=](std::size_t index) {
+    const std::size_t first = index * tile;
+    const std::size_t count = std::min(tile, n - first);
+    float partial[tile] = {};
+    if (!from_zero) std::memcpy(partial, sum + first, count * sizeof(float));
+    for (std::size_t image = 0; image < images; ++image) {
+      const auto* const values = reinterpret_cast<const Wire*>(in.data + image * in.stride) + first;
+      for (std::size_t i = 0; i < count; ++i) partial[i] = add(partial[i], to_float(values[i]));
+    }
+    for (std::size_t i = 0; i < count; ++i) sum[first + i] = saturating_cast<float>(partial[i]);
+  });
+}
+
+}  // namespace zeropp::codec

@@ -1,0 +1,69 @@
+// Host side of a Layout: which memory a range of wire elements stands for, and the loop over tasks.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/codec/codec.hpp"
+#include "kernels/codec/wire.hpp"
+
+namespace zeropp::codec {
+
+/// encode() and decode() of a format for one memory dtype, of either kind of format.
+template <class Format, class Memory>
+struct HostKernels;
+
+/// task(i) for i in [0, count), in any order; done when it returns.
+template <class Task>
+void host_for(const char* label, std::size_t count, const Task& task) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  if (count == 0) return;
+  Kokkos::parallel_for(
+      label, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>(Space(), 0, count), task);
+  Space().fence();
+}
+
+/// Splits wire elements [first, last) of image `image` at the ends of slices:
+/// visit(offset, wire, valid, zeros) for `valid` values at memory[offset] that are wire elements
+/// from `wire` on, followed by `zeros` elements without memory.
+template <class Visit>
+void for_each_run(const Layout& layout, std::size_t image, std::size_t first, std::size_t last,
+                  const Visit& visit) {
+  while (first < last) {
+    const std::size_t slice = first / layout.padded;
+    const std::size_t element = first - slice * layout.padded;
+    const std::size_t count = std::min(last - first, layout.padded - element);
+    const std::size_t valid =
+        element < layout.length ? std::min(count, layout.length - element) : 0;
+    visit(image * layout.image_stride + slice * layout.slice_stride + element, first, valid,
+          count - valid);
+    first += count;
+  }
+}
+
+/// The bytes of a wire image that carry nothing.
+inline void zero_padding(const WireShape& shape, std::byte* image) {
+  std::memset(image + shape.payload_bytes, 0, shape.scale_offset - shape.payload_bytes);
+  const std::size_t end = shape.scale_offset + shape.scale_bytes;
+  std::memset(image + end, 0, shape.bytes - end);
+}
+
+/// Throws std::logic_error when the host cannot read `memory` or `layout` reaches beyond it.
+inline void check_host_memory(const ConstView& memory, const Layout& layout) {
+  if (layout.images == 0 || layout.slices == 0 || layout.length == 0) return;
+  if (memory.kind == MemoryKind::device) {
+    throw std::logic_error("host codec: memory lies on a device; bind the codec to its back end");
+  }
+  const std::size_t reach = (layout.images - 1) * layout.image_stride +
+                            (layout.slices - 1) * layout.slice_stride + layout.length;
+  if (layout.length > layout.padded || reach > memory.count) {
+    throw std::logic_error("host codec: a layout of " + std::to_string(reach) +
+                           " elements does not fit a view of " + std::to_string(memory.count));
+  }
+}
+
+}  // namespace zeropp::codec

@@ -1,0 +1,34 @@
+// Where the parts of a wire image lie: payload (whole blocks), then scales, each padded to 16
+// bytes with zeros.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/core/macros.hpp"
+
+namespace zeropp::codec {
+
+inline constexpr std::size_t kWireAlignment = 16;
+
+struct WireShape {
+  std::size_t blocks = 0;
+  std::size_t payload_bytes = 0;  ///< before padding
+  std::size_t scale_offset = 0;   ///< of the first scale; also the padded size of the payload
+  std::size_t scale_bytes = 0;    ///< of all scales, before padding
+  std::size_t bytes = 0;          ///< the whole image
+};
+
+/// The image of n values: `bits` a value, `scale_bytes` a block of `block` values.
+ZEROPP_HD WireShape wire_shape(std::size_t n, std::size_t block, std::size_t bits,
+                               std::size_t scale_bytes) {
+  constexpr std::size_t mask = kWireAlignment - 1;
+  WireShape shape;
+  shape.blocks = (n + block - 1) / block;
+  shape.payload_bytes = (shape.blocks * block * bits + 7) / 8;
+  shape.scale_offset = (shape.payload_bytes + mask) & ~mask;
+  shape.scale_bytes = shape.blocks * scale_bytes;
+  shape.bytes = shape.scale_offset + ((shape.scale_bytes + mask) & ~mask);
+  return shape;
+}
+
+}  // namespace zeropp::codec

@@ -1,0 +1,117 @@
+#include <cmath>
+
+#include "kernels/nn/host/loops.hpp"
+#include "kernels/nn/host/operations.hpp"
+#include "kernels/nn/host/products.hpp"
+#include "kernels/nn/math.hpp"
+
+namespace zeropp::nn::host {
+
+namespace {
+
+/// Where head i % heads of sequence i / heads begins in qkv and in y.
+struct Heads {
+  AttentionShape shape;
+
+  [[nodiscard]] std::size_t count() const { return shape.sequences * shape.heads; }
+  [[nodiscard]] std::size_t square() const { return shape.length * shape.length; }
+  [[nodiscard]] std::size_t qkv_stride() const { return 3 * shape.hidden; }
+  [[nodiscard]] std::size_t in_qkv(std::size_t i) const {
+    return i / shape.heads * shape.length * qkv_stride() + i % shape.heads * shape.head_width();
+  }
+  [[nodiscard]] std::size_t in_y(std::size_t i) const {
+    return i / shape.heads * shape.length * shape.hidden + i % shape.heads * shape.head_width();
+  }
+  [[nodiscard]] float scale() const {
+    return 1.0F / std::sqrt(static_cast<float>(shape.head_width()));
+  }
+};
+
+/// Row t of a square of scores becomes probabilities over columns [0, t]; the rest becomes zero.
+void softmax_causal_row(float* row, std::size_t t, std::size_t length) {
+  const std::size_t n = t + 1;
+  const float top = largest(row, n);
+  for (std::size_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - top);
+  const float inverse = 1.0F / sum(n, [=](std::size_t j) { return row[j]; });
+  for (std::size_t j = 0; j < n; ++j) row[j] *= inverse;
+  std::fill(row + n, row + length, 0.0F);
+}
+
+/// Row t of dP becomes dS = P (dP - rowsum(P dP)); zero where P is.
+void softmax_backward_row(const float* p, float* d, std::size_t t, std::size_t length) {
+  const std::size_t n = t + 1;
+  const float dot = sum(n, [=](std::size_t j) { return p[j] * d[j]; });
+  for (std::size_t j = 0; j < n; ++j) d[j] = p[j] * (d[j] - dot);
+  std::fill(d + n, d + length, 0.0F);
+}
+
+}  // namespace
+
+void attention_forward(const NnContext& context, const AttentionShape& shape, ConstView qkv,
+                       View probabilities, View y) {
+  const Heads heads{shape};
+  const std::size_t t = shape.length;
+  const std::size_t width = shape.head_width();
+  const std::size_t stride = heads.qkv_stride();
+  const float* const q = floats(qkv, shape.sequences * t * stride, "attention qkv");
+  float* const p = floats(probabilities, shape.probabilities(), "attention probabilities");
+  float* const out = floats(y, shape.sequences * t * shape.hidden, "attention output");
+  {
+    const ProductScope scope(context);
+    for (std::size_t i = 0; i < heads.count(); ++i) {
+      const float* const query = q + heads.in_qkv(i);
+      multiply(t, t, width, heads.scale(), {query, stride}, {query + shape.hidden, stride, true},
+               0.0F, p + i * heads.square(), t);
+    }
+  }
+  parallel_for("attention_softmax", heads.count() * t,
+               [=](std::size_t row) { softmax_causal_row(p + row * t, row % t, t); });
+  const ProductScope scope(context);
+  for (std::size_t i = 0; i < heads.count(); ++i) {
+    const float* const value = q + heads.in_qkv(i) + 2 * shape.hidden;
+    multiply(t, width, t, 1.0F, {p + i * heads.square(), t}, {value, stride}, 0.0F,
+             out + heads.in_y(i), shape.hidden);
+  }
+}
+
+void attention_backward(const NnContext& context, const AttentionShape& shape, ConstView dy,
+                        ConstView qkv, ConstView probabilities, View d_qkv) {
+  const Heads heads{shape};
+  const std::size_t t = shape.length;
+  const std::size_t width = shape.head_width();
+  const std::size_t stride = heads.qkv_stride();
+  const float* const grad = floats(dy, shape.sequences * t * shape.hidden, "attention gradient");
+  const float* const q = floats(qkv, shape.sequences * t * stride, "attention qkv");
+  const float* const p = floats(probabilities, shape.probabilities(), "attention probabilities");
+  float* const d_q = floats(d_qkv, shape.sequences * t * stride, "attention qkv gradient");
+  float* const d_s =
+      floats(context.workspace, heads.count() * heads.square(), "attention workspace");
+  {
+    const ProductScope scope(context);
+    for (std::size_t i = 0; i < heads.count(); ++i) {
+      const float* const value = q + heads.in_qkv(i) + 2 * shape.hidden;
+      const float* const d_out = grad + heads.in_y(i);
+      multiply(t, t, width, 1.0F, {d_out, shape.hidden}, {value, stride, true}, 0.0F,
+               d_s + i * heads.square(), t);
+      multiply(t, width, t, 1.0F, {p + i * heads.square(), t, true}, {d_out, shape.hidden}, 0.0F,
+               d_q + heads.in_qkv(i) + 2 * shape.hidden, stride);
+    }
+  }
+  parallel_for("attention_softmax_backward", heads.count() * t, [=](std::size_t row) {
+    softmax_backward_row(p + row * t, d_s + row * t, row % t, t);
+  });
+  const ProductScope scope(context);
+  for (std::size_t i = 0; i < heads.count(); ++i) {
+    const float* const query = q + heads.in_qkv(i);
+    float* const d_query = d_q + heads.in_qkv(i);
+    const float* const square = d_s + i * heads.square();
+    multiply(t, width, t, heads.scale(), {square, t}, {query + shape.hidden, stride}, 0.0F, d_query,
+             stride);
+    multiply(t, width, t, heads.scale(), {square, t, true}, {query, stride}, 0.0F,
+             d_query + shape.hidden, stride);
+  }
+}
+
+std::size_t attention_workspace(const AttentionShape& shape) { return shape.probabilities(); }
+
+}  // namespace zeropp::nn::host

@@ -1,0 +1,36 @@
+#include <cmath>
+
+#include "kernels/nn/host/loops.hpp"
+#include "kernels/nn/host/operations.hpp"
+#include "kernels/nn/math.hpp"
+
+namespace zeropp::nn::host {
+
+void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t vocab,
+                   const std::int32_t* targets, bool gradient, View logits, View row_loss) {
+  float* const values = floats(logits, rows * vocab, "cross-entropy logits");
+  float* const losses = floats(row_loss, rows, "cross-entropy row loss");
+  const float inverse_rows = 1.0F / static_cast<float>(rows);
+  parallel_for("cross_entropy", rows, [=](std::size_t r) {
+    float* const row = values + r * vocab;
+    const auto target = static_cast<std::size_t>(targets[r]);
+    const float top = largest(row, vocab);
+    const float shifted_target = row[target] - top;
+    for (std::size_t v = 0; v < vocab; ++v) row[v] = fast_exp(row[v] - top);
+    const float total = sum(vocab, [=](std::size_t v) { return row[v]; });
+    losses[r] = std::log(total) - shifted_target;
+    if (!gradient) return;
+    const float scale = inverse_rows / total;
+    for (std::size_t v = 0; v < vocab; ++v) row[v] *= scale;
+    row[target] -= inverse_rows;
+  });
+}
+
+double mean(const NnContext& /*context*/, ConstView values) {
+  const float* const from = floats(values, values.count, "mean input");
+  double total = 0.0;
+  for (std::size_t i = 0; i < values.count; ++i) total += static_cast<double>(from[i]);
+  return total / static_cast<double>(values.count);
+}
+
+}  // namespace zeropp::nn::host

@@ -1,0 +1,48 @@
+#include "kernels/nn/host/loops.hpp"
+#include "kernels/nn/host/operations.hpp"
+
+namespace zeropp::nn::host {
+
+void embedding_forward(const NnContext& /*context*/, const EmbeddingShape& shape,
+                       const std::int32_t* tokens, ConstView token_table, ConstView position_table,
+                       View y) {
+  const auto [sequences, length, vocab, hidden] = shape;
+  require(token_table, vocab * hidden, "embedding token table");
+  require(position_table, length * hidden, "embedding position table");
+  float* const out = floats(y, sequences * length * hidden, "embedding output");
+  with_type(token_table.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* const token_rows = token_table.as<T>();
+    const T* const position_rows = position_table.as<T>();
+    parallel_for("embedding_forward", sequences * length, [=, n = hidden, t = length](auto row) {
+      const T* const token = token_rows + static_cast<std::size_t>(tokens[row]) * n;
+      const T* const position = position_rows + row % t * n;
+      for (std::size_t j = 0; j < n; ++j) {
+        out[row * n + j] = to_float(token[j]) + to_float(position[j]);
+      }
+    });
+  });
+}
+
+void embedding_backward(const NnContext& /*context*/, const EmbeddingShape& shape,
+                        const std::int32_t* tokens, ConstView dy, View d_token_table,
+                        View d_position_table) {
+  const auto [sequences, length, vocab, hidden] = shape;
+  const std::size_t rows = sequences * length;
+  const float* const grad = floats(dy, rows * hidden, "embedding output gradient");
+  float* const d_token = floats(d_token_table, vocab * hidden, "embedding token gradient");
+  float* const d_position =
+      floats(d_position_table, length * hidden, "embedding position gradient");
+  parallel_ranges("embedding_backward", hidden,
+                  [=, n = hidden, t = length](std::size_t begin, std::size_t end) {
+                    for (std::size_t row = 0; row < rows; ++row) {
+                      const float* const from = grad + row * n;
+                      float* const token = d_token + static_cast<std::size_t>(tokens[row]) * n;
+                      float* const position = d_position + row % t * n;
+                      for (std::size_t j = begin; j < end; ++j) token[j] += from[j];
+                      for (std::size_t j = begin; j < end; ++j) position[j] += from[j];
+                    }
+                  });
+}
+
+}  // namespace zeropp::nn::host

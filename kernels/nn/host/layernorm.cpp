@@ -1,0 +1,89 @@
+#include <cmath>
+
+#include "kernels/nn/host/loops.hpp"
+#include "kernels/nn/host/operations.hpp"
+
+namespace zeropp::nn::host {
+
+namespace {
+constexpr float kEpsilon = 1e-5F;
+}
+
+void layernorm_forward(const NnContext& /*context*/, std::size_t rows, std::size_t hidden,
+                       ConstView x, ConstView weight, ConstView bias, View y, View mean,
+                       View rstd) {
+  const float* const in = floats(x, rows * hidden, "layernorm input");
+  require(weight, hidden, "layernorm weight");
+  require(bias, hidden, "layernorm bias");
+  float* const out = floats(y, rows * hidden, "layernorm output");
+  float* const means = floats(mean, rows, "layernorm mean");
+  float* const rstds = floats(rstd, rows, "layernorm rstd");
+  const float scale = 1.0F / static_cast<float>(hidden);
+  with_type(weight.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* const w = weight.as<T>();
+    const T* const b = bias.as<T>();
+    parallel_for("layernorm_forward", rows, [=](std::size_t row) {
+      const float* const values = in + row * hidden;
+      float* const result = out + row * hidden;
+      const float m = scale * sum(hidden, [=](std::size_t j) { return values[j]; });
+      const float variance = scale * sum(hidden, [=](std::size_t j) {
+                               const float d = values[j] - m;
+                               return d * d;
+                             });
+      const float r = 1.0F / std::sqrt(variance + kEpsilon);
+      for (std::size_t j = 0; j < hidden; ++j) {
+        result[j] = (values[j] - m) * r * to_float(w[j]) + to_float(b[j]);
+      }
+      means[row] = m;
+      rstds[row] = r;
+    });
+  });
+}
+
+void layernorm_backward(const NnContext& /*context*/, std::size_t rows, std::size_t hidden,
+                        ConstView dy, ConstView x, ConstView weight, ConstView mean, ConstView rstd,
+                        bool accumulate, View dx, View d_weight, View d_bias) {
+  const float* const grad = floats(dy, rows * hidden, "layernorm output gradient");
+  const float* const in = floats(x, rows * hidden, "layernorm input");
+  require(weight, hidden, "layernorm weight");
+  const float* const means = floats(mean, rows, "layernorm mean");
+  const float* const rstds = floats(rstd, rows, "layernorm rstd");
+  float* const d_in = floats(dx, rows * hidden, "layernorm input gradient");
+  float* const d_w = floats(d_weight, hidden, "layernorm weight gradient");
+  float* const d_b = floats(d_bias, hidden, "layernorm bias gradient");
+  const float scale = 1.0F / static_cast<float>(hidden);
+  if (!accumulate) std::fill_n(d_in, rows * hidden, 0.0F);
+  with_type(weight.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* const w = weight.as<T>();
+    parallel_for("layernorm_backward", rows, [=](std::size_t row) {
+      const float* const g = grad + row * hidden;
+      const float* const values = in + row * hidden;
+      float* const d = d_in + row * hidden;
+      const float m = means[row];
+      const float r = rstds[row];
+      const float mean_g =
+          scale * sum(hidden, [=](std::size_t j) { return g[j] * to_float(w[j]); });
+      const float mean_gn = scale * r * sum(hidden, [=](std::size_t j) {
+                              return g[j] * to_float(w[j]) * (values[j] - m);
+                            });
+      for (std::size_t j = 0; j < hidden; ++j) {
+        const float n = (values[j] - m) * r;
+        d[j] += r * (g[j] * to_float(w[j]) - mean_g - n * mean_gn);
+      }
+    });
+  });
+  parallel_ranges("layernorm_backward_weight", hidden, [=](std::size_t begin, std::size_t end) {
+    for (std::size_t row = 0; row < rows; ++row) {
+      const float* const g = grad + row * hidden;
+      const float* const values = in + row * hidden;
+      const float m = means[row];
+      const float r = rstds[row];
+      for (std::size_t j = begin; j < end; ++j) d_w[j] += g[j] * ((values[j] - m) * r);
+      for (std::size_t j = begin; j < end; ++j) d_b[j] += g[j];
+    }
+  });
+}
+
+}  // namespace zeropp::nn::host

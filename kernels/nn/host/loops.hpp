@@ -1,0 +1,90 @@
+// Loops and views of the host operations. Reductions inside a row run over a fixed number of lanes
+// that are joined in a fixed order: vector code without fast-math, and the same bits at any number
+// of threads.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/core/view.hpp"
+
+namespace zeropp::nn::host {
+
+/// body(i) for i in [0, count), in parallel; done on return. Each i writes its own outputs.
+template <class Body>
+void parallel_for(const char* name, std::size_t count, const Body& body) {
+  using Space = Kokkos::DefaultHostExecutionSpace;
+  Kokkos::parallel_for(name, Kokkos::RangePolicy<Space>(0, count), body);
+  Space().fence();
+}
+
+/// body(begin, end) over ranges that cover [0, count): what is summed down the rows of a matrix is
+/// split by columns, and the rows stay in order.
+template <class Body>
+void parallel_ranges(const char* name, std::size_t count, const Body& body) {
+  constexpr std::size_t kRange = 1024;
+  parallel_for(name, (count + kRange - 1) / kRange,
+               [=](std::size_t i) { body(i * kRange, std::min(count, (i + 1) * kRange)); });
+}
+
+template <class AnyView>
+void require(const AnyView& view, std::size_t count, const char* what) {
+  if (view.kind == MemoryKind::device || view.count < count) {
+    throw std::invalid_argument(std::string(what) + ": the host kernel was given " +
+                                std::to_string(view.count) + " elements of " +
+                                (view.kind == MemoryKind::device ? "device" : "host") +
+                                " memory and needs " + std::to_string(count) + " of host memory");
+  }
+}
+
+/// The view as at least `count` fp32 values.
+template <class AnyView>
+auto floats(const AnyView& view, std::size_t count, const char* what) {
+  require(view, count, what);
+  if (view.dtype != Dtype::fp32) {
+    throw std::invalid_argument(std::string(what) + ": the host kernel reads fp32 here, not " +
+                                std::string(name_of(view.dtype)));
+  }
+  return view.template as<float>();
+}
+
+inline constexpr std::size_t kLanes = 32;
+
+/// The lanes of one reduction, joined pairwise.
+template <class Combine>
+float join(float (&lane)[kLanes], Combine combine) {
+  for (std::size_t width = kLanes / 2; width > 0; width /= 2) {
+    for (std::size_t k = 0; k < width; ++k) lane[k] = combine(lane[k], lane[k + width]);
+  }
+  return lane[0];
+}
+
+/// combine over term(j), j in [0, n), from `start` (the neutral element of `combine`).
+template <class Term, class Combine>
+float reduce(std::size_t n, float start, Term term, Combine combine) {
+  float lane[kLanes];
+  for (float& value : lane) value = start;
+  std::size_t j = 0;
+  for (; j + kLanes <= n; j += kLanes) {
+    for (std::size_t k = 0; k < kLanes; ++k) lane[k] = combine(lane[k], term(j + k));
+  }
+  for (std::size_t k = 0; j + k < n; ++k) lane[k] = combine(lane[k], term(j + k));
+  return join(lane, combine);
+}
+
+template <class Term>
+float sum(std::size_t n, Term term) {
+  return reduce(n, 0.0F, term, [](float a, float b) { return a + b; });
+}
+
+/// The largest of n > 0 values.
+inline float largest(const float* values, std::size_t n) {
+  return reduce(
+      n, values[0], [=](std::size_t j) { return values[j]; },
+      [](float a, float b) { return a > b ? a : b; });
+}
+
+}  // namespace zeropp::nn::host

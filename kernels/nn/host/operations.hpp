@@ -1,0 +1,45 @@
+// The host operations by file; nn_ops.cpp puts them into the table. Signatures and meaning:
+// kernels/nn/nn_ops.hpp.
+#pragma once
+
+#include "kernels/nn/nn_ops.hpp"
+
+namespace zeropp::nn::host {
+
+// embedding.cpp
+void embedding_forward(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
+                       ConstView token_table, ConstView position_table, View y);
+void embedding_backward(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
+                        ConstView dy, View d_token_table, View d_position_table);
+
+// layernorm.cpp
+void layernorm_forward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView x,
+                       ConstView weight, ConstView bias, View y, View mean, View rstd);
+void layernorm_backward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
+                        ConstView x, ConstView weight, ConstView mean, ConstView rstd,
+                        bool accumulate, View dx, View d_weight, View d_bias);
+
+// linear.cpp
+void linear_forward(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
+                    ConstView bias, ConstView residual, View y);
+void linear_backward(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
+                     ConstView weight, View dx, View d_weight, View d_bias);
+std::size_t linear_workspace(std::size_t elements, Dtype dtype);
+
+// gelu.cpp
+void gelu_forward(const NnContext&, std::size_t count, ConstView x, View y);
+void gelu_backward(const NnContext&, std::size_t count, ConstView x, View d);
+
+// attention.cpp
+void attention_forward(const NnContext&, const AttentionShape&, ConstView qkv, View probabilities,
+                       View y);
+void attention_backward(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
+                        ConstView probabilities, View d_qkv);
+std::size_t attention_workspace(const AttentionShape&);
+
+// cross_entropy.cpp
+void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab,
+                   const std::int32_t* targets, bool gradient, View logits, View row_loss);
+double mean(const NnContext&, ConstView values);
+
+}  // namespace zeropp::nn::host

@@ -1,0 +1,37 @@
+#include "lib/base/log.hpp"
+
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <memory>
+
+namespace zeropp::log {
+namespace {
+
+std::shared_ptr<spdlog::logger> make(const std::string& name) {
+  auto logger =
+      std::make_shared<spdlog::logger>(name, std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("%n: %l: %v");
+  logger->flush_on(spdlog::level::info);
+  return logger;
+}
+
+std::shared_ptr<spdlog::logger>& instance() {
+  static std::shared_ptr<spdlog::logger> logger = make("zeropp");
+  return logger;
+}
+
+}  // namespace
+
+void set_program(const std::string& name) { instance() = make(name); }
+
+void set_muted(bool muted) {
+  instance()->set_level(muted ? spdlog::level::err : spdlog::level::info);
+}
+
+// The message is an argument, never the format: it may hold braces.
+void info(const std::string& message) { instance()->info("{}", message); }
+void warn(const std::string& message) { instance()->warn("{}", message); }
+void error(const std::string& message) { instance()->error("{}", message); }
+
+}  // namespace zeropp::log

@@ -1,0 +1,42 @@
+#include "lib/base/nearest.hpp"
+
+#include <algorithm>
+#include <limits>
+
+namespace zeropp {
+
+std::size_t edit_distance(std::string_view a, std::string_view b) {
+  // Three rows of the usual table: the one before last is needed for swaps.
+  std::vector<std::size_t> before(b.size() + 1);
+  std::vector<std::size_t> above(b.size() + 1);
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    before.swap(above);
+    above.swap(row);
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t differs = a[i - 1] == b[j - 1] ? 0 : 1;
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + differs});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[j] = std::min(row[j], before[j - 2] + 1);
+      }
+    }
+  }
+  return row[b.size()];
+}
+
+std::string nearest(std::string_view name, const std::vector<std::string>& known) {
+  std::string best;
+  std::size_t least = std::numeric_limits<std::size_t>::max();
+  for (const auto& candidate : known) {
+    const std::size_t distance = edit_distance(name, candidate);
+    if (distance < least) {
+      least = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+}  // namespace zeropp

@@ -1,0 +1,64 @@
+// The vendor's all-gather, uncompressed, in one piece: its route and pipeline are its own, so bytes
+// are modelled as a ring. A dense result of the memory dtype is gathered in place; any other goes
+// through the workspace.
+#include "lib/collective/all_gather_base.hpp"
+#include "lib/collective/entries.hpp"
+#include "lib/collective/transfer.hpp"
+
+namespace zeropp::collective {
+
+namespace {
+
+class Native final : public AllGatherBase {
+ public:
+  Native(const Context& context, const AllGatherPlan& plan)
+      : AllGatherBase(context, plan, all_gather_native, /*modelled=*/true, /*depth=*/1) {}
+
+  [[nodiscard]] comm::Bytes volume() const override {
+    return bytes_along_ring(group_, part_bytes());
+  }
+
+ private:
+  [[nodiscard]] bool direct() const {
+    return full_.dtype == plan_.memory && plan_.parts.stride == plan_.parts.count;
+  }
+
+  void begin() override {
+    for (Piece& piece : pieces_) {
+      if (direct()) {
+        piece.work = meter_.transfer([&] {
+          return group_.native_all_gather(part_, full_.part(0, size() * plan_.parts.count),
+                                          stream_);
+        });
+      } else {
+        encode(piece, rank());
+        const std::size_t elements = piece.image_bytes / size_of(plan_.memory);
+        const View images(slot(piece, 0), size() * elements, plan_.memory, full_.kind);
+        const View own = images.part(rank() * elements, elements);
+        piece.work =
+            meter_.transfer([&] { return group_.native_all_gather(own, images, stream_); });
+      }
+      meter_.count_wire(volume());
+    }
+  }
+
+  void complete() override {
+    for (Piece& piece : pieces_) {
+      meter_.wait(piece.work);
+      if (!direct()) decode(piece, 0, size(), 0, 1);
+    }
+  }
+};
+
+}  // namespace
+
+const AllGatherAlgorithm all_gather_native = {
+    .name = "native",
+    .summary = "the vendor's own, uncompressed; bytes are modelled",
+    .hierarchical = false,
+    .any_codec = false,
+    .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
+      return std::make_unique<Native>(context, plan);
+    }};
+
+}  // namespace zeropp::collective

@@ -1,0 +1,73 @@
+// All-gather in two levels: first across nodes among equal local ranks, every rank on its own rail,
+// then inside the node. Images stay encoded on both levels and are decoded once. While chunk c
+// travels inside the node, later chunks are still on the rails.
+#include "lib/collective/all_gather_base.hpp"
+#include "lib/collective/entries.hpp"
+#include "lib/collective/transfer.hpp"
+
+namespace zeropp::collective {
+
+namespace {
+
+class TwoLevel final : public AllGatherBase {
+ public:
+  TwoLevel(const Context& context, const AllGatherPlan& plan)
+      : AllGatherBase(context, plan, all_gather_two_level, /*modelled=*/false, plan.depth),
+        node_(*context.groups.node),
+        rail_(*context.groups.rail) {}
+
+  [[nodiscard]] comm::Bytes volume() const override {
+    comm::Bytes sum = bytes_to_others(rail_, part_bytes());
+    sum += bytes_to_others(node_, nodes() * part_bytes());
+    return sum;
+  }
+
+ private:
+  [[nodiscard]] std::size_t nodes() const { return static_cast<std::size_t>(rail_.size()); }
+  [[nodiscard]] std::size_t locals() const { return static_cast<std::size_t>(node_.size()); }
+
+  // Slot local * K + node: what one rail brings lies together, so it is one message inside the
+  // node.
+  void begin() override {
+    const auto local = static_cast<std::size_t>(node_.rank());
+    for (Piece& piece : pieces_) {
+      encode(piece, local * nodes() + static_cast<std::size_t>(rail_.rank()));
+      piece.work =
+          share_piece(meter_, rail_, slot(piece, local * nodes()), piece.image_bytes, stream_);
+    }
+  }
+
+  void complete() override {
+    Piece* previous = nullptr;
+    for (Piece& piece : pieces_) {
+      meter_.wait(piece.work);
+      piece.work = share_piece(meter_, node_, slot(piece, 0), nodes() * piece.image_bytes, stream_);
+      if (previous != nullptr) collect(*previous);
+      previous = &piece;
+    }
+    if (previous != nullptr) collect(*previous);
+  }
+
+  void collect(Piece& piece) {
+    meter_.wait(piece.work);
+    for (std::size_t local = 0; local < locals(); ++local) {
+      decode(piece, local * nodes(), nodes(), local, locals());
+    }
+  }
+
+  comm::Communicator& node_;
+  comm::Communicator& rail_;
+};
+
+}  // namespace
+
+const AllGatherAlgorithm all_gather_two_level = {
+    .name = "two-level",
+    .summary = "across nodes on rails, then inside the node, decoded once",
+    .hierarchical = true,
+    .any_codec = true,
+    .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
+      return std::make_unique<TwoLevel>(context, plan);
+    }};
+
+}  // namespace zeropp::collective

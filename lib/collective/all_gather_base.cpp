@@ -1,0 +1,69 @@
+#include "lib/collective/all_gather_base.hpp"
+
+#include "lib/collective/require.hpp"
+
+namespace zeropp::collective {
+
+AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
+                             const AllGatherAlgorithm& algorithm, bool modelled, std::size_t depth)
+    : group_(context.group),
+      plan_(plan),
+      codec_(plan.codec, plan.memory, context.backend),
+      meter_(context.recorder, {.operation = "all_gather",
+                                .purpose = plan.label.purpose,
+                                .phase = plan.label.phase,
+                                .algorithm = std::string(algorithm.name),
+                                .codec = codec_.name(),
+                                .group = context.group.name(),
+                                .path = "",
+                                .modelled = modelled}) {
+  for (const Chunk& chunk : chunk_plan(plan.parts.count, depth, codec_.block())) {
+    const std::size_t bytes = codec_.wire_bytes(chunk.length);
+    pieces_.push_back({chunk, bytes, space_.reserve(size() * bytes), nullptr});
+  }
+}
+
+void AllGatherBase::start(ConstView part, View full, std::span<std::byte> workspace,
+                          StreamHandle stream) {
+  require_view("an all-gather's part", part, plan_.parts.count, plan_.memory);
+  require_view("an all-gather's result", full, span_of(plan_.parts, size()), full.dtype);
+  require_workspace(workspace.size(), workspace_bytes());
+  const Meter::Span span(meter_);
+  part_ = part.part(0, plan_.parts.count);
+  full_ = full;
+  workspace_ = workspace;
+  stream_ = stream;
+  meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.memory));
+  begin();
+}
+
+void AllGatherBase::finish() {
+  const Meter::Span span(meter_);
+  complete();
+}
+
+void AllGatherBase::encode(const Piece& piece, std::size_t index) {
+  meter_.kernels([&] {
+    auto layout = codec::Layout::contiguous(piece.chunk.length);
+    layout.padded = round_up(piece.chunk.length, codec_.block());
+    codec_.encode(part_.part(piece.chunk.first, piece.chunk.length), layout,
+                  {slot(piece, index), piece.image_bytes}, stream_);
+  });
+}
+
+void AllGatherBase::decode(const Piece& piece, std::size_t index, std::size_t images,
+                           std::size_t first_rank, std::size_t rank_stride) {
+  meter_.kernels([&] {
+    const std::size_t first = first_rank * plan_.parts.stride + piece.chunk.first;
+    const codec::Layout layout{.images = images,
+                               .image_stride = rank_stride * plan_.parts.stride,
+                               .slices = 1,
+                               .slice_stride = 0,
+                               .length = piece.chunk.length,
+                               .padded = round_up(piece.chunk.length, codec_.block())};
+    codec_.decode({slot(piece, index), piece.image_bytes}, layout,
+                  full_.part(first, full_.count - first), stream_);
+  });
+}
+
+}  // namespace zeropp::collective

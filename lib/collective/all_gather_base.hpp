@@ -1,0 +1,65 @@
+// What every all-gather algorithm keeps: its plan cut into chunks, the wire images of each chunk in
+// the workspace (one slot a rank), checks of the memory it is given, accounting. An algorithm fills
+// in begin() and complete().
+#pragma once
+
+#include <vector>
+
+#include "lib/collective/chunks.hpp"
+#include "lib/collective/collective.hpp"
+#include "lib/collective/meter.hpp"
+
+namespace zeropp::collective {
+
+class AllGatherBase : public AllGather {
+ public:
+  void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) final;
+  void finish() final;
+  [[nodiscard]] std::size_t workspace_bytes() const final { return space_.bytes(); }
+  [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
+
+ protected:
+  AllGatherBase(const Context& context, const AllGatherPlan& plan,
+                const AllGatherAlgorithm& algorithm, bool modelled, std::size_t depth);
+
+  /// Encodes and starts the transfer; memory of the run is in part_, full_ and stream_.
+  virtual void begin() = 0;
+  /// Completes the transfer and decodes.
+  virtual void complete() = 0;
+
+  [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(group_.size()); }
+  [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(group_.rank()); }
+  /// Bytes of the wire image of a whole part: chunks add up to it.
+  [[nodiscard]] std::size_t part_bytes() const { return codec_.wire_bytes(plan_.parts.count); }
+
+  /// A chunk and its images: slot s begins at s * image_bytes.
+  struct Piece {
+    Chunk chunk;
+    std::size_t image_bytes;
+    std::size_t offset;  ///< of slot 0 in the workspace
+    std::unique_ptr<comm::Work> work;
+  };
+  [[nodiscard]] std::byte* slot(const Piece& piece, std::size_t index) const {
+    return workspace_.data() + piece.offset + index * piece.image_bytes;
+  }
+  /// The own part's chunk -> slot `index`.
+  void encode(const Piece& piece, std::size_t index);
+  /// `images` slots from `index` on -> the parts of ranks first_rank, first_rank + rank_stride, ...
+  void decode(const Piece& piece, std::size_t index, std::size_t images, std::size_t first_rank,
+              std::size_t rank_stride);
+
+  comm::Communicator& group_;
+  AllGatherPlan plan_;
+  codec::Codec codec_;
+  Meter meter_;
+  std::vector<Piece> pieces_;
+  ConstView part_;
+  View full_;
+  StreamHandle stream_;
+
+ private:
+  WorkspacePlan space_;
+  std::span<std::byte> workspace_;
+};
+
+}  // namespace zeropp::collective

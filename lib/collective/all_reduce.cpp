@@ -1,0 +1,50 @@
+#include "lib/collective/all_reduce.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/collective/chunks.hpp"
+#include "lib/collective/require.hpp"
+
+namespace zeropp::collective {
+
+AllReduce::AllReduce(std::unique_ptr<ReduceScatter> reduce_scatter,
+                     std::unique_ptr<AllGather> all_gather, std::size_t count)
+    : reduce_scatter_(std::move(reduce_scatter)),
+      all_gather_(std::move(all_gather)),
+      count_(count) {}
+
+std::size_t AllReduce::sum_bytes() const {
+  WorkspacePlan space;
+  space.reserve(count_ * sizeof(float));
+  return space.bytes();
+}
+
+std::size_t AllReduce::workspace_bytes() const {
+  // The halves run one after the other: they share what lies behind the sums.
+  return sum_bytes() + std::max(reduce_scatter_->workspace_bytes(), all_gather_->workspace_bytes());
+}
+
+comm::Bytes AllReduce::volume() const {
+  comm::Bytes sum = reduce_scatter_->volume();
+  sum += all_gather_->volume();
+  return sum;
+}
+
+void AllReduce::start(ConstView full, View out, std::span<std::byte> workspace,
+                      StreamHandle stream) {
+  require_workspace(workspace.size(), workspace_bytes());
+  sum_ = {workspace.data(), count_, Dtype::fp32, full.kind};
+  out_ = out;
+  workspace_ = workspace.subspan(sum_bytes());
+  stream_ = stream;
+  reduce_scatter_->start(full, sum_, workspace_, stream);
+}
+
+void AllReduce::finish() {
+  reduce_scatter_->finish();
+  all_gather_->start(sum_, out_, workspace_, stream_);
+  all_gather_->finish();
+}
+
+}  // namespace zeropp::collective

@@ -1,0 +1,77 @@
+// Accounting of one planned collective: bytes and seconds go to its trace row, time to the timers
+// (`communication` around transfers, `codec` around kernels). One per plan.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <span>
+
+#include "lib/comm/communicator.hpp"
+#include "lib/trace/recorder.hpp"
+
+namespace zeropp::collective {
+
+class Meter {
+ public:
+  Meter(trace::Recorder& recorder, const trace::CollectiveRow& keys)
+      : timers_(recorder.timers), row_(recorder.collective(keys)) {}
+
+  [[nodiscard]] const trace::CollectiveRow& row() const { return row_; }
+
+  /// Counts one run.
+  void count_call(std::uint64_t logical_bytes) {
+    ++row_.calls;
+    row_.logical_bytes += logical_bytes;
+  }
+  void count_wire(const comm::Bytes& bytes) {
+    row_.wire_bytes_intra += bytes.intra;
+    row_.wire_bytes_inter += bytes.inter;
+  }
+
+  /// The scope of start() or finish(): its wall time is the row's.
+  class Span {
+   public:
+    explicit Span(Meter& meter) : row_(meter.row_) {}
+    ~Span() { row_.seconds += std::chrono::duration<double>(Clock::now() - begin_).count(); }
+    Span(const Span&) = delete;
+    Span& operator=(const Span&) = delete;
+
+   private:
+    using Clock = std::chrono::steady_clock;
+    trace::CollectiveRow& row_;
+    Clock::time_point begin_ = Clock::now();
+  };
+
+  /// Runs codec kernels.
+  template <class Kernels>
+  void kernels(Kernels&& run) {
+    const trace::Timers::Scope scope(timers_, trace::Timers::Category::codec);
+    run();
+  }
+  /// Starts a transfer: `start` returns its Work.
+  template <class Start>
+  [[nodiscard]] std::unique_ptr<comm::Work> transfer(Start&& start) {
+    const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
+    return start();
+  }
+  [[nodiscard]] std::unique_ptr<comm::Work> exchange(comm::Communicator& group,
+                                                     std::span<const comm::Send> sends,
+                                                     std::span<const comm::Receive> receives,
+                                                     StreamHandle stream) {
+    comm::Bytes sent;
+    auto work = transfer([&] { return group.exchange(sends, receives, stream, sent); });
+    count_wire(sent);
+    return work;
+  }
+  void wait(std::unique_ptr<comm::Work>& work) {
+    const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
+    work->wait();
+    work.reset();
+  }
+
+ private:
+  trace::Timers& timers_;
+  trace::CollectiveRow& row_;
+};
+
+}  // namespace zeropp::collective

@@ -1,0 +1,51 @@
+#include "lib/collective/one_hop_reduce.hpp"
+
+#include <utility>
+
+#include "lib/collective/transfer.hpp"
+
+namespace zeropp::collective {
+
+OneHopReduce::OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
+                           const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
+                           const std::string& codec_name, std::size_t block)
+    : ReduceScatterBase(context, plan, algorithm, codec_name, "", block, plan.depth),
+      codec_(std::move(codec)) {
+  for (const Chunk& chunk : chunks_) {
+    const std::size_t bytes = codec_.wire_bytes(padded(chunk));
+    pieces_.push_back(
+        {chunk, bytes, space_.reserve(size() * bytes), space_.reserve(size() * bytes), nullptr});
+  }
+}
+
+comm::Bytes OneHopReduce::volume() const {
+  return bytes_to_others(group_, codec_.wire_bytes(padded_part()));
+}
+
+void OneHopReduce::begin() {
+  for (Piece& piece : pieces_) {
+    meter_.kernels([&] {
+      const codec::Layout layout{.images = size(),
+                                 .image_stride = plan_.parts.stride,
+                                 .slices = 1,
+                                 .slice_stride = 0,
+                                 .length = piece.chunk.length,
+                                 .padded = padded(piece.chunk)};
+      codec_.encode(slices(piece.chunk), layout, {at(piece.out), piece.image_bytes}, stream_);
+    });
+    piece.work =
+        swap_pieces(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
+  }
+}
+
+void OneHopReduce::complete() {
+  for (Piece& piece : pieces_) {
+    meter_.wait(piece.work);
+    meter_.kernels([&] {
+      codec_.decode_reduce({at(piece.in), piece.image_bytes}, size(), padded(piece.chunk),
+                           piece.chunk.length, sum(piece.chunk), stream_);
+    });
+  }
+}
+
+}  // namespace zeropp::collective

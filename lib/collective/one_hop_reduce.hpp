@@ -1,0 +1,39 @@
+// Reduce-scatter in one hop: every rank encodes each part, an all-to-all brings the images of part
+// r to rank r, which decodes and sums them in rank order in fp32. The own part goes through the
+// codec as well. Shared by `1-hop`, `ordered` and the ends of `2-hop` where one of its hops is
+// empty.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/collective/reduce_scatter_base.hpp"
+
+namespace zeropp::collective {
+
+class OneHopReduce final : public ReduceScatterBase {
+ public:
+  /// `codec` runs; `codec_name` is what the trace shows; parts are padded to `block`.
+  OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
+               const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
+               const std::string& codec_name, std::size_t block);
+
+  [[nodiscard]] comm::Bytes volume() const override;
+
+ private:
+  void begin() override;
+  void complete() override;
+
+  /// A chunk: one image to and from every rank.
+  struct Piece {
+    Chunk chunk;
+    std::size_t image_bytes;
+    std::size_t out;
+    std::size_t in;
+    std::unique_ptr<comm::Work> work;
+  };
+  codec::Codec codec_;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace zeropp::collective

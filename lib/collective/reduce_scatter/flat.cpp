@@ -1,0 +1,121 @@
+// Reduce-scatter as a ring in rank order: the partial sum of slice p starts at rank p + 1 and gains
+// one rank's values at every step, encoded again each time, until it arrives at rank p. Sums are
+// fp32; with a lossy codec its error grows with the number of steps.
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "lib/collective/entries.hpp"
+#include "lib/collective/reduce_scatter_base.hpp"
+#include "lib/collective/transfer.hpp"
+
+namespace zeropp::collective {
+
+namespace {
+
+class Flat final : public ReduceScatterBase {
+ public:
+  Flat(const Context& context, const ReduceScatterPlan& plan, codec::Codec codec)
+      : ReduceScatterBase(context, plan, reduce_scatter_flat, codec.name(), "", codec.block(),
+                          plan.depth),
+        codec_(std::move(codec)),
+        fp32_({}, Dtype::fp32, context.backend) {
+    std::size_t largest = 0;
+    for (const Chunk& chunk : chunks_) {
+      const std::size_t bytes = codec_.wire_bytes(padded(chunk));
+      pieces_.push_back({chunk, bytes, space_.reserve(bytes), space_.reserve(bytes), nullptr});
+      largest = std::max(largest, fp32_.wire_bytes(padded(chunk)));
+    }
+    partial_ = space_.reserve(largest);
+  }
+
+  [[nodiscard]] comm::Bytes volume() const override {
+    return bytes_along_ring(group_, codec_.wire_bytes(padded_part()));
+  }
+
+ private:
+  struct Piece {
+    Chunk chunk;
+    std::size_t image_bytes;
+    std::size_t out;
+    std::size_t in;
+    std::unique_ptr<comm::Work> work;
+  };
+
+  void begin() override {
+    for (Piece& piece : pieces_) {
+      meter_.kernels([&] {
+        codec_.encode(slices(piece.chunk, (rank() + size() - 1) % size()), image(piece),
+                      {at(piece.out), piece.image_bytes}, stream_);
+      });
+      if (size() > 1) send(piece);
+    }
+  }
+
+  void complete() override {
+    for (std::size_t step = 0; step + 1 < size(); ++step) {
+      const std::size_t slice = (rank() + 2 * size() - step - 2) % size();
+      for (Piece& piece : pieces_) {
+        meter_.wait(piece.work);
+        meter_.kernels([&] { gain(piece, slice); });
+        if (slice != rank()) send(piece);
+      }
+    }
+    if (size() > 1) return;
+    for (const Piece& piece : pieces_) {
+      meter_.kernels([&] {
+        codec_.decode_reduce({at(piece.out), piece.image_bytes}, 1, padded(piece.chunk),
+                             piece.chunk.length, sum(piece.chunk), stream_);
+      });
+    }
+  }
+
+  /// The received partial sum plus the own values of `slice`: into sum_ where it ends here, else
+  /// encoded for the next rank.
+  void gain(const Piece& piece, std::size_t slice) {
+    auto* partial = reinterpret_cast<float*>(at(partial_));
+    const codec::WireImages fp32_image{at(partial_), 0};
+    fp32_.encode(slices(piece.chunk, slice), image(piece), fp32_image, stream_);
+    codec_.decode_add({at(piece.in), piece.image_bytes}, padded(piece.chunk), piece.chunk.length,
+                      partial, stream_);
+    if (slice == rank()) {
+      fp32_.decode(fp32_image, image(piece), sum_.part(piece.chunk.first, piece.chunk.length),
+                   stream_);
+    } else {
+      codec_.encode(ConstView::of(partial, piece.chunk.length, full_.kind), image(piece),
+                    {at(piece.out), piece.image_bytes}, stream_);
+    }
+  }
+
+  void send(Piece& piece) {
+    piece.work = ring_step(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
+  }
+
+  [[nodiscard]] codec::Layout image(const Piece& piece) const {
+    auto layout = codec::Layout::contiguous(piece.chunk.length);
+    layout.padded = padded(piece.chunk);
+    return layout;
+  }
+
+  codec::Codec codec_;
+  codec::Codec fp32_;  ///< its wire image is a row of fp32 values: the partial sum
+  std::vector<Piece> pieces_;
+  std::size_t partial_ = 0;
+};
+
+}  // namespace
+
+const ReduceScatterAlgorithm reduce_scatter_flat = {
+    .name = "flat",
+    .summary = "ring in rank order, partial sums encoded again at every step",
+    .hierarchical = false,
+    .any_codec = true,
+    .modelled = false,
+    .deterministic = true,
+    .plan = [](const Context& context,
+               const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
+      return std::make_unique<Flat>(context, plan,
+                                    codec::Codec(plan.codec_first, plan.memory, context.backend));
+    }};
+
+}  // namespace zeropp::collective

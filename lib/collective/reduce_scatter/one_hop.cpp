@@ -1,0 +1,21 @@
+// 1-hop: encode, all-to-all over the group, decode and sum in rank order.
+#include "lib/collective/entries.hpp"
+#include "lib/collective/one_hop_reduce.hpp"
+
+namespace zeropp::collective {
+
+const ReduceScatterAlgorithm reduce_scatter_one_hop = {
+    .name = "1-hop",
+    .summary = "encode, all-to-all, sum in rank order",
+    .hierarchical = false,
+    .any_codec = true,
+    .modelled = false,
+    .deterministic = true,
+    .plan = [](const Context& context,
+               const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
+      const codec::Codec codec(plan.codec_first, plan.memory, context.backend);
+      return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_one_hop, codec,
+                                            codec.name(), codec.block());
+    }};
+
+}  // namespace zeropp::collective

@@ -1,0 +1,22 @@
+// ordered: all-to-all in the memory dtype, then one fp32 sum in rank order: the uncompressed
+// reduction whose bits depend on nothing but the values.
+#include "lib/collective/entries.hpp"
+#include "lib/collective/one_hop_reduce.hpp"
+
+namespace zeropp::collective {
+
+const ReduceScatterAlgorithm reduce_scatter_ordered = {
+    .name = "ordered",
+    .summary = "all-to-all uncompressed, one fp32 sum in rank order",
+    .hierarchical = false,
+    .any_codec = false,
+    .modelled = false,
+    .deterministic = true,
+    .plan = [](const Context& context,
+               const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
+      const codec::Codec identity(plan.codec_first, plan.memory, context.backend);
+      return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_ordered, identity,
+                                            identity.name(), identity.block());
+    }};
+
+}  // namespace zeropp::collective

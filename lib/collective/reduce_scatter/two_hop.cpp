@@ -1,0 +1,158 @@
+// 2-hop: qgZ (ZeRO++, arXiv 2306.10209, section 3.3). Slices are reordered while they are encoded,
+// so that local rank g receives, inside the node, the slices p = k * G + g of all nodes k; their
+// sums over the node are encoded again and cross nodes among equal local ranks; rank r ends with
+// slice r. The own contributions go through the codecs as well. While the second hop of a chunk
+// travels, later chunks are still in their first.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "lib/collective/entries.hpp"
+#include "lib/collective/one_hop_reduce.hpp"
+#include "lib/collective/reduce_scatter_base.hpp"
+#include "lib/collective/transfer.hpp"
+
+namespace zeropp::collective {
+
+namespace {
+
+struct Codecs {
+  Codecs(const Context& context, const ReduceScatterPlan& plan)
+      : first(plan.codec_first, plan.memory, context.backend),
+        second(plan.codec_second, plan.memory, context.backend) {}
+  [[nodiscard]] std::string name() const { return first.name() + "/" + second.name(); }
+  [[nodiscard]] std::size_t block() const { return std::max(first.block(), second.block()); }
+
+  codec::Codec first;
+  codec::Codec second;
+};
+
+class TwoHop final : public ReduceScatterBase {
+ public:
+  TwoHop(const Context& context, const ReduceScatterPlan& plan, const Codecs& codecs)
+      : TwoHop(context, plan, codecs, codec::ReduceEncode(codecs.first, codecs.second)) {}
+
+  [[nodiscard]] comm::Bytes volume() const override {
+    comm::Bytes sum = bytes_to_others(node_, codecs_.first.wire_bytes(nodes() * padded_part()));
+    sum += bytes_to_others(rail_, codecs_.second.wire_bytes(padded_part()));
+    return sum;
+  }
+
+ private:
+  /// A chunk: on the first hop an image of K slices to and from every rank of the node, on the
+  /// second one of a slice to and from every node.
+  struct Piece {
+    Chunk chunk;
+    std::size_t first_bytes;
+    std::size_t second_bytes;
+    std::size_t first_out;
+    std::size_t first_in;
+    std::size_t second_out;
+    std::size_t second_in;
+    std::unique_ptr<comm::Work> work;
+  };
+
+  TwoHop(const Context& context, const ReduceScatterPlan& plan, const Codecs& codecs,
+         codec::ReduceEncode between)
+      : ReduceScatterBase(context, plan, reduce_scatter_two_hop, codecs.name(), between.path(),
+                          codecs.block(), plan.depth),
+        node_(*context.groups.node),
+        rail_(*context.groups.rail),
+        codecs_(codecs),
+        between_(std::move(between)) {
+    std::size_t scratch = 0;
+    for (const Chunk& chunk : chunks_) {
+      const std::size_t first = codecs_.first.wire_bytes(nodes() * padded(chunk));
+      const std::size_t second = codecs_.second.wire_bytes(padded(chunk));
+      pieces_.push_back({chunk, first, second, space_.reserve(locals() * first),
+                         space_.reserve(locals() * first), space_.reserve(nodes() * second),
+                         space_.reserve(nodes() * second), nullptr});
+      scratch = std::max(scratch, between_.scratch_elements(nodes(), padded(chunk)));
+    }
+    scratch_ = space_.reserve(scratch * sizeof(float));
+  }
+
+  [[nodiscard]] std::size_t nodes() const { return static_cast<std::size_t>(rail_.size()); }
+  [[nodiscard]] std::size_t locals() const { return static_cast<std::size_t>(node_.size()); }
+
+  void begin() override {
+    for (Piece& piece : pieces_) {
+      meter_.kernels([&] {
+        const codec::Layout layout{.images = locals(),
+                                   .image_stride = plan_.parts.stride,
+                                   .slices = nodes(),
+                                   .slice_stride = locals() * plan_.parts.stride,
+                                   .length = piece.chunk.length,
+                                   .padded = padded(piece.chunk)};
+        codecs_.first.encode(slices(piece.chunk), layout, {at(piece.first_out), piece.first_bytes},
+                             stream_);
+      });
+      piece.work = swap_pieces(meter_, node_, at(piece.first_out), at(piece.first_in),
+                               piece.first_bytes, stream_);
+    }
+  }
+
+  void complete() override {
+    Piece* previous = nullptr;
+    for (Piece& piece : pieces_) {
+      cross_nodes(piece);
+      if (previous != nullptr) collect(*previous);
+      previous = &piece;
+    }
+    if (previous != nullptr) collect(*previous);
+  }
+
+  void cross_nodes(Piece& piece) {
+    meter_.wait(piece.work);
+    meter_.kernels([&] {
+      between_.run({at(piece.first_in), piece.first_bytes}, locals(), nodes(), padded(piece.chunk),
+                   {at(piece.second_out), piece.second_bytes},
+                   reinterpret_cast<float*>(at(scratch_)), stream_);
+    });
+    piece.work = swap_pieces(meter_, rail_, at(piece.second_out), at(piece.second_in),
+                             piece.second_bytes, stream_);
+  }
+
+  void collect(Piece& piece) {
+    meter_.wait(piece.work);
+    meter_.kernels([&] {
+      codecs_.second.decode_reduce({at(piece.second_in), piece.second_bytes}, nodes(),
+                                   padded(piece.chunk), piece.chunk.length, sum(piece.chunk),
+                                   stream_);
+    });
+  }
+
+  comm::Communicator& node_;
+  comm::Communicator& rail_;
+  Codecs codecs_;
+  codec::ReduceEncode between_;
+  std::vector<Piece> pieces_;
+  std::size_t scratch_ = 0;
+};
+
+std::unique_ptr<ReduceScatter> plan_two_hop(const Context& context, const ReduceScatterPlan& plan) {
+  const Codecs codecs(context, plan);
+  // One node has no second hop, nodes of one rank have no first: what remains still compresses.
+  const comm::Topology& topology = context.groups.topology;
+  if (topology.node_count > 1 && topology.ranks_per_node > 1) {
+    return std::make_unique<TwoHop>(context, plan, codecs);
+  }
+  return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_two_hop,
+                                        topology.node_count == 1 ? codecs.first : codecs.second,
+                                        codecs.name(), codecs.block());
+}
+
+}  // namespace
+
+const ReduceScatterAlgorithm reduce_scatter_two_hop = {
+    .name = "2-hop",
+    .summary = "qgZ: inside the node, encode the sums again, across nodes on rails",
+    .hierarchical = true,
+    .any_codec = true,
+    .modelled = false,
+    .deterministic = true,
+    .plan = plan_two_hop};
+
+}  // namespace zeropp::collective

@@ -1,0 +1,43 @@
+#include "lib/collective/reduce_scatter_base.hpp"
+
+#include "lib/collective/require.hpp"
+
+namespace zeropp::collective {
+
+ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatterPlan& plan,
+                                     const ReduceScatterAlgorithm& algorithm,
+                                     const std::string& codec, std::string_view path,
+                                     std::size_t block, std::size_t depth)
+    : group_(context.group),
+      plan_(plan),
+      meter_(context.recorder, {.operation = "reduce_scatter",
+                                .purpose = plan.label.purpose,
+                                .phase = plan.label.phase,
+                                .algorithm = std::string(algorithm.name),
+                                .codec = codec,
+                                .group = context.group.name(),
+                                .path = std::string(path),
+                                .modelled = algorithm.modelled}),
+      chunks_(chunk_plan(plan.parts.count, depth, block)),
+      block_(block) {}
+
+void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> workspace,
+                              StreamHandle stream) {
+  require_view("a reduce-scatter's input", full, span_of(plan_.parts, size()), plan_.memory);
+  require_view("a reduce-scatter's sum", sum, plan_.parts.count, Dtype::fp32);
+  require_workspace(workspace.size(), workspace_bytes());
+  const Meter::Span span(meter_);
+  full_ = full;
+  sum_ = sum.part(0, plan_.parts.count);
+  workspace_ = workspace;
+  stream_ = stream;
+  meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.memory));
+  begin();
+}
+
+void ReduceScatterBase::finish() {
+  const Meter::Span span(meter_);
+  complete();
+}
+
+}  // namespace zeropp::collective

@@ -1,0 +1,114 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+#include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
+#include "lib/collective/entries.hpp"
+
+namespace zeropp::collective {
+
+namespace {
+
+template <class Algorithm>
+std::vector<const Algorithm*> sorted(std::vector<const Algorithm*> found) {
+  std::ranges::sort(found, {}, [](const Algorithm* entry) { return entry->name; });
+  return found;
+}
+
+template <class Algorithm>
+const Algorithm& find(const char* operation, std::string_view name,
+                      const std::vector<const Algorithm*>& known) {
+  std::vector<std::string> names;
+  for (const Algorithm* entry : known) {
+    if (entry->name == name) return *entry;
+    names.emplace_back(entry->name);
+  }
+  throw Error(ExitCode::usage,
+              fmt::format("unknown {} algorithm '{}', the nearest known is '{}' (known: {})",
+                          operation, name, nearest(name, names), fmt::join(names, ", ")));
+}
+
+template <class Algorithm>
+void require_possible(const char* operation, const Algorithm& algorithm, const Context& context,
+                      const codec::CodecSpec& codec, const Parts& parts, std::size_t depth) {
+  if (!algorithm.any_codec && codec.format != "none") {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("{} algorithm '{}' carries no codec but 'none', not '{}': choose another "
+                    "algorithm or 'none'",
+                    operation, algorithm.name, codec::to_string(codec)));
+  }
+  if (depth == 0) {
+    throw Error(ExitCode::usage,
+                fmt::format("{}: a pipeline depth of 0 moves nothing: give 1 (no pipeline) or more",
+                            operation));
+  }
+  if (parts.stride < parts.count) {
+    throw std::invalid_argument(fmt::format("{}: parts of {} elements overlap at a stride of {}",
+                                            operation, parts.count, parts.stride));
+  }
+  if (!algorithm.hierarchical) return;
+  const comm::Topology& topology = context.groups.topology;
+  if (!topology.uniform()) {
+    throw Error(
+        ExitCode::environment,
+        fmt::format("{} algorithm '{}' needs nodes of equal size, this job has {}: start the "
+                    "same number of ranks on every node, declare a node size, or choose "
+                    "'flat'",
+                    operation, algorithm.name, topology.describe()));
+  }
+  if (&context.group != context.groups.world.get()) {
+    throw Error(ExitCode::usage,
+                fmt::format("{} algorithm '{}' runs on all ranks, not on group '{}': choose 'flat'",
+                            operation, algorithm.name, context.group.name()));
+  }
+}
+
+/// Binding a codec throws std::invalid_argument; to a user that is a wrong option.
+template <class Plan>
+auto as_usage_error(Plan&& plan) {
+  try {
+    return plan();
+  } catch (const std::invalid_argument& refusal) {
+    throw Error(ExitCode::usage, refusal.what());
+  }
+}
+
+}  // namespace
+
+const std::vector<const AllGatherAlgorithm*>& all_gather_algorithms() {
+  static const auto list = sorted<AllGatherAlgorithm>({
+#define ZEROPP_ENTRY(stem) &all_gather_##stem,
+#include "all_gather_algorithms.inc"
+#undef ZEROPP_ENTRY
+  });
+  return list;
+}
+
+const std::vector<const ReduceScatterAlgorithm*>& reduce_scatter_algorithms() {
+  static const auto list = sorted<ReduceScatterAlgorithm>({
+#define ZEROPP_ENTRY(stem) &reduce_scatter_##stem,
+#include "reduce_scatter_algorithms.inc"
+#undef ZEROPP_ENTRY
+  });
+  return list;
+}
+
+std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Context& context,
+                                           const AllGatherPlan& plan) {
+  const auto& entry = find("all-gather", algorithm, all_gather_algorithms());
+  require_possible("all-gather", entry, context, plan.codec, plan.parts, plan.depth);
+  return as_usage_error([&] { return entry.plan(context, plan); });
+}
+
+std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm,
+                                                   const Context& context,
+                                                   const ReduceScatterPlan& plan) {
+  const auto& entry = find("reduce-scatter", algorithm, reduce_scatter_algorithms());
+  require_possible("reduce-scatter", entry, context, plan.codec_first, plan.parts, plan.depth);
+  return as_usage_error([&] { return entry.plan(context, plan); });
+}
+
+}  // namespace zeropp::collective

@@ -1,0 +1,32 @@
+// The message patterns that the algorithms share, over equal pieces of memory. Each returns the
+// transfer in flight; bytes go to the meter.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "lib/collective/meter.hpp"
+#include "lib/comm/communicator.hpp"
+
+namespace zeropp::collective {
+
+/// Piece p of `out` goes to rank p, piece p of `in` comes from rank p, the own piece included.
+std::unique_ptr<comm::Work> swap_pieces(Meter& meter, comm::Communicator& group,
+                                        const std::byte* out, std::byte* in, std::size_t bytes,
+                                        StreamHandle stream);
+
+/// Piece `rank` of `pieces` goes to every other rank; piece p comes from rank p.
+std::unique_ptr<comm::Work> share_piece(Meter& meter, comm::Communicator& group, std::byte* pieces,
+                                        std::size_t bytes, StreamHandle stream);
+
+/// One step of a ring: `out` goes to the next rank, `in` comes from the one before.
+std::unique_ptr<comm::Work> ring_step(Meter& meter, comm::Communicator& group, const std::byte* out,
+                                      std::byte* in, std::size_t bytes, StreamHandle stream);
+
+/// What this rank sends to the others of `group` at `bytes` each.
+comm::Bytes bytes_to_others(const comm::Communicator& group, std::size_t bytes);
+
+/// What this rank sends along a ring of size - 1 steps at `bytes` each.
+comm::Bytes bytes_along_ring(const comm::Communicator& group, std::size_t bytes);
+
+}  // namespace zeropp::collective

@@ -1,0 +1,27 @@
+#include "lib/comm/mpi_check.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <array>
+#include <filesystem>
+#include <string>
+
+#include "lib/base/error.hpp"
+
+namespace zeropp::comm {
+
+void check(int mpi_status, std::source_location where) {
+  if (mpi_status == MPI_SUCCESS) return;
+  std::array<char, MPI_MAX_ERROR_STRING> text{};
+  int length = 0;
+  MPI_Error_string(mpi_status, text.data(), &length);
+  throw Error(
+      ExitCode::environment,
+      fmt::format("MPI: {} (at {}:{}): look for a rank that ended early, or a fault of the "
+                  "network",
+                  std::string(text.data(), static_cast<std::size_t>(length)),
+                  std::filesystem::path(where.file_name()).filename().string(), where.line()));
+}
+
+}  // namespace zeropp::comm

@@ -1,0 +1,61 @@
+// The Communicator for host memory, over MPI. Operations run inline on the host stream: requests
+// start at once and complete in Work::wait(). Owns its MPI communicator. Every exchange has the
+// next tag of its communicator, so several can be in flight. Throws Error(environment) on MPI's
+// errors and on memory that is not on the host.
+#pragma once
+
+#include <mpi.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/comm/communicator.hpp"
+#include "lib/comm/mpi_handle.hpp"
+
+namespace zeropp::comm {
+
+class MpiCommunicator final : public Communicator {
+ public:
+  /// `links`: the link class to every rank of `handle`'s group. `max_message_bytes` is the same on
+  /// all ranks; longer messages are split.
+  MpiCommunicator(std::string name, CommHandle handle, std::vector<LinkClass> links,
+                  std::size_t max_message_bytes);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return static_cast<int>(links_.size()); }
+  [[nodiscard]] LinkClass link_to(int peer) const override {
+    return links_.at(static_cast<std::size_t>(peer));
+  }
+
+  [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
+                                               std::span<const Receive> receives,
+                                               StreamHandle stream, Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_gather(ConstView part, View full,
+                                                        StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
+                                                            StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_reduce(View in_place,
+                                                        StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
+                                                        StreamHandle stream) override;
+
+ private:
+  int next_tag();
+  [[nodiscard]] MPI_Op sum_of(Dtype dtype) const;
+
+  std::string name_;
+  CommHandle handle_;
+  std::vector<LinkClass> links_;
+  std::size_t max_message_bytes_;
+  OpHandle sum_bf16_;
+  OpHandle sum_fp16_;
+  int rank_ = 0;
+  int tag_ = 0;
+  int largest_tag_ = 32767;
+};
+
+}  // namespace zeropp::comm

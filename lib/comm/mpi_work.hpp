@@ -1,0 +1,32 @@
+// MPI requests in flight.
+#pragma once
+
+#include <mpi.h>
+
+#include <exception>
+#include <vector>
+
+#include "lib/comm/communicator.hpp"
+
+namespace zeropp::comm {
+
+class MpiWork final : public Work {
+ public:
+  enum class Kind { point_to_point, collective };
+  MpiWork(Kind kind, std::vector<MPI_Request> requests)
+      : kind_(kind), requests_(std::move(requests)) {}
+  /// Unwinding the stack, it withdraws its messages instead of waiting for ranks that may be gone.
+  ~MpiWork() override;
+  MpiWork(const MpiWork&) = delete;
+  MpiWork& operator=(const MpiWork&) = delete;
+
+  void wait() override;
+
+ private:
+  Kind kind_;
+  std::vector<MPI_Request> requests_;
+  bool waited_ = false;
+  int exceptions_ = std::uncaught_exceptions();
+};
+
+}  // namespace zeropp::comm

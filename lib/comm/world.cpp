@@ -1,0 +1,190 @@
+#include "lib/comm/world.hpp"
+
+#include <fmt/format.h>
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+#include "lib/comm/mpi_check.hpp"
+#include "lib/comm/mpi_communicator.hpp"
+#include "lib/comm/mpi_control.hpp"
+#include "lib/comm/mpi_handle.hpp"
+
+namespace zeropp::comm {
+
+namespace {
+
+CommHandle duplicate(MPI_Comm original) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check(MPI_Comm_dup(original, &copy));
+  return CommHandle(copy);
+}
+
+CommHandle split(MPI_Comm original, int color, int key) {
+  MPI_Comm part = MPI_COMM_NULL;
+  check(MPI_Comm_split(original, color, key, &part));
+  return CommHandle(part);
+}
+
+/// The launched rank that stands for this rank's node: the lowest of those that share memory.
+int find_node_leader(int launched_rank) {
+  MPI_Comm node = MPI_COMM_NULL;
+  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, launched_rank, MPI_INFO_NULL,
+                            &node));
+  const CommHandle owner(node);
+  int leader = launched_rank;
+  check(MPI_Bcast(&leader, 1, MPI_INT, 0, node));
+  return leader;
+}
+
+/// A rank's place, in the order of the renumbered world.
+struct Place {
+  int node = 0;
+  int local = 0;
+};
+
+/// Places from every rank's node leader, given in the order of the renumbered world.
+std::vector<Place> places_of(const std::vector<int>& leaders) {
+  std::vector<Place> places;
+  for (std::size_t r = 0; r < leaders.size(); ++r) {
+    if (r == 0) {
+      places.push_back({0, 0});
+    } else if (leaders[r] == leaders[r - 1]) {
+      places.push_back({places.back().node, places.back().local + 1});
+    } else {
+      places.push_back({places.back().node + 1, 0});
+    }
+  }
+  return places;
+}
+
+Topology found_topology(const std::vector<Place>& places) {
+  Topology topology{static_cast<int>(places.size()), places.back().node + 1, 0, false};
+  std::vector<int> sizes(static_cast<std::size_t>(topology.node_count), 0);
+  for (const Place& place : places) ++sizes[static_cast<std::size_t>(place.node)];
+  const bool equal = std::ranges::all_of(sizes, [&](int size) { return size == sizes.front(); });
+  topology.ranks_per_node = equal ? sizes.front() : 0;
+  return topology;
+}
+
+}  // namespace
+
+struct World::State {
+  int launched_rank = 0;
+  int size = 1;
+  std::optional<MpiControl> control;  ///< owns the renumbered communicator
+  std::vector<Place> places;          ///< by renumbered rank; empty until set_topology
+  Topology topology;
+  int exceptions = std::uncaught_exceptions();
+};
+
+World::World(int& argc, char**& argv) : state_(std::make_unique<State>()) {
+  int provided = MPI_THREAD_SINGLE;
+  check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
+  // Communicators made from these inherit the handler.
+  check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));
+  check(MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN));
+  if (provided < MPI_THREAD_FUNNELED) {
+    throw Error(ExitCode::environment,
+                "this MPI library offers no threads beside it: build one with thread support");
+  }
+  check(MPI_Comm_rank(MPI_COMM_WORLD, &state_->launched_rank));
+  check(MPI_Comm_size(MPI_COMM_WORLD, &state_->size));
+  state_->control.emplace(duplicate(MPI_COMM_WORLD));
+}
+
+World::~World() {
+  const bool unwinding = std::uncaught_exceptions() > state_->exceptions;
+  state_.reset();
+  // MPI_Finalize waits for every rank: an exception that passes through here may be this rank's
+  // alone. Leaving without it lets the launcher end the others.
+  if (!unwinding) MPI_Finalize();
+}
+
+int World::rank() const { return state_->launched_rank; }
+int World::size() const { return state_->size; }
+Control& World::control() const { return *state_->control; }
+
+const Topology& World::set_topology(int node_size) {
+  State& state = *state_;
+  const bool declared = node_size != 0;
+  Topology topology;
+  if (declared) topology = declared_topology(state.size, node_size);
+  const int leader = declared ? state.launched_rank / node_size * node_size
+                              : find_node_leader(state.launched_rank);
+  std::vector<int> leaders(static_cast<std::size_t>(state.size));
+  check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, MPI_COMM_WORLD));
+  // Ranks go by node, those of one node in launched order (equal keys keep it): rank 0 stays rank
+  // 0.
+  std::ranges::sort(leaders);
+  CommHandle ordered = split(MPI_COMM_WORLD, 0, leader);
+  state.places = places_of(leaders);
+  state.topology = declared ? topology : found_topology(state.places);
+  state.control->use(std::move(ordered));
+  return state.topology;
+}
+
+const Topology& World::topology() const {
+  if (state_->places.empty()) throw std::logic_error("World::topology() before set_topology()");
+  return state_->topology;
+}
+
+Groups World::make_groups(int secondary_size, std::size_t max_message_bytes) {
+  const Topology& layout = topology();
+  const auto& places = state_->places;
+  if (secondary_size < 0 || (secondary_size > 0 && state_->size % secondary_size != 0)) {
+    throw Error(ExitCode::usage,
+                fmt::format("{} ranks cannot be cut into secondary partitions of {}: choose a "
+                            "partition size that divides {}",
+                            state_->size, secondary_size, state_->size));
+  }
+  const int own = control().rank();
+  const auto make = [&](const char* name, auto color_of) -> std::unique_ptr<Communicator> {
+    std::vector<LinkClass> links;
+    for (int r = 0; r < state_->size; ++r) {
+      if (color_of(r) != color_of(own)) continue;
+      const auto node = [&](int rank) { return places[static_cast<std::size_t>(rank)].node; };
+      links.push_back(r == own               ? LinkClass::self
+                      : node(r) == node(own) ? LinkClass::intra_node
+                                             : LinkClass::inter_node);
+    }
+    return std::make_unique<MpiCommunicator>(name,
+                                             split(state_->control->comm(), color_of(own), own),
+                                             std::move(links), max_message_bytes);
+  };
+  const auto place = [&](int rank) { return places[static_cast<std::size_t>(rank)]; };
+  Groups groups;
+  groups.topology = layout;
+  groups.world = make("world", [](int) { return 0; });
+  groups.node = make("node", [&](int rank) { return place(rank).node; });
+  if (layout.uniform()) groups.rail = make("rail", [&](int rank) { return place(rank).local; });
+  if (secondary_size > 0) {
+    groups.secondary = make("secondary", [&](int rank) { return rank / secondary_size; });
+  }
+  return groups;
+}
+
+void World::abort(ExitCode code) {
+  int running = 0;
+  int finalised = 0;
+  MPI_Initialized(&running);
+  MPI_Finalized(&finalised);
+  if (running != 0 && finalised == 0) MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
+}
+
+std::string World::library_version() {
+  std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
+  int length = 0;
+  check(MPI_Get_library_version(text.data(), &length));
+  const std::string all(text.data(), static_cast<std::size_t>(length));
+  return all.substr(0, all.find('\n'));
+}
+
+}  // namespace zeropp::comm

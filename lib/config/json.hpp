@@ -1,0 +1,28 @@
+// Configuration as JSON: reads a DeepSpeed-style file into an option table, and writes the
+// effective configuration in canonical form.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "lib/config/option.hpp"
+
+namespace zeropp::config {
+
+/// Sets options from a JSON file. Throws Error(io) when the file cannot be read, Error(usage) for
+/// malformed JSON (file:line:column), a duplicate key, an unknown key (its full path and the
+/// nearest known one), or a value that its option refuses.
+void read_file(const std::filesystem::path& path, std::vector<Option>& options);
+
+/// The same from text; `name` stands for the file in messages.
+void read_text(const std::string& text, const std::string& name, std::vector<Option>& options);
+
+/// The effective configuration: every option that is in effect, with its value, keys sorted, no
+/// spaces. read_text() of it gives the same configuration.
+std::string canonical_json(const std::vector<Option>& options);
+
+/// SHA-256 of canonical_json().
+std::string canonical_hash(const std::vector<Option>& options);
+
+}  // namespace zeropp::config

@@ -1,0 +1,211 @@
+#include "lib/config/option.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <type_traits>
+
+#include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
+
+namespace zeropp::config {
+namespace {
+
+template <class... Visitors>
+struct Overloaded : Visitors... {
+  using Visitors::operator()...;
+};
+template <class... Visitors>
+Overloaded(Visitors...) -> Overloaded<Visitors...>;
+
+[[noreturn]] void fail(const std::string& where, const std::string& why) {
+  throw Error(ExitCode::usage, where + ": " + why);
+}
+
+[[noreturn]] void wrong(const Option& option, const std::string& where, const std::string& got) {
+  fail(where, "must be " + describe_values(option) + ", not " + got);
+}
+
+template <class Number>
+bool inside(const Range& range, Number value) {
+  const auto number = static_cast<double>(value);
+  return (range.minimum_excluded ? number > range.minimum : number >= range.minimum) &&
+         (range.maximum_excluded ? number < range.maximum : number <= range.maximum);
+}
+
+/// A JSON number as an integer type: 500000000 and 5e8 alike; nothing when it is not whole or does
+/// not fit.
+template <class Integer>
+std::optional<Integer> whole(const nlohmann::json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (std::in_range<Integer>(number)) return static_cast<Integer>(number);
+  } else if (value.is_number_integer()) {
+    const auto number = value.get<std::int64_t>();
+    if (std::in_range<Integer>(number)) return static_cast<Integer>(number);
+  } else if (value.is_number_float()) {
+    const auto number = value.get<double>();
+    // 2^digits is exact in a double, unlike the largest integer.
+    const double limit = std::ldexp(1.0, std::numeric_limits<Integer>::digits);
+    const double least = std::is_signed_v<Integer> ? -limit : 0.0;
+    if (std::trunc(number) == number && number >= least && number < limit) {
+      return static_cast<Integer>(number);
+    }
+  }
+  return std::nullopt;
+}
+
+/// A flag's text as the JSON value that the option's type expects.
+nlohmann::json json_of(const Option& option, const std::string& text, const std::string& where) {
+  if (std::holds_alternative<std::string*>(option.field) ||
+      std::holds_alternative<codec::CodecSpec*>(option.field)) {
+    return text;
+  }
+  if (text == "true" || text == "false") return text == "true";
+  const char* end = text.data() + text.size();
+  std::uint64_t integer = 0;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, integer);
+      error == std::errc() && stop == end) {
+    return integer;
+  }
+  double number = 0;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, number);
+      error == std::errc() && stop == end && std::isfinite(number)) {
+    return number;
+  }
+  wrong(option, where, "\"" + text + "\"");
+}
+
+std::string quoted(const nlohmann::json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void set_from_json(Option& option, const nlohmann::json& value, const std::string& where) {
+  const auto integer = [&](auto* field) {
+    const auto number = whole<std::remove_pointer_t<decltype(field)>>(value);
+    if (!number || !inside(option.range, *number)) wrong(option, where, quoted(value));
+    *field = *number;
+  };
+  std::visit(Overloaded{
+                 [&](bool* field) {
+                   if (!value.is_boolean()) wrong(option, where, quoted(value));
+                   *field = value.get<bool>();
+                 },
+                 [&](int* field) { integer(field); },
+                 [&](std::size_t* field) { integer(field); },
+                 [&](double* field) {
+                   if (!value.is_number()) wrong(option, where, quoted(value));
+                   const auto number = value.get<double>();
+                   if (!std::isfinite(number) || !inside(option.range, number)) {
+                     wrong(option, where, quoted(value));
+                   }
+                   *field = number;
+                 },
+                 [&](std::string* field) {
+                   if (!value.is_string()) wrong(option, where, quoted(value));
+                   const auto text = value.get<std::string>();
+                   const auto& choices = option.choices;
+                   if (!choices.empty() &&
+                       std::find(choices.begin(), choices.end(), text) == choices.end()) {
+                     wrong(option, where,
+                           fmt::format("{} (nearest: {})", quoted(value), nearest(text, choices)));
+                   }
+                   *field = text;
+                 },
+                 [&](codec::CodecSpec* field) {
+                   if (!value.is_string()) wrong(option, where, quoted(value));
+                   try {
+                     *field = codec::parse_codec(value.get<std::string>());
+                   } catch (const std::invalid_argument& error) {
+                     fail(where, error.what());
+                   }
+                 },
+             },
+             option.field);
+  option.given = true;
+}
+
+void set_from_text(Option& option, const std::string& text, const std::string& where) {
+  set_from_json(option, json_of(option, text, where), where);
+}
+
+nlohmann::json value_of(const Option& option) {
+  return std::visit(
+      Overloaded{
+          [](const codec::CodecSpec* field) { return nlohmann::json(codec::to_string(*field)); },
+          [](const auto* field) { return nlohmann::json(*field); },
+      },
+      option.field);
+}
+
+std::string describe_values(const Option& option) {
+  if (!option.choices.empty()) {
+    return option.choices.size() == 1 ? option.choices.front()
+                                      : fmt::format("one of {}", fmt::join(option.choices, ", "));
+  }
+  std::string text = std::visit(Overloaded{
+                                    [](bool*) { return "true or false"; },
+                                    [](int*) { return "a whole number"; },
+                                    [](std::size_t*) { return "a whole number"; },
+                                    [](double*) { return "a finite number"; },
+                                    [](std::string*) { return "text"; },
+                                    [](codec::CodecSpec*) { return "a codec, FORMAT[:BLOCK]"; },
+                                },
+                                option.field);
+  if (!option.unit.empty()) text += " in " + option.unit;
+  const Range& range = option.range;
+  const bool lower = std::isfinite(range.minimum);
+  const bool upper = std::isfinite(range.maximum);
+  if (lower) {
+    text += fmt::format("{} {}",
+                        range.minimum_excluded ? " above"
+                        : upper                ? " from"
+                                               : " of at least",
+                        range.minimum);
+  }
+  if (upper)
+    text += fmt::format(" {} {}", range.maximum_excluded ? "to below" : "to", range.maximum);
+  return text;
+}
+
+void check_effects(const std::vector<Option>& options) {
+  for (const auto& option : options) {
+    if (option.given && option.in_effect && !option.in_effect()) {
+      fail(option.path,
+           fmt::format("is set but would have no effect: it needs {}; set that, or leave "
+                       "{} ({}) out",
+                       option.effect_needs, option.path, option.flag));
+    }
+  }
+}
+
+bool is_given(const std::vector<Option>& options, std::string_view path) {
+  return std::any_of(options.begin(), options.end(),
+                     [&](const Option& option) { return option.path == path && option.given; });
+}
+
+std::vector<std::string> paths_of(const std::vector<Option>& options) {
+  std::vector<std::string> paths;
+  for (const auto& option : options) paths.push_back(option.path);
+  return paths;
+}
+
+std::vector<std::string> flags_of(const std::vector<Option>& options) {
+  std::vector<std::string> flags;
+  for (const auto& option : options) {
+    flags.push_back(option.flag);
+    if (std::holds_alternative<bool*>(option.field))
+      flags.push_back("--no-" + option.flag.substr(2));
+  }
+  return flags;
+}
+
+}  // namespace zeropp::config

@@ -1,0 +1,73 @@
+// One option of a program: where it lies in the JSON file, its flag, its help, and the value that
+// it sets. A program's options are a vector of these, bound to its own struct; the JSON reader, the
+// flags, the effective configuration, --help and suggestions all iterate over that vector, so
+// adding an option is adding one entry.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "kernels/codec/spec.hpp"
+
+namespace zeropp::config {
+
+/// The value that an option sets: a member of the program's struct, which outlives the option.
+using Field = std::variant<bool*, int*, std::size_t*, double*, std::string*, codec::CodecSpec*>;
+
+/// Legal values of a number.
+struct Range {
+  double minimum = -std::numeric_limits<double>::infinity();
+  double maximum = std::numeric_limits<double>::infinity();
+  bool minimum_excluded = false;
+  bool maximum_excluded = false;
+};
+constexpr Range at_least(double minimum) { return {.minimum = minimum}; }
+constexpr Range above(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
+constexpr Range between(double minimum, double maximum) {
+  return {.minimum = minimum, .maximum = maximum};
+}
+
+struct Option {
+  std::string path = {};  ///< JSON path, "zero_optimization.stage"; array elements by their index
+  std::string flag = {};  ///< "--zero-stage"; a boolean has "--no-..." as well
+  Field field = {};
+  std::string help = {};
+  std::string unit = {};  ///< "elements", "seconds"; empty for pure numbers and names
+  Range range = {};
+  std::vector<std::string> choices = {};  ///< legal texts; empty: any
+  /// False when other options leave this one without effect: then it is not part of the effective
+  /// configuration, and giving it is an error. Empty: always in effect.
+  std::function<bool()> in_effect = {};
+  std::string effect_needs = {};  ///< what would put it in effect, for the message
+  bool given = false;             ///< set by the file or a flag
+};
+
+/// Sets `option` from a JSON value or a flag's text and marks it given. `where` names the key or
+/// the flag in messages. Throws Error(usage): wrong type, not a whole number, out of range, unknown
+/// choice, bad codec.
+void set_from_json(Option& option, const nlohmann::json& value, const std::string& where);
+void set_from_text(Option& option, const std::string& text, const std::string& where);
+
+/// The value, as JSON: sizes are integers, codecs canonical names.
+nlohmann::json value_of(const Option& option);
+
+/// "integer, 0 to 3", "size in elements, at least 1": for --help and messages.
+std::string describe_values(const Option& option);
+
+/// Throws Error(usage) for an option that was given but is without effect.
+void check_effects(const std::vector<Option>& options);
+
+/// Whether the file or a flag set the option with this path.
+bool is_given(const std::vector<Option>& options, std::string_view path);
+
+/// All paths (or flags) of a table, for suggestions.
+std::vector<std::string> paths_of(const std::vector<Option>& options);
+std::vector<std::string> flags_of(const std::vector<Option>& options);
+
+}  // namespace zeropp::config

@@ -1,0 +1,178 @@
+#include "lib/config/resolve.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <limits>
+
+#include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
+
+namespace zeropp::config {
+namespace {
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+const Algorithm& find(const std::vector<Algorithm>& known, const std::string& name,
+                      const char* key) {
+  std::vector<std::string> names{"auto"};
+  for (const auto& algorithm : known) {
+    if (algorithm.name == name) return algorithm;
+    names.push_back(algorithm.name);
+  }
+  refuse("{}: unknown algorithm \"{}\" (nearest: {}); zpp_info lists them", key, name,
+         nearest(name, names));
+}
+
+std::size_t product(std::size_t a, std::size_t b) {
+  if (b != 0 && a > std::numeric_limits<std::size_t>::max() / b) {
+    refuse("train_batch_size: {} * {} sequences overflow", a, b);
+  }
+  return a * b;
+}
+
+/// DeepSpeed's rule: train = micro * accumulation * world size; any two give the third.
+void complete_batch(TrainConfig& c, std::size_t world) {
+  std::size_t& train = c.train_batch_size;
+  std::size_t& micro = c.train_micro_batch_size_per_gpu;
+  std::size_t& steps = c.gradient_accumulation_steps;
+  if (train == 0) {
+    if (micro == 0) micro = 1;
+    if (steps == 0) steps = 1;
+    train = product(product(micro, steps), world);
+  } else if (micro == 0) {
+    if (steps == 0) steps = 1;
+    micro = train / product(steps, world);
+  } else if (steps == 0) {
+    steps = train / product(micro, world);
+  }
+  if (product(product(micro, steps), world) != train) {
+    refuse(
+        "train_batch_size {} is not train_micro_batch_size_per_gpu {} * "
+        "gradient_accumulation_steps {} * {} ranks: change one of them, or leave one out",
+        train, micro, steps, world);
+  }
+}
+
+void check_stage(const zero::Options& zero) {
+  if (zero.stage == 3) return;
+  const auto need = [&](bool on, const char* key) {
+    if (on) {
+      refuse(
+          "{} works at zero_optimization.stage 3 only for now, not at stage {}: set the stage to "
+          "3, or leave it out",
+          key, zero.stage);
+    }
+  };
+  need(zero.quantized_weights, "zero_optimization.zero_quantized_weights");
+  need(zero.hpz_partition_size > 1, "zero_optimization.zero_hpz_partition_size");
+  need(zero.quantized_gradients, "zero_optimization.zero_quantized_gradients");
+}
+
+constexpr const char* unequal_nodes =
+    "needs nodes with equal numbers of ranks: start the same number on each, or declare nodes with "
+    "zeropp.node_size (--node-size)";
+
+void check_secondary(const zero::Options& zero, const Machine& machine) {
+  const std::size_t size = zero.hpz_partition_size;
+  if (size == 1) return;
+  const char* key = "zero_optimization.zero_hpz_partition_size";
+  if (machine.ranks_per_node == 0) refuse("{} {}", key, unequal_nodes);
+  const auto node = static_cast<std::size_t>(machine.ranks_per_node);
+  const auto world = static_cast<std::size_t>(machine.world_size);
+  if (node % size != 0 && !(size % node == 0 && world % size == 0)) {
+    refuse(
+        "{}: {} neither divides the {} ranks of a node nor is a multiple of it that divides the "
+        "{} ranks: choose {}",
+        key, size, node, world, node);
+  }
+}
+
+void choose_all_gather(TrainConfig& c, const Machine& machine) {
+  const char* key = "zeropp.all_gather_algorithm";
+  std::string& name = c.zero.all_gather_algorithm;
+  if (name == "auto") {
+    name = machine.node_count > 1 && machine.ranks_per_node > 1 ? "two-level" : "flat";
+  }
+  const Algorithm& algorithm = find(machine.all_gather, name, key);
+  if (algorithm.hierarchical && machine.ranks_per_node == 0) {
+    refuse("{} {} {}", key, name, unequal_nodes);
+  }
+  if (c.zero.quantized_weights && !algorithm.any_codec) {
+    refuse(
+        "{} {} cannot carry zeropp.weight_codec: choose another, or turn "
+        "zero_optimization.zero_quantized_weights off",
+        key, name);
+  }
+}
+
+void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
+                           const Machine& machine) {
+  const char* key = "zeropp.reduce_scatter_algorithm";
+  std::string& name = c.zero.reduce_scatter_algorithm;
+  const bool quantized = c.zero.quantized_gradients;
+  if (name == "auto") name = quantized ? "2-hop" : c.zero.deterministic ? "ordered" : "flat";
+  const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
+  if (algorithm.hierarchical && machine.ranks_per_node == 0) {
+    refuse("{} {} {}{}", key, name, unequal_nodes, quantized ? ", or choose 1-hop" : "");
+  }
+  if (quantized && !algorithm.any_codec) {
+    refuse(
+        "{} {} cannot carry the gradient codecs: choose 2-hop or 1-hop, or turn "
+        "zero_optimization.zero_quantized_gradients off",
+        key, name);
+  }
+  if (c.zero.deterministic && !algorithm.deterministic) {
+    refuse(
+        "{} {} does not give the same bits on every run: choose ordered, or leave "
+        "zeropp.deterministic out",
+        key, name);
+  }
+  if (algorithm.hierarchical) return;
+  if (quantized && is_given(given, "zeropp.gradient_codec_inter") &&
+      c.zero.gradient_codec_inter != c.zero.gradient_codec_intra) {
+    refuse(
+        "zeropp.gradient_codec_inter has no effect with {} {}, which has one hop: leave it out, "
+        "or choose 2-hop",
+        key, name);
+  }
+  c.zero.gradient_codec_inter = c.zero.gradient_codec_intra;
+}
+
+void check_model_and_data(const TrainConfig& c, const Machine& machine) {
+  const auto& models = machine.models;
+  if (std::find(models.begin(), models.end(), c.model.name) == models.end()) {
+    refuse("zeropp.model.name: unknown model \"{}\" (nearest: {})", c.model.name,
+           nearest(c.model.name, models));
+  }
+  if (c.model.hidden_size % c.model.num_attention_heads != 0) {
+    refuse(
+        "zeropp.model.hidden_size {} is not a multiple of zeropp.model.num_attention_heads {}: "
+        "change one of them",
+        c.model.hidden_size, c.model.num_attention_heads);
+  }
+  if (c.data.source == "text" && c.data.path.empty()) {
+    refuse("zeropp.data.source text needs a file: set zeropp.data.path (--data-path)");
+  }
+}
+
+}  // namespace
+
+void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine) {
+  check_effects(given);
+  check_stage(config.zero);
+  check_secondary(config.zero, machine);
+  choose_all_gather(config, machine);
+  choose_reduce_scatter(config, given, machine);
+  check_model_and_data(config, machine);
+  complete_batch(config, static_cast<std::size_t>(machine.world_size));
+  config.zero.compute = config.bf16 ? Dtype::bf16 : Dtype::fp32;
+  config.zero.accumulation_steps = config.gradient_accumulation_steps;
+  config.zero.seed = config.seed;
+}
+
+}  // namespace zeropp::config

@@ -1,0 +1,37 @@
+// From what was asked to what will run: decides `auto`, completes the batch triple, and refuses
+// every combination that does not exist. A pure function of its arguments: every rank comes to the
+// same result.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/config/option.hpp"
+#include "lib/config/train_config.hpp"
+
+namespace zeropp::config {
+
+/// What resolve() needs to know of a collective algorithm.
+struct Algorithm {
+  std::string name;
+  bool hierarchical = false;  ///< needs nodes of equal size
+  bool any_codec = true;      ///< false: `none` only
+  bool deterministic = true;  ///< same bits on every run
+};
+
+/// What the configuration will run on.
+struct Machine {
+  int world_size = 1;
+  int node_count = 1;
+  int ranks_per_node = 1;  ///< 0: nodes hold different numbers of ranks
+  std::vector<Algorithm> all_gather;
+  std::vector<Algorithm> reduce_scatter;
+  std::vector<std::string> models;
+};
+
+/// `given` says which options the user set. Throws Error(usage): what, where, remedy. On return no
+/// value is `auto`, no batch size is 0, and zero.compute, zero.accumulation_steps and zero.seed are
+/// set. Reduction algorithms with one hop get gradient_codec_inter = gradient_codec_intra.
+void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine);
+
+}  // namespace zeropp::config

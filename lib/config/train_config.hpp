@@ -1,0 +1,37 @@
+// The whole configuration of the trainer, as plain values. lib/config/options.cpp says where each
+// comes from; resolve() (lib/config/resolve.hpp) fills what other values decide.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "kernels/optim/options.hpp"
+#include "lib/data/options.hpp"
+#include "lib/model/options.hpp"
+#include "lib/zero/options.hpp"
+
+namespace zeropp::config {
+
+struct TrainConfig {
+  /// resolve() sets zero.compute, zero.accumulation_steps and zero.seed from the values below.
+  zero::Options zero;
+  model::Options model;
+  data::Options data;
+  std::string optimizer_type = "AdamW";
+  optim::AdamWOptions optimizer;
+  bool bf16 = false;
+
+  /// train_batch_size = micro batch * accumulation steps * world size; 0: follows from the others.
+  std::size_t train_batch_size = 0;                ///< sequences a step, over all ranks
+  std::size_t train_micro_batch_size_per_gpu = 0;  ///< sequences a rank and micro-step
+  std::size_t gradient_accumulation_steps = 0;
+
+  std::size_t node_size = 0;  ///< ranks a node, declared; 0: nodes as the machine has them
+  std::size_t seed = 1;
+  std::size_t train_steps = 10;
+  std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none
+  std::size_t evaluation_batches = 4;   ///< micro-batches a rank and evaluation
+  std::size_t log_interval = 10;        ///< steps between progress lines
+};
+
+}  // namespace zeropp::config

@@ -1,0 +1,208 @@
+#include "lib/model/gpt.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/base/checked.hpp"
+#include "lib/base/error.hpp"
+#include "lib/model/gpt_units.hpp"
+
+namespace zeropp::model {
+
+namespace {
+using Category = trace::Timers::Category;
+
+void copy_tokens(std::span<const std::int32_t> from, std::size_t vocab,
+                 std::vector<std::int32_t>& to) {
+  const auto outside = std::find_if(from.begin(), from.end(), [vocab](std::int32_t token) {
+    return token < 0 || static_cast<std::size_t>(token) >= vocab;
+  });
+  if (outside != from.end()) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("token {} is outside the model's vocabulary of {}: give a larger --vocab-size",
+                    *outside, vocab));
+  }
+  to.assign(from.begin(), from.end());
+}
+}  // namespace
+
+Gpt::Gpt(const Options& options, std::size_t micro_batch, std::size_t vocab_size,
+         const nn::NnOps& ops, MemoryKind memory, trace::Timers& timers)
+    : options_(options),
+      micro_batch_(micro_batch),
+      vocab_(vocab_size),
+      ops_(ops),
+      timers_(timers),
+      products_(timers),
+      units_(gpt_units(options, vocab_size)),
+      layers_(gpt_layers(options)),
+      activations_(options, micro_batch, vocab_size, memory),
+      workspace_(ops.attention_workspace({micro_batch, options.seq_length,
+                                          options.num_attention_heads, options.hidden_size}) *
+                     sizeof(float),
+                 memory) {
+  // What the matrix library counts in 32-bit integers.
+  (void)checked<std::int32_t>(micro_batch * options.seq_length, "tokens of a micro-batch");
+  (void)checked<std::int32_t>(std::max(vocab_, 4 * options.hidden_size), "width of a matrix");
+}
+
+void Gpt::begin(const zero::Batch& batch, bool train) {
+  const std::size_t rows = batch.sequences * batch.length;
+  if (rows == 0 || batch.sequences > micro_batch_ || batch.length > options_.seq_length ||
+      batch.tokens.size() != rows || batch.targets.size() != rows) {
+    throw Error(ExitCode::usage,
+                fmt::format("a micro-batch of {} x {} tokens does not fit the model's {} x {}: "
+                            "give a larger --micro-batch-size or --seq-length",
+                            batch.sequences, batch.length, micro_batch_, options_.seq_length));
+  }
+  copy_tokens(batch.tokens, vocab_, tokens_);
+  copy_tokens(batch.targets, vocab_, targets_);
+  sequences_ = batch.sequences;
+  length_ = batch.length;
+  train_ = train;
+}
+
+nn::NnContext Gpt::context(Dtype dtype) {
+  const std::size_t hidden = options_.hidden_size;
+  const std::size_t largest_matrix = std::max(vocab_ * hidden, 4 * hidden * hidden);
+  const std::size_t bytes = ops_.linear_workspace(largest_matrix, dtype) * sizeof(float);
+  if (workspace_.bytes() < bytes) workspace_ = Buffer(bytes, workspace_.kind());
+  return {.stream = {},
+          .products = &products_,
+          .workspace = workspace_.view(workspace_.bytes() / sizeof(float), Dtype::fp32)};
+}
+
+void Gpt::forward(std::size_t layer, std::span<const ConstView> weights) {
+  const trace::Timers::Scope scope(timers_, Category::nn);
+  const nn::NnContext context = this->context(weights[0].dtype);
+  if (layer == 0) {
+    ops_.embedding_forward(context, {sequences_, length_, vocab_, options_.hidden_size},
+                           tokens_.data(), tensor_of(units_[0], weights[0], kTokenTable),
+                           tensor_of(units_[0], weights[0], kPositionTable),
+                           activations_.embedding);
+  } else if (layer <= options_.num_layers) {
+    forward_block(context, layer - 1, weights[0]);
+  } else {
+    forward_head(context, weights);
+  }
+}
+
+void Gpt::backward(std::size_t layer, std::span<const ConstView> weights,
+                   std::span<const View> gradients) {
+  const trace::Timers::Scope scope(timers_, Category::nn);
+  const nn::NnContext context = this->context(weights[0].dtype);
+  if (layer == 0) {
+    ops_.embedding_backward(context, {sequences_, length_, vocab_, options_.hidden_size},
+                            tokens_.data(), activations_.d_residual,
+                            tensor_of(units_[0], gradients[0], kTokenTable),
+                            tensor_of(units_[0], gradients[0], kPositionTable));
+  } else if (layer <= options_.num_layers) {
+    backward_block(context, layer - 1, weights[0], gradients[0]);
+  } else {
+    backward_head(context, weights, gradients);
+  }
+}
+
+void Gpt::forward_block(const nn::NnContext& context, std::size_t block, ConstView weights) {
+  const std::size_t hidden = options_.hidden_size;
+  const BlockActivations& a = activations_.blocks[block];
+  const View input = activations_.input_of(block);
+  const auto w = [&](BlockTensor tensor) { return tensor_of(units_[block + 1], weights, tensor); };
+
+  ops_.layernorm_forward(context, rows(), hidden, input, w(kLn1Weight), w(kLn1Bias), a.ln_1,
+                         a.ln_1_mean, a.ln_1_rstd);
+  ops_.linear_forward(context, linear(hidden, 3 * hidden), a.ln_1, w(kQkvWeight), w(kQkvBias), {},
+                      a.qkv);
+  ops_.attention_forward(context, attention(), a.qkv, a.probabilities, a.attention);
+  ops_.linear_forward(context, linear(hidden, hidden), a.attention, w(kAttentionWeight),
+                      w(kAttentionBias), input, a.middle);
+
+  ops_.layernorm_forward(context, rows(), hidden, a.middle, w(kLn2Weight), w(kLn2Bias), a.ln_2,
+                         a.ln_2_mean, a.ln_2_rstd);
+  ops_.linear_forward(context, linear(hidden, 4 * hidden), a.ln_2, w(kFcWeight), w(kFcBias), {},
+                      a.fc);
+  ops_.gelu_forward(context, rows() * 4 * hidden, a.fc, a.gelu);
+  ops_.linear_forward(context, linear(4 * hidden, hidden), a.gelu, w(kMlpWeight), w(kMlpBias),
+                      a.middle, a.output);
+}
+
+// d_residual comes in as the gradient of the block's output and leaves as that of its input: each
+// half of the block adds its own path to it.
+void Gpt::backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
+                         View gradients) {
+  const std::size_t hidden = options_.hidden_size;
+  const BlockActivations& a = activations_.blocks[block];
+  const GptActivations& shared = activations_;
+  const auto w = [&](BlockTensor tensor) { return tensor_of(units_[block + 1], weights, tensor); };
+  const auto d = [&](BlockTensor tensor) {
+    return tensor_of(units_[block + 1], gradients, tensor);
+  };
+
+  ops_.linear_backward(context, linear(4 * hidden, hidden), shared.d_residual, a.gelu,
+                       w(kMlpWeight), shared.d_wide, d(kMlpWeight), d(kMlpBias));
+  ops_.gelu_backward(context, rows() * 4 * hidden, a.fc, shared.d_wide);
+  ops_.linear_backward(context, linear(hidden, 4 * hidden), shared.d_wide, a.ln_2, w(kFcWeight),
+                       shared.d_hidden, d(kFcWeight), d(kFcBias));
+  ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, a.middle, w(kLn2Weight),
+                          a.ln_2_mean, a.ln_2_rstd, true, shared.d_residual, d(kLn2Weight),
+                          d(kLn2Bias));
+
+  ops_.linear_backward(context, linear(hidden, hidden), shared.d_residual, a.attention,
+                       w(kAttentionWeight), shared.d_hidden, d(kAttentionWeight),
+                       d(kAttentionBias));
+  ops_.attention_backward(context, attention(), shared.d_hidden, a.qkv, a.probabilities,
+                          shared.d_wide);
+  ops_.linear_backward(context, linear(hidden, 3 * hidden), shared.d_wide, a.ln_1, w(kQkvWeight),
+                       shared.d_hidden, d(kQkvWeight), d(kQkvBias));
+  ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, activations_.input_of(block),
+                          w(kLn1Weight), a.ln_1_mean, a.ln_1_rstd, true, shared.d_residual,
+                          d(kLn1Weight), d(kLn1Bias));
+}
+
+template <class AnyView>
+AnyView Gpt::head_matrix(std::span<const AnyView> units) const {
+  return options_.tied_head ? tensor_of(units_.front(), units[1], kTokenTable)
+                            : tensor_of(units_.back(), units[0], kHeadWeight);
+}
+
+void Gpt::forward_head(const nn::NnContext& context, std::span<const ConstView> weights) {
+  const std::size_t hidden = options_.hidden_size;
+  const GptActivations& a = activations_;
+  ops_.layernorm_forward(context, rows(), hidden, a.input_of(options_.num_layers),
+                         tensor_of(units_.back(), weights[0], kLnFWeight),
+                         tensor_of(units_.back(), weights[0], kLnFBias), a.ln_f, a.ln_f_mean,
+                         a.ln_f_rstd);
+  ops_.linear_forward(context, linear(hidden, vocab_), a.ln_f, head_matrix(weights), {}, {},
+                      a.logits);
+  ops_.cross_entropy(context, rows(), vocab_, targets_.data(), train_, a.logits, a.row_loss);
+}
+
+void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
+                        std::span<const View> gradients) {
+  const std::size_t hidden = options_.hidden_size;
+  const GptActivations& a = activations_;
+  ops_.linear_backward(context, linear(hidden, vocab_), a.logits, a.ln_f, head_matrix(weights),
+                       a.d_hidden, head_matrix(gradients), {});
+  ops_.layernorm_backward(context, rows(), hidden, a.d_hidden, a.input_of(options_.num_layers),
+                          tensor_of(units_.back(), weights[0], kLnFWeight), a.ln_f_mean,
+                          a.ln_f_rstd, false, a.d_residual,
+                          tensor_of(units_.back(), gradients[0], kLnFWeight),
+                          tensor_of(units_.back(), gradients[0], kLnFBias));
+}
+
+double Gpt::loss() const {
+  const trace::Timers::Scope scope(timers_, Category::nn);
+  const View row_loss = activations_.row_loss.part(0, rows());
+  return ops_.mean({}, row_loss);
+}
+
+double Gpt::flops_per_token() const {
+  const auto hidden = static_cast<double>(options_.hidden_size);
+  const auto blocks = static_cast<double>(options_.num_layers);
+  const double matrices = blocks * 12.0 * hidden * hidden + static_cast<double>(vocab_) * hidden;
+  return 6.0 * matrices + 12.0 * blocks * static_cast<double>(options_.seq_length) * hidden;
+}
+
+}  // namespace zeropp::model

@@ -1,0 +1,84 @@
+// GPT-2 (Radford et al., 2019) as a model of the ZeRO engine: learned positions, pre-norm blocks,
+// tanh-GELU, causal attention, a head that is tied to the token embedding or its own. Explicit
+// forward and backward on a back end's table of operations; it owns its activations, the caller the
+// weights (fp32 or bf16) and gradients (fp32).
+//
+// Units and layers: "embedding" (wte, wpe), "h.0" .. "h.<L-1>", "head" (ln_f, and lm_head when not
+// tied). A tied head is a layer of the units head and embedding. Matrices are [out, in].
+// Initialisation as GPT-2: normal 0.02, projections into the residual stream 0.02 / sqrt(2 L).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/nn/nn_ops.hpp"
+#include "lib/model/gpt_activations.hpp"
+#include "lib/model/options.hpp"
+#include "lib/model/product_timer.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::model {
+
+class Gpt final : public zero::UnitModel {
+ public:
+  /// Batches hold at most `micro_batch` sequences of at most options.seq_length tokens, each in
+  /// [0, vocab_size). `options` has passed validate(). `ops`, `memory` and `timers` outlive the
+  /// model.
+  Gpt(const Options& options, std::size_t micro_batch, std::size_t vocab_size, const nn::NnOps& ops,
+      MemoryKind memory, trace::Timers& timers);
+
+  [[nodiscard]] const std::vector<zero::Unit>& units() const override { return units_; }
+  [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return layers_; }
+
+  /// Copies tokens and targets. Throws Error(usage) for a batch over the limits or a token outside
+  /// the vocabulary.
+  void begin(const zero::Batch& batch, bool train) override;
+  void forward(std::size_t layer, std::span<const ConstView> weights) override;
+  void backward(std::size_t layer, std::span<const ConstView> weights,
+                std::span<const View> gradients) override;
+  [[nodiscard]] double loss() const override;
+  /// 6 (12 L C^2 + V C) + 12 L T C: two for the multiply and add of each weight of a matrix in
+  /// forward and four in backward, and the same for the scores and sums of attention over all T
+  /// positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is counted).
+  [[nodiscard]] double flops_per_token() const override;
+
+ private:
+  [[nodiscard]] std::size_t rows() const { return sequences_ * length_; }
+  [[nodiscard]] nn::LinearShape linear(std::size_t in, std::size_t out) const {
+    return {rows(), in, out};
+  }
+  [[nodiscard]] nn::AttentionShape attention() const {
+    return {sequences_, length_, options_.num_attention_heads, options_.hidden_size};
+  }
+  /// The context of operations on weights of `dtype`: makes the workspace large enough.
+  nn::NnContext context(Dtype dtype);
+
+  void forward_block(const nn::NnContext& context, std::size_t block, ConstView weights);
+  void backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
+                      View gradients);
+  void forward_head(const nn::NnContext& context, std::span<const ConstView> weights);
+  void backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
+                     std::span<const View> gradients);
+  /// The head's matrix [V, C]: the token table of a tied head, else its own.
+  template <class AnyView>
+  [[nodiscard]] AnyView head_matrix(std::span<const AnyView> units) const;
+
+  Options options_;
+  std::size_t micro_batch_;
+  std::size_t vocab_;
+  const nn::NnOps& ops_;
+  trace::Timers& timers_;
+  ProductTimer products_;
+  std::vector<zero::Unit> units_;
+  std::vector<zero::Layer> layers_;
+  GptActivations activations_;
+  Buffer workspace_;
+
+  std::size_t sequences_ = 0;  ///< of the micro-batch that began
+  std::size_t length_ = 0;
+  bool train_ = false;
+  std::vector<std::int32_t> tokens_;
+  std::vector<std::int32_t> targets_;
+};
+
+}  // namespace zeropp::model

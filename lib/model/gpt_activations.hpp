@@ -1,0 +1,48 @@
+// The memory of a GPT between forward and backward: one buffer, allocated once for the largest
+// micro-batch and reused by every micro-batch and evaluation. R = sequences * length rows, C =
+// hidden size, V = vocabulary. All fp32, row-major.
+#pragma once
+
+#include <vector>
+
+#include "lib/device/buffer.hpp"
+#include "lib/model/options.hpp"
+
+namespace zeropp::model {
+
+/// What a block keeps from forward for its backward.
+struct BlockActivations {
+  View ln_1, ln_1_mean, ln_1_rstd;  ///< [R, C], [R], [R]
+  View qkv;                         ///< [R, 3C]
+  View probabilities;               ///< [sequences, heads, length, length]
+  View attention;                   ///< [R, C]
+  View middle;                      ///< [R, C] residual stream between attention and MLP
+  View ln_2, ln_2_mean, ln_2_rstd;  ///< [R, C], [R], [R]
+  View fc, gelu;                    ///< [R, 4C]
+  View output;                      ///< [R, C] residual stream after the block
+};
+
+struct GptActivations {
+  /// Throws Error(environment) when there is no memory for them.
+  GptActivations(const Options& options, std::size_t micro_batch, std::size_t vocab_size,
+                 MemoryKind memory);
+
+  /// The residual stream [R, C] that block `block` reads; block = number of blocks: the head's.
+  [[nodiscard]] View input_of(std::size_t block) const {
+    return block == 0 ? embedding : blocks[block - 1].output;
+  }
+
+  View embedding;  ///< [R, C]
+  std::vector<BlockActivations> blocks;
+  View ln_f, ln_f_mean, ln_f_rstd;  ///< [R, C], [R], [R]
+  View logits;                      ///< [R, V]; after the loss their gradient
+  View row_loss;                    ///< [R]
+  View d_residual;                  ///< [R, C] gradient of the residual stream, from the top down
+  View d_hidden;                    ///< [R, C] gradient inside a block
+  View d_wide;                      ///< [R, 4C] gradient inside a block
+
+ private:
+  Buffer memory_;
+};
+
+}  // namespace zeropp::model

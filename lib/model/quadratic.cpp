@@ -1,0 +1,88 @@
+#include "lib/model/quadratic.hpp"
+
+#include <string>
+
+#include "kernels/core/counter_rng.hpp"
+
+namespace zeropp::model {
+
+namespace {
+using Category = trace::Timers::Category;
+
+constexpr std::uint64_t kKey = 0x7175616472617469U;  // of all constants: the problem never changes
+
+double uniform(std::size_t p, int word) {
+  return static_cast<double>(uniform01(philox4x32(kKey, p, 0).word[word]));
+}
+}  // namespace
+
+double Quadratic::curvature(std::size_t p) { return 0.5 + uniform(p, 0); }
+double Quadratic::target(std::size_t p) { return 2.0 * uniform(p, 1) - 1.0; }
+double Quadratic::slope(std::size_t p) { return 2.0 * uniform(p, 2) - 1.0; }
+
+double Quadratic::gradient(std::size_t p, double w, double t) const {
+  return (curvature(p) * (w - target(p)) + t * slope(p)) / static_cast<double>(parameters_);
+}
+
+Quadratic::Quadratic(const std::vector<std::size_t>& unit_sizes, std::size_t vocab_size,
+                     trace::Timers& timers)
+    : vocab_(vocab_size), timers_(timers) {
+  for (std::size_t i = 0; i < unit_sizes.size(); ++i) {
+    const std::string name = "q." + std::to_string(i);
+    units_.push_back(zero::layout_unit(name, {{.name = name + ".weight",
+                                               .shape = {unit_sizes[i]},
+                                               .init = {.constant = 0.0F, .scale = 1.0F},
+                                               .decay = true}}));
+    layers_.push_back({name, {i}});
+    first_.push_back(parameters_);
+    parameters_ += unit_sizes[i];
+  }
+}
+
+double Quadratic::tilt(std::span<const std::int32_t> targets) const {
+  double sum = 0.0;
+  for (const std::int32_t token : targets) sum += static_cast<double>(token);
+  return sum / (static_cast<double>(targets.size()) * static_cast<double>(vocab_));
+}
+
+void Quadratic::begin(const zero::Batch& batch, bool /*train*/) {
+  tokens_ = batch.tokens.size();
+  tilt_ = tilt(batch.targets);
+  loss_ = 0.0;
+}
+
+void Quadratic::forward(std::size_t layer, std::span<const ConstView> weights) {
+  const trace::Timers::Scope scope(timers_, Category::nn);
+  with_type(weights[0].dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* const values = weights[0].as<T>();
+    double sum = 0.0;
+    for (std::size_t i = 0; i < units_[layer].parameters(); ++i) {
+      const std::size_t p = first_[layer] + i;
+      const double w = static_cast<double>(to_float(values[i]));
+      const double distance = w - target(p);
+      sum += 0.5 * curvature(p) * distance * distance + tilt_ * slope(p) * w;
+    }
+    loss_ += sum / static_cast<double>(parameters_);
+  });
+}
+
+void Quadratic::backward(std::size_t layer, std::span<const ConstView> weights,
+                         std::span<const View> gradients) {
+  const trace::Timers::Scope scope(timers_, Category::nn);
+  with_type(weights[0].dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    const T* const values = weights[0].as<T>();
+    auto* const d = gradients[0].as<float>();
+    for (std::size_t i = 0; i < units_[layer].parameters(); ++i) {
+      const double w = static_cast<double>(to_float(values[i]));
+      d[i] += static_cast<float>(gradient(first_[layer] + i, w, tilt_));
+    }
+  });
+}
+
+double Quadratic::flops_per_token() const {
+  return 10.0 * static_cast<double>(parameters_) / static_cast<double>(tokens_);
+}
+
+}  // namespace zeropp::model

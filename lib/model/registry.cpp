@@ -1,0 +1,96 @@
+#include "lib/model/registry.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/model/gpt.hpp"
+#include "lib/model/quadratic.hpp"
+
+namespace zeropp::model {
+
+namespace {
+
+struct Entry {
+  std::string_view name;
+  std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
+};
+
+const Entry kModels[] = {
+    {"gpt",
+     [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
+       return std::make_unique<Gpt>(options, context.micro_batch,
+                                    effective_vocab_size(options, context.vocab_size), context.ops,
+                                    context.memory, context.timers);
+     }},
+    // num_layers units of hidden_size parameters
+    {"quadratic",
+     [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
+       if (context.memory == MemoryKind::device) {
+         throw Error(ExitCode::usage,
+                     "model quadratic runs on the host only: use the host back end");
+       }
+       return std::make_unique<Quadratic>(
+           std::vector<std::size_t>(options.num_layers, options.hidden_size),
+           effective_vocab_size(options, context.vocab_size), context.timers);
+     }},
+};
+
+const Entry& entry(const std::string& name) {
+  const auto* const found =
+      std::find_if(std::begin(kModels), std::end(kModels),
+                   [&](const Entry& candidate) { return candidate.name == name; });
+  if (found != std::end(kModels)) return *found;
+  throw Error(ExitCode::usage, fmt::format("unknown model '{}': use one of {}", name,
+                                           fmt::join(model_names(), ", ")));
+}
+
+}  // namespace
+
+std::vector<std::string_view> model_names() {
+  std::vector<std::string_view> names;
+  for (const Entry& candidate : kModels) names.push_back(candidate.name);
+  return names;
+}
+
+void validate(const Options& options) {
+  (void)entry(options.name);
+  const std::pair<const char*, std::size_t> sizes[] = {
+      {"--num-layers", options.num_layers},
+      {"--hidden-size", options.hidden_size},
+      {"--num-attention-heads", options.num_attention_heads},
+      {"--seq-length", options.seq_length}};
+  for (const auto& [flag, size] : sizes) {
+    if (size == 0) {
+      throw Error(ExitCode::usage, fmt::format("{} is 0: give a positive number", flag));
+    }
+  }
+  if (options.hidden_size % options.num_attention_heads != 0) {
+    throw Error(ExitCode::usage,
+                fmt::format("--hidden-size {} is not a multiple of --num-attention-heads {}: give "
+                            "a number of heads that divides it",
+                            options.hidden_size, options.num_attention_heads));
+  }
+}
+
+std::size_t effective_vocab_size(const Options& options, std::size_t source_vocab_size) {
+  if (options.vocab_size == 0) return source_vocab_size;
+  if (options.vocab_size < source_vocab_size) {
+    throw Error(ExitCode::usage,
+                fmt::format("--vocab-size {} is smaller than the token source's vocabulary of {}: "
+                            "give at least that, or 0 for the source's own",
+                            options.vocab_size, source_vocab_size));
+  }
+  return options.vocab_size;
+}
+
+std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context) {
+  validate(options);
+  return entry(options.name).make(options, context);
+}
+
+}  // namespace zeropp::model

@@ -1,0 +1,37 @@
+// The models by name: an entry is a line of the table in registry.cpp.
+#pragma once
+
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "kernels/nn/nn_ops.hpp"
+#include "lib/model/options.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::model {
+
+/// What a model is built on. References outlive the model.
+struct Context {
+  std::size_t micro_batch = 1;  ///< most sequences of a batch
+  std::size_t vocab_size = 0;   ///< of the token source
+  const nn::NnOps& ops;
+  MemoryKind memory = MemoryKind::host;
+  trace::Timers& timers;
+};
+
+std::vector<std::string_view> model_names();
+
+/// Throws Error(usage) for an unknown name, a size of 0, or heads that do not divide the hidden
+/// size.
+void validate(const Options& options);
+
+/// The vocabulary that a model gets: options.vocab_size, or the source's when that is 0. Throws
+/// Error(usage) when it is smaller than the source's.
+std::size_t effective_vocab_size(const Options& options, std::size_t source_vocab_size);
+
+/// Validates, then makes the model options.name.
+std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context);
+
+}  // namespace zeropp::model

@@ -1,0 +1,235 @@
+#include "lib/trace/document.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <functional>
+#include <type_traits>
+
+#include "lib/base/sha256.hpp"
+
+namespace zeropp::trace {
+namespace {
+
+/// The column of `rows` that `project` (a member or a function) reads: real numbers, unsigned
+/// integers or text.
+template <class Rows, class Project>
+Column column(const char* name, const char* units, const char* description, const Rows& rows,
+              Project project) {
+  using Value = std::decay_t<std::invoke_result_t<Project, const typename Rows::value_type&>>;
+  using Stored = std::conditional_t<
+      std::is_floating_point_v<Value>, double,
+      std::conditional_t<std::is_convertible_v<Value, std::string>, std::string, std::uint64_t>>;
+  std::vector<Stored> values;
+  values.reserve(rows.size());
+  for (const auto& row : rows) values.push_back(static_cast<Stored>(std::invoke(project, row)));
+  return {name, units, description, std::move(values)};
+}
+
+std::uint64_t flag(bool value) { return value ? 1 : 0; }
+
+std::vector<Attribute> root_attributes(const TraceData& t) {
+  const Provenance& p = t.provenance;
+  std::vector<Attribute> attributes{
+      {"schema", schema_name},
+      {"schema_version", schema_version},
+      {"app", t.app},
+      {"version", p.version},
+      {"git_commit", p.git_commit},
+      {"git_dirty", flag(p.git_dirty)},
+      {"build_type", p.build_type},
+      {"cxx_compiler", p.cxx_compiler},
+      {"mpi_library", p.mpi_library},
+      {"hdf5_version", p.hdf5_version},
+      {"kokkos_version", p.kokkos_version},
+      {"blas_library", p.blas_library},
+      {"backend", t.backend},
+      {"run_id", p.run_id},
+      {"started_at", p.started_at},
+      {"command_line", p.command_line},
+      {"config_json", t.config_json},
+      {"config_hash", sha256_hex(t.config_json)},
+      {"parameters_hash", t.parameters_hash},
+      {"world_size", t.world_size},
+      {"node_count", t.node_count},
+      {"ranks_per_node", t.ranks_per_node},
+      {"emulated", flag(t.emulated)},
+      {"seed", t.seed},
+      {"deterministic", flag(t.deterministic)},
+      {"verdict", t.verdict},
+  };
+  for (const auto& [name, value] : p.job) attributes.push_back({name, value});
+  return attributes;
+}
+
+Group environment(const TraceData& t) {
+  Group group{"env", {}, {}};
+  for (const auto& [name, value] : t.provenance.environment)
+    group.attributes.push_back({name, value});
+  return group;
+}
+
+Group ranks(const TraceData& t) {
+  const auto& rows = t.ranks;
+  return {"ranks",
+          {},
+          {column("host", "", "Name of the machine", rows, &RankRow::host),
+           column("node", "", "Node of the topology", rows, &RankRow::node),
+           column("local_rank", "", "Rank inside the node", rows, &RankRow::local_rank),
+           column("pid", "", "Process id", rows, &RankRow::pid)}};
+}
+
+Group units(const TraceData& t) {
+  const auto& rows = t.units;
+  return {"units",
+          {},
+          {column("name", "", "Unit of parameters", rows, &UnitRow::name),
+           column("elements", "elements", "Parameters, without padding", rows, &UnitRow::elements),
+           column("flat", "elements", "Flat buffer, with tensor alignment", rows, &UnitRow::flat),
+           column("padded", "elements", "World size times shard", rows, &UnitRow::padded),
+           column("shard", "elements", "Part of one rank", rows, &UnitRow::shard),
+           column("gathers_forward", "gathers per micro-step", "Uses in forward, at stage 3", rows,
+                  &UnitRow::gathers_forward),
+           column("gathers_backward", "gathers per micro-step", "Uses in backward, at stage 3",
+                  rows, &UnitRow::gathers_backward)}};
+}
+
+Group tensors(const TraceData& t) {
+  const auto& rows = t.tensors;
+  return {"tensors",
+          {},
+          {column("unit", "", "Index of its unit in /units", rows, &TensorRow::unit),
+           column("name", "", "Name in the model", rows, &TensorRow::name),
+           column("elements", "elements", "Parameters", rows, &TensorRow::elements),
+           column("offset", "elements", "From the unit's begin", rows, &TensorRow::offset)}};
+}
+
+Group layers(const TraceData& t) {
+  const auto& rows = t.layers;
+  return {
+      "layers",
+      {},
+      {column("name", "", "Step of forward", rows, &LayerRow::name),
+       column("units", "", "Indices in /units in order of use, comma-separated", rows,
+              [](const LayerRow& row) { return fmt::format("{}", fmt::join(row.units, ",")); })}};
+}
+
+Group steps(const TraceData& t) {
+  const auto& rows = t.steps;
+  return {
+      "steps",
+      {},
+      {column("loss", "nats per token", "Mean over ranks and micro-steps", rows, &StepRow::loss),
+       column("grad_norm", "1", "Global norm of the mean gradient, before clipping", rows,
+              &StepRow::grad_norm),
+       column("time", "s", "Wall time, largest over ranks", rows, &StepRow::time),
+       column("tokens_per_second", "tokens/s", "Over all ranks", rows, &StepRow::tokens_per_second),
+       column("bytes_intra_node", "bytes", "Sent inside nodes, sum over ranks, counted", rows,
+              &StepRow::bytes_intra_node),
+       column("bytes_inter_node", "bytes", "Sent across nodes, sum over ranks, counted", rows,
+              &StepRow::bytes_inter_node),
+       column("bytes_predicted_intra_node", "bytes", "The same in closed form", rows,
+              &StepRow::bytes_predicted_intra_node),
+       column("bytes_predicted_inter_node", "bytes", "The same in closed form", rows,
+              &StepRow::bytes_predicted_inter_node),
+       column("learning_rate", "1", "Of this step", rows, &StepRow::learning_rate),
+       column("skipped", "bool", "1: a gradient was not finite and no rank stepped", rows,
+              &StepRow::skipped),
+       column("time_forward", "s", "Largest over ranks", rows, &StepRow::time_forward),
+       column("time_backward", "s", "Largest over ranks", rows, &StepRow::time_backward),
+       column("time_communication_exposed", "s", "Waiting for other ranks, largest over ranks",
+              rows, &StepRow::time_communication_exposed)}};
+}
+
+Group evaluations(const TraceData& t) {
+  const auto& rows = t.evaluations;
+  return {"evaluations",
+          {},
+          {column("step", "steps", "Rows of /steps before it", rows, &EvaluationRow::step),
+           column("loss", "nats per token", "On held-out data", rows, &EvaluationRow::loss),
+           column("bits_per_byte", "bits per byte", "On held-out data", rows,
+                  &EvaluationRow::bits_per_byte)}};
+}
+
+Group collectives(const TraceData& t) {
+  const auto& rows = t.collectives;
+  using Row = CollectiveRow;
+  return {
+      "collectives",
+      {},
+      {column("operation", "", "all_gather, reduce_scatter, ...", rows, &Row::operation),
+       column("purpose", "", "Which traffic of the engine", rows, &Row::purpose),
+       column("phase", "", "forward, backward, step, evaluation, setup", rows, &Row::phase),
+       column("algorithm", "", "That ran", rows, &Row::algorithm),
+       column("codec", "", "That ran", rows, &Row::codec),
+       column("group", "", "Communicator", rows, &Row::group),
+       column("path", "", "fused or composed, where a reduction re-encodes", rows, &Row::path),
+       column("modelled", "bool", "1: the vendor's route; bytes are those of a ring, not counted",
+              rows, [](const Row& row) { return flag(row.modelled); }),
+       column("calls", "calls", "Of one rank", rows, &Row::calls),
+       column("logical_bytes", "bytes", "Uncompressed bytes delivered, sum over ranks", rows,
+              &Row::logical_bytes),
+       column("wire_bytes_intra", "bytes", "Sent inside nodes, sum over ranks", rows,
+              &Row::wire_bytes_intra),
+       column("wire_bytes_inter", "bytes", "Sent across nodes, sum over ranks", rows,
+              &Row::wire_bytes_inter),
+       column("seconds", "s", "In start and finish, largest over ranks", rows, &Row::seconds)}};
+}
+
+Group timers(const TraceData& t) {
+  const auto& rows = t.timers;
+  return {"timers",
+          {},
+          {column("rank", "", "Rank", rows, &TimerRow::rank),
+           column("category", "", "Kind of work", rows, &TimerRow::category),
+           column("seconds", "s", "Exclusive wall time of the training loop", rows,
+                  &TimerRow::seconds)}};
+}
+
+Group counters(const TraceData& t) {
+  const auto& rows = t.counters;
+  using Entry = std::map<std::string, std::uint64_t>::value_type;
+  return {"counters",
+          {},
+          {column("name", "", "Named total", rows, [](const Entry& entry) { return entry.first; }),
+           column("value", "1", "Sum over ranks", rows,
+                  [](const Entry& entry) { return entry.second; })}};
+}
+
+Group memory(const TraceData& t) {
+  const auto& rows = t.memory;
+  return {
+      "memory",
+      {},
+      {column("name", "", "Kind of state", rows, &MemoryRow::name),
+       column("bytes_predicted", "bytes", "Of rank 0, in closed form", rows,
+              &MemoryRow::bytes_predicted),
+       column("bytes_actual", "bytes", "Of rank 0, allocated", rows, &MemoryRow::bytes_actual)}};
+}
+
+Group data(const TraceData& t) {
+  const DataInfo& d = t.data;
+  return {"data",
+          {{"source", d.source},
+           {"train_tokens", d.train_tokens},
+           {"held_out_tokens", d.held_out_tokens},
+           {"vocab_size", d.vocab_size},
+           {"unigram_entropy_bits", d.unigram_entropy_bits},
+           {"source_entropy_bits", d.source_entropy_bits}},
+          {}};
+}
+
+}  // namespace
+
+std::size_t Column::size() const {
+  return std::visit([](const auto& list) { return list.size(); }, values);
+}
+
+Document describe(const TraceData& trace) {
+  return {root_attributes(trace),
+          {environment(trace), ranks(trace), units(trace), tensors(trace), layers(trace),
+           steps(trace), evaluations(trace), collectives(trace), timers(trace), counters(trace),
+           memory(trace), data(trace)}};
+}
+
+}  // namespace zeropp::trace

@@ -1,0 +1,45 @@
+// A trace as named columns with units and descriptions: what every sink writes. The format is
+// described in lib/trace/README.md; describe() is the one place that defines it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lib/trace/trace_data.hpp"
+
+namespace zeropp::trace {
+
+inline constexpr const char* schema_name = "zeropp-trace";
+inline constexpr const char* schema_version = "1.0";
+
+struct Attribute {
+  std::string name;
+  std::variant<std::string, std::uint64_t, double> value;
+};
+
+struct Column {
+  std::string name;
+  std::string units;
+  std::string description;
+  std::variant<std::vector<double>, std::vector<std::uint64_t>, std::vector<std::string>> values;
+
+  [[nodiscard]] std::size_t size() const;
+};
+
+struct Group {
+  std::string name;  ///< "steps"
+  std::vector<Attribute> attributes;
+  std::vector<Column> columns;  ///< of equal length
+};
+
+struct Document {
+  std::vector<Attribute> attributes;  ///< without `complete`, which a sink writes last
+  std::vector<Group> groups;
+};
+
+/// The whole trace.
+Document describe(const TraceData& trace);
+
+}  // namespace zeropp::trace

@@ -1,0 +1,124 @@
+#include "lib/trace/provenance.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <random>
+#include <string_view>
+
+#include "zeropp_build.hpp"  // generated: cmake/ZeroppBuildInfo.cmake
+
+namespace zeropp::trace {
+namespace {
+
+constexpr std::array<std::string_view, 8> allowed_prefixes{
+    "NCCL_", "CUDA_", "OMPI_MCA_", "UCX_", "FI_", "HDF5_", "OMP_", "OPENBLAS_"};
+constexpr std::array<std::string_view, 10> slurm_layout{
+    "SLURM_CPUS_PER_TASK",   "SLURM_DISTRIBUTION",      "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE",
+    "SLURM_JOB_NUM_NODES",   "SLURM_JOB_CPUS_PER_NODE", "SLURM_NNODES",       "SLURM_NTASKS",
+    "SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"};
+constexpr std::array<std::string_view, 6> slurm_job{"SLURM_JOB_ID",        "SLURM_ARRAY_JOB_ID",
+                                                    "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT",
+                                                    "SLURM_JOB_NODELIST",  "SLURM_CLUSTER_NAME"};
+constexpr std::array<std::string_view, 4> secret_words{"TOKEN", "KEY", "SECRET", "PASS"};
+
+template <class Names>
+bool contains(const Names& names, std::string_view name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool is_allowed(std::string_view name) {
+  return contains(slurm_layout, name) ||
+         std::any_of(allowed_prefixes.begin(), allowed_prefixes.end(),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+bool is_secret(std::string name) {
+  std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return std::any_of(secret_words.begin(), secret_words.end(),
+                     [&](std::string_view word) { return name.find(word) != std::string::npos; });
+}
+
+/// Calls `visit(name, value)` for every variable.
+template <class Visit>
+void for_each_variable(const char* const* environment, Visit visit) {
+  for (; environment != nullptr && *environment != nullptr; ++environment) {
+    const std::string_view line(*environment);
+    const std::size_t equals = line.find('=');
+    if (equals == std::string_view::npos) continue;
+    visit(std::string(line.substr(0, equals)), std::string(line.substr(equals + 1)));
+  }
+}
+
+std::string random_id() {
+  std::random_device device;
+  std::string id;
+  for (int i = 0; i < 4; ++i) id += fmt::format("{:08x}", device());
+  return id;
+}
+
+}  // namespace
+
+std::map<std::string, std::string> allowed_environment(const char* const* environment) {
+  std::map<std::string, std::string> allowed;
+  for_each_variable(environment, [&](const std::string& name, const std::string& value) {
+    if (is_allowed(name)) allowed[name] = is_secret(name) ? "<redacted>" : value;
+  });
+  return allowed;
+}
+
+std::string quote_command(int argc, const char* const* argv) {
+  constexpr std::string_view plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%";
+  std::string line;
+  for (int i = 0; i < argc; ++i) {
+    const std::string_view word(argv[i]);
+    if (i > 0) line += ' ';
+    if (!word.empty() && word.find_first_not_of(plain) == std::string_view::npos) {
+      line += word;
+      continue;
+    }
+    line += '\'';
+    for (const char c : word) {
+      if (c == '\'') {
+        line += "'\\''";
+      } else {
+        line += c;
+      }
+    }
+    line += '\'';
+  }
+  return line;
+}
+
+Provenance collect_provenance(const std::string& command_line) {
+  Provenance p;
+  p.version = build::version;
+  p.git_commit = build::git_commit;
+  p.git_dirty = build::git_dirty;
+  p.build_type = build::build_type;
+  p.cxx_compiler = build::cxx_compiler;
+  p.run_id = random_id();
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  p.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
+  p.command_line = command_line;
+  p.environment = allowed_environment(environ);
+  for_each_variable(environ, [&](const std::string& name, const std::string& value) {
+    if (contains(slurm_job, name)) p.job[name] = value;
+  });
+  return p;
+}
+
+std::string describe_version() {
+  return fmt::format("{} (git {}{})", build::version,
+                     std::string_view(build::git_commit).substr(0, 12),
+                     build::git_dirty ? ", dirty" : "");
+}
+
+}  // namespace zeropp::trace

@@ -1,0 +1,83 @@
+// Everything that a trace holds, as plain values: the program fills it on the rank that writes.
+// lib/trace/document.cpp says under which name, with which units, each goes into the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/trace/provenance.hpp"
+#include "lib/trace/recorder.hpp"
+
+namespace zeropp::trace {
+
+struct RankRow {
+  std::string host;
+  std::uint64_t node = 0;
+  std::uint64_t local_rank = 0;
+  std::uint64_t pid = 0;
+};
+
+struct TensorRow {
+  std::uint64_t unit = 0;  ///< index in `units`
+  std::string name;
+  std::uint64_t elements = 0;
+  std::uint64_t offset = 0;  ///< elements from the unit's begin
+};
+
+struct LayerRow {
+  std::string name;
+  std::vector<std::size_t> units;  ///< in order of use
+};
+
+struct TimerRow {
+  std::uint64_t rank = 0;
+  std::string category;
+  double seconds = 0;
+};
+
+struct MemoryRow {
+  std::string name;
+  std::uint64_t bytes_predicted = 0;
+  std::uint64_t bytes_actual = 0;
+};
+
+struct DataInfo {
+  std::string source;
+  std::uint64_t train_tokens = 0;
+  std::uint64_t held_out_tokens = 0;
+  std::uint64_t vocab_size = 0;
+  double unigram_entropy_bits = 0;
+  double source_entropy_bits = 0;  ///< NaN where it is not known
+};
+
+struct TraceData {
+  std::string app;  ///< "train"
+  Provenance provenance;
+  std::string backend = "host";
+  std::string config_json;      ///< effective, canonical; its hash is computed when written
+  std::string parameters_hash;  ///< SHA-256 of the final master weights; empty without any
+  std::string verdict = "VALID";
+  std::uint64_t seed = 0;
+  bool deterministic = false;
+  std::uint64_t world_size = 1;
+  std::uint64_t node_count = 1;
+  std::uint64_t ranks_per_node = 1;  ///< 0: nodes hold different numbers of ranks
+  bool emulated = false;
+
+  std::vector<RankRow> ranks;
+  std::vector<UnitRow> units;
+  std::vector<TensorRow> tensors;
+  std::vector<LayerRow> layers;
+  std::vector<StepRow> steps;  ///< bytes as sums over ranks
+  std::vector<EvaluationRow> evaluations;
+  std::vector<CollectiveRow> collectives;  ///< bytes as sums over ranks
+  std::vector<TimerRow> timers;
+  std::map<std::string, std::uint64_t> counters;
+  std::vector<MemoryRow> memory;
+  DataInfo data;
+};
+
+}  // namespace zeropp::trace

@@ -1,0 +1,221 @@
+// ctest: name=comm_exchange np=1,2,3,4,6,8 timeout=60 labels=sanitize
+// Point-to-point exchanges and the vendor's collectives of the MPI communicator.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "lib/comm/world.hpp"
+#include "tests/support/mpi_world.hpp"
+#include "tests/support/patterns.hpp"
+
+namespace zeropp::comm {
+namespace {
+
+using test::Poisoned;
+using test::world;
+
+std::byte byte_of(int source, int destination, std::size_t at, int round) {
+  return static_cast<std::byte>((source * 31 + destination * 7 + round * 3 + at * 13) & 0xFFU);
+}
+
+/// Every rank sends `bytes(source, destination)` bytes to every rank, itself included.
+struct Rally {
+  Rally(Communicator& comm, int round_, std::size_t scale) : round(round_) {
+    const int n = comm.size();
+    const auto length = [&](int source, int destination) {
+      return scale *
+             static_cast<std::size_t>((source + 2 * destination + round) % 4);  // some empty
+    };
+    for (int peer = 0; peer < n; ++peer) {
+      out.emplace_back(length(comm.rank(), peer));
+      for (std::size_t i = 0; i < out.back().size(); ++i) {
+        out.back()[i] = byte_of(comm.rank(), peer, i, round);
+      }
+      in.emplace_back(length(peer, comm.rank()), std::byte{0xA5});
+    }
+    std::vector<Send> sends;
+    std::vector<Receive> receives;
+    for (int peer = 0; peer < n; ++peer) {
+      const auto p = static_cast<std::size_t>(peer);
+      sends.push_back({out[p].data(), out[p].size(), peer});
+      receives.push_back({in[p].data(), in[p].size(), peer});
+      expected.add(comm.link_to(peer), out[p].size());
+    }
+    work = comm.exchange(sends, receives, {}, sent);
+  }
+  void verify(const Communicator& comm) {
+    work->wait();
+    EXPECT_EQ(sent, expected);
+    for (std::size_t source = 0; source < in.size(); ++source) {
+      for (std::size_t i = 0; i < in[source].size(); ++i) {
+        ASSERT_EQ(in[source][i], byte_of(static_cast<int>(source), comm.rank(), i, round));
+      }
+    }
+  }
+  int round;
+  std::vector<std::vector<std::byte>> out, in;
+  Bytes sent, expected;
+  std::unique_ptr<Work> work;
+};
+
+TEST(Exchange, SeveralInFlightWithSplitAndEmptyMessages) {
+  const int n = world().size();
+  for (int g = 1; g <= n; ++g) {
+    if (n % g != 0) continue;
+    world().set_topology(g);
+    for (const std::size_t limit : {std::size_t{1} << 30U, std::size_t{64}, std::size_t{1}}) {
+      const Groups groups = world().make_groups(0, limit);
+      std::vector<std::unique_ptr<Rally>> rallies;
+      for (int round = 0; round < 3; ++round) {
+        for (Communicator* comm : {groups.world.get(), groups.node.get(), groups.rail.get()}) {
+          rallies.push_back(std::make_unique<Rally>(*comm, round, limit == 1 ? 5U : 333U));
+        }
+      }
+      // Completed in another order than started.
+      for (std::size_t i = rallies.size(); i-- > 0;) {
+        Communicator* comms[] = {groups.world.get(), groups.node.get(), groups.rail.get()};
+        rallies[i]->verify(*comms[i % 3]);
+      }
+    }
+  }
+}
+
+TEST(Exchange, SelfMessagesAreCopiedAndNotCounted) {
+  world().set_topology(world().size());
+  const Groups groups = world().make_groups();
+  const int self = groups.world->rank();
+  const std::vector<std::byte> out(8, std::byte{7});
+  std::vector<std::byte> in(8, std::byte{0xA5});
+  Bytes sent;
+  const std::vector<Send> sends{{out.data(), 8, self}};
+  const std::vector<Receive> receives{{in.data(), 8, self}};
+  groups.world->exchange(sends, receives, {}, sent)->wait();
+  EXPECT_EQ(in, out);
+  EXPECT_EQ(sent, Bytes{});
+  const std::vector<Receive> shorter{{in.data(), 4, self}};
+  EXPECT_THROW((void)groups.world->exchange(sends, shorter, {}, sent), Error);
+}
+
+TEST(Exchange, TruncationIsAnErrorOfOneLine) {
+  if (world().size() < 2) GTEST_SKIP() << "needs two ranks";
+  world().set_topology(world().size());
+  const Groups groups = world().make_groups();
+  const int rank = groups.world->rank();
+  std::vector<std::byte> memory(64);
+  Bytes sent;
+  std::vector<Send> sends;
+  std::vector<Receive> receives;
+  if (rank == 0) sends.push_back({memory.data(), 64, 1});
+  if (rank == 1) receives.push_back({memory.data(), 16, 0});
+  auto work = groups.world->exchange(sends, receives, {}, sent);
+  if (rank != 1) {
+    work->wait();
+    return;
+  }
+  try {
+    work->wait();
+    FAIL() << "a message longer than its receive was accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_THAT(error.what(), testing::HasSubstr("mpi_work.cpp"));
+    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("\n")));
+  }
+}
+
+TEST(WorkDeathTest, DroppedOperationTerminates) {
+  if (world().size() > 1) GTEST_SKIP() << "one process is enough: forks under mpirun are not";
+  world().set_topology(1);
+  const Groups groups = world().make_groups();
+  testing::FLAGS_gtest_death_test_style = "fast";
+  Bytes sent;
+  EXPECT_DEATH((void)groups.world->exchange({}, {}, {}, sent), "dropped");
+  // Unwinding the stack is no programming error.
+  EXPECT_THROW(
+      {
+        const auto work = groups.world->exchange({}, {}, {}, sent);
+        throw Error(ExitCode::io, "elsewhere");
+      },
+      Error);
+}
+
+class Native : public testing::TestWithParam<Dtype> {};
+
+TEST_P(Native, CollectivesAgreeWithAReference) {
+  const Dtype dtype = GetParam();
+  world().set_topology(world().size());
+  const Groups groups = world().make_groups();
+  Communicator& comm = *groups.world;
+  const auto n = static_cast<std::size_t>(comm.size());
+  const int rank = comm.rank();
+  const auto r = static_cast<std::size_t>(rank);
+  // Rounding of every partial sum; 0 in the format's unit for fp32 sums of few terms is too strict.
+  const double unit = dtype == Dtype::fp32 ? 0x1p-23 : dtype == Dtype::bf16 ? 0x1p-8 : 0x1p-10;
+  for (const std::size_t count : {0U, 1U, 7U, 1009U}) {
+    Poisoned full(n * count, dtype);
+    Poisoned part(count, dtype);
+    for (std::size_t i = 0; i < count; ++i) {
+      test::store(part.view, i, test::value_of(dtype, rank, i));
+    }
+    comm.native_all_gather(part.view, full.view, {})->wait();
+    for (std::size_t i = 0; i < n * count; ++i) {
+      ASSERT_EQ(test::load(full.view, i),
+                test::value_of(dtype, static_cast<int>(i / count), i % count));
+    }
+    Poisoned own(n * count, dtype);
+    for (std::size_t i = 0; i < n * count; ++i) {
+      test::store(own.view, i, test::value_of(dtype, rank, i));
+    }
+    const auto near_sum = [&](float value, std::size_t element) {
+      double sum = 0;
+      double magnitude = 0;
+      for (int source = 0; source < comm.size(); ++source) {
+        sum += test::value_of(dtype, source, element);
+        magnitude += std::abs(test::value_of(dtype, source, element));
+      }
+      return std::abs(value - sum) <= unit * magnitude * static_cast<double>(n);
+    };
+    Poisoned reduced(count, dtype);
+    comm.native_reduce_scatter(own.view, reduced.view, {})->wait();
+    for (std::size_t i = 0; i < count; ++i) {
+      ASSERT_TRUE(near_sum(test::load(reduced.view, i), r * count + i)) << i;
+    }
+    Poisoned exchanged(n * count, dtype);
+    comm.native_all_to_all(own.view, exchanged.view, {})->wait();
+    for (std::size_t i = 0; i < n * count; ++i) {
+      ASSERT_EQ(test::load(exchanged.view, i),
+                test::value_of(dtype, static_cast<int>(i / count), r * count + i % count));
+    }
+    comm.native_all_reduce(own.view, {})->wait();
+    for (std::size_t i = 0; i < n * count; ++i) {
+      ASSERT_TRUE(near_sum(test::load(own.view, i), i)) << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Dtypes, Native, testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
+                         [](const auto& tested) { return std::string(name_of(tested.param)); });
+
+TEST(NativeRefusal, TooManyElementsAndUnequalParts) {
+  world().set_topology(world().size());
+  const Groups groups = world().make_groups();
+  const std::size_t n = static_cast<std::size_t>(world().size());
+  const std::size_t count = (std::size_t{1} << 31U) / n + 1;
+  float value = 0;  // never read: the count is refused first
+  try {
+    (void)groups.world->native_all_gather({&value, count, Dtype::fp32},
+                                          {&value, n * count, Dtype::fp32}, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("other than native"));
+  }
+  EXPECT_THROW((void)groups.world->native_all_gather({&value, 1, Dtype::fp32},
+                                                     {&value, n + 1, Dtype::fp32}, {}),
+               Error);
+  EXPECT_THROW(
+      (void)groups.world->native_all_reduce({&value, 1, Dtype::fp32, MemoryKind::device}, {}),
+      Error);
+}
+
+}  // namespace
+}  // namespace zeropp::comm

@@ -1,0 +1,144 @@
+// ctest: name=comm_world np=1,2,3,4,6,8 timeout=60 labels=sanitize
+// The world: topology, groups, the control plane and agreement.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lib/comm/world.hpp"
+#include "tests/support/mpi_world.hpp"
+
+namespace zeropp::comm {
+namespace {
+
+using test::world;
+
+TEST(World, FindsOneNodeOnOneMachine) {
+  const Topology& topology = world().set_topology(0);
+  EXPECT_EQ(topology.world_size, world().size());
+  EXPECT_EQ(topology.node_count, 1);
+  EXPECT_EQ(topology.ranks_per_node, world().size());
+  EXPECT_FALSE(topology.emulated);
+}
+
+TEST(World, DeclaredNodesGiveGroupsAndLinks) {
+  const int n = world().size();
+  for (int g = 1; g <= n; ++g) {
+    if (n % g != 0) {
+      EXPECT_THROW(world().set_topology(g), Error);
+      continue;
+    }
+    const Topology topology = world().set_topology(g);
+    EXPECT_TRUE(topology.emulated);
+    EXPECT_EQ(topology.node_count, n / g);
+    const int rank = world().control().rank();
+    EXPECT_EQ(rank, world().rank()) << "declared nodes keep the launched order";
+    const Groups groups = world().make_groups(g);
+    ASSERT_TRUE(groups.world && groups.node && groups.rail && groups.secondary);
+    EXPECT_EQ(groups.world->size(), n);
+    EXPECT_EQ(groups.world->rank(), rank);
+    EXPECT_EQ(groups.node->size(), g);
+    EXPECT_EQ(groups.node->rank(), topology.local_of(rank));
+    EXPECT_EQ(groups.rail->size(), n / g);
+    EXPECT_EQ(groups.rail->rank(), topology.node_of(rank));
+    EXPECT_EQ(groups.secondary->size(), g);
+    for (int peer = 0; peer < n; ++peer) {
+      const LinkClass expected = peer == rank ? LinkClass::self
+                                 : topology.node_of(peer) == topology.node_of(rank)
+                                     ? LinkClass::intra_node
+                                     : LinkClass::inter_node;
+      EXPECT_EQ(groups.world->link_to(peer), expected);
+    }
+    for (int peer = 0; peer < n / g; ++peer) {
+      EXPECT_EQ(groups.rail->link_to(peer),
+                peer == topology.node_of(rank) ? LinkClass::self : LinkClass::inter_node);
+    }
+  }
+}
+
+TEST(World, RefusalsNameTheRemedy) {
+  const int n = world().size();
+  try {
+    world().set_topology(n + 1);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::environment);
+    EXPECT_THAT(error.what(), testing::HasSubstr("divides"));
+    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("\n")));
+  }
+  EXPECT_THROW(world().set_topology(-1), Error);
+  world().set_topology(n);
+  EXPECT_THROW((void)world().make_groups(n + 1), Error);
+  EXPECT_THROW((void)world().make_groups(0, 0), Error);
+}
+
+TEST(Topology, SaysWhatItIs) {
+  EXPECT_EQ(declared_topology(4, 2).describe(), "2 nodes x 2 ranks (emulated)");
+  EXPECT_EQ((Topology{4, 1, 4, false}.describe()), "1 node x 4 ranks");
+  EXPECT_EQ((Topology{3, 2, 0, false}.describe()), "3 ranks on 2 nodes of unequal size");
+  EXPECT_FALSE((Topology{3, 2, 0, false}.uniform()));
+}
+
+TEST(Control, ReducesAndGathers) {
+  Control& control = world().control();
+  const int n = control.size();
+  const int rank = control.rank();
+  std::vector<double> sums{1.0, static_cast<double>(rank)};
+  control.all_reduce_sum(sums);
+  EXPECT_EQ(sums, (std::vector<double>{1.0 * n, n * (n - 1) / 2.0}));
+  std::vector<std::uint64_t> counts{1, 0, static_cast<std::uint64_t>(rank)};
+  control.all_reduce_sum(counts);
+  EXPECT_EQ(counts[0], static_cast<std::uint64_t>(n));
+  std::vector<double> maxima{-1.0 * rank, rank == n - 1 ? 7.0 : 3.0,
+                             rank == n - 1 ? std::nan("") : 1.0};
+  control.all_reduce_max(maxima);
+  EXPECT_EQ(maxima[0], 0.0);
+  EXPECT_EQ(maxima[1], 7.0);
+  EXPECT_TRUE(std::isnan(maxima[2])) << "a NaN on one rank does not disappear";
+  const std::vector<double> part{rank + 0.5, rank * 10.0};
+  const auto all = control.all_gather(part);
+  ASSERT_EQ(all.size(), 2U * static_cast<std::size_t>(n));
+  for (int r = 0; r < n; ++r) EXPECT_EQ(all[static_cast<std::size_t>(2 * r)], r + 0.5);
+  const auto texts = control.gather(std::string(static_cast<std::size_t>(rank * 3), 'x'));
+  if (rank == 0) {
+    ASSERT_EQ(texts.size(), static_cast<std::size_t>(n));
+    for (int r = 0; r < n; ++r) EXPECT_EQ(texts[static_cast<std::size_t>(r)].size(), 3U * r);
+  } else {
+    EXPECT_TRUE(texts.empty());
+  }
+  EXPECT_EQ(control.broadcast(rank == 0 ? "from rank 0" : "from elsewhere"), "from rank 0");
+  EXPECT_EQ(control.broadcast(""), "");
+  control.barrier();
+}
+
+TEST(Control, AgreesOnTheLowestFailure) {
+  Control& control = world().control();
+  EXPECT_NO_THROW(control.agree(std::nullopt));
+  const int n = control.size();
+  const int rank = control.rank();
+  for (int first = 0; first < n; ++first) {
+    std::optional<Error> status;
+    if (rank >= first) {
+      status.emplace(rank == first ? ExitCode::io : ExitCode::usage,
+                     "rank " + std::to_string(rank) + ": 2 of 3 files are missing");
+    }
+    try {
+      control.agree(status);
+      FAIL() << "agree() returned";
+    } catch (const AgreedError& error) {
+      EXPECT_EQ(error.code(), ExitCode::io);
+      EXPECT_EQ(error.reporter(), first);
+      EXPECT_EQ(error.what(), "rank " + std::to_string(first) + ": 2 of 3 files are missing");
+    }
+  }
+}
+
+TEST(World, NamesItsLibrary) {
+  const std::string version = World::library_version();
+  EXPECT_FALSE(version.empty());
+  EXPECT_EQ(version.find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace zeropp::comm

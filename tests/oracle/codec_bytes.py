@@ -1,0 +1,124 @@
+# ctest: name=contract1_codec_bytes_numpy timeout=180
+"""Wire bytes, decoded bits and sums of every codec equal those of the independent implementation.
+
+Formats that validation/codecs.py does not know are named and left to the contract tests.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, os.environ["ZEROPP_SOURCE"])
+from validation import codecs  # noqa: E402
+
+DUMP = os.path.join(os.environ["ZEROPP_TEST_BIN"], "codec_dump")
+DTYPES = ("fp32", "bf16", "fp16")
+BLOCKS = (32, 128, 8192)
+COUNTS = (0, 1, 33, 256, 30011)
+FUSED = (("int8", "int8"), ("int8:32", "int4:8192"), ("int4", "int4:64"), ("int4", "int8"), ("bf16", "int4"))
+checks = 0
+
+
+def dump(*args):
+    return subprocess.run([DUMP, *map(str, args)], check=True, capture_output=True, text=True).stdout
+
+
+def through(folder, operation, args, data, dtype):
+    source, target = os.path.join(folder, "in"), os.path.join(folder, "out")
+    np.ascontiguousarray(data).tofile(source)
+    dump(operation, *args, source, target)
+    return np.fromfile(target, dtype)
+
+
+def expect_equal(got, want, what):
+    global checks
+    checks += 1
+    if got.shape != want.shape or not np.array_equal(got, want):
+        where = "" if got.shape != want.shape else f", first difference at {np.flatnonzero(got != want)[0]}"
+        sys.exit(f"{what}: {got.shape} against {want.shape} expected{where}")
+
+
+def special_fp32():
+    """Blocks of 32 (parts of larger ones) with the values that have rules of their own."""
+    tiny = np.float32(2.0**-126)
+    largest = np.finfo(np.float32).max
+    rows = [
+        [np.nan, 1, 2], [np.inf, 1, -1], [-np.inf, np.inf], [0.0, -0.0], [-0.0],
+        [tiny / 2, -tiny / 4], [tiny * 7, tiny], [tiny * 127, -tiny], [tiny * 7 * 0.999],
+        [tiny * 127 * 0.9999, tiny], [largest, -largest, 1], [-largest, largest / 2], [largest * 0.5],
+        [1, 0.5, -0.5, 1.5 / 127, 2.5 / 127, 1.5 / 7, -2.5 / 7], [1e-45], [127, 0.5, 1.5, 2.5, -0.5],
+        [7, 0.5, 1.5, 2.5, -0.5, -1.5],
+    ]
+    values = np.zeros((len(rows), 32), np.float32)
+    for row, given in zip(values, rows):
+        row[: len(given)] = given
+    return values.reshape(-1).view(np.uint32)
+
+
+def random_fp32(rng, n):
+    """Magnitudes over the whole range, a new one every 32 values; now and then one that is not finite."""
+    scale = np.repeat(2.0 ** rng.integers(-135, 126, -(-n // 32)), 32)[:n]
+    with np.errstate(all="ignore"):
+        values = (rng.standard_normal(n) * scale).astype(np.float32)
+    if n > 1000:
+        values[rng.integers(0, n, 3)] = [np.nan, np.inf, -np.inf]
+    return values.view(np.uint32)
+
+
+def inputs(rng, dtype):
+    for n in COUNTS:
+        normal = rng.standard_normal(n).astype(np.float32)
+        yield f"{n} normal values", codecs.from_fp32(normal, dtype)
+        yield f"{n} values of all magnitudes", codecs.from_fp32(random_fp32(rng, n).view(np.float32), dtype)
+    if dtype == "fp32":
+        yield "special values", special_fp32()
+        yield "random bits", rng.integers(0, 2**32, 40000, dtype=np.uint32)
+    else:
+        yield "special values", codecs.from_fp32(special_fp32().view(np.float32), dtype)
+        yield "all patterns", np.arange(65536, dtype=np.uint16)
+
+
+def check_codec(folder, rng, name, dtype):
+    for what, memory in inputs(rng, dtype):
+        what = f"{name}, {dtype}, {what}"
+        n = len(memory)
+        image = codecs.encode(name, memory, dtype)
+        expect_equal(np.array(len(image)), np.array(codecs.wire_bytes(name, n, dtype)), what + ": size")
+        expect_equal(through(folder, "encode", (name, dtype), memory, np.uint8), image, what + ": encode")
+        expect_equal(through(folder, "decode", (name, dtype, n), image, codecs.BITS_TYPE[dtype]),
+                     codecs.decode(name, image, n, dtype), what + ": decode")
+        images = [codecs.encode(name, memory[rng.permutation(n)], dtype) for _ in range(3)] + [image]
+        expect_equal(through(folder, "decode_reduce", (name, dtype, n, 4), np.concatenate(images), np.uint32),
+                     codecs.decode_reduce(name, images, n, dtype), what + ": decode_reduce")
+
+
+def check_reduce_encode(folder, rng, pair):
+    for what, memory in inputs(rng, "fp32"):
+        n = len(memory)
+        images = [codecs.encode(pair[0], memory[rng.permutation(n)], "fp32") for _ in range(3)]
+        got = through(folder, "reduce_encode", (*pair, n, 3), np.concatenate(images), np.uint8)
+        expect_equal(got, codecs.reduce_encode(*pair, images, n), f"{pair}, {what}: reduce_encode")
+
+
+def main():
+    rng = np.random.default_rng(20230610)
+    registered = [line.split()[0] for line in dump("formats").splitlines()]
+    missing = sorted(set(codecs.FORMATS) - set(registered))
+    if missing:
+        sys.exit(f"not registered: {', '.join(missing)}")
+    for name in sorted(set(registered) - set(codecs.FORMATS)):
+        print(f"{name}: no independent implementation in validation/codecs.py, not compared")
+    with tempfile.TemporaryDirectory() as folder:
+        for name in codecs.FORMATS:
+            for codec in [name] if name in codecs.CASTS else [f"{name}:{block}" for block in BLOCKS]:
+                for dtype in DTYPES:
+                    check_codec(folder, rng, codec, dtype)
+        for pair in FUSED:
+            check_reduce_encode(folder, rng, pair)
+    print(f"{checks} comparisons, no difference")
+
+
+main()

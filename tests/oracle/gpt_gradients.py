@@ -1,0 +1,62 @@
+# ctest: name=contract8_gpt_gradients timeout=240 labels=oracle
+"""Loss and every gradient tensor of the GPT against the NumPy oracle: norm-wise relative error at most 1e-5
+with fp32 weights and 2e-2 with bf16 weights, over shapes that nothing divides evenly. The oracle reads the fp32
+weights in both cases. A gradient that was changed must be refused."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
+ORACLE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "oracle.py"
+
+# layers, hidden, heads, seq, vocab, head, accumulated micro-batches
+SHAPES = [
+    (2, 48, 1, 17, 257, "tied", 1),
+    (3, 48, 3, 33, 257, "untied", 2),
+    (2, 64, 4, 64, 257, "tied", 2),
+    (1, 20, 4, 7, 11, "untied", 1),
+    (2, 36, 3, 1, 257, "tied", 1),
+]
+
+
+def oracle(folder, tolerance):
+    return subprocess.run([sys.executable, ORACLE, "gradients", folder, "--tolerance", str(tolerance)],
+                          capture_output=True, text=True)
+
+
+def main():
+    failures = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for number, (layers, hidden, heads, seq, vocab, head, batches) in enumerate(SHAPES):
+            for dtype, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)):
+                folder = pathlib.Path(scratch) / f"{number}_{dtype}"
+                subprocess.run([TOOL, "gradients", folder, str(layers), str(hidden), str(heads), str(seq),
+                                str(vocab), head, dtype, str(batches)], check=True)
+                result = oracle(folder, tolerance)
+                worst = max((float(line.split("error")[1].split()[0]) for line in result.stdout.splitlines()
+                             if "error" in line), default=float("nan"))
+                print(f"{folder.name}: exit {result.returncode}, largest error {worst:.2e}")
+                if result.returncode != 0:
+                    print(result.stdout, result.stderr)
+                    failures += 1
+        # The check can fail: one value of one tensor moved by 1 % of the tensor's norm.
+        folder = pathlib.Path(scratch) / "0_fp32"
+        gradients = np.fromfile(folder / "gradients.f32", dtype="<f4")
+        gradients[0] += 0.01 * np.linalg.norm(gradients)
+        gradients.tofile(folder / "gradients.f32")
+        if oracle(folder, 1e-5).returncode != 1:
+            print("a changed gradient was accepted")
+            failures += 1
+        (folder / "tokens.i32").write_bytes(b"")
+        if oracle(folder, 1e-5).returncode != 2:
+            print("a case without tokens was accepted")
+            failures += 1
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

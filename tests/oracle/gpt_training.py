@@ -1,0 +1,28 @@
+# ctest: name=contract8_gpt_training timeout=120 labels=oracle
+"""Twelve steps of AdamW with clipping and weight decay, in one process, against the NumPy oracle: the loss of each
+step and the final weights."""
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
+ORACLE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "oracle.py"
+
+
+def main():
+    failures = 0
+    with tempfile.TemporaryDirectory() as scratch:
+        for head in ("tied", "untied"):
+            folder = pathlib.Path(scratch) / head
+            subprocess.run([TOOL, "train", folder, "2", "48", "3", "19", "257", head, "fp32", "12"], check=True)
+            result = subprocess.run([sys.executable, ORACLE, "train", folder, "--tolerance", "1e-5"],
+                                    capture_output=True, text=True)
+            print(result.stdout, result.stderr)
+            failures += result.returncode != 0
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,258 @@
+// ctest: name=config_options timeout=30 labels=sanitize
+// The option table: every entry can be written and read back, and every wrong value is refused with
+// a message that names the key.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "lib/base/error.hpp"
+#include "lib/config/json.hpp"
+#include "lib/config/options.hpp"
+
+namespace zeropp::config {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// The message of the usage error that `body` throws.
+template <class Body>
+std::string refusal(Body&& body, ExitCode code = ExitCode::usage) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), code) << error.what();
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr("\n")));
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted";
+  return "";
+}
+
+std::string refusal_of(const std::string& text) {
+  TrainConfig config;
+  auto table = options(config);
+  return refusal([&] { read_text(text, "x.json", table); });
+}
+
+/// {"a": {"b": value}} of path "a.b"; "a.0" becomes an array, filled up by `other`.
+std::string document(const std::string& path, const std::string& value, const std::string& other) {
+  if (path.ends_with(".0") || path.ends_with(".1")) {
+    const std::string list =
+        path.ends_with(".0") ? "[" + value + "," + other + "]" : "[" + other + "," + value + "]";
+    return document(path.substr(0, path.size() - 2), list, "");
+  }
+  const auto dot = path.find('.');
+  if (dot == std::string::npos) return "{\"" + path + "\":" + value + "}";
+  return "{\"" + path.substr(0, dot) + "\":" + document(path.substr(dot + 1), value, other) + "}";
+}
+
+/// A legal value that is not the default.
+nlohmann::json another(const Option& option) {
+  const auto value = value_of(option);
+  if (value.is_boolean()) return !value.get<bool>();
+  if (option.path == "zero_optimization.stage") return 1;
+  if (value.is_number_float()) return value.get<double>() / 2 + 0.125;
+  if (value.is_number()) return value.get<std::size_t>() + 3;
+  if (std::holds_alternative<codec::CodecSpec*>(option.field)) return "int8:512";
+  return option.choices.empty() ? nlohmann::json("another") : nlohmann::json(option.choices.back());
+}
+
+TEST(ConfigOptions, PathsAndFlagsAreUniqueAndDescribed) {
+  TrainConfig config;
+  const auto table = options(config);
+  std::set<std::string> paths;
+  std::set<std::string> flags;
+  for (const auto& option : table) {
+    EXPECT_TRUE(paths.insert(option.path).second) << option.path;
+    EXPECT_TRUE(option.flag.starts_with("--")) << option.path;
+    EXPECT_FALSE(option.help.empty()) << option.path;
+    EXPECT_EQ(static_cast<bool>(option.in_effect), !option.effect_needs.empty()) << option.path;
+  }
+  for (const auto& flag : flags_of(table)) EXPECT_TRUE(flags.insert(flag).second) << flag;
+}
+
+TEST(ConfigOptions, EveryOptionIsReadFromJsonAndFromText) {
+  TrainConfig defaults;
+  for (const auto& entry : options(defaults)) {
+    SCOPED_TRACE(entry.path);
+    const auto value = another(entry);
+    TrainConfig config;
+    auto table = options(config);
+    const auto sibling = entry.path.find("betas") != std::string::npos ? "0.5" : "";
+    read_text(document(entry.path, value.dump(), sibling), "x.json", table);
+    for (const auto& option : table) {
+      if (option.path != entry.path) continue;
+      EXPECT_TRUE(option.given);
+      EXPECT_EQ(value_of(option), value);
+    }
+    TrainConfig from_flag;
+    for (auto& option : options(from_flag)) {
+      if (option.path != entry.path) continue;
+      set_from_text(option, value.is_string() ? value.get<std::string>() : value.dump(),
+                    option.flag);
+      EXPECT_EQ(value_of(option), value);
+      EXPECT_TRUE(option.given);
+    }
+  }
+}
+
+TEST(ConfigOptions, EveryOptionRefusesTheWrongTypeAndNamesItsKey) {
+  TrainConfig defaults;
+  for (const auto& entry : options(defaults)) {
+    const bool text = std::holds_alternative<std::string*>(entry.field) ||
+                      std::holds_alternative<codec::CodecSpec*>(entry.field);
+    for (const std::string wrong : {text ? "7" : "\"seven\"", "null", "{\"a\":1}", "[1,2,3]"}) {
+      const auto message = refusal_of(document(entry.path, wrong, "0.5"));
+      EXPECT_THAT(message, AllOf(HasSubstr("x.json"), HasSubstr(entry.path))) << wrong;
+    }
+  }
+}
+
+TEST(ConfigOptions, NumbersOutOfRangeAreRefused) {
+  TrainConfig defaults;
+  for (const auto& entry : options(defaults)) {
+    const bool number = std::holds_alternative<std::size_t*>(entry.field) ||
+                        std::holds_alternative<int*>(entry.field);
+    if (!number) continue;
+    for (const std::string wrong : {"-1", "-1e3", "1.5", "1e30", "18446744073709551616", "true"}) {
+      EXPECT_THAT(refusal_of(document(entry.path, wrong, "")), HasSubstr(entry.path)) << wrong;
+    }
+  }
+  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"stage":4}})"), HasSubstr("from 0 to 3"));
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":[1.0,0.9]}}})"), HasSubstr("betas.0"));
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"eps":0}}})"), HasSubstr("above 0"));
+  EXPECT_THAT(refusal_of(R"({"gradient_clipping":-0.1})"), HasSubstr("gradient_clipping"));
+}
+
+TEST(ConfigOptions, FlagsRefuseWhatIsNoNumber) {
+  TrainConfig config;
+  for (auto& option : options(config)) {
+    if (option.flag != "--lr" && option.flag != "--num-layers") continue;
+    for (const std::string wrong : {"nan", "inf", "-inf", "", "3x", "0x10", " 3", "1e999"}) {
+      const auto message = refusal([&] { set_from_text(option, wrong, option.flag); });
+      EXPECT_THAT(message, HasSubstr(option.flag)) << wrong;
+    }
+  }
+}
+
+TEST(ConfigOptions, WholeNumbersMayBeWrittenAsFloats) {
+  TrainConfig config;
+  auto table = options(config);
+  read_text(R"({"zero_optimization":{"reduce_bucket_size":5e8,"stage":2.0}})", "x.json", table);
+  EXPECT_EQ(config.zero.reduce_bucket_size, 500'000'000U);
+  EXPECT_EQ(config.zero.stage, 2);
+  read_text(R"({"zeropp":{"seed":18446744073709551615}})", "x.json", table);
+  EXPECT_EQ(config.seed, 18446744073709551615U);
+}
+
+TEST(ConfigOptions, UnknownKeysNameTheirPathAndTheNearest) {
+  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"stag":3}})"),
+              AllOf(HasSubstr("zero_optimization.stag "),
+                    HasSubstr("nearest known: zero_optimization.stage)")));
+  EXPECT_THAT(refusal_of(R"({"fp16":{"enabled":true}})"),
+              AllOf(HasSubstr("fp16.enabled"), HasSubstr("bf16.enabled")));
+  EXPECT_THAT(refusal_of(R"({"zeropp":{"model":{"layers":2}}})"), HasSubstr("zeropp.model.layers"));
+  EXPECT_THAT(refusal_of(R"({"scheduler":{}})"), HasSubstr("unknown key scheduler"));
+  EXPECT_THAT(refusal_of(R"({"scheduler":[]})"), HasSubstr("unknown key scheduler"));
+  EXPECT_THAT(refusal_of(R"({"zero_optimization":3})"), HasSubstr("must be an object"));
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":[0.9]}}})"), HasSubstr("2 entries"));
+  EXPECT_THAT(refusal_of(R"({"bf16":[true]})"), HasSubstr("be an object"));
+  EXPECT_THAT(refusal_of(R"({"zeropp":{"weight_codec":"int9:256"}})"),
+              HasSubstr("zeropp.weight_codec"));
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"type":"Adam"}})"),
+              AllOf(HasSubstr("optimizer.type"), HasSubstr("AdamW")));
+}
+
+TEST(ConfigOptions, DuplicatesAreRefused) {
+  EXPECT_THAT(refusal_of(R"({"zeropp":{"seed":1},"gradient_clipping":1,"zeropp":{"seed":2}})"),
+              HasSubstr("zeropp appears twice"));
+  EXPECT_THAT(refusal_of(R"({"zeropp":{"seed":1,"model":{"num_layers":1},"seed":1}})"),
+              HasSubstr("zeropp.seed appears twice"));
+}
+
+TEST(ConfigOptions, MalformedJsonNamesFileLineAndColumn) {
+  EXPECT_THAT(refusal_of("{\n  \"a\": 1,\n  oops\n}"), testing::StartsWith("x.json:3:3:"));
+  EXPECT_THAT(refusal_of("{\"a\" 1}"), testing::StartsWith("x.json:1:6:"));
+  EXPECT_THAT(refusal_of(""), testing::StartsWith("x.json:1:1:"));
+  EXPECT_THAT(refusal_of("{\"gradient_clipping\": NaN}"), testing::StartsWith("x.json:1:"));
+  EXPECT_THAT(refusal_of("{\"gradient_clipping\": 1e999}"), HasSubstr("x.json"));
+  EXPECT_THAT(refusal_of("[1]"), HasSubstr("JSON object"));
+  EXPECT_THAT(refusal_of(std::string(1000, '[')), HasSubstr("x.json"));
+  EXPECT_THAT(refusal_of("{\"\xff\": 1}"), testing::StartsWith("x.json:1:"));
+}
+
+TEST(ConfigOptions, MissingFilesAreInputErrors) {
+  TrainConfig config;
+  auto table = options(config);
+  const auto folder = std::filesystem::temp_directory_path();
+  for (const auto& path : {folder, folder / "no-such-zeropp.json"}) {
+    EXPECT_THAT(refusal([&] { read_file(path, table); }, ExitCode::io), HasSubstr(path.string()));
+  }
+}
+
+TEST(ConfigOptions, EffectiveConfigurationReadsBackToTheSame) {
+  for (const bool everything : {false, true}) {
+    TrainConfig config;
+    // 0 means "follows from the others" until the configuration is resolved.
+    config.train_batch_size = config.train_micro_batch_size_per_gpu = 1;
+    config.gradient_accumulation_steps = 1;
+    auto table = options(config);
+    if (everything) {
+      for (auto& option : table) {
+        if (option.path != "zero_optimization.stage") set_from_json(option, another(option), "x");
+      }
+    }
+    const std::string written = canonical_json(table);
+    TrainConfig again;
+    auto copy = options(again);
+    read_text(written, "effective", copy);
+    EXPECT_EQ(canonical_json(copy), written);
+    EXPECT_EQ(canonical_hash(copy), canonical_hash(table));
+    EXPECT_NO_THROW(check_effects(copy)) << "the effective configuration holds no idle option";
+  }
+}
+
+TEST(ConfigOptions, HashDependsOnEveryOptionAndNotOnKeyOrder) {
+  TrainConfig defaults;
+  const auto reference = options(defaults);
+  std::set<std::string> hashes{canonical_hash(reference)};
+  std::size_t in_effect = 0;
+  for (std::size_t i = 0; i < reference.size(); ++i) {
+    TrainConfig config;
+    auto table = options(config);
+    if (table[i].in_effect && !table[i].in_effect()) continue;
+    ++in_effect;
+    if (table[i].choices.size() == 1) continue;
+    set_from_json(table[i], another(table[i]), "x");
+    EXPECT_TRUE(hashes.insert(canonical_hash(table)).second) << table[i].path;
+  }
+  EXPECT_GT(in_effect, 30U);
+  TrainConfig a;
+  TrainConfig b;
+  auto table_a = options(a);
+  auto table_b = options(b);
+  read_text(R"({"zeropp":{"seed":7,"train_steps":5},"gradient_clipping":1})", "a", table_a);
+  read_text(R"({"gradient_clipping":1.0,"zeropp":{"train_steps":5e0,"seed":7}})", "b", table_b);
+  EXPECT_EQ(canonical_hash(table_a), canonical_hash(table_b));
+  EXPECT_EQ(canonical_hash(table_a).size(), 64U);
+}
+
+TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
+  for (const std::string text :
+       {R"({"zeropp":{"weight_codec":"int8:256"}})",
+        R"({"zeropp":{"gradient_codec_intra":"int8:256"}})",
+        R"({"zeropp":{"gradient_codec_inter":"int8:256"}})", R"({"zeropp":{"data":{"path":"x"}}})",
+        R"({"zero_optimization":{"stage":2,"stage3_prefetch_bucket_size":1}})"}) {
+    TrainConfig config;
+    auto table = options(config);
+    read_text(text, "x.json", table);
+    EXPECT_THAT(refusal([&] { check_effects(table); }), HasSubstr("no effect")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::config

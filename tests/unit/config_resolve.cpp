@@ -1,0 +1,193 @@
+// ctest: name=contract9_config_resolve timeout=30 labels=sanitize
+// What a configuration becomes on a machine: `auto`, the batch triple, and every refusal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/base/error.hpp"
+#include "lib/config/json.hpp"
+#include "lib/config/options.hpp"
+#include "lib/config/resolve.hpp"
+
+namespace zeropp::config {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+Machine machine(int nodes, int ranks_per_node, int world = 0) {
+  return {.world_size = world > 0 ? world : nodes * ranks_per_node,
+          .node_count = nodes,
+          .ranks_per_node = ranks_per_node,
+          .all_gather = {{"flat"}, {"native"}, {"plain", false, false}, {"two-level", true}},
+          .reduce_scatter = {{"1-hop"},
+                             {"2-hop", true},
+                             {"flat", false, false},
+                             {"native", false, false, false},
+                             {"ordered", false, false}},
+          .models = {"gpt", "quadratic"}};
+}
+
+TrainConfig resolved(const std::string& text, const Machine& on) {
+  TrainConfig config;
+  auto table = options(config);
+  read_text(text, "x.json", table);
+  resolve(config, table, on);
+  return config;
+}
+
+std::string refusal(const std::string& text, const Machine& on) {
+  try {
+    (void)resolved(text, on);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    return error.what();
+  }
+  ADD_FAILURE() << text << " was accepted";
+  return "";
+}
+
+TEST(ConfigResolve, AutoFollowsTheTopology) {
+  const auto algorithms = [](const std::string& text, const Machine& on) {
+    const auto zero = resolved(text, on).zero;
+    return zero.all_gather_algorithm + " " + zero.reduce_scatter_algorithm;
+  };
+  EXPECT_EQ(algorithms("{}", machine(2, 2)), "two-level flat");
+  EXPECT_EQ(algorithms("{}", machine(1, 4)), "flat flat");
+  EXPECT_EQ(algorithms("{}", machine(4, 1)), "flat flat");
+  EXPECT_EQ(algorithms("{}", machine(2, 0, 3)), "flat flat");
+  EXPECT_EQ(algorithms(R"({"zeropp":{"deterministic":true}})", machine(2, 2)), "two-level ordered");
+  const std::string qgz = R"({"zero_optimization":{"zero_quantized_gradients":true}})";
+  EXPECT_EQ(algorithms(qgz, machine(2, 2)), "two-level 2-hop");
+  EXPECT_EQ(algorithms(qgz, machine(1, 1)), "flat 2-hop");
+}
+
+TEST(ConfigResolve, BatchTriple) {
+  const auto triple = [](const std::string& text) {
+    const auto c = resolved(text, machine(2, 2));
+    return std::vector<std::size_t>{c.train_batch_size, c.train_micro_batch_size_per_gpu,
+                                    c.gradient_accumulation_steps, c.zero.accumulation_steps};
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(triple("{}"), ElementsAre(4, 1, 1, 1));
+  EXPECT_THAT(triple(R"({"train_batch_size":24})"), ElementsAre(24, 6, 1, 1));
+  EXPECT_THAT(triple(R"({"train_micro_batch_size_per_gpu":3})"), ElementsAre(12, 3, 1, 1));
+  EXPECT_THAT(triple(R"({"gradient_accumulation_steps":5})"), ElementsAre(20, 1, 5, 5));
+  EXPECT_THAT(triple(R"({"train_batch_size":24,"train_micro_batch_size_per_gpu":2})"),
+              ElementsAre(24, 2, 3, 3));
+  EXPECT_THAT(triple(R"({"train_batch_size":24,"gradient_accumulation_steps":2})"),
+              ElementsAre(24, 3, 2, 2));
+  EXPECT_THAT(triple(R"({"train_micro_batch_size_per_gpu":3,"gradient_accumulation_steps":2})"),
+              ElementsAre(24, 3, 2, 2));
+  for (
+      const std::string wrong :
+      {R"({"train_batch_size":6})", R"({"train_batch_size":2})",
+       R"({"train_batch_size":24,"gradient_accumulation_steps":5})",
+       R"({"train_batch_size":24,"train_micro_batch_size_per_gpu":5})",
+       R"({"train_batch_size":24,"train_micro_batch_size_per_gpu":2,"gradient_accumulation_steps":2})",
+       R"({"train_micro_batch_size_per_gpu":1e19,"gradient_accumulation_steps":2})"}) {
+    EXPECT_THAT(refusal(wrong, machine(2, 2)), HasSubstr("train_batch_size")) << wrong;
+  }
+}
+
+TEST(ConfigResolve, FeaturesNeedStageThree) {
+  for (const std::string feature :
+       {R"("zero_quantized_weights":true)", R"("zero_hpz_partition_size":2)",
+        R"("zero_quantized_gradients":true)"}) {
+    for (const int stage : {0, 1, 2}) {
+      const std::string text =
+          R"({"zero_optimization":{"stage":)" + std::to_string(stage) + "," + feature + "}}";
+      EXPECT_THAT(refusal(text, machine(2, 2)), HasSubstr("for now")) << text;
+    }
+    EXPECT_NO_THROW((void)resolved(R"({"zero_optimization":{)" + feature + "}}", machine(2, 2)));
+  }
+  EXPECT_NO_THROW((void)resolved(R"({"zero_optimization":{"stage":0,"zero_hpz_partition_size":1}})",
+                                 machine(2, 2)));
+}
+
+TEST(ConfigResolve, SecondaryPartitionFitsTheNodes) {
+  const auto text = [](int size) {
+    return R"({"zero_optimization":{"zero_hpz_partition_size":)" + std::to_string(size) + "}}";
+  };
+  for (const int size : {1, 2, 4, 8, 16}) {
+    EXPECT_EQ(resolved(text(size), machine(4, 4)).zero.hpz_partition_size,
+              static_cast<std::size_t>(size));
+  }
+  for (const int size : {3, 5, 6, 12, 32}) {
+    EXPECT_THAT(refusal(text(size), machine(4, 4)), HasSubstr("choose 4")) << size;
+  }
+  EXPECT_THAT(refusal(text(2), machine(2, 0, 3)), HasSubstr("--node-size"));
+}
+
+TEST(ConfigResolve, HierarchiesNeedEqualNodes) {
+  const Machine unequal = machine(2, 0, 3);
+  EXPECT_THAT(refusal(R"({"zeropp":{"all_gather_algorithm":"two-level"}})", unequal),
+              AllOf(HasSubstr("two-level"), HasSubstr("--node-size")));
+  EXPECT_THAT(refusal(R"({"zeropp":{"reduce_scatter_algorithm":"2-hop"}})", unequal),
+              AllOf(HasSubstr("2-hop"), HasSubstr("--node-size")));
+  EXPECT_THAT(refusal(R"({"zero_optimization":{"zero_quantized_gradients":true}})", unequal),
+              AllOf(HasSubstr("--node-size"), HasSubstr("1-hop")));
+}
+
+TEST(ConfigResolve, CodecsNeedAnAlgorithmThatCarriesThem) {
+  EXPECT_THAT(refusal(R"({"zero_optimization":{"zero_quantized_gradients":true},
+                          "zeropp":{"reduce_scatter_algorithm":"ordered"}})",
+                      machine(2, 2)),
+              HasSubstr("cannot carry"));
+  EXPECT_THAT(refusal(R"({"zero_optimization":{"zero_quantized_weights":true},
+                          "zeropp":{"all_gather_algorithm":"plain"}})",
+                      machine(2, 2)),
+              HasSubstr("cannot carry"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"deterministic":true,"reduce_scatter_algorithm":"native"}})",
+                      machine(2, 2)),
+              HasSubstr("deterministic"));
+}
+
+TEST(ConfigResolve, OneHopHasOneCodec) {
+  const auto text = [](const std::string& more) {
+    return R"({"zero_optimization":{"zero_quantized_gradients":true},
+               "zeropp":{"reduce_scatter_algorithm":"1-hop","gradient_codec_intra":"int8:64")" +
+           more + "}}";
+  };
+  EXPECT_EQ(resolved(text(""), machine(2, 2)).zero.gradient_codec_inter,
+            codec::parse_codec("int8:64"));
+  EXPECT_NO_THROW((void)resolved(text(R"(,"gradient_codec_inter":"int8:64")"), machine(2, 2)));
+  EXPECT_THAT(refusal(text(R"(,"gradient_codec_inter":"int4:64")"), machine(2, 2)),
+              HasSubstr("one hop"));
+}
+
+TEST(ConfigResolve, NamesAndShapesAreChecked) {
+  const Machine on = machine(2, 2);
+  EXPECT_THAT(refusal(R"({"zeropp":{"all_gather_algorithm":"two-levl"}})", on),
+              HasSubstr("nearest: two-level"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"reduce_scatter_algorithm":"orderd"}})", on),
+              HasSubstr("nearest: ordered"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"model":{"name":"gpd"}}})", on), HasSubstr("nearest: gpt"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"model":{"hidden_size":10,"num_attention_heads":4}}})", on),
+              HasSubstr("num_attention_heads 4"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"data":{"source":"text"}}})", on), HasSubstr("--data-path"));
+}
+
+TEST(ConfigResolve, ResolvedConfigurationResolvesToItself) {
+  for (const std::string text :
+       {R"({})", R"({"bf16":{"enabled":true},"train_batch_size":16,"zeropp":{"seed":9}})",
+        R"({"zero_optimization":{"zero_quantized_gradients":true,"zero_quantized_weights":true,
+            "zero_hpz_partition_size":2},"zeropp":{"reduce_scatter_algorithm":"1-hop",
+            "gradient_codec_intra":"int8:64"}})"}) {
+    TrainConfig config;
+    auto table = options(config);
+    read_text(text, "x.json", table);
+    resolve(config, table, machine(2, 2));
+    const std::string effective = canonical_json(table);
+    EXPECT_THAT(effective, testing::Not(HasSubstr("auto")));
+    TrainConfig again;
+    auto copy = options(again);
+    read_text(effective, "effective", copy);
+    resolve(again, copy, machine(2, 2));
+    EXPECT_EQ(canonical_json(copy), effective);
+    EXPECT_EQ(again.zero.compute, config.bf16 ? Dtype::bf16 : Dtype::fp32);
+    EXPECT_EQ(again.zero.seed, config.seed);
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::config
