@@ -1,7 +1,6 @@
-# zeropp_add_app(file.cpp): one program of apps/, named zpp_<file>.
-function(zeropp_add_app source)
-  get_filename_component(name ${source} NAME_WE)
-  add_executable(zpp_${name} ${source})
+# zeropp_add_app(name file...): one program of apps/, named zpp_<name>.
+function(zeropp_add_app name)
+  add_executable(zpp_${name} ${ARGN})
   target_link_libraries(zpp_${name} PRIVATE zeropp)
 endfunction()
 
