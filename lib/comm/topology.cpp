@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "lib/base/error.hpp"
 
 namespace zeropp::comm {
@@ -27,6 +29,29 @@ Topology declared_topology(int world_size, int node_size) {
                             world_size, node_size, node_size, world_size));
   }
   return {world_size, world_size / node_size, node_size, true};
+}
+
+std::vector<Place> places_of(std::span<const int> leaders) {
+  std::vector<Place> places;
+  for (std::size_t r = 0; r < leaders.size(); ++r) {
+    if (r == 0) {
+      places.push_back({0, 0});
+    } else if (leaders[r] == leaders[r - 1]) {
+      places.push_back({places.back().node, places.back().local + 1});
+    } else {
+      places.push_back({places.back().node + 1, 0});
+    }
+  }
+  return places;
+}
+
+Topology found_topology(std::span<const Place> places) {
+  Topology topology{static_cast<int>(places.size()), places.back().node + 1, 0, false};
+  std::vector<int> sizes(static_cast<std::size_t>(topology.node_count), 0);
+  for (const Place& place : places) ++sizes[static_cast<std::size_t>(place.node)];
+  const bool equal = std::ranges::all_of(sizes, [&](int size) { return size == sizes.front(); });
+  topology.ranks_per_node = equal ? sizes.front() : 0;
+  return topology;
 }
 
 }  // namespace zeropp::comm

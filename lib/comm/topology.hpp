@@ -5,7 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 namespace zeropp::comm {
 
@@ -29,5 +31,17 @@ struct Topology {
 /// Declared nodes: throws Error(environment) with the remedy when node_size does not divide
 /// world_size.
 Topology declared_topology(int world_size, int node_size);
+
+/// Where a rank lies.
+struct Place {
+  int node = 0;
+  int local = 0;
+};
+
+/// Found nodes. `leaders`: for every rank, in rank order, a number that its node's ranks share and
+/// no others; ranks of one node follow each other.
+std::vector<Place> places_of(std::span<const int> leaders);
+/// Nodes of unequal size give ranks_per_node = 0.
+Topology found_topology(std::span<const Place> places);
 
 }  // namespace zeropp::comm

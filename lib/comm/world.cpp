@@ -43,36 +43,6 @@ int find_node_leader(int launched_rank) {
   return leader;
 }
 
-/// A rank's place, in the order of the renumbered world.
-struct Place {
-  int node = 0;
-  int local = 0;
-};
-
-/// Places from every rank's node leader, given in the order of the renumbered world.
-std::vector<Place> places_of(const std::vector<int>& leaders) {
-  std::vector<Place> places;
-  for (std::size_t r = 0; r < leaders.size(); ++r) {
-    if (r == 0) {
-      places.push_back({0, 0});
-    } else if (leaders[r] == leaders[r - 1]) {
-      places.push_back({places.back().node, places.back().local + 1});
-    } else {
-      places.push_back({places.back().node + 1, 0});
-    }
-  }
-  return places;
-}
-
-Topology found_topology(const std::vector<Place>& places) {
-  Topology topology{static_cast<int>(places.size()), places.back().node + 1, 0, false};
-  std::vector<int> sizes(static_cast<std::size_t>(topology.node_count), 0);
-  for (const Place& place : places) ++sizes[static_cast<std::size_t>(place.node)];
-  const bool equal = std::ranges::all_of(sizes, [&](int size) { return size == sizes.front(); });
-  topology.ranks_per_node = equal ? sizes.front() : 0;
-  return topology;
-}
-
 }  // namespace
 
 struct World::State {

@@ -73,13 +73,6 @@ TEST(World, RefusalsNameTheRemedy) {
   EXPECT_THROW((void)world().make_groups(0, 0), Error);
 }
 
-TEST(Topology, SaysWhatItIs) {
-  EXPECT_EQ(declared_topology(4, 2).describe(), "2 nodes x 2 ranks (emulated)");
-  EXPECT_EQ((Topology{4, 1, 4, false}.describe()), "1 node x 4 ranks");
-  EXPECT_EQ((Topology{3, 2, 0, false}.describe()), "3 ranks on 2 nodes of unequal size");
-  EXPECT_FALSE((Topology{3, 2, 0, false}.uniform()));
-}
-
 TEST(Control, ReducesAndGathers) {
   Control& control = world().control();
   const int n = control.size();

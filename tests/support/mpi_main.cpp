@@ -1,5 +1,5 @@
 // main() of the tests that run under mpirun. A rank whose test fails exits with 1, and with it
-// mpirun.
+// mpirun. A fatal failure ends all ranks at once: the others may be waiting for this one.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -12,6 +12,14 @@ namespace {
 std::unique_ptr<comm::World> instance;
 }
 comm::World& world() { return *instance; }
+
+namespace {
+class EndAllRanks : public testing::EmptyTestEventListener {
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (result.fatally_failed()) comm::World::abort(ExitCode::check_failed);
+  }
+};
+}  // namespace
 }  // namespace zeropp::test
 
 int main(int argc, char** argv) {
@@ -20,6 +28,8 @@ int main(int argc, char** argv) {
   {
     const zeropp::HostRuntime runtime;
     testing::InitGoogleTest(&argc, argv);
+    // After the printer of results; GoogleTest owns it.
+    testing::UnitTest::GetInstance()->listeners().Append(new zeropp::test::EndAllRanks);
     status = RUN_ALL_TESTS();
   }
   zeropp::test::instance.reset();

@@ -1,0 +1,158 @@
+// ctest: name=collective_compositions np=1,2,3,4,6,8 timeout=60 labels=sanitize
+// All-reduce, all-to-all, several collectives in flight, and the secondary group.
+#include <gtest/gtest.h>
+
+#include "lib/collective/all_reduce.hpp"
+#include "lib/collective/all_to_all.hpp"
+#include "tests/support/collective_cases.hpp"
+#include "tests/support/collective_oracle.hpp"
+
+namespace zeropp::collective {
+namespace {
+
+using test::Cluster;
+using test::Poisoned;
+
+constexpr std::size_t kCount = 1009;
+
+TEST(AllReduce, IsReduceScatterThenAllGather) {
+  for (const int node_size : test::node_sizes()) {
+    Cluster cluster(node_size);
+    const auto n = static_cast<std::size_t>(cluster.size());
+    for (const auto* reduction : reduce_scatter_algorithms()) {
+      if (!test::worth_running(*reduction, node_size)) continue;
+      for (const auto* gather : all_gather_algorithms()) {
+        const auto codec = test::codecs_for(*reduction).back();
+        AllReduce planned(
+            plan_reduce_scatter(
+                reduction->name, cluster.context(),
+                {Parts::dense(kCount), Dtype::fp32, Dtype::fp32, codec, codec, 2, {"test", ""}}),
+            plan_all_gather(gather->name, cluster.context(),
+                            {Parts::dense(kCount), Dtype::fp32, {}, 2, {"test", ""}}),
+            kCount);
+        Poisoned buffer(n * kCount, Dtype::fp32);
+        for (std::size_t i = 0; i < n * kCount; ++i) {
+          test::store(buffer.view, i, test::value_of(Dtype::fp32, cluster.rank(), i));
+        }
+        const Buffer workspace(planned.workspace_bytes(), MemoryKind::host);
+        planned.start(buffer.view, buffer.view, workspace.span(), {});  // in place
+        planned.finish();
+        for (std::size_t p = 0; p < n; ++p) {
+          const auto expected = test::Reduction{reduction->name,
+                                                cluster.groups.topology,
+                                                Dtype::fp32,
+                                                Dtype::fp32,
+                                                kCount,
+                                                codec,
+                                                codec}
+                                    .sum(static_cast<int>(p));
+          for (std::size_t e = 0; e < kCount; ++e) {
+            const float got = test::load(buffer.view, p * kCount + e);
+            if (reduction->modelled) {
+              ASSERT_NEAR(got, expected.values[e], expected.bound[e]);
+            } else {
+              ASSERT_EQ(bits_of(got), bits_of(expected.values[e])) << reduction->name;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(AllToAll, SwapsParts) {
+  Cluster cluster(test::node_sizes().front());
+  const auto n = static_cast<std::size_t>(cluster.size());
+  for (const auto& codec : test::codecs()) {
+    for (const Dtype dtype : test::kDtypes) {
+      for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kCount}) {
+        for (const std::size_t depth : {1U, 3U}) {
+          const Parts parts{count, count + 2};
+          AllToAll planned(cluster.context(), {parts, dtype, codec, depth, {"test", ""}});
+          Poisoned in(n * parts.stride, dtype);
+          for (std::size_t p = 0; p < n; ++p) {
+            for (std::size_t e = 0; e < count; ++e) {
+              test::store(in.view, p * parts.stride + e,
+                          test::value_of(dtype, cluster.rank(), p * count + e));
+            }
+          }
+          Poisoned out(n * parts.stride, dtype);
+          Poisoned wanted(n * parts.stride, dtype);
+          for (std::size_t p = 0; p < n; ++p) {
+            const auto part = test::through(
+                codec, dtype, test::slice(dtype, static_cast<int>(p), cluster.rank(), count));
+            for (std::size_t e = 0; e < count; ++e) {
+              test::store(wanted.view, p * parts.stride + e, part.values[e]);
+            }
+          }
+          const Buffer workspace(planned.workspace_bytes(), MemoryKind::host);
+          planned.start(in.view, out.view, workspace.span(), {});
+          planned.finish();
+          ASSERT_EQ(out.bytes, wanted.bytes) << codec::to_string(codec) << " " << count;
+        }
+      }
+    }
+  }
+}
+
+TEST(Collectives, SeveralAreInFlight) {
+  for (const int node_size : test::node_sizes()) {
+    Cluster cluster(node_size);
+    const auto n = static_cast<std::size_t>(cluster.size());
+    const codec::CodecSpec codec{"int8", 32, {}};
+    const AllGatherPlan gather_plan{Parts::dense(kCount), Dtype::fp32, codec, 3, {"test", ""}};
+    const ReduceScatterPlan reduce_plan{
+        Parts::dense(kCount), Dtype::fp32, Dtype::fp32, codec, codec, 3, {"test", ""}};
+    const auto first = plan_all_gather("two-level", cluster.context(), gather_plan);
+    const auto second = plan_reduce_scatter("2-hop", cluster.context(), reduce_plan);
+    const auto third = plan_all_gather("flat", cluster.context(), gather_plan);
+
+    Poisoned part(kCount, Dtype::fp32);
+    Poisoned own(n * kCount, Dtype::fp32);
+    for (std::size_t i = 0; i < n * kCount; ++i) {
+      test::store(own.view, i, test::value_of(Dtype::fp32, cluster.rank(), i));
+      if (i < kCount) test::store(part.view, i, test::value_of(Dtype::fp32, cluster.rank(), i));
+    }
+    Poisoned one(n * kCount, Dtype::fp32);
+    Poisoned two(kCount, Dtype::fp32);
+    Poisoned three(n * kCount, Dtype::fp32);
+    const Buffer space_one(first->workspace_bytes(), MemoryKind::host);
+    const Buffer space_two(second->workspace_bytes(), MemoryKind::host);
+    const Buffer space_three(third->workspace_bytes(), MemoryKind::host);
+    first->start(part.view, one.view, space_one.span(), {});
+    second->start(own.view, two.view, space_two.span(), {});
+    third->start(part.view, three.view, space_three.span(), {});
+    third->finish();
+    first->finish();
+    second->finish();
+    EXPECT_EQ(one.bytes, three.bytes);
+    const auto expected =
+        test::Reduction{"2-hop", cluster.groups.topology, Dtype::fp32, Dtype::fp32, kCount, codec,
+                        codec}
+            .sum(cluster.rank());
+    for (std::size_t e = 0; e < kCount; ++e) {
+      ASSERT_EQ(bits_of(test::load(two.view, e)), bits_of(expected.values[e]));
+    }
+  }
+}
+
+TEST(Collectives, RunInTheSecondaryGroup) {
+  for (const int partition : test::node_sizes()) {
+    Cluster cluster(test::node_sizes().back(), partition);
+    Context context{cluster.groups, *cluster.groups.secondary, cluster.recorder};
+    const AllGatherPlan plan{Parts::dense(kCount), Dtype::bf16, {}, 1, {"weights_secondary", ""}};
+    const auto planned = plan_all_gather("flat", context, plan);
+    const auto full = test::run(*planned, plan, partition, cluster.rank(), Dtype::bf16);
+    for (int member = 0; member < partition; ++member) {
+      const int source = cluster.rank() / partition * partition + member;
+      for (std::size_t e = 0; e < kCount; ++e) {
+        ASSERT_EQ(test::load(full.view, static_cast<std::size_t>(member) * kCount + e),
+                  test::value_of(Dtype::bf16, source, e));
+      }
+    }
+    EXPECT_EQ(planned->row().group, "secondary");
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::collective

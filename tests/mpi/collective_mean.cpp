@@ -1,0 +1,97 @@
+// ctest: name=contract5_reduced_mean np=1,2,3,4,8 timeout=120
+// The reduced gradient is the true mean: the slope fitted between the fp64 mean and what every
+// algorithm gives, over 2^22 normal values, at every topology. A factor cannot hide.
+#include <gtest/gtest.h>
+
+#include "tests/support/collective_cases.hpp"
+
+namespace zeropp::collective {
+namespace {
+
+using test::Cluster;
+using test::Poisoned;
+
+constexpr std::size_t kElements = std::size_t{1} << 22U;
+
+/// Identity, 16-bit and 8-bit wire formats, then narrower ones.
+double tolerance(const codec::CodecSpec& spec) {
+  for (const auto& info : codec::formats()) {
+    if (info.name == spec.format) return info.bits >= 8 ? 0.001 : 0.02;
+  }
+  return 0;
+}
+
+class Contract5 : public testing::Test {
+ protected:
+  Contract5()
+      : count_(kElements / static_cast<std::size_t>(test::world().size()) + 1),
+        full_(count_ * static_cast<std::size_t>(test::world().size()), Dtype::fp32),
+        mean_(count_, 0.0) {
+    const int n = test::world().size();
+    const int rank = test::world().rank();
+    for (std::size_t i = 0; i < full_.view.count; ++i) {
+      full_.view.as<float>()[i] = test::value_of(Dtype::fp32, rank, i);
+    }
+    for (int source = 0; source < n; ++source) {
+      for (std::size_t e = 0; e < count_; ++e) {
+        mean_[e] += double{test::value_of(Dtype::fp32, source,
+                                          static_cast<std::size_t>(rank) * count_ + e)} /
+                    n;
+      }
+    }
+  }
+
+  /// Least squares through the origin, over all ranks.
+  double slope(Cluster& cluster, std::string_view algorithm, const test::CodecPair& codecs) {
+    const auto planned = plan_reduce_scatter(algorithm, cluster.context(),
+                                             {.parts = Parts::dense(count_),
+                                              .memory = Dtype::fp32,
+                                              .plain = Dtype::fp32,
+                                              .codec_first = codecs.first,
+                                              .codec_second = codecs.second,
+                                              .depth = 2,
+                                              .label = {"test", ""}});
+    Poisoned sum(count_, Dtype::fp32);
+    const Buffer workspace(planned->workspace_bytes(), MemoryKind::host);
+    planned->start(full_.view, sum.view, workspace.span(), {});
+    planned->finish();
+    double moments[2] = {0, 0};
+    for (std::size_t e = 0; e < count_; ++e) {
+      moments[0] += mean_[e] * sum.view.as<float>()[e] / cluster.size();
+      moments[1] += mean_[e] * mean_[e];
+    }
+    test::world().control().all_reduce_sum(std::span<double>(moments));
+    return moments[0] / moments[1];
+  }
+
+  std::size_t count_;
+  Poisoned full_;
+  std::vector<double> mean_;
+};
+
+TEST_F(Contract5, SlopeIsOne) {
+  const auto sizes = test::node_sizes();
+  for (const int node_size : sizes) {
+    Cluster cluster(node_size);
+    for (const auto* algorithm : reduce_scatter_algorithms()) {
+      if (!test::worth_running(*algorithm, node_size)) continue;
+      std::vector<test::CodecPair> pairs;
+      for (const auto& info : codec::formats()) {
+        const auto spec = codec::parse_codec(info.name);
+        if (algorithm->any_codec || info.name == "none") pairs.emplace_back(spec, spec);
+      }
+      if (algorithm->hierarchical) {
+        pairs.emplace_back(codec::parse_codec("int8"), codec::parse_codec("int4"));
+      }
+      for (const auto& codecs : pairs) {
+        EXPECT_NEAR(slope(cluster, algorithm->name, codecs), 1.0,
+                    std::max(tolerance(codecs.first), tolerance(codecs.second)))
+            << algorithm->name << " " << codec::to_string(codecs.first) << " "
+            << codec::to_string(codecs.second) << " on " << cluster.groups.topology.describe();
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::collective
