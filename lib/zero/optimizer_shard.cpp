@@ -45,7 +45,7 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
 
 ConstView OptimizerShard::canonical_master(std::size_t unit) const {
   const std::size_t shard = partitions_[unit].shard;
-  return master(unit).part(sharded_ ? 0 : rank_ * shard, shard);
+  return ConstView(master(unit)).part(sharded_ ? 0 : rank_ * shard, shard);
 }
 
 std::vector<double> OptimizerShard::squared_norms(const std::vector<View>& gradients,

@@ -173,7 +173,8 @@ class Builder {
       weights_[unit].reset();
     }
     if (use.backward && in_.preset.shard_gradients) reduce_finished(use, done);
-    if (use.backward && use.layer == 0) flush_accumulate();  // the next micro-step begins with no gradients
+    if (use.backward && use.layer == 0)
+      flush_accumulate();  // the next micro-step begins with no gradients
   }
 
   /// Stages 0 and 1 keep whole gradients outside the arena, cleared once a step.
