@@ -10,7 +10,7 @@
 #include "lib/data/markov.hpp"
 #include "lib/data/text.hpp"
 #include "lib/data/token_source.hpp"
-#include "tests/support/scratch.hpp"
+#include "tests/support/temporary_folder.hpp"
 
 namespace zeropp::data {
 namespace {
@@ -21,6 +21,22 @@ std::vector<std::int32_t> all(const TokenSource& source, Part part) {
   std::vector<std::int32_t> tokens(source.tokens(part));
   source.read(part, 0, tokens);
   return tokens;
+}
+
+std::filesystem::path write(const test::TemporaryFolder& folder, const std::string& name,
+                            const std::string& content) {
+  const auto file = folder.path() / name;
+  std::ofstream(file, std::ios::binary) << content;
+  return file;
+}
+
+Options options_of(const std::string& source, const std::string& path,
+                   double held_out_fraction = 0.05) {
+  Options options;
+  options.source = source;
+  options.path = path;
+  options.held_out_fraction = held_out_fraction;
+  return options;
 }
 
 std::string refusal(const Options& options, ExitCode code) {
@@ -35,12 +51,11 @@ std::string refusal(const Options& options, ExitCode code) {
 }
 
 TEST(Text, BytesInOrderAndTheEndHeldOut) {
-  const test::Scratch scratch;
+  const test::TemporaryFolder scratch;
   std::string content;
   for (int i = 0; i < 1003; ++i) content.push_back(static_cast<char>(i * 7 % 256));
-  const auto path = scratch.write("corpus", content);
-  const auto source =
-      make_source({.source = "text", .path = path.string(), .held_out_fraction = 0.1});
+  const auto path = write(scratch, "corpus", content);
+  const auto source = make_source(options_of("text", path.string(), 0.1));
   EXPECT_EQ(source->vocab_size(), 256U);
   EXPECT_EQ(source->tokens(Part::held_out), 101U);
   EXPECT_EQ(source->tokens(Part::train), 902U);
@@ -59,24 +74,25 @@ TEST(Text, BytesInOrderAndTheEndHeldOut) {
 }
 
 TEST(Text, UnreadableFilesAreIoErrors) {
-  const test::Scratch scratch;
+  const test::TemporaryFolder scratch;
   const auto with_path = [](const std::filesystem::path& path) {
-    return Options{.source = "text", .path = path.string()};
+    return options_of("text", path.string());
   };
   const auto missing = scratch.path() / "missing";
   EXPECT_THAT(refusal(with_path(missing), ExitCode::io), HasSubstr(missing.string()));
   EXPECT_THAT(refusal(with_path(missing), ExitCode::io), HasSubstr("does not exist"));
   EXPECT_THAT(refusal(with_path(scratch.path()), ExitCode::io), HasSubstr("not a regular file"));
-  EXPECT_THAT(refusal(with_path(scratch.write("empty", "")), ExitCode::io), HasSubstr("is empty"));
+  EXPECT_THAT(refusal(with_path(write(scratch, "empty", "")), ExitCode::io), HasSubstr("is empty"));
 }
 
 TEST(Options, RefusalsNameTheRemedy) {
-  EXPECT_THAT(refusal({.source = "txt"}, ExitCode::usage), HasSubstr("use one of markov, text"));
-  EXPECT_THAT(refusal({.source = "text"}, ExitCode::usage), HasSubstr("has no file"));
-  EXPECT_THAT(refusal({.source = "markov", .path = "x"}, ExitCode::usage),
+  EXPECT_THAT(refusal(options_of("txt", ""), ExitCode::usage),
+              HasSubstr("use one of markov, text"));
+  EXPECT_THAT(refusal(options_of("text", ""), ExitCode::usage), HasSubstr("has no file"));
+  EXPECT_THAT(refusal(options_of("markov", "x"), ExitCode::usage),
               HasSubstr("use the source 'text'"));
   for (const double fraction : {0.0, 1.0, -0.1, std::nan("")}) {
-    EXPECT_THAT(refusal({.held_out_fraction = fraction}, ExitCode::usage),
+    EXPECT_THAT(refusal(options_of("markov", "", fraction), ExitCode::usage),
                 HasSubstr("between 0 and 1"));
   }
 }
@@ -144,9 +160,9 @@ TEST(Markov, ThereIsSomethingToLearnAndItIsAlwaysTheSame) {
 }
 
 TEST(UnigramEntropy, OfAKnownText) {
-  const test::Scratch scratch;
+  const test::TemporaryFolder scratch;
   // Held out: the last half, a a a a b b c d: entropy 1.75 bits.
-  const auto path = scratch.write("corpus", "zzzzzzzzaaaabbcd");
+  const auto path = write(scratch, "corpus", "zzzzzzzzaaaabbcd");
   const Text text(path.string(), 0.5);
   EXPECT_DOUBLE_EQ(held_out_unigram_entropy_bits(text), 1.75);
 }
