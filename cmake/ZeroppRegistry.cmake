@@ -3,7 +3,8 @@
 #
 # zeropp_registry(OUT_SOURCES FOLDER folder PATTERN glob TEMPLATE file.cpp.in INDEX index.inc)
 #   folder   where the entries lie; an entry's name is its file's name without the suffix
-#   TEMPLATE optional: a source that is generated once per entry, with @ENTRY@ and @HEADER@ replaced
+#   TEMPLATE optional: a source (file.cpp.in or file.cu.in) that is generated once per entry, with @ENTRY@ and
+#            @HEADER@ replaced
 #   INDEX    a generated file with one line ZEROPP_ENTRY(name) per entry, included by the registry's source
 set(ZEROPP_GENERATED_DIR ${PROJECT_BINARY_DIR}/generated)
 target_include_directories(zeropp_settings INTERFACE ${ZEROPP_GENERATED_DIR})
@@ -17,7 +18,9 @@ function(zeropp_registry out_sources)
     get_filename_component(ENTRY ${file} NAME_WE)
     file(RELATIVE_PATH HEADER ${PROJECT_SOURCE_DIR} ${file})
     if(arg_TEMPLATE)
-      set(source ${ZEROPP_GENERATED_DIR}/${arg_FOLDER}/${ENTRY}.cpp)
+      string(REGEX MATCH "[.][a-z]+[.]in$" suffix ${arg_TEMPLATE})
+      string(REPLACE ".in" "" suffix ${suffix})
+      set(source ${ZEROPP_GENERATED_DIR}/${arg_FOLDER}/${ENTRY}${suffix})
       configure_file(${PROJECT_SOURCE_DIR}/${arg_TEMPLATE} ${source} @ONLY)
       list(APPEND sources ${source})
     endif()

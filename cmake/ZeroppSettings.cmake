@@ -22,7 +22,10 @@ target_include_directories(zeropp_settings INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(zeropp_settings INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion>
   # The same bits on every back end: no contraction that the source does not spell as fma.
-  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>)
+  $<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off>
+  # Values stay as written; only the exception flags and errno, which nobody reads, are given up: without
+  # this a comparison of floats keeps a loop from becoming vector code.
+  $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math> $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>)
 if(ZEROPP_HOST_ARCH)
   target_compile_options(zeropp_settings INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-march=${ZEROPP_HOST_ARCH}>)
 endif()

@@ -1,7 +1,6 @@
-# zeropp_add_app(file.cpp): one program of apps/, named zpp_<file>.
-function(zeropp_add_app source)
-  get_filename_component(name ${source} NAME_WE)
-  add_executable(zpp_${name} ${source})
+# zeropp_add_app(name file...): one program of apps/, named zpp_<name>.
+function(zeropp_add_app name)
+  add_executable(zpp_${name} ${ARGN})
   target_link_libraries(zpp_${name} PRIVATE zeropp)
 endfunction()
 
@@ -60,8 +59,8 @@ function(zeropp_add_script_test)
     set(arg_PROCESSORS 1)
   endif()
   if(NOT ZEROPP_PYTHON)
-    message(FATAL_ERROR "No python3 with numpy and h5py was found: install python3-numpy and python3-h5py, "
-                        "or pass -DZEROPP_PYTHON=PATH")
+    message(FATAL_ERROR "No python3 with numpy, h5py and matplotlib was found: install "
+                        "python3-numpy python3-h5py python3-matplotlib, or pass -DZEROPP_PYTHON=PATH")
   endif()
   add_test(NAME ${arg_NAME} COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
   set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}

@@ -2,23 +2,29 @@
 // place in the payload that begins on a byte.
 #pragma once
 
-#include <cstddef>
+#include <bit>
 #include <cstdint>
+#include <cstring>
+#include <type_traits>
 
 #include "kernels/core/macros.hpp"
 
 namespace zeropp::codec {
 
+static_assert(std::endian::native == std::endian::little, "wire images are little-endian");
+
 template <int Bits, int Count, class Code>
 ZEROPP_HD void pack(const Code* codes, std::uint8_t* payload) {
   static_assert(Bits == 8 || (Bits == 4 && Count % 2 == 0), "a payload of 4 or 8 bits a value");
+  static_assert(sizeof(Code) == 1);
   if constexpr (Bits == 8) {
     for (int i = 0; i < Count; ++i) payload[i] = static_cast<std::uint8_t>(codes[i]);
   } else {
+    // Pairs of codes as one word each: loops without strides become vector code.
+    std::uint16_t pairs[Count / 2];
+    std::memcpy(pairs, codes, Count);
     for (int i = 0; i < Count / 2; ++i) {
-      const auto low = static_cast<std::uint8_t>(codes[2 * i]);
-      const auto high = static_cast<std::uint8_t>(codes[2 * i + 1]);
-      payload[i] = static_cast<std::uint8_t>((low & 0x0FU) | (high << 4U));
+      payload[i] = static_cast<std::uint8_t>((pairs[i] & 0x0FU) | ((pairs[i] >> 4U) & 0xF0U));
     }
   }
 }
@@ -27,13 +33,17 @@ ZEROPP_HD void pack(const Code* codes, std::uint8_t* payload) {
 template <int Bits, int Count, class Code>
 ZEROPP_HD void unpack(const std::uint8_t* payload, Code* codes) {
   static_assert(Bits == 8 || (Bits == 4 && Count % 2 == 0), "a payload of 4 or 8 bits a value");
+  static_assert(sizeof(Code) == 1);
   if constexpr (Bits == 8) {
     for (int i = 0; i < Count; ++i) codes[i] = static_cast<Code>(payload[i]);
   } else {
+    std::uint16_t pairs[Count / 2];
     for (int i = 0; i < Count / 2; ++i) {
-      // Shifting a Code that holds the nibble in its high bits extends the sign when it has one.
-      codes[2 * i] = static_cast<Code>(static_cast<Code>(payload[i] << 4U) >> 4);
-      codes[2 * i + 1] = static_cast<Code>(static_cast<Code>(payload[i]) >> 4);
+      pairs[i] = static_cast<std::uint16_t>((payload[i] & 0x0FU) | ((payload[i] & 0xF0U) << 4U));
+    }
+    std::memcpy(codes, pairs, Count);
+    if constexpr (std::is_signed_v<Code>) {
+      for (int i = 0; i < Count; ++i) codes[i] = static_cast<Code>((codes[i] ^ 8) - 8);
     }
   }
 }

@@ -41,17 +41,18 @@ struct Gelu {
   static constexpr float kTwoSqrt2OverPi = 1.59576912160573071F;  // 2 sqrt(2/pi)
   static constexpr float kCubic = 0.044715F;
 
-  /// 1 / (1 + e^(-2u))
-  ZEROPP_HD static float gate(float x) {
-    const float twice_u = kTwoSqrt2OverPi * x * std::fma(kCubic * x, x, 1.0F);
-    return 1.0F / (1.0F + fast_exp(-twice_u));
+  /// e^(-2u)
+  ZEROPP_HD static float decay(float x) {
+    return fast_exp(-kTwoSqrt2OverPi * x * std::fma(kCubic * x, x, 1.0F));
   }
-  ZEROPP_HD static float value(float x) { return x * gate(x); }
-  /// d gelu / dx = g + x g (1 - g) 2 du/dx
+  ZEROPP_HD static float value(float x) { return x * (1.0F / (1.0F + decay(x))); }
+  /// With g = 1 / (1 + e^(-2u)): g + x g (1 - g) 2 du/dx, where 1 - g = e^(-2u) g has no
+  /// cancellation.
   ZEROPP_HD static float derivative(float x) {
-    const float g = gate(x);
+    const float e = decay(x);
+    const float g = 1.0F / (1.0F + e);
     const float twice_du = kTwoSqrt2OverPi * std::fma(3.0F * kCubic * x, x, 1.0F);
-    return std::fma(x * twice_du, g * (1.0F - g), g);
+    return std::fma(x * twice_du, g * (e * g), g);
   }
 };
 

@@ -31,7 +31,7 @@ void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> wor
   sum_ = sum.part(0, plan_.parts.count);
   workspace_ = workspace;
   stream_ = stream;
-  meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.memory));
+  meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.plain));
   begin();
 }
 

@@ -115,7 +115,7 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Flat>(context, plan,
-                                    codec::Codec(plan.codec_first, plan.memory, context.backend));
+                                    codec::Codec(plan.codec_first, plan.plain, context.backend));
     }};
 
 }  // namespace zeropp::collective

@@ -1,6 +1,6 @@
 // The vendor's reduce-scatter, uncompressed, in one piece: order and precision of the sum, route
-// and pipeline are its own, so bytes are modelled as a ring. Strided parts are packed first; a
-// 16-bit sum is widened to fp32 at the end.
+// and pipeline are its own, so bytes are modelled as a ring. Parts that are strided or of another
+// dtype than the plain one are packed first; a 16-bit sum is widened to fp32 at the end.
 #include <memory>
 
 #include "lib/collective/entries.hpp"
@@ -18,7 +18,7 @@ class Native final : public ReduceScatterBase {
                           identity.block(), /*depth=*/1),
         identity_(std::move(identity)),
         part_bytes_(identity_.wire_bytes(plan.parts.count)),
-        packed_(space_.reserve(dense() ? 0 : size() * part_bytes_)),
+        packed_(space_.reserve(as_is() ? 0 : size() * part_bytes_)),
         reduced_(space_.reserve(direct() ? 0 : part_bytes_)) {}
 
   [[nodiscard]] comm::Bytes volume() const override {
@@ -26,15 +26,18 @@ class Native final : public ReduceScatterBase {
   }
 
  private:
-  [[nodiscard]] bool dense() const { return plan_.parts.stride == plan_.parts.count; }
+  /// The vendor can take the input as it lies.
+  [[nodiscard]] bool as_is() const {
+    return plan_.parts.stride == plan_.parts.count && plan_.memory == plan_.plain;
+  }
   /// The vendor's result is the result.
-  [[nodiscard]] bool direct() const { return dense() && plan_.memory == Dtype::fp32; }
+  [[nodiscard]] bool direct() const { return as_is() && plan_.plain == Dtype::fp32; }
 
   void begin() override {
     for (const Chunk& chunk : chunks_) {  // the whole part, or nothing
-      const std::size_t elements = dense() ? chunk.length : part_bytes_ / size_of(plan_.memory);
+      const std::size_t elements = as_is() ? chunk.length : part_bytes_ / size_of(plan_.plain);
       ConstView in = full_.part(0, size() * elements);
-      if (!dense()) {
+      if (!as_is()) {
         const codec::Layout layout{.images = size(),
                                    .image_stride = plan_.parts.stride,
                                    .slices = 1,
@@ -44,9 +47,9 @@ class Native final : public ReduceScatterBase {
         meter_.kernels([&] {
           identity_.encode(slices(chunk), layout, {at(packed_), part_bytes_}, stream_);
         });
-        in = {at(packed_), size() * elements, plan_.memory, full_.kind};
+        in = {at(packed_), size() * elements, plan_.plain, full_.kind};
       }
-      const View out = direct() ? sum_ : View(at(reduced_), elements, plan_.memory, full_.kind);
+      const View out = direct() ? sum_ : View(at(reduced_), elements, plan_.plain, full_.kind);
       work_ = meter_.transfer([&] { return group_.native_reduce_scatter(in, out, stream_); });
       meter_.count_wire(volume());
     }
@@ -82,7 +85,7 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Native>(context, plan,
-                                      codec::Codec(plan.codec_first, plan.memory, context.backend));
+                                      codec::Codec(plan.codec_first, plan.plain, context.backend));
     }};
 
 }  // namespace zeropp::collective

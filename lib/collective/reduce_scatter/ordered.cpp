@@ -1,4 +1,4 @@
-// ordered: all-to-all in the memory dtype, then one fp32 sum in rank order: the uncompressed
+// ordered: all-to-all in the plain dtype, then one fp32 sum in rank order: the uncompressed
 // reduction whose bits depend on nothing but the values.
 #include "lib/collective/entries.hpp"
 #include "lib/collective/one_hop_reduce.hpp"
@@ -14,7 +14,7 @@ const ReduceScatterAlgorithm reduce_scatter_ordered = {
     .deterministic = true,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
-      const codec::Codec identity(plan.codec_first, plan.memory, context.backend);
+      const codec::Codec identity(plan.codec_first, plan.plain, context.backend);
       return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_ordered, identity,
                                             identity.name(), identity.block());
     }};

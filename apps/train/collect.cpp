@@ -1,0 +1,133 @@
+#include "apps/train/collect.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+namespace zeropp::train {
+
+namespace {
+
+using nlohmann::json;
+using Category = trace::Timers::Category;
+
+std::vector<trace::CollectiveRow> sum_over_ranks(const std::deque<trace::CollectiveRow>& rows,
+                                                 comm::Control& control) {
+  std::vector<trace::CollectiveRow> summed(rows.begin(), rows.end());
+  for (trace::CollectiveRow& row : summed) {
+    std::array<std::uint64_t, 3> bytes{row.logical_bytes, row.wire_bytes_intra,
+                                       row.wire_bytes_inter};
+    control.all_reduce_sum(bytes);
+    row.logical_bytes = bytes[0];
+    row.wire_bytes_intra = bytes[1];
+    row.wire_bytes_inter = bytes[2];
+    std::array<double, 1> seconds{row.seconds};
+    control.all_reduce_max(seconds);
+    row.seconds = seconds[0];
+  }
+  return summed;
+}
+
+std::vector<trace::TimerRow> timers_of_ranks(const trace::Timers& timers, comm::Control& control) {
+  constexpr auto kCount = static_cast<std::size_t>(Category::count);
+  std::array<double, kCount> own{};
+  for (std::size_t c = 0; c < kCount; ++c) own.at(c) = timers.seconds(static_cast<Category>(c));
+  const std::vector<double> all = control.all_gather(own);
+  std::vector<trace::TimerRow> rows;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    rows.push_back({i / kCount,
+                    std::string(trace::Timers::name_of(static_cast<Category>(i % kCount))),
+                    all[i]});
+  }
+  return rows;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+/// What only the rank itself knows, as JSON, on rank 0.
+std::vector<json> gather_rank_facts(const trace::Recorder& recorder, comm::Control& control) {
+  const json own{{"host", host_name()}, {"pid", ::getpid()}, {"counters", recorder.counters}};
+  std::vector<json> all;
+  for (const std::string& text : control.gather(own.dump())) all.push_back(json::parse(text));
+  return all;
+}
+
+/// Bytes are compared step by step; a vendor's route counts as predicted.
+std::string verdict_of(const trace::Recorder& recorder) {
+  for (std::size_t i = 0; i < recorder.steps.size(); ++i) {
+    const trace::StepRow& step = recorder.steps[i];
+    if (step.bytes_intra_node != step.bytes_predicted_intra_node ||
+        step.bytes_inter_node != step.bytes_predicted_inter_node) {
+      return fmt::format(
+          "INVALID: step {} sent {} bytes inside nodes and {} across, predicted {} and {}", i,
+          step.bytes_intra_node, step.bytes_inter_node, step.bytes_predicted_intra_node,
+          step.bytes_predicted_inter_node);
+    }
+    if (!std::isfinite(step.loss) && step.skipped == 0) {
+      return fmt::format("INVALID: the loss of step {} is not finite", i);
+    }
+  }
+  return "VALID";
+}
+
+}  // namespace
+
+trace::TraceData collect(const config::TrainConfig& config, const app::Context& context,
+                         const trace::Recorder& recorder, const zero::Engine& engine,
+                         const zero::UnitModel& model, const data::TokenSource& source) {
+  comm::Control& control = context.control();
+  const comm::Topology& topology = context.topology();
+  trace::TraceData data;
+  data.app = "train";
+  data.provenance = context.provenance();
+  data.config_json = context.config_json();
+  data.parameters_hash = engine.parameters_hash();
+  data.verdict = verdict_of(recorder);
+  data.seed = config.seed;
+  data.deterministic = config.zero.deterministic;
+  data.world_size = static_cast<std::uint64_t>(topology.world_size);
+  data.node_count = static_cast<std::uint64_t>(topology.node_count);
+  data.ranks_per_node = static_cast<std::uint64_t>(topology.ranks_per_node);
+  data.emulated = topology.emulated;
+
+  data.units = recorder.units;
+  for (std::size_t u = 0; u < model.units().size(); ++u) {
+    for (const zero::Tensor& tensor : model.units()[u].tensors) {
+      data.tensors.push_back({u, tensor.name, tensor.count(), tensor.offset});
+    }
+  }
+  for (const zero::Layer& layer : model.layers()) data.layers.push_back({layer.name, layer.units});
+  data.steps = recorder.steps;
+  data.evaluations = recorder.evaluations;
+  data.collectives = sum_over_ranks(recorder.collectives, control);
+  data.timers = timers_of_ranks(recorder.timers, control);
+  const std::vector<json> facts = gather_rank_facts(recorder, control);
+  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
+    const auto r = static_cast<int>(rank);
+    data.ranks.push_back({facts[rank]["host"],
+                          static_cast<std::uint64_t>(topology.uniform() ? topology.node_of(r) : 0),
+                          static_cast<std::uint64_t>(topology.uniform() ? topology.local_of(r) : r),
+                          facts[rank]["pid"]});
+    for (const auto& [name, value] : facts[rank]["counters"].items()) {
+      data.counters[name] += value.get<std::uint64_t>();
+    }
+  }
+  for (const zero::MemoryReport& report : engine.memory()) {
+    data.memory.push_back({report.name, report.predicted, report.actual});
+  }
+  data.data = {source.description(),
+               source.tokens(data::Part::train),
+               source.tokens(data::Part::held_out),
+               source.vocab_size(),
+               data::held_out_unigram_entropy_bits(source),
+               source.entropy_bits()};
+  return data;
+}
+
+}  // namespace zeropp::train

@@ -1,0 +1,36 @@
+#include "apps/train/progress.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace zeropp::train {
+
+Progress::Progress(bool is_root, std::size_t steps, std::size_t interval)
+    : is_root_(is_root),
+      terminal_(::isatty(STDOUT_FILENO) == 1),
+      steps_(steps),
+      interval_(std::max<std::size_t>(interval, 1)) {}
+
+void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) const {
+  const bool last = steps_done == steps_;
+  if (!is_root_ || !(terminal_ || last || steps_done % interval_ == 0)) return;
+  fmt::print(
+      "{}step {}/{}  loss {:.4f}  norm {:.3f}  {:.0f} ms  {:.0f} tokens/s  {:.2f} MB across "
+      "nodes{}{}",
+      terminal_ ? "\r" : "", steps_done, steps_, row.loss, row.grad_norm, row.time * 1e3,
+      row.tokens_per_second, static_cast<double>(row.bytes_inter_node) * 1e-6,
+      row.skipped > 0 ? "  SKIPPED: non-finite gradient" : "", terminal_ && !last ? "   " : "\n");
+  std::fflush(stdout);
+}
+
+void Progress::report(const trace::EvaluationRow& row) const {
+  if (!is_root_) return;
+  fmt::print("{}step {}  held-out loss {:.4f} nats  {:.4f} bits a byte\n", terminal_ ? "\r" : "",
+             row.step, row.loss, row.bits_per_byte);
+  std::fflush(stdout);
+}
+
+}  // namespace zeropp::train

@@ -1,0 +1,135 @@
+#include "apps/train/trainer.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <numbers>
+
+#include "apps/train/collect.hpp"
+#include "lib/app/interrupt.hpp"
+#include "lib/base/atomic_file.hpp"
+#include "lib/model/registry.hpp"
+#include "lib/trace/document.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::train {
+
+using Category = trace::Timers::Category;
+
+Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
+    : config_(config),
+      context_(context),
+      place_{static_cast<std::size_t>(context.control().rank()),
+             static_cast<std::size_t>(context.control().size())},
+      progress_(context.is_root(), config.train_steps, config.log_interval) {
+  context_.agree_on([&] {
+    if (!context_.is_root()) return;
+    trace::preflight_hdf5(context_.trace_path());
+    if (context_.json) preflight_write(*context_.json, 0);
+  });
+  const std::size_t partition = config_.zero.hpz_partition_size;
+  groups_ = context_.world().make_groups(partition > 1 ? static_cast<int>(partition) : 0);
+  context_.agree_on([&] {
+    source_ = data::make_source(config_.data);
+    sampler_ = std::make_unique<data::Sampler>(*source_, config_.seed, config_.model.seq_length,
+                                               config_.train_micro_batch_size_per_gpu);
+    model_ = model::make_model(
+        config_.model,
+        {.micro_batch = config_.train_micro_batch_size_per_gpu,
+         .vocab_size = model::effective_vocab_size(config_.model, source_->vocab_size()),
+         .ops = *device_.nn,
+         .memory = device_.memory,
+         .timers = recorder_.timers});
+  });
+  engine_ = std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
+                                           context_.control(), device_, recorder_);
+}
+
+ExitCode Trainer::run() {
+  if (context_.is_root()) {
+    fmt::print("zpp_train on {}: {}, {}\n", context_.topology().describe(), config_.model.name,
+               source_->description());
+  }
+  {
+    const trace::Timers::Scope loop(recorder_.timers, Category::other);
+    if (config_.evaluation_interval > 0) evaluate(0);
+    for (std::uint64_t done = 0; done < config_.train_steps;) {
+      app::stop_if_interrupted(context_.control(),
+                               fmt::format("step {} of {}", done, config_.train_steps));
+      step(done);
+      ++done;
+      progress_.report(done, recorder_.steps.back());
+      const bool last = done == config_.train_steps;
+      if (config_.evaluation_interval > 0 && (last || done % config_.evaluation_interval == 0))
+        evaluate(done);
+    }
+  }
+  const std::string verdict = write_trace();
+  if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
+  return verdict == "VALID" ? ExitCode::ok : ExitCode::check_failed;
+}
+
+void Trainer::step(std::uint64_t step) {
+  const auto start = std::chrono::steady_clock::now();
+  const double waited = recorder_.timers.seconds(Category::communication);
+  const zero::StepResult result = engine_->step([&](std::size_t micro_step) {
+    const trace::Timers::Scope scope(recorder_.timers, Category::data);
+    sampler_->train(step, micro_step, place_, batch_);
+    return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
+  });
+  std::array<double, 1> loss{result.loss};
+  std::array<std::uint64_t, 4> bytes{result.sent.intra, result.sent.inter, result.predicted.intra,
+                                     result.predicted.inter};
+  {
+    const trace::Timers::Scope scope(recorder_.timers, Category::communication);
+    context_.control().all_reduce_sum(loss);
+    context_.control().all_reduce_sum(bytes);
+  }
+  trace::StepRow row;
+  row.loss = loss[0] / static_cast<double>(place_.world_size);
+  row.grad_norm = result.grad_norm;
+  row.time = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  row.tokens_per_second =
+      static_cast<double>(config_.train_batch_size * config_.model.seq_length) / row.time;
+  row.bytes_intra_node = bytes[0];
+  row.bytes_inter_node = bytes[1];
+  row.bytes_predicted_intra_node = bytes[2];
+  row.bytes_predicted_inter_node = bytes[3];
+  row.learning_rate = config_.optimizer.learning_rate;
+  row.skipped = result.skipped ? 1 : 0;
+  row.time_forward = result.time_forward;
+  row.time_backward = result.time_backward;
+  row.time_communication_exposed = recorder_.timers.seconds(Category::communication) - waited;
+  recorder_.steps.push_back(row);
+}
+
+void Trainer::evaluate(std::uint64_t steps_done) {
+  const std::size_t batches =
+      std::min(config_.evaluation_batches, sampler_->held_out_batches(place_.world_size));
+  std::array<double, 1> loss{0.0};
+  for (std::size_t index = 0; index < batches; ++index) {
+    sampler_->held_out(index, place_, batch_);
+    loss[0] += engine_->evaluate({batch_.sequences, batch_.length, batch_.tokens, batch_.targets});
+  }
+  context_.control().all_reduce_sum(loss);
+  const double mean = loss[0] / static_cast<double>(batches * place_.world_size);
+  recorder_.evaluations.push_back({steps_done, mean, mean / std::numbers::ln2});
+  progress_.report(recorder_.evaluations.back());
+}
+
+std::string Trainer::write_trace() {
+  trace::TraceData data = collect(config_, context_, recorder_, *engine_, *model_, *source_);
+  const std::string verdict = data.verdict;
+  context_.agree_on([&] {
+    if (!context_.is_root()) return;
+    const trace::Document document = trace::describe(data);
+    trace::write_hdf5(document, context_.trace_path());
+    if (context_.json) trace::write_json(trace::to_json(document), *context_.json);
+  });
+  return verdict;
+}
+
+}  // namespace zeropp::train

@@ -1,0 +1,12 @@
+# The CUDA language, for ZEROPP_ENABLE_CUDA, at the C++ standard of the rest.
+set(CMAKE_CUDA_ARCHITECTURES "80;90" CACHE STRING "GPU architectures; 80 is A100, 90 is H100 and H200")
+enable_language(CUDA)
+if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc speaks C++20
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+endif()
+target_compile_options(zeropp_settings INTERFACE
+  # The same bits as on the host, and its constexpr functions.
+  $<$<COMPILE_LANGUAGE:CUDA>:--fmad=false> $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>)
+if(ZEROPP_WARNINGS_AS_ERRORS)
+  target_compile_options(zeropp_settings INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
+endif()

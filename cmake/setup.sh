@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# Installs with apt what zeropp needs and this machine lacks; does nothing when all is there.
+#
+# usage: cmake/setup.sh demo|check
+set -euo pipefail
+root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
+log=$root/out/setup.log
+
+required=(
+  g++ cmake ninja-build git ca-certificates
+  openmpi-bin libopenmpi-dev libhdf5-dev libtrilinos-kokkos-dev libopenblas-dev libssl-dev
+  libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev
+  python3 python3-numpy python3-h5py python3-matplotlib
+)
+case ${1:-} in
+  demo) optional=(dict-gcide) ;;  # the text to train on; the built-in source takes its place
+  check) optional=(clang-format clang-tidy-16 shellcheck) ;;  # the tests that need them are skipped
+  *) echo "usage: cmake/setup.sh demo|check" >&2; exit 2 ;;
+esac
+
+fail() { echo "setup: error: $*" >&2; exit 3; }
+
+# Prints those of its arguments that are not installed.
+missing() {
+  local package
+  for package in "$@"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null)" = installed ] || echo "$package"
+  done
+}
+
+# Runs apt-get as root, never asking; its output goes to the log.
+apt() {
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 \
+    -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 "$@" >>"$log" 2>&1 </dev/null
+}
+
+command -v apt-get >/dev/null ||
+  fail "this is no Debian: install the counterparts of: ${required[*]}; then pass --no-setup"
+mapfile -t needed < <(missing "${required[@]}")
+mapfile -t wanted < <(missing "${optional[@]}")
+[ $((${#needed[@]} + ${#wanted[@]})) -gt 0 ] || exit 0
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  as_root=(sudo)
+  [ -t 0 ] || as_root=(sudo -n)
+  if ! "${as_root[@]}" true 2>/dev/null; then
+    [ ${#needed[@]} -eq 0 ] ||
+      fail "neither root nor sudo: ask an administrator to run: apt-get install ${needed[*]}"
+    echo "setup: going on without ${wanted[*]} (neither root nor sudo to install it)"
+    exit 0
+  fi
+fi
+
+mkdir -p "$(dirname "$log")"
+: >"$log"
+echo "setup: installing ${needed[*]} ${wanted[*]} (apt-get; log in out/setup.log)"
+apt update || true  # a source that does not answer matters only if a package cannot be had
+if [ ${#needed[@]} -gt 0 ]; then
+  apt install --no-install-recommends "${needed[@]}" ||
+    fail "apt-get could not install ${needed[*]} ($(grep '^E:' "$log" | tail -1)):" \
+         "check the network and /etc/apt/sources.list, then run this again"
+fi
+for package in "${wanted[@]}"; do
+  apt install --no-install-recommends "$package" ||
+    echo "setup: going on without $package ($(grep '^E:' "$log" | tail -1))"
+done

@@ -1,0 +1,9 @@
+#include "lib/device/device.hpp"
+
+namespace zeropp {
+
+Device Device::host() {
+  return {Backend::host, MemoryKind::host, &optim::host_optim_ops(), &nn::host_nn_ops()};
+}
+
+}  // namespace zeropp

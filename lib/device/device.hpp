@@ -1,0 +1,23 @@
+// What runs the numerical work of this rank: the back end, where its memory lies, and its tables of
+// functions. Chosen once, in device.cpp: nothing above branches on the back end.
+#pragma once
+
+#include "kernels/core/stream.hpp"
+#include "kernels/core/view.hpp"
+#include "kernels/nn/nn_ops.hpp"
+#include "kernels/optim/optim_ops.hpp"
+
+namespace zeropp {
+
+/// A value; the tables live for the whole program.
+struct Device {
+  Backend backend = Backend::host;
+  MemoryKind memory = MemoryKind::host;
+  const optim::OptimOps* optim = nullptr;
+  const nn::NnOps* nn = nullptr;
+
+  /// The processor that this rank runs on.
+  static Device host();
+};
+
+}  // namespace zeropp

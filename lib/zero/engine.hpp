@@ -1,0 +1,136 @@
+// The ZeRO engine: executes the schedule of a step. A composition of partition, weight gather
+// (codec, secondary), gradient reduce (codecs) and optimizer shard; a ZeRO stage is a preset of it.
+// It knows a model as units and layers only. Gathers, reductions and compute run on three streams,
+// ordered by the events that the schedule names. Collective: every rank calls every function, in
+// the same order. Throws Error; a rank that throws leaves the others waiting, so the caller must
+// end the job. Source: ZeRO (arXiv 1910.02054) stages, ZeRO++ (arXiv 2306.10209) sections 3.1-3.3.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/comm/world.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "lib/device/stream.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/gradient_reduce.hpp"
+#include "lib/zero/optimizer_shard.hpp"
+#include "lib/zero/options.hpp"
+#include "lib/zero/schedule.hpp"
+#include "lib/zero/secondary_partition.hpp"
+#include "lib/zero/unit_model.hpp"
+#include "lib/zero/volume.hpp"
+#include "lib/zero/weight_gather.hpp"
+
+namespace zeropp::zero {
+
+/// What a step did, on this rank.
+struct StepResult {
+  double loss = 0;  ///< nats a token, mean over this rank's micro-steps
+  double grad_norm =
+      0;  ///< global norm of the mean gradient before clipping; NaN or Inf when skipped
+  bool skipped = false;      ///< a non-finite gradient on some rank: no rank stepped
+  comm::Bytes sent;          ///< counted
+  comm::Bytes predicted;     ///< closed form
+  double time_forward = 0;   ///< seconds
+  double time_backward = 0;  ///< seconds, reductions included
+};
+
+/// Predicted and actual bytes of one kind of state.
+struct MemoryReport {
+  std::string name;
+  std::size_t predicted;
+  std::size_t actual;
+};
+
+class Engine {
+ public:
+  /// `options` are resolved and validated (no "auto"). All references outlive the engine.
+  Engine(const Options& options, const optim::AdamWOptions& optimizer, UnitModel& model,
+         comm::Groups& groups, comm::Control& control, const Device& device,
+         trace::Recorder& recorder);
+
+  /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call.
+  StepResult step(const std::function<Batch(std::size_t)>& batch);
+  /// Mean loss of one held-out batch on this rank, nats a token.
+  double evaluate(const Batch& batch);
+
+  /// SHA-256 over the fp32 master weights, by canonical shard: the same at every stage. On every
+  /// rank.
+  [[nodiscard]] std::string parameters_hash() const;
+  /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
+  /// For export and tests: through the control plane, one unit at a time.
+  [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
+  [[nodiscard]] std::vector<MemoryReport> memory() const;
+
+ private:
+  /// A collective that was started and not yet completed.
+  using Finish = std::function<void()>;
+
+  void execute(const Schedule& schedule, bool evaluation);
+  void run(const Op& op, std::size_t position);
+  void complete(std::size_t op, StreamId waiting);
+  void start_gather(const Op& op, std::size_t position);
+  void start_secondary_gather(const Op& op, std::size_t position);
+  void refresh(const Op& op);
+  void forward(const Op& op);
+  void backward(const Op& op);
+  void update(std::size_t unit);
+  [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
+  void cut(std::size_t unit);
+  [[nodiscard]] double finish_norm();
+  [[nodiscard]] comm::Bytes sent() const;
+  [[nodiscard]] std::span<std::byte> workspace(const Op& op) const;
+  [[nodiscard]] const Stream& stream(StreamId id) const {
+    return streams_.at(static_cast<std::size_t>(id));
+  }
+
+  Options options_;
+  StagePreset preset_;
+  UnitModel& model_;
+  comm::Groups& groups_;
+  comm::Control& control_;
+  Device device_;
+  trace::Recorder& recorder_;
+  std::vector<UnitPartition> units_;
+
+  OptimizerShard optimizer_;
+  WeightGather weights_;
+  GradientReduce gradients_;
+  std::optional<SecondaryPartition> secondary_;
+  std::vector<Buffer> compute_shards_;    ///< compute dtype; empty where the master itself serves
+  std::vector<Buffer> resident_weights_;  ///< stages 0 to 2
+  std::vector<Buffer> local_gradients_;   ///< stages 0 and 1: whole units, fp32
+  std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: accumulated, fp32
+
+  ScheduleInput input_;
+  std::array<Schedule, 2> step_schedules_;  ///< by: secondary shards valid
+  std::array<Schedule, 2> evaluation_schedules_;
+  Schedule update_schedule_;
+  Volumes volumes_;
+  Buffer arena_;
+  std::array<Stream, 3> streams_;
+
+  // State of the execution.
+  std::vector<Event> events_;
+  std::vector<Finish> pending_;
+  std::vector<ConstView> weight_views_;  ///< by unit: gathered or resident
+  std::vector<View> gradient_views_;     ///< by unit: whole, padded
+  const std::function<Batch(std::size_t)>* batch_ = nullptr;
+  bool evaluating_ = false;
+  double loss_sum_ = 0;
+  double clip_ = 1.0;
+  double time_forward_ = 0;
+  double time_backward_ = 0;
+  std::uint64_t version_ = 1;            ///< of the weights: every step and load increments it
+  std::uint64_t secondary_version_ = 0;  ///< that the secondary shards hold
+  std::uint64_t steps_taken_ = 0;        ///< AdamW's t
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,111 @@
+#include "lib/zero/gradient_reduce.hpp"
+
+#include <algorithm>
+
+#include "lib/base/checked.hpp"
+
+namespace zeropp::zero {
+
+std::size_t bucket_quantum(const Options& options) {
+  const std::size_t block =
+      options.quantized_gradients
+          ? std::max(options.gradient_codec_intra.block, options.gradient_codec_inter.block)
+          : 1;
+  return 8 * std::max<std::size_t>(block, 1);
+}
+
+GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPartition>& units,
+                               std::vector<Bucket> buckets, comm::Groups& groups,
+                               trace::Recorder& recorder, const Device& device)
+    : units_(units),
+      buckets_(std::move(buckets)),
+      world_size_(static_cast<std::size_t>(groups.world->size())),
+      device_(device) {
+  const collective::Context context{groups, *groups.world, recorder, device.backend, device.memory};
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const std::size_t count = buckets_[b].count();
+    const std::size_t stride = packed(b) ? count : units_[buckets_[b].segments.front().unit].shard;
+    collective::ReduceScatterPlan plan;
+    plan.parts = {count, stride};
+    plan.memory = Dtype::fp32;
+    plan.plain = options.compute;
+    if (options.quantized_gradients) {
+      plan.codec_first = options.gradient_codec_intra;
+      plan.codec_second = options.gradient_codec_inter;
+    }
+    plan.depth = options.pipeline_depth;
+    plan.label = {"gradients", "backward"};
+    reduce_.push_back(
+        collective::plan_reduce_scatter(options.reduce_scatter_algorithm, context, plan));
+    if (!stage_preset(options.stage).shard_optimizer) {
+      gather_sum_.push_back(collective::plan_all_gather(
+          options.all_gather_algorithm, context,
+          {{count, stride}, Dtype::fp32, {}, options.pipeline_depth, {"gradients", "backward"}}));
+    }
+  }
+}
+
+std::size_t GradientReduce::packing_bytes(std::size_t bucket) const {
+  return packed(bucket)
+             ? round_up(world_size_ * buckets_[bucket].count() * sizeof(float), std::size_t{256})
+             : 0;
+}
+
+void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gradients, View dense,
+                                   bool pack, StreamHandle stream) const {
+  const std::size_t count = buckets_[bucket].count();
+  for (std::size_t rank = 0; rank < world_size_; ++rank) {
+    std::size_t at = rank * count;
+    for (const Segment& segment : buckets_[bucket].segments) {
+      const View in_unit = gradients[segment.unit].part(
+          rank * units_[segment.unit].shard + segment.offset, segment.count);
+      const View in_dense = dense.part(at, segment.count);
+      device_.optim->convert(pack ? in_unit : in_dense, pack ? in_dense : in_unit, stream);
+      at += segment.count;
+    }
+  }
+}
+
+void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, View sum,
+                           std::span<std::byte> workspace, StreamHandle stream) {
+  const std::size_t packing = packing_bytes(bucket);
+  const Segment& first = buckets_[bucket].segments.front();
+  View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
+  if (packed(bucket)) {
+    full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
+    copy_segments(bucket, gradients, full, true, stream);
+  }
+  reduce_[bucket]->start(full, sum, workspace.subspan(packing), stream);
+}
+
+void GradientReduce::finish(std::size_t bucket) { reduce_[bucket]->finish(); }
+
+void GradientReduce::gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
+                                std::span<std::byte> workspace, StreamHandle stream) {
+  const std::size_t packing = packing_bytes(bucket);
+  const Segment& first = buckets_[bucket].segments.front();
+  View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
+  if (packed(bucket)) {
+    full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
+  }
+  gather_sum_[bucket]->start(sum, full, workspace.subspan(packing), stream);
+  gather_sum_[bucket]->finish();
+  if (packed(bucket)) copy_segments(bucket, gradients, full, false, stream);
+}
+
+void GradientReduce::add_volumes(Volumes& volumes) const {
+  for (const auto& plan : reduce_) volumes.reduce.push_back(plan->volume());
+  for (const auto& plan : gather_sum_) volumes.gather_sum.push_back(plan->volume());
+}
+
+std::vector<BucketMemory> GradientReduce::memory() const {
+  std::vector<BucketMemory> memory;
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    memory.push_back(
+        {buckets_[b].count() * sizeof(float), packing_bytes(b) + reduce_[b]->workspace_bytes(),
+         gather_sum_.empty() ? 0 : packing_bytes(b) + gather_sum_[b]->workspace_bytes()});
+  }
+  return memory;
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,68 @@
+#include "lib/zero/partition.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/checked.hpp"
+
+namespace zeropp::zero {
+
+std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
+                                           std::size_t partition_size, Dtype compute) {
+  const std::size_t alignment = 16 / size_of(compute);
+  std::vector<UnitPartition> partitions;
+  for (const Unit& unit : units) {
+    UnitPartition p;
+    p.parameters = unit.parameters();
+    p.flat = unit.count;
+    p.shard = round_up(ceil_div(p.flat, world_size), alignment);
+    p.padded = world_size * p.shard;
+    p.secondary = partition_size > 1 ? p.padded / partition_size : 0;
+    partitions.push_back(p);
+  }
+  return partitions;
+}
+
+std::size_t Bucket::count() const {
+  std::size_t total = 0;
+  for (const Segment& segment : segments) total += segment.count;
+  return total;
+}
+
+std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::size_t unit_count) {
+  std::vector<std::size_t> first_layer(unit_count, layers.size());
+  for (std::size_t layer = layers.size(); layer-- > 0;) {
+    for (const std::size_t unit : layers[layer].units) first_layer[unit] = layer;
+  }
+  std::vector<std::size_t> order;
+  for (std::size_t layer = layers.size(); layer-- > 0;) {
+    for (const std::size_t unit : layers[layer].units) {
+      if (first_layer[unit] == layer) order.push_back(unit);
+    }
+  }
+  return order;
+}
+
+std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
+                                 const std::vector<std::size_t>& order, std::size_t world_size,
+                                 std::size_t bucket_size, std::size_t quantum) {
+  const std::size_t capacity = std::max(quantum, bucket_size / world_size / quantum * quantum);
+  std::vector<Bucket> buckets;
+  Bucket open;
+  const auto close = [&] {
+    if (!open.segments.empty()) buckets.push_back(std::exchange(open, {}));
+  };
+  for (const std::size_t unit : order) {
+    std::size_t offset = 0;
+    std::size_t left = units[unit].shard;
+    if (open.count() + left > capacity) close();
+    for (; left > capacity; left -= capacity, offset += capacity) {
+      buckets.push_back({{{unit, offset, capacity}}});
+    }
+    open.segments.push_back({unit, offset, left});
+  }
+  close();
+  return buckets;
+}
+
+}  // namespace zeropp::zero

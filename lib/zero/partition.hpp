@@ -1,0 +1,52 @@
+// How a unit's flat buffer is cut: N canonical shards, and with hpZ H secondary shards. Pure
+// functions. Source: ZeRO++ section 3.2 (hierarchical partitioning); sizes as the trace format
+// documents them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/core/dtype.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::zero {
+
+/// Element counts of one unit.
+struct UnitPartition {
+  std::size_t parameters = 0;  ///< without alignment
+  std::size_t flat = 0;        ///< with tensor alignment
+  std::size_t shard =
+      0;  ///< a rank's part: ceil(flat / N), rounded up to 16 bytes of the compute dtype
+  std::size_t padded = 0;     ///< N * shard
+  std::size_t secondary = 0;  ///< padded / H; 0 without hpZ
+};
+
+/// `partition_size` H: 1 for none; divides world_size.
+std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
+                                           std::size_t partition_size, Dtype compute);
+
+/// The same sub-range of every rank's shard of one unit.
+struct Segment {
+  std::size_t unit = 0;
+  std::size_t offset = 0;  ///< elements from the shard's begin
+  std::size_t count = 0;   ///< elements of every rank's part
+};
+
+/// Gradients that are reduced in one collective: segments, one after the other.
+struct Bucket {
+  std::vector<Segment> segments;
+  [[nodiscard]] std::size_t count() const;  ///< elements of every rank's part
+};
+
+/// Units in the order in which backward finishes their gradients: after a unit's last use there.
+std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::size_t unit_count);
+
+/// Fills buckets of at most `bucket_size` elements (over all ranks) with units in `order`: a shard
+/// joins the open bucket while it fits, else the bucket is closed first; a shard that no bucket can
+/// hold is cut. A rank's capacity is a multiple of `quantum` (8 codec blocks), at least one
+/// quantum.
+std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
+                                 const std::vector<std::size_t>& order, std::size_t world_size,
+                                 std::size_t bucket_size, std::size_t quantum);
+
+}  // namespace zeropp::zero

@@ -1,0 +1,302 @@
+#include "lib/zero/schedule.hpp"
+
+#include <algorithm>
+#include <optional>
+
+#include "lib/base/error.hpp"
+#include "lib/zero/arena_planner.hpp"
+
+namespace zeropp::zero {
+
+StagePreset stage_preset(int stage) {
+  switch (stage) {
+    case 0:
+      return {false, false, false};
+    case 1:
+      return {true, false, false};
+    case 2:
+      return {true, true, false};
+    case 3:
+      return {true, true, true};
+    default:
+      break;
+  }
+  throw Error(ExitCode::usage,
+              "ZeRO stage " + std::to_string(stage) + " does not exist: use 0, 1, 2 or 3");
+}
+
+namespace {
+
+/// One use of weights: a layer in forward or backward of a micro-step.
+struct Use {
+  std::size_t layer;
+  std::size_t micro_step;
+  bool backward;
+};
+
+std::vector<Use> uses_of_step(std::size_t layers, std::size_t micro_steps) {
+  std::vector<Use> uses;
+  for (std::size_t m = 0; m < micro_steps; ++m) {
+    for (std::size_t layer = 0; layer < layers; ++layer) uses.push_back({layer, m, false});
+    for (std::size_t layer = layers; layer-- > 0;) uses.push_back({layer, m, true});
+  }
+  return uses;
+}
+
+class Builder {
+ public:
+  Builder(const ScheduleInput& input, bool secondary_valid)
+      : in_(input),
+        weights_(input.units.size()),
+        gradients_(input.units.size()),
+        secondary_op_(input.units.size()),
+        secondary_valid_(input.units.size(), secondary_valid) {}
+
+  void run(const std::vector<Use>& uses) {
+    std::size_t gathered = 0;  // uses whose gathers are issued
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (in_.preset.shard_parameters) {
+        if (gathered == i) gather_for(uses[gathered++]);
+        if (in_.overlap) prefetch(uses, i, gathered);
+      }
+      compute(uses[i]);
+    }
+  }
+
+  /// Stages 0 and 1: the local sums of all micro-steps are reduced here.
+  void reduce_all() {
+    for (std::size_t b = 0; b < in_.buckets.size(); ++b) reduce(b, in_.micro_steps - 1);
+    flush_accumulate();
+  }
+
+  void update_all() {
+    for (std::size_t unit = 0; unit < in_.units.size(); ++unit) emit({OpKind::update, unit});
+    if (in_.preset.shard_parameters || !in_.preset.shard_optimizer) return;
+    for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
+      Op op{OpKind::refresh, unit};
+      op.stream = StreamId::gather;
+      op.bytes = in_.unit_memory[unit].refresh_workspace;
+      op.waits_on = {unit};
+      op.workspace = arena_.allocate(op.bytes, op.waits_on);
+      const std::size_t workspace = op.workspace;
+      arena_.release(workspace, emit(std::move(op)));
+    }
+  }
+
+  Schedule take() { return {std::move(ops_), arena_.peak()}; }
+
+ private:
+  /// A gathered unit: its memory, and the operation that makes it.
+  struct Live {
+    std::size_t op;
+    std::size_t offset;
+    std::size_t workspace;
+  };
+
+  std::size_t emit(Op op) {
+    ops_.push_back(std::move(op));
+    return ops_.size() - 1;
+  }
+
+  void gather_for(const Use& use) {
+    for (const std::size_t unit : in_.layers[use.layer].units) {
+      const UnitMemory& memory = in_.unit_memory[unit];
+      const bool inside = in_.hpz && secondary_valid_[unit];
+      const std::size_t workspace = inside ? memory.secondary_workspace : memory.gather_workspace;
+      Op op{inside ? OpKind::gather_secondary : OpKind::gather, unit};
+      op.micro_step = use.micro_step;
+      op.stream = StreamId::gather;
+      op.backward_phase = use.backward;
+      op.bytes = memory.weights + workspace;
+      op.result = arena_.allocate(memory.weights, op.waits_on);
+      op.workspace = arena_.allocate(workspace, op.waits_on);
+      if (inside && secondary_op_[unit]) op.waits_on.push_back(*secondary_op_[unit]);
+      const Live live{ops_.size(), op.result, op.workspace};
+      emit(std::move(op));
+      weights_[unit] = live;
+      secondary_valid_[unit] = true;  // from the next gather on
+    }
+  }
+
+  /// Gathers ahead within the limit. A unit that is live is not gathered again before it is
+  /// released, which also keeps one run of a unit's collective in flight.
+  void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
+    std::size_t ahead = 0;
+    for (std::size_t i = current + 1; i < gathered; ++i) ahead += elements(uses[i]);
+    while (gathered < uses.size()) {
+      const Use& next = uses[gathered];
+      const auto& units = in_.layers[next.layer].units;
+      if (std::any_of(units.begin(), units.end(),
+                      [&](std::size_t unit) { return weights_[unit].has_value(); })) {
+        break;
+      }
+      ahead += elements(next);
+      if (ahead > in_.prefetch_elements) break;
+      gather_for(next);
+      ++gathered;
+    }
+  }
+
+  [[nodiscard]] std::size_t elements(const Use& use) const {
+    std::size_t total = 0;
+    for (const std::size_t unit : in_.layers[use.layer].units) total += in_.units[unit].padded;
+    return total;
+  }
+
+  void compute(const Use& use) {
+    const auto& units = in_.layers[use.layer].units;
+    std::vector<std::size_t> waits;
+    for (const std::size_t unit : units) {
+      if (!weights_[unit]) continue;
+      waits.push_back(weights_[unit]->op);
+      if (in_.hpz && ops_[weights_[unit]->op].kind == OpKind::gather) {
+        Op keep{OpKind::keep_secondary, unit};
+        keep.micro_step = use.micro_step;
+        keep.stream = StreamId::gather;
+        keep.backward_phase = use.backward;
+        keep.result = weights_[unit]->offset;
+        keep.waits_on = {weights_[unit]->op};
+        secondary_op_[unit] = emit(std::move(keep));
+        waits.push_back(*secondary_op_[unit]);  // releasing the weights below covers the copy, too
+      }
+    }
+    if (use.backward) prepare_gradients(use, waits);
+    Op op{use.backward ? OpKind::backward : OpKind::forward, use.layer};
+    op.micro_step = use.micro_step;
+    op.backward_phase = use.backward;
+    op.waits_on = std::move(waits);
+    const std::size_t done = emit(std::move(op));
+    for (const std::size_t unit : units) {
+      if (!weights_[unit]) continue;
+      arena_.release(weights_[unit]->workspace, done);
+      arena_.release(weights_[unit]->offset, done);
+      weights_[unit].reset();
+    }
+    if (use.backward && in_.preset.shard_gradients) reduce_finished(use, done);
+    if (use.backward && use.layer == 0)
+      flush_accumulate();  // the next micro-step begins with no gradients
+  }
+
+  /// Stages 0 and 1 keep whole gradients outside the arena, cleared once a step.
+  void prepare_gradients(const Use& use, std::vector<std::size_t>& waits) {
+    for (const std::size_t unit : in_.layers[use.layer].units) {
+      if (gradients_[unit]) continue;
+      Op clear{OpKind::clear_gradients, unit};
+      clear.micro_step = use.micro_step;
+      clear.backward_phase = true;
+      if (in_.preset.shard_gradients) {
+        clear.bytes = in_.unit_memory[unit].gradients;
+        clear.result = arena_.allocate(clear.bytes, clear.waits_on);
+      }
+      const std::size_t offset = clear.result;
+      waits.push_back(emit(std::move(clear)));
+      gradients_[unit] = offset;
+    }
+  }
+
+  /// Reduces the buckets whose last unit finished with this layer's backward.
+  void reduce_finished(const Use& use, std::size_t done) {
+    for (const std::size_t unit : in_.layers[use.layer].units) {
+      const bool last_use = std::none_of(
+          in_.layers.begin(), in_.layers.begin() + static_cast<std::ptrdiff_t>(use.layer),
+          [&](const Layer& layer) {
+            return std::find(layer.units.begin(), layer.units.end(), unit) != layer.units.end();
+          });
+      if (!last_use) continue;
+      for (std::size_t b = 0; b < in_.buckets.size(); ++b) {
+        if (in_.buckets[b].segments.back().unit == unit) reduce(b, use.micro_step, done);
+      }
+    }
+  }
+
+  void reduce(std::size_t bucket, std::size_t micro_step, std::optional<std::size_t> after = {}) {
+    flush_accumulate();  // one reduction in flight
+    const BucketMemory& memory = in_.bucket_memory[bucket];
+    Op op{OpKind::reduce, bucket};
+    op.micro_step = micro_step;
+    op.stream = StreamId::reduce;
+    op.backward_phase = true;
+    op.bytes = memory.sum + memory.workspace;
+    op.result = arena_.allocate(memory.sum, op.waits_on);
+    op.workspace = arena_.allocate(memory.workspace, op.waits_on);
+    if (after) op.waits_on.push_back(*after);
+    reducing_ = ops_.size();
+    emit(std::move(op));
+    if (!in_.overlap) flush_accumulate();
+  }
+
+  void flush_accumulate() {
+    if (!reducing_) return;
+    const Op reduce = ops_[*reducing_];
+    Op op{OpKind::accumulate, reduce.index};
+    op.micro_step = reduce.micro_step;
+    op.backward_phase = true;
+    op.result = reduce.result;
+    op.waits_on = {*reducing_};
+    const std::size_t accumulated = emit(std::move(op));
+    reducing_.reset();
+    arena_.release(reduce.workspace, accumulated);
+    const std::size_t last =
+        in_.preset.shard_optimizer ? accumulated : gather_sum(reduce, accumulated);
+    arena_.release(reduce.result, last);
+    if (!in_.preset.shard_gradients) return;
+    for (const Segment& segment : in_.buckets[reduce.index].segments) {
+      const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;
+      if (!whole) continue;  // a later bucket holds the rest of this unit
+      arena_.release(*gradients_[segment.unit], accumulated);
+      gradients_[segment.unit].reset();
+    }
+  }
+
+  std::size_t gather_sum(const Op& reduce, std::size_t accumulated) {
+    Op op{OpKind::gather_sum, reduce.index};
+    op.micro_step = reduce.micro_step;
+    op.stream = StreamId::reduce;
+    op.backward_phase = true;
+    op.bytes = in_.bucket_memory[reduce.index].gather_sum_workspace;
+    op.result = reduce.result;
+    op.waits_on = {accumulated};
+    op.workspace = arena_.allocate(op.bytes, op.waits_on);
+    const std::size_t workspace = op.workspace;
+    const std::size_t emitted = emit(std::move(op));
+    arena_.release(workspace, emitted);
+    return emitted;
+  }
+
+  const ScheduleInput& in_;
+  std::vector<Op> ops_;
+  ArenaPlanner arena_;
+  std::vector<std::optional<Live>> weights_;
+  std::vector<std::optional<std::size_t>>
+      gradients_;  ///< arena offset (kNoMemory at stages 0 and 1)
+  std::vector<std::optional<std::size_t>>
+      secondary_op_;  ///< operation that last wrote the secondary shard
+  std::vector<bool> secondary_valid_;
+  std::optional<std::size_t> reducing_;
+};
+
+}  // namespace
+
+Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid) {
+  Builder builder(input, secondary_valid);
+  builder.run(uses_of_step(input.layers.size(), input.micro_steps));
+  if (!input.preset.shard_gradients) builder.reduce_all();
+  return builder.take();
+}
+
+Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid) {
+  Builder builder(input, secondary_valid);
+  std::vector<Use> uses;
+  for (std::size_t layer = 0; layer < input.layers.size(); ++layer)
+    uses.push_back({layer, 0, false});
+  builder.run(uses);
+  return builder.take();
+}
+
+Schedule make_update_schedule(const ScheduleInput& input) {
+  Builder builder(input, false);
+  builder.update_all();
+  return builder.take();
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,95 @@
+// The order of work of one optimizer step, as data. `make_schedule` is a pure function: it knows no
+// MPI, no device and no memory. Three readers: the engine executes it, volume.hpp folds it into
+// bytes and memory, and a planner can cost it. An operation names the operations it waits for;
+// operations on one stream keep their order. Memory that lives within a step lies in one arena,
+// whose offsets are assigned here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/zero/partition.hpp"
+
+namespace zeropp::zero {
+
+enum class OpKind : std::uint8_t {
+  gather,            ///< start the all-gather of a unit's weights over all ranks
+  gather_secondary,  ///< start the all-gather of a unit's weights inside the hpZ group
+  keep_secondary,    ///< cut the own secondary shard from a gathered unit (hpZ)
+  forward,           ///< a layer
+  backward,          ///< a layer
+  clear_gradients,   ///< zero a unit's gradient buffer before its first use in backward
+  reduce,            ///< start the reduce-scatter of a bucket
+  accumulate,        ///< add a bucket's sum to the gradient shards
+  gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
+  update,            ///< optimizer step of a unit's shard, and its shard in the compute dtype
+  refresh,           ///< all-gather a unit's updated weights (stages 1 and 2)
+};
+
+enum class StreamId : std::uint8_t { compute, gather, reduce };
+
+inline constexpr std::size_t kNoMemory = static_cast<std::size_t>(-1);
+
+struct Op {
+  OpKind kind;
+  std::size_t index;  ///< unit, layer or bucket
+  std::size_t micro_step = 0;
+  StreamId stream = StreamId::compute;
+  bool backward_phase = false;
+  std::size_t bytes = 0;  ///< memory that the operation takes in the arena, workspace included
+  std::size_t result = kNoMemory;     ///< arena offset of what it makes (weights, gradients, sum)
+  std::size_t workspace = kNoMemory;  ///< arena offset of what it borrows until it is waited for
+  std::vector<std::size_t> waits_on{};  ///< earlier operations, by index in the schedule
+};
+
+struct Schedule {
+  std::vector<Op> ops;
+  std::size_t arena_bytes = 0;  ///< peak
+};
+
+/// Bytes of arena memory, by unit and bucket: from the plans of the collectives.
+struct UnitMemory {
+  std::size_t weights = 0;    ///< gathered, compute dtype
+  std::size_t gradients = 0;  ///< fp32
+  std::size_t gather_workspace = 0;
+  std::size_t secondary_workspace = 0;
+  std::size_t refresh_workspace = 0;
+};
+struct BucketMemory {
+  std::size_t sum = 0;        ///< fp32
+  std::size_t workspace = 0;  ///< packing and wire images
+  std::size_t gather_sum_workspace = 0;
+};
+
+/// What a ZeRO stage shards: a named preset.
+struct StagePreset {
+  bool shard_optimizer;
+  bool shard_gradients;
+  bool shard_parameters;
+};
+/// stage 0..3.
+StagePreset stage_preset(int stage);
+
+struct ScheduleInput {
+  std::vector<UnitPartition> units;
+  std::vector<UnitMemory> unit_memory;
+  std::vector<Layer> layers;
+  std::vector<Bucket> buckets;
+  std::vector<BucketMemory> bucket_memory;
+  StagePreset preset{};
+  bool hpz = false;
+  std::size_t micro_steps = 1;
+  std::size_t prefetch_elements = 0;  ///< of weights gathered ahead of their use
+  bool overlap = true;  ///< false: every collective completes before the next operation
+};
+
+/// Forward, backward and reduction of all micro-steps. `secondary_valid`: the hpZ shards hold the
+/// current weights already.
+Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid);
+/// Forward only, one batch.
+Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid);
+/// Optimizer step and what follows it; not run when the step is skipped.
+Schedule make_update_schedule(const ScheduleInput& input);
+
+}  // namespace zeropp::zero

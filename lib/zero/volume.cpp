@@ -1,0 +1,59 @@
+#include "lib/zero/volume.hpp"
+
+namespace zeropp::zero {
+
+comm::Bytes volume(const Schedule& schedule, const Volumes& volumes) {
+  comm::Bytes total;
+  for (const Op& op : schedule.ops) {
+    switch (op.kind) {
+      case OpKind::gather:
+        total += volumes.gather[op.index];
+        break;
+      case OpKind::gather_secondary:
+        total += volumes.gather_secondary[op.index];
+        break;
+      case OpKind::refresh:
+        total += volumes.refresh[op.index];
+        break;
+      case OpKind::reduce:
+        total += volumes.reduce[op.index];
+        break;
+      case OpKind::gather_sum:
+        total += volumes.gather_sum[op.index];
+        break;
+      case OpKind::keep_secondary:
+      case OpKind::forward:
+      case OpKind::backward:
+      case OpKind::clear_gradients:
+      case OpKind::accumulate:
+      case OpKind::update:
+        break;
+    }
+  }
+  return total;
+}
+
+std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
+                                     const StagePreset& preset, Dtype compute) {
+  std::size_t shards = 0;
+  std::size_t padded = 0;
+  std::size_t secondary = 0;
+  for (const UnitPartition& unit : units) {
+    shards += unit.shard;
+    padded += unit.padded;
+    secondary += unit.secondary;
+  }
+  const std::size_t owned = preset.shard_optimizer ? shards : padded;
+  const std::size_t e = size_of(compute);
+  return {
+      {"master", owned * 4},
+      {"moments", owned * 8},
+      {"gradient_shard", preset.shard_optimizer ? owned * 4 : 0},
+      {"compute_shard", preset.shard_optimizer && compute != Dtype::fp32 ? owned * e : 0},
+      {"resident_weights", preset.shard_parameters ? 0 : padded * e},
+      {"local_gradients", preset.shard_gradients ? 0 : padded * 4},
+      {"secondary", secondary * e},
+  };
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,39 @@
+// What a schedule moves and what the engine's state weighs: folds over the schedule and closed
+// forms over the partition. Pure functions; bytes are of one rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/comm/traffic.hpp"
+#include "lib/zero/options.hpp"
+#include "lib/zero/schedule.hpp"
+
+namespace zeropp::zero {
+
+/// Bytes that this rank sends in one run of each collective.
+struct Volumes {
+  std::vector<comm::Bytes> gather;            ///< by unit
+  std::vector<comm::Bytes> gather_secondary;  ///< by unit
+  std::vector<comm::Bytes> refresh;           ///< by unit
+  std::vector<comm::Bytes> reduce;            ///< by bucket
+  std::vector<comm::Bytes> gather_sum;        ///< by bucket
+};
+
+/// Bytes that this rank sends in one execution of `schedule`.
+comm::Bytes volume(const Schedule& schedule, const Volumes& volumes);
+
+/// State that outlives a step, and the arena.
+struct MemoryPart {
+  std::string name;
+  std::size_t bytes;
+};
+
+/// Closed form, in the order: master, moments, gradient shard, compute shard, resident weights,
+/// local gradients, secondary. Parts of zero bytes included.
+std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
+                                     const StagePreset& preset, Dtype compute);
+
+}  // namespace zeropp::zero

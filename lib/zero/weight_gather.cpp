@@ -1,0 +1,88 @@
+#include "lib/zero/weight_gather.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+constexpr std::array<const char*, 5> kPhaseNames{"forward", "backward", "evaluation", "update",
+                                                 "initial"};
+
+std::size_t index_of(Phase phase) { return static_cast<std::size_t>(phase); }
+
+}  // namespace
+
+WeightGather::WeightGather(const Options& options, const std::vector<UnitPartition>& units,
+                           comm::Groups& groups, trace::Recorder& recorder, const Device& device) {
+  const collective::Context over_world{groups, *groups.world, recorder, device.backend,
+                                       device.memory};
+  const codec::CodecSpec codec =
+      options.quantized_weights ? options.weight_codec : codec::CodecSpec{};
+  const std::vector<Phase> phases =
+      stage_preset(options.stage).shard_parameters
+          ? std::vector{Phase::forward, Phase::backward, Phase::evaluation}
+          : std::vector{Phase::update, Phase::initial};
+  for (const UnitPartition& unit : units) {
+    ByPhase global;
+    ByPhase secondary;
+    for (const Phase phase : phases) {
+      const char* name = kPhaseNames.at(index_of(phase));
+      global.at(index_of(phase)) =
+          collective::plan_all_gather(options.all_gather_algorithm, over_world,
+                                      {collective::Parts::dense(unit.shard),
+                                       options.compute,
+                                       codec,
+                                       options.pipeline_depth,
+                                       {"weights", name}});
+      if (unit.secondary == 0) continue;
+      const collective::Context in_group{groups, *groups.secondary, recorder, device.backend,
+                                         device.memory};
+      secondary.at(index_of(phase)) =
+          collective::plan_all_gather("flat", in_group,
+                                      {collective::Parts::dense(unit.secondary),
+                                       options.compute,
+                                       {},
+                                       1,
+                                       {"weights_secondary", name}});
+    }
+    global_.push_back(std::move(global));
+    secondary_.push_back(std::move(secondary));
+  }
+}
+
+collective::AllGather& WeightGather::global(std::size_t unit, Phase phase) const {
+  return *global_[unit].at(index_of(phase));
+}
+
+collective::AllGather& WeightGather::secondary(std::size_t unit, Phase phase) const {
+  return *secondary_[unit].at(index_of(phase));
+}
+
+void WeightGather::add_volumes(Volumes& volumes) const {
+  const auto of = [](const ByPhase& plans) {
+    for (const auto& plan : plans) {
+      if (plan) return plan->volume();
+    }
+    return comm::Bytes{};
+  };
+  for (std::size_t unit = 0; unit < global_.size(); ++unit) {
+    volumes.gather.push_back(of(global_[unit]));
+    volumes.refresh.push_back(of(global_[unit]));
+    volumes.gather_secondary.push_back(of(secondary_[unit]));
+  }
+}
+
+void WeightGather::add_memory(std::vector<UnitMemory>& memory) const {
+  const auto of = [](const ByPhase& plans) {
+    for (const auto& plan : plans) {
+      if (plan) return plan->workspace_bytes();
+    }
+    return std::size_t{0};
+  };
+  for (std::size_t unit = 0; unit < global_.size(); ++unit) {
+    memory[unit].gather_workspace = of(global_[unit]);
+    memory[unit].refresh_workspace = of(global_[unit]);
+    memory[unit].secondary_workspace = of(secondary_[unit]);
+  }
+}
+
+}  // namespace zeropp::zero

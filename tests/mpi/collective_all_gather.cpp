@@ -1,0 +1,116 @@
+// ctest: name=contract6_all_gather np=1,2,3,4,5,6,8 timeout=120 labels=sanitize
+// Every all-gather algorithm with every codec, at every node size, for odd counts and every dtype:
+// bitwise the decoded image of every part, whatever the strides and the pipeline depth, and not a
+// byte between the parts touched.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "tests/support/collective_cases.hpp"
+#include "tests/support/collective_oracle.hpp"
+
+namespace zeropp::collective {
+namespace {
+
+using test::Cluster;
+using test::Poisoned;
+
+/// `through` gives fp32; a 16-bit result is decoded with one more rounding, saturating.
+void verify(Cluster& cluster, const AllGatherAlgorithm& algorithm, const codec::CodecSpec& codec,
+            Dtype memory, Dtype result, std::size_t count) {
+  const auto n = static_cast<std::size_t>(cluster.size());
+  std::vector<std::vector<float>> expected;
+  for (std::size_t r = 0; r < n; ++r) {
+    const auto original = test::slice(memory, static_cast<int>(r), 0, count);
+    const auto decoded = test::through(codec, memory, original);
+    for (std::size_t e = 0; e < count; ++e) {
+      ASSERT_LE(std::abs(decoded.values[e] - double{original.values[e]}), decoded.bound[e]);
+    }
+    expected.push_back(decoded.values);
+  }
+  for (const auto& [parts, depth] : {std::pair{Parts::dense(count), std::size_t{1}},
+                                     std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
+    const AllGatherPlan plan{parts, memory, codec, depth, {"test", ""}};
+    const auto planned = plan_all_gather(algorithm.name, cluster.context(), plan);
+    const Poisoned full = test::run(*planned, plan, cluster.size(), cluster.rank(), result);
+    Poisoned wanted(full.view.count, result);
+    for (std::size_t r = 0; r < n; ++r) {
+      for (std::size_t e = 0; e < count; ++e) {
+        test::store(wanted.view, r * parts.stride + e, expected[r][e]);
+      }
+    }
+    ASSERT_EQ(full.bytes, wanted.bytes)
+        << algorithm.name << " " << codec::to_string(codec) << " " << name_of(memory) << " to "
+        << name_of(result) << " count " << count << " stride " << parts.stride << " depth " << depth
+        << " on " << cluster.groups.topology.describe() << " rank " << cluster.rank();
+  }
+}
+
+TEST(Contract6, EveryAlgorithmCodecDtypeAndCount) {
+  for (const int node_size : test::node_sizes()) {
+    Cluster cluster(node_size);
+    for (const auto* algorithm : all_gather_algorithms()) {
+      if (!test::worth_running(*algorithm, node_size)) continue;
+      for (const auto& codec : test::codecs_for(*algorithm)) {
+        for (const Dtype dtype : test::kDtypes) {
+          for (const std::size_t count : {0U, 1U, 7U, 1009U}) {
+            ASSERT_NO_FATAL_FAILURE(verify(cluster, *algorithm, codec, dtype, dtype, count));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Contract6, ResultOfAnotherDtype) {
+  Cluster cluster(test::node_sizes().front());
+  for (const auto* algorithm : all_gather_algorithms()) {
+    for (const auto& codec : test::codecs_for(*algorithm)) {
+      ASSERT_NO_FATAL_FAILURE(verify(cluster, *algorithm, codec, Dtype::fp32, Dtype::bf16, 1009));
+      ASSERT_NO_FATAL_FAILURE(verify(cluster, *algorithm, codec, Dtype::bf16, Dtype::fp32, 1009));
+    }
+  }
+}
+
+TEST(Contract6, OddVocabulary) {
+  const auto sizes = test::node_sizes();
+  Cluster cluster(sizes[sizes.size() / 2]);
+  const auto n = static_cast<std::size_t>(cluster.size());
+  for (const auto* algorithm : all_gather_algorithms()) {
+    const codec::CodecSpec codec =
+        algorithm->any_codec ? codec::CodecSpec{"int8", 256, {}} : codec::CodecSpec{};
+    ASSERT_NO_FATAL_FAILURE(verify(cluster, *algorithm, codec, Dtype::bf16, Dtype::bf16,
+                                   (std::size_t{50257} * 3 + n - 1) / n));
+  }
+}
+
+TEST(AllGather, PartMayLieInsideTheResult) {
+  Cluster cluster(test::node_sizes().front());
+  const auto n = static_cast<std::size_t>(cluster.size());
+  const auto r = static_cast<std::size_t>(cluster.rank());
+  constexpr std::size_t kCount = 1009;
+  for (const auto* algorithm : all_gather_algorithms()) {
+    for (const std::size_t stride : {kCount, kCount + 3}) {
+      const AllGatherPlan plan{{kCount, stride}, Dtype::fp32, {}, 2, {"test", ""}};
+      const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
+      Poisoned full(n * stride, Dtype::fp32);
+      const View own = full.view.part(r * stride, kCount);
+      for (std::size_t e = 0; e < kCount; ++e) {
+        test::store(own, e, test::value_of(Dtype::fp32, cluster.rank(), e));
+      }
+      const Buffer workspace(planned->workspace_bytes(), MemoryKind::host);
+      planned->start(own, full.view, workspace.span(), {});
+      planned->finish();
+      for (std::size_t p = 0; p < n; ++p) {
+        for (std::size_t e = 0; e < kCount; ++e) {
+          ASSERT_EQ(test::load(full.view, p * stride + e),
+                    test::value_of(Dtype::fp32, static_cast<int>(p), e))
+              << algorithm->name;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::collective

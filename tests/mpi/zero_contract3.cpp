@@ -1,0 +1,117 @@
+// ctest: name=contract3_hpz_and_stages_identical np=1,2,4 timeout=240 labels=sanitize
+// With `deterministic`: hpZ on and off give the same parameters, bit for bit, and stages 0 to 3 do
+// with the identity codec and one micro-step a step. When hpZ is on, its gathers happen and
+// backward sends no weights across nodes.
+#include <gtest/gtest.h>
+
+#include "tests/support/engine_case.hpp"
+
+namespace zeropp::test {
+namespace {
+
+std::unique_ptr<zero::UnitModel> gpt(const Device& device, trace::Timers& timers,
+                                     std::size_t vocab) {
+  return make_tiny_gpt(device, timers, vocab);
+}
+
+std::vector<int> node_sizes() {
+  std::vector<int> sizes;
+  for (int size = 1; size <= world().size(); ++size) {
+    if (world().size() % size == 0) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+class HpzOnAndOff : public testing::TestWithParam<std::tuple<bool, bool, Dtype>> {};
+
+TEST_P(HpzOnAndOff, GiveTheSameParameters) {
+  const auto [quantized_weights, quantized_gradients, compute] = GetParam();
+  for (const int node_size : node_sizes()) {
+    if (node_size == 1) continue;
+    zero::Options options;
+    options.deterministic = true;
+    options.quantized_weights = quantized_weights;
+    options.quantized_gradients = quantized_gradients;
+    options.compute = compute;
+    options.accumulation_steps = 2;
+    options.weight_codec.block = 64;
+    const Outcome off = EngineCase(options, node_size, gpt).train(3, 2);
+    EXPECT_EQ(off.secondary_gathers, 0U);
+    options.hpz_partition_size = static_cast<std::size_t>(node_size);
+    const Outcome on = EngineCase(options, node_size, gpt).train(3, 2);
+    EXPECT_EQ(on.hash, off.hash) << "node size " << node_size;
+    EXPECT_GT(on.secondary_gathers, 0U);
+    EXPECT_EQ(on.backward_inter, 0U);
+    if (node_size < world().size()) {
+      EXPECT_GT(off.backward_inter, 0U) << "without hpZ backward crosses nodes";
+      EXPECT_LT(on.sent.inter, off.sent.inter);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Features, HpzOnAndOff,
+                         testing::Combine(testing::Bool(), testing::Bool(),
+                                          testing::Values(Dtype::fp32, Dtype::bf16)));
+
+TEST(HpzOverSeveralNodes, GivesTheSameParameters) {
+  if (world().size() < 4) GTEST_SKIP() << "needs two nodes in a group and two groups";
+  zero::Options options;
+  options.deterministic = true;
+  const Outcome off = EngineCase(options, 1, gpt).train(2);
+  options.hpz_partition_size = 2;  // two nodes of one rank
+  const Outcome on = EngineCase(options, 1, gpt).train(2);
+  EXPECT_EQ(on.hash, off.hash);
+  EXPECT_GT(on.secondary_gathers, 0U);
+}
+
+TEST(Stages, GiveTheSameParameters) {
+  for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
+    for (const bool tied : {false, true}) {
+      std::string first;
+      std::vector<double> norms;
+      for (const int stage : {0, 1, 2, 3}) {
+        zero::Options options;
+        options.stage = stage;
+        options.deterministic = true;
+        options.compute = compute;
+        options.gradient_clipping = 0.05;  // in effect in every step
+        options.reduce_bucket_size = 6000;
+        const auto make = [&](const Device& device, trace::Timers& timers, std::size_t vocab) {
+          return make_tiny_gpt(device, timers, vocab, tied);
+        };
+        const Outcome outcome = EngineCase(options, 0, make).train(4);
+        if (stage == 0) {
+          first = outcome.hash;
+          norms = outcome.norms;
+        }
+        EXPECT_EQ(outcome.hash, first) << "stage " << stage;
+        EXPECT_EQ(outcome.norms, norms) << "stage " << stage;
+        EXPECT_GT(outcome.norms.front(), options.gradient_clipping);
+      }
+    }
+  }
+}
+
+TEST(BucketsAndPrefetch, DoNotChangeParameters) {
+  std::string first;
+  for (const std::size_t bucket : {std::size_t{1}, std::size_t{5000}, std::size_t{500'000'000}}) {
+    for (const std::size_t prefetch :
+         {std::size_t{0}, std::size_t{20'000}, std::size_t{50'000'000}}) {
+      for (const bool overlap : {false, true}) {
+        zero::Options options;
+        options.deterministic = true;
+        options.compute = Dtype::bf16;
+        options.reduce_bucket_size = bucket;
+        options.prefetch_bucket_size = prefetch;
+        options.overlap_comm = overlap;
+        options.accumulation_steps = 2;
+        const Outcome outcome = EngineCase(options, 0, gpt).train(2);
+        if (first.empty()) first = outcome.hash;
+        EXPECT_EQ(outcome.hash, first) << bucket << " " << prefetch << " " << overlap;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::test

@@ -1,0 +1,84 @@
+# ctest: name=report_table timeout=60 labels=oracle
+"""validation/report.py on traces made here: the saved factors are those that can be worked out by hand.
+
+One unit of 2^20 bf16 values on 2 nodes x 2 ranks, one micro-step. S = 2^18 values is a shard, W = 2 S bytes.
+ZeRO-3 gathers twice and reduces once: a flat ring crosses nodes on 2 links, 3 shards each, so 3 * 6 W bytes; a
+two-level collective sends every shard to one other node, so 3 * 4 W. ZeRO++ gathers once, two-level, in int8:256
+(S + S / 128 bytes) and reduces once in int4:128 (S / 2 + S / 64).
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import h5py
+import numpy
+
+REPORT = Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "report.py"
+SHARD = 1 << 18
+FLAT = 3 * 6 * 2 * SHARD
+ALL = 4 * (SHARD + SHARD // 128) + 4 * (SHARD // 2 + SHARD // 64)
+STEPS = 6
+
+
+def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5):
+    text = h5py.string_dtype()
+    with h5py.File(path, "w") as trace:
+        config = {"zero_optimization": {"stage": 3, "zero_quantized_weights": qwz, "zero_hpz_partition_size": hpz,
+                                        "zero_quantized_gradients": qgz},
+                  "bf16": {"enabled": True}, "gradient_accumulation_steps": 1}
+        trace.attrs.update(world_size=4, node_count=2, emulated=1, config_json=json.dumps(config))
+        columns = {
+            "units/shard": [SHARD], "units/gathers_forward": [1], "units/gathers_backward": [1],
+            "steps/bytes_inter_node": [counted + 99] + [counted] * (STEPS - 1),
+            "steps/bytes_predicted_inter_node": [predicted + 99] + [predicted] * (STEPS - 1),
+            "steps/time": [0.5] + [0.125] * (STEPS - 1),
+            "collectives/wire_bytes_inter": [counted, 0],
+            "evaluations/step": [0, 3, 6], "evaluations/loss": [5.5, 2.5, loss],
+            "evaluations/bits_per_byte": [8.0, 4.0, 2.25],
+        }
+        for name, values in columns.items():
+            trace[name] = numpy.array(values)
+        for name, values in {"operation": ["all_gather", "all_gather"], "algorithm": ["two-level", "flat"],
+                             "codec": ["int8:256", "none"]}.items():
+            trace.create_dataset(f"collectives/{name}", data=values, dtype=text)
+        trace.create_group("data").attrs["unigram_entropy_bits"] = 4.5
+
+
+def report(folder, *names):
+    return subprocess.run([sys.executable, REPORT, "--output", folder / "out", *(folder / name for name in names)],
+                          capture_output=True, text=True, check=False)
+
+
+def main():
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_trace(folder / "zero3.h5", FLAT, FLAT)
+        write_trace(folder / "all.h5", ALL, ALL, qwz=True, hpz=2, qgz=True, loss=1.5123)
+        result = report(folder, "zero3.h5", "all.h5")
+        assert result.returncode == 0, result.stderr
+        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.stdout.splitlines() if line.startswith("|")]
+        header, _, plain, full = rows
+        assert header[0] == "configuration" and header[5] == "bytes/step", header
+        assert plain[0] == "ZeRO-3" and plain[5:9] == [f"{FLAT:,}", f"{FLAT:,}", "1.00x", "0.67x"], plain
+        # 18 W against 4 (1.0078 + 0.5156) W / 2: 5.91; the two-level baseline sends 12 W: 3.94.
+        assert full[0] == "ZeRO++ (all three)" and full[1] == "two-level int8:256", full
+        assert full[3:5] == ["1.5123", "2.2500"] and full[7:] == ["5.91x", "3.94x", "125.0"], full
+        assert "emulated" in result.stdout
+        assert (folder / "out" / "table.md").read_text() in result.stdout
+        assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+        write_trace(folder / "wrong.h5", ALL, ALL + 16, qwz=True, hpz=2, qgz=True)
+        result = report(folder, "zero3.h5", "wrong.h5")
+        assert result.returncode == 1 and "ZeRO++ (all three)" in result.stderr, (result.returncode, result.stderr)
+
+        (folder / "foreign.h5").write_text("not a trace")
+        result = report(folder, "foreign.h5")
+        assert result.returncode == 2 and result.stderr.count("\n") == 1 and "foreign.h5" in result.stderr, result.stderr
+    print("the report's factors are those worked out by hand")
+
+
+main()

@@ -1,0 +1,24 @@
+# ctest: name=contracts_have_tests timeout=30 labels=style
+"""Each contract of CONTRIBUTING.md has at least one test named after it, and no test names another."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+rows = re.findall(r"^\| ([0-9]+) \| .* \| (.*) \|$", (Path(os.environ["ZEROPP_SOURCE"]) / "CONTRIBUTING.md").read_text(),
+                  re.MULTILINE)
+guarded = {int(number) for number, guard in rows if f"`contract{number}_*`" in guard}
+assert {1, 2, 3, 4, 5, 6, 8, 9} <= guarded, f"contracts with tests in CONTRIBUTING.md: {sorted(guarded)}"
+
+build = Path(os.environ["ZEROPP_BIN"]).parent
+listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True, capture_output=True, text=True)
+names = [test["name"] for test in json.loads(listing.stdout)["tests"]]
+tested = {int(match[1]) for match in (re.match(r"contract([0-9]+)_", name) for name in names) if match}
+for number in sorted(guarded - tested):
+    print(f"contract {number}: no test is named contract{number}_...")
+for number in sorted(tested - guarded):
+    print(f"contract {number}: tests are named after it, but CONTRIBUTING.md does not list `contract{number}_*`")
+sys.exit(guarded != tested)

@@ -1,0 +1,121 @@
+# ctest: name=include_arrows timeout=30 labels=style
+"""Includes point downward only: who may include whom is the table below (CONTRIBUTING.md, "Layout")."""
+
+import os
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+# A module is the folder, or the part of one, that holds a file; the longest prefix wins.
+MODULES = ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device", "lib/trace/recorder",
+           "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data", "lib/config", "apps"]
+
+# Direct arrows; what these include may be included as well.
+ARROWS = {
+    "kernels/core": [],
+    "kernels/codec": ["kernels/core"],
+    "kernels/nn": ["kernels/core"],
+    "kernels/optim": ["kernels/core"],
+    "lib/base": [],
+    "lib/device": ["lib/base", "kernels/core", "kernels/codec", "kernels/nn", "kernels/optim"],
+    "lib/trace/recorder": ["lib/base"],
+    "lib/trace": ["lib/trace/recorder", "lib/base"],
+    "lib/comm": ["lib/device", "lib/base", "lib/trace/recorder"],
+    "lib/collective": ["lib/comm", "kernels/codec", "lib/trace/recorder"],
+    "lib/zero": ["lib/collective", "kernels/optim", "lib/trace/recorder"],
+    "lib/model": ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device",
+                  "lib/trace/recorder"],
+    "lib/data": ["lib/base"],
+    "lib/config": ["lib/base"],
+    "apps": ["lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data",
+             "lib/config"],
+}
+
+# Single headers that a module may include beyond its arrows.
+HEADERS = {
+    "lib/data": [r"kernels/core/counter_rng\.hpp"],
+    "lib/model": [r"lib/zero/unit_model\.hpp"],
+    "lib/config": [r"(lib|kernels)/\w+/options\.hpp", r"kernels/codec/spec\.hpp"],
+}
+
+# What CMake writes into the build folder is included by its bare name.
+GENERATED = re.compile(r"\w+\.inc|zeropp_build\.hpp|@\w+@")
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
+SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".h", ".in"}
+
+
+def module_of(path):
+    names = [name for name in MODULES if path.startswith((name + "/", name + ".", name + "_"))]
+    return max(names, key=len) if names else None
+
+
+def below(module):
+    """The module and everything that its arrows lead to."""
+    reached, open_ends = {module}, [module]
+    while open_ends:
+        for target in ARROWS[open_ends.pop()]:
+            if target not in reached:
+                reached.add(target)
+                open_ends.append(target)
+    return reached
+
+
+def violations(root):
+    found = []
+    for file in sorted(file for top in ("kernels", "lib", "apps") for file in (root / top).rglob("*")):
+        if file.suffix not in SOURCES or not file.is_file():
+            continue
+        path = file.relative_to(root).as_posix()
+        module = module_of(path)
+        if module is None:
+            found.append(f"{path}: belongs to no module of the table")
+            continue
+        allowed = below(module)
+        for header in INCLUDE.findall(file.read_text()):
+            if GENERATED.fullmatch(header):
+                continue
+            target = module_of(header)
+            if target is None:
+                found.append(f'{path}: "{header}": own headers are included by their path from the root')
+            elif target not in allowed and not any(re.fullmatch(rule, header) for rule in HEADERS.get(module, [])):
+                found.append(f"{path}: {module} may not include {header}")
+    return found
+
+
+def prove_itself():
+    """Planted violations are found, each, and allowed includes are not."""
+    planted = {
+        "kernels/core/a.hpp": ("lib/base/error.hpp", False),
+        "kernels/codec/a.cpp": ("kernels/optim/adamw.hpp", False),
+        "lib/base/a.hpp": ("lib/zero/engine.hpp", False),
+        "lib/trace/recorder.hpp": ("lib/trace/hdf5_sink.hpp", False),
+        "lib/model/a.cpp": ("lib/zero/engine.hpp", False),
+        "lib/config/a.hpp": ("lib/zero/schedule.hpp", False),
+        "lib/comm/a.hpp": ("lib/collective/collective.hpp", False),
+        "lib/comm/b.hpp": ("communicator.hpp", False),
+        "lib/zero/a.hpp": ("apps/frame.hpp", False),
+        "lib/model/b.cpp": ("lib/zero/unit_model.hpp", True),
+        "lib/config/b.hpp": ("lib/zero/options.hpp", True),
+        "lib/data/a.cpp": ("kernels/core/view.hpp", False),
+        "lib/data/b.cpp": ("kernels/core/counter_rng.hpp", True),
+        "lib/zero/b.cpp": ("algorithms.inc", True),
+        "lib/collective/a.cpp": ("lib/base/error.hpp", True),
+        "lib/trace/sink.cpp": ("lib/trace/recorder.hpp", True),
+        "apps/a.cpp": ("lib/zero/engine.hpp", True),
+    }
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        for path, (header, _) in planted.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(f'#include <vector>\n#include "{header}"\n')
+        found = {line.split(":")[0] for line in violations(root)}
+    assert found == {path for path, (_, allowed) in planted.items() if not allowed}, found
+
+
+prove_itself()
+errors = violations(Path(os.environ["ZEROPP_SOURCE"]))
+for error in errors:
+    print(error)
+sys.exit(1 if errors else 0)

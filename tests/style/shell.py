@@ -1,0 +1,24 @@
+# ctest: name=shellcheck timeout=60 labels=style
+"""Every shell script passes shellcheck: the tracked *.sh files and whatever begins with a shell's #! line."""
+
+import os
+import shutil
+import subprocess
+import sys
+
+if shutil.which("shellcheck") is None:
+    print("skipped: shellcheck is not installed")
+    sys.exit(77)
+root = os.environ["ZEROPP_SOURCE"]
+listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z"], cwd=root, check=True,
+                        capture_output=True, text=True)
+scripts = []
+for file in listed.stdout.split("\0"):
+    path = os.path.join(root, file)
+    if os.path.isfile(path):
+        with open(path, "rb") as stream:
+            first = stream.readline()
+        if first.startswith(b"#!") and (b"bash" in first or first.rstrip().endswith(b"/sh")):
+            scripts.append(file)
+assert {"demo", "check", ".ci/run"} <= set(scripts), scripts
+sys.exit(subprocess.run(["shellcheck", *scripts], cwd=root, check=False).returncode)

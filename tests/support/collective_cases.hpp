@@ -1,0 +1,120 @@
+// What the collective tests iterate over: node sizes, registered codecs, and one run of a planned
+// algorithm on generated values. A new codec or algorithm is in these lists without an edit.
+#pragma once
+
+#include <algorithm>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/collective/collective.hpp"
+#include "lib/device/buffer.hpp"
+#include "tests/support/mpi_world.hpp"
+#include "tests/support/patterns.hpp"
+
+namespace zeropp::test {
+
+inline constexpr Dtype kDtypes[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
+
+/// Every node size that divides the world size.
+inline std::vector<int> node_sizes() {
+  std::vector<int> sizes;
+  for (int g = 1; g <= world().size(); ++g) {
+    if (world().size() % g == 0) sizes.push_back(g);
+  }
+  return sizes;
+}
+
+/// A topology with its groups and a trace.
+struct Cluster {
+  explicit Cluster(int node_size, int secondary = 0, std::size_t max_message = 1U << 30U) {
+    world().set_topology(node_size);
+    groups = world().make_groups(secondary, max_message);
+  }
+  [[nodiscard]] collective::Context context() { return {groups, *groups.world, recorder}; }
+  [[nodiscard]] int size() const { return groups.world->size(); }
+  [[nodiscard]] int rank() const { return groups.world->rank(); }
+
+  comm::Groups groups;
+  trace::Recorder recorder;
+};
+
+/// Every registered codec with its default block, and those with blocks with their smallest one.
+inline std::vector<codec::CodecSpec> codecs() {
+  std::vector<codec::CodecSpec> specs;
+  for (const auto& info : codec::formats()) {
+    specs.push_back(codec::parse_codec(info.name));
+    if (info.minimum_block < info.default_block) {
+      specs.push_back(specs.back());
+      specs.back().block = info.minimum_block;
+    }
+  }
+  return specs;
+}
+
+/// What `algorithm` can carry out of `all`.
+template <class Algorithm>
+std::vector<codec::CodecSpec> codecs_for(const Algorithm& algorithm) {
+  return algorithm.any_codec ? codecs() : std::vector<codec::CodecSpec>{{}};
+}
+
+using CodecPair = std::pair<codec::CodecSpec, codec::CodecSpec>;
+
+/// Codecs for both hops: every codec with itself and with the next one. One-hop algorithms ignore
+/// the second.
+inline std::vector<CodecPair> codec_pairs(const collective::ReduceScatterAlgorithm& algorithm) {
+  const auto specs = codecs_for(algorithm);
+  std::vector<CodecPair> pairs;
+  for (std::size_t i = 0; i < specs.size(); ++i) {
+    pairs.emplace_back(specs[i], specs[i]);
+    if (algorithm.hierarchical) pairs.emplace_back(specs[i], specs[(i + 1) % specs.size()]);
+  }
+  return pairs;
+}
+
+/// Flat algorithms do not look at nodes: one topology is enough for their values.
+template <class Algorithm>
+bool worth_running(const Algorithm& algorithm, int node_size) {
+  return algorithm.hierarchical || node_size == node_sizes().back();
+}
+
+/// One run; returns this rank's sum. The input is element part * count + e of the generated values
+/// at memory place part * stride + e, with NaN between the parts.
+inline std::vector<float> run(collective::ReduceScatter& planned,
+                              const collective::ReduceScatterPlan& plan, int size, int rank) {
+  const auto n = static_cast<std::size_t>(size);
+  const auto& parts = plan.parts;
+  Poisoned full((n - 1) * parts.stride + parts.count, plan.memory);
+  for (std::size_t i = 0; i < full.view.count; ++i) store(full.view, i, float_of(kCanonicalNan32));
+  for (std::size_t p = 0; p < n; ++p) {
+    for (std::size_t e = 0; e < parts.count; ++e) {
+      store(full.view, p * parts.stride + e, value_of(plan.memory, rank, p * parts.count + e));
+    }
+  }
+  Poisoned sum(parts.count, Dtype::fp32);
+  const Buffer workspace(planned.workspace_bytes(), MemoryKind::host);
+  std::ranges::fill(workspace.span(), std::byte{0xA5});
+  planned.start(full.view, sum.view, workspace.span(), {});
+  planned.finish();
+  const auto* first = sum.view.as<float>();
+  return {first, first + parts.count};
+}
+
+/// One run; returns the whole result buffer as the bytes of `result` (0xA5 between the parts).
+inline Poisoned run(collective::AllGather& planned, const collective::AllGatherPlan& plan, int size,
+                    int rank, Dtype result) {
+  Poisoned part(plan.parts.count, plan.memory);
+  for (std::size_t e = 0; e < plan.parts.count; ++e) {
+    store(part.view, e, value_of(plan.memory, rank, e));
+  }
+  Poisoned full((static_cast<std::size_t>(size) - 1) * plan.parts.stride + plan.parts.count,
+                result);
+  const Buffer workspace(planned.workspace_bytes(), MemoryKind::host);
+  std::ranges::fill(workspace.span(), std::byte{0xA5});
+  planned.start(part.view, full.view, workspace.span(), {});
+  planned.finish();
+  return full;
+}
+
+}  // namespace zeropp::test

@@ -1,0 +1,123 @@
+// Engines for tests: a model, its options and a data source, put together in one place.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/comm/world.hpp"
+#include "lib/data/sampler.hpp"
+#include "lib/data/token_source.hpp"
+#include "lib/device/device.hpp"
+#include "lib/model/registry.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/engine.hpp"
+#include "tests/support/mpi_world.hpp"
+
+namespace zeropp::test {
+
+/// What a run left behind.
+struct Outcome {
+  std::string hash;
+  std::vector<double> losses;
+  std::vector<double> norms;
+  std::uint64_t skipped = 0;
+  std::uint64_t secondary_gathers = 0;
+  comm::Bytes sent;       ///< of this rank, all steps
+  comm::Bytes predicted;  ///< of this rank, all steps
+  std::uint64_t backward_inter =
+      0;  ///< bytes of weight gathers in backward across nodes, this rank
+};
+
+/// One engine on the current world with `node_size` declared ranks a node.
+class EngineCase {
+ public:
+  using MakeModel = std::function<std::unique_ptr<zero::UnitModel>(const Device&, trace::Timers&,
+                                                                   std::size_t vocab)>;
+
+  EngineCase(zero::Options options, int node_size, const MakeModel& make,
+             std::size_t seq_length = 16, std::size_t micro_batch = 2)
+      : options_(std::move(options)),
+        source_(data::make_source({})),
+        sampler_(*source_, options_.seed, seq_length, micro_batch) {
+    const comm::Topology& topology = world().set_topology(node_size);
+    if (options_.all_gather_algorithm == "auto") {
+      options_.all_gather_algorithm =
+          topology.node_count > 1 && topology.ranks_per_node > 1 ? "two-level" : "flat";
+    }
+    if (options_.reduce_scatter_algorithm == "auto") {
+      options_.reduce_scatter_algorithm = options_.quantized_gradients ? "2-hop" : "ordered";
+    }
+    const std::size_t h = options_.hpz_partition_size;
+    groups_ = world().make_groups(h > 1 ? static_cast<int>(h) : 0);
+    model_ = make(device_, recorder_.timers, source_->vocab_size());
+    engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, groups_,
+                                             world().control(), device_, recorder_);
+  }
+
+  Outcome train(std::uint64_t steps, std::uint64_t evaluate_every = 0) {
+    const data::Place place{static_cast<std::size_t>(groups_.world->rank()),
+                            static_cast<std::size_t>(groups_.world->size())};
+    Outcome outcome;
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      const auto result = engine_->step([&](std::size_t micro_step) {
+        sampler_.train(step, micro_step, place, batch_);
+        return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
+      });
+      outcome.losses.push_back(result.loss);
+      outcome.norms.push_back(result.grad_norm);
+      outcome.skipped += result.skipped ? 1 : 0;
+      outcome.sent += result.sent;
+      outcome.predicted += result.predicted;
+      EXPECT_EQ(result.sent, result.predicted) << "step " << step;
+      if (evaluate_every > 0 && (step + 1) % evaluate_every == 0) {
+        data::TokenBatch held_out;
+        sampler_.held_out(0, place, held_out);
+        EXPECT_TRUE(std::isfinite(engine_->evaluate(
+            {held_out.sequences, held_out.length, held_out.tokens, held_out.targets})));
+      }
+    }
+    outcome.hash = engine_->parameters_hash();
+    outcome.secondary_gathers = recorder_.counters["secondary_gathers"];
+    for (const trace::CollectiveRow& row : recorder_.collectives) {
+      if (row.phase == "backward" && row.operation == "all_gather")
+        outcome.backward_inter += row.wire_bytes_inter;
+    }
+    return outcome;
+  }
+
+  [[nodiscard]] zero::Engine& engine() { return *engine_; }
+  [[nodiscard]] zero::UnitModel& model() { return *model_; }
+  [[nodiscard]] trace::Recorder& recorder() { return recorder_; }
+  [[nodiscard]] comm::Groups& groups() { return groups_; }
+
+ private:
+  zero::Options options_;
+  optim::AdamWOptions optimizer_{.learning_rate = 2e-3, .weight_decay = 0.1};
+  Device device_ = Device::host();
+  trace::Recorder recorder_;
+  std::unique_ptr<data::TokenSource> source_;
+  data::Sampler sampler_;
+  data::TokenBatch batch_;
+  comm::Groups groups_;
+  std::unique_ptr<zero::UnitModel> model_;
+  std::unique_ptr<zero::Engine> engine_;
+};
+
+/// A GPT of two blocks whose sizes divide nothing.
+inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const Device& device, trace::Timers& timers,
+                                                      std::size_t vocab, bool tied = true) {
+  model::Options options;
+  options.num_layers = 2;
+  options.hidden_size = 24;
+  options.num_attention_heads = 3;
+  options.seq_length = 16;
+  options.tied_head = tied;
+  return model::make_model(options, {2, vocab, *device.nn, device.memory, timers});
+}
+
+}  // namespace zeropp::test

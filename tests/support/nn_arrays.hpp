@@ -1,0 +1,73 @@
+// Arrays for the tests of the network's operations: reproducible random inputs, outputs poisoned
+// with NaN, and comparison with a reference in fp64.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "kernels/core/counter_rng.hpp"
+#include "kernels/core/view.hpp"
+
+namespace zeropp::test {
+
+using Floats = std::vector<float>;
+using Doubles = std::vector<double>;
+
+/// Standard normals; another `stream`, other values.
+inline Floats normals(std::size_t count, std::uint64_t stream, float scale = 1.0F) {
+  Floats values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = scale * standard_normal(99, stream, i);
+  return values;
+}
+
+inline Floats poisoned(std::size_t count) {
+  return Floats(count, std::numeric_limits<float>::quiet_NaN());
+}
+
+inline std::vector<std::int32_t> tokens(std::size_t count, std::size_t vocab,
+                                        std::uint64_t stream) {
+  std::vector<std::int32_t> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<std::int32_t>(philox4x32(98, i, stream).word[0] % vocab);
+  }
+  return values;
+}
+
+inline View view(Floats& values) { return View::of(values.data(), values.size()); }
+inline ConstView view(const Floats& values) { return ConstView::of(values.data(), values.size()); }
+
+/// Weights in memory as fp32 or bf16, and their exact values.
+struct Weights {
+  Weights(std::size_t count, std::uint64_t stream, Dtype type) : wide(normals(count, stream)) {
+    dtype = type;
+    for (float& value : wide) {
+      narrow.push_back(round_to_bf16(value));
+      if (type == Dtype::bf16) value = to_float(narrow.back());
+    }
+  }
+  [[nodiscard]] ConstView memory() const {
+    return dtype == Dtype::bf16 ? ConstView::of(narrow.data(), narrow.size()) : view(wide);
+  }
+  Floats wide;
+  std::vector<Bf16> narrow;
+  Dtype dtype;
+};
+
+/// |actual - expected| <= tolerance * (1 + |expected|), element by element; false for NaN.
+inline void expect_close(const Floats& actual, const Doubles& expected, double tolerance,
+                         const char* what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(actual[i]) - expected[i]);
+    ASSERT_TRUE(difference <= tolerance * (1.0 + std::abs(expected[i])))
+        << what << '[' << i << "] is " << actual[i] << ", expected " << expected[i];
+  }
+}
+
+inline double d(float value) { return static_cast<double>(value); }
+
+}  // namespace zeropp::test

@@ -1,0 +1,281 @@
+// ctest: name=model_gpt labels=sanitize
+// The GPT as the engine sees it: its units, its gradient by finite differences, reuse of its
+// activations, its timers, and what it refuses.
+#include "lib/base/error.hpp"
+#include "lib/model/gpt.hpp"
+#include "tests/support/local_model.hpp"
+#include "tests/support/nn_arrays.hpp"
+
+namespace zeropp::model {
+namespace {
+
+using Category = trace::Timers::Category;
+
+Options small(bool tied, std::size_t heads = 3) {
+  Options options;
+  options.num_layers = 2;
+  options.hidden_size = 24;
+  options.num_attention_heads = heads;
+  options.seq_length = 9;
+  options.tied_head = tied;
+  return options;
+}
+
+struct Fixture {
+  explicit Fixture(const Options& options_, std::size_t micro_batch = 2, std::size_t vocab_ = 13,
+                   Dtype compute = Dtype::fp32)
+      : options(options_),
+        vocab(vocab_),
+        gpt(options, micro_batch, vocab, nn::host_nn_ops(), MemoryKind::host, timers),
+        local(gpt, compute) {
+    local.initialise(7, 0.1F);
+  }
+  zero::Batch batch(std::size_t sequences, std::size_t length, std::uint64_t stream) {
+    tokens = test::tokens(sequences * length, vocab, 2 * stream);
+    targets = test::tokens(sequences * length, vocab, 2 * stream + 1);
+    return {sequences, length, tokens, targets};
+  }
+  void clear_gradients() {
+    for (auto& unit : local.gradients) std::fill(unit.begin(), unit.end(), 0.0F);
+  }
+
+  Options options;
+  std::size_t vocab;
+  trace::Timers timers;
+  Gpt gpt;
+  test::LocalModel local;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> targets;
+};
+
+TEST(Gpt, UnitsAndLayers) {
+  const Fixture tied(small(true));
+  const Fixture untied(small(false));
+  ASSERT_EQ(tied.gpt.units().size(), 4U);
+  EXPECT_EQ(tied.gpt.units()[0].name, "embedding");
+  EXPECT_EQ(tied.gpt.units()[1].name, "h.0");
+  EXPECT_EQ(tied.gpt.units()[3].name, "head");
+  EXPECT_EQ(tied.gpt.layers().back().units, (std::vector<std::size_t>{3, 0}));
+  EXPECT_EQ(untied.gpt.layers().back().units, (std::vector<std::size_t>{3}));
+  EXPECT_EQ(tied.gpt.units()[0].parameters(), 13U * 24U + 9U * 24U);
+  EXPECT_EQ(tied.gpt.units()[1].parameters(), 12U * 24U * 24U + 13U * 24U);
+  EXPECT_EQ(untied.gpt.units()[3].parameters(), 2U * 24U + 13U * 24U);
+  for (const zero::Unit& unit : untied.gpt.units()) {
+    std::size_t end = 0;
+    for (const zero::Tensor& tensor : unit.tensors) {
+      EXPECT_EQ(tensor.offset % 64, 0U) << tensor.name;
+      EXPECT_GE(tensor.offset, end) << tensor.name;
+      end = tensor.offset + tensor.count();
+      EXPECT_EQ(tensor.decay, tensor.shape.size() == 2) << tensor.name;
+    }
+    EXPECT_EQ(unit.count, (end + 63) / 64 * 64);
+  }
+}
+
+TEST(Gpt, InitialisationIsThatOfGpt2) {
+  const Fixture fixture(small(false));
+  for (const zero::Unit& unit : fixture.gpt.units()) {
+    for (const zero::Tensor& tensor : unit.tensors) {
+      const bool matrix = tensor.shape.size() == 2;
+      const bool norm_weight =
+          tensor.name.find("ln_") != std::string::npos && tensor.name.ends_with(".weight");
+      const bool residual = tensor.name.ends_with("proj.weight");
+      EXPECT_EQ(tensor.init.constant, norm_weight ? 1.0F : 0.0F) << tensor.name;
+      EXPECT_FLOAT_EQ(tensor.init.scale, !matrix ? 0.0F : residual ? 0.01F : 0.02F) << tensor.name;
+    }
+  }
+}
+
+/// At the usual initial weights the model knows nothing: the loss is that of a uniform guess.
+TEST(Gpt, FirstLossIsLogOfTheVocabulary) {
+  Fixture fixture(small(true), 2, 257);
+  fixture.local.initialise(7);
+  EXPECT_NEAR(fixture.local.forward(fixture.batch(2, 9, 1), false), std::log(257.0), 0.02);
+}
+
+class Gradient : public testing::TestWithParam<std::tuple<bool, std::size_t>> {};
+INSTANTIATE_TEST_SUITE_P(, Gradient,
+                         testing::Combine(testing::Bool(), testing::Values(1U, 3U, 4U)));
+
+/// Central differences of the loss along a random direction in each tensor.
+TEST_P(Gradient, AgreesWithFiniteDifferences) {
+  const auto [tied, heads] = GetParam();
+  Fixture fixture(small(tied, heads));
+  const zero::Batch batch = fixture.batch(2, 9, 3);
+  fixture.local.forward(batch, true);
+  fixture.local.backward();
+  std::uint64_t stream = 100;
+  for (std::size_t u = 0; u < fixture.gpt.units().size(); ++u) {
+    for (const zero::Tensor& tensor : fixture.gpt.units()[u].tensors) {
+      auto& weights = fixture.local.masters[u];
+      const std::vector<float> original = weights;
+      const test::Floats direction = test::normals(tensor.count(), ++stream);
+      double expected = 0.0;
+      double length = 0.0;
+      for (std::size_t i = 0; i < tensor.count(); ++i) {
+        expected += test::d(direction[i]) * test::d(fixture.local.gradients[u][tensor.offset + i]);
+        length += test::d(direction[i]) * test::d(direction[i]);
+      }
+      const double step = 2e-2 / std::sqrt(length);
+      double loss[2];
+      for (const int side : {0, 1}) {
+        for (std::size_t i = 0; i < tensor.count(); ++i) {
+          weights[tensor.offset + i] = original[tensor.offset + i] +
+                                       static_cast<float>(side == 0 ? -step : step) * direction[i];
+        }
+        loss[side] = fixture.local.forward(batch, false);
+      }
+      weights = original;
+      const double slope = (loss[1] - loss[0]) / (2.0 * step);
+      EXPECT_NEAR(slope, expected, 1e-2 * std::abs(expected) + 1e-4 * std::sqrt(length))
+          << tensor.name;
+    }
+  }
+}
+
+TEST(Gpt, GradientsAreAddedAndRunsAreIdentical) {
+  for (const bool tied : {false, true}) {
+    Fixture fixture(small(tied));
+    const zero::Batch batch = fixture.batch(2, 9, 4);
+    const double loss = fixture.local.forward(batch, true);
+    fixture.local.backward();
+    const auto once = fixture.local.gradients;
+    EXPECT_EQ(fixture.local.forward(batch, true), loss);
+    fixture.local.backward();
+    for (std::size_t u = 0; u < once.size(); ++u) {
+      for (std::size_t i = 0; i < once[u].size(); ++i) {
+        EXPECT_NEAR(fixture.local.gradients[u][i], 2.0F * once[u][i],
+                    1e-5F * (1.0F + std::abs(once[u][i])));
+      }
+    }
+    fixture.clear_gradients();
+    fixture.local.forward(batch, true);
+    fixture.local.backward();
+    EXPECT_EQ(fixture.local.gradients, once) << "the same batch must give the same bits";
+  }
+}
+
+/// Values between the tensors of a unit belong to nobody.
+TEST(Gpt, AlignmentGapsAreLeftAlone) {
+  Fixture fixture(small(false));
+  for (auto& unit : fixture.local.gradients) std::fill(unit.begin(), unit.end(), 5.0F);
+  fixture.local.forward(fixture.batch(2, 9, 4), true);
+  fixture.local.backward();
+  std::size_t gaps = 0;
+  for (std::size_t u = 0; u < fixture.gpt.units().size(); ++u) {
+    std::vector<bool> used(fixture.gpt.units()[u].count, false);
+    for (const zero::Tensor& tensor : fixture.gpt.units()[u].tensors) {
+      for (std::size_t i = 0; i < tensor.count(); ++i) used[tensor.offset + i] = true;
+    }
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      if (used[i]) continue;
+      ++gaps;
+      EXPECT_EQ(fixture.local.gradients[u][i], 5.0F);
+    }
+  }
+  EXPECT_GT(gaps, 0U);
+}
+
+/// Smaller batches and evaluations in between leave nothing behind.
+TEST(Gpt, ActivationsAreReused) {
+  Fixture fixture(small(true), 3);
+  const zero::Batch small_batch = fixture.batch(1, 5, 5);
+  const double alone = fixture.local.forward(small_batch, true);
+  fixture.local.backward();
+  const auto expected = fixture.local.gradients;
+
+  Fixture other(small(true), 3);
+  other.local.forward(other.batch(3, 9, 6), true);
+  other.local.backward();
+  other.clear_gradients();
+  const zero::Batch same = other.batch(1, 5, 5);
+  EXPECT_EQ(other.local.forward(same, false), alone) << "an evaluation computes the same loss";
+  EXPECT_EQ(other.local.forward(same, true), alone);
+  other.local.backward();
+  EXPECT_EQ(other.local.gradients, expected);
+}
+
+/// A model does not see what follows a token.
+TEST(Gpt, LossIsCausal) {
+  Fixture fixture(small(true), 1);
+  fixture.batch(1, 9, 8);
+  std::vector<std::int32_t> tokens = fixture.tokens;
+  const std::span<const std::int32_t> targets = fixture.targets;
+  const double before =
+      fixture.local.forward({1, 5, std::span(tokens).first(5), targets.first(5)}, false);
+  const double whole = fixture.local.forward({1, 9, tokens, targets}, false);
+  tokens[8] = (tokens[8] + 1) % 13;
+  const double changed = fixture.local.forward({1, 9, tokens, targets}, false);
+  EXPECT_NE(whole, changed);
+  EXPECT_NEAR(fixture.local.forward({1, 5, std::span(tokens).first(5), targets.first(5)}, false),
+              before, 1e-12);
+}
+
+TEST(Gpt, Bf16WeightsAreReadExactly) {
+  Fixture narrow(small(true), 2, 13, Dtype::bf16);
+  Fixture wide(small(true), 2, 13, Dtype::fp32);
+  for (auto& unit : wide.local.masters) {
+    for (float& value : unit) value = to_float(round_to_bf16(value));
+  }
+  const double loss = narrow.local.forward(narrow.batch(2, 9, 9), true);
+  narrow.local.backward();
+  EXPECT_EQ(wide.local.forward(wide.batch(2, 9, 9), true), loss);
+  wide.local.backward();
+  EXPECT_EQ(wide.local.gradients, narrow.local.gradients);
+}
+
+TEST(Gpt, NanInAWeightReachesTheLoss) {
+  Fixture fixture(small(true));
+  fixture.local.masters[1][0] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_TRUE(std::isnan(fixture.local.forward(fixture.batch(2, 9, 1), true)));
+}
+
+TEST(Gpt, TimersSeparateProducts) {
+  Fixture fixture(small(true));
+  const zero::Batch batch = fixture.batch(2, 9, 1);
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 20; ++i) {
+    fixture.local.forward(batch, true);
+    fixture.local.backward();
+  }
+  const double wall =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double matmul = fixture.timers.seconds(Category::matmul);
+  const double rest = fixture.timers.seconds(Category::nn);
+  EXPECT_GT(matmul, 0.0);
+  EXPECT_GT(rest, 0.0);
+  EXPECT_LE(matmul + rest, wall);
+  EXPECT_EQ(fixture.timers.seconds(Category::other), 0.0);
+}
+
+TEST(Gpt, FlopsPerToken) {
+  const Fixture fixture(small(true));
+  EXPECT_DOUBLE_EQ(fixture.gpt.flops_per_token(),
+                   6.0 * (2 * 12 * 24 * 24 + 13 * 24) + 12.0 * 2 * 9 * 24);
+}
+
+TEST(Gpt, RefusesBatchesThatDoNotFit) {
+  Fixture fixture(small(true));
+  const auto code_of = [&](const zero::Batch& batch) {
+    try {
+      fixture.gpt.begin(batch, true);
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return ExitCode::ok;
+  };
+  EXPECT_EQ(code_of(fixture.batch(3, 9, 1)), ExitCode::usage);
+  EXPECT_EQ(code_of(fixture.batch(2, 10, 1)), ExitCode::usage);
+  EXPECT_EQ(code_of(fixture.batch(0, 9, 1)), ExitCode::usage);
+  const zero::Batch whole = fixture.batch(2, 9, 1);
+  EXPECT_EQ(code_of({2, 9, whole.tokens, whole.targets.first(3)}), ExitCode::usage);
+  fixture.tokens[4] = 13;
+  EXPECT_EQ(code_of(whole), ExitCode::usage);
+  fixture.tokens[4] = -1;
+  EXPECT_EQ(code_of(whole), ExitCode::usage);
+  fixture.tokens[4] = 12;
+  EXPECT_EQ(code_of(whole), ExitCode::ok);
+}
+
+}  // namespace
+}  // namespace zeropp::model

@@ -1,0 +1,183 @@
+// ctest: name=nn_products labels=sanitize
+// Operations with matrix products, against plain loops in fp64: linear and attention.
+#include "kernels/nn/nn_ops.hpp"
+#include "tests/support/nn_arrays.hpp"
+
+namespace zeropp::nn {
+namespace {
+
+using namespace zeropp::test;
+
+const NnOps& ops = host_nn_ops();
+
+/// Counts how often products began and ended.
+struct Observer final : ProductObserver {
+  void enter() override {
+    ++entered;
+    ++inside;
+  }
+  void leave() override { --inside; }
+  int entered = 0;
+  int inside = 0;
+};
+
+class Linear : public testing::TestWithParam<Dtype> {};
+INSTANTIATE_TEST_SUITE_P(, Linear, testing::Values(Dtype::fp32, Dtype::bf16),
+                         [](const auto& entry) { return std::string(name_of(entry.param)); });
+
+TEST_P(Linear, ForwardAndBackward) {
+  for (const LinearShape shape : {LinearShape{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {2, 8, 1500}}) {
+    const auto [rows, in, out] = shape;
+    const Floats x = normals(rows * in, 1);
+    const Weights weight(in * out, 2, GetParam());
+    const Weights bias(out, 3, GetParam());
+    const Floats residual = normals(rows * out, 4);
+    const Floats dy = normals(rows * out, 5);
+    Doubles product(rows * out);
+    Doubles expected_dx(rows * in);
+    Floats d_weight = normals(in * out, 6);
+    Floats d_bias = normals(out, 7);
+    Doubles expected_weight(d_weight.begin(), d_weight.end());
+    Doubles expected_bias(d_bias.begin(), d_bias.end());
+    for (std::size_t r = 0; r < rows; ++r) {
+      for (std::size_t o = 0; o < out; ++o) {
+        const double g = d(dy[r * out + o]);
+        expected_bias[o] += g;
+        for (std::size_t i = 0; i < in; ++i) {
+          product[r * out + o] += d(x[r * in + i]) * d(weight.wide[o * in + i]);
+          expected_dx[r * in + i] += g * d(weight.wide[o * in + i]);
+          expected_weight[o * in + i] += g * d(x[r * in + i]);
+        }
+      }
+    }
+    Floats workspace = poisoned(ops.linear_workspace(in * out, GetParam()));
+    Observer observer;
+    const NnContext context{{}, &observer, view(workspace)};
+    for (const bool with_bias : {false, true}) {
+      for (const bool with_residual : {false, true}) {
+        Doubles expected = product;
+        for (std::size_t k = 0; k < expected.size(); ++k) {
+          if (with_bias) expected[k] += d(bias.wide[k % out]);
+          if (with_residual) expected[k] += d(residual[k]);
+        }
+        Floats y = poisoned(rows * out);
+        ops.linear_forward(context, shape, view(x), weight.memory(),
+                           with_bias ? bias.memory() : ConstView{},
+                           with_residual ? view(residual) : ConstView{}, view(y));
+        expect_close(y, expected, 2e-5, "y");
+      }
+    }
+    EXPECT_EQ(observer.entered, 4);
+    Floats dx = poisoned(rows * in);
+    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), view(dx),
+                        view(d_weight), view(d_bias));
+    EXPECT_EQ(observer.entered, 5);
+    EXPECT_EQ(observer.inside, 0);
+    expect_close(dx, expected_dx, 1e-4, "dx");
+    expect_close(d_weight, expected_weight, 2e-5, "weight gradient");
+    expect_close(d_bias, expected_bias, 2e-5, "bias gradient");
+    // Without a bias, and added once more to the weight's gradient.
+    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), view(dx),
+                        view(d_weight), {});
+    expect_close(d_bias, expected_bias, 2e-5, "bias gradient left alone");
+  }
+}
+
+TEST_P(Linear, NarrowWeightsNeedTheWorkspace) {
+  if (GetParam() == Dtype::fp32) {
+    EXPECT_EQ(ops.linear_workspace(100, Dtype::fp32), 0U);
+    return;
+  }
+  const Floats x = normals(4, 1);
+  const Weights weight(8, 2, GetParam());
+  Floats y(2);
+  EXPECT_THROW(ops.linear_forward({}, {1, 4, 2}, view(x), weight.memory(), {}, {}, view(y)),
+               std::invalid_argument);
+}
+
+/// Causal attention by the definition, one query at a time.
+struct Reference {
+  Reference(const AttentionShape& s, const Floats& qkv, const Floats& dy)
+      : shape(s), y(s.sequences * s.length * s.hidden), d_qkv(qkv.size()), p(s.probabilities()) {
+    const std::size_t width = s.head_width();
+    const double scale = 1.0 / std::sqrt(static_cast<double>(width));
+    for (std::size_t b = 0; b < s.sequences; ++b) {
+      for (std::size_t h = 0; h < s.heads; ++h) {
+        for (std::size_t i = 0; i < s.length; ++i) {
+          double* const row = &p[((b * s.heads + h) * s.length + i) * s.length];
+          double total = 0.0;
+          for (std::size_t j = 0; j <= i; ++j) {
+            double dot = 0.0;
+            for (std::size_t k = 0; k < width; ++k) {
+              dot += d(qkv[at(b, i, 0, h, k)]) * d(qkv[at(b, j, 1, h, k)]);
+            }
+            total += row[j] = std::exp(dot * scale);
+          }
+          Doubles dp(i + 1);
+          double sum = 0.0;
+          for (std::size_t j = 0; j <= i; ++j) {
+            row[j] /= total;
+            for (std::size_t k = 0; k < width; ++k) {
+              const std::size_t out = (b * s.length + i) * s.hidden + h * width + k;
+              y[out] += row[j] * d(qkv[at(b, j, 2, h, k)]);
+              dp[j] += d(dy[out]) * d(qkv[at(b, j, 2, h, k)]);
+              d_qkv[at(b, j, 2, h, k)] += row[j] * d(dy[out]);
+            }
+            sum += row[j] * dp[j];
+          }
+          for (std::size_t j = 0; j <= i; ++j) {
+            const double ds = row[j] * (dp[j] - sum) * scale;
+            for (std::size_t k = 0; k < width; ++k) {
+              d_qkv[at(b, i, 0, h, k)] += ds * d(qkv[at(b, j, 1, h, k)]);
+              d_qkv[at(b, j, 1, h, k)] += ds * d(qkv[at(b, i, 0, h, k)]);
+            }
+          }
+        }
+      }
+    }
+  }
+  /// Element k of head h of the query (0), key (1) or value (2) at position t of sequence b.
+  [[nodiscard]] std::size_t at(std::size_t b, std::size_t t, std::size_t which, std::size_t h,
+                               std::size_t k) const {
+    return ((b * shape.length + t) * 3 + which) * shape.hidden + h * shape.head_width() + k;
+  }
+  AttentionShape shape;
+  Doubles y;
+  Doubles d_qkv;
+  Doubles p;
+};
+
+TEST(Attention, ForwardAndBackward) {
+  for (const AttentionShape shape :
+       {AttentionShape{1, 1, 1, 1}, {2, 5, 3, 12}, {1, 33, 1, 7}, {3, 16, 4, 32}, {1, 70, 2, 10}}) {
+    const std::size_t rows = shape.sequences * shape.length;
+    const Floats qkv = normals(rows * 3 * shape.hidden, 1);
+    const Floats dy = normals(rows * shape.hidden, 2);
+    const Reference reference(shape, qkv, dy);
+    Floats p = poisoned(shape.probabilities());
+    Floats y = poisoned(rows * shape.hidden);
+    Floats d_qkv = poisoned(qkv.size());
+    Floats workspace = poisoned(ops.attention_workspace(shape));
+    Observer observer;
+    const NnContext context{{}, &observer, view(workspace)};
+    ops.attention_forward(context, shape, view(qkv), view(p), view(y));
+    ops.attention_backward(context, shape, view(dy), view(qkv), view(p), view(d_qkv));
+    EXPECT_EQ(observer.inside, 0);
+    EXPECT_EQ(observer.entered, 4);
+    expect_close(p, reference.p, 2e-6, "probabilities");
+    expect_close(y, reference.y, 1e-5, "y");
+    expect_close(d_qkv, reference.d_qkv, 2e-5, "d_qkv");
+  }
+}
+
+TEST(Attention, LargeScoresStayFinite) {
+  const AttentionShape shape{1, 9, 1, 4};
+  const Floats qkv = normals(9 * 12, 1, 100.0F);
+  Floats p = poisoned(shape.probabilities());
+  Floats y = poisoned(9 * 4);
+  ops.attention_forward({}, shape, view(qkv), view(p), view(y));
+  for (const float value : y) EXPECT_TRUE(std::isfinite(value));
+}
+
+}  // namespace
+}  // namespace zeropp::nn

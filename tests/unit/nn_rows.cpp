@@ -1,0 +1,196 @@
+// ctest: name=nn_rows labels=sanitize
+// Operations that work row by row, against plain loops in fp64: embedding, layer normalisation,
+// GELU, cross-entropy, mean.
+#include "kernels/nn/math.hpp"
+#include "kernels/nn/nn_ops.hpp"
+#include "tests/support/nn_arrays.hpp"
+
+namespace zeropp::nn {
+namespace {
+
+using namespace zeropp::test;
+
+const NnOps& ops = host_nn_ops();
+
+class ByDtype : public testing::TestWithParam<Dtype> {};
+INSTANTIATE_TEST_SUITE_P(, ByDtype, testing::Values(Dtype::fp32, Dtype::bf16),
+                         [](const auto& entry) { return std::string(name_of(entry.param)); });
+
+TEST_P(ByDtype, EmbeddingForwardAndBackward) {
+  for (const EmbeddingShape shape :
+       {EmbeddingShape{1, 1, 1, 1}, {2, 5, 7, 3}, {3, 8, 257, 40}, {2, 3, 11, 1031}}) {
+    const auto [sequences, length, vocab, hidden] = shape;
+    const std::size_t rows = sequences * length;
+    const Weights table(vocab * hidden, 1, GetParam());
+    const Weights positions((length + 2) * hidden, 2, GetParam());
+    const auto ids = tokens(rows, vocab, 3);
+    Floats y = poisoned(rows * hidden);
+    ops.embedding_forward({}, shape, ids.data(), table.memory(), positions.memory(), view(y));
+
+    const Floats dy = normals(rows * hidden, 4);
+    Floats d_table = normals(vocab * hidden, 5);
+    Floats d_positions = normals((length + 2) * hidden, 6);
+    Doubles expected_y(rows * hidden);
+    Doubles expected_table(d_table.begin(), d_table.end());
+    Doubles expected_positions(d_positions.begin(), d_positions.end());
+    for (std::size_t row = 0; row < rows; ++row) {
+      const auto id = static_cast<std::size_t>(ids[row]);
+      for (std::size_t j = 0; j < hidden; ++j) {
+        expected_y[row * hidden + j] =
+            d(table.wide[id * hidden + j]) + d(positions.wide[row % length * hidden + j]);
+        expected_table[id * hidden + j] += d(dy[row * hidden + j]);
+        expected_positions[row % length * hidden + j] += d(dy[row * hidden + j]);
+      }
+    }
+    ops.embedding_backward({}, shape, ids.data(), view(std::as_const(dy)), view(d_table),
+                           view(d_positions));
+    expect_close(y, expected_y, 1e-6, "y");
+    expect_close(d_table, expected_table, 1e-5, "token gradient");
+    expect_close(d_positions, expected_positions, 1e-5, "position gradient");
+  }
+}
+
+TEST_P(ByDtype, LayernormForwardAndBackward) {
+  const std::pair<std::size_t, std::size_t> shapes[] = {
+      {1, 2}, {3, 31}, {17, 32}, {5, 333}, {2, 1100}};
+  for (const auto& [rows, hidden] : shapes) {
+    const Floats x = normals(rows * hidden, 1, 3.0F);
+    const Weights weight(hidden, 2, GetParam());
+    const Weights bias(hidden, 3, GetParam());
+    const Floats dy = normals(rows * hidden, 4);
+    Floats y = poisoned(rows * hidden);
+    Floats mean = poisoned(rows);
+    Floats rstd = poisoned(rows);
+    ops.layernorm_forward({}, rows, hidden, view(x), weight.memory(), bias.memory(), view(y),
+                          view(mean), view(rstd));
+    Floats dx = poisoned(rows * hidden);
+    Floats dx_added = normals(rows * hidden, 5);
+    Floats d_weight = normals(hidden, 6);
+    Floats d_bias = normals(hidden, 7);
+    Doubles expected_y(rows * hidden);
+    Doubles expected_dx(rows * hidden);
+    Doubles expected_added(dx_added.begin(), dx_added.end());
+    Doubles expected_weight(d_weight.begin(), d_weight.end());
+    Doubles expected_bias(d_bias.begin(), d_bias.end());
+    for (std::size_t row = 0; row < rows; ++row) {
+      const auto at = [&, r = row, h = hidden](const Floats& a, std::size_t j) {
+        return d(a[r * h + j]);
+      };
+      double m = 0.0;
+      double variance = 0.0;
+      for (std::size_t j = 0; j < hidden; ++j) m += at(x, j) / static_cast<double>(hidden);
+      for (std::size_t j = 0; j < hidden; ++j) {
+        variance += (at(x, j) - m) * (at(x, j) - m) / static_cast<double>(hidden);
+      }
+      const double r = 1.0 / std::sqrt(variance + 1e-5);
+      double mean_g = 0.0;
+      double mean_gn = 0.0;
+      for (std::size_t j = 0; j < hidden; ++j) {
+        const double n = (at(x, j) - m) * r;
+        const double g = at(dy, j) * d(weight.wide[j]);
+        expected_y[row * hidden + j] = n * d(weight.wide[j]) + d(bias.wide[j]);
+        mean_g += g / static_cast<double>(hidden);
+        mean_gn += g * n / static_cast<double>(hidden);
+        expected_weight[j] += at(dy, j) * n;
+        expected_bias[j] += at(dy, j);
+      }
+      for (std::size_t j = 0; j < hidden; ++j) {
+        const double n = (at(x, j) - m) * r;
+        const double value = r * (at(dy, j) * d(weight.wide[j]) - mean_g - n * mean_gn);
+        expected_dx[row * hidden + j] = value;
+        expected_added[row * hidden + j] += value;
+      }
+    }
+    expect_close(y, expected_y, 1e-5, "y");
+    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                           view(rstd), false, view(dx), view(d_weight), view(d_bias));
+    expect_close(dx, expected_dx, 1e-5, "dx");
+    expect_close(d_weight, expected_weight, 1e-5, "weight gradient");
+    expect_close(d_bias, expected_bias, 1e-5, "bias gradient");
+    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                           view(rstd), true, view(dx_added), view(d_weight), view(d_bias));
+    expect_close(dx_added, expected_added, 1e-5, "dx added");
+  }
+}
+
+TEST(Gelu, ElementByElement) {
+  for (const std::size_t count : {1UL, 7UL, 1024UL, 2053UL}) {
+    const Floats x = normals(count, 1, 2.0F);
+    Floats y = poisoned(count);
+    ops.gelu_forward({}, count, view(x), view(y));
+    Floats grad = normals(count, 2);
+    const Floats dy = grad;
+    ops.gelu_backward({}, count, view(x), view(grad));
+    Doubles expected_y;
+    Doubles expected_dx;
+    for (std::size_t i = 0; i < count; ++i) {
+      const double v = d(x[i]);
+      const double root = std::sqrt(2.0 / M_PI);
+      const double t = std::tanh(root * (v + 0.044715 * v * v * v));
+      expected_y.push_back(0.5 * v * (1.0 + t));
+      expected_dx.push_back(d(dy[i]) * (0.5 * (1.0 + t) + 0.5 * v * (1.0 - t * t) * root *
+                                                              (1.0 + 3.0 * 0.044715 * v * v)));
+    }
+    expect_close(y, expected_y, 1e-6, "y");
+    expect_close(grad, expected_dx, 2e-6, "dx");
+  }
+}
+
+TEST(CrossEntropy, LossAndGradient) {
+  const std::pair<std::size_t, std::size_t> shapes[] = {{1, 1}, {4, 3}, {5, 257}, {3, 1000}};
+  for (const auto& [rows, vocab] : shapes) {
+    const Floats logits = normals(rows * vocab, 1, 4.0F);
+    const auto targets = tokens(rows, vocab, 2);
+    Doubles expected_loss(rows);
+    Doubles expected_gradient(rows * vocab);
+    for (std::size_t r = 0; r < rows; ++r) {
+      double total = 0.0;
+      for (std::size_t v = 0; v < vocab; ++v) total += std::exp(d(logits[r * vocab + v]));
+      const std::size_t target = r * vocab + static_cast<std::size_t>(targets[r]);
+      expected_loss[r] = std::log(total) - d(logits[target]);
+      for (std::size_t v = 0; v < vocab; ++v) {
+        expected_gradient[r * vocab + v] =
+            std::exp(d(logits[r * vocab + v])) / total / static_cast<double>(rows);
+      }
+      expected_gradient[target] -= 1.0 / static_cast<double>(rows);
+    }
+    Floats gradient = logits;
+    Floats loss = poisoned(rows);
+    ops.cross_entropy({}, rows, vocab, targets.data(), true, view(gradient), view(loss));
+    expect_close(loss, expected_loss, 2e-6, "loss");
+    expect_close(gradient, expected_gradient, 1e-6, "gradient");
+    Floats lost = logits;
+    Floats loss_only = poisoned(rows);
+    ops.cross_entropy({}, rows, vocab, targets.data(), false, view(lost), view(loss_only));
+    EXPECT_EQ(loss_only, loss);
+  }
+}
+
+TEST(CrossEntropy, LargeLogitsAndNan) {
+  const std::vector<std::int32_t> targets = {0, 1};
+  Floats logits = {1e4F, -1e4F, 0.0F, std::numeric_limits<float>::quiet_NaN()};
+  Floats loss = poisoned(2);
+  ops.cross_entropy({}, 2, 2, targets.data(), true, view(logits), view(loss));
+  EXPECT_NEAR(loss[0], 0.0F, 1e-6F);
+  EXPECT_TRUE(std::isnan(loss[1])) << "a NaN must not disappear";
+  EXPECT_TRUE(std::isnan(logits[2]) && std::isnan(logits[3]));
+}
+
+TEST(Mean, SumsInDoublePrecision) {
+  const Floats values(1'000'000, 0.1F);
+  EXPECT_NEAR(ops.mean({}, view(values)), d(0.1F), 1e-12);
+}
+
+TEST(Views, WrongOnesAreRefused) {
+  Floats y(4);
+  const Floats x(4);
+  std::vector<Bf16> narrow(4);
+  EXPECT_THROW(ops.gelu_forward({}, 5, view(x), view(y)), std::invalid_argument);
+  EXPECT_THROW(ops.gelu_forward({}, 4, ConstView::of(narrow.data(), 4), view(y)),
+               std::invalid_argument);
+  EXPECT_THROW(ops.gelu_forward({}, 4, ConstView::of(x.data(), 4, MemoryKind::device), view(y)),
+               std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace zeropp::nn

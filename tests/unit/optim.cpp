@@ -1,0 +1,187 @@
+// ctest: name=optim labels=sanitize
+// The optimizer's kernels against plain loops in double precision and closed forms.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "kernels/core/counter_rng.hpp"
+#include "kernels/optim/optim_ops.hpp"
+
+namespace zeropp::optim {
+namespace {
+
+const OptimOps& ops() { return host_optim_ops(); }
+
+std::vector<float> random_values(std::size_t n, unsigned seed) {
+  std::mt19937 engine(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(n);
+  for (float& value : values) value = normal(engine);
+  return values;
+}
+
+TEST(AdamW, FollowsTheFormulaInDoublePrecisionForManySteps) {
+  const AdamWOptions options{
+      .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1};
+  for (const std::size_t n : {1U, 31U, 1024U, 2500U}) {
+    std::vector<float> weight = random_values(n, 1);
+    std::vector<float> m(n, 0.0F);
+    std::vector<float> v(n, 0.0F);
+    std::vector<double> w64(weight.begin(), weight.end());
+    std::vector<double> m64(n, 0.0);
+    std::vector<double> v64(n, 0.0);
+    for (std::uint64_t t = 1; t <= 20; ++t) {
+      const std::vector<float> gradient = random_values(n, 100 + static_cast<unsigned>(t));
+      const double clip = t % 2 == 0 ? 0.5 : 1.0;
+      ops().adamw(adamw_constants(options, t, clip), true, n, gradient.data(), weight.data(),
+                  m.data(), v.data(), {});
+      for (std::size_t i = 0; i < n; ++i) {
+        const double g = gradient[i] * clip;
+        m64[i] = options.beta1 * m64[i] + (1 - options.beta1) * g;
+        v64[i] = options.beta2 * v64[i] + (1 - options.beta2) * g * g;
+        const double m_hat = m64[i] / (1 - std::pow(options.beta1, static_cast<double>(t)));
+        const double v_hat = v64[i] / (1 - std::pow(options.beta2, static_cast<double>(t)));
+        w64[i] -= options.learning_rate * options.weight_decay * w64[i];
+        w64[i] -= options.learning_rate * m_hat / (std::sqrt(v_hat) + options.epsilon);
+      }
+    }
+    for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(weight[i], w64[i], 2e-5) << i;
+  }
+}
+
+TEST(AdamW, LeavesUndecayedWeightsAloneWithoutGradient) {
+  std::vector<float> weight{1.5F, -2.0F};
+  std::vector<float> zeros(2, 0.0F);
+  std::vector<float> m(2, 0.0F);
+  std::vector<float> v(2, 0.0F);
+  const AdamWOptions options{.weight_decay = 0.5};
+  ops().adamw(adamw_constants(options, 1, 1.0), false, 2, zeros.data(), weight.data(), m.data(),
+              v.data(), {});
+  EXPECT_EQ(weight, (std::vector<float>{1.5F, -2.0F}));
+  ops().adamw(adamw_constants(options, 2, 1.0), true, 2, zeros.data(), weight.data(), m.data(),
+              v.data(), {});
+  EXPECT_FLOAT_EQ(weight[0], static_cast<float>(1.5 * (1 - 1e-3 * 0.5)));
+}
+
+TEST(SumOfSquares, MatchesALongDoubleSumAndTheDocumentedOrder) {
+  for (const std::size_t n : {0U, 1U, 32U, 33U, 1023U, 1024U, 1025U, 5000U}) {
+    const std::vector<float> values = random_values(n, 7);
+    double sum = -1;
+    ops().sum_of_squares(n, values.data(), &sum, {});
+    double blocks = 0;
+    for (std::size_t begin = 0; begin < n; begin += 1024) {
+      double lanes[32] = {};
+      for (std::size_t i = begin; i < std::min<std::size_t>(begin + 1024, n); ++i) {
+        lanes[(i - begin) % 32] =
+            std::fma(static_cast<double>(values[i]), values[i], lanes[(i - begin) % 32]);
+      }
+      for (int half = 16; half > 0; half /= 2) {
+        for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+      }
+      blocks += lanes[0];
+    }
+    EXPECT_EQ(sum, blocks) << n;
+    long double exact = 0;
+    for (const float value : values) exact += static_cast<long double>(value) * value;
+    EXPECT_NEAR(sum, static_cast<double>(exact), 1e-12 * (1 + static_cast<double>(exact)));
+  }
+}
+
+TEST(SumOfSquares, CarriesNonFiniteValues) {
+  for (const float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity()}) {
+    std::vector<float> values(3000, 1.0F);
+    values[2077] = bad;
+    double sum = 0;
+    ops().sum_of_squares(values.size(), values.data(), &sum, {});
+    EXPECT_FALSE(std::isfinite(sum));
+  }
+  std::vector<float> largest(3000, std::numeric_limits<float>::max());
+  double sum = 0;
+  ops().sum_of_squares(largest.size(), largest.data(), &sum, {});
+  EXPECT_TRUE(std::isfinite(sum)) << "finite gradients never make a non-finite norm";
+}
+
+TEST(Initialize, GivesTheSameValuesWhateverTheShardBoundaries) {
+  constexpr std::size_t kCount = 5000;
+  std::vector<float> whole(kCount, NAN);
+  ops().initialize(5, 3, 0, kCount, 0.25F, 0.02F, whole.data(), {});
+  std::vector<float> parts(kCount, NAN);
+  for (std::size_t begin = 0; begin < kCount; begin += 777) {
+    const std::size_t n = std::min<std::size_t>(777, kCount - begin);
+    ops().initialize(5, 3, begin, n, 0.25F, 0.02F, parts.data() + begin, {});
+  }
+  EXPECT_EQ(whole, parts);
+  std::vector<float> other(kCount, NAN);
+  ops().initialize(5, 4, 0, kCount, 0.25F, 0.02F, other.data(), {});
+  EXPECT_NE(whole, other);
+}
+
+TEST(StandardNormal, HasTheMomentsOfANormalDistribution) {
+  double mean = 0;
+  double variance = 0;
+  double fourth = 0;
+  constexpr int kDraws = 400'000;
+  for (int i = 0; i < kDraws; ++i) {
+    const double x = standard_normal(11, 0, static_cast<std::uint64_t>(i));
+    mean += x / kDraws;
+    variance += x * x / kDraws;
+    fourth += x * x * x * x / kDraws;
+  }
+  EXPECT_NEAR(mean, 0.0, 0.008);
+  EXPECT_NEAR(variance, 1.0, 0.01);
+  EXPECT_NEAR(fourth, 2.9, 0.05) << "twelve uniforms: kurtosis 3 - 1.2 / 12";
+}
+
+TEST(Philox, AgreesWithThePublishedTestVectors) {
+  const Random4 zeros = philox4x32(0, 0, 0);
+  EXPECT_EQ(zeros.word[0], 0x6627e8d5U);
+  EXPECT_EQ(zeros.word[1], 0xe169c58dU);
+  EXPECT_EQ(zeros.word[2], 0xbc57ac4cU);
+  EXPECT_EQ(zeros.word[3], 0x9b00dbd8U);
+  const Random4 ones = philox4x32(~0ULL, ~0ULL, ~0ULL);
+  EXPECT_EQ(ones.word[0], 0x408f276dU);
+  EXPECT_EQ(ones.word[1], 0x41c83b0eU);
+  EXPECT_EQ(ones.word[2], 0xa20bc7c6U);
+  EXPECT_EQ(ones.word[3], 0x6d5451fdU);
+}
+
+TEST(Convert, CoversEveryPairOfTypes) {
+  const std::vector<float> source{0.0F, -1.0F, 1.5F, 65504.0F, 1e30F, -3e38F};
+  for (const Dtype middle : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+    std::vector<std::byte> packed(source.size() * 4, std::byte{0xA5});
+    std::vector<float> back(source.size(), NAN);
+    ops().convert(ConstView::of(source.data(), source.size()),
+                  View(packed.data(), source.size(), middle), {});
+    ops().convert(ConstView(packed.data(), source.size(), middle),
+                  View::of(back.data(), back.size()), {});
+    for (std::size_t i = 0; i < source.size(); ++i) {
+      EXPECT_TRUE(std::isfinite(back[i]));
+      const float limit = middle == Dtype::fp16 ? 65504.0F : 3.4e38F;
+      const float expected = std::clamp(source[i], -limit, limit);
+      EXPECT_NEAR(back[i], expected, std::abs(expected) * 0.004F);
+    }
+  }
+}
+
+TEST(ClearAddScale, TouchExactlyTheirRange) {
+  std::vector<float> values(2050, 3.0F);
+  ops().clear(View::of(values.data() + 1, 2048), {});
+  EXPECT_EQ(values.front(), 3.0F);
+  EXPECT_EQ(values.back(), 3.0F);
+  EXPECT_EQ(values[1], 0.0F);
+  EXPECT_EQ(values[2048], 0.0F);
+  const std::vector<float> ones(2048, 1.0F);
+  ops().add(2048, ones.data(), values.data() + 1, {});
+  ops().scale(2048, 0.5F, values.data() + 1, {});
+  EXPECT_EQ(values.front(), 3.0F);
+  EXPECT_EQ(values.back(), 3.0F);
+  for (std::size_t i = 1; i <= 2048; ++i) ASSERT_EQ(values[i], 0.5F);
+}
+
+}  // namespace
+}  // namespace zeropp::optim

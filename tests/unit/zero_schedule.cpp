@@ -1,0 +1,293 @@
+// ctest: name=zero_schedule labels=sanitize
+// The schedule as data: what it must contain for each stage, that dependencies cover every reuse of
+// memory, and that buckets cut shards exactly.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <random>
+
+#include "lib/zero/schedule.hpp"
+#include "lib/zero/volume.hpp"
+
+namespace zeropp::zero {
+namespace {
+
+ScheduleInput make_input(int stage, bool hpz, std::size_t micro_steps, std::size_t prefetch,
+                         bool overlap, bool tied, std::size_t bucket_size) {
+  ScheduleInput in;
+  const std::vector<std::size_t> shards{400, 96, 96, 96, 40};
+  for (const std::size_t shard : shards)
+    in.units.push_back({shard * 4, shard * 4, shard, shard * 4, hpz ? shard * 2 : 0});
+  for (const auto& unit : in.units)
+    in.unit_memory.push_back({unit.padded * 2, unit.padded * 4, 1000, 500, 700});
+  in.layers = {{"embedding", {0}},
+               {"h.0", {1}},
+               {"h.1", {2}},
+               {"h.2", {3}},
+               {"head", tied ? std::vector<std::size_t>{4, 0} : std::vector<std::size_t>{4}}};
+  in.buckets =
+      make_buckets(in.units, gradient_order(in.layers, in.units.size()), 4, bucket_size, 8);
+  for (const Bucket& bucket : in.buckets)
+    in.bucket_memory.push_back({bucket.count() * 4, 900, 300});
+  in.preset = stage_preset(stage);
+  in.hpz = hpz;
+  in.micro_steps = micro_steps;
+  in.prefetch_elements = prefetch;
+  in.overlap = overlap;
+  return in;
+}
+
+std::size_t count(const Schedule& schedule, OpKind kind) {
+  return static_cast<std::size_t>(std::count_if(schedule.ops.begin(), schedule.ops.end(),
+                                                [&](const Op& op) { return op.kind == kind; }));
+}
+
+/// earlier[i][j]: operation i is ordered after j, by what it waits for and by the order on its
+/// stream.
+std::vector<std::vector<bool>> order_of(const Schedule& schedule) {
+  const std::size_t n = schedule.ops.size();
+  std::vector<std::vector<bool>> earlier(n, std::vector<bool>(n, false));
+  std::map<StreamId, std::size_t> last;
+  for (std::size_t i = 0; i < n; ++i) {
+    std::vector<std::size_t> direct = schedule.ops[i].waits_on;
+    if (const auto found = last.find(schedule.ops[i].stream); found != last.end())
+      direct.push_back(found->second);
+    for (const std::size_t d : direct) {
+      earlier[i][d] = true;
+      for (std::size_t j = 0; j < d; ++j) earlier[i][j] = earlier[i][j] || earlier[d][j];
+    }
+    last[schedule.ops[i].stream] = i;
+  }
+  return earlier;
+}
+
+TEST(Schedule, ContainsEveryLayerOnceAMicroStepAndPhase) {
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const std::size_t micro_steps : {1U, 3U}) {
+      const ScheduleInput in = make_input(stage, false, micro_steps, 1 << 20, true, true, 1 << 20);
+      const Schedule schedule = make_step_schedule(in, false);
+      EXPECT_EQ(count(schedule, OpKind::forward), 5 * micro_steps);
+      EXPECT_EQ(count(schedule, OpKind::backward), 5 * micro_steps);
+      const std::size_t reductions = stage >= 2 ? micro_steps : 1;
+      EXPECT_EQ(count(schedule, OpKind::reduce), in.buckets.size() * reductions);
+      EXPECT_EQ(count(schedule, OpKind::accumulate), in.buckets.size() * reductions);
+      EXPECT_EQ(count(schedule, OpKind::gather_sum), stage == 0 ? in.buckets.size() : 0);
+      // A tied head gathers the embedding again: six uses in forward and six in backward.
+      EXPECT_EQ(count(schedule, OpKind::gather), stage == 3 ? 12 * micro_steps : 0);
+      const Schedule update = make_update_schedule(in);
+      EXPECT_EQ(count(update, OpKind::update), in.units.size());
+      EXPECT_EQ(count(update, OpKind::refresh), stage == 1 || stage == 2 ? in.units.size() : 0);
+    }
+  }
+}
+
+TEST(Schedule, HpzGathersGloballyOnceAUnitAfterAStep) {
+  const ScheduleInput in = make_input(3, true, 2, 1 << 20, true, true, 1 << 20);
+  const Schedule stale = make_step_schedule(in, false);
+  EXPECT_EQ(count(stale, OpKind::gather), 5U);
+  EXPECT_EQ(count(stale, OpKind::keep_secondary), 5U);
+  EXPECT_EQ(count(stale, OpKind::gather_secondary), 2 * 12 - 5U);
+  for (const Op& op : stale.ops) {
+    if (op.kind == OpKind::gather) {
+      EXPECT_FALSE(op.backward_phase);
+      EXPECT_EQ(op.micro_step, 0U);
+    }
+  }
+  const Schedule valid = make_step_schedule(in, true);
+  EXPECT_EQ(count(valid, OpKind::gather), 0U);
+  EXPECT_EQ(count(valid, OpKind::keep_secondary), 0U);
+  EXPECT_EQ(count(make_evaluation_schedule(in, false), OpKind::keep_secondary), 5U);
+  EXPECT_EQ(count(make_evaluation_schedule(in, true), OpKind::gather_secondary), 6U);
+}
+
+TEST(Schedule, WithoutPrefetchNothingIsGatheredAhead) {
+  const ScheduleInput in = make_input(3, false, 1, 0, true, false, 1 << 20);
+  const Schedule schedule = make_step_schedule(in, false);
+  std::size_t live = 0;
+  for (const Op& op : schedule.ops) {
+    if (op.kind == OpKind::gather) {
+      EXPECT_EQ(++live, 1U);
+    }
+    if (op.kind == OpKind::forward || op.kind == OpKind::backward) live = 0;
+  }
+}
+
+TEST(Schedule, PrefetchStaysWithinItsLimit) {
+  const std::size_t limit = 2 * 96 * 4;
+  const ScheduleInput in = make_input(3, false, 2, limit, true, true, 1 << 20);
+  const Schedule schedule = make_step_schedule(in, false);
+  bool ahead = false;
+  std::size_t held = 0;
+  std::map<std::size_t, std::size_t> gathered;
+  for (const Op& op : schedule.ops) {
+    if (op.kind == OpKind::gather) {
+      held += in.units[op.index].padded;
+      gathered[op.index] = in.units[op.index].padded;
+    }
+    if (op.kind == OpKind::forward || op.kind == OpKind::backward) {
+      std::size_t current = 0;
+      for (const std::size_t unit : in.layers[op.index].units) current += gathered[unit];
+      EXPECT_LE(held - current, limit);
+      if (held > current) ahead = true;
+      held -= current;
+    }
+  }
+  EXPECT_TRUE(ahead);
+}
+
+/// Every two operations that use the same bytes of the arena are ordered, whatever the streams do.
+TEST(Schedule, OrdersEveryReuseOfMemory) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 60; ++trial) {
+    const auto pick = [&](std::size_t n) { return random() % n; };
+    const ScheduleInput in =
+        make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(3), pick(3) * 500,
+                   pick(2) == 1, pick(2) == 1, 200 + pick(6000));
+    for (const Schedule& schedule :
+         {make_step_schedule(in, pick(2) == 1), make_evaluation_schedule(in, false),
+          make_update_schedule(in)}) {
+      struct Use {
+        std::size_t begin, end, op;
+      };
+      std::vector<Use> uses;
+      const auto add = [&](std::size_t offset, std::size_t bytes, std::size_t op) {
+        if (offset == kNoMemory) return;
+        EXPECT_LE(offset + bytes, schedule.arena_bytes);
+        uses.push_back({offset, offset + bytes, op});
+      };
+      std::map<std::size_t, std::pair<std::size_t, std::size_t>> weights;  // unit -> offset, bytes
+      std::map<std::size_t, std::pair<std::size_t, std::size_t>>
+          gradients;  // unit -> offset, bytes
+      for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+        const Op& op = schedule.ops[i];
+        for (const std::size_t w : op.waits_on) ASSERT_LT(w, i);
+        if (op.kind == OpKind::gather || op.kind == OpKind::gather_secondary) {
+          const auto& memory = in.unit_memory[op.index];
+          const std::size_t workspace =
+              op.kind == OpKind::gather ? memory.gather_workspace : memory.secondary_workspace;
+          weights[op.index] = {op.result, memory.weights};
+          add(op.result, memory.weights, i);
+          add(op.workspace, workspace, i);
+        } else if (op.kind == OpKind::clear_gradients && op.result != kNoMemory) {
+          gradients[op.index] = {op.result, in.unit_memory[op.index].gradients};
+          add(op.result, in.unit_memory[op.index].gradients, i);
+        } else if (op.kind == OpKind::forward || op.kind == OpKind::backward) {
+          for (const std::size_t unit : in.layers[op.index].units) {
+            if (weights.contains(unit)) add(weights[unit].first, weights[unit].second, i);
+            if (op.kind == OpKind::backward && gradients.contains(unit)) {
+              add(gradients[unit].first, gradients[unit].second, i);
+            }
+          }
+        } else if (op.kind == OpKind::reduce) {
+          add(op.result, in.bucket_memory[op.index].sum, i);
+          add(op.workspace, in.bucket_memory[op.index].workspace, i);
+          for (const Segment& segment : in.buckets[op.index].segments) {
+            if (gradients.contains(segment.unit))
+              add(gradients[segment.unit].first, gradients[segment.unit].second, i);
+          }
+        } else if (op.kind == OpKind::accumulate || op.kind == OpKind::gather_sum) {
+          add(op.result, in.bucket_memory[op.index].sum, i);
+          if (op.kind == OpKind::gather_sum)
+            add(op.workspace, in.bucket_memory[op.index].gather_sum_workspace, i);
+        } else if (op.kind == OpKind::refresh) {
+          add(op.workspace, in.unit_memory[op.index].refresh_workspace, i);
+        }
+      }
+      const std::vector<std::vector<bool>> earlier = order_of(schedule);
+      for (std::size_t b = 0; b < uses.size(); ++b) {
+        for (std::size_t a = 0; a < b; ++a) {
+          if (uses[a].op == uses[b].op || uses[a].begin >= uses[b].end ||
+              uses[b].begin >= uses[a].end)
+            continue;
+          ASSERT_TRUE(earlier[uses[b].op][uses[a].op])
+              << "trial " << trial << ": operation " << uses[b].op << " may overtake " << uses[a].op
+              << " in the same memory";
+        }
+      }
+    }
+  }
+}
+
+TEST(Buckets, CoverEveryShardOnceInOrder) {
+  std::mt19937 random(9);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<UnitPartition> units(1 + random() % 6);
+    std::vector<std::size_t> order(units.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::shuffle(order.begin(), order.end(), random);
+    for (auto& unit : units) unit.shard = 4 * (1 + random() % 500);
+    const std::size_t quantum = 8U << (random() % 6);
+    const std::size_t world = 1 + random() % 8;
+    const std::size_t bucket_size = random() % 8000;
+    const auto buckets = make_buckets(units, order, world, bucket_size, quantum);
+    const std::size_t capacity = std::max(quantum, bucket_size / world / quantum * quantum);
+    std::vector<std::size_t> covered(units.size(), 0);
+    std::vector<std::size_t> sequence;
+    for (const Bucket& bucket : buckets) {
+      EXPECT_LE(bucket.count(), capacity);
+      EXPECT_GT(bucket.count(), 0U);
+      for (const Segment& segment : bucket.segments) {
+        EXPECT_EQ(segment.offset, covered[segment.unit]) << "parts of a shard come in order";
+        covered[segment.unit] += segment.count;
+        if (sequence.empty() || sequence.back() != segment.unit) sequence.push_back(segment.unit);
+      }
+    }
+    EXPECT_EQ(sequence, order);
+    for (std::size_t u = 0; u < units.size(); ++u) EXPECT_EQ(covered[u], units[u].shard);
+  }
+}
+
+TEST(GradientOrder, PutsATiedEmbeddingLast) {
+  const std::vector<Layer> layers{{"embedding", {0}}, {"h.0", {1}}, {"head", {2, 0}}};
+  EXPECT_EQ(gradient_order(layers, 3), (std::vector<std::size_t>{2, 1, 0}));
+}
+
+TEST(Partition, RoundsShardsTo16BytesOfTheComputeDtype) {
+  const std::vector<Unit> units{layout_unit("a", {{"w", {1}, {}}}),
+                                layout_unit("b", {{"w", {101, 7}, {}}})};
+  const auto fp32 = partition_units(units, 3, 1, Dtype::fp32);
+  EXPECT_EQ(fp32[0].flat, 64U);
+  EXPECT_EQ(fp32[0].parameters, 1U);
+  EXPECT_EQ(fp32[0].shard, 24U);  // ceil(64 / 3) = 22 -> 24
+  const auto bf16 = partition_units(units, 6, 2, Dtype::bf16);
+  EXPECT_EQ(bf16[1].flat, 768U);
+  EXPECT_EQ(bf16[1].shard, 128U);
+  EXPECT_EQ(bf16[0].shard, 16U);  // ceil(64 / 6) = 11 -> 16
+  EXPECT_EQ(bf16[0].secondary, 48U);
+}
+
+TEST(Volume, IsTheSumOverTheSchedule) {
+  const ScheduleInput in = make_input(3, true, 2, 1 << 20, true, false, 1 << 20);
+  Volumes volumes;
+  for (std::size_t u = 0; u < in.units.size(); ++u) {
+    volumes.gather.push_back({1, 100});
+    volumes.gather_secondary.push_back({10, 0});
+    volumes.refresh.push_back({7, 7});
+  }
+  for (std::size_t b = 0; b < in.buckets.size(); ++b) volumes.reduce.push_back({1000, 10000});
+  const comm::Bytes bytes = volume(make_step_schedule(in, false), volumes);
+  EXPECT_EQ(bytes.inter, 5 * 100 + 2 * in.buckets.size() * 10000);
+  EXPECT_EQ(bytes.intra, 5 * 1 + 15 * 10 + 2 * in.buckets.size() * 1000);
+}
+
+TEST(StateMemory, MatchesZeROsFormulas) {
+  const std::vector<UnitPartition> units{{1000, 1024, 256, 1024, 512}};
+  const auto bytes = [&](int stage) {
+    std::map<std::string, std::size_t> by_name;
+    for (const MemoryPart& part : state_memory(units, stage_preset(stage), Dtype::bf16))
+      by_name[part.name] = part.bytes;
+    return by_name;
+  };
+  EXPECT_EQ(bytes(0)["master"], 4096U);
+  EXPECT_EQ(bytes(0)["local_gradients"], 4096U);
+  EXPECT_EQ(bytes(1)["moments"], 2048U);
+  EXPECT_EQ(bytes(1)["resident_weights"], 2048U);
+  EXPECT_EQ(bytes(2)["local_gradients"], 0U);
+  EXPECT_EQ(bytes(3)["resident_weights"], 0U);
+  EXPECT_EQ(bytes(3)["secondary"], 1024U);
+}
+
+}  // namespace
+}  // namespace zeropp::zero
