@@ -45,6 +45,7 @@ class Descriptor {
     }
   }
   void reserve(std::size_t bytes) {
+    if (bytes == 0) return;
     const int status = ::posix_fallocate(descriptor_, 0, static_cast<off_t>(bytes));
     if (status != 0) fail("reserve space for", path_, status);
   }

@@ -198,12 +198,13 @@ std::vector<std::string> paths_of(const std::vector<Option>& options) {
   return paths;
 }
 
+std::string negative_flag(const Option& option) { return "--no-" + option.flag.substr(2); }
+
 std::vector<std::string> flags_of(const std::vector<Option>& options) {
   std::vector<std::string> flags;
   for (const auto& option : options) {
     flags.push_back(option.flag);
-    if (std::holds_alternative<bool*>(option.field))
-      flags.push_back("--no-" + option.flag.substr(2));
+    if (std::holds_alternative<bool*>(option.field)) flags.push_back(negative_flag(option));
   }
   return flags;
 }

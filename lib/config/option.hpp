@@ -66,6 +66,9 @@ void check_effects(const std::vector<Option>& options);
 /// Whether the file or a flag set the option with this path.
 bool is_given(const std::vector<Option>& options, std::string_view path);
 
+/// "--no-overlap-comm": what turns a boolean off.
+std::string negative_flag(const Option& option);
+
 /// All paths (or flags) of a table, for suggestions.
 std::vector<std::string> paths_of(const std::vector<Option>& options);
 std::vector<std::string> flags_of(const std::vector<Option>& options);

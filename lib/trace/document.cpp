@@ -148,7 +148,8 @@ Group evaluations(const TraceData& t) {
           {column("step", "steps", "Rows of /steps before it", rows, &EvaluationRow::step),
            column("loss", "nats per token", "On held-out data", rows, &EvaluationRow::loss),
            column("bits_per_byte", "bits per byte", "On held-out data", rows,
-                  &EvaluationRow::bits_per_byte)}};
+                  &EvaluationRow::bits_per_byte),
+           column("batches", "micro-batches", "Of one rank", rows, &EvaluationRow::batches)}};
 }
 
 Group collectives(const TraceData& t) {
@@ -159,7 +160,7 @@ Group collectives(const TraceData& t) {
       {},
       {column("operation", "", "all_gather, reduce_scatter, ...", rows, &Row::operation),
        column("purpose", "", "Which traffic of the engine", rows, &Row::purpose),
-       column("phase", "", "forward, backward, step, evaluation, setup", rows, &Row::phase),
+       column("phase", "", "initial, forward, backward, update, evaluation", rows, &Row::phase),
        column("algorithm", "", "That ran", rows, &Row::algorithm),
        column("codec", "", "That ran", rows, &Row::codec),
        column("group", "", "Communicator", rows, &Row::group),

@@ -62,7 +62,7 @@ struct CollectiveRow {
   std::string operation;  ///< "all_gather", "reduce_scatter", ...
   std::string
       purpose;        ///< "weights", "weights_secondary", "gradients": which traffic of the engine
-  std::string phase;  ///< "forward", "backward", "step", "evaluation"
+  std::string phase;  ///< "initial", "forward", "backward", "update", "evaluation"
   std::string algorithm;
   std::string codec;  ///< canonical; two hops: "int4:128/int4:128"
   std::string group;
@@ -93,9 +93,10 @@ struct StepRow {
 };
 
 struct EvaluationRow {
-  std::uint64_t step = 0;  ///< optimizer steps done before it
+  std::uint64_t step = 0;  ///< steps before it, skipped ones included
   double loss = 0;         ///< nats a token, held-out
   double bits_per_byte = 0;
+  std::uint64_t batches = 0;  ///< micro-batches of one rank
 };
 
 /// A unit as the engine sees it.

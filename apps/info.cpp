@@ -1,0 +1,138 @@
+// zpp_info: what this build is, what it runs on, what can be chosen, and what a configuration of
+// the trainer becomes here, without running it.
+#include <fmt/format.h>
+
+#include "kernels/codec/spec.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/registries.hpp"
+#include "lib/base/atomic_file.hpp"
+#include "lib/collective/collective.hpp"
+#include "lib/config/options.hpp"
+#include "lib/model/registry.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/trace/sinks/table.hpp"
+
+namespace {
+
+using nlohmann::json;
+using namespace zeropp;
+
+json describe(const app::Context& context) {
+  const trace::Provenance p = context.provenance();
+  const comm::Topology& t = context.topology();
+  json info{{"schema", "zeropp-info"}, {"schema_version", "1.0"}};
+  info["versions"] = {
+      {"zeropp", p.version},        {"git_commit", p.git_commit}, {"git_dirty", p.git_dirty},
+      {"build_type", p.build_type}, {"compiler", p.cxx_compiler}, {"mpi", p.mpi_library},
+      {"hdf5", p.hdf5_version},     {"kokkos", p.kokkos_version}, {"blas", p.blas_library}};
+  info["topology"] = {{"world_size", t.world_size},
+                      {"node_count", t.node_count},
+                      {"ranks_per_node", t.ranks_per_node},
+                      {"emulated", t.emulated},
+                      {"description", t.describe()}};
+  info["codecs"] = json::array();
+  for (const auto& format : codec::formats()) {
+    info["codecs"].push_back({{"name", format.name},
+                              {"bits", format.bits},
+                              {"scale_bytes", format.scale_bytes},
+                              {"default_block", format.default_block},
+                              {"minimum_block", format.minimum_block},
+                              {"maximum_block", format.maximum_block},
+                              {"summary", format.summary}});
+  }
+  info["all_gather"] = json::array();
+  for (const auto* entry : collective::all_gather_algorithms()) {
+    info["all_gather"].push_back({{"name", entry->name},
+                                  {"hierarchical", entry->hierarchical},
+                                  {"any_codec", entry->any_codec},
+                                  {"summary", entry->summary}});
+  }
+  info["reduce_scatter"] = json::array();
+  for (const auto* entry : collective::reduce_scatter_algorithms()) {
+    info["reduce_scatter"].push_back({{"name", entry->name},
+                                      {"hierarchical", entry->hierarchical},
+                                      {"any_codec", entry->any_codec},
+                                      {"modelled", entry->modelled},
+                                      {"deterministic", entry->deterministic},
+                                      {"summary", entry->summary}});
+  }
+  info["configuration"] = json::parse(context.config_json());
+  info["models"] = json::array();
+  for (const auto name : model::model_names()) info["models"].push_back({{"name", name}});
+  return info;
+}
+
+std::string cell(const json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void print(const json& info) {
+  for (const char* section : {"versions", "topology"}) {
+    trace::TextTable table({section, ""});
+    for (const auto& [key, value] : info[section].items()) table.add({key, cell(value)});
+    fmt::print("{}\n", table.str());
+  }
+  // The keys of JSON objects are sorted; a table reads better with the name first.
+  for (const auto& [section, keys] :
+       std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
+           {"codecs",
+            {"bits", "scale_bytes", "default_block", "minimum_block", "maximum_block", "summary"}},
+           {"all_gather", {"hierarchical", "any_codec", "summary"}},
+           {"reduce_scatter",
+            {"hierarchical", "any_codec", "modelled", "deterministic", "summary"}},
+           {"models", {}}}) {
+    std::vector<std::string> header{section};
+    header.insert(header.end(), keys.begin(), keys.end());
+    trace::TextTable table(header);
+    for (const auto& entry : info[section]) {
+      std::vector<std::string> row{cell(entry["name"])};
+      for (const auto& key : keys) row.push_back(cell(entry[key]));
+      table.add(std::move(row));
+    }
+    fmt::print("{}\n", table.str());
+  }
+}
+
+void print_configuration(const std::vector<config::Option>& options) {
+  trace::TextTable table({"configuration", "", "flag"});
+  for (const auto& option : options) {
+    if (option.in_effect && !option.in_effect()) continue;
+    table.add({option.path, cell(config::value_of(option)), option.flag});
+  }
+  fmt::print("{}", table.str());
+}
+
+void write(const json& info, const std::filesystem::path& path) {
+  preflight_write(path, 0);
+  trace::write_json(info, path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  config::TrainConfig config;
+  app::App app{.name = "info",
+               .summary =
+                   "Prints versions, topology, what can be chosen, and what a configuration of "
+                   "the trainer becomes on these ranks",
+               .options = config::options(config),
+               .node_size = &config.node_size};
+  app.resolve = [&](const std::vector<config::Option>& given, const comm::Topology& topology) {
+    config::resolve(config, given, app::machine_of(topology));
+  };
+  app.run = [](const app::Context& context) {
+    const json info = describe(context);
+    if (context.is_root()) {
+      print(info);
+      print_configuration(context.options());
+    }
+    context.agree_on([&] {
+      if (!context.is_root()) return;
+      if (context.output) write(info, *context.output / "info.json");
+      if (context.json) write(info, *context.json);
+    });
+    return ExitCode::ok;
+  };
+  return app::run(std::move(app), argc, argv);
+}

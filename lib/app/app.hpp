@@ -1,0 +1,77 @@
+// What a program of apps/ says about itself, and what it gets to run with. run() is the frame that
+// all share: command line, configuration file, MPI, the host runtime, the agreement of all ranks on
+// the configuration, the topology, errors and exit codes. A program is one file with a main() that
+// fills an App and calls run().
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/comm/world.hpp"
+#include "lib/config/option.hpp"
+#include "lib/trace/provenance.hpp"
+
+namespace zeropp::app {
+
+/// Lives as long as App::run does.
+class Context {
+ public:
+  Context(comm::World& world, const std::vector<config::Option>& options, std::string name,
+          std::string command_line)
+      : world_(world),
+        options_(options),
+        name_(std::move(name)),
+        command_line_(std::move(command_line)) {}
+
+  [[nodiscard]] comm::World& world() const { return world_; }
+  [[nodiscard]] comm::Control& control() const { return world_.control(); }
+  [[nodiscard]] const comm::Topology& topology() const { return world_.topology(); }
+  /// Rank 0 prints and writes files.
+  [[nodiscard]] bool is_root() const { return control().rank() == 0; }
+  /// The effective configuration as canonical JSON, as the options are now.
+  [[nodiscard]] std::string config_json() const;
+  /// Complete, versions of libraries included.
+  [[nodiscard]] trace::Provenance provenance() const;
+
+  /// Runs `step` here, then agrees on its outcome: when it threw on any rank, all throw AgreedError
+  /// with the message of the lowest failing rank. For what one rank may find alone: files, data,
+  /// memory. `step` does not communicate.
+  void agree_on(const std::function<void()>& step) const;
+
+  /// The option table, as resolved.
+  [[nodiscard]] const std::vector<config::Option>& options() const { return options_; }
+  /// DIR/<app>.h5; DIR is the current folder without --output.
+  [[nodiscard]] std::filesystem::path trace_path() const {
+    return output.value_or(".") / (name_ + ".h5");
+  }
+
+  std::optional<std::filesystem::path> output;  ///< --output
+  std::optional<std::filesystem::path> json;    ///< --json
+
+ private:
+  comm::World& world_;
+  const std::vector<config::Option>& options_;
+  std::string name_;
+  std::string command_line_;
+};
+
+struct App {
+  std::string name;     ///< "train": the program is zpp_train, its trace train.h5
+  std::string summary;  ///< first line of --help
+  std::vector<config::Option> options = {};  ///< bound to the program's own configuration
+  const std::size_t* node_size = nullptr;    ///< ranks a node where declared; null or 0: as found
+  /// Completes and checks the configuration once the topology is known. Throws Error.
+  std::function<void(const std::vector<config::Option>&, const comm::Topology&)> resolve = {};
+  std::function<ExitCode(Context&)> run = {};
+};
+
+/// Moves `app` in: resolve and run may refer to the program's configuration, not to the App.
+/// Returns the exit code of main(). Prints every error as one line, `zpp_<name>: error: ...`, from
+/// one rank. An error that one rank alone meets ends all ranks (MPI_Abort).
+int run(App app, int argc, char** argv);
+
+}  // namespace zeropp::app

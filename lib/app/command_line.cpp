@@ -1,0 +1,108 @@
+#include "lib/app/command_line.hpp"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "lib/base/nearest.hpp"
+#include "lib/config/json.hpp"
+
+namespace zeropp::app {
+namespace {
+
+/// Flags as they were given: applied after the file, which they override.
+using Given = std::vector<std::pair<config::Option*, std::string>>;
+
+std::string shown_value(const config::Option& option) {
+  const auto value = config::value_of(option);
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void add_flag(CLI::App& cli, config::Option& option, Given& given) {
+  const std::string help =
+      fmt::format("{}\n{} [{}]; JSON {}", option.help, config::describe_values(option),
+                  shown_value(option), option.path);
+  if (std::holds_alternative<bool*>(option.field)) {
+    const auto set = [&](const std::string& name, const char* value, const std::string& text) {
+      return cli.add_flag_callback(
+          name, [&option, &given, value] { given.emplace_back(&option, value); }, text);
+    };
+    set(option.flag, "true", help)->trigger_on_parse();
+    // Not listed: --help would be twice as long.
+    set(config::negative_flag(option), "false", "")->trigger_on_parse()->group("");
+    return;
+  }
+  cli.add_option_function<std::string>(
+         option.flag,
+         [&option, &given](const std::string& text) { given.emplace_back(&option, text); }, help)
+      ->type_name("");
+}
+
+/// What CLI11 could not place.
+[[noreturn]] void refuse(const std::vector<std::string>& rest,
+                         const std::vector<std::string>& known) {
+  const auto flag = std::find_if(rest.begin(), rest.end(),
+                                 [](const std::string& word) { return word.starts_with("-"); });
+  if (flag == rest.end()) {
+    throw Error(ExitCode::usage,
+                fmt::format("unexpected argument \"{}\": see --help", rest.front()));
+  }
+  const std::string name = flag->substr(0, flag->find('='));
+  throw Error(ExitCode::usage,
+              fmt::format("unknown flag {} (nearest: {}): see --help", name, nearest(name, known)));
+}
+
+std::string one_line(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+}  // namespace
+
+CommandLine parse_command_line(App& app, int argc, char** argv) {
+  const std::string program = "zpp_" + app.name;
+  CLI::App cli(app.summary, program);
+  cli.footer("A flag that is true or false is turned off by --no-FLAG.");
+  CommandLine line;
+  Given given;
+  std::string config;
+  std::string output;
+  std::string json;
+  cli.set_help_flag("--help,-h", "Print this and exit");
+  cli.set_version_flag("--version", program + " " + trace::describe_version(),
+                       "Print the version and exit");
+  std::vector<std::string> known{"--help", "--version", "--output", "--json"};
+  if (!app.options.empty()) {
+    cli.add_option("--config", config, "DeepSpeed-style JSON file; flags override it")
+        ->type_name("FILE.json");
+    known.emplace_back("--config");
+  }
+  cli.add_option("--output", output, "Folder of the results, made where missing")->type_name("DIR");
+  cli.add_option("--json", json, "Write a summary there")->type_name("FILE");
+  for (auto& option : app.options) add_flag(cli, option, given);
+  for (const auto& flag : config::flags_of(app.options)) known.push_back(flag);
+  cli.get_formatter()->column_width(36);
+  cli.allow_extras();
+  try {
+    cli.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    line.answer = cli.help();
+    return line;
+  } catch (const CLI::CallForVersion& version) {
+    line.answer = std::string(version.what()) + "\n";
+    return line;
+  } catch (const CLI::ParseError& error) {
+    throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
+  }
+  if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known);
+  if (!config.empty()) config::read_file(config, app.options);
+  for (const auto& [option, text] : given) config::set_from_text(*option, text, option->flag);
+  if (!output.empty()) line.output = output;
+  if (!json.empty()) line.json = json;
+  return line;
+}
+
+}  // namespace zeropp::app

@@ -1,0 +1,22 @@
+// The command line of every program: --help, --version, --config, --output, --json and one flag per
+// option. Touches neither MPI nor the network.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "lib/app/app.hpp"
+
+namespace zeropp::app {
+
+struct CommandLine {
+  std::optional<std::string> answer;  ///< --help or --version: print this and end
+  std::optional<std::filesystem::path> output;
+  std::optional<std::filesystem::path> json;
+};
+
+/// Sets app.options: first from --config, then from the flags. Throws Error(usage) or Error(io).
+CommandLine parse_command_line(App& app, int argc, char** argv);
+
+}  // namespace zeropp::app

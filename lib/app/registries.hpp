@@ -1,0 +1,13 @@
+// What the registries hold, as the configuration needs to know it.
+#pragma once
+
+#include "lib/comm/topology.hpp"
+#include "lib/config/resolve.hpp"
+
+namespace zeropp::app {
+
+/// The machine that a configuration is resolved against: this topology, and every registered
+/// algorithm and model.
+config::Machine machine_of(const comm::Topology& topology);
+
+}  // namespace zeropp::app

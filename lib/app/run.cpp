@@ -1,0 +1,129 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+#include "kernels/core/host_runtime.hpp"
+#include "lib/app/agreement.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/command_line.hpp"
+#include "lib/app/interrupt.hpp"
+#include "lib/app/versions.hpp"
+#include "lib/base/checked.hpp"
+#include "lib/base/log.hpp"
+#include "lib/config/json.hpp"
+
+namespace zeropp::app {
+namespace {
+
+/// Any exception as an Error; call inside a catch block.
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return {ExitCode::environment, "out of memory: use a smaller model or batch, or more ranks"};
+  } catch (const std::exception& error) {
+    return {ExitCode::environment, fmt::format("unexpected: {}", error.what())};
+  }
+}
+
+/// What `step` throws, if it throws.
+template <class Step>
+std::optional<Error> status_of(Step&& step) {
+  try {
+    step();
+  } catch (...) {
+    return current_error();
+  }
+  return std::nullopt;
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
+  return name.data();
+}
+
+/// Whether a launcher gave this process a rank other than 0: known before MPI starts.
+bool is_launched_beside_rank_0() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    if (const char* rank = std::getenv(variable)) return std::string_view(rank) != "0";
+  }
+  return false;
+}
+
+/// Everything between the start and the end of MPI.
+ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
+                const CommandLine& line, const std::string& command) {
+  world.control().agree(parsed);
+  agree_on_configuration(
+      world.control(), fmt::format(R"({{"program":"zpp_{} {}","configuration":{}}})", app.name,
+                                   trace::describe_version(), config::canonical_json(app.options)));
+  // From here on all ranks have the same configuration, and come to the same refusals.
+  Context context(world, app.options, app.name, command);
+  context.output = line.output;
+  context.json = line.json;
+  world.control().agree(status_of([&] {
+    world.set_topology(app.node_size == nullptr ? 0 : checked<int>(*app.node_size, "node size"));
+  }));
+  log::set_muted(!context.is_root());
+  if (app.resolve) context.agree_on([&] { app.resolve(app.options, context.topology()); });
+  const HostRuntime runtime;
+  install_interrupt_handlers();
+  return app.run(context);
+}
+
+}  // namespace
+
+std::string Context::config_json() const { return config::canonical_json(options_); }
+
+trace::Provenance Context::provenance() const {
+  auto provenance = trace::collect_provenance(command_line_);
+  const Versions versions = library_versions();
+  provenance.mpi_library = versions.mpi;
+  provenance.hdf5_version = versions.hdf5;
+  provenance.kokkos_version = versions.kokkos;
+  provenance.blas_library = versions.blas;
+  return provenance;
+}
+
+void Context::agree_on(const std::function<void()>& step) const {
+  control().agree(status_of(step));
+}
+
+int run(App app, int argc, char** argv) {
+  log::set_program("zpp_" + app.name);
+  const std::string command = trace::quote_command(argc, argv);
+  CommandLine line;
+  const auto parsed = status_of([&] { line = parse_command_line(app, argc, argv); });
+  if (line.answer) {
+    if (!is_launched_beside_rank_0()) std::fputs(line.answer->c_str(), stdout);
+    return 0;
+  }
+  std::optional<comm::World> world;
+  try {
+    world.emplace(argc, argv);
+    return static_cast<int>(run_in(*world, app, parsed, line, command));
+  } catch (const comm::AgreedError& error) {
+    if (world->control().rank() == error.reporter()) log::error(error.what());
+    return static_cast<int>(error.code());
+  } catch (...) {
+    const Error error = current_error();
+    if (!world || world->size() == 1) {
+      log::error(error.what());
+      return static_cast<int>(error.code());
+    }
+    // This rank alone knows: the others may be waiting for it.
+    log::error(
+        fmt::format("{} (rank {} on {})", error.what(), world->control().rank(), host_name()));
+    comm::World::abort(error.code());
+  }
+}
+
+}  // namespace zeropp::app

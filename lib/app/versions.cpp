@@ -1,0 +1,25 @@
+#include "lib/app/versions.hpp"
+
+#include <cblas.h>
+
+#include "kernels/core/host_runtime.hpp"
+#include "lib/comm/world.hpp"
+#include "lib/trace/sinks/h5.hpp"
+
+namespace zeropp::app {
+namespace {
+
+/// Without trailing blanks, and the zero that Open MPI counts as part of its name.
+std::string trimmed(std::string text) {
+  text.erase(text.find_last_not_of(std::string_view(" \0", 2)) + 1);
+  return text;
+}
+
+}  // namespace
+
+Versions library_versions() {
+  return {trimmed(comm::World::library_version()), trace::h5::library_version(),
+          HostRuntime::kokkos_version(), trimmed(openblas_get_config())};
+}
+
+}  // namespace zeropp::app
