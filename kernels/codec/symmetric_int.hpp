@@ -3,6 +3,7 @@
 // 3.1), symmetric form.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -36,20 +37,22 @@ struct SymmetricInt {
   }
 
   ZEROPP_HD static Code encode(float value, float reciprocal) {
-    float scaled = multiply(value, reciprocal);
-    scaled = scaled > qmax ? qmax : scaled;
-    scaled = scaled < -qmax ? -qmax : scaled;
+    // Magnitudes compare as their bits do.
+    const std::uint32_t scaled = bits_of(multiply(value, reciprocal));
+    const std::uint32_t magnitude = scaled & 0x7FFFFFFFU;
+    constexpr std::uint32_t limit = std::bit_cast<std::uint32_t>(qmax);
+    const float clamped =
+        float_of((scaled & 0x80000000U) | (magnitude < limit ? magnitude : limit));
     // 1.5 * 2^23: the sum's last place is 1, so the adder rounds to nearest even and the low bits
     // of the sum are the integer in two's complement.
-    return static_cast<Code>(bits_of(add(scaled, 12582912.0F)) & 0xFFU);
+    return static_cast<Code>(bits_of(add(clamped, 12582912.0F)) & 0xFFU);
   }
 
-  /// q * s, exact; only at the top of fp32's range does it saturate (the stored scale is rounded
-  /// up).
+  /// q * s, exact; at the top of fp32's range, where the rounding up of s can make it infinite, the
+  /// largest finite value: one step down in the bits.
   ZEROPP_HD static float decode(Code code, float scale) {
-    float value = multiply(static_cast<float>(code), scale);
-    value = value > kLargestFinite32 ? kLargestFinite32 : value;
-    return value < -kLargestFinite32 ? -kLargestFinite32 : value;
+    const std::uint32_t value = bits_of(multiply(static_cast<float>(code), scale));
+    return float_of((value & 0x7FFFFFFFU) == 0x7F800000U ? value - 1U : value);
   }
   ZEROPP_HD static float accumulate(Code code, float scale, float sum) {
     return fused_multiply_add(static_cast<float>(code), scale, sum);

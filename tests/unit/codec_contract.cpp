@@ -160,6 +160,24 @@ TEST_P(EveryCodec, NonFiniteValuesReachEveryReader) {
   }
 }
 
+TEST_P(EveryCodec, SumsWriteOnlyTheCanonicalNan) {
+  const std::size_t n = block_ + 3;
+  const Wire wire = encoded(codec_, Values(std::vector<float>(n, 1.0F), binding_.memory));
+  // A NaN that was there before, with sign and payload.
+  std::vector<float> sum(n, float_of(0xFFC12345U));
+  codec_.decode_add(wire.images(), n, n, sum.data(), {});
+  for (const float value : sum) ASSERT_EQ(bits_of(value), kCanonicalNan32);
+
+  // Infinity less infinity, where infinities travel: x86 makes a negative NaN of it.
+  const float infinity = std::numeric_limits<float>::infinity();
+  Wire opposite(codec_, n, 2);
+  Values values(std::vector<float>(2 * n, infinity), binding_.memory);
+  for (std::size_t i = n; i < 2 * n; ++i) values.set(i, -infinity);
+  codec_.encode(values.view(), {2, n, 1, 0, n, n}, opposite.images(), {});
+  codec_.decode_reduce(opposite.images(), 2, n, n, sum.data(), {});
+  for (const float value : sum) ASSERT_EQ(bits_of(value), kCanonicalNan32);
+}
+
 TEST_P(EveryCodec, WireSizeIsExactAndEveryByteIsWritten) {
   const codec::FormatInfo& info = binding_.info();
   const std::size_t bits =
