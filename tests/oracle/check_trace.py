@@ -360,15 +360,19 @@ class CheckTrace(unittest.TestCase):
         self.change(remove_everywhere, "bytes of step 0")
 
     def test_other_settings_than_those_that_ran(self):
-        edits = (("stage", 2), ("zero_hpz_partition_size", 1), ("reduce_bucket_size", 10**9))
-        for key, value in edits:
+        one_rank_bucket = dict(FEATURES, bucket=4 * 1024)  # 1024 a rank: eight blocks of 128
+        for key, value, case in (("stage", 2, FEATURES), ("zero_hpz_partition_size", 1, FEATURES),
+                                 ("reduce_bucket_size", 10**9, dict(bucket=400, bf16=True)),
+                                 ("zero_quantized_weights", False, FEATURES),
+                                 ("zero_quantized_gradients", False, one_rank_bucket)):
             def edit(attributes, _, key=key, value=value):
                 config = json.loads(attributes["config_json"])
                 config["zero_optimization"][key] = value
                 attributes["config_json"] = json.dumps(config)
                 attributes["config_hash"] = hashlib.sha256(
                     attributes["config_json"].encode()).hexdigest()
-            self.change(edit, "should be")
+            with self.subTest(key):
+                self.change(edit, "should be", case)
 
     def test_root_attributes(self):
         for name in make({})[0]:
