@@ -116,7 +116,7 @@ void Trainer::evaluate(std::uint64_t steps_done) {
   }
   context_.control().all_reduce_sum(loss);
   const double mean = loss[0] / static_cast<double>(batches * place_.world_size);
-  recorder_.evaluations.push_back({steps_done, mean, mean / std::numbers::ln2});
+  recorder_.evaluations.push_back({steps_done, mean, mean / std::numbers::ln2, batches});
   progress_.report(recorder_.evaluations.back());
 }
 
