@@ -5,7 +5,7 @@ usage: report.py --output DIR TRACE.h5 [TRACE.h5 ...]
 
 Prints a table, a row a run, and writes it to DIR/table.md; draws the losses and the bytes across nodes to
 DIR/demo.png. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not taken from
-a run but derived from the units in the trace, once with flat rings and once with two-level collectives.
+a run but derived from the tensors in the trace, once with flat rings and once with two-level collectives.
 Exits with 1 when a run counted other bytes than it predicted, with 2 when a trace cannot be read.
 """
 
@@ -16,6 +16,7 @@ import statistics
 import sys
 from pathlib import Path
 
+import closed_forms
 import h5py
 
 COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b5a2b"]
@@ -43,8 +44,8 @@ class Run:
             self.losses = evaluations["loss"][()].tolist()
             self.bits_per_byte = float(evaluations["bits_per_byte"][-1])
             self.unigram_nats = float(trace["data"].attrs["unigram_entropy_bits"]) * math.log(2)
-            self.baseline_flat = zero3_bytes_across_nodes(trace, config, "flat")
-            self.baseline_two_level = zero3_bytes_across_nodes(trace, config, "two-level")
+            self.baseline_flat = zero3_bytes_across_nodes(trace, config, "flat", "flat")
+            self.baseline_two_level = zero3_bytes_across_nodes(trace, config, "two-level", "2-hop")
 
     @property
     def bytes_a_step(self):
@@ -84,21 +85,15 @@ def algorithms(collectives, operation):
     return ", ".join(sorted(seen)) or "none"
 
 
-def zero3_bytes_across_nodes(trace, config, algorithm):
-    """Bytes that ZeRO-3 without compression sends across nodes in one step, over all ranks.
-
-    Every use of a unit gathers its shards and its gradient is reduced once a micro-step. A flat ring of N ranks
-    on K nodes crosses nodes on K of its links, N - 1 shards each; a two-level collective sends each shard to
-    the K - 1 ranks with the same local rank.
-    """
-    ranks, nodes = int(trace.attrs["world_size"]), int(trace.attrs["node_count"])
-    element = 2 if config["bf16"]["enabled"] else 4
-    units = trace["units"]
-    uses = units["gathers_forward"][()] + units["gathers_backward"][()] + 1
-    shards = int((units["shard"][()] * uses).sum()) * element * config["gradient_accumulation_steps"]
-    if algorithm == "flat":
-        return shards * (nodes * (ranks - 1) if nodes > 1 else 0)
-    return shards * ranks * (nodes - 1)
+def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
+    """Bytes that ZeRO-3 without compression sends across nodes in one step, over all ranks."""
+    topology = closed_forms.Topology(tuple(trace["ranks/node"][()].tolist()))
+    settings = closed_forms.Settings.of(config).without_compression(all_gather, reduce_scatter)
+    tensors = [[] for _ in trace["units/name"]]
+    for unit, elements in zip(trace["tensors/unit"][()].tolist(), trace["tensors/elements"][()].tolist()):
+        tensors[unit].append(elements)
+    layers = [[int(unit) for unit in units.split(",")] for units in trace["layers/units"].asstr()[()]]
+    return closed_forms.Run(settings, topology, tensors, layers).replay([False], []).steps[0].inter
 
 
 def table(runs):

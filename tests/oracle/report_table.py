@@ -28,11 +28,14 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5)
     text = h5py.string_dtype()
     with h5py.File(path, "w") as trace:
         config = {"zero_optimization": {"stage": 3, "zero_quantized_weights": qwz, "zero_hpz_partition_size": hpz,
-                                        "zero_quantized_gradients": qgz},
+                                        "zero_quantized_gradients": qgz, "reduce_bucket_size": 1 << 30},
+                  "zeropp": {"weight_codec": "int8:256", "gradient_codec_intra": "int4:128",
+                             "gradient_codec_inter": "int4:128", "all_gather_algorithm": "two-level",
+                             "reduce_scatter_algorithm": "2-hop"},
                   "bf16": {"enabled": True}, "gradient_accumulation_steps": 1}
         trace.attrs.update(world_size=4, node_count=2, emulated=1, config_json=json.dumps(config))
         columns = {
-            "units/shard": [SHARD], "units/gathers_forward": [1], "units/gathers_backward": [1],
+            "ranks/node": [0, 0, 1, 1], "tensors/unit": [0], "tensors/elements": [4 * SHARD],
             "steps/bytes_inter_node": [counted + 99] + [counted] * (STEPS - 1),
             "steps/bytes_predicted_inter_node": [predicted + 99] + [predicted] * (STEPS - 1),
             "steps/time": [0.5] + [0.125] * (STEPS - 1),
@@ -42,9 +45,11 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5)
         }
         for name, values in columns.items():
             trace[name] = numpy.array(values)
-        for name, values in {"operation": ["all_gather", "all_gather"], "algorithm": ["two-level", "flat"],
-                             "codec": ["int8:256", "none"]}.items():
-            trace.create_dataset(f"collectives/{name}", data=values, dtype=text)
+        for name, values in {"units/name": ["block"], "layers/units": ["0"],
+                             "collectives/operation": ["all_gather", "all_gather"],
+                             "collectives/algorithm": ["two-level", "flat"],
+                             "collectives/codec": ["int8:256", "none"]}.items():
+            trace.create_dataset(name, data=values, dtype=text)
         trace.create_group("data").attrs["unigram_entropy_bits"] = 4.5
 
 
