@@ -157,6 +157,7 @@ def draw(runs, path):
     losses.set(title="Validation loss", ylabel="loss (nat a token)")
     losses.legend(frameon=False)
     losses.tick_params(labelbottom=False)
+    differences.xaxis.get_major_locator().set_params(integer=True)
     differences.set(xlabel="optimizer step", ylabel=f"minus {runs[0].label}\n(nat)")
 
     positions = range(len(runs))
