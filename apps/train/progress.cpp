@@ -7,10 +7,17 @@
 #include <cstdio>
 
 namespace zeropp::train {
+namespace {
+
+/// Open MPI's launcher hands every rank a pseudo-terminal as standard output, wherever its own
+/// goes, but a pipe as standard error.
+bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1; }
+
+}  // namespace
 
 Progress::Progress(bool is_root, std::size_t steps, std::size_t interval)
     : is_root_(is_root),
-      terminal_(::isatty(STDOUT_FILENO) == 1),
+      terminal_(is_terminal()),
       steps_(steps),
       interval_(std::max<std::size_t>(interval, 1)) {}
 

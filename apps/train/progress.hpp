@@ -10,7 +10,7 @@ namespace zeropp::train {
 
 class Progress {
  public:
-  /// `interval`: steps between lines where standard output is no terminal.
+  /// `interval`: steps between lines where the output is no terminal.
   Progress(bool is_root, std::size_t steps, std::size_t interval);
   void report(std::uint64_t steps_done, const trace::StepRow& row) const;
   void report(const trace::EvaluationRow& row) const;

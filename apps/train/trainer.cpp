@@ -43,9 +43,27 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
          .ops = *device_.nn,
          .memory = device_.memory,
          .timers = recorder_.timers});
+    if (config_.evaluation_interval > 0) {
+      evaluation_batches_ =
+          std::min(config_.evaluation_batches, sampler_->held_out_batches(place_.world_size));
+    }
   });
+  agree_on_data();
   engine_ = std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
                                            context_.control(), device_, recorder_);
+}
+
+/// Ranks may see different files under one path: on other machines, or from other folders.
+void Trainer::agree_on_data() {
+  const std::string own = data::fingerprint(*source_);
+  const std::string reference = context_.control().broadcast(own);
+  context_.agree_on([&] {
+    if (own == reference) return;
+    throw Error(ExitCode::io,
+                fmt::format("token source '{}' is not the same on rank {} as on rank 0: give all "
+                            "ranks the same file",
+                            source_->description(), place_.rank));
+  });
 }
 
 ExitCode Trainer::run() {
@@ -88,10 +106,15 @@ void Trainer::step(std::uint64_t step) {
     context_.control().all_reduce_sum(loss);
     context_.control().all_reduce_sum(bytes);
   }
+  std::array<double, 4> slowest{
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+      result.time_forward, result.time_backward,
+      recorder_.timers.seconds(Category::communication) - waited};
+  context_.control().all_reduce_max(slowest);
   trace::StepRow row;
   row.loss = loss[0] / static_cast<double>(place_.world_size);
   row.grad_norm = result.grad_norm;
-  row.time = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  row.time = slowest[0];
   row.tokens_per_second =
       static_cast<double>(config_.train_batch_size * config_.model.seq_length) / row.time;
   row.bytes_intra_node = bytes[0];
@@ -100,23 +123,22 @@ void Trainer::step(std::uint64_t step) {
   row.bytes_predicted_inter_node = bytes[3];
   row.learning_rate = config_.optimizer.learning_rate;
   row.skipped = result.skipped ? 1 : 0;
-  row.time_forward = result.time_forward;
-  row.time_backward = result.time_backward;
-  row.time_communication_exposed = recorder_.timers.seconds(Category::communication) - waited;
+  row.time_forward = slowest[1];
+  row.time_backward = slowest[2];
+  row.time_communication_exposed = slowest[3];
   recorder_.steps.push_back(row);
 }
 
 void Trainer::evaluate(std::uint64_t steps_done) {
-  const std::size_t batches =
-      std::min(config_.evaluation_batches, sampler_->held_out_batches(place_.world_size));
   std::array<double, 1> loss{0.0};
-  for (std::size_t index = 0; index < batches; ++index) {
+  for (std::size_t index = 0; index < evaluation_batches_; ++index) {
     sampler_->held_out(index, place_, batch_);
     loss[0] += engine_->evaluate({batch_.sequences, batch_.length, batch_.tokens, batch_.targets});
   }
   context_.control().all_reduce_sum(loss);
-  const double mean = loss[0] / static_cast<double>(batches * place_.world_size);
-  recorder_.evaluations.push_back({steps_done, mean, mean / std::numbers::ln2});
+  const double mean = loss[0] / static_cast<double>(evaluation_batches_ * place_.world_size);
+  recorder_.evaluations.push_back(
+      {steps_done, mean, mean / std::numbers::ln2, evaluation_batches_});
   progress_.report(recorder_.evaluations.back());
 }
 

@@ -28,6 +28,7 @@ class Trainer {
   ExitCode run();
 
  private:
+  void agree_on_data();
   void step(std::uint64_t step);
   void evaluate(std::uint64_t steps_done);
   /// Sums and maxima over ranks; rank 0 writes. Returns the verdict.
@@ -44,6 +45,7 @@ class Trainer {
   std::unique_ptr<zero::Engine> engine_;
   data::TokenBatch batch_;
   data::Place place_;
+  std::size_t evaluation_batches_ = 0;  ///< micro-batches a rank and evaluation, as the data allows
   Progress progress_;
 };
 

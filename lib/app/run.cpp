@@ -30,6 +30,8 @@ Error current_error() {
     return {ExitCode::environment, "out of memory: use a smaller model or batch, or more ranks"};
   } catch (const std::exception& error) {
     return {ExitCode::environment, fmt::format("unexpected: {}", error.what())};
+  } catch (...) {
+    return {ExitCode::environment, "unexpected: something that is no exception was thrown"};
   }
 }
 

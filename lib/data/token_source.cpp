@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "lib/base/error.hpp"
+#include "lib/base/sha256.hpp"
 #include "lib/data/markov.hpp"
 #include "lib/data/text.hpp"
 
@@ -37,6 +38,17 @@ const Entry& entry(const std::string& name) {
   if (found != std::end(kSources)) return *found;
   throw Error(ExitCode::usage, fmt::format("unknown token source '{}': use one of {}", name,
                                            fmt::join(source_names(), ", ")));
+}
+
+/// Calls `visit` with the tokens of `part`, in order, piece by piece.
+template <class Visit>
+void for_each_chunk(const TokenSource& source, Part part, const Visit& visit) {
+  std::vector<std::int32_t> chunk(std::size_t{1} << 16U);
+  for (std::size_t first = 0; first < source.tokens(part); first += chunk.size()) {
+    const auto piece = std::span(chunk).first(std::min(chunk.size(), source.tokens(part) - first));
+    source.read(part, first, piece);
+    visit(std::span<const std::int32_t>(piece));
+  }
 }
 
 }  // namespace
@@ -71,15 +83,21 @@ std::unique_ptr<TokenSource> make_source(const Options& options) {
   return entry(options.source).make(options);
 }
 
+std::string fingerprint(const TokenSource& source) {
+  Sha256 hash;
+  for (const Part part : {Part::train, Part::held_out}) {
+    hash.update(fmt::format("{} ", source.tokens(part)));
+    for_each_chunk(source, part, [&](auto tokens) { hash.update(std::as_bytes(tokens)); });
+  }
+  return hash.hex();
+}
+
 double held_out_unigram_entropy_bits(const TokenSource& source) {
   const std::size_t total = source.tokens(Part::held_out);
   std::vector<std::size_t> counts(source.vocab_size(), 0);
-  std::vector<std::int32_t> chunk(std::size_t{1} << 16U);
-  for (std::size_t first = 0; first < total; first += chunk.size()) {
-    const std::size_t length = std::min(chunk.size(), total - first);
-    source.read(Part::held_out, first, std::span(chunk).first(length));
-    for (std::size_t i = 0; i < length; ++i) ++counts[static_cast<std::size_t>(chunk[i])];
-  }
+  for_each_chunk(source, Part::held_out, [&](std::span<const std::int32_t> tokens) {
+    for (const std::int32_t token : tokens) ++counts[static_cast<std::size_t>(token)];
+  });
   double entropy = 0.0;
   for (const std::size_t count : counts) {
     if (count == 0) continue;

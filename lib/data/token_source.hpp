@@ -42,6 +42,9 @@ void validate(const Options& options);
 /// Validates, then opens the source. Throws Error(io) for a file that cannot be read or is empty.
 std::unique_ptr<TokenSource> make_source(const Options& options);
 
+/// SHA-256 over both parts: what ranks compare to know that they read the same tokens.
+std::string fingerprint(const TokenSource& source);
+
 /// Entropy in bits a token of the held-out part under its own token frequencies: what the best
 /// model without context reaches on it.
 double held_out_unigram_entropy_bits(const TokenSource& source);

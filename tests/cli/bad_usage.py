@@ -1,0 +1,128 @@
+# ctest: name=bad_usage labels=cli timeout=180 processors=3
+"""Wrong flags, keys, values and rank counts: one line that names the key and the remedy, exit code 2 (3
+where the machine does not fit), no file, no hang."""
+
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+
+class Flags(zpp.TestCase):
+    def test_unknown_flag_names_the_nearest(self):
+        self.check_fails(self.train(2, "--zero-stagee", "3"), zpp.USAGE, "--zero-stagee", "--zero-stage)")
+
+    def test_argument_without_flag(self):
+        self.check_fails(self.train(1, "verbose"), zpp.USAGE, '"verbose"', "--help")
+
+    def test_flag_without_value(self):
+        self.check_fails(self.train(1, "--lr"), zpp.USAGE, "--lr", "--help")
+
+    def test_value_out_of_range(self):
+        self.check_fails(self.train(2, "--zero-stage", "4"), zpp.USAGE, "--zero-stage", "0 to 3", "4")
+
+    def test_unknown_codec(self):
+        self.check_fails(self.train(2, "--zero-quantized-weights", "--weight-codec", "int9:256"), zpp.USAGE,
+                         "--weight-codec", "int9")
+
+    def test_block_that_is_no_power_of_two(self):
+        self.check_fails(self.train(1, "--zero-quantized-weights", "--weight-codec", "int8:100"), zpp.USAGE,
+                         "--weight-codec", "100")
+
+    def test_unknown_algorithm(self):
+        self.check_fails(self.train(2, "--all-gather-algorithm", "two-levels"), zpp.USAGE,
+                         "zeropp.all_gather_algorithm", "two-level)")
+
+    def test_unknown_model(self):
+        self.check_fails(self.train(1, "--model", "gtp"), zpp.USAGE, "zeropp.model.name", "gpt")
+
+    def test_flag_without_effect(self):
+        self.check_fails(self.train(1, "--weight-codec", "int8:64"), zpp.USAGE, "zeropp.weight_codec",
+                         "zero_quantized_weights")
+
+    def test_feature_at_a_lower_stage(self):
+        self.check_fails(self.train(2, "--zero-stage", "2", "--zero-quantized-gradients"), zpp.USAGE,
+                         "zero_quantized_gradients", "stage")
+
+
+class Files(zpp.TestCase):
+    def refused(self, text, *parts, ranks=1):
+        path = self.write_json("run.json", text)
+        return self.check_fails(self.train(ranks, "--config", path), zpp.USAGE, "run.json", *parts)
+
+    def test_unknown_key_names_the_nearest(self):
+        self.refused({"zero_optimization": {"zero_quantised_weights": True}},
+                     "zero_optimization.zero_quantised_weights",
+                     "zero_optimization.zero_quantized_weights)", ranks=2)
+
+    def test_malformed(self):
+        self.refused('{\n  "train_batch_size": 8,\n  "bf16": {\n}', "run.json:4", "malformed JSON")
+
+    def test_empty(self):
+        self.refused("", "malformed JSON")
+
+    def test_not_an_object(self):
+        self.refused("[1, 2]", "JSON object")
+
+    def test_key_twice(self):
+        self.refused('{"gradient_clipping": 1, "gradient_clipping": 2}', "gradient_clipping", "twice")
+
+    def test_wrong_type(self):
+        self.refused({"bf16": {"enabled": "yes"}}, "bf16.enabled", "true or false", '"yes"')
+
+    def test_missing_file(self):
+        self.check_fails(self.train(2, "--config", "nowhere.json"), zpp.IO, "nowhere.json", "--config")
+
+    def test_folder_as_file(self):
+        self.check_fails(self.train(1, "--config", "."), zpp.IO, "--config")
+
+
+class Sizes(zpp.TestCase):
+    def test_heads_do_not_divide_the_hidden_size(self):
+        self.check_fails(self.train(2, "--hidden-size", "32", "--num-attention-heads", "3"), zpp.USAGE,
+                         "hidden_size 32", "num_attention_heads 3")
+
+    def test_vocabulary_smaller_than_the_source(self):
+        self.check_fails(self.train(2, "--vocab-size", "3"), zpp.USAGE, "3", "vocab")
+
+    def test_batch_does_not_divide(self):
+        self.check_fails(self.train(2, "--global-batch-size", "7"), zpp.USAGE, "train_batch_size 7", "2 ranks")
+
+    def test_sequence_longer_than_the_data(self):
+        self.check_fails(self.train(2, "--seq-length", "100000000"), zpp.USAGE, "--seq-length")
+
+    def test_sizes_beyond_memory(self):
+        """Refused or out of memory, never a crash."""
+        result = self.train(2, "--hidden-size", str(2 ** 40), "--num-attention-heads", "1")
+        self.assertIn(result.code, (zpp.USAGE, zpp.ENVIRONMENT), result)
+        self.assertEqual(len(result.errors()), 1, result)
+        self.check_nothing_left(result)
+
+    def test_sizes_beyond_arithmetic(self):
+        self.check_fails(self.train(2, "--hidden-size", str(2 ** 62), "--num-attention-heads", "1"), zpp.USAGE)
+
+
+class Topology(zpp.TestCase):
+    def test_nodes_do_not_divide_the_ranks(self):
+        self.check_fails(self.train(3, "--node-size", "2", "--zero-quantized-gradients"), zpp.ENVIRONMENT,
+                         "3", "2", "node")
+
+    def test_partition_does_not_fit_the_nodes(self):
+        self.check_fails(self.train(3, "--node-size", "3", "--zero-hpz-partition-size", "2"), zpp.USAGE,
+                         "zero_hpz_partition_size", "choose 3")
+
+    def test_partition_larger_than_the_world(self):
+        self.check_fails(self.train(2, "--node-size", "2", "--zero-hpz-partition-size", "4"), zpp.USAGE,
+                         "zero_hpz_partition_size", "choose 2")
+
+
+class Info(zpp.TestCase):
+    def test_refuses_the_same(self):
+        result = zpp.launch([(2, [zpp.INFO, "--zero-stage", "2", "--zero-quantized-weights"])]).end()
+        self.check_fails(result, zpp.USAGE, "zero_quantized_weights", program="zpp_info")
+
+
+if __name__ == "__main__":
+    zpp.main()

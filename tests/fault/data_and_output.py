@@ -1,0 +1,156 @@
+# ctest: name=data_and_output labels=fault timeout=120 processors=2
+"""Data files and output folders that cannot be used: one line, the right exit code, nothing of others
+touched, nothing left half written."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import h5py
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+
+class Data(zpp.TestCase):
+    def refused(self, code, content, *parts, flags=()):
+        path = self.folder / "corpus.txt"
+        if content is not None:
+            path.write_bytes(content)
+        result = self.train(2, "--data-source", "text", "--data-path", path, *flags)
+        return self.check_fails(result, code, *parts)
+
+    def test_missing(self):
+        self.refused(zpp.IO, None, "corpus.txt", "does not exist", "markov")
+
+    def test_empty(self):
+        self.refused(zpp.IO, b"", "corpus.txt", "is empty")
+
+    def test_too_short_for_a_sequence(self):
+        self.refused(zpp.USAGE, b"short", "corpus.txt", "--seq-length")
+
+    def test_held_out_part_too_short_for_a_batch(self):
+        """It holds one sequence, and a batch of both ranks takes four."""
+        self.refused(zpp.USAGE, b"x" * 400, "held-out", "--micro-batch-size",
+                     flags=["--eval-interval", "1", "--held-out-fraction", "0.1"])
+
+    def test_folder(self):
+        result = self.train(2, "--data-source", "text", "--data-path", self.folder)
+        self.check_fails(result, zpp.IO, str(self.folder), "regular file")
+
+    def test_no_path(self):
+        self.check_fails(self.train(1, "--data-source", "text"), zpp.USAGE, "zeropp.data.path")
+
+
+class Output(zpp.TestCase):
+    def test_under_a_file(self):
+        (self.folder / "file").write_text("mine")
+        result = self.train(2, out=self.folder / "file" / "below")
+        self.check_fails(result, zpp.IO, "file/below")
+        self.assertEqual((self.folder / "file").read_text(), "mine")
+
+    def test_foreign_file_under_its_name(self):
+        """Text, a folder, and HDF5 that is none of ours."""
+        self.out.mkdir()
+        trace = self.out / "train.h5"
+        trace.write_bytes(b"the results of last year")
+        self.refused_and_unchanged(trace)
+        trace.unlink()
+        with h5py.File(trace, "w") as file:
+            file["precious"] = list(range(100))
+        self.refused_and_unchanged(trace)
+        trace.unlink()
+        trace.mkdir()
+        result = self.train(2)
+        self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
+        self.assertTrue(trace.is_dir())
+
+    def refused_and_unchanged(self, trace):
+        before = (trace.read_bytes(), trace.stat().st_mtime_ns, trace.stat().st_ino)
+        result = self.train(2)
+        self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
+        self.assertIn("train.h5", result.errors()[0])
+        self.assertEqual(before, (trace.read_bytes(), trace.stat().st_mtime_ns, trace.stat().st_ino))
+        self.assertEqual([p.name for p in self.out.iterdir()], ["train.h5"])
+
+    def test_dangling_link_under_its_name(self):
+        self.out.mkdir()
+        (self.out / "train.h5").symlink_to(self.folder / "elsewhere")
+        result = self.train(1)
+        self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
+        self.assertFalse((self.folder / "elsewhere").exists())
+
+    def test_earlier_trace_is_replaced(self):
+        self.check_ok(self.train(1, "--seed", "3"))
+        self.check_ok(self.train(1, "--seed", "4"))
+        self.assertEqual(self.trace()[0]["seed"], 4)
+        self.assertEqual([p.name for p in self.out.iterdir()], ["train.h5"])
+
+    def test_json_into_a_folder(self):
+        self.check_fails(self.train(1, "--json", self.folder), zpp.IO, str(self.folder))
+
+
+@zpp.unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
+class Mounts(zpp.TestCase):
+    """In a mount namespace of the test's own; what cannot mount is skipped."""
+
+    def inside(self, options, script, *words, ranks=2):
+        """Runs the trainer with self.out on a tmpfs, after `script`; prints what is left there."""
+        self.out.mkdir()
+        command = zpp.MPIRUN + ["-n", str(ranks), *zpp.train_command(*words, out=self.out)]
+        text = (f'out={self.out}; mount -t tmpfs -o {options} tmpfs "$out" || exit 77; {script}\n'
+                '"$@"; code=$?; ls -A "$out"; exit $code')
+        result = zpp.Process(["unshare", "--mount", "/bin/sh", "-c", text, "sh", *command]).end()
+        if result.code == zpp.SKIPPED or "unshare failed" in result.stderr:
+            self.skipTest("mounting is not allowed here")
+        return result
+
+    def check_refused(self, result, *parts, left=()):
+        self.assertEqual(result.code, zpp.IO, result)
+        self.assertEqual(len(result.errors()), 1, result)
+        for part in ("train.h5", *parts):
+            self.assertIn(part, result.errors()[0])
+        listed = [line for line in result.stdout.splitlines() if line.startswith((".", "train", "filler"))]
+        self.assertEqual(listed, list(left), result)
+
+    def test_read_only(self):
+        result = self.inside("size=4m", 'mount -o remount,ro "$out"')
+        self.check_refused(result, "Read-only", "--output" if False else "another place")
+
+    def test_full_before_the_run(self):
+        result = self.inside("size=16k", 'head -c 1m /dev/zero > "$out/filler" 2>/dev/null')
+        self.check_refused(result, "No space left", "free space", left=["filler"])
+
+    def test_full_at_the_end_of_the_run(self):
+        """Filled once training runs: the last line of progress comes, then the error."""
+        fill = '(until [ -e {0}/go ]; do sleep 0.02; done; head -c 64m /dev/zero > "$out/filler") 2>/dev/null &'
+        self.out.mkdir()
+        command = zpp.MPIRUN + ["-n", "2", *zpp.train_command("--train-iters", "400", "--log-interval", "1",
+                                                              out=self.out)]
+        text = (f'out={self.out}; mount -t tmpfs -o size=4m tmpfs "$out" || exit 77; '
+                + fill.format(self.folder) + '\n"$@"; code=$?; ls -A "$out"; exit $code')
+        process = zpp.Process(["unshare", "--mount", "/bin/sh", "-c", text, "sh", *command])
+        self.addCleanup(process.stop)
+        try:
+            process.wait_for_line("step 1/")
+        except AssertionError:
+            self.skipTest("mounting is not allowed here")
+        (self.folder / "go").touch()
+        result = process.end()
+        self.assertIn("step 400/400", result.stdout)
+        self.check_refused(result, "No space left", left=["filler"])
+
+
+class FileSizeLimit(zpp.TestCase):
+    def test_write_that_fails_at_the_end(self):
+        """RLIMIT_FSIZE below the trace's size; needs no rights. One process: MPI's own files are small."""
+        command = zpp.train_command("--train-iters", "3", out=self.out)
+        script = "trap '' XFSZ; ulimit -f 64; exec \"$@\""  # blocks of 512 bytes
+        result = zpp.Process(["/bin/sh", "-c", script, "sh", *command], cwd=self.folder).end()
+        self.check_fails(result, zpp.IO, "train.h5")
+
+
+if __name__ == "__main__":
+    zpp.main()

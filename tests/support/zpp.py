@@ -1,0 +1,210 @@
+"""What the end-to-end tests share: runs programs under mpirun, with a deadline, and reads what they left.
+
+A test calls train() or launch() and looks at the Result; zpp.main() runs the unittest cases of the script.
+"""
+
+import json
+import os
+import pathlib
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import h5py
+
+BIN = pathlib.Path(os.environ["ZEROPP_BIN"])
+TEST_BIN = pathlib.Path(os.environ["ZEROPP_TEST_BIN"])
+SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
+MPIRUN = shlex.split(os.environ["ZEROPP_MPIRUN"])
+TRAIN = str(BIN / "zpp_train")
+INFO = str(BIN / "zpp_info")
+DEADLINE = 60  # seconds: far beyond any run here; what passes it hangs
+
+# A GPT that trains in milliseconds.
+TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
+        "--micro-batch-size", "2", "--train-iters", "3"]
+ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
+                "--zero-quantized-gradients"]
+
+OK, INVALID, USAGE, ENVIRONMENT, IO, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 5, 130, 77
+
+
+class Result:
+    """How a command ended."""
+
+    def __init__(self, command, process, stdout, stderr):
+        self.command = shlex.join(map(str, command))
+        self.code, self.stdout, self.stderr = process.returncode, stdout, stderr
+
+    def errors(self, program="zpp_train"):
+        """The error lines of our programs; the launcher adds lines of its own."""
+        begin = f"{program}: error: "
+        return [line[len(begin):] for line in self.stderr.splitlines() if line.startswith(begin)]
+
+    def __str__(self):
+        return f"{self.command}\nexit code {self.code}\n{self.stdout}\n{self.stderr}"
+
+
+class Process:
+    """A command that runs; end() waits for it. `job`: its process group, with the launcher's."""
+
+    def __init__(self, command, cwd=None, env=None):
+        self.command = list(map(str, command))
+        self.process = subprocess.Popen(self.command, cwd=cwd, env={**os.environ, **(env or {})},
+                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                        stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+    def end(self, timeout=DEADLINE):
+        try:
+            out, err = self.process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            raise AssertionError(f"hangs: still running after {timeout} s: "
+                                 f"{shlex.join(self.command)}") from None
+        return Result(self.command, self.process, out, err)
+
+    def stop(self):
+        """The launcher ends its ranks when it is asked to."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if self.process.poll() is None:
+                os.killpg(self.process.pid, number)
+                try:
+                    self.process.communicate(timeout=10)
+                except subprocess.TimeoutExpired:
+                    pass
+
+    def wait_for_line(self, text):
+        """Reads standard output until a line holds `text`; fails when the program ends before."""
+        seen = []
+        for line in self.process.stdout:
+            seen.append(line)
+            if text in line:
+                return line
+        raise AssertionError(f"ended without {text!r}: {''.join(seen)}{self.process.stderr.read()}")
+
+    def pids(self, name):
+        """Process ids of the ranks, by the name of their program, in the order they were started."""
+        def children(pid):
+            try:
+                task = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+            except FileNotFoundError:
+                return []
+            return [int(child) for child in task]
+
+        found, waiting = [], [self.process.pid]
+        while waiting:
+            pid = waiting.pop(0)
+            waiting += children(pid)
+            try:
+                comm = pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+            except FileNotFoundError:
+                continue
+            if comm == name:
+                found.append(pid)
+        return sorted(found)
+
+
+def launch(groups, **options):
+    """Starts ranks of several commands as one job: [(ranks, [word, ...]), ...]."""
+    words = []
+    for ranks, command in groups:
+        words += ([":"] if words else []) + ["-n", str(ranks), *command]
+    return Process(MPIRUN + words, **options)
+
+
+def train(ranks, *words, out=None, tiny=True, **options):
+    """zpp_train to its end. `tiny`: begin with the flags of TINY (later flags override them not:
+    a flag is given once, so words that repeat one replace it)."""
+    return launch([(ranks, train_command(*words, out=out, tiny=tiny))], **options).end()
+
+
+def train_command(*words, out=None, tiny=True):
+    words = [str(word) for word in words]
+    command = [TRAIN]
+    if tiny:
+        for flag, value in zip(TINY[::2], TINY[1::2]):
+            if flag not in words:
+                command += [flag, value]
+    return command + words + (["--output", str(out)] if out is not None else [])
+
+
+def read_trace(path):
+    """(root attributes, {group: {column or attribute: values}}) with text as str."""
+    def plain(value):
+        if isinstance(value, bytes):
+            return value.decode()
+        return value.item() if hasattr(value, "item") and value.ndim == 0 else value
+
+    with h5py.File(path, "r") as file:
+        root = {name: plain(value) for name, value in file.attrs.items()}
+        groups = {}
+        for name, group in file.items():
+            groups[name] = {key: plain(value) for key, value in group.attrs.items()}
+            for column, dataset in group.items():
+                groups[name][column] = [plain(value) for value in dataset[()].tolist()]
+    return root, groups
+
+
+def check_trace(*paths):
+    """validation/check_trace.py on `paths`."""
+    return Process([sys.executable, SOURCE / "validation" / "check_trace.py", *paths]).end()
+
+
+class TestCase(unittest.TestCase):
+    """Each test has a folder of its own, self.folder; runs write to self.out, made by the program."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="zpp-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.out = self.folder / "out"
+
+    def train(self, ranks, *words, **options):
+        options.setdefault("out", self.out)
+        options.setdefault("cwd", self.folder)
+        return train(ranks, *words, **options)
+
+    def start(self, ranks, *words):
+        """zpp_train, running; stopped when the test ends."""
+        process = launch([(ranks, train_command(*words, out=self.out))], cwd=self.folder)
+        self.addCleanup(process.stop)
+        return process
+
+    def check_ok(self, result):
+        self.assertEqual(result.code, OK, result)
+        self.assertEqual(result.stderr, "", result)
+        return result
+
+    def check_fails(self, result, code, *parts, program="zpp_train"):
+        """Exit code, exactly one error line, which holds all `parts`, and no file left."""
+        self.assertEqual(result.code, code, result)
+        errors = result.errors(program)
+        self.assertEqual(len(errors), 1, result)
+        for part in parts:
+            self.assertIn(part, errors[0])
+        self.check_nothing_left(result)
+        return errors[0]
+
+    def check_nothing_left(self, result):
+        left = [p for p in self.folder.rglob("*") if p.name.endswith((".h5", ".partial"))]
+        self.assertEqual(left, [], result)
+
+    def trace(self, out=None):
+        return read_trace((out or self.out) / "train.h5")
+
+    def write_json(self, name, value):
+        path = self.folder / name
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+        return path
+
+
+def main():
+    """Runs the cases of the calling script. Exit code 77 when every case was skipped."""
+    program = unittest.main(module="__main__", exit=False, verbosity=2)
+    result = program.result
+    if not result.wasSuccessful():
+        sys.exit(1)
+    sys.exit(SKIPPED if result.testsRun and len(result.skipped) == result.testsRun else 0)
