@@ -49,8 +49,10 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
     }
   });
   agree_on_data();
-  engine_ = std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
-                                           context_.control(), device_, recorder_);
+  context_.agree_on([&] {
+    engine_ = std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
+                                             context_.control(), device_, recorder_);
+  });
 }
 
 /// Ranks may see different files under one path: on other machines, or from other folders.

@@ -55,6 +55,13 @@ void add_flag(CLI::App& cli, config::Option& option, Given& given) {
               fmt::format("unknown flag {} (nearest: {}): see --help", name, nearest(name, known)));
 }
 
+/// CLI11 takes the word after a flag as its value, whatever it is.
+void refuse_flag_as_value(const std::string& flag, const std::string& text) {
+  if (!text.starts_with("--")) return;
+  throw Error(ExitCode::usage,
+              fmt::format("{} has no value: after it comes {}: see --help", flag, text));
+}
+
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -97,6 +104,10 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
   }
+  for (const auto& [option, text] : given) refuse_flag_as_value(option->flag, text);
+  for (const auto& [flag, text] :
+       {std::pair{"--config", config}, {"--output", output}, {"--json", json}})
+    refuse_flag_as_value(flag, text);
   if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known);
   if (!config.empty()) config::read_file(config, app.options);
   for (const auto& [option, text] : given) config::set_from_text(*option, text, option->flag);

@@ -5,6 +5,9 @@
 namespace zeropp::config {
 namespace {
 
+/// Of a model in any direction: products of two stay within 64 bits.
+constexpr double kLargestSize = std::numeric_limits<int>::max();
+
 void add_zero(std::vector<Option>& table, TrainConfig& c) {
   const auto qwz = [&c] { return c.zero.quantized_weights; };
   const auto qgz = [&c] { return c.zero.quantized_gradients; };
@@ -189,28 +192,29 @@ void add_model_and_data(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--num-layers",
         .field = &c.model.num_layers,
         .help = "Transformer blocks",
-        .range = at_least(1)},
+        .range = between(1, kLargestSize)},
        {.path = "zeropp.model.hidden_size",
         .flag = "--hidden-size",
         .field = &c.model.hidden_size,
         .help = "Width of the residual stream",
-        .range = at_least(1)},
+        .range = between(1, kLargestSize)},
        {.path = "zeropp.model.num_attention_heads",
         .flag = "--num-attention-heads",
         .field = &c.model.num_attention_heads,
         .help = "Heads; divides the hidden size",
-        .range = at_least(1)},
+        .range = between(1, kLargestSize)},
        {.path = "zeropp.model.seq_length",
         .flag = "--seq-length",
         .field = &c.model.seq_length,
         .help = "Tokens a sequence",
         .unit = "tokens",
-        .range = at_least(1)},
+        .range = between(1, kLargestSize)},
        {.path = "zeropp.model.vocab_size",
         .flag = "--vocab-size",
         .field = &c.model.vocab_size,
         .help = "Rows of the token embedding; 0: the token source's",
-        .unit = "tokens"},
+        .unit = "tokens",
+        .range = between(0, kLargestSize)},
        {.path = "zeropp.model.tied_head",
         .flag = "--tied-head",
         .field = &c.model.tied_head,

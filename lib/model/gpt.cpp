@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
@@ -12,6 +13,32 @@ namespace zeropp::model {
 
 namespace {
 using Category = trace::Timers::Category;
+
+/// Refuses sizes beyond the arithmetic that follows: the matrix library counts in 32-bit integers,
+/// and bytes are counted in 64 bits. Real numbers here, which do not overflow.
+const Options& representable(const Options& options, std::size_t micro_batch,
+                             std::size_t vocab_size) {
+  const auto real = [](std::size_t size) { return static_cast<double>(size); };
+  const auto refuse_above = [](double limit, double value, const char* what, const char* remedy) {
+    if (value <= limit) return;
+    throw Error(ExitCode::usage,
+                fmt::format("{} would be {:.0f}, beyond {:.0f}: choose a smaller {}", what, value,
+                            limit, remedy));
+  };
+  constexpr double kInteger = std::numeric_limits<std::int32_t>::max();
+  const double rows = real(micro_batch) * real(options.seq_length);
+  const double hidden = real(options.hidden_size);
+  const double scores = real(options.num_attention_heads) * real(options.seq_length);
+  refuse_above(kInteger, rows, "tokens of a micro-batch", "--micro-batch-size or --seq-length");
+  refuse_above(kInteger, real(vocab_size), "the vocabulary", "--vocab-size");
+  refuse_above(kInteger, 4 * hidden, "the width of the MLP", "--hidden-size");
+  const double values =
+      real(options.num_layers + 1) * (rows * (32 * hidden + scores) + 16 * hidden * hidden) +
+      (rows + 4 * hidden) * (real(vocab_size) + real(options.seq_length));
+  refuse_above(0x1p56, values, "the values of weights and activations",
+               "--num-layers, --hidden-size or --seq-length");
+  return options;
+}
 
 void copy_tokens(std::span<const std::int32_t> from, std::size_t vocab,
                  std::vector<std::int32_t>& to) {
@@ -30,7 +57,7 @@ void copy_tokens(std::span<const std::int32_t> from, std::size_t vocab,
 
 Gpt::Gpt(const Options& options, std::size_t micro_batch, std::size_t vocab_size,
          const nn::NnOps& ops, MemoryKind memory, trace::Timers& timers)
-    : options_(options),
+    : options_(representable(options, micro_batch, vocab_size)),
       micro_batch_(micro_batch),
       vocab_(vocab_size),
       ops_(ops),
@@ -42,11 +69,7 @@ Gpt::Gpt(const Options& options, std::size_t micro_batch, std::size_t vocab_size
       workspace_(ops.attention_workspace({micro_batch, options.seq_length,
                                           options.num_attention_heads, options.hidden_size}) *
                      sizeof(float),
-                 memory) {
-  // What the matrix library counts in 32-bit integers.
-  (void)checked<std::int32_t>(micro_batch * options.seq_length, "tokens of a micro-batch");
-  (void)checked<std::int32_t>(std::max(vocab_, 4 * options.hidden_size), "width of a matrix");
-}
+                 memory) {}
 
 void Gpt::begin(const zero::Batch& batch, bool train) {
   const std::size_t rows = batch.sequences * batch.length;

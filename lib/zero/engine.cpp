@@ -106,14 +106,6 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
       gradient_views_[u] = local_gradients_[u].view(units_[u].padded, Dtype::fp32);
     cut(u);
   }
-  for (const Op& op : update_schedule_.ops) {
-    if (op.kind != OpKind::refresh) continue;
-    auto& gather = weights_.global(op.index, Phase::initial);
-    gather.start(compute_shard(op.index),
-                 resident_weights_[op.index].view(units_[op.index].padded, options_.compute),
-                 workspace(op), stream(StreamId::gather).handle());
-    gather.finish();
-  }
   for (std::size_t u = 0; u < units_.size(); ++u) {
     trace::UnitRow row{model_.units()[u].name, units_[u].parameters, units_[u].flat,
                        units_[u].padded, units_[u].shard};
@@ -126,7 +118,15 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
   }
 }
 
+void Engine::gather_initial() {
+  if (std::exchange(gathered_initial_, true)) return;
+  for (const Op& op : update_schedule_.ops) {
+    if (op.kind == OpKind::refresh) refresh(op, Phase::initial);
+  }
+}
+
 StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
+  gather_initial();
   const comm::Bytes sent_before = sent();
   time_forward_ = 0;
   time_backward_ = 0;
@@ -164,6 +164,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
 }
 
 double Engine::evaluate(const Batch& batch) {
+  gather_initial();
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
   loss_sum_ = 0;
@@ -247,7 +248,7 @@ void Engine::run(const Op& op, std::size_t position) {
       update(op.index);
       break;
     case OpKind::refresh:
-      refresh(op);
+      refresh(op, Phase::update);
       break;
   }
 }
@@ -276,8 +277,8 @@ void Engine::start_secondary_gather(const Op& op, std::size_t position) {
   ++recorder_.counters["secondary_gathers"];
 }
 
-void Engine::refresh(const Op& op) {
-  auto& gather = weights_.global(op.index, Phase::update);
+void Engine::refresh(const Op& op, Phase phase) {
+  auto& gather = weights_.global(op.index, phase);
   gather.start(compute_shard(op.index),
                resident_weights_[op.index].view(units_[op.index].padded, options_.compute),
                workspace(op), stream(op.stream).handle());

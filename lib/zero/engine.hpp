@@ -51,7 +51,8 @@ struct MemoryReport {
 
 class Engine {
  public:
-  /// `options` are resolved and validated (no "auto"). All references outlive the engine.
+  /// `options` are resolved and validated (no "auto"). All references outlive the engine. Does not
+  /// communicate: a rank that runs out of memory here can still tell the others.
   Engine(const Options& options, const optim::AdamWOptions& optimizer, UnitModel& model,
          comm::Groups& groups, comm::Control& control, const Device& device,
          trace::Recorder& recorder);
@@ -78,7 +79,9 @@ class Engine {
   void complete(std::size_t op, StreamId waiting);
   void start_gather(const Op& op, std::size_t position);
   void start_secondary_gather(const Op& op, std::size_t position);
-  void refresh(const Op& op);
+  /// Stages 1 and 2: the weights that they keep whole, before the first use.
+  void gather_initial();
+  void refresh(const Op& op, Phase phase);
   void forward(const Op& op);
   void backward(const Op& op);
   void update(std::size_t unit);
@@ -123,6 +126,7 @@ class Engine {
   std::vector<ConstView> weight_views_;  ///< by unit: gathered or resident
   std::vector<View> gradient_views_;     ///< by unit: whole, padded
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
+  bool gathered_initial_ = false;
   bool evaluating_ = false;
   double loss_sum_ = 0;
   double clip_ = 1.0;

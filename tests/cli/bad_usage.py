@@ -93,15 +93,17 @@ class Sizes(zpp.TestCase):
     def test_sequence_longer_than_the_data(self):
         self.check_fails(self.train(2, "--seq-length", "100000000"), zpp.USAGE, "--seq-length")
 
-    def test_sizes_beyond_memory(self):
-        """Refused or out of memory, never a crash."""
-        result = self.train(2, "--hidden-size", str(2 ** 40), "--num-attention-heads", "1")
-        self.assertIn(result.code, (zpp.USAGE, zpp.ENVIRONMENT), result)
-        self.assertEqual(len(result.errors()), 1, result)
-        self.check_nothing_left(result)
+    def test_weights_beyond_memory(self):
+        self.check_fails(self.train(2, "--vocab-size", 2 ** 22, "--hidden-size", 2 ** 20,
+                                    "--num-attention-heads", 1, "--micro-batch-size", 1),
+                         zpp.ENVIRONMENT, "no memory", "smaller model")
 
     def test_sizes_beyond_arithmetic(self):
-        self.check_fails(self.train(2, "--hidden-size", str(2 ** 62), "--num-attention-heads", "1"), zpp.USAGE)
+        largest = 2 ** 31 - 1
+        for flags in (["--hidden-size", 2 ** 62], ["--hidden-size", largest], ["--seq-length", 2 ** 31],
+                      ["--vocab-size", largest, "--num-layers", largest, "--hidden-size", 2 ** 29 - 1]):
+            with self.subTest(flags=flags):
+                self.check_fails(self.train(1, "--num-attention-heads", 1, *flags), zpp.USAGE)
 
 
 class Topology(zpp.TestCase):

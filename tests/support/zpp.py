@@ -49,11 +49,13 @@ class Result:
 
 
 class Process:
-    """A command that runs; end() waits for it. `job`: its process group, with the launcher's."""
+    """A command that runs; end() waits for it. `patient`: the launcher gives ranks a second to end before it
+    kills them, and takes that second whenever a rank fails."""
 
-    def __init__(self, command, cwd=None, env=None):
+    def __init__(self, command, cwd=None, env=None, patient=False):
         self.command = list(map(str, command))
-        self.process = subprocess.Popen(self.command, cwd=cwd, env={**os.environ, **(env or {})},
+        quick = {} if patient else {"OMPI_MCA_odls_base_sigkill_timeout": "0"}
+        self.process = subprocess.Popen(self.command, cwd=cwd, env={**os.environ, **quick, **(env or {})},
                                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                         stderr=subprocess.PIPE, text=True, start_new_session=True)
 
@@ -115,19 +117,18 @@ def launch(groups, **options):
     return Process(MPIRUN + words, **options)
 
 
-def train(ranks, *words, out=None, tiny=True, **options):
-    """zpp_train to its end. `tiny`: begin with the flags of TINY (later flags override them not:
-    a flag is given once, so words that repeat one replace it)."""
-    return launch([(ranks, train_command(*words, out=out, tiny=tiny))], **options).end()
+def train(ranks, *words, out=None, **options):
+    """zpp_train of the tiny model, to its end."""
+    return launch([(ranks, train_command(*words, out=out))], **options).end()
 
 
-def train_command(*words, out=None, tiny=True):
+def train_command(*words, out=None):
+    """The flags of TINY, unless `words` has them, then `words`."""
     words = [str(word) for word in words]
     command = [TRAIN]
-    if tiny:
-        for flag, value in zip(TINY[::2], TINY[1::2]):
-            if flag not in words:
-                command += [flag, value]
+    for flag, value in zip(TINY[::2], TINY[1::2]):
+        if flag not in words:
+            command += [flag, value]
     return command + words + (["--output", str(out)] if out is not None else [])
 
 
@@ -169,7 +170,7 @@ class TestCase(unittest.TestCase):
 
     def start(self, ranks, *words):
         """zpp_train, running; stopped when the test ends."""
-        process = launch([(ranks, train_command(*words, out=self.out))], cwd=self.folder)
+        process = launch([(ranks, train_command(*words, out=self.out))], cwd=self.folder, patient=True)
         self.addCleanup(process.stop)
         return process
 

@@ -1,0 +1,125 @@
+# ctest: name=trace_contents labels=cli timeout=120 processors=4
+"""What a run prints and leaves behind: attributes, environment, the JSON summary, progress lines, --help."""
+
+import datetime
+import hashlib
+import json
+import math
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+SECRETS = {"NCCL_API_TOKEN": "swordfish-1", "UCX_secret_path": "swordfish-2", "OMPI_MCA_my_password": "swordfish-3",
+           "ZPP_UNLISTED": "swordfish-4", "AWS_SESSION": "swordfish-5"}
+LISTED = {"NCCL_DEBUG": "WARN", "SLURM_NNODES": "2"}
+
+
+class Trace(zpp.TestCase):
+    def test_attributes_and_environment(self):
+        now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
+        self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--seed", "5", "--deterministic",
+                                 env={**SECRETS, **LISTED, "SLURM_JOB_ID": "4711"}))
+        root, groups = self.trace()
+        expected = {"app": "train", "schema": "zeropp-trace", "complete": 1, "world_size": 4, "node_count": 2,
+                    "ranks_per_node": 2, "emulated": 1, "seed": 5, "deterministic": 1, "verdict": "VALID",
+                    "backend": "host", "SLURM_JOB_ID": "4711"}
+        self.assertEqual({name: root[name] for name in expected}, expected)
+        started = datetime.datetime.strptime(root["started_at"], "%Y-%m-%dT%H:%M:%S%z")
+        self.assertLess(abs(started - now), datetime.timedelta(minutes=2))
+        self.assertRegex(root["parameters_hash"], "^[0-9a-f]{64}$")
+        self.assertRegex(root["config_hash"], "^[0-9a-f]{64}$")
+        self.assertEqual(hashlib.sha256(root["config_json"].encode()).hexdigest(), root["config_hash"])
+        self.assertIn("--deterministic", root["command_line"])
+        self.assertIn(root["version"], subprocess.run([zpp.TRAIN, "--version"], capture_output=True, text=True,
+                                                      check=True).stdout)
+        for library in ("mpi_library", "hdf5_version", "kokkos_version", "blas_library", "cxx_compiler"):
+            self.assertTrue(root[library], library)
+
+        env = groups["env"]
+        for name, value in LISTED.items():
+            self.assertEqual(env[name], value)
+        for name in ("NCCL_API_TOKEN", "UCX_secret_path", "OMPI_MCA_my_password"):
+            self.assertEqual(env[name], "<redacted>")
+        self.assertNotIn("ZPP_UNLISTED", env)
+        self.assertNotIn("PATH", env)
+        self.assertNotIn(b"swordfish", (self.out / "train.h5").read_bytes())
+
+        config = json.loads(root["config_json"])
+        self.assertEqual(config["zeropp"]["all_gather_algorithm"], "two-level")  # `auto` resolved
+        self.assertEqual(config["zeropp"]["reduce_scatter_algorithm"], "2-hop")
+        self.assertEqual((config["train_batch_size"], config["train_micro_batch_size_per_gpu"],
+                          config["gradient_accumulation_steps"]), (8, 2, 1))
+        self.assertEqual(groups["ranks"]["node"], [0, 0, 1, 1])
+        self.assertEqual(len(set(groups["ranks"]["pid"])), 4)
+        self.assertEqual([r for r, c in zip(groups["timers"]["rank"], groups["timers"]["category"])
+                          if c == "matmul"], [0, 1, 2, 3])
+
+    def test_same_configuration_by_file_and_flags(self):
+        self.check_ok(self.train(2, "--zero-stage", "2", "--bf16", "--lr", "0.002"))
+        flags = self.trace()[0]
+        path = self.write_json("run.json", {"zero_optimization": {"stage": 2}, "bf16": {"enabled": True},
+                                            "optimizer": {"type": "AdamW", "params": {"lr": 2e-3}}})
+        self.check_ok(self.train(2, "--config", path))
+        file = self.trace()[0]
+        self.assertEqual(flags["config_hash"], file["config_hash"])
+        self.assertEqual(flags["parameters_hash"], file["parameters_hash"])
+        self.assertNotEqual(flags["run_id"], file["run_id"])
+
+    def test_json_equals_hdf5(self):
+        self.check_ok(self.train(2, "--eval-interval", "1", "--json", self.folder / "summary.json"))
+        summary = json.loads((self.folder / "summary.json").read_text())
+        root, groups = self.trace()
+        self.assertEqual(summary["config"], json.loads(root["config_json"]))
+        for name, value in root.items():
+            if name != "complete":
+                self.assertEqual(summary[name], value, name)
+        for group, columns in groups.items():
+            written = summary["parameter_units" if group == "units" else group]
+            self.assertEqual(set(written), set(columns), group)
+            for name, values in columns.items():
+                if isinstance(values, float) and math.isnan(values):
+                    values = None
+                self.assertEqual(written[name], values, f"{group}/{name}")
+        self.assertEqual(summary["units"]["steps"]["time"], "s")
+
+
+class Output(zpp.TestCase):
+    def test_one_line_a_report(self):
+        result = self.check_ok(self.train(2, "--train-iters", "7", "--log-interval", "3", "--eval-interval", "5"))
+        self.assertNotIn("\r", result.stdout)
+        lines = result.stdout.splitlines()
+        self.assertRegex(lines[0], "^zpp_train on 1 node x 2 ranks")
+        self.assertEqual([re.match(r"step (\S+)", line).group(1) for line in lines[1:-1]],
+                         ["0", "3/7", "5", "6/7", "7/7", "7"])
+        self.assertEqual(lines[-1].split(), ["VALID", str(self.out / "train.h5")])
+
+    def test_emulated_nodes_say_so(self):
+        result = self.check_ok(self.train(2, "--node-size", "1"))
+        self.assertIn("2 nodes x 1 rank (emulated)", result.stdout)
+
+    def test_help_and_version_without_launcher(self):
+        for program in (zpp.TRAIN, zpp.INFO):
+            for words, text in ((["--help"], "--zero-stage"), (["-h"], "--output"), (["--version"], "git")):
+                result = zpp.Process([program, *words]).end()
+                self.check_ok(result)
+                self.assertIn(text, result.stdout)
+                self.assertIn(pathlib.Path(program).name, result.stdout)
+
+    def test_help_with_launcher_comes_once(self):
+        result = self.check_ok(zpp.launch([(3, [zpp.TRAIN, "--version"])]).end())
+        self.assertEqual(result.stdout.count("zpp_train"), 1)
+
+    def test_without_launcher(self):
+        command = zpp.train_command()  # no --output: here
+        result = self.check_ok(zpp.Process(command, cwd=self.folder).end())
+        self.assertTrue((self.folder / "train.h5").exists(), result)
+        self.assertIn("1 node x 1 rank", result.stdout)
+
+
+if __name__ == "__main__":
+    zpp.main()
