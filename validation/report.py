@@ -37,6 +37,7 @@ class Run:
             self.counted = [int(value) for value in steps["bytes_inter_node"]]
             self.predicted = [int(value) for value in steps["bytes_predicted_inter_node"]]
             self.seconds = statistics.median(steps["time"][()].tolist())
+            self.products = share_of_products(trace["timers"])
             self.gather = algorithms(trace["collectives"], "all_gather")
             self.reduce = algorithms(trace["collectives"], "reduce_scatter")
             evaluations = trace["evaluations"]
@@ -85,6 +86,15 @@ def algorithms(collectives, operation):
     return ", ".join(sorted(seen)) or "none"
 
 
+def share_of_products(timers):
+    """Matrix products, as a share of the time in which ranks did not wait for each other."""
+    busy = products = 0.0
+    for category, seconds in zip(timers["category"].asstr()[()], timers["seconds"][()]):
+        busy += 0.0 if category == "communication" else seconds
+        products += seconds if category == "matmul" else 0.0
+    return products / busy
+
+
 def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
     """Bytes that ZeRO-3 without compression sends across nodes in one step, over all ranks."""
     topology = closed_forms.Topology(tuple(trace["ranks/node"][()].tolist()))
@@ -99,14 +109,14 @@ def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
 def table(runs):
     """The rows as aligned Markdown."""
     header = ["configuration", "weights", "gradients", "loss", "bits/byte", "bytes/step", "predicted",
-              "vs flat", "vs two-level", "ms/step"]
+              "vs flat", "vs two-level", "ms/step", "products"]
     rows = [header, ["-"] * len(header)]
     for run in runs:
         rows.append([
             run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}", f"{run.bits_per_byte:.4f}",
             f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
             times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
-            f"{run.seconds * 1e3:.1f}",
+            f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}",
         ])
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
     lines = []
@@ -125,7 +135,8 @@ LEGEND = """
 loss: final validation loss, nat a token. weights, gradients: what crossed nodes, and how.
 bytes/step: counted across nodes in an ordinary step, over all ranks; predicted: from the closed form.
 vs flat, vs two-level: how many times less than ZeRO-3 without compression, with flat rings or two-level
-collectives. ms/step: the median step, with all ranks on this machine.
+collectives. ms/step: the median step, with all ranks on this machine. products: matrix products, as a
+share of the time in which ranks do not wait for each other.
 """
 
 

@@ -42,10 +42,12 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5)
             "collectives/wire_bytes_inter": [counted, 0],
             "evaluations/step": [0, 3, 6], "evaluations/loss": [5.5, 2.5, loss],
             "evaluations/bits_per_byte": [8.0, 4.0, 2.25],
+            "timers/seconds": [6.0, 2.0, 5.0, 3.0, 1.0, 9.0],
         }
         for name, values in columns.items():
             trace[name] = numpy.array(values)
         for name, values in {"units/name": ["block"], "layers/units": ["0"],
+                             "timers/category": ["matmul", "nn", "communication"] * 2,
                              "collectives/operation": ["all_gather", "all_gather"],
                              "collectives/algorithm": ["two-level", "flat"],
                              "collectives/codec": ["int8:256", "none"]}.items():
@@ -71,7 +73,7 @@ def main():
         assert plain[0] == "ZeRO-3" and plain[5:9] == [f"{FLAT:,}", f"{FLAT:,}", "1.00x", "0.67x"], plain
         # 18 W against 4 (1.0078 + 0.5156) W / 2: 5.91; the two-level baseline sends 12 W: 3.94.
         assert full[0] == "ZeRO++ (all three)" and full[1] == "two-level int8:256", full
-        assert full[3:5] == ["1.5123", "2.2500"] and full[7:] == ["5.91x", "3.94x", "125.0"], full
+        assert full[3:5] == ["1.5123", "2.2500"] and full[7:] == ["5.91x", "3.94x", "125.0", "75%"], full
         assert "emulated" in result.stdout
         assert (folder / "out" / "table.md").read_text() in result.stdout
         assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
