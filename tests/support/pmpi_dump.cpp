@@ -1,5 +1,5 @@
-// The counter of pmpi_counter.cpp for a program that knows nothing of it: preloaded (LD_PRELOAD), it
-// writes "<destination> <bytes>" lines to $ZEROPP_PMPI_OUTPUT.<rank> when MPI ends.
+// The counter of pmpi_counter.cpp for a program that knows nothing of it: preloaded (LD_PRELOAD),
+// it writes "<destination> <bytes>" lines to $ZEROPP_PMPI_OUTPUT.<rank> when MPI ends.
 #include <mpi.h>
 
 #include <cstdlib>
