@@ -5,7 +5,7 @@ usage: report.py --output DIR TRACE.h5 [TRACE.h5 ...]
 
 Prints a table, a row a run, and writes it to DIR/table.md; draws the losses and the bytes across nodes to
 DIR/demo.png. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not taken from
-a run but derived from the units in the trace, once with flat rings and once with two-level collectives.
+a run but derived from the tensors in the trace, once with flat rings and once with two-level collectives.
 Exits with 1 when a run counted other bytes than it predicted, with 2 when a trace cannot be read.
 """
 
@@ -16,6 +16,7 @@ import statistics
 import sys
 from pathlib import Path
 
+import closed_forms
 import h5py
 
 COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b5a2b"]
@@ -36,6 +37,7 @@ class Run:
             self.counted = [int(value) for value in steps["bytes_inter_node"]]
             self.predicted = [int(value) for value in steps["bytes_predicted_inter_node"]]
             self.seconds = statistics.median(steps["time"][()].tolist())
+            self.products = share_of_products(trace["timers"])
             self.gather = algorithms(trace["collectives"], "all_gather")
             self.reduce = algorithms(trace["collectives"], "reduce_scatter")
             evaluations = trace["evaluations"]
@@ -43,8 +45,8 @@ class Run:
             self.losses = evaluations["loss"][()].tolist()
             self.bits_per_byte = float(evaluations["bits_per_byte"][-1])
             self.unigram_nats = float(trace["data"].attrs["unigram_entropy_bits"]) * math.log(2)
-            self.baseline_flat = zero3_bytes_across_nodes(trace, config, "flat")
-            self.baseline_two_level = zero3_bytes_across_nodes(trace, config, "two-level")
+            self.baseline_flat = zero3_bytes_across_nodes(trace, config, "flat", "flat")
+            self.baseline_two_level = zero3_bytes_across_nodes(trace, config, "two-level", "2-hop")
 
     @property
     def bytes_a_step(self):
@@ -84,34 +86,37 @@ def algorithms(collectives, operation):
     return ", ".join(sorted(seen)) or "none"
 
 
-def zero3_bytes_across_nodes(trace, config, algorithm):
-    """Bytes that ZeRO-3 without compression sends across nodes in one step, over all ranks.
+def share_of_products(timers):
+    """Matrix products, as a share of the time in which ranks did not wait for each other."""
+    busy = products = 0.0
+    for category, seconds in zip(timers["category"].asstr()[()], timers["seconds"][()]):
+        busy += 0.0 if category == "communication" else seconds
+        products += seconds if category == "matmul" else 0.0
+    return products / busy
 
-    Every use of a unit gathers its shards and its gradient is reduced once a micro-step. A flat ring of N ranks
-    on K nodes crosses nodes on K of its links, N - 1 shards each; a two-level collective sends each shard to
-    the K - 1 ranks with the same local rank.
-    """
-    ranks, nodes = int(trace.attrs["world_size"]), int(trace.attrs["node_count"])
-    element = 2 if config["bf16"]["enabled"] else 4
-    units = trace["units"]
-    uses = units["gathers_forward"][()] + units["gathers_backward"][()] + 1
-    shards = int((units["shard"][()] * uses).sum()) * element * config["gradient_accumulation_steps"]
-    if algorithm == "flat":
-        return shards * (nodes * (ranks - 1) if nodes > 1 else 0)
-    return shards * ranks * (nodes - 1)
+
+def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
+    """Bytes that ZeRO-3 without compression sends across nodes in one step, over all ranks."""
+    topology = closed_forms.Topology(tuple(trace["ranks/node"][()].tolist()))
+    settings = closed_forms.Settings.of(config).without_compression(all_gather, reduce_scatter)
+    tensors = [[] for _ in trace["units/name"]]
+    for unit, elements in zip(trace["tensors/unit"][()].tolist(), trace["tensors/elements"][()].tolist()):
+        tensors[unit].append(elements)
+    layers = [[int(unit) for unit in units.split(",")] for units in trace["layers/units"].asstr()[()]]
+    return closed_forms.Run(settings, topology, tensors, layers).replay([False], []).steps[0].inter
 
 
 def table(runs):
     """The rows as aligned Markdown."""
     header = ["configuration", "weights", "gradients", "loss", "bits/byte", "bytes/step", "predicted",
-              "vs flat", "vs two-level", "ms/step"]
+              "vs flat", "vs two-level", "ms/step", "products"]
     rows = [header, ["-"] * len(header)]
     for run in runs:
         rows.append([
             run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}", f"{run.bits_per_byte:.4f}",
             f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
             times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
-            f"{run.seconds * 1e3:.1f}",
+            f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}",
         ])
     widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
     lines = []
@@ -130,7 +135,8 @@ LEGEND = """
 loss: final validation loss, nat a token. weights, gradients: what crossed nodes, and how.
 bytes/step: counted across nodes in an ordinary step, over all ranks; predicted: from the closed form.
 vs flat, vs two-level: how many times less than ZeRO-3 without compression, with flat rings or two-level
-collectives. ms/step: the median step, with all ranks on this machine.
+collectives. ms/step: the median step, with all ranks on this machine. products: matrix products, as a
+share of the time in which ranks do not wait for each other.
 """
 
 
@@ -162,6 +168,7 @@ def draw(runs, path):
     losses.set(title="Validation loss", ylabel="loss (nat a token)")
     losses.legend(frameon=False)
     losses.tick_params(labelbottom=False)
+    differences.xaxis.get_major_locator().set_params(integer=True)
     differences.set(xlabel="optimizer step", ylabel=f"minus {runs[0].label}\n(nat)")
 
     positions = range(len(runs))

@@ -5,6 +5,8 @@
 // between. All ranks of the groups start and finish their collectives in the same order. Results
 // are sums, never means. Accumulation is fp32 in all algorithms but `native`. Source: design of qwZ
 // (paper section 3.1) and qgZ (section 3.3).
+// Workspace begins at a multiple of 16 bytes (a Buffer's does). Memory that does not fit the plan
+// is a programming error: start() throws std::invalid_argument.
 #pragma once
 
 #include <cstddef>

@@ -38,8 +38,8 @@ struct Op {
   StreamId stream = StreamId::compute;
   bool backward_phase = false;
   std::size_t bytes = 0;  ///< memory that the operation takes in the arena, workspace included
-  std::size_t result = kNoMemory;     ///< arena offset of what it makes (weights, gradients, sum)
-  std::size_t workspace = kNoMemory;  ///< arena offset of what it borrows until it is waited for
+  std::size_t result = kNoMemory;       ///< arena offset of what it makes (weights, gradients, sum)
+  std::size_t workspace = kNoMemory;    ///< arena offset of what it borrows until it is waited for
   std::vector<std::size_t> waits_on{};  ///< earlier operations, by index in the schedule
 };
 

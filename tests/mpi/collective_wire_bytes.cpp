@@ -108,6 +108,8 @@ void verify(const Planned& planned, const Bytes& closed_form, bool modelled, int
 }
 
 constexpr std::size_t kCounts[] = {0, 1, 7, 1009, 5003};
+/// Plain dtype and pipeline depth.
+constexpr std::pair<Dtype, std::size_t> kVariants[] = {{Dtype::fp32, 1}, {Dtype::bf16, 3}};
 
 /// Long messages are split: that changes no byte.
 constexpr std::size_t kLongestMessage = 1000;
@@ -131,12 +133,10 @@ TEST(Contract4, AllGather) {
     };
     for (const auto* algorithm : all_gather_algorithms()) {
       for (const auto& codec : test::codecs_for(*algorithm)) {
-        for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+        for (const auto& [dtype, depth] : kVariants) {
           for (const std::size_t count : kCounts) {
-            for (const std::size_t depth : {1U, 3U}) {
-              ASSERT_NO_FATAL_FAILURE(
-                  run(*algorithm, {{count, count + 3}, dtype, codec, depth, {"test", ""}}));
-            }
+            ASSERT_NO_FATAL_FAILURE(
+                run(*algorithm, {{count, count + 3}, dtype, codec, depth, {"test", ""}}));
           }
         }
       }
@@ -165,13 +165,11 @@ TEST(Contract4, ReduceScatter) {
     };
     for (const auto* algorithm : reduce_scatter_algorithms()) {
       for (const auto& [first, second] : test::codec_pairs(*algorithm)) {
-        for (const Dtype plain : {Dtype::fp32, Dtype::bf16}) {
+        for (const auto& [plain, depth] : kVariants) {
           for (const std::size_t count : kCounts) {
-            for (const std::size_t depth : {1U, 3U}) {
-              ASSERT_NO_FATAL_FAILURE(run(
-                  *algorithm,
-                  {{count, count + 3}, Dtype::fp32, plain, first, second, depth, {"test", ""}}));
-            }
+            ASSERT_NO_FATAL_FAILURE(
+                run(*algorithm,
+                    {{count, count + 3}, Dtype::fp32, plain, first, second, depth, {"test", ""}}));
           }
         }
       }

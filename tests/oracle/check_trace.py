@@ -275,7 +275,7 @@ CASES = {
     "qwz": dict(qwz=True), "hpz": dict(hpz=2), "hpz over nodes": dict(nodes=4, hpz=4),
     "hpz inside a node": dict(nodes=2, local=4, hpz=2), "qgz": dict(qgz=True, reduce="2-hop"),
     "qgz in one hop": dict(qgz=True, reduce="1-hop"), "all": dict(FEATURES, bf16=True),
-    "many small buckets": dict(FEATURES, bucket=1), "one bucket": dict(FEATURES, bucket=10**9),
+    "many small buckets": dict(FEATURES, bucket=1, codecs=("int8:256", "int4:32", "int4:32")), "one bucket": dict(FEATURES, bucket=10**9),
     "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
@@ -360,15 +360,19 @@ class CheckTrace(unittest.TestCase):
         self.change(remove_everywhere, "bytes of step 0")
 
     def test_other_settings_than_those_that_ran(self):
-        edits = (("stage", 2), ("zero_hpz_partition_size", 1), ("reduce_bucket_size", 10**9))
-        for key, value in edits:
+        small_buckets = dict(FEATURES, bucket=1, codecs=("int8:256", "int4:32", "int4:32"))
+        for key, value, case in (("stage", 2, FEATURES), ("zero_hpz_partition_size", 1, FEATURES),
+                                 ("reduce_bucket_size", 10**9, small_buckets),
+                                 ("zero_quantized_weights", False, FEATURES),
+                                 ("zero_quantized_gradients", False, FEATURES)):
             def edit(attributes, _, key=key, value=value):
                 config = json.loads(attributes["config_json"])
                 config["zero_optimization"][key] = value
                 attributes["config_json"] = json.dumps(config)
                 attributes["config_hash"] = hashlib.sha256(
                     attributes["config_json"].encode()).hexdigest()
-            self.change(edit, "should be")
+            with self.subTest(key):
+                self.change(edit, "should be", case)
 
     def test_root_attributes(self):
         for name in make({})[0]:

@@ -28,23 +28,30 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5)
     text = h5py.string_dtype()
     with h5py.File(path, "w") as trace:
         config = {"zero_optimization": {"stage": 3, "zero_quantized_weights": qwz, "zero_hpz_partition_size": hpz,
-                                        "zero_quantized_gradients": qgz},
+                                        "zero_quantized_gradients": qgz, "reduce_bucket_size": 1 << 30},
+                  "zeropp": {"weight_codec": "int8:256", "gradient_codec_intra": "int4:128",
+                             "gradient_codec_inter": "int4:128", "all_gather_algorithm": "two-level",
+                             "reduce_scatter_algorithm": "2-hop"},
                   "bf16": {"enabled": True}, "gradient_accumulation_steps": 1}
         trace.attrs.update(world_size=4, node_count=2, emulated=1, config_json=json.dumps(config))
         columns = {
-            "units/shard": [SHARD], "units/gathers_forward": [1], "units/gathers_backward": [1],
+            "ranks/node": [0, 0, 1, 1], "tensors/unit": [0], "tensors/elements": [4 * SHARD],
             "steps/bytes_inter_node": [counted + 99] + [counted] * (STEPS - 1),
             "steps/bytes_predicted_inter_node": [predicted + 99] + [predicted] * (STEPS - 1),
             "steps/time": [0.5] + [0.125] * (STEPS - 1),
             "collectives/wire_bytes_inter": [counted, 0],
             "evaluations/step": [0, 3, 6], "evaluations/loss": [5.5, 2.5, loss],
             "evaluations/bits_per_byte": [8.0, 4.0, 2.25],
+            "timers/seconds": [6.0, 2.0, 5.0, 3.0, 1.0, 9.0],
         }
         for name, values in columns.items():
             trace[name] = numpy.array(values)
-        for name, values in {"operation": ["all_gather", "all_gather"], "algorithm": ["two-level", "flat"],
-                             "codec": ["int8:256", "none"]}.items():
-            trace.create_dataset(f"collectives/{name}", data=values, dtype=text)
+        for name, values in {"units/name": ["block"], "layers/units": ["0"],
+                             "timers/category": ["matmul", "nn", "communication"] * 2,
+                             "collectives/operation": ["all_gather", "all_gather"],
+                             "collectives/algorithm": ["two-level", "flat"],
+                             "collectives/codec": ["int8:256", "none"]}.items():
+            trace.create_dataset(name, data=values, dtype=text)
         trace.create_group("data").attrs["unigram_entropy_bits"] = 4.5
 
 
@@ -66,7 +73,7 @@ def main():
         assert plain[0] == "ZeRO-3" and plain[5:9] == [f"{FLAT:,}", f"{FLAT:,}", "1.00x", "0.67x"], plain
         # 18 W against 4 (1.0078 + 0.5156) W / 2: 5.91; the two-level baseline sends 12 W: 3.94.
         assert full[0] == "ZeRO++ (all three)" and full[1] == "two-level int8:256", full
-        assert full[3:5] == ["1.5123", "2.2500"] and full[7:] == ["5.91x", "3.94x", "125.0"], full
+        assert full[3:5] == ["1.5123", "2.2500"] and full[7:] == ["5.91x", "3.94x", "125.0", "75%"], full
         assert "emulated" in result.stdout
         assert (folder / "out" / "table.md").read_text() in result.stdout
         assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")

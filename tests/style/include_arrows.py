@@ -9,7 +9,7 @@ from pathlib import Path
 
 # A module is the folder, or the part of one, that holds a file; the longest prefix wins.
 MODULES = ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device", "lib/trace/recorder",
-           "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data", "lib/config", "apps"]
+           "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data", "lib/config", "lib/app", "apps"]
 
 # Direct arrows; what these include may be included as well.
 ARROWS = {
@@ -28,7 +28,8 @@ ARROWS = {
                   "lib/trace/recorder"],
     "lib/data": ["lib/base"],
     "lib/config": ["lib/base"],
-    "apps": ["lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data",
+    "lib/app": ["lib/comm", "lib/collective", "lib/config", "lib/model", "lib/trace", "lib/base"],
+    "apps": ["lib/app", "lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data",
              "lib/config"],
 }
 

@@ -60,8 +60,11 @@ own = [root / "kernels", root / "lib", root / "apps", generated]
 commands = [command for command in json.loads((build / "compile_commands.json").read_text())
             if any(folder in Path(command["file"]).parents for folder in own)]
 assert commands, "no file of kernels, lib or apps is compiled"
+failed = 0
 with ThreadPoolExecutor(max_workers=2) as pool:
-    complaints = [text for text in pool.map(check, commands) if text]
-print("\n".join(complaints))
-print(f"{len(commands)} files, {len(complaints)} with complaints")
-sys.exit(1 if complaints else 0)
+    for complaint in pool.map(check, commands):
+        if complaint:
+            failed += 1
+            print(complaint, flush=True)
+print(f"{len(commands)} files, {failed} with complaints")
+sys.exit(1 if failed else 0)

@@ -1,0 +1,81 @@
+// ctest: name=app_frame np=1,3 timeout=60 labels=sanitize
+// Agreement of ranks: on a configuration, on a step that one rank fails, on a signal.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "lib/app/agreement.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/interrupt.hpp"
+#include "tests/support/mpi_world.hpp"
+
+namespace zeropp::app {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(Agreement, EqualConfigurationsPass) {
+  EXPECT_NO_THROW(agree_on_configuration(test::world().control(), R"({"configuration":{"a":1}})"));
+}
+
+TEST(Agreement, AllRanksLearnWhichOneDiffers) {
+  auto& control = test::world().control();
+  if (control.size() == 1) GTEST_SKIP() << "one rank agrees with itself";
+  const bool other = control.rank() == control.size() - 1;
+  try {
+    agree_on_configuration(control, other ? R"({"configuration":{"a":{"b":2}}})"
+                                          : R"({"configuration":{"a":{"b":1},"c":3}})");
+    FAIL() << "no rank may go on";
+  } catch (const comm::AgreedError& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_EQ(error.reporter(), 0);
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("a.b (2, rank 0 has 1)"), HasSubstr("c (not set, rank 0 has 3)"),
+                      HasSubstr("rank " + std::to_string(control.size() - 1))));
+  }
+}
+
+TEST(Agreement, AStepThatFailsOnOneRankFailsOnAll) {
+  auto& world = test::world();
+  const std::vector<config::Option> none;
+  const Context context(world, none, "test", "test");
+  EXPECT_NO_THROW(context.agree_on([] {}));
+  const int failing = world.control().size() - 1;
+  const auto expect = [&](const std::function<void()>& thrower, ExitCode code, const char* part) {
+    try {
+      context.agree_on([&] {
+        if (world.control().rank() == failing) thrower();
+      });
+      FAIL() << "no rank may go on";
+    } catch (const comm::AgreedError& error) {
+      EXPECT_EQ(error.code(), code);
+      EXPECT_EQ(error.reporter(), failing);
+      EXPECT_THAT(error.what(), HasSubstr(part));
+    }
+  };
+  expect([] { throw Error(ExitCode::io, "no such file"); }, ExitCode::io, "no such file");
+  expect([] { throw std::bad_alloc(); }, ExitCode::environment, "out of memory");
+  expect([] { throw std::runtime_error("odd"); }, ExitCode::environment, "odd");
+}
+
+TEST(Interrupt, ASignalOnOneRankStopsAllAtTheBoundary) {
+  auto& control = test::world().control();
+  install_interrupt_handlers();
+  EXPECT_EQ(interrupted(), 0);
+  EXPECT_NO_THROW(stop_if_interrupted(control, "step 1 of 9"));
+  const bool signalled = control.rank() == control.size() - 1;
+  if (signalled) std::raise(SIGTERM);
+  EXPECT_EQ(interrupted(), signalled ? SIGTERM : 0);
+  try {
+    stop_if_interrupted(control, "step 2 of 9");
+    FAIL() << "no rank may go on";
+  } catch (const comm::AgreedError& error) {
+    EXPECT_EQ(error.code(), ExitCode::interrupted);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("SIGTERM"), HasSubstr("step 2 of 9")));
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::app
