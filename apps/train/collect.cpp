@@ -17,6 +17,8 @@ using Category = trace::Timers::Category;
 std::vector<trace::CollectiveRow> sum_over_ranks(const std::deque<trace::CollectiveRow>& rows,
                                                  comm::Control& control) {
   std::vector<trace::CollectiveRow> summed(rows.begin(), rows.end());
+  // Planned, and never needed: the same ones on every rank.
+  std::erase_if(summed, [](const trace::CollectiveRow& row) { return row.calls == 0; });
   for (trace::CollectiveRow& row : summed) {
     std::array<std::uint64_t, 3> bytes{row.logical_bytes, row.wire_bytes_intra,
                                        row.wire_bytes_inter};
