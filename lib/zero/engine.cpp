@@ -130,18 +130,17 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   const comm::Bytes sent_before = sent();
   time_forward_ = 0;
   time_backward_ = 0;
-  loss_sum_ = 0;
   batch_ = &batch;
   for (std::size_t u = 0; u < gradient_shards_.size(); ++u) {
-    device_.optim->clear(gradient_shards_[u].view(units_[u].shard, Dtype::fp32),
-                         stream(StreamId::compute).handle());
+    device_.memory_ops->clear(gradient_shards_[u].view(units_[u].shard, Dtype::fp32),
+                              stream(StreamId::compute).handle());
   }
 
   StepResult result;
   const Schedule& schedule = step_schedules_.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, false);
   result.predicted = volume(schedule, volumes_);
-  result.loss = loss_sum_ / static_cast<double>(options_.accumulation_steps);
+  result.loss = model_.take_loss() / static_cast<double>(options_.accumulation_steps);
   result.time_forward = time_forward_;
   result.time_backward = time_backward_;
 
@@ -167,9 +166,8 @@ double Engine::evaluate(const Batch& batch) {
   gather_initial();
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
-  loss_sum_ = 0;
   execute(evaluation_schedules_.at(secondary_version_ == version_ ? 1 : 0), true);
-  return loss_sum_;
+  return model_.take_loss();
 }
 
 void Engine::execute(const Schedule& schedule, bool evaluation) {
@@ -219,7 +217,7 @@ void Engine::run(const Op& op, std::size_t position) {
       View& gradients = gradient_views_[op.index];
       if (preset_.shard_gradients)
         gradients = arena_.view(units_[op.index].padded, Dtype::fp32, op.result);
-      device_.optim->clear(gradients, stream(op.stream).handle());
+      device_.memory_ops->clear(gradients, stream(op.stream).handle());
       break;
     }
     case OpKind::reduce:
@@ -286,12 +284,13 @@ void Engine::refresh(const Op& op, Phase phase) {
 }
 
 void Engine::forward(const Op& op) {
-  if (op.index == 0) model_.begin((*batch_)(op.micro_step), !evaluating_);
+  if (op.index == 0) {
+    model_.begin((*batch_)(op.micro_step), !evaluating_, stream(op.stream).handle());
+  }
   std::vector<ConstView> weights;
   for (const std::size_t unit : input_.layers[op.index].units)
     weights.push_back(weight_views_[unit]);
-  model_.forward(op.index, weights);
-  if (op.index + 1 == input_.layers.size()) loss_sum_ += model_.loss();
+  model_.forward(op.index, weights, stream(op.stream).handle());
 }
 
 void Engine::backward(const Op& op) {
@@ -301,7 +300,7 @@ void Engine::backward(const Op& op) {
     weights.push_back(weight_views_[unit]);
     gradients.push_back(gradient_views_[unit]);
   }
-  model_.backward(op.index, weights, gradients);
+  model_.backward(op.index, weights, gradients, stream(op.stream).handle());
 }
 
 /// Scales this part's gradients to the mean, once, and returns its global norm, the same on every
@@ -342,13 +341,13 @@ ConstView Engine::compute_shard(std::size_t unit) const {
 void Engine::cut(std::size_t unit) {
   const StreamHandle compute = stream(StreamId::compute).handle();
   if (!preset_.shard_optimizer) {
-    device_.optim->convert(optimizer_.master(unit),
-                           resident_weights_[unit].view(units_[unit].padded, options_.compute),
-                           compute);
+    device_.memory_ops->convert(optimizer_.master(unit),
+                                resident_weights_[unit].view(units_[unit].padded, options_.compute),
+                                compute);
   } else if (!compute_shards_.empty()) {
-    device_.optim->convert(optimizer_.master(unit),
-                           compute_shards_[unit].view(units_[unit].shard, options_.compute),
-                           compute);
+    device_.memory_ops->convert(optimizer_.master(unit),
+                                compute_shards_[unit].view(units_[unit].shard, options_.compute),
+                                compute);
   }
 }
 
