@@ -2,6 +2,7 @@
 // functions. Chosen once, in device.cpp: nothing above branches on the back end.
 #pragma once
 
+#include "kernels/core/memory_ops.hpp"
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
 #include "kernels/nn/nn_ops.hpp"
@@ -13,6 +14,7 @@ namespace zeropp {
 struct Device {
   Backend backend = Backend::host;
   MemoryKind memory = MemoryKind::host;
+  const MemoryOps* memory_ops = nullptr;
   const optim::OptimOps* optim = nullptr;
   const nn::NnOps* nn = nullptr;
 
