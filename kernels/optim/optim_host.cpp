@@ -1,10 +1,10 @@
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 
 #include "kernels/core/counter_rng.hpp"
+#include "kernels/core/host_for.hpp"
 #include "kernels/optim/optim_ops.hpp"
 
 namespace zeropp::optim {
@@ -14,12 +14,11 @@ namespace {
 constexpr std::size_t kBlock = 1024;
 constexpr std::size_t kLanes = 32;
 
-/// Work is handed to Kokkos in blocks: the loop inside a block is plain, so that it vectorizes.
+/// body(begin, end) over blocks that cover [0, n); done when it returns. The loop inside a block is
+/// plain, so that it vectorizes.
 template <class Body>
 void for_blocks(const char* label, std::size_t n, const Body& body) {
-  using Policy =
-      Kokkos::RangePolicy<Kokkos::DefaultHostExecutionSpace, Kokkos::IndexType<std::size_t>>;
-  Kokkos::parallel_for(label, Policy(0, (n + kBlock - 1) / kBlock), [=](std::size_t block) {
+  host_for(label, (n + kBlock - 1) / kBlock, [=](std::size_t block) {
     const std::size_t begin = block * kBlock;
     body(begin, std::min(begin + kBlock, n));
   });
