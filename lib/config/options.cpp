@@ -58,7 +58,7 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.gradient_codec_intra",
         .flag = "--gradient-codec-intra",
         .field = &c.zero.gradient_codec_intra,
-        .help = "Wire format of qgZ inside a node, and of its only hop where there is one",
+        .help = "Wire format of qgZ inside a node, and of algorithms with one hop",
         .in_effect = qgz,
         .effect_needs = "zero_optimization.zero_quantized_gradients"},
        {.path = "zeropp.gradient_codec_inter",

@@ -12,7 +12,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-/// Two rows, as rank `rank` would have counted them.
+/// Rows as rank `rank` would have counted them; the last one never ran.
 std::deque<trace::CollectiveRow> rows_of(int rank) {
   const auto r = static_cast<std::uint64_t>(rank);
   trace::CollectiveRow gather{.operation = "all_gather",
@@ -29,7 +29,10 @@ std::deque<trace::CollectiveRow> rows_of(int rank) {
   gather.wire_bytes_intra = 10 * r;
   gather.wire_bytes_inter = 7;
   gather.seconds = 0.5 * (rank + 1);
-  return {gather, reduce};
+  trace::CollectiveRow idle = gather;
+  idle.phase = "evaluation";
+  idle.calls = 0;
+  return {gather, reduce, idle};
 }
 
 TEST(SumOverRanks, AddsBytesAndTakesTheLargestTime) {
@@ -68,7 +71,7 @@ TEST(SumOverRanks, RanksThatRanOtherCollectivesAreRefused) {
   expect_refusal([](auto& rows) { rows[1].codec = "none"; }, "row 1");
   expect_refusal([](auto& rows) { rows[1].calls = 5; }, "row 1");
   expect_refusal([](auto& rows) { rows.pop_back(); }, "no such row");
-  expect_refusal([](auto& rows) { rows.push_back(rows[0]); }, "row 2");
+  expect_refusal([](auto& rows) { rows.push_back(rows[0]); }, "row 3");
 }
 
 }  // namespace

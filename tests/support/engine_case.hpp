@@ -35,6 +35,12 @@ struct Outcome {
       0;  ///< bytes of weight gathers in backward across nodes, this rank
 };
 
+/// The built-in source, made once: it takes longer than a step of a small model.
+inline const data::TokenSource& token_source() {
+  static const auto source = data::make_source({});
+  return *source;
+}
+
 /// One engine on the current world with `node_size` declared ranks a node.
 class EngineCase {
  public:
@@ -44,8 +50,7 @@ class EngineCase {
   EngineCase(zero::Options options, int node_size, const MakeModel& make,
              std::size_t seq_length = 16, std::size_t micro_batch = 2)
       : options_(std::move(options)),
-        source_(data::make_source({})),
-        sampler_(*source_, options_.seed, seq_length, micro_batch) {
+        sampler_(token_source(), options_.seed, seq_length, micro_batch) {
     config::TrainConfig config;
     config.zero = options_;
     config::resolve(config, {}, app::machine_of(world().set_topology(node_size)));
@@ -53,29 +58,33 @@ class EngineCase {
     options_.reduce_scatter_algorithm = config.zero.reduce_scatter_algorithm;
     const std::size_t h = options_.hpz_partition_size;
     groups_ = world().make_groups(h > 1 ? static_cast<int>(h) : 0);
-    model_ = make(device_, recorder_.timers, source_->vocab_size());
+    model_ = make(device_, recorder_.timers, token_source().vocab_size());
     engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, groups_,
                                              world().control(), device_, recorder_);
   }
 
+  /// One step on the batches of step `index`.
+  zero::StepResult step(std::uint64_t index) {
+    const auto result = engine_->step([&](std::size_t micro_step) {
+      sampler_.train(index, micro_step, place(), batch_);
+      return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
+    });
+    EXPECT_EQ(result.sent, result.predicted) << "step " << index;
+    return result;
+  }
+
   Outcome train(std::uint64_t steps, std::uint64_t evaluate_every = 0) {
-    const data::Place place{static_cast<std::size_t>(groups_.world->rank()),
-                            static_cast<std::size_t>(groups_.world->size())};
     Outcome outcome;
     for (std::uint64_t step = 0; step < steps; ++step) {
-      const auto result = engine_->step([&](std::size_t micro_step) {
-        sampler_.train(step, micro_step, place, batch_);
-        return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
-      });
+      const auto result = this->step(step);
       outcome.losses.push_back(result.loss);
       outcome.norms.push_back(result.grad_norm);
       outcome.skipped += result.skipped ? 1 : 0;
       outcome.sent += result.sent;
       outcome.predicted += result.predicted;
-      EXPECT_EQ(result.sent, result.predicted) << "step " << step;
       if (evaluate_every > 0 && (step + 1) % evaluate_every == 0) {
         data::TokenBatch held_out;
-        sampler_.held_out(0, place, held_out);
+        sampler_.held_out(0, place(), held_out);
         EXPECT_TRUE(std::isfinite(engine_->evaluate(
             {held_out.sequences, held_out.length, held_out.tokens, held_out.targets})));
       }
@@ -95,11 +104,15 @@ class EngineCase {
   [[nodiscard]] comm::Groups& groups() { return groups_; }
 
  private:
+  [[nodiscard]] data::Place place() const {
+    return {static_cast<std::size_t>(groups_.world->rank()),
+            static_cast<std::size_t>(groups_.world->size())};
+  }
+
   zero::Options options_;
   optim::AdamWOptions optimizer_{.learning_rate = 2e-3, .weight_decay = 0.1};
   Device device_ = Device::host();
   trace::Recorder recorder_;
-  std::unique_ptr<data::TokenSource> source_;
   data::Sampler sampler_;
   data::TokenBatch batch_;
   comm::Groups groups_;

@@ -139,9 +139,9 @@ std::unique_ptr<ReduceScatter> plan_two_hop(const Context& context, const Reduce
   if (topology.node_count > 1 && topology.ranks_per_node > 1) {
     return std::make_unique<TwoHop>(context, plan, codecs);
   }
-  return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_two_hop,
-                                        topology.node_count == 1 ? codecs.first : codecs.second,
-                                        codecs.name(), codecs.block());
+  const codec::Codec& only = topology.node_count == 1 ? codecs.first : codecs.second;
+  return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_two_hop, only, only.name(),
+                                        codecs.block());
 }
 
 }  // namespace

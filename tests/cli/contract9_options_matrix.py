@@ -1,0 +1,279 @@
+# ctest: name=contract9_options_matrix labels=cli timeout=240 processors=4
+"""No combination of options silently does something else: every pair of values of any two options is run.
+What cannot work ends with exit code 2 and one line that names the reason; everything else shows in its trace
+that what was asked for is what ran. And every option changes something, or is known to change nothing."""
+
+import json
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import pairwise
+import zpp
+
+STEPS = 2
+FACTORS = {
+    "nodes": [(1, 2), (1, 4), (2, 2), (4, 1)],  # nodes x ranks
+    "stage": [0, 1, 2, 3],
+    "weight_codec": [None, "int8:256", "int4:64"],  # qwZ
+    "hpz": [1, 2, 4],
+    "gradient_codecs": [None, ("int4:128", "int4:128"), ("int8:64", "int4:256")],  # qgZ
+    "all_gather": ["auto", "flat", "native", "two-level"],
+    "reduce_scatter": ["auto", "flat", "native", "ordered", "1-hop", "2-hop"],
+    "depth": [1, 3],
+    "overlap": [True, False],
+    "bf16": [False, True],
+    "deterministic": [False, True],
+    "accumulation": [1, 2],
+    "clipping": [0.0, 0.01],
+    "bucket": [500_000_000, 20_000],
+    "prefetch": [None, 0],
+    "tied": [True, False],
+    "evaluate": [0, 1],
+}
+
+
+def reasons(row):
+    """Keys or flags, one of which the refusal must name; empty: the combination is possible."""
+    nodes, local = row["nodes"]
+    found = []
+    if row["stage"] < 3:
+        found += [key for key, on in (("zero_quantized_weights", row["weight_codec"]),
+                                      ("zero_hpz_partition_size", row["hpz"] > 1),
+                                      ("zero_quantized_gradients", row["gradient_codecs"]),
+                                      ("stage3_prefetch_bucket_size", row["prefetch"] is not None)) if on]
+    if local % row["hpz"] and (row["hpz"] % local or nodes * local % row["hpz"]):
+        found.append("zero_hpz_partition_size")
+    if row["weight_codec"] and row["all_gather"] == "native":
+        found.append("all_gather_algorithm native")
+    if row["gradient_codecs"]:
+        if row["reduce_scatter"] in ("native", "ordered"):
+            found.append("reduce_scatter_algorithm")
+        elif row["reduce_scatter"] in ("flat", "1-hop") and len(set(row["gradient_codecs"])) > 1:
+            found.append("gradient_codec_inter")
+    if row["deterministic"] and row["reduce_scatter"] == "native":
+        found.append("reduce_scatter_algorithm native")
+    return found
+
+
+def flags(row):
+    nodes, local = row["nodes"]
+    words = ["--train-iters", STEPS, "--node-size", local, "--zero-stage", row["stage"],
+             "--zero-hpz-partition-size", row["hpz"], "--all-gather-algorithm", row["all_gather"],
+             "--reduce-scatter-algorithm", row["reduce_scatter"], "--pipeline-depth", row["depth"],
+             "--gradient-accumulation-steps", row["accumulation"], "--clip-grad", row["clipping"],
+             "--reduce-bucket-size", row["bucket"], "--eval-interval", row["evaluate"], "--eval-iters", 1]
+    for name, flag in (("overlap", "overlap-comm"), ("bf16", "bf16"), ("deterministic", "deterministic"),
+                       ("tied", "tied-head")):
+        words.append(f"--{flag}" if row[name] else f"--no-{flag}")
+    if row["weight_codec"]:
+        words += ["--zero-quantized-weights", "--weight-codec", row["weight_codec"]]
+    if row["gradient_codecs"]:
+        words += ["--zero-quantized-gradients", "--gradient-codec-intra", row["gradient_codecs"][0],
+                  "--gradient-codec-inter", row["gradient_codecs"][1]]
+    if row["prefetch"] is not None:
+        words += ["--prefetch-bucket-size", row["prefetch"]]
+    return words
+
+
+def effective(row):
+    """What `auto` stands for."""
+    nodes, local = row["nodes"]
+    gather, reduction = row["all_gather"], row["reduce_scatter"]
+    if gather == "auto":
+        gather = "two-level" if nodes > 1 and local > 1 else "flat"
+    if reduction == "auto":
+        reduction = "2-hop" if row["gradient_codecs"] else "ordered" if row["deterministic"] else "flat"
+    return gather, reduction
+
+
+class Matrix(zpp.TestCase):
+    def test_every_pair(self):
+        # One reason at a time, so that a refusal cannot stand in for another.
+        rows = pairwise.cover(FACTORS, [lambda row: not reasons(row), lambda row: len(set(reasons(row))) == 1])
+        possible = [row for row in rows if not reasons(row)]
+        self.assertGreater(len(possible), 25)
+        self.assertGreater(len(rows) - len(possible), 5)
+        print(f"{len(possible)} combinations run, {len(rows) - len(possible)} are refused")
+        traces = []
+        for index, row in enumerate(rows):
+            with self.subTest(**row):
+                out = self.folder / str(index)
+                result = self.train(row["nodes"][0] * row["nodes"][1], *flags(row), out=out)
+                why = reasons(row)
+                if why:
+                    self.assertEqual((result.code, len(result.errors())), (zpp.USAGE, 1), result)
+                    self.assertTrue(any(key in result.errors()[0] for key in why), (why, result.errors()))
+                    self.assertFalse(out.exists(), "refused after it began")
+                else:
+                    self.check_ok(result)
+                    traces.append(out / "train.h5")
+                    self.check_effective(row, *self.trace(out))
+        judged = zpp.check_trace(*traces)
+        self.assertEqual((judged.code, judged.stdout.count(": VALID\n")), (zpp.OK, len(traces)), judged)
+
+    def check_effective(self, row, root, groups):
+        nodes, local = row["nodes"]
+        self.assertEqual((root["node_count"], root["ranks_per_node"], root["emulated"]), (nodes, local, 1))
+        self.check_configuration(row, json.loads(root["config_json"]), root)
+        self.check_collectives(row, groups)
+        self.check_memory(row, groups)
+        self.assertEqual(groups["steps"]["skipped"], [0] * STEPS)
+        self.assertEqual(len(groups["evaluations"]["loss"]), (STEPS + 1) * row["evaluate"])
+        uses = groups["layers"]["units"]
+        self.assertEqual(uses[0].split(",")[0] in uses[-1].split(","), row["tied"])
+
+    def check_configuration(self, row, config, root):
+        gather, reduction = effective(row)
+        zero, own = config["zero_optimization"], config["zeropp"]
+        codecs = row["gradient_codecs"] or (None, None)
+        asked = {
+            "stage": (zero["stage"], row["stage"]),
+            "qwZ": (zero["zero_quantized_weights"], row["weight_codec"] is not None),
+            "hpZ": (zero["zero_hpz_partition_size"], row["hpz"]),
+            "qgZ": (zero["zero_quantized_gradients"], row["gradient_codecs"] is not None),
+            "weight codec": (own.get("weight_codec"), row["weight_codec"]),
+            "first gradient codec": (own.get("gradient_codec_intra"), codecs[0]),
+            "second gradient codec": (own.get("gradient_codec_inter"), codecs[1]),
+            "all-gather": (own["all_gather_algorithm"], gather),
+            "reduce-scatter": (own["reduce_scatter_algorithm"], reduction),
+            "depth": (own["pipeline_depth"], row["depth"]),
+            "overlap": (zero["overlap_comm"], row["overlap"]),
+            "bf16": (config["bf16"]["enabled"], row["bf16"]),
+            "deterministic": (own["deterministic"], row["deterministic"]),
+            "deterministic attribute": (root["deterministic"], int(row["deterministic"])),
+            "accumulation": (config["gradient_accumulation_steps"], row["accumulation"]),
+            "batch": (config["train_batch_size"], 2 * row["accumulation"] * root["world_size"]),
+            "clipping": (config["gradient_clipping"], row["clipping"]),
+            "bucket": (zero["reduce_bucket_size"], row["bucket"]),
+            "prefetch": (zero.get("stage3_prefetch_bucket_size"),
+                         None if row["stage"] < 3 else 50_000_000 if row["prefetch"] is None else 0),
+            "tied head": (own["model"]["tied_head"], row["tied"]),
+        }
+        for name, (found, expected) in asked.items():
+            self.assertEqual(found, expected, name)
+
+    def check_collectives(self, row, groups):
+        """Every collective that ran, and no other."""
+        gather, reduction = effective(row)
+        nodes, local = row["nodes"]
+        weights = ("all_gather", "weights", gather, row["weight_codec"] or "none", "world")
+        secondary = ("all_gather", "weights_secondary", "flat", "none", "secondary")
+        if not row["gradient_codecs"]:
+            codec = "none/none" if reduction == "2-hop" and nodes > 1 and local > 1 else "none"
+        elif reduction != "2-hop" or nodes == 1:
+            codec = row["gradient_codecs"][0]
+        elif local == 1:
+            codec = row["gradient_codecs"][1]
+        else:
+            codec = "/".join(row["gradient_codecs"])
+        expected = {("reduce_scatter", "gradients", reduction, codec, "world", "backward")}
+        if row["stage"] == 3:
+            # With hpZ the first use after a step gathers globally; where evaluation is that first use and
+            # every step is followed by one, forward never does.
+            later = secondary if row["hpz"] > 1 else weights
+            expected |= {(*later, "forward"), (*later, "backward")}
+            if row["evaluate"]:
+                expected |= {(*weights, "evaluation"), (*later, "evaluation")}
+            if not row["evaluate"] or row["hpz"] == 1:
+                expected.add((*weights, "forward"))
+            if row["hpz"] > 1 and not row["tied"]:
+                # No unit is used twice in a forward pass: only a pass that is not the first reads the
+                # secondary shards.
+                if not row["evaluate"] and row["accumulation"] == 1:
+                    expected.discard((*secondary, "forward"))
+                expected.discard((*secondary, "evaluation"))
+        elif row["stage"] in (1, 2):
+            expected |= {(*weights, "initial"), (*weights, "update")}
+        else:
+            expected.add(("all_gather", "gradients", gather, "none", "world", "backward"))
+        columns = groups["collectives"]
+        found = list(zip(*(columns[name] for name in ("operation", "purpose", "algorithm", "codec", "group",
+                                                      "phase"))))
+        self.assertEqual(sorted(found), sorted(expected))
+        self.assertEqual(columns["modelled"], [int(name == "native") for name in columns["algorithm"]])
+        counters = dict(zip(groups["counters"]["name"], groups["counters"]["value"]))
+        self.assertEqual(counters.get("secondary_gathers", 0) > 0, row["hpz"] > 1)
+        if row["hpz"] > 1 and local % row["hpz"] == 0:
+            backward = [sent for sent, phase, purpose in zip(columns["wire_bytes_inter"], columns["phase"],
+                                                             columns["purpose"])
+                        if phase == "backward" and purpose != "gradients"]
+            self.assertEqual(sum(backward), 0)
+        calls = columns["calls"][found.index(next(key for key in found if key[0] == "reduce_scatter"))]
+        reductions = STEPS * (row["accumulation"] if row["stage"] >= 2 else 1)
+        self.assertEqual(calls % reductions, 0)
+        self.assertEqual(calls // reductions > 1, row["bucket"] < 500_000_000, "buckets")
+
+    def check_memory(self, row, groups):
+        """What is sharded at which stage, and in which type."""
+        ranks = row["nodes"][0] * row["nodes"][1]
+        whole = sum(groups["units"]["padded"])
+        stage, element = row["stage"], 2 if row["bf16"] else 4
+        part = whole // ranks if stage > 0 else whole
+        expected = {
+            "master": 4 * part,
+            "moments": 8 * part,
+            "gradient_shard": 4 * part if stage > 0 else 0,
+            "compute_shard": element * part if stage > 0 and row["bf16"] else 0,
+            "resident_weights": element * whole if stage < 3 else 0,
+            "local_gradients": 4 * whole if stage < 2 else 0,
+            "secondary": element * whole // row["hpz"] if row["hpz"] > 1 else 0,
+        }
+        actual = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
+        self.assertEqual({name: actual[name] for name in expected}, expected)
+        self.assertEqual(groups["memory"]["bytes_predicted"], groups["memory"]["bytes_actual"])
+
+
+# Flags that must change the parameters that a run ends with, and those that must not.
+BASE = {"--deterministic": None, "--node-size": "2", "--zero-quantized-weights": None,
+        "--zero-quantized-gradients": None, "--zero-hpz-partition-size": "2", "--clip-grad": "0.5"}
+CHANGES = {
+    "--seed": "2", "--lr": "0.005", "--adam-beta1": "0.5", "--adam-beta2": "0.5", "--adam-eps": "0.01",
+    "--weight-decay": "0.3", "--clip-grad": "0.1", "--bf16": None, "--weight-codec": "int8:64",
+    "--gradient-codec-intra": "int8:128", "--gradient-codec-inter": "int8:128", "--node-size": "4",
+    "--micro-batch-size": "3", "--gradient-accumulation-steps": "2", "--global-batch-size": "16",
+    "--train-iters": "4", "--num-layers": "3", "--hidden-size": "48", "--num-attention-heads": "4",
+    "--seq-length": "12", "--vocab-size": "70", "--no-tied-head": None, "--held-out-fraction": "0.2",
+    "--reduce-scatter-algorithm": "1-hop", "--no-zero-quantized-weights": None, "--model": "quadratic",
+    "--no-zero-quantized-gradients": None,
+}
+NEUTRAL = {
+    "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--pipeline-depth": "4",
+    "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
+    "--log-interval": "1", "--optimizer": "AdamW", "--zero-stage": "3",
+}
+
+
+class Effects(zpp.TestCase):
+    def parameters(self, changes):
+        flags = {**BASE, **changes}
+        for flag in changes:
+            if flag.startswith("--no-"):
+                flags.pop("--" + flag[5:], None)
+        if "--eval-iters" in flags:
+            flags["--eval-interval"] = "1"
+        words = [word for item in flags.items() for word in item if word is not None]
+        self.check_ok(self.train(4, *words))
+        return self.trace()[0]["parameters_hash"]
+
+    def test_every_flag_has_its_effect(self):
+        base = self.parameters({})
+        for flag, value in CHANGES.items():
+            with self.subTest(flag):
+                self.assertNotEqual(self.parameters({flag: value}), base, "no effect")
+        for flag, value in NEUTRAL.items():
+            with self.subTest(flag):
+                self.assertEqual(self.parameters({flag: value}), base)
+
+    def test_every_flag_is_listed_here(self):
+        known = {word for word in zpp.Process([zpp.TRAIN, "--help"]).end().stdout.split()
+                 if word.startswith("--") and word.strip("-").replace("-", "").isalnum()}
+        tested = {"--" + flag[5:] if flag.startswith("--no-") else flag for flag in [*BASE, *CHANGES, *NEUTRAL]}
+        others = {"--help", "--version", "--config", "--output", "--json", "--data-source", "--data-path",
+                  "--reduce-bucket-size"}  # buckets change which values share a block: the matrix counts them
+        self.assertEqual({flag for flag in known if flag not in ("--no-FLAG",)} - others - tested, set())
+
+
+if __name__ == "__main__":
+    zpp.main()

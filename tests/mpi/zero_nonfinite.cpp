@@ -1,0 +1,145 @@
+// ctest: name=zero_nonfinite np=2,4 timeout=240 labels=sanitize
+// A gradient on one rank that is not finite: no rank takes the step, it is counted, parameters and
+// moments stay as they were, and the next step proceeds. At every stage, with every reduce-scatter,
+// plain and quantized, in fp32 and bf16.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+
+#include "lib/collective/collective.hpp"
+#include "tests/support/engine_case.hpp"
+
+namespace zeropp::test {
+namespace {
+
+/// What to write into the gradient, at which training step, on which rank.
+struct Plant {
+  float value = 0;
+  int rank = 0;
+  std::size_t layer = 0;  ///< into its first unit, at the begin of the unit's last tensor
+};
+using Plants = std::map<std::size_t, Plant>;
+
+/// A model that another one is, but for the planted values.
+class Planted final : public zero::UnitModel {
+ public:
+  Planted(std::unique_ptr<zero::UnitModel> model, Plants plants, std::size_t micro_steps)
+      : model_(std::move(model)), plants_(std::move(plants)), micro_steps_(micro_steps) {}
+
+  [[nodiscard]] const std::vector<zero::Unit>& units() const override { return model_->units(); }
+  [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return model_->layers(); }
+  void begin(const zero::Batch& batch, bool train) override {
+    begun_ += train ? 1 : 0;
+    model_->begin(batch, train);
+  }
+  void forward(std::size_t layer, std::span<const ConstView> weights) override {
+    model_->forward(layer, weights);
+  }
+  void backward(std::size_t layer, std::span<const ConstView> weights,
+                std::span<const View> gradients) override {
+    model_->backward(layer, weights, gradients);
+    const auto plant = plants_.find((begun_ - 1) / micro_steps_);
+    // In the first micro-step: what follows must not hide it.
+    if (plant == plants_.end() || (begun_ - 1) % micro_steps_ != 0 ||
+        plant->second.layer != layer || plant->second.rank != world().control().rank()) {
+      return;
+    }
+    const zero::Unit& unit = units()[layers()[layer].units.front()];
+    gradients.front().as<float>()[unit.tensors.back().offset] = plant->second.value;
+  }
+  [[nodiscard]] double loss() const override { return model_->loss(); }
+  [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
+
+ private:
+  std::unique_ptr<zero::UnitModel> model_;
+  Plants plants_;
+  std::size_t micro_steps_;
+  std::size_t begun_ = 0;
+};
+
+std::unique_ptr<EngineCase> make_case(const zero::Options& options, int node_size,
+                                      const Plants& plants) {
+  return std::make_unique<EngineCase>(
+      options, node_size, [&](const Device& device, trace::Timers& timers, std::size_t vocab) {
+        return std::make_unique<Planted>(make_tiny_gpt(device, timers, vocab), plants,
+                                         options.accumulation_steps);
+      });
+}
+
+/// Six steps, of which the second, fourth and fifth meet a value that is not finite.
+void check_skips(const zero::Options& options, int node_size) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const int last = world().size() - 1;
+  const Plants plants{{1, {std::numeric_limits<float>::quiet_NaN(), last, 0}},
+                      {3, {kInfinity, 0, 2}},
+                      {4, {-kInfinity, last, 1}}};
+  const auto planted = make_case(options, node_size, plants);
+  auto& counters = planted->recorder().counters;
+  std::uint64_t skipped = 0;
+  for (std::uint64_t step = 0; step < 6; ++step) {
+    const bool bad = plants.contains(step);
+    const std::string before = planted->engine().parameters_hash();
+    const auto result = planted->step(step);
+    skipped += bad ? 1 : 0;
+    EXPECT_EQ(result.skipped, bad) << "step " << step;
+    EXPECT_EQ(std::isfinite(result.grad_norm), !bad) << "step " << step;
+    EXPECT_TRUE(std::isfinite(result.loss)) << "step " << step;
+    EXPECT_EQ(planted->engine().parameters_hash() == before, bad) << "step " << step;
+    EXPECT_EQ(counters["nonfinite_steps"], skipped) << "step " << step;
+  }
+  // Moments and AdamW's step count did not move either: the run is the one without those batches.
+  const auto clean = make_case(options, node_size, {});
+  for (const std::uint64_t step : {0, 2, 5}) clean->step(step);
+  EXPECT_EQ(clean->engine().parameters_hash(), planted->engine().parameters_hash());
+  EXPECT_EQ(clean->recorder().counters["nonfinite_steps"], 0U);
+}
+
+std::vector<int> node_sizes() {
+  std::vector<int> sizes;
+  for (int size = 1; size <= world().size(); ++size) {
+    if (world().size() % size == 0) sizes.push_back(size);
+  }
+  return sizes;
+}
+
+TEST(NonfiniteGradient, IsSkippedAtEveryStageWithEveryReduceScatter) {
+  for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
+    for (const int stage : {0, 1, 2, 3}) {
+      for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
+        SCOPED_TRACE(testing::Message() << algorithm->name << ", stage " << stage
+                                        << (compute == Dtype::bf16 ? ", bf16" : ", fp32"));
+        zero::Options options;
+        options.stage = stage;
+        options.compute = compute;
+        options.reduce_scatter_algorithm = algorithm->name;
+        check_skips(options, world().size() == 4 ? 2 : 1);
+      }
+    }
+  }
+}
+
+TEST(NonfiniteGradient, IsSkippedWhenQuantized) {
+  for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
+    if (!algorithm->any_codec) continue;
+    for (const int node_size : node_sizes()) {
+      for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
+        SCOPED_TRACE(testing::Message() << algorithm->name << ", node size " << node_size
+                                        << (compute == Dtype::bf16 ? ", bf16" : ", fp32"));
+        zero::Options options;
+        options.quantized_weights = true;
+        options.quantized_gradients = true;
+        options.hpz_partition_size = static_cast<std::size_t>(node_size);
+        options.compute = compute;
+        options.reduce_scatter_algorithm = algorithm->name;
+        options.accumulation_steps = 2;
+        options.gradient_clipping = 0.1;
+        options.reduce_bucket_size = 20'000;
+        check_skips(options, node_size);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::test
