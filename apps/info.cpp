@@ -8,6 +8,7 @@
 #include "lib/base/atomic_file.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/config/options.hpp"
+#include "lib/data/token_source.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
@@ -45,6 +46,8 @@ json describe(const app::Context& context) {
     info["all_gather"].push_back({{"name", entry->name},
                                   {"hierarchical", entry->hierarchical},
                                   {"any_codec", entry->any_codec},
+                                  {"modelled", entry->modelled},
+                                  {"deterministic", entry->deterministic},
                                   {"summary", entry->summary}});
   }
   info["reduce_scatter"] = json::array();
@@ -59,6 +62,8 @@ json describe(const app::Context& context) {
   info["configuration"] = json::parse(context.config_json());
   info["models"] = json::array();
   for (const auto name : model::model_names()) info["models"].push_back({{"name", name}});
+  info["token_sources"] = json::array();
+  for (const auto name : data::source_names()) info["token_sources"].push_back({{"name", name}});
   return info;
 }
 
@@ -78,10 +83,11 @@ void print(const json& info) {
        std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
            {"codecs",
             {"bits", "scale_bytes", "default_block", "minimum_block", "maximum_block", "summary"}},
-           {"all_gather", {"hierarchical", "any_codec", "summary"}},
+           {"all_gather", {"hierarchical", "any_codec", "modelled", "deterministic", "summary"}},
            {"reduce_scatter",
             {"hierarchical", "any_codec", "modelled", "deterministic", "summary"}},
-           {"models", {}}}) {
+           {"models", {}},
+           {"token_sources", {}}}) {
     std::vector<std::string> header{section};
     header.insert(header.end(), keys.begin(), keys.end());
     trace::TextTable table(header);

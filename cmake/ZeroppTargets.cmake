@@ -4,7 +4,7 @@ function(zeropp_add_app name)
   target_link_libraries(zpp_${name} PRIVATE zeropp)
 endfunction()
 
-# zeropp_add_test(NAME name SOURCES file... [NP n...] [LABELS label...] [TIMEOUT s] [WORLD])
+# zeropp_add_test(NAME name SOURCES file... [NP n...] [LABELS label...] [TIMEOUT s])
 #   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME. With NP: one entry
 #   NAME.np<n> per rank count, under mpirun.
 #   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.

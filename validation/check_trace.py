@@ -16,7 +16,7 @@ import sys
 import h5py
 import numpy as np
 
-from closed_forms import Bytes, Run, Settings, Topology
+from closed_forms import MODELLED, Bytes, Run, Settings, Topology
 import trace_format as fmt
 
 
@@ -202,7 +202,7 @@ class Checker:
                      all(step <= len(self.steps) for step in self.evaluations),
                      "/evaluations/step is not in order, or beyond the last step")
         self.evaluation_batches = rows["batches"]
-        self.require(all(0 < b <= self.config["zeropp"]["evaluation_batches"]
+        self.require(all(0 < b <= self.config["zeropp"].get("evaluation_batches", 0)
                          for b in self.evaluation_batches),
                      "/evaluations/batches is not within zeropp.evaluation_batches")
         self.require(all(map(math.isfinite, rows["loss"] + rows["bits_per_byte"])),
@@ -246,12 +246,13 @@ class Checker:
     def check_bytes(self):
         rows = self.trace.rows("collectives")
         for row in rows:
-            self.require(row["modelled"] == (row["algorithm"] == "native"),
+            self.require(row["modelled"] == (row["algorithm"] in MODELLED),
                          f"{row['operation']} {row['algorithm']}: modelled is wrong")
         volume = self.run.replay([row["skipped"] for row in self.steps],
                                  list(zip(self.evaluations, self.evaluation_batches)))
-        native = "native" in (self.settings.all_gather, self.settings.reduce_scatter)
-        if not native:  # the vendor's routes are their own
+        gathers_counted = self.settings.all_gather not in MODELLED
+        all_counted = gathers_counted and self.settings.reduce_scatter not in MODELLED
+        if all_counted:
             self.check_step_bytes(volume)
 
         def total(select):
@@ -264,13 +265,13 @@ class Checker:
         def running(purpose):
             return lambda r: r["purpose"] == purpose and r["phase"] != "initial"
 
-        if self.settings.all_gather != "native":
+        if gathers_counted:
             compare("weights", total(running("weights")), volume.weights)
             compare("phase evaluation", total(lambda r: r["phase"] == "evaluation"),
                     volume.evaluations)
             compare("phase initial", total(lambda r: r["phase"] == "initial"), self.run.initial())
         compare("weights_secondary", total(running("weights_secondary")), volume.secondary)
-        if not native:
+        if all_counted:
             compare("gradients", total(running("gradients")), volume.gradients)
             compare("all phases of steps",
                     total(lambda r: r["phase"] not in ("initial", "evaluation")),

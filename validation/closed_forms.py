@@ -4,7 +4,6 @@ Shares nothing with the library. All byte counts are sums over ranks, as Bytes(i
 another rank of the same node, sent across nodes. Source: ZeRO++ (arXiv 2306.10209), section 3.
 """
 
-import re
 from dataclasses import dataclass, field, replace
 
 
@@ -56,29 +55,41 @@ class Topology:
 
 # Wire images -------------------------------------------------------------------------------------
 
+# By format: bytes a value of the casts; bits a value and bytes a scale of the others. `none` sends the
+# compute dtype.
+CASTS = {"none": None, "bf16": 2, "fp16": 2}
+SCALED = {"int4": (4, 2), "int8": (8, 2)}
+
+
+def parse_codec(codec):
+    """'int8:256' -> ('int8', 256); the block, of values that share a scale, is 1 for casts."""
+    name, _, block = codec.partition(":")
+    if name in CASTS and not block:
+        return name, 1
+    if name in SCALED and block.isdigit() and int(block) > 0:
+        return name, int(block)
+    raise ValueError(f"no closed form for the codec {codec!r}")
+
+
 def codec_block(codec):
-    """Values that share a scale; 1 for formats without scales."""
-    if codec in ("none", "bf16", "fp16"):
-        return 1
-    match = re.fullmatch(r"int[2-8]:(\d+)", codec)
-    if not match:
-        raise ValueError(f"no closed form for the codec {codec!r}")
-    return int(match.group(1))
+    return parse_codec(codec)[1]
 
 
 def wire_bytes(codec, count, element_bytes):
     """Of `count` values; `element_bytes`: what `none` sends a value."""
-    if codec == "none":
-        return ceil_to(count * element_bytes, 16)
-    if codec in ("bf16", "fp16"):
-        return ceil_to(count * 2, 16)
-    block = codec_block(codec)
-    bits = int(codec[3:codec.index(":")])
+    name, block = parse_codec(codec)
+    if name in CASTS:
+        return ceil_to(count * (CASTS[name] or element_bytes), 16)
+    bits, scale_bytes = SCALED[name]
     blocks = -(-count // block)
-    return ceil_to(-(-blocks * block * bits // 8), 16) + ceil_to(blocks * 2, 16)
+    return ceil_to(-(-blocks * block * bits // 8), 16) + ceil_to(blocks * scale_bytes, 16)
 
 
 # Collectives -------------------------------------------------------------------------------------
+
+# The vendor's route is its own: bytes are modelled as a ring's, not counted.
+MODELLED = ("native",)
+
 
 def ring(topology, image, group=None):
     """Every rank of `group` sends size - 1 images to the next."""

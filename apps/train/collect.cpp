@@ -7,31 +7,15 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "lib/app/sum_over_ranks.hpp"
+#include "lib/base/host_name.hpp"
+
 namespace zeropp::train {
 
 namespace {
 
 using nlohmann::json;
 using Category = trace::Timers::Category;
-
-std::vector<trace::CollectiveRow> sum_over_ranks(const std::deque<trace::CollectiveRow>& rows,
-                                                 comm::Control& control) {
-  std::vector<trace::CollectiveRow> summed(rows.begin(), rows.end());
-  // Planned, and never needed: the same ones on every rank.
-  std::erase_if(summed, [](const trace::CollectiveRow& row) { return row.calls == 0; });
-  for (trace::CollectiveRow& row : summed) {
-    std::array<std::uint64_t, 3> bytes{row.logical_bytes, row.wire_bytes_intra,
-                                       row.wire_bytes_inter};
-    control.all_reduce_sum(bytes);
-    row.logical_bytes = bytes[0];
-    row.wire_bytes_intra = bytes[1];
-    row.wire_bytes_inter = bytes[2];
-    std::array<double, 1> seconds{row.seconds};
-    control.all_reduce_max(seconds);
-    row.seconds = seconds[0];
-  }
-  return summed;
-}
 
 std::vector<trace::TimerRow> timers_of_ranks(const trace::Timers& timers, comm::Control& control) {
   constexpr auto kCount = static_cast<std::size_t>(Category::count);
@@ -45,11 +29,6 @@ std::vector<trace::TimerRow> timers_of_ranks(const trace::Timers& timers, comm::
                     all[i]});
   }
   return rows;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
 /// What only the rank itself knows, as JSON, on rank 0.
@@ -107,15 +86,13 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   for (const zero::Layer& layer : model.layers()) data.layers.push_back({layer.name, layer.units});
   data.steps = recorder.steps;
   data.evaluations = recorder.evaluations;
-  data.collectives = sum_over_ranks(recorder.collectives, control);
+  data.collectives = app::sum_over_ranks(recorder.collectives, control);
   data.timers = timers_of_ranks(recorder.timers, control);
   const std::vector<json> facts = gather_rank_facts(recorder, control);
   for (std::size_t rank = 0; rank < facts.size(); ++rank) {
-    const auto r = static_cast<int>(rank);
-    data.ranks.push_back({facts[rank]["host"],
-                          static_cast<std::uint64_t>(topology.uniform() ? topology.node_of(r) : 0),
-                          static_cast<std::uint64_t>(topology.uniform() ? topology.local_of(r) : r),
-                          facts[rank]["pid"]});
+    const comm::Place& place = context.world().places()[rank];
+    data.ranks.push_back({facts[rank]["host"], static_cast<std::uint64_t>(place.node),
+                          static_cast<std::uint64_t>(place.local), facts[rank]["pid"]});
     for (const auto& [name, value] : facts[rank]["counters"].items()) {
       data.counters[name] += value.get<std::uint64_t>();
     }

@@ -1,5 +1,6 @@
 #include "kernels/codec/codec.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/codec/fused.hpp"
@@ -7,6 +8,14 @@
 #include "kernels/codec/wire.hpp"
 
 namespace zeropp::codec {
+
+void require_heeded(const CodecSpec& spec, std::span<const std::string_view> heeded) {
+  for (const std::string& option : spec.options) {
+    if (std::ranges::find(heeded, option) != heeded.end()) continue;
+    throw std::invalid_argument("codec '" + to_string(spec) + "': this back end does not heed '+" +
+                                option + "'; leave the option out");
+  }
+}
 
 Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) {
   if (backend != Backend::host) {
@@ -21,6 +30,7 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) {
 
   const FormatEntry& entry = *find_format(format_);
   ops_ = &entry.host;
+  require_heeded(valid, ops_->options);
   params_.block = valid.block > 0 ? valid.block : 1;
   payload_bits_ = entry.info.bits;
   scale_bytes_ = entry.info.scale_bytes;

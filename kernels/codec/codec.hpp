@@ -54,6 +54,8 @@ struct Params {
 
 /// One format on one back end. Memory views may be fp32, bf16 or fp16.
 struct CodecOps {
+  /// Of the format's options, those that these kernels heed; binding refuses the others.
+  std::span<const std::string_view> options;
   /// Values -> layout.images wire images. Every byte of each image is written, padding included.
   void (*encode)(const Params&, ConstView memory, const Layout&, WireImages out, StreamHandle);
   /// Wire images -> values, saturating at the largest finite value of the memory dtype.
@@ -67,12 +69,15 @@ struct CodecOps {
                         std::size_t wire_elements, std::size_t n, float* sum, StreamHandle);
 };
 
+/// Throws std::invalid_argument for an option of `spec` that is not among `heeded`.
+void require_heeded(const CodecSpec& spec, std::span<const std::string_view> heeded);
+
 /// A codec bound to a memory dtype and a back end: a value, cheap to copy.
 class Codec {
  public:
   /// Binds `spec` on `backend`. `none` becomes the identity in `memory` (the dtype on the wire as
   /// well). Throws std::invalid_argument when the format is unknown or takes no such block or
-  /// option.
+  /// option, or the back end does not heed an option.
   Codec(const CodecSpec& spec, Dtype memory, Backend backend = Backend::host);
 
   /// Canonical name, as in CLI, JSON and traces: "int8:256", "none".

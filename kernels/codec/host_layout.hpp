@@ -1,7 +1,6 @@
-// Host side of a Layout: which memory a range of wire elements stands for, and the loop over tasks.
+// Host side of a Layout: which memory a range of wire elements stands for.
 #pragma once
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
@@ -10,22 +9,13 @@
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/wire.hpp"
+#include "kernels/core/host_for.hpp"
 
 namespace zeropp::codec {
 
 /// encode() and decode() of a format for one memory dtype, of either kind of format.
 template <class Format, class Memory>
 struct HostKernels;
-
-/// task(i) for i in [0, count), in any order; done when it returns.
-template <class Task>
-void host_for(const char* label, std::size_t count, const Task& task) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
-  if (count == 0) return;
-  Kokkos::parallel_for(
-      label, Kokkos::RangePolicy<Space, Kokkos::IndexType<std::size_t>>(Space(), 0, count), task);
-  Space().fence();
-}
 
 /// Splits wire elements [first, last) of image `image` at the ends of slices:
 /// visit(offset, wire, valid, zeros) for `valid` values at memory[offset] that are wire elements

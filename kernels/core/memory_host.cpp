@@ -2,7 +2,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "kernels/core/host_blocks.hpp"
+#include "kernels/core/host_for.hpp"
 #include "kernels/core/memory_ops.hpp"
 
 namespace zeropp {

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "kernels/core/counter_rng.hpp"
-#include "kernels/core/host_blocks.hpp"
+#include "kernels/core/host_for.hpp"
 #include "kernels/optim/optim_ops.hpp"
 
 namespace zeropp::optim {

@@ -1,6 +1,7 @@
 #include "lib/app/registries.hpp"
 
 #include "lib/collective/collective.hpp"
+#include "lib/data/token_source.hpp"
 #include "lib/model/registry.hpp"
 
 namespace zeropp::app {
@@ -11,16 +12,16 @@ config::Machine machine_of(const comm::Topology& topology) {
                           .ranks_per_node = topology.ranks_per_node,
                           .all_gather = {},
                           .reduce_scatter = {},
-                          .models = {}};
+                          .check_model = model::validate,
+                          .check_data = data::validate};
   for (const auto* entry : collective::all_gather_algorithms()) {
-    machine.all_gather.push_back(
-        {std::string(entry->name), entry->hierarchical, entry->any_codec, true});
+    machine.all_gather.push_back({std::string(entry->name), entry->hierarchical, entry->any_codec,
+                                  entry->deterministic, entry->modelled});
   }
   for (const auto* entry : collective::reduce_scatter_algorithms()) {
-    machine.reduce_scatter.push_back(
-        {std::string(entry->name), entry->hierarchical, entry->any_codec, entry->deterministic});
+    machine.reduce_scatter.push_back({std::string(entry->name), entry->hierarchical,
+                                      entry->any_codec, entry->deterministic, entry->modelled});
   }
-  for (const auto name : model::model_names()) machine.models.emplace_back(name);
   return machine;
 }
 

@@ -7,7 +7,7 @@
 namespace zeropp::app {
 
 /// The machine that a configuration is resolved against: this topology, and every registered
-/// algorithm and model.
+/// algorithm, model and token source.
 config::Machine machine_of(const comm::Topology& topology);
 
 }  // namespace zeropp::app

@@ -1,7 +1,5 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -14,6 +12,7 @@
 #include "lib/app/interrupt.hpp"
 #include "lib/app/versions.hpp"
 #include "lib/base/checked.hpp"
+#include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
 #include "lib/config/json.hpp"
 
@@ -44,12 +43,6 @@ std::optional<Error> status_of(Step&& step) {
     return current_error();
   }
   return std::nullopt;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (::gethostname(name.data(), name.size() - 1) != 0) return "unknown host";
-  return name.data();
 }
 
 /// Whether a launcher gave this process a rank other than 0: known before MPI starts.

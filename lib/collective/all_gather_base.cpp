@@ -5,7 +5,7 @@
 namespace zeropp::collective {
 
 AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
-                             const AllGatherAlgorithm& algorithm, bool modelled, std::size_t depth)
+                             const AllGatherAlgorithm& algorithm, std::size_t depth)
     : group_(context.group),
       plan_(plan),
       codec_(plan.codec, plan.memory, context.backend),
@@ -16,7 +16,7 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                                 .codec = codec_.name(),
                                 .group = context.group.name(),
                                 .path = "",
-                                .modelled = modelled}) {
+                                .modelled = algorithm.modelled}) {
   for (const Chunk& chunk : chunk_plan(plan.parts.count, depth, codec_.block())) {
     const std::size_t bytes = codec_.wire_bytes(chunk.length);
     pieces_.push_back({chunk, bytes, space_.reserve(size() * bytes), nullptr});

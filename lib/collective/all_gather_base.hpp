@@ -20,7 +20,7 @@ class AllGatherBase : public AllGather {
 
  protected:
   AllGatherBase(const Context& context, const AllGatherPlan& plan,
-                const AllGatherAlgorithm& algorithm, bool modelled, std::size_t depth);
+                const AllGatherAlgorithm& algorithm, std::size_t depth);
 
   /// Encodes and starts the transfer; memory of the run is in part_, full_ and stream_.
   virtual void begin() = 0;

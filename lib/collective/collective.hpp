@@ -1,12 +1,12 @@
 // The interface of every collective algorithm. A collective is planned once (group, shape, codec)
 // and run any number of times, one run in flight. It composes a Communicator (bytes) and a Codec
-// (values); it allocates nothing in a run: the caller lends `workspace` from start() until finish()
-// returns. start() encodes and begins the transfer; finish() completes it, launching later hops in
-// between. All ranks of the groups start and finish their collectives in the same order. Results
-// are sums, never means. Accumulation is fp32 in all algorithms but `native`. Source: design of qwZ
-// (paper section 3.1) and qgZ (section 3.3).
-// Workspace begins at a multiple of 16 bytes (a Buffer's does). Memory that does not fit the plan
-// is a programming error: start() throws std::invalid_argument.
+// (values); values of a run lie in memory of the caller, who lends `workspace` from start() until
+// finish() returns. start() encodes and begins the transfer; finish() completes it, launching later
+// hops in between. All ranks of the groups start and finish their collectives in the same order.
+// Results are sums, never means. Accumulation is fp32 in all algorithms but `native`. Source:
+// design of qwZ (paper section 3.1) and qgZ (section 3.3). Workspace begins at a multiple of 16
+// bytes (a Buffer's does). Memory that does not fit the plan is a programming error: start() throws
+// std::invalid_argument.
 #pragma once
 
 #include <cstddef>
@@ -108,8 +108,10 @@ struct Context {
 struct AllGatherAlgorithm {
   std::string_view name;
   std::string_view summary;
-  bool hierarchical;  ///< needs nodes of equal size
-  bool any_codec;     ///< false: `none` only
+  bool hierarchical;   ///< needs nodes of equal size
+  bool any_codec;      ///< false: `none` only
+  bool modelled;       ///< vendor's route and pipeline: outside byte equality, ignores the depth
+  bool deterministic;  ///< same bits on every run
   std::unique_ptr<AllGather> (*plan)(const Context&, const AllGatherPlan&);
 };
 struct ReduceScatterAlgorithm {
@@ -117,8 +119,8 @@ struct ReduceScatterAlgorithm {
   std::string_view summary;
   bool hierarchical;
   bool any_codec;
-  bool modelled;       ///< vendor's route: outside byte equality
-  bool deterministic;  ///< same bits on every run
+  bool modelled;
+  bool deterministic;
   std::unique_ptr<ReduceScatter> (*plan)(const Context&, const ReduceScatterPlan&);
 };
 

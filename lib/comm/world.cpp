@@ -105,6 +105,11 @@ const Topology& World::topology() const {
   return state_->topology;
 }
 
+const std::vector<Place>& World::places() const {
+  if (state_->places.empty()) throw std::logic_error("World::places() before set_topology()");
+  return state_->places;
+}
+
 Groups World::make_groups(int secondary_size, std::size_t max_message_bytes) {
   const Topology& layout = topology();
   const auto& places = state_->places;

@@ -83,6 +83,8 @@ class World {
   /// node_size does not divide the world size.
   const Topology& set_topology(int node_size);
   [[nodiscard]] const Topology& topology() const;
+  /// Where every rank lies, in rank order, on nodes of unequal size as well. After set_topology().
+  [[nodiscard]] const std::vector<Place>& places() const;
 
   /// Communicators for host memory. Collective over all ranks. `secondary_size` 0: no such group.
   /// `max_message_bytes`: longer messages are split (tests lower it).

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 #include <limits>
 
 #include "lib/base/error.hpp"
@@ -92,6 +91,13 @@ void check_secondary(const zero::Options& zero, const Machine& machine) {
   }
 }
 
+[[noreturn]] void refuse_unstable(const char* key, const std::string& name, const char* other) {
+  refuse(
+      "{} {} does not give the same bits on every run: choose {}, or leave zeropp.deterministic "
+      "out",
+      key, name, other);
+}
+
 void choose_all_gather(TrainConfig& c, const Machine& machine) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
@@ -102,6 +108,7 @@ void choose_all_gather(TrainConfig& c, const Machine& machine) {
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {
     refuse("{} {} {}", key, name, unequal_nodes);
   }
+  if (c.zero.deterministic && !algorithm.deterministic) refuse_unstable(key, name, "flat");
   if (c.zero.quantized_weights && !algorithm.any_codec) {
     refuse(
         "{} {} cannot carry zeropp.weight_codec: choose another, or turn "
@@ -126,12 +133,7 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
         "zero_optimization.zero_quantized_gradients off",
         key, name);
   }
-  if (c.zero.deterministic && !algorithm.deterministic) {
-    refuse(
-        "{} {} does not give the same bits on every run: choose ordered, or leave "
-        "zeropp.deterministic out",
-        key, name);
-  }
+  if (c.zero.deterministic && !algorithm.deterministic) refuse_unstable(key, name, "ordered");
   if (algorithm.hierarchical) return;
   if (quantized && is_given(given, "zeropp.gradient_codec_inter") &&
       c.zero.gradient_codec_inter != c.zero.gradient_codec_intra) {
@@ -143,20 +145,16 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
   c.zero.gradient_codec_inter = c.zero.gradient_codec_intra;
 }
 
-void check_model_and_data(const TrainConfig& c, const Machine& machine) {
-  const auto& models = machine.models;
-  if (std::find(models.begin(), models.end(), c.model.name) == models.end()) {
-    refuse("zeropp.model.name: unknown model \"{}\" (nearest: {})", c.model.name,
-           nearest(c.model.name, models));
-  }
-  if (c.model.hidden_size % c.model.num_attention_heads != 0) {
+/// The vendor's collectives have a pipeline of their own.
+void check_pipeline(const zero::Options& zero, const Machine& machine) {
+  if (zero.pipeline_depth == 1 || zero.hpz_partition_size > 1) return;  // hpZ gathers along a ring
+  if (find(machine.all_gather, zero.all_gather_algorithm, "").modelled &&
+      find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").modelled) {
     refuse(
-        "zeropp.model.hidden_size {} is not a multiple of zeropp.model.num_attention_heads {}: "
-        "change one of them",
-        c.model.hidden_size, c.model.num_attention_heads);
-  }
-  if (c.data.source == "text" && c.data.path.empty()) {
-    refuse("zeropp.data.source text needs a file: set zeropp.data.path (--data-path)");
+        "zeropp.pipeline_depth {} would have no effect: {} and {} are the vendor's, with a "
+        "pipeline "
+        "of their own; choose another algorithm, or leave it out",
+        zero.pipeline_depth, zero.all_gather_algorithm, zero.reduce_scatter_algorithm);
   }
 }
 
@@ -168,7 +166,9 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_secondary(config.zero, machine);
   choose_all_gather(config, machine);
   choose_reduce_scatter(config, given, machine);
-  check_model_and_data(config, machine);
+  check_pipeline(config.zero, machine);
+  machine.check_model(config.model);
+  machine.check_data(config.data);
   complete_batch(config, static_cast<std::size_t>(machine.world_size));
   config.zero.compute = config.bf16 ? Dtype::bf16 : Dtype::fp32;
   config.zero.accumulation_steps = config.gradient_accumulation_steps;

@@ -3,6 +3,7 @@
 // same result.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,16 +18,19 @@ struct Algorithm {
   bool hierarchical = false;  ///< needs nodes of equal size
   bool any_codec = true;      ///< false: `none` only
   bool deterministic = true;  ///< same bits on every run
+  bool modelled = false;      ///< the vendor's own pipeline: pipeline_depth does not reach it
 };
 
-/// What the configuration will run on.
+/// What the configuration will run on, and what there is to choose from.
 struct Machine {
   int world_size = 1;
   int node_count = 1;
   int ranks_per_node = 1;  ///< 0: nodes hold different numbers of ranks
   std::vector<Algorithm> all_gather;
   std::vector<Algorithm> reduce_scatter;
-  std::vector<std::string> models;
+  /// Throw Error(usage) for a model or a token source that does not exist or cannot be as asked.
+  std::function<void(const model::Options&)> check_model;
+  std::function<void(const data::Options&)> check_data;
 };
 
 /// `given` says which options the user set. Throws Error(usage): what, where, remedy. On return no

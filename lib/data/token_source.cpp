@@ -36,8 +36,9 @@ const Entry& entry(const std::string& name) {
       std::find_if(std::begin(kSources), std::end(kSources),
                    [&](const Entry& candidate) { return candidate.name == name; });
   if (found != std::end(kSources)) return *found;
-  throw Error(ExitCode::usage, fmt::format("unknown token source '{}': use one of {}", name,
-                                           fmt::join(source_names(), ", ")));
+  throw Error(ExitCode::usage,
+              fmt::format("zeropp.data.source: unknown token source '{}': use one of {}", name,
+                          fmt::join(source_names(), ", ")));
 }
 
 /// Calls `visit` with the tokens of `part`, in order, piece by piece.
@@ -61,10 +62,12 @@ std::vector<std::string_view> source_names() {
 
 void validate(const Options& options) {
   (void)entry(options.source);
-  if (options.source == "text" && options.path.empty()) {
-    throw Error(ExitCode::usage, "the token source 'text' has no file: give its path");
+  if (reads_file(options) && options.path.empty()) {
+    throw Error(ExitCode::usage,
+                fmt::format("the token source '{}' has no file: set zeropp.data.path (--data-path)",
+                            options.source));
   }
-  if (options.source != "text" && !options.path.empty()) {
+  if (!reads_file(options) && !options.path.empty()) {
     throw Error(
         ExitCode::usage,
         fmt::format(

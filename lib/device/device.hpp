@@ -1,5 +1,6 @@
 // What runs the numerical work of this rank: the back end, where its memory lies, and its tables of
-// functions. Chosen once, in device.cpp: nothing above branches on the back end.
+// functions. Chosen once, in device.cpp: what computes calls the tables, and what has no kernels
+// for a kind of memory refuses it when it is made.
 #pragma once
 
 #include "kernels/core/memory_ops.hpp"

@@ -7,7 +7,7 @@
 namespace zeropp::model {
 
 struct Options {
-  std::string name = "gpt";  ///< a file of lib/model/: "gpt" or "quadratic"
+  std::string name = "gpt";  ///< an entry of lib/model/registry.cpp
   std::size_t num_layers = 2;
   std::size_t hidden_size = 64;
   std::size_t num_attention_heads = 4;
@@ -15,5 +15,9 @@ struct Options {
   std::size_t vocab_size = 0;  ///< 0: the token source's
   bool tied_head = true;       ///< the head reads the token embedding again
 };
+
+/// Whether the model has attention heads and an output head: `quadratic` reads neither
+/// num_attention_heads nor tied_head.
+inline bool is_transformer(const Options& options) { return options.name != "quadratic"; }
 
 }  // namespace zeropp::model

@@ -45,8 +45,8 @@ const Entry& entry(const std::string& name) {
       std::find_if(std::begin(kModels), std::end(kModels),
                    [&](const Entry& candidate) { return candidate.name == name; });
   if (found != std::end(kModels)) return *found;
-  throw Error(ExitCode::usage, fmt::format("unknown model '{}': use one of {}", name,
-                                           fmt::join(model_names(), ", ")));
+  throw Error(ExitCode::usage, fmt::format("zeropp.model.name: unknown model '{}': use one of {}",
+                                           name, fmt::join(model_names(), ", ")));
 }
 
 }  // namespace
@@ -58,7 +58,7 @@ std::vector<std::string_view> model_names() {
 }
 
 void validate(const Options& options) {
-  (void)entry(options.name);
+  (void)entry(options.name);  // throws for an unknown name
   const std::pair<const char*, std::size_t> sizes[] = {
       {"--num-layers", options.num_layers},
       {"--hidden-size", options.hidden_size},
@@ -69,10 +69,11 @@ void validate(const Options& options) {
       throw Error(ExitCode::usage, fmt::format("{} is 0: give a positive number", flag));
     }
   }
-  if (options.hidden_size % options.num_attention_heads != 0) {
+  if (is_transformer(options) && options.hidden_size % options.num_attention_heads != 0) {
     throw Error(ExitCode::usage,
-                fmt::format("--hidden-size {} is not a multiple of --num-attention-heads {}: give "
-                            "a number of heads that divides it",
+                fmt::format("zeropp.model.hidden_size {} is not a multiple of "
+                            "zeropp.model.num_attention_heads {}: give a number of heads that "
+                            "divides it",
                             options.hidden_size, options.num_attention_heads));
   }
 }

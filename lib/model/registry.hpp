@@ -23,8 +23,8 @@ struct Context {
 
 std::vector<std::string_view> model_names();
 
-/// Throws Error(usage) for an unknown name, a size of 0, or heads that do not divide the hidden
-/// size.
+/// Throws Error(usage) for an unknown name, a size of 0, or heads of a transformer that do not
+/// divide the hidden size.
 void validate(const Options& options);
 
 /// The vocabulary that a model gets: options.vocab_size, or the source's when that is 0. Throws

@@ -1,5 +1,5 @@
-// Options of the ZeRO engine, as plain values. lib/config reads them from JSON and flags;
-// `validate` says which combinations there are.
+// Options of the ZeRO engine, as plain values. lib/config reads them from JSON and flags; resolve()
+// there decides what `auto` means and which combinations there are.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +23,8 @@ struct Options {
   codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather
   codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node
   codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
-  std::string all_gather_algorithm = "auto";  ///< auto: two-level with several nodes, else flat
-  std::string reduce_scatter_algorithm =
-      "auto";  ///< auto: 2-hop with qgZ, ordered when deterministic, else flat
+  std::string all_gather_algorithm = "auto";
+  std::string reduce_scatter_algorithm = "auto";
   std::size_t pipeline_depth = 1;
   bool deterministic = false;
 

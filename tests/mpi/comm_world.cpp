@@ -36,6 +36,12 @@ TEST(World, DeclaredNodesGiveGroupsAndLinks) {
     EXPECT_EQ(rank, world().rank()) << "declared nodes keep the launched order";
     const Groups groups = world().make_groups(g);
     ASSERT_TRUE(groups.world && groups.node && groups.rail && groups.secondary);
+    ASSERT_EQ(world().places().size(), static_cast<std::size_t>(n));
+    for (int r = 0; r < n; ++r) {
+      const Place& place = world().places()[static_cast<std::size_t>(r)];
+      EXPECT_EQ(place.node, topology.node_of(r));
+      EXPECT_EQ(place.local, topology.local_of(r));
+    }
     EXPECT_EQ(groups.world->size(), n);
     EXPECT_EQ(groups.world->rank(), rank);
     EXPECT_EQ(groups.node->size(), g);

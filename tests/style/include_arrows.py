@@ -28,7 +28,7 @@ ARROWS = {
                   "lib/trace/recorder"],
     "lib/data": ["lib/base"],
     "lib/config": ["lib/base"],
-    "lib/app": ["lib/comm", "lib/collective", "lib/config", "lib/model", "lib/trace", "lib/base"],
+    "lib/app": ["lib/comm", "lib/collective", "lib/config", "lib/model", "lib/data", "lib/trace", "lib/base"],
     "apps": ["lib/app", "lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data",
              "lib/config"],
 }

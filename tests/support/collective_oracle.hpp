@@ -3,7 +3,10 @@
 // operations gives. Uses codecs on single slices only; knows no messages, chunks or strides.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -84,6 +87,11 @@ struct Reduction {
       return two_hops(rank);
     }
     if (algorithm == "flat" && n > 1) return around_the_ring(rank);
+    constexpr std::string_view in_rank_order[] = {"1-hop", "2-hop", "flat", "native", "ordered"};
+    if (std::ranges::find(in_rank_order, algorithm) == std::end(in_rank_order)) {
+      throw std::invalid_argument("write the order of operations of " + std::string(algorithm) +
+                                  " here");
+    }
     const bool across = algorithm == "2-hop" && topology.node_count > 1;
     Estimate total = zeros(count);
     for (int source = 0; source < n; ++source) {

@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "lib/app/registries.hpp"
 #include "lib/comm/world.hpp"
+#include "lib/config/resolve.hpp"
 #include "lib/data/sampler.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/device/device.hpp"
@@ -49,14 +51,11 @@ class EngineCase {
              std::size_t seq_length = 16, std::size_t micro_batch = 2)
       : options_(std::move(options)),
         sampler_(token_source(), options_.seed, seq_length, micro_batch) {
-    const comm::Topology& topology = world().set_topology(node_size);
-    if (options_.all_gather_algorithm == "auto") {
-      options_.all_gather_algorithm =
-          topology.node_count > 1 && topology.ranks_per_node > 1 ? "two-level" : "flat";
-    }
-    if (options_.reduce_scatter_algorithm == "auto") {
-      options_.reduce_scatter_algorithm = options_.quantized_gradients ? "2-hop" : "ordered";
-    }
+    config::TrainConfig config;
+    config.zero = options_;
+    config::resolve(config, {}, app::machine_of(world().set_topology(node_size)));
+    options_.all_gather_algorithm = config.zero.all_gather_algorithm;
+    options_.reduce_scatter_algorithm = config.zero.reduce_scatter_algorithm;
     const std::size_t h = options_.hpz_partition_size;
     groups_ = world().make_groups(h > 1 ? static_cast<int>(h) : 0);
     model_ = make(device_, recorder_.timers, token_source().vocab_size());

@@ -126,5 +126,18 @@ TEST(CodecBinding, RefusesWhatTheParserRefuses) {
   EXPECT_THROW(Codec({"int8", 256, {"sr"}}, Dtype::fp32), std::invalid_argument);
 }
 
+TEST(CodecBinding, RefusesOptionsThatItsKernelsDoNotHeed) {
+  const CodecSpec spec{"int4", 128, {"had32", "sr"}};
+  const std::string_view both[] = {"had32", "sr"};
+  EXPECT_NO_THROW(codec::require_heeded(spec, both));
+  EXPECT_NO_THROW(codec::require_heeded({"int4", 128, {}}, {}));
+  try {
+    codec::require_heeded(spec, std::span(both).first(1));
+    FAIL();
+  } catch (const std::invalid_argument& refusal) {
+    EXPECT_THAT(refusal.what(), AllOf(HasSubstr("int4:128+had32+sr"), HasSubstr("'+sr'")));
+  }
+}
+
 }  // namespace
 }  // namespace zeropp::test

@@ -246,11 +246,25 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
        {R"({"zeropp":{"weight_codec":"int8:256"}})",
         R"({"zeropp":{"gradient_codec_intra":"int8:256"}})",
         R"({"zeropp":{"gradient_codec_inter":"int8:256"}})", R"({"zeropp":{"data":{"path":"x"}}})",
-        R"({"zero_optimization":{"stage":2,"stage3_prefetch_bucket_size":1}})"}) {
+        R"({"zero_optimization":{"stage":2,"stage3_prefetch_bucket_size":1}})",
+        R"({"zero_optimization":{"overlap_comm":false,"stage3_prefetch_bucket_size":1}})",
+        R"({"zeropp":{"evaluation_batches":3}})",
+        R"({"zeropp":{"model":{"name":"quadratic","num_attention_heads":4}}})",
+        R"({"zeropp":{"model":{"name":"quadratic","tied_head":true}}})"}) {
     TrainConfig config;
     auto table = options(config);
     read_text(text, "x.json", table);
     EXPECT_THAT(refusal([&] { check_effects(table); }), HasSubstr("no effect")) << text;
+  }
+  for (const std::string text :
+       {R"({"zero_optimization":{"stage3_prefetch_bucket_size":1}})",
+        R"({"zeropp":{"evaluation_interval":2,"evaluation_batches":3}})",
+        R"({"zeropp":{"model":{"num_attention_heads":4,"tied_head":true}}})",
+        R"({"zeropp":{"data":{"source":"text","path":"x"}}})"}) {
+    TrainConfig config;
+    auto table = options(config);
+    read_text(text, "x.json", table);
+    EXPECT_NO_THROW(check_effects(table)) << text;
   }
 }
 

@@ -7,6 +7,8 @@
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
 #include "lib/config/resolve.hpp"
+#include "lib/data/token_source.hpp"
+#include "lib/model/registry.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -18,13 +20,18 @@ Machine machine(int nodes, int ranks_per_node, int world = 0) {
   return {.world_size = world > 0 ? world : nodes * ranks_per_node,
           .node_count = nodes,
           .ranks_per_node = ranks_per_node,
-          .all_gather = {{"flat"}, {"native"}, {"plain", false, false}, {"two-level", true}},
+          .all_gather = {{"flat"},
+                         {"native", false, false, true, true},
+                         {"plain", false, false},
+                         {"two-level", true},
+                         {"unstable", false, true, false}},
           .reduce_scatter = {{"1-hop"},
                              {"2-hop", true},
                              {"flat", false, false},
-                             {"native", false, false, false},
+                             {"native", false, false, false, true},
                              {"ordered", false, false}},
-          .models = {"gpt", "quadratic"}};
+          .check_model = model::validate,
+          .check_data = data::validate};
 }
 
 TrainConfig resolved(const std::string& text, const Machine& on) {
@@ -139,7 +146,25 @@ TEST(ConfigResolve, CodecsNeedAnAlgorithmThatCarriesThem) {
               HasSubstr("cannot carry"));
   EXPECT_THAT(refusal(R"({"zeropp":{"deterministic":true,"reduce_scatter_algorithm":"native"}})",
                       machine(2, 2)),
-              HasSubstr("deterministic"));
+              HasSubstr("choose ordered"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"deterministic":true,"all_gather_algorithm":"unstable"}})",
+                      machine(2, 2)),
+              HasSubstr("choose flat"));
+}
+
+TEST(ConfigResolve, APipelineNeedsAnAlgorithmThatHasOne) {
+  const auto text = [](const std::string& gather, const std::string& reduce, int depth, int hpz) {
+    return R"({"zero_optimization":{"zero_hpz_partition_size":)" + std::to_string(hpz) +
+           R"(},"zeropp":{"all_gather_algorithm":")" + gather +
+           R"(","reduce_scatter_algorithm":")" + reduce + R"(","pipeline_depth":)" +
+           std::to_string(depth) + "}}";
+  };
+  EXPECT_THAT(refusal(text("native", "native", 2, 1), machine(2, 2)),
+              AllOf(HasSubstr("zeropp.pipeline_depth 2"), HasSubstr("no effect")));
+  EXPECT_NO_THROW((void)resolved(text("native", "native", 1, 1), machine(2, 2)));
+  EXPECT_NO_THROW((void)resolved(text("flat", "native", 2, 1), machine(2, 2)));
+  EXPECT_NO_THROW((void)resolved(text("native", "flat", 2, 1), machine(2, 2)));
+  EXPECT_NO_THROW((void)resolved(text("native", "native", 2, 2), machine(2, 2)));
 }
 
 TEST(ConfigResolve, OneHopHasOneCodec) {
@@ -161,10 +186,13 @@ TEST(ConfigResolve, NamesAndShapesAreChecked) {
               HasSubstr("nearest: two-level"));
   EXPECT_THAT(refusal(R"({"zeropp":{"reduce_scatter_algorithm":"orderd"}})", on),
               HasSubstr("nearest: ordered"));
-  EXPECT_THAT(refusal(R"({"zeropp":{"model":{"name":"gpd"}}})", on), HasSubstr("nearest: gpt"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"model":{"name":"gpd"}}})", on), HasSubstr("use one of gpt"));
   EXPECT_THAT(refusal(R"({"zeropp":{"model":{"hidden_size":10,"num_attention_heads":4}}})", on),
               HasSubstr("num_attention_heads 4"));
+  EXPECT_NO_THROW(
+      (void)resolved(R"({"zeropp":{"model":{"name":"quadratic","hidden_size":10}}})", on));
   EXPECT_THAT(refusal(R"({"zeropp":{"data":{"source":"text"}}})", on), HasSubstr("--data-path"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"data":{"source":"txt"}}})", on), HasSubstr("markov, text"));
 }
 
 TEST(ConfigResolve, ResolvedConfigurationResolvesToItself) {

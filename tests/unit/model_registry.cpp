@@ -77,7 +77,10 @@ TEST(Registry, RefusalsNameTheRemedy) {
   EXPECT_THAT(refusal(options), HasSubstr("'gtp': use one of gpt, quadratic"));
   options = {};
   options.num_attention_heads = 3;
-  EXPECT_THAT(refusal(options), HasSubstr("64 is not a multiple of --num-attention-heads 3"));
+  EXPECT_THAT(refusal(options),
+              HasSubstr("hidden_size 64 is not a multiple of zeropp.model.num_attention_heads 3"));
+  options.name = "quadratic";
+  EXPECT_EQ(refusal(options), "") << "it has no heads";
   for (std::size_t Options::*const size : {&Options::num_layers, &Options::hidden_size,
                                            &Options::num_attention_heads, &Options::seq_length}) {
     options = {};

@@ -11,7 +11,7 @@ namespace {
 class Flat final : public AllGatherBase {
  public:
   Flat(const Context& context, const AllGatherPlan& plan)
-      : AllGatherBase(context, plan, all_gather_flat, /*modelled=*/false, plan.depth) {}
+      : AllGatherBase(context, plan, all_gather_flat, plan.depth) {}
 
   [[nodiscard]] comm::Bytes volume() const override {
     return bytes_along_ring(group_, part_bytes());
@@ -55,6 +55,8 @@ const AllGatherAlgorithm all_gather_flat = {
     .summary = "ring in rank order, images passed on encoded",
     .hierarchical = false,
     .any_codec = true,
+    .modelled = false,
+    .deterministic = true,
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Flat>(context, plan);
     }};

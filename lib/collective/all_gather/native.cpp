@@ -12,7 +12,7 @@ namespace {
 class Native final : public AllGatherBase {
  public:
   Native(const Context& context, const AllGatherPlan& plan)
-      : AllGatherBase(context, plan, all_gather_native, /*modelled=*/true, /*depth=*/1) {}
+      : AllGatherBase(context, plan, all_gather_native, /*depth=*/1) {}
 
   [[nodiscard]] comm::Bytes volume() const override {
     return bytes_along_ring(group_, part_bytes());
@@ -57,6 +57,8 @@ const AllGatherAlgorithm all_gather_native = {
     .summary = "the vendor's own, uncompressed; bytes are modelled",
     .hierarchical = false,
     .any_codec = false,
+    .modelled = true,
+    .deterministic = true,
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Native>(context, plan);
     }};

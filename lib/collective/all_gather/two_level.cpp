@@ -12,7 +12,7 @@ namespace {
 class TwoLevel final : public AllGatherBase {
  public:
   TwoLevel(const Context& context, const AllGatherPlan& plan)
-      : AllGatherBase(context, plan, all_gather_two_level, /*modelled=*/false, plan.depth),
+      : AllGatherBase(context, plan, all_gather_two_level, plan.depth),
         node_(*context.groups.node),
         rail_(*context.groups.rail) {}
 
@@ -66,6 +66,8 @@ const AllGatherAlgorithm all_gather_two_level = {
     .summary = "across nodes on rails, then inside the node, decoded once",
     .hierarchical = true,
     .any_codec = true,
+    .modelled = false,
+    .deterministic = true,
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<TwoLevel>(context, plan);
     }};
