@@ -7,21 +7,30 @@
 
 namespace zeropp {
 
+/// A point in a stream.
+class Event {
+ public:
+  Event() = default;
+  Event(Event&&) = default;
+  Event& operator=(Event&&) = default;
+};
+
 class Stream {
  public:
   Stream() = default;  ///< the host's
+  Stream(Stream&&) = default;
+  Stream& operator=(Stream&&) = default;
+
   [[nodiscard]] StreamHandle handle() const { return handle_; }
+  /// `event` marks the work enqueued here so far.
+  void record(Event& event) const { (void)event; }
+  /// Work enqueued here from now on begins after what `event` marks.
+  void wait(const Event& event) const { (void)event; }
+  /// Returns when all work enqueued here is done.
+  void synchronize() const {}
 
  private:
   StreamHandle handle_;
-};
-
-class Event {
- public:
-  /// Marks the work enqueued on `stream` so far.
-  void record(const Stream& stream) { (void)stream; }
-  /// Work enqueued on `stream` from now on begins after the marked work.
-  void wait_on(const Stream& stream) const { (void)stream; }
 };
 
 }  // namespace zeropp

@@ -1,12 +1,8 @@
 #include "lib/zero/engine.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstring>
 #include <utility>
-
-#include "lib/base/sha256.hpp"
 
 namespace zeropp::zero {
 
@@ -22,16 +18,6 @@ std::vector<Buffer> buffers(const std::vector<UnitPartition>& units,
   made.reserve(units.size());
   for (const UnitPartition& unit : units) made.push_back(Buffer::zeros(unit.*count, dtype, kind));
   return made;
-}
-
-std::size_t bytes_of(const std::vector<Buffer>& buffers) {
-  std::size_t total = 0;
-  for (const Buffer& buffer : buffers) total += buffer.bytes();
-  return total;
-}
-
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -56,6 +42,8 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
                               static_cast<std::size_t>(groups.world->size()),
                               options.reduce_bucket_size, bucket_quantum(options)),
                  groups, recorder, device),
+      plan_(make_step_plan(options, units_, model.layers(), weights_, gradients_)),
+      arena_(plan_.arena_bytes(), device.memory),
       compute_shards_(buffers(units_, &UnitPartition::shard, options.compute, device.memory,
                               preset_.shard_optimizer && options.compute != Dtype::fp32)),
       resident_weights_(buffers(units_, &UnitPartition::padded, options.compute, device.memory,
@@ -70,35 +58,6 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
     secondary_.emplace(units_, options_.compute,
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
   }
-  input_.units = units_;
-  input_.unit_memory.resize(units_.size());
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    input_.unit_memory[u].weights = units_[u].padded * size_of(options_.compute);
-    input_.unit_memory[u].gradients = units_[u].padded * sizeof(float);
-  }
-  weights_.add_memory(input_.unit_memory);
-  input_.layers = model_.layers();
-  input_.buckets = gradients_.buckets();
-  input_.bucket_memory = gradients_.memory();
-  input_.preset = preset_;
-  input_.hpz = secondary_.has_value();
-  input_.micro_steps = options_.accumulation_steps;
-  input_.prefetch_elements = options_.prefetch_bucket_size;
-  input_.overlap = options_.overlap_comm;
-  for (const bool valid : {false, true}) {
-    step_schedules_.at(valid ? 1 : 0) = make_step_schedule(input_, valid);
-    evaluation_schedules_.at(valid ? 1 : 0) = make_evaluation_schedule(input_, valid);
-  }
-  update_schedule_ = make_update_schedule(input_);
-  weights_.add_volumes(volumes_);
-  gradients_.add_volumes(volumes_);
-  std::size_t arena_bytes = update_schedule_.arena_bytes;
-  for (const auto& pair : {std::cref(step_schedules_), std::cref(evaluation_schedules_)}) {
-    for (const Schedule& schedule : pair.get())
-      arena_bytes = std::max(arena_bytes, schedule.arena_bytes);
-  }
-  arena_ = Buffer(arena_bytes, device_.memory);
-
   for (std::size_t u = 0; u < units_.size(); ++u) {
     if (!preset_.shard_parameters)
       weight_views_[u] = resident_weights_[u].view(units_[u].padded, options_.compute);
@@ -119,10 +78,7 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
 }
 
 void Engine::gather_initial() {
-  if (std::exchange(gathered_initial_, true)) return;
-  for (const Op& op : update_schedule_.ops) {
-    if (op.kind == OpKind::refresh) refresh(op, Phase::initial);
-  }
+  if (!std::exchange(gathered_initial_, true)) execute(plan_.initial, Mode::initial);
 }
 
 StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
@@ -138,9 +94,9 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   }
 
   StepResult result;
-  const Schedule& schedule = step_schedules_.at(secondary_version_ == version_ ? 1 : 0);
-  execute(schedule, false);
-  result.predicted = volume(schedule, volumes_);
+  const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
+  execute(schedule, Mode::training);
+  result.predicted = volume(schedule, plan_.volumes);
   result.loss = loss_sum_ / static_cast<double>(options_.accumulation_steps);
   result.time_forward = time_forward_;
   result.time_backward = time_backward_;
@@ -155,8 +111,8 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
                 ? options_.gradient_clipping / result.grad_norm
                 : 1.0;
     ++steps_taken_;
-    execute(update_schedule_, false);
-    result.predicted += volume(update_schedule_, volumes_);
+    execute(plan_.update, Mode::training);
+    result.predicted += volume(plan_.update, plan_.volumes);
     ++version_;
   }
   result.sent = sent() - sent_before;
@@ -168,140 +124,8 @@ double Engine::evaluate(const Batch& batch) {
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
   loss_sum_ = 0;
-  execute(evaluation_schedules_.at(secondary_version_ == version_ ? 1 : 0), true);
+  execute(plan_.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
   return loss_sum_;
-}
-
-void Engine::execute(const Schedule& schedule, bool evaluation) {
-  evaluating_ = evaluation;
-  events_.assign(schedule.ops.size(), {});
-  pending_.assign(schedule.ops.size(), {});
-  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
-    const Op& op = schedule.ops[i];
-    const auto start = std::chrono::steady_clock::now();
-    for (const std::size_t earlier : op.waits_on) complete(earlier, op.stream);
-    run(op, i);
-    events_[i].record(stream(op.stream));
-    if (!options_.overlap_comm) complete(i, StreamId::compute);
-    (op.backward_phase ? time_backward_ : time_forward_) += seconds_since(start);
-  }
-  for (std::size_t i = 0; i < pending_.size(); ++i) complete(i, StreamId::compute);
-}
-
-void Engine::complete(std::size_t op, StreamId waiting) {
-  if (pending_[op]) std::exchange(pending_[op], {})();
-  events_[op].wait_on(stream(waiting));
-}
-
-void Engine::run(const Op& op, std::size_t position) {
-  const View sum =
-      op.kind == OpKind::reduce || op.kind == OpKind::accumulate || op.kind == OpKind::gather_sum
-          ? arena_.view(input_.buckets[op.index].count(), Dtype::fp32, op.result)
-          : View{};
-  switch (op.kind) {
-    case OpKind::gather:
-      start_gather(op, position);
-      break;
-    case OpKind::gather_secondary:
-      start_secondary_gather(op, position);
-      break;
-    case OpKind::keep_secondary:
-      secondary_->keep(op.index, weight_views_[op.index], version_, stream(op.stream).handle());
-      secondary_version_ = version_;
-      break;
-    case OpKind::forward:
-      forward(op);
-      break;
-    case OpKind::backward:
-      backward(op);
-      break;
-    case OpKind::clear_gradients: {
-      View& gradients = gradient_views_[op.index];
-      if (preset_.shard_gradients)
-        gradients = arena_.view(units_[op.index].padded, Dtype::fp32, op.result);
-      device_.optim->clear(gradients, stream(op.stream).handle());
-      break;
-    }
-    case OpKind::reduce:
-      gradients_.start(op.index, gradient_views_, sum, workspace(op), stream(op.stream).handle());
-      pending_[position] = [this, bucket = op.index] { gradients_.finish(bucket); };
-      break;
-    case OpKind::accumulate: {
-      if (!preset_.shard_optimizer) break;  // stage 0: the sum is gathered instead
-      const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
-      std::size_t at = 0;
-      for (const Segment& segment : input_.buckets[op.index].segments) {
-        const View shard =
-            gradient_shards_[segment.unit].view(units_[segment.unit].shard, Dtype::fp32);
-        device_.optim->add(segment.count, sum.part(at, segment.count).as<float>(),
-                           shard.part(segment.offset, segment.count).as<float>(),
-                           stream(op.stream).handle());
-        at += segment.count;
-      }
-      break;
-    }
-    case OpKind::gather_sum:
-      gradients_.gather_sum(op.index, sum, gradient_views_, workspace(op),
-                            stream(op.stream).handle());
-      break;
-    case OpKind::update:
-      update(op.index);
-      break;
-    case OpKind::refresh:
-      refresh(op, Phase::update);
-      break;
-  }
-}
-
-void Engine::start_gather(const Op& op, std::size_t position) {
-  const Phase phase = evaluating_         ? Phase::evaluation
-                      : op.backward_phase ? Phase::backward
-                                          : Phase::forward;
-  auto& gather = weights_.global(op.index, phase);
-  const View full = arena_.view(units_[op.index].padded, options_.compute, op.result);
-  gather.start(compute_shard(op.index), full, workspace(op), stream(op.stream).handle());
-  weight_views_[op.index] = full;
-  pending_[position] = [&gather] { gather.finish(); };
-}
-
-void Engine::start_secondary_gather(const Op& op, std::size_t position) {
-  const Phase phase = evaluating_         ? Phase::evaluation
-                      : op.backward_phase ? Phase::backward
-                                          : Phase::forward;
-  auto& gather = weights_.secondary(op.index, phase);
-  const View full = arena_.view(units_[op.index].padded, options_.compute, op.result);
-  gather.start(secondary_->read(op.index, version_), full, workspace(op),
-               stream(op.stream).handle());
-  weight_views_[op.index] = full;
-  pending_[position] = [&gather] { gather.finish(); };
-  ++recorder_.counters["secondary_gathers"];
-}
-
-void Engine::refresh(const Op& op, Phase phase) {
-  auto& gather = weights_.global(op.index, phase);
-  gather.start(compute_shard(op.index),
-               resident_weights_[op.index].view(units_[op.index].padded, options_.compute),
-               workspace(op), stream(op.stream).handle());
-  gather.finish();
-}
-
-void Engine::forward(const Op& op) {
-  if (op.index == 0) model_.begin((*batch_)(op.micro_step), !evaluating_);
-  std::vector<ConstView> weights;
-  for (const std::size_t unit : input_.layers[op.index].units)
-    weights.push_back(weight_views_[unit]);
-  model_.forward(op.index, weights);
-  if (op.index + 1 == input_.layers.size()) loss_sum_ += model_.loss();
-}
-
-void Engine::backward(const Op& op) {
-  std::vector<ConstView> weights;
-  std::vector<View> gradients;
-  for (const std::size_t unit : input_.layers[op.index].units) {
-    weights.push_back(weight_views_[unit]);
-    gradients.push_back(gradient_views_[unit]);
-  }
-  model_.backward(op.index, weights, gradients);
 }
 
 /// Scales this part's gradients to the mean, once, and returns its global norm, the same on every
@@ -318,7 +142,7 @@ double Engine::finish_norm() {
     device_.optim->scale(part.count, mean, part.as<float>(), compute);
     gradients.push_back(part);
   }
-  std::vector<double> partial = optimizer_.squared_norms(gradients, compute);
+  std::vector<double> partial = optimizer_.squared_norms(gradients, stream(StreamId::compute));
   if (preset_.shard_optimizer) partial = control_.all_gather(partial);
   double total = 0;
   for (const double part : partial) total += part;
@@ -358,59 +182,6 @@ comm::Bytes Engine::sent() const {
     total += {row.wire_bytes_intra, row.wire_bytes_inter};
   }
   return total;
-}
-
-std::span<std::byte> Engine::workspace(const Op& op) const {
-  const std::span<std::byte> all = arena_.span();
-  return op.workspace == kNoMemory ? std::span<std::byte>{} : all.subspan(op.workspace);
-}
-
-std::string Engine::parameters_hash() const {
-  Sha256 own;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const ConstView shard = optimizer_.canonical_master(u);
-    own.update({shard.as<std::byte>(), shard.bytes()});
-  }
-  Sha256 all;
-  for (const std::string& digest : control_.gather(own.hex())) {
-    all.update(std::as_bytes(std::span(digest)));
-  }
-  return control_.broadcast(all.hex());
-}
-
-std::vector<float> Engine::gather_master(std::size_t unit) const {
-  const ConstView shard = optimizer_.canonical_master(unit);
-  const auto parts = control_.gather(std::string(shard.as<char>(), shard.bytes()));
-  std::vector<float> full;
-  for (const std::string& part : parts) {
-    const std::size_t at = full.size();
-    full.resize(at + part.size() / sizeof(float));
-    std::memcpy(full.data() + at, part.data(), part.size());
-  }
-  if (!full.empty()) full.resize(units_[unit].flat);
-  return full;
-}
-
-std::vector<MemoryReport> Engine::memory() const {
-  const std::size_t secondary = secondary_ ? secondary_->bytes() : 0;
-  const std::array<std::size_t, 7> actual{optimizer_.master_bytes(),
-                                          optimizer_.moment_bytes(),
-                                          bytes_of(gradient_shards_),
-                                          bytes_of(compute_shards_),
-                                          bytes_of(resident_weights_),
-                                          bytes_of(local_gradients_),
-                                          secondary};
-  std::vector<MemoryReport> reports;
-  const auto predicted = state_memory(units_, preset_, options_.compute);
-  for (std::size_t i = 0; i < actual.size(); ++i)
-    reports.push_back({predicted[i].name, predicted[i].bytes, actual.at(i)});
-  std::size_t planned = update_schedule_.arena_bytes;
-  for (const auto& schedules : {std::cref(step_schedules_), std::cref(evaluation_schedules_)}) {
-    for (const Schedule& schedule : schedules.get())
-      planned = std::max(planned, schedule.arena_bytes);
-  }
-  reports.push_back({"arena", planned, arena_.bytes()});
-  return reports;
 }
 
 }  // namespace zeropp::zero

@@ -24,6 +24,7 @@
 #include "lib/zero/options.hpp"
 #include "lib/zero/schedule.hpp"
 #include "lib/zero/secondary_partition.hpp"
+#include "lib/zero/step_plan.hpp"
 #include "lib/zero/unit_model.hpp"
 #include "lib/zero/volume.hpp"
 #include "lib/zero/weight_gather.hpp"
@@ -74,14 +75,19 @@ class Engine {
   /// A collective that was started and not yet completed.
   using Finish = std::function<void()>;
 
-  void execute(const Schedule& schedule, bool evaluation);
+  /// What a schedule is run for.
+  enum class Mode : std::uint8_t { training, evaluation, initial };
+
+  void execute(const Schedule& schedule, Mode mode);
   void run(const Op& op, std::size_t position);
-  void complete(std::size_t op, StreamId waiting);
-  void start_gather(const Op& op, std::size_t position);
-  void start_secondary_gather(const Op& op, std::size_t position);
+  void complete(const Schedule& schedule, std::size_t op, StreamId waiting);
+  [[nodiscard]] Phase phase_of(const Op& op) const;
+  void start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
+                    ConstView shard);
+  void refresh(const Op& op);
+  void accumulate(const Op& op, ConstView sum);
   /// Stages 1 and 2: the weights that they keep whole, before the first use.
   void gather_initial();
-  void refresh(const Op& op, Phase phase);
   void forward(const Op& op);
   void backward(const Op& op);
   void update(std::size_t unit);
@@ -106,18 +112,14 @@ class Engine {
   OptimizerShard optimizer_;
   WeightGather weights_;
   GradientReduce gradients_;
+  StepPlan plan_;
+  Buffer arena_;
   std::optional<SecondaryPartition> secondary_;
   std::vector<Buffer> compute_shards_;    ///< compute dtype; empty where the master itself serves
   std::vector<Buffer> resident_weights_;  ///< stages 0 to 2
   std::vector<Buffer> local_gradients_;   ///< stages 0 and 1: whole units, fp32
   std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: accumulated, fp32
 
-  ScheduleInput input_;
-  std::array<Schedule, 2> step_schedules_;  ///< by: secondary shards valid
-  std::array<Schedule, 2> evaluation_schedules_;
-  Schedule update_schedule_;
-  Volumes volumes_;
-  Buffer arena_;
   std::array<Stream, 3> streams_;
 
   // State of the execution.
@@ -127,7 +129,7 @@ class Engine {
   std::vector<View> gradient_views_;     ///< by unit: whole, padded
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
   bool gathered_initial_ = false;
-  bool evaluating_ = false;
+  Mode mode_ = Mode::training;
   double loss_sum_ = 0;
   double clip_ = 1.0;
   double time_forward_ = 0;

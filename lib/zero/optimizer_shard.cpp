@@ -49,18 +49,20 @@ ConstView OptimizerShard::canonical_master(std::size_t unit) const {
 }
 
 std::vector<double> OptimizerShard::squared_norms(const std::vector<View>& gradients,
-                                                  StreamHandle stream) const {
+                                                  const Stream& stream) const {
   const std::size_t shards = sharded_ ? 1 : partitions_.front().padded / partitions_.front().shard;
-  std::vector<double> sums(shards, 0.0);
+  const std::size_t units = gradients.size();
+  std::vector<double> by_unit(shards * units);
   for (std::size_t s = 0; s < shards; ++s) {
-    for (std::size_t unit = 0; unit < gradients.size(); ++unit) {
+    for (std::size_t unit = 0; unit < units; ++unit) {
       const std::size_t shard = partitions_[unit].shard;
-      double sum = 0;
-      device_.optim->sum_of_squares(shard, gradients[unit].part(s * shard, shard).as<float>(), &sum,
-                                    stream);
-      sums[s] += sum;
+      device_.optim->sum_of_squares(shard, gradients[unit].part(s * shard, shard).as<float>(),
+                                    &by_unit[s * units + unit], stream.handle());
     }
   }
+  stream.synchronize();
+  std::vector<double> sums(shards, 0.0);
+  for (std::size_t i = 0; i < by_unit.size(); ++i) sums[i / units] += by_unit[i];
   return sums;
 }
 

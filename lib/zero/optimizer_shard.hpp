@@ -10,6 +10,7 @@
 
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
+#include "lib/device/stream.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/partition.hpp"
 
@@ -32,7 +33,7 @@ class OptimizerShard {
   /// Sum of squares of `gradients` (fp32, by unit, this part), one value for each canonical shard
   /// it holds.
   [[nodiscard]] std::vector<double> squared_norms(const std::vector<View>& gradients,
-                                                  StreamHandle stream) const;
+                                                  const Stream& stream) const;
   /// AdamW step t (1, 2, ...) of one unit with the mean gradient.
   void update(std::size_t unit, ConstView gradient, std::uint64_t t, double gradient_scale,
               StreamHandle stream);

@@ -70,13 +70,19 @@ class Builder {
   }
 
   void update_all() {
-    for (std::size_t unit = 0; unit < in_.units.size(); ++unit) emit({OpKind::update, unit});
+    for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
+      updated_.push_back(emit({OpKind::update, unit}));
+    }
+  }
+
+  /// Stages 1 and 2: whole weights from the shards that were updated, or initialised.
+  void refresh_all() {
     if (in_.preset.shard_parameters || !in_.preset.shard_optimizer) return;
     for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
       Op op{OpKind::refresh, unit};
       op.stream = StreamId::gather;
       op.bytes = in_.unit_memory[unit].refresh_workspace;
-      op.waits_on = {unit};
+      if (!updated_.empty()) op.waits_on = {updated_[unit]};
       op.workspace = arena_.allocate(op.bytes, op.waits_on);
       const std::size_t workspace = op.workspace;
       arena_.release(workspace, emit(std::move(op)));
@@ -150,14 +156,13 @@ class Builder {
       if (!weights_[unit]) continue;
       waits.push_back(weights_[unit]->op);
       if (in_.hpz && ops_[weights_[unit]->op].kind == OpKind::gather) {
+        // On the compute stream: gathers ahead are not held up by a copy that this use waits for.
         Op keep{OpKind::keep_secondary, unit};
         keep.micro_step = use.micro_step;
-        keep.stream = StreamId::gather;
         keep.backward_phase = use.backward;
         keep.result = weights_[unit]->offset;
         keep.waits_on = {weights_[unit]->op};
         secondary_op_[unit] = emit(std::move(keep));
-        waits.push_back(*secondary_op_[unit]);  // releasing the weights below covers the copy, too
       }
     }
     if (use.backward) prepare_gradients(use, waits);
@@ -230,6 +235,7 @@ class Builder {
     const Op reduce = ops_[*reducing_];
     Op op{OpKind::accumulate, reduce.index};
     op.micro_step = reduce.micro_step;
+    op.stream = StreamId::reduce;
     op.backward_phase = true;
     op.result = reduce.result;
     op.waits_on = {*reducing_};
@@ -268,7 +274,8 @@ class Builder {
   ArenaPlanner arena_;
   std::vector<std::optional<Live>> weights_;
   std::vector<std::optional<std::size_t>>
-      gradients_;  ///< arena offset (kNoMemory at stages 0 and 1)
+      gradients_;                     ///< arena offset (kNoMemory at stages 0 and 1)
+  std::vector<std::size_t> updated_;  ///< by unit: its update
   std::vector<std::optional<std::size_t>>
       secondary_op_;  ///< operation that last wrote the secondary shard
   std::vector<bool> secondary_valid_;
@@ -296,6 +303,13 @@ Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_val
 Schedule make_update_schedule(const ScheduleInput& input) {
   Builder builder(input, false);
   builder.update_all();
+  builder.refresh_all();
+  return builder.take();
+}
+
+Schedule make_initial_schedule(const ScheduleInput& input) {
+  Builder builder(input, false);
+  builder.refresh_all();
   return builder.take();
 }
 

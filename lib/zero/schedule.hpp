@@ -1,8 +1,8 @@
-// The order of work of one optimizer step, as data. `make_schedule` is a pure function: it knows no
-// MPI, no device and no memory. Three readers: the engine executes it, volume.hpp folds it into
-// bytes and memory, and a planner can cost it. An operation names the operations it waits for;
-// operations on one stream keep their order. Memory that lives within a step lies in one arena,
-// whose offsets are assigned here.
+// The order of work of one optimizer step, as data. The functions that make a schedule are pure:
+// they know no MPI, no device and no memory. Three readers: the engine executes it, volume.hpp
+// folds it into bytes, and a planner can cost it. An operation names the operations it waits for;
+// operations on one stream keep their order; a schedule begins after all work before it. Memory
+// that lives within a step lies in one arena, whose offsets are assigned here.
 #pragma once
 
 #include <cstddef>
@@ -91,5 +91,7 @@ Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid);
 Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid);
 /// Optimizer step and what follows it; not run when the step is skipped.
 Schedule make_update_schedule(const ScheduleInput& input);
+/// Before the first step: whole weights at stages 1 and 2.
+Schedule make_initial_schedule(const ScheduleInput& input);
 
 }  // namespace zeropp::zero

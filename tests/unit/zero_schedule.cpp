@@ -170,6 +170,8 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
           weights[op.index] = {op.result, memory.weights};
           add(op.result, memory.weights, i);
           add(op.workspace, workspace, i);
+        } else if (op.kind == OpKind::keep_secondary) {
+          add(weights[op.index].first, weights[op.index].second, i);
         } else if (op.kind == OpKind::clear_gradients && op.result != kNoMemory) {
           gradients[op.index] = {op.result, in.unit_memory[op.index].gradients};
           add(op.result, in.unit_memory[op.index].gradients, i);

@@ -1,0 +1,160 @@
+// The executor: runs the operations of a schedule.
+#include <chrono>
+#include <utility>
+
+#include "lib/zero/engine.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+using Category = trace::Timers::Category;
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+void Engine::execute(const Schedule& schedule, Mode mode) {
+  mode_ = mode;
+  events_ = std::vector<Event>(schedule.ops.size());
+  pending_.assign(schedule.ops.size(), {});
+  Event begin;
+  stream(StreamId::compute).record(begin);
+  stream(StreamId::gather).wait(begin);
+  stream(StreamId::reduce).wait(begin);
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const Op& op = schedule.ops[i];
+    const auto start = std::chrono::steady_clock::now();
+    for (const std::size_t earlier : op.waits_on) complete(schedule, earlier, op.stream);
+    run(op, i);
+    if (!pending_[i]) stream(op.stream).record(events_[i]);
+    if (!options_.overlap_comm) complete(schedule, i, StreamId::compute);
+    (op.backward_phase ? time_backward_ : time_forward_) += seconds_since(start);
+  }
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) complete(schedule, i, StreamId::compute);
+}
+
+/// A collective enqueues its later hops and the decoding when it is finished: its event comes after
+/// them.
+void Engine::complete(const Schedule& schedule, std::size_t op, StreamId waiting) {
+  if (pending_[op]) {
+    std::exchange(pending_[op], {})();
+    stream(schedule.ops[op].stream).record(events_[op]);
+  }
+  stream(waiting).wait(events_[op]);
+}
+
+void Engine::run(const Op& op, std::size_t position) {
+  const View sum =
+      op.kind == OpKind::reduce || op.kind == OpKind::accumulate || op.kind == OpKind::gather_sum
+          ? arena_.view(plan_.input.buckets[op.index].count(), Dtype::fp32, op.result)
+          : View{};
+  switch (op.kind) {
+    case OpKind::gather:
+      start_gather(op, position, weights_.global(op.index, phase_of(op)), compute_shard(op.index));
+      break;
+    case OpKind::gather_secondary:
+      start_gather(op, position, weights_.secondary(op.index, phase_of(op)),
+                   secondary_->read(op.index, version_));
+      ++recorder_.counters["secondary_gathers"];
+      break;
+    case OpKind::keep_secondary:
+      secondary_->keep(op.index, weight_views_[op.index], version_, stream(op.stream).handle());
+      secondary_version_ = version_;
+      break;
+    case OpKind::forward:
+      forward(op);
+      break;
+    case OpKind::backward:
+      backward(op);
+      break;
+    case OpKind::clear_gradients: {
+      View& gradients = gradient_views_[op.index];
+      if (preset_.shard_gradients)
+        gradients = arena_.view(units_[op.index].padded, Dtype::fp32, op.result);
+      device_.optim->clear(gradients, stream(op.stream).handle());
+      break;
+    }
+    case OpKind::reduce:
+      gradients_.start(op.index, gradient_views_, sum, workspace(op), stream(op.stream).handle());
+      pending_[position] = [this, bucket = op.index] { gradients_.finish(bucket); };
+      break;
+    case OpKind::accumulate:
+      accumulate(op, sum);
+      break;
+    case OpKind::gather_sum:
+      gradients_.gather_sum(op.index, sum, gradient_views_, workspace(op),
+                            stream(op.stream).handle());
+      break;
+    case OpKind::update:
+      update(op.index);
+      break;
+    case OpKind::refresh:
+      refresh(op);
+      break;
+  }
+}
+
+Phase Engine::phase_of(const Op& op) const {
+  if (mode_ == Mode::evaluation) return Phase::evaluation;
+  if (mode_ == Mode::initial) return Phase::initial;
+  if (op.kind == OpKind::refresh) return Phase::update;
+  return op.backward_phase ? Phase::backward : Phase::forward;
+}
+
+void Engine::start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
+                          ConstView shard) {
+  const View full = arena_.view(units_[op.index].padded, options_.compute, op.result);
+  gather.start(shard, full, workspace(op), stream(op.stream).handle());
+  weight_views_[op.index] = full;
+  pending_[position] = [&gather] { gather.finish(); };
+}
+
+void Engine::refresh(const Op& op) {
+  auto& gather = weights_.global(op.index, phase_of(op));
+  gather.start(compute_shard(op.index),
+               resident_weights_[op.index].view(units_[op.index].padded, options_.compute),
+               workspace(op), stream(op.stream).handle());
+  gather.finish();
+}
+
+void Engine::accumulate(const Op& op, ConstView sum) {
+  if (!preset_.shard_optimizer) return;  // stage 0: the sum is gathered instead
+  const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
+  std::size_t at = 0;
+  for (const Segment& segment : plan_.input.buckets[op.index].segments) {
+    const View shard = gradient_shards_[segment.unit].view(units_[segment.unit].shard, Dtype::fp32);
+    device_.optim->add(segment.count, sum.part(at, segment.count).as<float>(),
+                       shard.part(segment.offset, segment.count).as<float>(),
+                       stream(op.stream).handle());
+    at += segment.count;
+  }
+}
+
+void Engine::forward(const Op& op) {
+  if (op.index == 0) model_.begin((*batch_)(op.micro_step), mode_ != Mode::evaluation);
+  std::vector<ConstView> weights;
+  for (const std::size_t unit : plan_.input.layers[op.index].units)
+    weights.push_back(weight_views_[unit]);
+  model_.forward(op.index, weights);
+  if (op.index + 1 == plan_.input.layers.size()) loss_sum_ += model_.loss();
+}
+
+void Engine::backward(const Op& op) {
+  std::vector<ConstView> weights;
+  std::vector<View> gradients;
+  for (const std::size_t unit : plan_.input.layers[op.index].units) {
+    weights.push_back(weight_views_[unit]);
+    gradients.push_back(gradient_views_[unit]);
+  }
+  model_.backward(op.index, weights, gradients);
+}
+
+std::span<std::byte> Engine::workspace(const Op& op) const {
+  const std::span<std::byte> all = arena_.span();
+  return op.workspace == kNoMemory ? std::span<std::byte>{} : all.subspan(op.workspace);
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,63 @@
+// What an engine tells of itself: the hash and the values of its parameters, and its memory.
+#include <array>
+#include <cstring>
+
+#include "lib/base/sha256.hpp"
+#include "lib/zero/engine.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+std::size_t bytes_of(const std::vector<Buffer>& buffers) {
+  std::size_t total = 0;
+  for (const Buffer& buffer : buffers) total += buffer.bytes();
+  return total;
+}
+
+}  // namespace
+
+std::string Engine::parameters_hash() const {
+  Sha256 own;
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const ConstView shard = optimizer_.canonical_master(u);
+    own.update({shard.as<std::byte>(), shard.bytes()});
+  }
+  Sha256 all;
+  for (const std::string& digest : control_.gather(own.hex())) {
+    all.update(std::as_bytes(std::span(digest)));
+  }
+  return control_.broadcast(all.hex());
+}
+
+std::vector<float> Engine::gather_master(std::size_t unit) const {
+  const ConstView shard = optimizer_.canonical_master(unit);
+  const auto parts = control_.gather(std::string(shard.as<char>(), shard.bytes()));
+  std::vector<float> full;
+  for (const std::string& part : parts) {
+    const std::size_t at = full.size();
+    full.resize(at + part.size() / sizeof(float));
+    std::memcpy(full.data() + at, part.data(), part.size());
+  }
+  if (!full.empty()) full.resize(units_[unit].flat);
+  return full;
+}
+
+std::vector<MemoryReport> Engine::memory() const {
+  const std::size_t secondary = secondary_ ? secondary_->bytes() : 0;
+  const std::array<std::size_t, 7> actual{optimizer_.master_bytes(),
+                                          optimizer_.moment_bytes(),
+                                          bytes_of(gradient_shards_),
+                                          bytes_of(compute_shards_),
+                                          bytes_of(resident_weights_),
+                                          bytes_of(local_gradients_),
+                                          secondary};
+  std::vector<MemoryReport> reports;
+  const auto predicted = state_memory(units_, preset_, options_.compute);
+  for (std::size_t i = 0; i < actual.size(); ++i)
+    reports.push_back({predicted[i].name, predicted[i].bytes, actual.at(i)});
+  reports.push_back({"arena", plan_.arena_bytes(), arena_.bytes()});
+  return reports;
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,34 @@
+// Everything that is decided before the first step: the schedules, for every state that a step can
+// find, and what they move and take. Made once from the options and the plans of the collectives.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "lib/zero/gradient_reduce.hpp"
+#include "lib/zero/options.hpp"
+#include "lib/zero/schedule.hpp"
+#include "lib/zero/volume.hpp"
+#include "lib/zero/weight_gather.hpp"
+
+namespace zeropp::zero {
+
+struct StepPlan {
+  ScheduleInput input;
+  std::array<Schedule, 2> step;        ///< by: the hpZ shards hold the current weights
+  std::array<Schedule, 2> evaluation;  ///< likewise
+  Schedule update;
+  Schedule initial;
+  Volumes volumes;
+
+  /// The largest arena that any of the schedules needs.
+  [[nodiscard]] std::size_t arena_bytes() const;
+};
+
+/// `options` are resolved (no "auto").
+StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
+                        const std::vector<Layer>& layers, const WeightGather& weights,
+                        const GradientReduce& gradients);
+
+}  // namespace zeropp::zero
