@@ -146,7 +146,7 @@ void Trainer::evaluate(std::uint64_t steps_done) {
 
 std::string Trainer::write_trace() {
   trace::TraceData data = collect(config_, context_, recorder_, *engine_, *model_, *source_);
-  const std::string verdict = data.verdict;
+  std::string verdict = data.verdict;
   context_.agree_on([&] {
     if (!context_.is_root()) return;
     const trace::Document document = trace::describe(data);

@@ -59,7 +59,6 @@ struct AttentionShape {
   std::size_t hidden = 0;
 
   [[nodiscard]] std::size_t head_width() const { return hidden / heads; }
-  [[nodiscard]] std::size_t probabilities() const { return sequences * heads * length * length; }
 };
 
 struct NnOps {
@@ -101,14 +100,18 @@ struct NnOps {
   /// Causal self-attention of each head h of each sequence, w = head width:
   /// P = softmax over j <= i of q_i . k_j / sqrt(w); y_i = sum over j of P_ij v_j.
   /// qkv [S, T, 3 hidden]: queries, keys, values, each with head h in columns [h w, (h + 1) w);
-  /// probabilities [S, heads, T, T] is kept for backward (zero above the diagonal);
-  /// y [S, T, hidden].
-  void (*attention_forward)(const NnContext&, const AttentionShape&, ConstView qkv,
-                            View probabilities, View y);
+  /// y [S, T, hidden]. `saved`: what the back end keeps for its backward, whose content
+  /// only it knows: an fp32 view of at least attention_saved_bytes() bytes, aligned to 256.
+  void (*attention_forward)(const NnContext&, const AttentionShape&, ConstView qkv, View saved,
+                            View y);
   /// d_qkv [S, T, 3 hidden]: dV = P^T dy; dP = dy V^T; dS = P (dP - rowsum(P dP));
-  /// dQ = dS K / sqrt(w); dK = dS^T Q / sqrt(w).
+  /// dQ = dS K / sqrt(w); dK = dS^T Q / sqrt(w). qkv, `saved` and y are those of forward: y is
+  /// there because a fused back end gets rowsum(P dP) from dy . y.
   void (*attention_backward)(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
-                             ConstView probabilities, View d_qkv);
+                             ConstView saved, ConstView y, View d_qkv);
+  /// Bytes to keep from attention_forward to attention_backward. This and the workspace do not grow
+  /// when a shape has fewer sequences or a smaller length.
+  std::size_t (*attention_saved_bytes)(const AttentionShape&);
   /// Elements of workspace that attention_* needs.
   std::size_t (*attention_workspace)(const AttentionShape&);
 
@@ -117,8 +120,10 @@ struct NnOps {
   /// mean row loss: (softmax - onehot(target)) / rows; else their content is lost.
   void (*cross_entropy)(const NnContext&, std::size_t rows, std::size_t vocab,
                         const std::int32_t* targets, bool gradient, View logits, View row_loss);
-  /// Mean of fp32 values: an fp64 sum in order. Returns when the stream has come this far.
-  double (*mean)(const NnContext&, ConstView values);
+  /// *total += mean of fp32 values, their fp64 sum in order. total lies in the back end's memory.
+  void (*add_mean)(const NnContext&, ConstView values, double* total);
+  /// Returns *total and sets it to zero. Returns when the stream has come this far.
+  double (*take_total)(const NnContext&, double* total);
 };
 
 /// Kokkos and CBLAS.

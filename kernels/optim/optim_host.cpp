@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/core/counter_rng.hpp"
 #include "kernels/core/host_for.hpp"
@@ -11,18 +10,8 @@ namespace zeropp::optim {
 
 namespace {
 
-constexpr std::size_t kBlock = 1024;
+constexpr std::size_t kBlock = 1024;  // of sum_of_squares
 constexpr std::size_t kLanes = 32;
-
-/// body(begin, end) over blocks that cover [0, n); done when it returns. The loop inside a block is
-/// plain, so that it vectorizes.
-template <class Body>
-void for_blocks(const char* label, std::size_t n, const Body& body) {
-  host_for(label, (n + kBlock - 1) / kBlock, [=](std::size_t block) {
-    const std::size_t begin = block * kBlock;
-    body(begin, std::min(begin + kBlock, n));
-  });
-}
 
 void adamw(const AdamWConstants& c, bool decay, std::size_t n, const float* gradient, float* weight,
            float* m, float* v, StreamHandle) {
@@ -31,13 +20,6 @@ void adamw(const AdamWConstants& c, bool decay, std::size_t n, const float* grad
     for (std::size_t i = begin; i < end; ++i) {
       adamw_update(gradient[i], decay_factor, c, weight[i], m[i], v[i]);
     }
-  });
-}
-
-void clear(View values, StreamHandle) {
-  auto* bytes = static_cast<std::byte*>(values.data);
-  for_blocks("clear", values.bytes(), [=](std::size_t begin, std::size_t end) {
-    std::memset(bytes + begin, 0, end - begin);
   });
 }
 
@@ -77,24 +59,6 @@ void sum_of_squares(std::size_t n, const float* values, double* sum, StreamHandl
   *sum = total;
 }
 
-void convert(ConstView source, View destination, StreamHandle) {
-  with_type(source.dtype, [&](auto* from_tag) {
-    with_type(destination.dtype, [&](auto* to_tag) {
-      using From = std::remove_pointer_t<decltype(from_tag)>;
-      using To = std::remove_pointer_t<decltype(to_tag)>;
-      const From* from = source.as<From>();
-      To* to = destination.as<To>();
-      for_blocks("convert", source.count, [=](std::size_t begin, std::size_t end) {
-        if constexpr (std::is_same_v<From, To>) {
-          std::memcpy(to + begin, from + begin, (end - begin) * sizeof(To));
-        } else {
-          for (std::size_t i = begin; i < end; ++i) to[i] = saturating_cast<To>(to_float(from[i]));
-        }
-      });
-    });
-  });
-}
-
 void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std::size_t n,
                 float constant, float scale_factor, float* weights, StreamHandle) {
   for_blocks("initialize", n, [=](std::size_t begin, std::size_t end) {
@@ -109,7 +73,7 @@ void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std
 }  // namespace
 
 const OptimOps& host_optim_ops() {
-  static constexpr OptimOps ops{adamw, clear, add, scale, sum_of_squares, convert, initialize};
+  static constexpr OptimOps ops{adamw, add, scale, sum_of_squares, initialize};
   return ops;
 }
 

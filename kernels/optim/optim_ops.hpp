@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "kernels/core/stream.hpp"
-#include "kernels/core/view.hpp"
 #include "kernels/optim/adamw_math.hpp"
 #include "kernels/optim/options.hpp"
 
@@ -17,8 +16,6 @@ struct OptimOps {
   /// AdamW on n elements; `decay`: weight decay applies to them.
   void (*adamw)(const AdamWConstants&, bool decay, std::size_t n, const float* gradient,
                 float* weight, float* m, float* v, StreamHandle);
-  /// All bytes zero.
-  void (*clear)(View values, StreamHandle);
   /// destination[i] += source[i], fp32.
   void (*add)(std::size_t n, const float* source, float* destination, StreamHandle);
   /// values[i] *= factor, fp32.
@@ -28,8 +25,6 @@ struct OptimOps {
   /// by halves; block sums are added in order. NaN and Inf carry through. `sum` is host-visible
   /// when the stream is done.
   void (*sum_of_squares)(std::size_t n, const float* values, double* sum, StreamHandle);
-  /// destination <- source, saturating; counts equal, dtypes any.
-  void (*convert)(ConstView source, View destination, StreamHandle);
   /// weights[i] = constant + scale * standard_normal(seed, tensor, first + i).
   void (*initialize)(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std::size_t n,
                      float constant, float scale, float* weights, StreamHandle);

@@ -3,7 +3,8 @@
 namespace zeropp {
 
 Device Device::host() {
-  return {Backend::host, MemoryKind::host, &optim::host_optim_ops(), &nn::host_nn_ops()};
+  return {Backend::host, MemoryKind::host, &host_memory_ops(), &optim::host_optim_ops(),
+          &nn::host_nn_ops()};
 }
 
 }  // namespace zeropp

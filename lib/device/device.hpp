@@ -3,6 +3,7 @@
 // for a kind of memory refuses it when it is made.
 #pragma once
 
+#include "kernels/core/memory_ops.hpp"
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
 #include "kernels/nn/nn_ops.hpp"
@@ -14,6 +15,7 @@ namespace zeropp {
 struct Device {
   Backend backend = Backend::host;
   MemoryKind memory = MemoryKind::host;
+  const MemoryOps* memory_ops = nullptr;
   const optim::OptimOps* optim = nullptr;
   const nn::NnOps* nn = nullptr;
 

@@ -65,13 +65,14 @@ Gpt::Gpt(const Options& options, std::size_t micro_batch, std::size_t vocab_size
       products_(timers),
       units_(gpt_units(options, vocab_size)),
       layers_(gpt_layers(options)),
-      activations_(options, micro_batch, vocab_size, memory),
+      activations_(options, micro_batch, vocab_size, ops, memory),
       workspace_(ops.attention_workspace({micro_batch, options.seq_length,
                                           options.num_attention_heads, options.hidden_size}) *
                      sizeof(float),
-                 memory) {}
+                 memory),
+      loss_(Buffer::zeros(2, Dtype::fp32, memory)) {}
 
-void Gpt::begin(const zero::Batch& batch, bool train) {
+void Gpt::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
   const std::size_t rows = batch.sequences * batch.length;
   if (rows == 0 || batch.sequences > micro_batch_ || batch.length > options_.seq_length ||
       batch.tokens.size() != rows || batch.targets.size() != rows) {
@@ -85,21 +86,22 @@ void Gpt::begin(const zero::Batch& batch, bool train) {
   sequences_ = batch.sequences;
   length_ = batch.length;
   train_ = train;
+  stream_ = stream;
 }
 
-nn::NnContext Gpt::context(Dtype dtype) {
+nn::NnContext Gpt::context(Dtype dtype, StreamHandle stream) {
   const std::size_t hidden = options_.hidden_size;
   const std::size_t largest_matrix = std::max(vocab_ * hidden, 4 * hidden * hidden);
   const std::size_t bytes = ops_.linear_workspace(largest_matrix, dtype) * sizeof(float);
   if (workspace_.bytes() < bytes) workspace_ = Buffer(bytes, workspace_.kind());
-  return {.stream = {},
+  return {.stream = stream,
           .products = &products_,
           .workspace = workspace_.view(workspace_.bytes() / sizeof(float), Dtype::fp32)};
 }
 
-void Gpt::forward(std::size_t layer, std::span<const ConstView> weights) {
+void Gpt::forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
-  const nn::NnContext context = this->context(weights[0].dtype);
+  const nn::NnContext context = this->context(weights[0].dtype, stream);
   if (layer == 0) {
     ops_.embedding_forward(context, {sequences_, length_, vocab_, options_.hidden_size},
                            tokens_.data(), tensor_of(units_[0], weights[0], kTokenTable),
@@ -113,9 +115,9 @@ void Gpt::forward(std::size_t layer, std::span<const ConstView> weights) {
 }
 
 void Gpt::backward(std::size_t layer, std::span<const ConstView> weights,
-                   std::span<const View> gradients) {
+                   std::span<const View> gradients, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
-  const nn::NnContext context = this->context(weights[0].dtype);
+  const nn::NnContext context = this->context(weights[0].dtype, stream);
   if (layer == 0) {
     ops_.embedding_backward(context, {sequences_, length_, vocab_, options_.hidden_size},
                             tokens_.data(), activations_.d_residual,
@@ -138,7 +140,7 @@ void Gpt::forward_block(const nn::NnContext& context, std::size_t block, ConstVi
                          a.ln_1_mean, a.ln_1_rstd);
   ops_.linear_forward(context, linear(hidden, 3 * hidden), a.ln_1, w(kQkvWeight), w(kQkvBias), {},
                       a.qkv);
-  ops_.attention_forward(context, attention(), a.qkv, a.probabilities, a.attention);
+  ops_.attention_forward(context, attention(), a.qkv, a.attention_saved, a.attention);
   ops_.linear_forward(context, linear(hidden, hidden), a.attention, w(kAttentionWeight),
                       w(kAttentionBias), input, a.middle);
 
@@ -175,8 +177,8 @@ void Gpt::backward_block(const nn::NnContext& context, std::size_t block, ConstV
   ops_.linear_backward(context, linear(hidden, hidden), shared.d_residual, a.attention,
                        w(kAttentionWeight), shared.d_hidden, d(kAttentionWeight),
                        d(kAttentionBias));
-  ops_.attention_backward(context, attention(), shared.d_hidden, a.qkv, a.probabilities,
-                          shared.d_wide);
+  ops_.attention_backward(context, attention(), shared.d_hidden, a.qkv, a.attention_saved,
+                          a.attention, shared.d_wide);
   ops_.linear_backward(context, linear(hidden, 3 * hidden), shared.d_wide, a.ln_1, w(kQkvWeight),
                        shared.d_hidden, d(kQkvWeight), d(kQkvBias));
   ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, activations_.input_of(block),
@@ -200,6 +202,7 @@ void Gpt::forward_head(const nn::NnContext& context, std::span<const ConstView> 
   ops_.linear_forward(context, linear(hidden, vocab_), a.ln_f, head_matrix(weights), {}, {},
                       a.logits);
   ops_.cross_entropy(context, rows(), vocab_, targets_.data(), train_, a.logits, a.row_loss);
+  ops_.add_mean(context, View(a.row_loss.part(0, rows())), loss_sum());
 }
 
 void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
@@ -215,10 +218,9 @@ void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView>
                           tensor_of(units_.back(), gradients[0], kLnFBias));
 }
 
-double Gpt::loss() const {
+double Gpt::take_loss() {
   const trace::Timers::Scope scope(timers_, Category::nn);
-  const View row_loss = activations_.row_loss.part(0, rows());
-  return ops_.mean({}, row_loss);
+  return ops_.take_total({.stream = stream_, .products = nullptr, .workspace = {}}, loss_sum());
 }
 
 double Gpt::flops_per_token() const {

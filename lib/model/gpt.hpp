@@ -32,11 +32,11 @@ class Gpt final : public zero::UnitModel {
 
   /// Copies tokens and targets. Throws Error(usage) for a batch over the limits or a token outside
   /// the vocabulary.
-  void begin(const zero::Batch& batch, bool train) override;
-  void forward(std::size_t layer, std::span<const ConstView> weights) override;
+  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override;
+  void forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) override;
   void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const View> gradients) override;
-  [[nodiscard]] double loss() const override;
+                std::span<const View> gradients, StreamHandle stream) override;
+  [[nodiscard]] double take_loss() override;
   /// 6 (12 L C^2 + V C) + 12 L T C: two for the multiply and add of each weight of a matrix in
   /// forward and four in backward, and the same for the scores and sums of attention over all T
   /// positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is counted).
@@ -51,7 +51,10 @@ class Gpt final : public zero::UnitModel {
     return {sequences_, length_, options_.num_attention_heads, options_.hidden_size};
   }
   /// The context of operations on weights of `dtype`: makes the workspace large enough.
-  nn::NnContext context(Dtype dtype);
+  nn::NnContext context(Dtype dtype, StreamHandle stream);
+
+  /// Where the back end sums the losses.
+  [[nodiscard]] double* loss_sum() const { return loss_.view(2, Dtype::fp32).as<double>(); }
 
   void forward_block(const nn::NnContext& context, std::size_t block, ConstView weights);
   void backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
@@ -73,10 +76,12 @@ class Gpt final : public zero::UnitModel {
   std::vector<zero::Layer> layers_;
   GptActivations activations_;
   Buffer workspace_;
+  Buffer loss_;  ///< one fp64: sum over micro-batches, until taken
 
   std::size_t sequences_ = 0;  ///< of the micro-batch that began
   std::size_t length_ = 0;
   bool train_ = false;
+  StreamHandle stream_;  ///< of the micro-batch that began
   std::vector<std::int32_t> tokens_;
   std::vector<std::int32_t> targets_;
 };

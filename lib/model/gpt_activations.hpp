@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "kernels/nn/nn_ops.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/model/options.hpp"
 
@@ -14,7 +15,7 @@ namespace zeropp::model {
 struct BlockActivations {
   View ln_1, ln_1_mean, ln_1_rstd;  ///< [R, C], [R], [R]
   View qkv;                         ///< [R, 3C]
-  View probabilities;               ///< [sequences, heads, length, length]
+  View attention_saved;             ///< what the back end's attention keeps for backward
   View attention;                   ///< [R, C]
   View middle;                      ///< [R, C] residual stream between attention and MLP
   View ln_2, ln_2_mean, ln_2_rstd;  ///< [R, C], [R], [R]
@@ -25,7 +26,7 @@ struct BlockActivations {
 struct GptActivations {
   /// Throws Error(environment) when there is no memory for them.
   GptActivations(const Options& options, std::size_t micro_batch, std::size_t vocab_size,
-                 MemoryKind memory);
+                 const nn::NnOps& ops, MemoryKind memory);
 
   /// The residual stream [R, C] that block `block` reads; block = number of blocks: the head's.
   [[nodiscard]] View input_of(std::size_t block) const {

@@ -1,6 +1,7 @@
 #include "lib/model/quadratic.hpp"
 
 #include <string>
+#include <utility>
 
 #include "kernels/core/counter_rng.hpp"
 
@@ -45,13 +46,14 @@ double Quadratic::tilt(std::span<const std::int32_t> targets) const {
   return sum / (static_cast<double>(targets.size()) * static_cast<double>(vocab_));
 }
 
-void Quadratic::begin(const zero::Batch& batch, bool /*train*/) {
+void Quadratic::begin(const zero::Batch& batch, bool /*train*/, StreamHandle /*stream*/) {
   tokens_ = batch.tokens.size();
   tilt_ = tilt(batch.targets);
   loss_ = 0.0;
 }
 
-void Quadratic::forward(std::size_t layer, std::span<const ConstView> weights) {
+void Quadratic::forward(std::size_t layer, std::span<const ConstView> weights,
+                        StreamHandle /*stream*/) {
   const trace::Timers::Scope scope(timers_, Category::nn);
   with_type(weights[0].dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -65,10 +67,11 @@ void Quadratic::forward(std::size_t layer, std::span<const ConstView> weights) {
     }
     loss_ += sum / static_cast<double>(parameters_);
   });
+  if (layer + 1 == layers_.size()) loss_sum_ += loss_;
 }
 
 void Quadratic::backward(std::size_t layer, std::span<const ConstView> weights,
-                         std::span<const View> gradients) {
+                         std::span<const View> gradients, StreamHandle /*stream*/) {
   const trace::Timers::Scope scope(timers_, Category::nn);
   with_type(weights[0].dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -80,6 +83,8 @@ void Quadratic::backward(std::size_t layer, std::span<const ConstView> weights,
     }
   });
 }
+
+double Quadratic::take_loss() { return std::exchange(loss_sum_, 0.0); }
 
 double Quadratic::flops_per_token() const {
   return 10.0 * static_cast<double>(parameters_) / static_cast<double>(tokens_);

@@ -30,11 +30,11 @@ class Quadratic final : public zero::UnitModel {
 
   [[nodiscard]] const std::vector<zero::Unit>& units() const override { return units_; }
   [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return layers_; }
-  void begin(const zero::Batch& batch, bool train) override;
-  void forward(std::size_t layer, std::span<const ConstView> weights) override;
+  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override;
+  void forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) override;
   void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const View> gradients) override;
-  [[nodiscard]] double loss() const override { return loss_; }
+                std::span<const View> gradients, StreamHandle stream) override;
+  [[nodiscard]] double take_loss() override;
   /// Ten operations a parameter, counted by hand: they do not depend on the tokens.
   [[nodiscard]] double flops_per_token() const override;
 
@@ -57,7 +57,8 @@ class Quadratic final : public zero::UnitModel {
   std::size_t parameters_ = 0;
   std::size_t tokens_ = 1;  ///< of the micro-batch that began
   double tilt_ = 0.0;
-  double loss_ = 0.0;
+  double loss_ = 0.0;      ///< of the micro-batch, layers so far
+  double loss_sum_ = 0.0;  ///< over micro-batches, until taken
 };
 
 }  // namespace zeropp::model

@@ -86,18 +86,17 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   const comm::Bytes sent_before = sent();
   time_forward_ = 0;
   time_backward_ = 0;
-  loss_sum_ = 0;
   batch_ = &batch;
   for (std::size_t u = 0; u < gradient_shards_.size(); ++u) {
-    device_.optim->clear(gradient_shards_[u].view(units_[u].shard, Dtype::fp32),
-                         stream(StreamId::compute).handle());
+    device_.memory_ops->clear(gradient_shards_[u].view(units_[u].shard, Dtype::fp32),
+                              stream(StreamId::compute).handle());
   }
 
   StepResult result;
   const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, Mode::training);
   result.predicted = volume(schedule, plan_.volumes);
-  result.loss = loss_sum_ / static_cast<double>(options_.accumulation_steps);
+  result.loss = model_.take_loss() / static_cast<double>(options_.accumulation_steps);
   result.time_forward = time_forward_;
   result.time_backward = time_backward_;
 
@@ -123,9 +122,8 @@ double Engine::evaluate(const Batch& batch) {
   gather_initial();
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
-  loss_sum_ = 0;
   execute(plan_.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
-  return loss_sum_;
+  return model_.take_loss();
 }
 
 /// Scales this part's gradients to the mean, once, and returns its global norm, the same on every
@@ -166,13 +164,13 @@ ConstView Engine::compute_shard(std::size_t unit) const {
 void Engine::cut(std::size_t unit) {
   const StreamHandle compute = stream(StreamId::compute).handle();
   if (!preset_.shard_optimizer) {
-    device_.optim->convert(optimizer_.master(unit),
-                           resident_weights_[unit].view(units_[unit].padded, options_.compute),
-                           compute);
+    device_.memory_ops->convert(optimizer_.master(unit),
+                                resident_weights_[unit].view(units_[unit].padded, options_.compute),
+                                compute);
   } else if (!compute_shards_.empty()) {
-    device_.optim->convert(optimizer_.master(unit),
-                           compute_shards_[unit].view(units_[unit].shard, options_.compute),
-                           compute);
+    device_.memory_ops->convert(optimizer_.master(unit),
+                                compute_shards_[unit].view(units_[unit].shard, options_.compute),
+                                compute);
   }
 }
 

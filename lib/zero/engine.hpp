@@ -130,7 +130,6 @@ class Engine {
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
   bool gathered_initial_ = false;
   Mode mode_ = Mode::training;
-  double loss_sum_ = 0;
   double clip_ = 1.0;
   double time_forward_ = 0;
   double time_backward_ = 0;

@@ -74,7 +74,7 @@ void Engine::run(const Op& op, std::size_t position) {
       View& gradients = gradient_views_[op.index];
       if (preset_.shard_gradients)
         gradients = arena_.view(units_[op.index].padded, Dtype::fp32, op.result);
-      device_.optim->clear(gradients, stream(op.stream).handle());
+      device_.memory_ops->clear(gradients, stream(op.stream).handle());
       break;
     }
     case OpKind::reduce:
@@ -134,12 +134,12 @@ void Engine::accumulate(const Op& op, ConstView sum) {
 }
 
 void Engine::forward(const Op& op) {
-  if (op.index == 0) model_.begin((*batch_)(op.micro_step), mode_ != Mode::evaluation);
+  const StreamHandle compute = stream(op.stream).handle();
+  if (op.index == 0) model_.begin((*batch_)(op.micro_step), mode_ != Mode::evaluation, compute);
   std::vector<ConstView> weights;
   for (const std::size_t unit : plan_.input.layers[op.index].units)
     weights.push_back(weight_views_[unit]);
-  model_.forward(op.index, weights);
-  if (op.index + 1 == plan_.input.layers.size()) loss_sum_ += model_.loss();
+  model_.forward(op.index, weights, compute);
 }
 
 void Engine::backward(const Op& op) {
@@ -149,7 +149,7 @@ void Engine::backward(const Op& op) {
     weights.push_back(weight_views_[unit]);
     gradients.push_back(gradient_views_[unit]);
   }
-  model_.backward(op.index, weights, gradients);
+  model_.backward(op.index, weights, gradients, stream(op.stream).handle());
 }
 
 std::span<std::byte> Engine::workspace(const Op& op) const {

@@ -60,7 +60,7 @@ void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gra
       const View in_unit = gradients[segment.unit].part(
           rank * units_[segment.unit].shard + segment.offset, segment.count);
       const View in_dense = dense.part(at, segment.count);
-      device_.optim->convert(pack ? in_unit : in_dense, pack ? in_dense : in_unit, stream);
+      device_.memory_ops->copy(pack ? in_unit : in_dense, pack ? in_dense : in_unit, stream);
       at += segment.count;
     }
   }

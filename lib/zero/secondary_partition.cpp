@@ -16,8 +16,8 @@ SecondaryPartition::SecondaryPartition(const std::vector<UnitPartition>& units, 
 void SecondaryPartition::keep(std::size_t unit, ConstView gathered, std::uint64_t version,
                               StreamHandle stream) {
   const std::size_t count = units_[unit].secondary;
-  device_.optim->convert(gathered.part(group_rank_ * count, count),
-                         shards_[unit].memory.view(count, compute_), stream);
+  device_.memory_ops->copy(gathered.part(group_rank_ * count, count),
+                           shards_[unit].memory.view(count, compute_), stream);
   shards_[unit].version = version;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
 
 namespace zeropp::zero {
@@ -58,6 +59,8 @@ struct Batch {
   std::span<const std::int32_t> targets;  ///< sequences * length
 };
 
+/// Work is enqueued on the given stream and nothing but take_loss() waits for it. All calls of a
+/// micro-batch are given the same stream.
 class UnitModel {
  public:
   virtual ~UnitModel() = default;
@@ -65,16 +68,18 @@ class UnitModel {
   [[nodiscard]] virtual const std::vector<Layer>& layers() const = 0;
 
   /// Begins a micro-batch. `train`: keep what backward needs.
-  virtual void begin(const Batch& batch, bool train) = 0;
+  virtual void begin(const Batch& batch, bool train, StreamHandle stream) = 0;
   /// `weights[i]`: the flat buffer of unit layers()[layer].units[i], in the compute dtype (fp32 or
   /// bf16).
-  virtual void forward(std::size_t layer, std::span<const ConstView> weights) = 0;
-  /// Adds to `gradients[i]` (fp32, same layout as the unit): the gradient of loss().
+  virtual void forward(std::size_t layer, std::span<const ConstView> weights,
+                       StreamHandle stream) = 0;
+  /// Adds to `gradients[i]` (fp32, same layout as the unit): the gradient of the micro-batch's mean
+  /// loss.
   virtual void backward(std::size_t layer, std::span<const ConstView> weights,
-                        std::span<const View> gradients) = 0;
-  /// Mean loss over the micro-batch's targets, nats a token. Valid once the last layer's forward
-  /// ran.
-  [[nodiscard]] virtual double loss() const = 0;
+                        std::span<const View> gradients, StreamHandle stream) = 0;
+  /// Sum of the mean losses, nats a token, of the micro-batches whose last layer ran forward since
+  /// the last call. Waits for the stream, so the engine calls it once a step or evaluation.
+  [[nodiscard]] virtual double take_loss() = 0;
   /// Floating-point operations of forward + backward a token (for MFU), by the formula in its
   /// documentation.
   [[nodiscard]] virtual double flops_per_token() const = 0;

@@ -96,11 +96,10 @@ class Matrix(zpp.TestCase):
         self.assertGreater(len(possible), 25)
         self.assertGreater(len(rows) - len(possible), 5)
         print(f"{len(possible)} combinations run, {len(rows) - len(possible)} are refused")
+        runs = zpp.side_by_side(lambda numbered: self.run_row(*numbered), enumerate(rows))
         traces = []
-        for index, row in enumerate(rows):
+        for row, (out, result) in zip(rows, runs):
             with self.subTest(**row):
-                out = self.folder / str(index)
-                result = self.train(row["nodes"][0] * row["nodes"][1], *flags(row), out=out)
                 why = reasons(row)
                 if why:
                     self.assertEqual((result.code, len(result.errors())), (zpp.USAGE, 1), result)
@@ -112,6 +111,10 @@ class Matrix(zpp.TestCase):
                     self.check_effective(row, *self.trace(out))
         judged = zpp.check_trace(*traces)
         self.assertEqual((judged.code, judged.stdout.count(": VALID\n")), (zpp.OK, len(traces)), judged)
+
+    def run_row(self, index, row):
+        out = self.folder / str(index)
+        return out, self.train(row["nodes"][0] * row["nodes"][1], *flags(row), out=out)
 
     def check_effective(self, row, root, groups):
         nodes, local = row["nodes"]
@@ -246,25 +249,28 @@ NEUTRAL = {
 
 
 class Effects(zpp.TestCase):
-    def parameters(self, changes):
-        flags = {**BASE, **changes}
-        for flag in changes:
-            if flag.startswith("--no-"):
-                flags.pop("--" + flag[5:], None)
-        if "--eval-iters" in flags:
+    def run_with(self, changed):
+        """The result, and its folder, of BASE with one flag changed."""
+        flag, value = changed
+        flags = {**BASE, **({flag: value} if flag else {})}
+        if flag.startswith("--no-"):
+            flags.pop("--" + flag[5:], None)
+        if flag == "--eval-iters":
             flags["--eval-interval"] = "1"
-        words = [word for item in flags.items() for word in item if word is not None]
-        self.check_ok(self.train(4, *words))
-        return self.trace()[0]["parameters_hash"]
+        out = self.folder / (flag or "base")
+        return out, self.train(4, *(word for item in flags.items() for word in item if word is not None), out=out)
 
     def test_every_flag_has_its_effect(self):
-        base = self.parameters({})
-        for flag, value in CHANGES.items():
-            with self.subTest(flag):
-                self.assertNotEqual(self.parameters({flag: value}), base, "no effect")
-        for flag, value in NEUTRAL.items():
-            with self.subTest(flag):
-                self.assertEqual(self.parameters({flag: value}), base)
+        changes = [("", None), *CHANGES.items(), *NEUTRAL.items()]
+        runs = dict(zip(changes, zpp.side_by_side(self.run_with, changes)))
+        hashes = {}
+        for (flag, _), (out, result) in runs.items():
+            self.check_ok(result)
+            hashes[flag] = self.trace(out)[0]["parameters_hash"]
+        for flag in CHANGES:
+            self.assertNotEqual(hashes[flag], hashes[""], f"{flag} has no effect")
+        for flag in NEUTRAL:
+            self.assertEqual(hashes[flag], hashes[""], f"{flag} changes the parameters")
 
     def test_every_flag_is_listed_here(self):
         known = {word for word in zpp.Process([zpp.TRAIN, "--help"]).end().stdout.split()

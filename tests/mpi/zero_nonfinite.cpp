@@ -29,16 +29,17 @@ class Planted final : public zero::UnitModel {
 
   [[nodiscard]] const std::vector<zero::Unit>& units() const override { return model_->units(); }
   [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return model_->layers(); }
-  void begin(const zero::Batch& batch, bool train) override {
+  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
     begun_ += train ? 1 : 0;
-    model_->begin(batch, train);
+    model_->begin(batch, train, stream);
   }
-  void forward(std::size_t layer, std::span<const ConstView> weights) override {
-    model_->forward(layer, weights);
+  void forward(std::size_t layer, std::span<const ConstView> weights,
+               StreamHandle stream) override {
+    model_->forward(layer, weights, stream);
   }
   void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const View> gradients) override {
-    model_->backward(layer, weights, gradients);
+                std::span<const View> gradients, StreamHandle stream) override {
+    model_->backward(layer, weights, gradients, stream);
     const auto plant = plants_.find((begun_ - 1) / micro_steps_);
     // In the first micro-step: what follows must not hide it.
     if (plant == plants_.end() || (begun_ - 1) % micro_steps_ != 0 ||
@@ -48,7 +49,7 @@ class Planted final : public zero::UnitModel {
     const zero::Unit& unit = units()[layers()[layer].units.front()];
     gradients.front().as<float>()[unit.tensors.back().offset] = plant->second.value;
   }
-  [[nodiscard]] double loss() const override { return model_->loss(); }
+  [[nodiscard]] double take_loss() override { return model_->take_loss(); }
   [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
 
  private:

@@ -26,14 +26,14 @@ class LocalModel {
   /// The initial weights that the model asks for, each value moved by `jitter` standard normals:
   /// with a jitter no bias is zero and no layernorm weight is one.
   void initialise(std::uint64_t seed, float jitter = 0.0F) {
-    std::uint64_t stream = 0;
+    std::uint64_t tensors = 0;
     for (std::size_t u = 0; u < model_.units().size(); ++u) {
       for (const zero::Tensor& tensor : model_.units()[u].tensors) {
-        ++stream;
+        ++tensors;
         for (std::size_t i = 0; i < tensor.count(); ++i) {
           masters[u][tensor.offset + i] =
               tensor.init.constant +
-              (tensor.init.scale + jitter) * standard_normal(seed, stream, i);
+              (tensor.init.scale + jitter) * standard_normal(seed, tensors, i);
         }
       }
     }
@@ -41,12 +41,17 @@ class LocalModel {
 
   /// Mean loss of the batch.
   double forward(const zero::Batch& batch, bool train) {
+    run_forward(batch, train);
+    return model_.take_loss();
+  }
+
+  /// Forward only: the loss stays in the model.
+  void run_forward(const zero::Batch& batch, bool train) {
     narrow();
-    model_.begin(batch, train);
+    model_.begin(batch, train, stream);
     for (std::size_t layer = 0; layer < model_.layers().size(); ++layer) {
-      model_.forward(layer, weights_of(layer));
+      model_.forward(layer, weights_of(layer), stream);
     }
-    return model_.loss();
   }
 
   /// Adds the gradient of the batch that forward() saw to `gradients`.
@@ -56,10 +61,11 @@ class LocalModel {
       for (const std::size_t u : model_.layers()[layer].units) {
         views.push_back(View::of(gradients[u].data(), gradients[u].size()));
       }
-      model_.backward(layer, weights_of(layer), views);
+      model_.backward(layer, weights_of(layer), views, stream);
     }
   }
 
+  StreamHandle stream;                        ///< that the model is given
   std::vector<std::vector<float>> masters;    ///< by unit
   std::vector<std::vector<float>> gradients;  ///< by unit
 

@@ -3,6 +3,7 @@
 A test calls train() or launch() and looks at the Result; zpp.main() runs the unittest cases of the script.
 """
 
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -130,6 +131,12 @@ def train_command(*words, out=None):
         if flag not in words and not (flag == "--num-attention-heads" and "quadratic" in words):
             command += [flag, value]
     return command + words + (["--output", str(out)] if out is not None else [])
+
+
+def side_by_side(function, items):
+    """[function(item), ...]; two at a time, for a launcher waits more than it works."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return list(pool.map(function, items))
 
 
 def read_trace(path):

@@ -1,6 +1,8 @@
 // ctest: name=model_gpt labels=sanitize
 // The GPT as the engine sees it: its units, its gradient by finite differences, reuse of its
 // activations, its timers, and what it refuses.
+#include <set>
+
 #include "lib/base/error.hpp"
 #include "lib/model/gpt.hpp"
 #include "tests/support/local_model.hpp"
@@ -233,6 +235,51 @@ TEST(Gpt, TimersSeparateProducts) {
   EXPECT_EQ(fixture.timers.seconds(Category::other), 0.0);
 }
 
+/// A host table whose operations note the streams that they are given.
+template <auto Operation>
+struct Noted;
+template <class Result, class... Arguments,
+          Result (*nn::NnOps::*Operation)(const nn::NnContext&, Arguments...)>
+struct Noted<Operation> {
+  static inline std::set<void*> streams;
+  static Result call(const nn::NnContext& context, Arguments... arguments) {
+    streams.insert(context.stream.native);
+    return (nn::host_nn_ops().*Operation)(context, arguments...);
+  }
+};
+
+template <auto... Operations>
+struct NotedOps {
+  static nn::NnOps table() {
+    nn::NnOps ops = nn::host_nn_ops();
+    ((ops.*Operations = Noted<Operations>::call), ...);
+    return ops;
+  }
+  static std::vector<std::set<void*>> streams() { return {Noted<Operations>::streams...}; }
+};
+
+TEST(Gpt, EveryOperationRunsOnTheGivenStream) {
+  using Ops = nn::NnOps;
+  using AllOps =
+      NotedOps<&Ops::embedding_forward, &Ops::embedding_backward, &Ops::layernorm_forward,
+               &Ops::layernorm_backward, &Ops::linear_forward, &Ops::linear_backward,
+               &Ops::gelu_forward, &Ops::gelu_backward, &Ops::attention_forward,
+               &Ops::attention_backward, &Ops::cross_entropy, &Ops::add_mean, &Ops::take_total>;
+  const Ops ops = AllOps::table();
+  trace::Timers timers;
+  Gpt gpt(small(true), 2, 13, ops, MemoryKind::host, timers);
+  test::LocalModel local(gpt);
+  local.initialise(7);
+  int mark = 0;
+  local.stream.native = &mark;
+  const auto tokens = test::tokens(18, 13, 1);
+  local.forward({2, 9, tokens, tokens}, true);
+  local.backward();
+  for (const std::set<void*>& streams : AllOps::streams()) {
+    EXPECT_EQ(streams, std::set<void*>{&mark});
+  }
+}
+
 TEST(Gpt, FlopsPerToken) {
   const Fixture fixture(small(true));
   EXPECT_DOUBLE_EQ(fixture.gpt.flops_per_token(),
@@ -243,7 +290,7 @@ TEST(Gpt, RefusesBatchesThatDoNotFit) {
   Fixture fixture(small(true));
   const auto code_of = [&](const zero::Batch& batch) {
     try {
-      fixture.gpt.begin(batch, true);
+      fixture.gpt.begin(batch, true, {});
     } catch (const Error& error) {
       return error.code();
     }

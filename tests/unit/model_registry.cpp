@@ -43,6 +43,32 @@ TEST(Registry, EveryModelLearns) {
   }
 }
 
+/// Losses are summed over micro-batches, in evaluation as in training, until they are taken.
+TEST(Registry, LossesAddUpUntilTaken) {
+  for (const std::string_view name : model_names()) {
+    Options options;
+    options.name = name;
+    trace::Timers timers;
+    const auto model = make_model(
+        options, {.micro_batch = 1, .vocab_size = 19, .ops = nn::host_nn_ops(), .timers = timers});
+    test::LocalModel local(*model);
+    local.initialise(1);
+    EXPECT_EQ(model->take_loss(), 0.0) << name;
+    double sum = 0.0;
+    for (std::int32_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
+      const std::vector<std::int32_t> tokens(5, micro_batch);
+      sum += local.forward({1, 5, tokens, tokens}, true);
+    }
+    for (std::int32_t micro_batch = 0; micro_batch < 3; ++micro_batch) {
+      const std::vector<std::int32_t> tokens(5, micro_batch);
+      local.run_forward({1, 5, tokens, tokens}, micro_batch == 1);
+    }
+    EXPECT_EQ(model->take_loss(), sum) << name;
+    EXPECT_EQ(model->take_loss(), 0.0) << name;
+    EXPECT_NE(sum, 0.0) << name;
+  }
+}
+
 TEST(Registry, RefusalsNameTheRemedy) {
   using testing::HasSubstr;
   Options options;

@@ -98,13 +98,13 @@ TEST_P(Linear, NarrowWeightsNeedTheWorkspace) {
 /// Causal attention by the definition, one query at a time.
 struct Reference {
   Reference(const AttentionShape& s, const Floats& qkv, const Floats& dy)
-      : shape(s), y(s.sequences * s.length * s.hidden), d_qkv(qkv.size()), p(s.probabilities()) {
+      : shape(s), y(s.sequences * s.length * s.hidden), d_qkv(qkv.size()) {
     const std::size_t width = s.head_width();
     const double scale = 1.0 / std::sqrt(static_cast<double>(width));
     for (std::size_t b = 0; b < s.sequences; ++b) {
       for (std::size_t h = 0; h < s.heads; ++h) {
         for (std::size_t i = 0; i < s.length; ++i) {
-          double* const row = &p[((b * s.heads + h) * s.length + i) * s.length];
+          Doubles row(i + 1);
           double total = 0.0;
           for (std::size_t j = 0; j <= i; ++j) {
             double dot = 0.0;
@@ -144,8 +144,12 @@ struct Reference {
   AttentionShape shape;
   Doubles y;
   Doubles d_qkv;
-  Doubles p;
 };
+
+/// What attention keeps from forward to backward: as large as it asks for, and no more.
+Floats saved_for(const AttentionShape& shape) {
+  return poisoned((ops.attention_saved_bytes(shape) + 3) / 4);
+}
 
 TEST(Attention, ForwardAndBackward) {
   for (const AttentionShape shape :
@@ -154,17 +158,16 @@ TEST(Attention, ForwardAndBackward) {
     const Floats qkv = normals(rows * 3 * shape.hidden, 1);
     const Floats dy = normals(rows * shape.hidden, 2);
     const Reference reference(shape, qkv, dy);
-    Floats p = poisoned(shape.probabilities());
+    Floats saved = saved_for(shape);
     Floats y = poisoned(rows * shape.hidden);
     Floats d_qkv = poisoned(qkv.size());
     Floats workspace = poisoned(ops.attention_workspace(shape));
     Observer observer;
     const NnContext context{{}, &observer, view(workspace)};
-    ops.attention_forward(context, shape, view(qkv), view(p), view(y));
-    ops.attention_backward(context, shape, view(dy), view(qkv), view(p), view(d_qkv));
+    ops.attention_forward(context, shape, view(qkv), view(saved), view(y));
+    ops.attention_backward(context, shape, view(dy), view(qkv), view(saved), view(y), view(d_qkv));
     EXPECT_EQ(observer.inside, 0);
     EXPECT_EQ(observer.entered, 4);
-    expect_close(p, reference.p, 2e-6, "probabilities");
     expect_close(y, reference.y, 1e-5, "y");
     expect_close(d_qkv, reference.d_qkv, 2e-5, "d_qkv");
   }
@@ -173,10 +176,29 @@ TEST(Attention, ForwardAndBackward) {
 TEST(Attention, LargeScoresStayFinite) {
   const AttentionShape shape{1, 9, 1, 4};
   const Floats qkv = normals(9 * 12, 1, 100.0F);
-  Floats p = poisoned(shape.probabilities());
+  Floats saved = saved_for(shape);
   Floats y = poisoned(9 * 4);
-  ops.attention_forward({}, shape, view(qkv), view(p), view(y));
+  ops.attention_forward({}, shape, view(qkv), view(saved), view(y));
   for (const float value : y) EXPECT_TRUE(std::isfinite(value));
+}
+
+TEST(Attention, TooSmallASavedStateIsRefused) {
+  const AttentionShape shape{1, 9, 1, 4};
+  const Floats qkv = normals(9 * 12, 1);
+  Floats saved = saved_for(shape);
+  Floats y = poisoned(9 * 4);
+  EXPECT_THROW(
+      ops.attention_forward({}, shape, view(qkv), view(saved).part(0, saved.size() - 1), view(y)),
+      std::invalid_argument);
+}
+
+/// Memory for the largest shape serves all smaller ones.
+TEST(Attention, MemoryGrowsWithTheShape) {
+  const AttentionShape largest{3, 16, 4, 32};
+  for (const AttentionShape shape : {AttentionShape{2, 16, 4, 32}, {3, 15, 4, 32}, {1, 1, 4, 32}}) {
+    EXPECT_LE(ops.attention_saved_bytes(shape), ops.attention_saved_bytes(largest));
+    EXPECT_LE(ops.attention_workspace(shape), ops.attention_workspace(largest));
+  }
 }
 
 }  // namespace

@@ -176,9 +176,15 @@ TEST(CrossEntropy, LargeLogitsAndNan) {
   EXPECT_TRUE(std::isnan(logits[2]) && std::isnan(logits[3]));
 }
 
-TEST(Mean, SumsInDoublePrecision) {
+TEST(Mean, SumsInDoublePrecisionUntilTaken) {
   const Floats values(1'000'000, 0.1F);
-  EXPECT_NEAR(ops.mean({}, view(values)), d(0.1F), 1e-12);
+  const Floats others = {2.0F, 3.0F};
+  double total = 0.0;
+  ops.add_mean({}, view(values), &total);
+  EXPECT_NEAR(total, d(0.1F), 1e-12);
+  ops.add_mean({}, view(others), &total);
+  EXPECT_NEAR(ops.take_total({}, &total), d(0.1F) + 2.5, 1e-12);
+  EXPECT_EQ(total, 0.0);
 }
 
 TEST(Views, WrongOnesAreRefused) {

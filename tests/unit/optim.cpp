@@ -150,37 +150,14 @@ TEST(Philox, AgreesWithThePublishedTestVectors) {
   EXPECT_EQ(ones.word[3], 0x6d5451fdU);
 }
 
-TEST(Convert, CoversEveryPairOfTypes) {
-  const std::vector<float> source{0.0F, -1.0F, 1.5F, 65504.0F, 1e30F, -3e38F};
-  for (const Dtype middle : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
-    std::vector<std::byte> packed(source.size() * 4, std::byte{0xA5});
-    std::vector<float> back(source.size(), NAN);
-    ops().convert(ConstView::of(source.data(), source.size()),
-                  View(packed.data(), source.size(), middle), {});
-    ops().convert(ConstView(packed.data(), source.size(), middle),
-                  View::of(back.data(), back.size()), {});
-    for (std::size_t i = 0; i < source.size(); ++i) {
-      EXPECT_TRUE(std::isfinite(back[i]));
-      const float limit = middle == Dtype::fp16 ? 65504.0F : 3.4e38F;
-      const float expected = std::clamp(source[i], -limit, limit);
-      EXPECT_NEAR(back[i], expected, std::abs(expected) * 0.004F);
-    }
-  }
-}
-
-TEST(ClearAddScale, TouchExactlyTheirRange) {
+TEST(AddScale, TouchExactlyTheirRange) {
   std::vector<float> values(2050, 3.0F);
-  ops().clear(View::of(values.data() + 1, 2048), {});
-  EXPECT_EQ(values.front(), 3.0F);
-  EXPECT_EQ(values.back(), 3.0F);
-  EXPECT_EQ(values[1], 0.0F);
-  EXPECT_EQ(values[2048], 0.0F);
   const std::vector<float> ones(2048, 1.0F);
   ops().add(2048, ones.data(), values.data() + 1, {});
   ops().scale(2048, 0.5F, values.data() + 1, {});
   EXPECT_EQ(values.front(), 3.0F);
   EXPECT_EQ(values.back(), 3.0F);
-  for (std::size_t i = 1; i <= 2048; ++i) ASSERT_EQ(values[i], 0.5F);
+  for (std::size_t i = 1; i <= 2048; ++i) ASSERT_EQ(values[i], 2.0F);
 }
 
 }  // namespace

@@ -15,6 +15,8 @@ struct Heads {
 
   [[nodiscard]] std::size_t count() const { return shape.sequences * shape.heads; }
   [[nodiscard]] std::size_t square() const { return shape.length * shape.length; }
+  /// The host keeps P [sequences, heads, length, length], zero above the diagonal.
+  [[nodiscard]] std::size_t probabilities() const { return count() * square(); }
   [[nodiscard]] std::size_t qkv_stride() const { return 3 * shape.hidden; }
   [[nodiscard]] std::size_t in_qkv(std::size_t i) const {
     return i / shape.heads * shape.length * qkv_stride() + i % shape.heads * shape.head_width();
@@ -48,13 +50,13 @@ void softmax_backward_row(const float* p, float* d, std::size_t t, std::size_t l
 }  // namespace
 
 void attention_forward(const NnContext& context, const AttentionShape& shape, ConstView qkv,
-                       View probabilities, View y) {
+                       View saved, View y) {
   const Heads heads{shape};
   const std::size_t t = shape.length;
   const std::size_t width = shape.head_width();
   const std::size_t stride = heads.qkv_stride();
   const float* const q = floats(qkv, shape.sequences * t * stride, "attention qkv");
-  float* const p = floats(probabilities, shape.probabilities(), "attention probabilities");
+  float* const p = floats(saved, heads.probabilities(), "attention probabilities");
   float* const out = floats(y, shape.sequences * t * shape.hidden, "attention output");
   {
     const ProductScope scope(context);
@@ -75,17 +77,16 @@ void attention_forward(const NnContext& context, const AttentionShape& shape, Co
 }
 
 void attention_backward(const NnContext& context, const AttentionShape& shape, ConstView dy,
-                        ConstView qkv, ConstView probabilities, View d_qkv) {
+                        ConstView qkv, ConstView saved, ConstView /*y*/, View d_qkv) {
   const Heads heads{shape};
   const std::size_t t = shape.length;
   const std::size_t width = shape.head_width();
   const std::size_t stride = heads.qkv_stride();
   const float* const grad = floats(dy, shape.sequences * t * shape.hidden, "attention gradient");
   const float* const q = floats(qkv, shape.sequences * t * stride, "attention qkv");
-  const float* const p = floats(probabilities, shape.probabilities(), "attention probabilities");
+  const float* const p = floats(saved, heads.probabilities(), "attention probabilities");
   float* const d_q = floats(d_qkv, shape.sequences * t * stride, "attention qkv gradient");
-  float* const d_s =
-      floats(context.workspace, heads.count() * heads.square(), "attention workspace");
+  float* const d_s = floats(context.workspace, heads.probabilities(), "attention workspace");
   {
     const ProductScope scope(context);
     for (std::size_t i = 0; i < heads.count(); ++i) {
@@ -112,6 +113,12 @@ void attention_backward(const NnContext& context, const AttentionShape& shape, C
   }
 }
 
-std::size_t attention_workspace(const AttentionShape& shape) { return shape.probabilities(); }
+std::size_t attention_saved_bytes(const AttentionShape& shape) {
+  return Heads{shape}.probabilities() * sizeof(float);
+}
+
+std::size_t attention_workspace(const AttentionShape& shape) {
+  return Heads{shape}.probabilities();
+}
 
 }  // namespace zeropp::nn::host

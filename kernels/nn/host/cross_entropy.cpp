@@ -1,4 +1,5 @@
 #include <cmath>
+#include <utility>
 
 #include "kernels/nn/host/loops.hpp"
 #include "kernels/nn/host/operations.hpp"
@@ -26,11 +27,15 @@ void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t v
   });
 }
 
-double mean(const NnContext& /*context*/, ConstView values) {
+void add_mean(const NnContext& /*context*/, ConstView values, double* total) {
   const float* const from = floats(values, values.count, "mean input");
-  double total = 0.0;
-  for (std::size_t i = 0; i < values.count; ++i) total += static_cast<double>(from[i]);
-  return total / static_cast<double>(values.count);
+  double sum = 0.0;
+  for (std::size_t i = 0; i < values.count; ++i) sum += static_cast<double>(from[i]);
+  *total += sum / static_cast<double>(values.count);
+}
+
+double take_total(const NnContext& /*context*/, double* total) {
+  return std::exchange(*total, 0.0);
 }
 
 }  // namespace zeropp::nn::host

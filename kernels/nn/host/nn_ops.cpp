@@ -17,9 +17,11 @@ const NnOps& host_nn_ops() {
       .gelu_backward = host::gelu_backward,
       .attention_forward = host::attention_forward,
       .attention_backward = host::attention_backward,
+      .attention_saved_bytes = host::attention_saved_bytes,
       .attention_workspace = host::attention_workspace,
       .cross_entropy = host::cross_entropy,
-      .mean = host::mean,
+      .add_mean = host::add_mean,
+      .take_total = host::take_total,
   };
   return kOps;
 }

@@ -31,15 +31,16 @@ void gelu_forward(const NnContext&, std::size_t count, ConstView x, View y);
 void gelu_backward(const NnContext&, std::size_t count, ConstView x, View d);
 
 // attention.cpp
-void attention_forward(const NnContext&, const AttentionShape&, ConstView qkv, View probabilities,
-                       View y);
+void attention_forward(const NnContext&, const AttentionShape&, ConstView qkv, View saved, View y);
 void attention_backward(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
-                        ConstView probabilities, View d_qkv);
+                        ConstView saved, ConstView y, View d_qkv);
+std::size_t attention_saved_bytes(const AttentionShape&);
 std::size_t attention_workspace(const AttentionShape&);
 
 // cross_entropy.cpp
 void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab,
                    const std::int32_t* targets, bool gradient, View logits, View row_loss);
-double mean(const NnContext&, ConstView values);
+void add_mean(const NnContext&, ConstView values, double* total);
+double take_total(const NnContext&, double* total);
 
 }  // namespace zeropp::nn::host

@@ -1,0 +1,71 @@
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+#include "kernels/core/host_for.hpp"
+#include "kernels/core/memory_ops.hpp"
+
+namespace zeropp {
+
+namespace {
+
+void require_host(const ConstView& view, const char* what) {
+  if (view.kind == MemoryKind::device) {
+    throw std::invalid_argument(std::string(what) + ": the host was given device memory");
+  }
+}
+
+void require_pair(const ConstView& source, const ConstView& destination, const char* what) {
+  require_host(source, what);
+  require_host(destination, what);
+  if (source.count != destination.count) {
+    throw std::invalid_argument(std::string(what) + ": " + std::to_string(source.count) +
+                                " elements into " + std::to_string(destination.count));
+  }
+}
+
+void clear(View values, StreamHandle) {
+  require_host(values, "clear");
+  auto* const bytes = static_cast<std::byte*>(values.data);
+  for_blocks("clear", values.bytes(), [=](std::size_t begin, std::size_t end) {
+    std::memset(bytes + begin, 0, end - begin);
+  });
+}
+
+void copy(ConstView source, View destination, StreamHandle) {
+  require_pair(source, destination, "copy");
+  if (source.dtype != destination.dtype) {
+    throw std::invalid_argument("copy: " + std::string(name_of(source.dtype)) + " into " +
+                                std::string(name_of(destination.dtype)) + ": convert instead");
+  }
+  const auto* const from = static_cast<const std::byte*>(source.data);
+  auto* const to = static_cast<std::byte*>(destination.data);
+  for_blocks("copy", source.bytes(), [=](std::size_t begin, std::size_t end) {
+    std::memcpy(to + begin, from + begin, end - begin);
+  });
+}
+
+void convert(ConstView source, View destination, StreamHandle stream) {
+  require_pair(source, destination, "convert");
+  if (source.dtype == destination.dtype) return copy(source, destination, stream);
+  with_type(source.dtype, [&](auto* from_tag) {
+    with_type(destination.dtype, [&](auto* to_tag) {
+      using From = std::remove_pointer_t<decltype(from_tag)>;
+      using To = std::remove_pointer_t<decltype(to_tag)>;
+      const From* const from = source.as<From>();
+      To* const to = destination.as<To>();
+      for_blocks("convert", source.count, [=](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i) to[i] = saturating_cast<To>(to_float(from[i]));
+      });
+    });
+  });
+}
+
+}  // namespace
+
+const MemoryOps& host_memory_ops() {
+  static constexpr MemoryOps kOps{.clear = clear, .copy = copy, .convert = convert};
+  return kOps;
+}
+
+}  // namespace zeropp

@@ -1,0 +1,26 @@
+// Operations on memory as such: one table per back end, chosen by the Device. Work is enqueued on
+// the given stream; nothing is allocated. Views of one call do not overlap.
+//
+// Throws std::invalid_argument when two views do not fit each other, or when a view is of memory
+// that the back end cannot reach: a defect of the caller.
+#pragma once
+
+#include "kernels/core/stream.hpp"
+#include "kernels/core/view.hpp"
+
+namespace zeropp {
+
+struct MemoryOps {
+  /// All bytes zero.
+  void (*clear)(View values, StreamHandle);
+  /// The same bytes: counts and dtypes equal. A device back end copies between any two kinds of
+  /// memory; host memory may be used again when the stream is done.
+  void (*copy)(ConstView source, View destination, StreamHandle);
+  /// destination <- source, saturating; counts equal, dtypes any. Both in the back end's memory.
+  void (*convert)(ConstView source, View destination, StreamHandle);
+};
+
+/// The host's table (Kokkos).
+const MemoryOps& host_memory_ops();
+
+}  // namespace zeropp
