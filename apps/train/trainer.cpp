@@ -5,7 +5,9 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <filesystem>
 #include <numbers>
+#include <system_error>
 
 #include "apps/train/collect.hpp"
 #include "lib/app/interrupt.hpp"
@@ -19,6 +21,23 @@ namespace zeropp::train {
 
 using Category = trace::Timers::Category;
 
+namespace {
+
+/// Throws Error(usage) when the summary would replace the trace.
+void refuse_same_file(const std::filesystem::path& trace, const std::filesystem::path& json) {
+  std::error_code error;  // what cannot be looked up is reported where it is written
+  const auto resolved = [&](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+  };
+  if (const auto file = resolved(trace); error || file != resolved(json) || error) return;
+  throw Error(ExitCode::usage,
+              fmt::format("--json {} is the file of the trace: choose another name, or another "
+                          "--output",
+                          json.string()));
+}
+
+}  // namespace
+
 Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
     : config_(config),
       context_(context),
@@ -27,6 +46,7 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
       progress_(context.is_root(), config.train_steps, config.log_interval) {
   context_.agree_on([&] {
     if (!context_.is_root()) return;
+    if (context_.json) refuse_same_file(context_.trace_path(), *context_.json);
     trace::preflight_hdf5(context_.trace_path());
     if (context_.json) preflight_write(*context_.json, 0);
   });

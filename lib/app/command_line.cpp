@@ -30,9 +30,9 @@ void add_flag(CLI::App& cli, config::Option& option, Given& given) {
       return cli.add_flag_callback(
           name, [&option, &given, value] { given.emplace_back(&option, value); }, text);
     };
-    set(option.flag, "true", help)->trigger_on_parse();
+    set(option.flag, "true", help);
     // Not listed: --help would be twice as long.
-    set(config::negative_flag(option), "false", "")->trigger_on_parse()->group("");
+    set(config::negative_flag(option), "false", "")->group("");
     return;
   }
   cli.add_option_function<std::string>(
@@ -62,6 +62,22 @@ void refuse_flag_as_value(const std::string& flag, const std::string& text) {
               fmt::format("{} has no value: after it comes {}: see --help", flag, text));
 }
 
+void refuse_repeated(const CLI::App& cli, const Given& given) {
+  for (const CLI::Option* option : cli.get_options()) {
+    if (option->count() < 2) continue;
+    throw Error(ExitCode::usage,
+                fmt::format("--{} is given twice: leave one out", option->get_single_name()));
+  }
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const config::Option& option = *given[i].first;
+    for (std::size_t j = 0; j < i; ++j) {
+      if (given[j].first != &option) continue;
+      throw Error(ExitCode::usage, fmt::format("{} and {} are given both: leave one out",
+                                               option.flag, config::negative_flag(option)));
+    }
+  }
+}
+
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -81,6 +97,8 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   cli.set_help_flag("--help,-h", "Print this and exit");
   cli.set_version_flag("--version", program + " " + trace::describe_version(),
                        "Print the version and exit");
+  // Repeated flags are refused below, in words of our own.
+  cli.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   std::vector<std::string> known{"--help", "--version", "--output", "--json"};
   if (!app.options.empty()) {
     cli.add_option("--config", config, "DeepSpeed-style JSON file; flags override it")
@@ -106,9 +124,16 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   }
   for (const auto& [option, text] : given) refuse_flag_as_value(option->flag, text);
   for (const auto& [flag, text] :
-       {std::pair{"--config", config}, {"--output", output}, {"--json", json}})
+       {std::pair{"--config", config}, {"--output", output}, {"--json", json}}) {
     refuse_flag_as_value(flag, text);
+    const CLI::Option* option = cli.get_option_no_throw(flag);
+    if (option != nullptr && option->count() > 0 && text.empty()) {
+      throw Error(ExitCode::usage,
+                  fmt::format("{} is empty: give it a path, or leave it out", flag));
+    }
+  }
   if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known);
+  refuse_repeated(cli, given);
   if (!config.empty()) config::read_file(config, app.options);
   for (const auto& [option, text] : given) config::set_from_text(*option, text, option->flag);
   if (!output.empty()) line.output = output;

@@ -9,9 +9,9 @@
 namespace zeropp::app {
 namespace {
 
-/// Without trailing blanks, and the zero that Open MPI counts as part of its name.
+/// Without trailing blanks.
 std::string trimmed(std::string text) {
-  text.erase(text.find_last_not_of(std::string_view(" \0", 2)) + 1);
+  text.erase(text.find_last_not_of(' ') + 1);
   return text;
 }
 

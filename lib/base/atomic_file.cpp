@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <random>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -61,33 +62,61 @@ class Descriptor {
   int descriptor_;
 };
 
-/// Removes the file at the end of a scope, unless it was renamed.
-struct Remover {
-  const fs::path& path;
-  ~Remover() { ::unlink(path.c_str()); }
-};
-
 fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-}  // namespace
+/// A new file beside `final_path`, under a name that no other run has; removed at the end of a
+/// scope, unless it was renamed.
+class Partial {
+ public:
+  explicit Partial(const fs::path& final_path)
+      : path(folder_of(final_path) / fmt::format(".{}.{}-{:08x}.partial",
+                                                 final_path.filename().string(), ::getpid(),
+                                                 std::random_device{}())),
+        file(path, O_WRONLY | O_CREAT | O_EXCL, "create") {}
+  ~Partial() { ::unlink(path.c_str()); }
+  Partial(const Partial&) = delete;
+  Partial& operator=(const Partial&) = delete;
 
-fs::path partial_path(const fs::path& path) {
-  return folder_of(path) / fmt::format(".{}.partial", path.filename().string());
+  const fs::path path;
+  Descriptor file;
+};
+
+/// The file that a rename to `path` may replace: a regular one or none, behind any links.
+fs::path target_of(const fs::path& path) {
+  std::error_code error;
+  const fs::file_status status = fs::status(path, error);
+  if (fs::is_directory(status)) fail("write", path, EISDIR);
+  const bool link = fs::is_symlink(fs::symlink_status(path, error));
+  if (status.type() == fs::file_type::not_found && !link) return path;
+  if (status.type() == fs::file_type::none) fail("write", path, error.value());
+  if (!fs::is_regular_file(status)) {
+    throw Error(ExitCode::io,
+                fmt::format("cannot write {}: it is {}, and only a regular file is replaced; "
+                            "choose another place",
+                            path.string(),
+                            fs::exists(status) ? "a device, a pipe or a socket"
+                                               : "a link that leads to no file"));
+  }
+  if (!link) return path;
+  const fs::path target = fs::canonical(path, error);
+  if (error) fail("follow", path, error.value());
+  return target;
 }
+
+}  // namespace
 
 void write_atomically(const fs::path& path, std::span<const std::byte> bytes,
                       const std::function<void(const fs::path&)>& verify) {
-  const fs::path partial = partial_path(path);
-  const fs::path folder = folder_of(path);
-  const Remover remover{partial};
-  Descriptor file(partial, O_WRONLY | O_CREAT | O_TRUNC, "create");
-  file.write(bytes);
-  file.sync();
-  file.close();
-  if (verify) verify(partial);
-  if (::rename(partial.c_str(), path.c_str()) != 0) fail("rename to", path, errno);
+  const fs::path target = target_of(path);
+  const fs::path folder = folder_of(target);
+  Partial partial(target);
+  partial.file.write(bytes);
+  partial.file.sync();
+  partial.file.close();
+  if (verify) verify(partial.path);
+  if (::rename(partial.path.c_str(), target.c_str()) != 0) fail("rename to", target, errno);
   Descriptor directory(folder, O_RDONLY | O_DIRECTORY, "open");
   directory.sync();
 }
@@ -97,12 +126,9 @@ void preflight_write(const fs::path& path, std::size_t bytes) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) fail("create", folder, error.value());
-  if (fs::is_directory(path, error)) fail("write", path, EISDIR);
-  const fs::path partial = partial_path(path);
-  const Remover remover{partial};
-  Descriptor file(partial, O_WRONLY | O_CREAT | O_TRUNC, "create");
-  file.reserve(bytes);
-  file.close();
+  Partial partial(target_of(path));
+  partial.file.reserve(bytes);
+  partial.file.close();
 }
 
 }  // namespace zeropp

@@ -1,7 +1,9 @@
-// A file that appears under its final name only when it is complete: written to `.NAME.partial`
-// beside it, fsync, checked by the caller, renamed, and the folder fsynced. POSIX calls, every
-// return value checked. Throws Error(io) that names the path and the remedy; the partial file is
-// removed then, and what was under the final name stays.
+// A file that appears under its final name only when it is complete: written to
+// `.NAME.UNIQUE.partial` beside it, fsync, checked by the caller, renamed, and the folder fsynced.
+// UNIQUE is new in every call, so that two runs into one folder cannot mix their bytes. A link is
+// followed; only a regular file is replaced: devices, pipes, sockets and folders are refused. POSIX
+// calls, every return value checked. Throws Error(io) that names the path and the remedy; the
+// partial file is removed then, and what was under the final name stays.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +12,6 @@
 #include <span>
 
 namespace zeropp {
-
-/// "DIR/.NAME.partial" of "DIR/NAME".
-std::filesystem::path partial_path(const std::filesystem::path& path);
 
 /// `verify` gets the partial file before it is renamed, and throws when it is not what it should
 /// be.

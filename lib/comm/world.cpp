@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <exception>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -158,8 +159,9 @@ std::string World::library_version() {
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> text{};
   int length = 0;
   check(MPI_Get_library_version(text.data(), &length));
-  const std::string all(text.data(), static_cast<std::size_t>(length));
-  return all.substr(0, all.find('\n'));
+  // Open MPI counts the zero at the end as well.
+  const std::string_view all(text.data(), static_cast<std::size_t>(length));
+  return std::string(all.substr(0, all.find_first_of(std::string_view("\n\0", 2))));
 }
 
 }  // namespace zeropp::comm

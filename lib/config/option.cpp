@@ -74,6 +74,11 @@ nlohmann::json json_of(const Option& option, const std::string& text, const std:
       error == std::errc() && stop == end) {
     return integer;
   }
+  std::int64_t negative = 0;
+  if (const auto [stop, error] = std::from_chars(text.data(), end, negative);
+      error == std::errc() && stop == end) {
+    return negative;
+  }
   double number = 0;
   if (const auto [stop, error] = std::from_chars(text.data(), end, number);
       error == std::errc() && stop == end && std::isfinite(number)) {

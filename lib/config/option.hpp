@@ -28,7 +28,6 @@ struct Range {
   bool maximum_excluded = false;
 };
 constexpr Range at_least(double minimum) { return {.minimum = minimum}; }
-constexpr Range above(double minimum) { return {.minimum = minimum, .minimum_excluded = true}; }
 constexpr Range between(double minimum, double maximum) {
   return {.minimum = minimum, .maximum = maximum};
 }

@@ -8,6 +8,10 @@ namespace {
 /// Of a model in any direction: products of two stay within 64 bits.
 constexpr double kLargestSize = std::numeric_limits<int>::max();
 
+/// The optimizer computes in fp32: beyond these a value would become infinity, or lose its bits.
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
+constexpr double kSmallestFloat = std::numeric_limits<float>::min();
+
 void add_zero(std::vector<Option>& table, TrainConfig& c) {
   const auto qwz = [&c] { return c.zero.quantized_weights; };
   const auto qgz = [&c] { return c.zero.quantized_gradients; };
@@ -85,7 +89,9 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.deterministic",
         .flag = "--deterministic",
         .field = &c.zero.deterministic,
-        .help = "The same bits at every stage and with hpZ on and off"}});
+        .help =
+            "The same bits on every run, with hpZ on and off and, with one micro-step a step, at "
+            "every stage"}});
 }
 
 void add_training(std::vector<Option>& table, TrainConfig& c) {
@@ -107,7 +113,7 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--gradient-accumulation-steps",
         .field = &c.gradient_accumulation_steps,
         .help = "Micro-steps a step",
-        .range = at_least(1)},
+        .range = between(1, static_cast<double>(kMostAccumulationSteps))},
        {.path = "bf16.enabled",
         .flag = "--bf16",
         .field = &c.bf16,
@@ -121,7 +127,7 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--lr",
         .field = &c.optimizer.learning_rate,
         .help = "Learning rate",
-        .range = at_least(0)},
+        .range = between(0, kLargestFloat)},
        {.path = "optimizer.params.betas.0",
         .flag = "--adam-beta1",
         .field = &c.optimizer.beta1,
@@ -136,17 +142,17 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--adam-eps",
         .field = &c.optimizer.epsilon,
         .help = "Added to the root of the second moment",
-        .range = above(0)},
+        .range = between(kSmallestFloat, kLargestFloat)},
        {.path = "optimizer.params.weight_decay",
         .flag = "--weight-decay",
         .field = &c.optimizer.weight_decay,
         .help = "Decoupled weight decay",
-        .range = at_least(0)},
+        .range = between(0, kLargestFloat)},
        {.path = "gradient_clipping",
         .flag = "--clip-grad",
         .field = &c.zero.gradient_clipping,
         .help = "Largest global norm of the mean gradient; 0 is off",
-        .range = at_least(0)},
+        .range = between(0, kLargestFloat)},
        {.path = "zeropp.node_size",
         .flag = "--node-size",
         .field = &c.node_size,

@@ -55,6 +55,12 @@ void complete_batch(TrainConfig& c, std::size_t world) {
         "gradient_accumulation_steps {} * {} ranks: change one of them, or leave one out",
         train, micro, steps, world);
   }
+  if (steps > kMostAccumulationSteps) {
+    refuse(
+        "gradient_accumulation_steps: {} follow from train_batch_size {}, more than {}: lower it, "
+        "or raise train_micro_batch_size_per_gpu",
+        steps, train, kMostAccumulationSteps);
+  }
 }
 
 void check_stage(const zero::Options& zero) {

@@ -12,6 +12,9 @@
 
 namespace zeropp::config {
 
+/// Far beyond any use: every micro-step is planned ahead, in memory.
+constexpr std::size_t kMostAccumulationSteps = 4096;
+
 struct TrainConfig {
   /// resolve() sets zero.compute, zero.accumulation_steps and zero.seed from the values below.
   zero::Options zero;

@@ -23,6 +23,34 @@ class Flags(zpp.TestCase):
     def test_value_out_of_range(self):
         self.check_fails(self.train(2, "--zero-stage", "4"), zpp.USAGE, "--zero-stage", "0 to 3", "4")
 
+    def test_value_is_shown_as_given(self):
+        self.check_fails(self.train(1, "--node-size", "-1"), zpp.USAGE, "--node-size", "not -1")
+
+    def test_value_beyond_the_optimizers_precision(self):
+        for flag, value in (("--adam-eps", "1e-39"), ("--lr", "1e39"), ("--clip-grad", "1e39")):
+            with self.subTest(flag=flag):
+                self.check_fails(self.train(1, flag, value), zpp.USAGE, flag, "e+38")
+
+    def test_too_many_micro_steps(self):
+        self.check_fails(self.train(1, "--gradient-accumulation-steps", "5000000"), zpp.USAGE,
+                         "--gradient-accumulation-steps", "4096")
+
+    def test_empty_path(self):
+        for flag in ("--config", "--json", "--output"):
+            for words in ([flag, ""], [f"{flag}="]):
+                with self.subTest(words=words):
+                    out = None if flag == "--output" else self.out
+                    self.check_fails(self.train(1, *words, out=out), zpp.USAGE, flag)
+
+    def test_flag_twice(self):
+        for words in (["--lr", "1", "--lr", "2"], ["--bf16", "--bf16"], ["--no-bf16", "--no-bf16"],
+                      ["--json", "a", "--json=b"], ["--config", "a", "--config", "b"]):
+            with self.subTest(words=words):
+                self.check_fails(self.train(1, *words), zpp.USAGE, words[0], "given twice")
+
+    def test_flag_and_its_negation(self):
+        self.check_fails(self.train(1, "--no-bf16", "--bf16"), zpp.USAGE, "--bf16 and --no-bf16")
+
     def test_unknown_codec(self):
         self.check_fails(self.train(2, "--zero-quantized-weights", "--weight-codec", "int9:256"), zpp.USAGE,
                          "--weight-codec", "int9")

@@ -91,6 +91,39 @@ class Output(zpp.TestCase):
     def test_json_into_a_folder(self):
         self.check_fails(self.train(1, "--json", self.folder), zpp.IO, str(self.folder))
 
+    def test_json_into_a_pipe(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        (self.folder / "link").symlink_to(pipe)
+        for path in (pipe, self.folder / "link"):
+            self.check_fails(self.train(1, "--json", path), zpp.IO, str(path), "choose another place")
+        self.assertTrue(pipe.is_fifo())
+
+    def test_json_through_a_link(self):
+        (self.folder / "target.json").write_text("{}")
+        link = self.folder / "link.json"
+        link.symlink_to("target.json")
+        self.check_ok(self.train(1, "--json", link))
+        self.assertTrue(link.is_symlink())
+        self.assertIn("schema", (self.folder / "target.json").read_text())
+
+    def test_json_is_the_trace(self):
+        """Whatever it is called, and before the folder is there."""
+        (self.folder / "link").symlink_to("out")
+        for json in (self.out / "train.h5", "out/train.h5", "./link/../out/train.h5"):
+            self.check_fails(self.train(1, "--json", json), zpp.USAGE, "--json", "trace")
+        self.check_fails(self.train(2, "--json", "train.h5", out="."), zpp.USAGE, "--json", "trace")
+        self.out.mkdir()
+        self.check_fails(self.train(1, "--json", "link/train.h5"), zpp.USAGE, "--json", "trace")
+
+    def test_two_runs_into_one_folder(self):
+        """Each replaces the other's trace as a whole."""
+        runs = [self.start(1, "--seed", str(seed)) for seed in (3, 4)]
+        for run in runs:
+            self.check_ok(run.end())
+        self.assertIn(self.trace()[0]["seed"], (3, 4))
+        self.assertEqual([p.name for p in self.out.iterdir()], ["train.h5"])
+
 
 @zpp.unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
 class Mounts(zpp.TestCase):

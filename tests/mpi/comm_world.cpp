@@ -137,6 +137,7 @@ TEST(World, NamesItsLibrary) {
   const std::string version = World::library_version();
   EXPECT_FALSE(version.empty());
   EXPECT_EQ(version.find('\n'), std::string::npos);
+  EXPECT_EQ(version.find('\0'), std::string::npos);
 }
 
 }  // namespace

@@ -33,6 +33,15 @@ TEST(Topology, DeclaredNodesDivideTheWorld) {
   }
 }
 
+TEST(Topology, OneRankIsNotManyRanks) {
+  try {
+    declared_topology(1, 3);
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::StartsWith("1 rank cannot be laid out"));
+  }
+}
+
 TEST(Topology, FoundNodesMayDifferInSize) {
   // Nodes in the order of the ranks that stand for them.
   const std::vector<int> equal{0, 0, 1, 1, 4, 4};

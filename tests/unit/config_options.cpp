@@ -124,7 +124,17 @@ TEST(ConfigOptions, NumbersOutOfRangeAreRefused) {
   }
   EXPECT_THAT(refusal_of(R"({"zero_optimization":{"stage":4}})"), HasSubstr("from 0 to 3"));
   EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":[1.0,0.9]}}})"), HasSubstr("betas.0"));
-  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"eps":0}}})"), HasSubstr("above 0"));
+  for (const std::string wrong : {"0", "1e-39", "1e39"}) {
+    EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"eps":)" + wrong + "}}}"),
+                AllOf(HasSubstr("optimizer.params.eps"), HasSubstr("from 1.17")));
+  }
+  for (const char* path :
+       {"optimizer.params.lr", "optimizer.params.weight_decay", "gradient_clipping"}) {
+    EXPECT_THAT(refusal_of(document(path, "3.5e38", "")),
+                AllOf(HasSubstr(path), HasSubstr("e+38")));
+  }
+  EXPECT_THAT(refusal_of(R"({"gradient_accumulation_steps":4097})"),
+              AllOf(HasSubstr("gradient_accumulation_steps"), HasSubstr("from 1 to 4096")));
   EXPECT_THAT(refusal_of(R"({"gradient_clipping":-0.1})"), HasSubstr("gradient_clipping"));
 }
 
@@ -137,6 +147,25 @@ TEST(ConfigOptions, FlagsRefuseWhatIsNoNumber) {
       EXPECT_THAT(message, HasSubstr(option.flag)) << wrong;
     }
   }
+}
+
+TEST(ConfigOptions, RefusalsShowTheValueAsItWasGiven) {
+  TrainConfig config;
+  for (auto& option : options(config)) {
+    if (option.path != "zeropp.node_size") continue;
+    EXPECT_THAT(refusal([&] { set_from_text(option, "-1", option.flag); }),
+                testing::EndsWith("not -1"));
+  }
+}
+
+TEST(ConfigOptions, LargestFloatsAreLegal) {
+  TrainConfig config;
+  auto table = options(config);
+  read_text(R"({"gradient_clipping":3.4e38,"gradient_accumulation_steps":4096,
+                "optimizer":{"params":{"lr":3.4e38,"eps":1.2e-38}}})",
+            "x.json", table);
+  EXPECT_GT(static_cast<float>(config.optimizer.epsilon), 0.0F);
+  EXPECT_EQ(config.gradient_accumulation_steps, 4096U);
 }
 
 TEST(ConfigOptions, WholeNumbersMayBeWrittenAsFloats) {

@@ -96,6 +96,13 @@ TEST(ConfigResolve, BatchTriple) {
   }
 }
 
+TEST(ConfigResolve, DerivedAccumulationIsBounded) {
+  const std::string text = R"({"train_micro_batch_size_per_gpu":1,"train_batch_size":)";
+  EXPECT_EQ(resolved(text + "16384}", machine(2, 2)).gradient_accumulation_steps, 4096U);
+  EXPECT_THAT(refusal(text + "16388}", machine(2, 2)),
+              AllOf(HasSubstr("gradient_accumulation_steps"), HasSubstr("4097")));
+}
+
 TEST(ConfigResolve, FeaturesNeedStageThree) {
   for (const std::string feature :
        {R"("zero_quantized_weights":true)", R"("zero_hpz_partition_size":2)",

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -76,6 +78,12 @@ void write(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.push_back(entry.path().filename());
+  return names;
+}
+
 TEST(Hdf5Sink, WritesVerifiesAndRenames) {
   const test::TemporaryFolder folder;
   const fs::path path = folder.path() / "train.h5";
@@ -84,8 +92,7 @@ TEST(Hdf5Sink, WritesVerifiesAndRenames) {
     preflight_hdf5(path);
     write_hdf5(document, path);  // replaces the trace of the round before
     EXPECT_NO_THROW(verify_hdf5(document, path));
-    EXPECT_FALSE(fs::exists(partial_path(path)));
-    EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+    EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"train.h5"});
   }
 }
 
@@ -144,7 +151,7 @@ TEST(Hdf5Sink, ForeignFilesAreLeftAlone) {
               AllOf(HasSubstr(path.string()), HasSubstr("--output")));
   EXPECT_THAT(refusal([&] { write_hdf5(document, path); }), HasSubstr("move it away"));
   EXPECT_EQ(content(path), "somebody's notes");
-  EXPECT_FALSE(fs::exists(partial_path(path)));
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"train.h5"});
 
   Document other = document;  // HDF5, but of another schema
   other.attributes[0].value = std::string("other-trace!");
@@ -235,7 +242,69 @@ TEST(AtomicFile, AFailedCheckKeepsTheOldFile) {
               }),
               HasSubstr("not good"));
   EXPECT_EQ(content(path), "old");
-  EXPECT_FALSE(fs::exists(partial_path(path)));
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"x.json"});
+}
+
+TEST(AtomicFile, TwoWritersOfOneFileDoNotMeet) {
+  const test::TemporaryFolder folder;
+  const fs::path path = folder.path() / "x.json";
+  const std::string outer = "the longer text of the outer run";
+  const std::string inner = "inner";
+  write_atomically(path, std::as_bytes(std::span(outer)), [&](const fs::path& partial) {
+    preflight_write(path, 100);
+    write_atomically(path, std::as_bytes(std::span(inner)));
+    EXPECT_EQ(content(path), inner);
+    EXPECT_EQ(content(partial), outer);
+    EXPECT_TRUE(partial.filename().string().starts_with(".x.json."));
+    EXPECT_EQ(partial.extension(), ".partial");
+  });
+  EXPECT_EQ(content(path), outer);
+  EXPECT_EQ(names_in(folder.path()), std::vector<std::string>{"x.json"});
+}
+
+TEST(AtomicFile, OnlyRegularFilesAreReplaced) {
+  const test::TemporaryFolder folder;
+  const std::string text = "new";
+  const auto bytes = std::as_bytes(std::span(text));
+  const auto refused = [&](const fs::path& path) {
+    EXPECT_THAT(refusal([&] { preflight_write(path, 10); }),
+                AllOf(HasSubstr(path.string()), HasSubstr("choose another place")));
+    EXPECT_THAT(refusal([&] { write_atomically(path, bytes); }), HasSubstr(path.string()));
+  };
+  const fs::path pipe = folder.path() / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  refused(pipe);
+  EXPECT_TRUE(fs::is_fifo(pipe));
+  const fs::path device = folder.path() / "device";
+  const bool made = ::mknod(device.c_str(), S_IFCHR | 0600, makedev(1, 3)) == 0;  // needs root
+  if (made) {
+    refused(device);
+    EXPECT_TRUE(fs::is_character_file(device));
+  }
+  const fs::path to_pipe = folder.path() / "to_pipe";
+  fs::create_symlink("pipe", to_pipe);
+  refused(to_pipe);
+  const fs::path dangling = folder.path() / "dangling";
+  fs::create_symlink("nowhere", dangling);
+  refused(dangling);
+  const fs::path loop = folder.path() / "loop";
+  fs::create_symlink("loop", loop);
+  refused(loop);
+  EXPECT_EQ(names_in(folder.path()).size(), made ? 5U : 4U);
+}
+
+TEST(AtomicFile, ALinkIsFollowedAndStays) {
+  const test::TemporaryFolder folder;
+  fs::create_directory(folder.path() / "results");
+  write(folder.path() / "results" / "target.json", "old");
+  const fs::path link = folder.path() / "x.json";
+  fs::create_symlink("results/target.json", link);
+  const std::string text = "new";
+  preflight_write(link, 10);
+  write_atomically(link, std::as_bytes(std::span(text)));
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(content(folder.path() / "results" / "target.json"), "new");
+  EXPECT_EQ(names_in(folder.path() / "results"), std::vector<std::string>{"target.json"});
 }
 
 TEST(Provenance, EnvironmentGoesByAllowList) {
