@@ -75,7 +75,7 @@ class Checker:
                          "deterministic differs from the configuration's")
             self.expected_steps = own["train_steps"]
             self.learning_rate = self.config["optimizer"]["params"]["lr"]
-            self.evaluation_interval = int(own["evaluation_interval"])
+            self.evaluation_interval = int(own.get("evaluation_interval", 0))
             # Nats a token are not negative; the quadratic model's loss may be.
             self.is_likelihood = own["model"]["name"] != "quadratic"
             self.tokens = self.config["train_batch_size"] * own["model"]["seq_length"]
