@@ -54,6 +54,16 @@ std::string verdict_of(const trace::Recorder& recorder) {
       return fmt::format("INVALID: the loss of step {} is not finite", i);
     }
   }
+  for (const trace::EvaluationRow& evaluation : recorder.evaluations) {
+    if (!std::isfinite(evaluation.loss)) {
+      return fmt::format("INVALID: the held-out loss after {} steps is not finite",
+                         evaluation.step);
+    }
+  }
+  // A skipped step is an incident; training that ends in one has diverged.
+  if (!recorder.steps.empty() && recorder.steps.back().skipped > 0) {
+    return "INVALID: the last step was skipped: its gradient is not finite";
+  }
   return "VALID";
 }
 

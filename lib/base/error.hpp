@@ -10,13 +10,13 @@ namespace zeropp {
 /// Exit codes of every program (README, "Exit codes").
 enum class ExitCode : int {
   ok = 0,
-  check_failed = 1,  ///< verdict INVALID
-  usage = 2,         ///< command line or configuration
-  environment = 3,   ///< the machine: no GPU, wrong binding, wrong world size
-  io = 5,            ///< files
-  skipped = 77,      ///< a test that cannot run here
-  requeue = 85,      ///< checkpointed: start me again
-  watchdog = 124,
+  check_failed = 1,   ///< verdict INVALID
+  usage = 2,          ///< command line or configuration
+  environment = 3,    ///< the machine: no GPU, wrong binding, wrong world size
+  io = 5,             ///< files
+  skipped = 77,       ///< a test that cannot run here
+  requeue = 85,       ///< reserved: checkpointed, start me again
+  watchdog = 124,     ///< reserved: a collective hung
   interrupted = 130,  ///< SIGINT or SIGTERM, at a step boundary agreed by all ranks
 };
 

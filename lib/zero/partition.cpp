@@ -29,11 +29,16 @@ std::size_t Bucket::count() const {
   return total;
 }
 
-std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::size_t unit_count) {
-  std::vector<std::size_t> first_layer(unit_count, layers.size());
+std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count) {
+  std::vector<std::size_t> first(unit_count, layers.size());
   for (std::size_t layer = layers.size(); layer-- > 0;) {
-    for (const std::size_t unit : layers[layer].units) first_layer[unit] = layer;
+    for (const std::size_t unit : layers[layer].units) first[unit] = layer;
   }
+  return first;
+}
+
+std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::size_t unit_count) {
+  const std::vector<std::size_t> first_layer = first_layers(layers, unit_count);
   std::vector<std::size_t> order;
   for (std::size_t layer = layers.size(); layer-- > 0;) {
     for (const std::size_t unit : layers[layer].units) {

@@ -38,6 +38,9 @@ struct Bucket {
   [[nodiscard]] std::size_t count() const;  ///< elements of every rank's part
 };
 
+/// By unit: the first layer that uses it, where backward finishes its gradient.
+std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count);
+
 /// Units in the order in which backward finishes their gradients: after a unit's last use there.
 std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::size_t unit_count);
 

@@ -50,7 +50,13 @@ class Builder {
         weights_(input.units.size()),
         gradients_(input.units.size()),
         secondary_op_(input.units.size()),
-        secondary_valid_(input.units.size(), secondary_valid) {}
+        secondary_valid_(input.units.size(), secondary_valid),
+        first_layers_(first_layers(input.layers, input.units.size())),
+        buckets_ending_with_(input.units.size()) {
+    for (std::size_t b = 0; b < input.buckets.size(); ++b) {
+      buckets_ending_with_[input.buckets[b].segments.back().unit].push_back(b);
+    }
+  }
 
   void run(const std::vector<Use>& uses) {
     std::size_t gathered = 0;  // uses whose gathers are issued
@@ -202,14 +208,9 @@ class Builder {
   /// Reduces the buckets whose last unit finished with this layer's backward.
   void reduce_finished(const Use& use, std::size_t done) {
     for (const std::size_t unit : in_.layers[use.layer].units) {
-      const bool last_use = std::none_of(
-          in_.layers.begin(), in_.layers.begin() + static_cast<std::ptrdiff_t>(use.layer),
-          [&](const Layer& layer) {
-            return std::find(layer.units.begin(), layer.units.end(), unit) != layer.units.end();
-          });
-      if (!last_use) continue;
-      for (std::size_t b = 0; b < in_.buckets.size(); ++b) {
-        if (in_.buckets[b].segments.back().unit == unit) reduce(b, use.micro_step, done);
+      if (first_layers_[unit] != use.layer) continue;
+      for (const std::size_t bucket : buckets_ending_with_[unit]) {
+        reduce(bucket, use.micro_step, done);
       }
     }
   }
@@ -279,6 +280,8 @@ class Builder {
   std::vector<std::optional<std::size_t>>
       secondary_op_;  ///< operation that last wrote the secondary shard
   std::vector<bool> secondary_valid_;
+  std::vector<std::size_t> first_layers_;
+  std::vector<std::vector<std::size_t>> buckets_ending_with_;  ///< by unit
   std::optional<std::size_t> reducing_;
 };
 

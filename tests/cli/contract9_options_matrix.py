@@ -43,6 +43,10 @@ def reasons(row):
                                       ("zero_hpz_partition_size", row["hpz"] > 1),
                                       ("zero_quantized_gradients", row["gradient_codecs"]),
                                       ("stage3_prefetch_bucket_size", row["prefetch"] is not None)) if on]
+    elif row["prefetch"] is not None and not row["overlap"]:
+        found.append("stage3_prefetch_bucket_size")
+    if row["depth"] > 1 and row["hpz"] == 1 and (row["all_gather"], row["reduce_scatter"]) == ("native",) * 2:
+        found.append("pipeline_depth")
     if local % row["hpz"] and (row["hpz"] % local or nodes * local % row["hpz"]):
         found.append("zero_hpz_partition_size")
     if row["weight_codec"] and row["all_gather"] == "native":
@@ -63,7 +67,7 @@ def flags(row):
              "--zero-hpz-partition-size", row["hpz"], "--all-gather-algorithm", row["all_gather"],
              "--reduce-scatter-algorithm", row["reduce_scatter"], "--pipeline-depth", row["depth"],
              "--gradient-accumulation-steps", row["accumulation"], "--clip-grad", row["clipping"],
-             "--reduce-bucket-size", row["bucket"], "--eval-interval", row["evaluate"], "--eval-iters", 1]
+             "--reduce-bucket-size", row["bucket"], "--eval-interval", row["evaluate"]]
     for name, flag in (("overlap", "overlap-comm"), ("bf16", "bf16"), ("deterministic", "deterministic"),
                        ("tied", "tied-head")):
         words.append(f"--{flag}" if row[name] else f"--no-{flag}")
@@ -72,6 +76,8 @@ def flags(row):
     if row["gradient_codecs"]:
         words += ["--zero-quantized-gradients", "--gradient-codec-intra", row["gradient_codecs"][0],
                   "--gradient-codec-inter", row["gradient_codecs"][1]]
+    if row["evaluate"]:
+        words += ["--eval-iters", 1]
     if row["prefetch"] is not None:
         words += ["--prefetch-bucket-size", row["prefetch"]]
     return words
@@ -151,7 +157,7 @@ class Matrix(zpp.TestCase):
             "clipping": (config["gradient_clipping"], row["clipping"]),
             "bucket": (zero["reduce_bucket_size"], row["bucket"]),
             "prefetch": (zero.get("stage3_prefetch_bucket_size"),
-                         None if row["stage"] < 3 else 50_000_000 if row["prefetch"] is None else 0),
+                         None if row["stage"] < 3 or not row["overlap"] else 50_000_000 if row["prefetch"] is None else 0),
             "tied head": (own["model"]["tied_head"], row["tied"]),
         }
         for name, (found, expected) in asked.items():

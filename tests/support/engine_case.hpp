@@ -48,8 +48,10 @@ class EngineCase {
                                                                    std::size_t vocab)>;
 
   EngineCase(zero::Options options, int node_size, const MakeModel& make,
-             std::size_t seq_length = 16, std::size_t micro_batch = 2)
+             std::size_t seq_length = 16, std::size_t micro_batch = 2,
+             const optim::AdamWOptions& optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
       : options_(std::move(options)),
+        optimizer_(optimizer),
         sampler_(token_source(), options_.seed, seq_length, micro_batch) {
     config::TrainConfig config;
     config.zero = options_;
@@ -110,7 +112,7 @@ class EngineCase {
   }
 
   zero::Options options_;
-  optim::AdamWOptions optimizer_{.learning_rate = 2e-3, .weight_decay = 0.1};
+  optim::AdamWOptions optimizer_;
   Device device_ = Device::host();
   trace::Recorder recorder_;
   data::Sampler sampler_;

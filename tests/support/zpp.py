@@ -124,11 +124,11 @@ def train(ranks, *words, out=None, **options):
 
 
 def train_command(*words, out=None):
-    """The flags of TINY, unless `words` has them, then `words`."""
+    """The flags of TINY, unless `words` has them or names a model that refuses them, then `words`."""
     words = [str(word) for word in words]
     command = [TRAIN]
     for flag, value in zip(TINY[::2], TINY[1::2]):
-        if flag not in words:
+        if flag not in words and not (flag == "--num-attention-heads" and "quadratic" in words):
             command += [flag, value]
     return command + words + (["--output", str(out)] if out is not None else [])
 

@@ -66,8 +66,8 @@ void attention_forward(const NnContext& context, const AttentionShape& shape, Co
                0.0F, p + i * heads.square(), t);
     }
   }
-  parallel_for("attention_softmax", heads.count() * t,
-               [=](std::size_t row) { softmax_causal_row(p + row * t, row % t, t); });
+  host_for("attention_softmax", heads.count() * t,
+           [=](std::size_t row) { softmax_causal_row(p + row * t, row % t, t); });
   const ProductScope scope(context);
   for (std::size_t i = 0; i < heads.count(); ++i) {
     const float* const value = q + heads.in_qkv(i) + 2 * shape.hidden;
@@ -98,9 +98,8 @@ void attention_backward(const NnContext& context, const AttentionShape& shape, C
                d_q + heads.in_qkv(i) + 2 * shape.hidden, stride);
     }
   }
-  parallel_for("attention_softmax_backward", heads.count() * t, [=](std::size_t row) {
-    softmax_backward_row(p + row * t, d_s + row * t, row % t, t);
-  });
+  host_for("attention_softmax_backward", heads.count() * t,
+           [=](std::size_t row) { softmax_backward_row(p + row * t, d_s + row * t, row % t, t); });
   const ProductScope scope(context);
   for (std::size_t i = 0; i < heads.count(); ++i) {
     const float* const query = q + heads.in_qkv(i);

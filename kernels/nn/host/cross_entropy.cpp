@@ -12,7 +12,7 @@ void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t v
   float* const values = floats(logits, rows * vocab, "cross-entropy logits");
   float* const losses = floats(row_loss, rows, "cross-entropy row loss");
   const float inverse_rows = 1.0F / static_cast<float>(rows);
-  parallel_for("cross_entropy", rows, [=](std::size_t r) {
+  host_for("cross_entropy", rows, [=](std::size_t r) {
     float* const row = values + r * vocab;
     const auto target = static_cast<std::size_t>(targets[r]);
     const float top = largest(row, vocab);

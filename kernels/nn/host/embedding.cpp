@@ -14,7 +14,7 @@ void embedding_forward(const NnContext& /*context*/, const EmbeddingShape& shape
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const token_rows = token_table.as<T>();
     const T* const position_rows = position_table.as<T>();
-    parallel_for("embedding_forward", sequences * length, [=, n = hidden, t = length](auto row) {
+    host_for("embedding_forward", sequences * length, [=, n = hidden, t = length](auto row) {
       const T* const token = token_rows + static_cast<std::size_t>(tokens[row]) * n;
       const T* const position = position_rows + row % t * n;
       for (std::size_t j = 0; j < n; ++j) {
@@ -33,16 +33,16 @@ void embedding_backward(const NnContext& /*context*/, const EmbeddingShape& shap
   float* const d_token = floats(d_token_table, vocab * hidden, "embedding token gradient");
   float* const d_position =
       floats(d_position_table, length * hidden, "embedding position gradient");
-  parallel_ranges("embedding_backward", hidden,
-                  [=, n = hidden, t = length](std::size_t begin, std::size_t end) {
-                    for (std::size_t row = 0; row < rows; ++row) {
-                      const float* const from = grad + row * n;
-                      float* const token = d_token + static_cast<std::size_t>(tokens[row]) * n;
-                      float* const position = d_position + row % t * n;
-                      for (std::size_t j = begin; j < end; ++j) token[j] += from[j];
-                      for (std::size_t j = begin; j < end; ++j) position[j] += from[j];
-                    }
-                  });
+  for_blocks("embedding_backward", hidden,
+             [=, n = hidden, t = length](std::size_t begin, std::size_t end) {
+               for (std::size_t row = 0; row < rows; ++row) {
+                 const float* const from = grad + row * n;
+                 float* const token = d_token + static_cast<std::size_t>(tokens[row]) * n;
+                 float* const position = d_position + row % t * n;
+                 for (std::size_t j = begin; j < end; ++j) token[j] += from[j];
+                 for (std::size_t j = begin; j < end; ++j) position[j] += from[j];
+               }
+             });
 }
 
 }  // namespace zeropp::nn::host

@@ -7,7 +7,7 @@ namespace zeropp::nn::host {
 void gelu_forward(const NnContext& /*context*/, std::size_t count, ConstView x, View y) {
   const float* const in = floats(x, count, "gelu input");
   float* const out = floats(y, count, "gelu output");
-  parallel_ranges("gelu_forward", count, [=](std::size_t begin, std::size_t end) {
+  for_blocks("gelu_forward", count, [=](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) out[i] = Gelu::value(in[i]);
   });
 }
@@ -15,7 +15,7 @@ void gelu_forward(const NnContext& /*context*/, std::size_t count, ConstView x, 
 void gelu_backward(const NnContext& /*context*/, std::size_t count, ConstView x, View d) {
   const float* const in = floats(x, count, "gelu input");
   float* const grad = floats(d, count, "gelu gradient");
-  parallel_ranges("gelu_backward", count, [=](std::size_t begin, std::size_t end) {
+  for_blocks("gelu_backward", count, [=](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) grad[i] *= Gelu::derivative(in[i]);
   });
 }

@@ -23,7 +23,7 @@ void layernorm_forward(const NnContext& /*context*/, std::size_t rows, std::size
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const w = weight.as<T>();
     const T* const b = bias.as<T>();
-    parallel_for("layernorm_forward", rows, [=](std::size_t row) {
+    host_for("layernorm_forward", rows, [=](std::size_t row) {
       const float* const values = in + row * hidden;
       float* const result = out + row * hidden;
       const float m = scale * sum(hidden, [=](std::size_t j) { return values[j]; });
@@ -57,7 +57,7 @@ void layernorm_backward(const NnContext& /*context*/, std::size_t rows, std::siz
   with_type(weight.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const w = weight.as<T>();
-    parallel_for("layernorm_backward", rows, [=](std::size_t row) {
+    host_for("layernorm_backward", rows, [=](std::size_t row) {
       const float* const g = grad + row * hidden;
       const float* const values = in + row * hidden;
       float* const d = d_in + row * hidden;
@@ -74,7 +74,7 @@ void layernorm_backward(const NnContext& /*context*/, std::size_t rows, std::siz
       }
     });
   });
-  parallel_ranges("layernorm_backward_weight", hidden, [=](std::size_t begin, std::size_t end) {
+  for_blocks("layernorm_backward_weight", hidden, [=](std::size_t begin, std::size_t end) {
     for (std::size_t row = 0; row < rows; ++row) {
       const float* const g = grad + row * hidden;
       const float* const values = in + row * hidden;

@@ -14,7 +14,7 @@ const float* widened(const NnContext& context, ConstView weight, std::size_t cou
   with_type(weight.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const narrow = weight.as<T>();
-    parallel_ranges("linear_widen", count, [=](std::size_t begin, std::size_t end) {
+    for_blocks("linear_widen", count, [=](std::size_t begin, std::size_t end) {
       for (std::size_t i = begin; i < end; ++i) wide[i] = to_float(narrow[i]);
     });
   });
@@ -26,8 +26,8 @@ void begin_output(const LinearShape& shape, ConstView bias, ConstView residual, 
   const std::size_t n = shape.out;
   if (residual.count > 0) {
     const float* const from = floats(residual, shape.rows * n, "linear residual");
-    parallel_for("linear_residual", shape.rows,
-                 [=](std::size_t row) { std::copy_n(from + row * n, n, y + row * n); });
+    host_for("linear_residual", shape.rows,
+             [=](std::size_t row) { std::copy_n(from + row * n, n, y + row * n); });
   }
   if (bias.count == 0) return;
   require(bias, n, "linear bias");
@@ -35,7 +35,7 @@ void begin_output(const LinearShape& shape, ConstView bias, ConstView residual, 
   with_type(bias.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const b = bias.as<T>();
-    parallel_for("linear_bias", shape.rows, [=](std::size_t row) {
+    host_for("linear_bias", shape.rows, [=](std::size_t row) {
       float* const out = y + row * n;
       if (add) {
         for (std::size_t j = 0; j < n; ++j) out[j] += to_float(b[j]);
@@ -70,12 +70,12 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
   float* const d_w = floats(d_weight, in * out, "linear weight gradient");
   if (d_bias.count > 0) {
     float* const d_b = floats(d_bias, out, "linear bias gradient");
-    parallel_ranges("linear_backward_bias", out,
-                    [=, m = rows, n = out](std::size_t begin, std::size_t end) {
-                      for (std::size_t row = 0; row < m; ++row) {
-                        for (std::size_t j = begin; j < end; ++j) d_b[j] += grad[row * n + j];
-                      }
-                    });
+    for_blocks("linear_backward_bias", out,
+               [=, m = rows, n = out](std::size_t begin, std::size_t end) {
+                 for (std::size_t row = 0; row < m; ++row) {
+                   for (std::size_t j = begin; j < end; ++j) d_b[j] += grad[row * n + j];
+                 }
+               });
   }
   const ProductScope scope(context);
   multiply(rows, in, out, 1.0F, {grad, out}, {w, in}, 0.0F, d_from, in);

@@ -1,34 +1,17 @@
-// Loops and views of the host operations. Reductions inside a row run over a fixed number of lanes
-// that are joined in a fixed order: vector code without fast-math, and the same bits at any number
-// of threads.
+// Views and row reductions of the host operations. Reductions inside a row run over a fixed number
+// of lanes that are joined in a fixed order: vector code without fast-math, and the same bits at
+// any number of threads.
 #pragma once
 
-#include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
 
+#include "kernels/core/host_for.hpp"
 #include "kernels/core/view.hpp"
 
 namespace zeropp::nn::host {
-
-/// body(i) for i in [0, count), in parallel; done on return. Each i writes its own outputs.
-template <class Body>
-void parallel_for(const char* name, std::size_t count, const Body& body) {
-  using Space = Kokkos::DefaultHostExecutionSpace;
-  Kokkos::parallel_for(name, Kokkos::RangePolicy<Space>(0, count), body);
-  Space().fence();
-}
-
-/// body(begin, end) over ranges that cover [0, count): what is summed down the rows of a matrix is
-/// split by columns, and the rows stay in order.
-template <class Body>
-void parallel_ranges(const char* name, std::size_t count, const Body& body) {
-  constexpr std::size_t kRange = 1024;
-  parallel_for(name, (count + kRange - 1) / kRange,
-               [=](std::size_t i) { body(i * kRange, std::min(count, (i + 1) * kRange)); });
-}
 
 template <class AnyView>
 void require(const AnyView& view, std::size_t count, const char* what) {

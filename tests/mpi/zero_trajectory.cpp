@@ -1,0 +1,130 @@
+// ctest: name=contract5_engine_trajectory np=1,2,4 timeout=120 labels=sanitize
+// Steps of the whole engine against the closed form of the quadratic in double precision: mean
+// gradient over ranks and micro-steps, clipping by the global norm, AdamW with bias correction and
+// weight decay. Stages are compared with each other elsewhere; here with what they all should be.
+#include <gtest/gtest.h>
+
+#include "lib/model/quadratic.hpp"
+#include "tests/support/engine_case.hpp"
+
+namespace zeropp::test {
+namespace {
+
+const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 300};
+constexpr std::size_t kSequences = 2;
+constexpr std::size_t kLength = 16;
+
+std::unique_ptr<zero::UnitModel> quadratic(const Device&, trace::Timers& timers,
+                                           std::size_t vocab) {
+  return std::make_unique<model::Quadratic>(kUnitSizes, vocab, timers);
+}
+
+/// The same training in fp64, in one place.
+class Oracle {
+ public:
+  Oracle(const model::Quadratic& model, const zero::Options& options,
+         const optim::AdamWOptions& adamw, std::vector<double> weights)
+      : model_(model),
+        options_(options),
+        adamw_(adamw),
+        weights_(std::move(weights)),
+        m_(weights_.size()),
+        v_(weights_.size()) {}
+
+  /// Returns the norm before clipping.
+  double step(std::uint64_t step) {
+    const double tilt = mean_tilt(step);
+    std::vector<double> gradient(weights_.size());
+    double sum = 0;
+    for (std::size_t p = 0; p < weights_.size(); ++p) {
+      gradient[p] = model_.gradient(p, weights_[p], tilt);
+      sum += gradient[p] * gradient[p];
+    }
+    const double norm = std::sqrt(sum);
+    const double clip = norm > options_.gradient_clipping ? options_.gradient_clipping / norm : 1.0;
+    const auto t = static_cast<double>(step + 1);
+    for (std::size_t p = 0; p < weights_.size(); ++p) {
+      const double g = gradient[p] * clip;
+      m_[p] = adamw_.beta1 * m_[p] + (1 - adamw_.beta1) * g;
+      v_[p] = adamw_.beta2 * v_[p] + (1 - adamw_.beta2) * g * g;
+      const double m_hat = m_[p] / (1 - std::pow(adamw_.beta1, t));
+      const double v_hat = v_[p] / (1 - std::pow(adamw_.beta2, t));
+      weights_[p] -= adamw_.learning_rate * adamw_.weight_decay * weights_[p];
+      weights_[p] -= adamw_.learning_rate * m_hat / (std::sqrt(v_hat) + adamw_.epsilon);
+    }
+    return norm;
+  }
+
+  [[nodiscard]] double weight(std::size_t p) const { return weights_[p]; }
+
+ private:
+  [[nodiscard]] double mean_tilt(std::uint64_t step) const {
+    const data::Sampler sampler(token_source(), options_.seed, kLength, kSequences);
+    const auto ranks = static_cast<std::size_t>(world().size());
+    double tilt = 0;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      for (std::size_t m = 0; m < options_.accumulation_steps; ++m) {
+        data::TokenBatch batch;
+        sampler.train(step, m, {rank, ranks}, batch);
+        tilt += model_.tilt(batch.targets);
+      }
+    }
+    return tilt / static_cast<double>(ranks * options_.accumulation_steps);
+  }
+
+  const model::Quadratic& model_;
+  zero::Options options_;
+  optim::AdamWOptions adamw_;
+  std::vector<double> weights_;
+  std::vector<double> m_;
+  std::vector<double> v_;
+};
+
+/// All parameters in order, on rank 0.
+std::vector<double> parameters(const zero::Engine& engine) {
+  std::vector<double> all;
+  for (std::size_t unit = 0; unit < kUnitSizes.size(); ++unit) {
+    const std::vector<float> flat = engine.gather_master(unit);
+    if (flat.empty()) continue;
+    all.insert(all.end(), flat.begin(),
+               flat.begin() + static_cast<std::ptrdiff_t>(kUnitSizes[unit]));
+  }
+  return all;
+}
+
+class Trajectory : public testing::TestWithParam<std::tuple<int, double>> {};
+
+TEST_P(Trajectory, FollowsTheClosedForm) {
+  zero::Options options;
+  std::tie(options.stage, options.gradient_clipping) = GetParam();
+  options.accumulation_steps = 2;
+  options.reduce_bucket_size = 2000;
+  // A large epsilon makes the update depend on the size of the gradient, and so on clipping.
+  const optim::AdamWOptions adamw{.learning_rate = 2e-3, .epsilon = 1e-3, .weight_decay = 0.1};
+  EngineCase engine_case(options, 0, quadratic, kLength, kSequences, adamw);
+  const auto& model = dynamic_cast<const model::Quadratic&>(engine_case.model());
+  const bool root = world().control().rank() == 0;
+  Oracle oracle(model, options, adamw, parameters(engine_case.engine()));
+  bool clipped = false;
+  for (std::uint64_t step = 0; step < 12; ++step) {
+    const zero::StepResult result = engine_case.step(step);
+    const std::vector<double> now = parameters(engine_case.engine());
+    if (!root) continue;
+    const double norm = oracle.step(step);
+    clipped = clipped || norm > options.gradient_clipping;
+    EXPECT_NEAR(result.grad_norm / norm, 1.0, 1e-5) << "step " << step;
+    for (std::size_t p = 0; p < now.size(); ++p) {
+      ASSERT_NEAR(now[p], oracle.weight(p), 2e-6 * (1 + std::abs(now[p])))
+          << "parameter " << p << " after step " << step;
+    }
+  }
+  if (root) {
+    EXPECT_EQ(clipped, options.gradient_clipping < 1) << "the case is about clipping";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(StagesAndClips, Trajectory,
+                         testing::Combine(testing::Values(0, 1, 2, 3), testing::Values(1e-3, 1e9)));
+
+}  // namespace
+}  // namespace zeropp::test
