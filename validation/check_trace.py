@@ -11,94 +11,17 @@ import argparse
 import hashlib
 import json
 import math
+import re
 import sys
 
-import h5py
-import numpy as np
-
-from closed_forms import MODELLED, Bytes, Run, Settings, Topology
+from closed_forms import Bytes, Run, Settings, Topology
+from trace_file import Trace
 import trace_format as fmt
+from wire import MODELLED
 
 
 class Invalid(Exception):
     """A reason after which the rest cannot be judged."""
-
-
-def text(value):
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-
-
-class Trace:
-    """The file in memory: attributes, and columns as lists."""
-
-    def __init__(self, path):
-        self.problems = []
-        self.attributes, self.columns, self.data = {}, {}, {}
-        try:
-            with h5py.File(path, "r") as file:
-                self.read_attributes(file)
-                for group, columns in fmt.COLUMNS.items():
-                    self.columns[group] = self.read_group(file, group, columns)
-                if "env" not in file:
-                    self.problem("no group /env")
-                self.read_data(file)
-        except (OSError, RuntimeError, KeyError, ValueError) as error:
-            self.problem(f"cannot be read: {' '.join(str(error).split())}")
-
-    def problem(self, reason):
-        self.problems.append(reason)
-
-    def read_attributes(self, file):
-        for name in fmt.TEXT_ATTRIBUTES + fmt.INTEGER_ATTRIBUTES:
-            if name not in file.attrs:
-                self.problem(f"no attribute {name}")
-                continue
-            value = file.attrs[name]
-            is_integer = isinstance(value, np.integer)
-            if is_integer != (name in fmt.INTEGER_ATTRIBUTES):
-                self.problem(f"attribute {name} has the wrong type")
-            self.attributes[name] = int(value) if is_integer else text(value)
-
-    def read_group(self, file, group, columns):
-        if group not in file:
-            self.problem(f"no group /{group}")
-            return {}
-        values = {}
-        for name, kind in columns.items():
-            if name not in file[group]:
-                self.problem(f"no column /{group}/{name}")
-                continue
-            dataset = file[group][name]
-            for attribute in ("units", "description"):
-                if attribute not in dataset.attrs:
-                    self.problem(f"/{group}/{name} has no attribute {attribute}")
-            if dataset.dtype.kind != kind or dataset.ndim != 1:
-                self.problem(f"/{group}/{name} has the wrong type or shape")
-                continue
-            if dataset.chunks is None or not dataset.fletcher32:
-                self.problem(f"/{group}/{name} carries no checksum")
-            values[name] = ([text(v) for v in dataset[()]] if kind == "S"
-                            else dataset[()].tolist())
-        lengths = {len(v) for v in values.values()}
-        if len(lengths) > 1:
-            self.problem(f"columns of /{group} differ in length")
-        elif lengths == {0} and group not in fmt.MAY_BE_EMPTY:
-            self.problem(f"/{group} is empty")
-        return values
-
-    def read_data(self, file):
-        if "data" not in file:
-            self.problem("no group /data")
-            return
-        for name in fmt.DATA_ATTRIBUTES:
-            if name not in file["data"].attrs:
-                self.problem(f"/data has no attribute {name}")
-            else:
-                self.data[name] = file["data"].attrs[name]
-
-    def rows(self, group):
-        columns = self.columns[group]
-        return [dict(zip(columns, values)) for values in zip(*columns.values())]
 
 
 class Checker:
@@ -119,8 +42,15 @@ class Checker:
             self.check_ranks()
             self.check_steps()
             self.check_evaluations()
+            self.check_data()
             self.check_structure()
-            self.check_bytes()
+            self.check_memory()
+            volume = self.run.replay([row["skipped"] for row in self.steps],
+                                     list(zip(self.evaluations, self.evaluation_batches)))
+            self.check_step_bytes(volume)
+            self.check_collectives(volume)
+            self.check_timers()
+            self.check_counters(volume)
         except Invalid as error:
             self.problems.append(str(error))
         return self.problems
@@ -134,6 +64,8 @@ class Checker:
         self.require(a["verdict"] == "VALID", f"the run itself says {a['verdict']}")
         self.require(hashlib.sha256(a["config_json"].encode()).hexdigest() == a["config_hash"],
                      "config_hash is not the hash of config_json")
+        self.require(re.fullmatch("[0-9a-f]{64}", a["parameters_hash"]),
+                     "parameters_hash is no SHA-256 in hexadecimal digits")
         try:
             self.config = json.loads(a["config_json"])
             self.settings = Settings.of(self.config)
@@ -142,6 +74,10 @@ class Checker:
             self.require(int(own["deterministic"]) == a["deterministic"],
                          "deterministic differs from the configuration's")
             self.expected_steps = own["train_steps"]
+            self.learning_rate = self.config["optimizer"]["params"]["lr"]
+            self.evaluation_interval = int(own.get("evaluation_interval", 0))
+            # Nats a token are not negative; the quadratic model's loss may be.
+            self.is_likelihood = own["model"]["name"] != "quadratic"
             self.tokens = self.config["train_batch_size"] * own["model"]["seq_length"]
             parts = (self.config["train_micro_batch_size_per_gpu"] * self.settings.accumulation
                      * a["world_size"])
@@ -164,17 +100,25 @@ class Checker:
         first = {node: nodes.index(node) for node in nodes}
         self.require(ranks["local_rank"] == [r - first[n] for r, n in enumerate(nodes)],
                      "/ranks/local_rank does not count inside nodes")
+        processes = list(zip(ranks["host"], ranks["pid"]))
+        self.require(all(pid > 0 for pid in ranks["pid"]) and len(set(processes)) == len(processes),
+                     "/ranks/pid is not one process a rank")
 
     def check_steps(self):
         self.require(len(self.steps) == self.expected_steps,
                      f"{len(self.steps)} steps of {self.expected_steps}")
+        if self.steps:
+            self.require(not self.steps[-1]["skipped"],
+                         "the last step was skipped" if not all(r["skipped"] for r in self.steps)
+                         else "all steps were skipped")
         for i, row in enumerate(self.steps):
             where = f"step {i}"
             self.require(row["skipped"] in (0, 1), f"{where}: skipped is no flag")
             for name in ("loss", "grad_norm"):
                 self.require(row["skipped"] or math.isfinite(row[name]),
                              f"{where}: {name} is not finite, and the step was not skipped")
-            self.require(row["skipped"] or row["grad_norm"] >= 0, f"{where}: grad_norm < 0")
+            self.require(not (self.is_likelihood and row["loss"] < 0), f"{where}: loss < 0")
+            self.require(not row["grad_norm"] < 0, f"{where}: grad_norm < 0")
             if self.require(math.isfinite(row["time"]) and row["time"] > 0,
                             f"{where}: time is not positive"):
                 rate = row["tokens_per_second"] * row["time"]
@@ -183,30 +127,36 @@ class Checker:
             for name in ("time_forward", "time_backward", "time_communication_exposed"):
                 self.require(0 <= row[name] <= row["time"] * 1.001,
                              f"{where}: {name} is not within the step's time")
-            self.require(math.isfinite(row["learning_rate"]) and row["learning_rate"] >= 0,
-                         f"{where}: learning_rate")
-        counters = dict(zip(self.trace.columns["counters"]["name"],
-                            self.trace.columns["counters"]["value"]))
-        for row in self.trace.rows("timers"):
-            self.require(math.isfinite(row["seconds"]) and row["seconds"] >= 0,
-                         f"timer {row['category']} of rank {row['rank']}")
-        if "nonfinite_steps" in counters:
-            skipped = sum(row["skipped"] for row in self.steps)
-            self.require(counters["nonfinite_steps"] == skipped * self.attributes["world_size"],
-                         "counter nonfinite_steps is not the skipped steps, summed over ranks")
+            self.require(row["learning_rate"] == self.learning_rate,
+                         f"{where}: learning_rate is not the configuration's {self.learning_rate}")
 
     def check_evaluations(self):
-        rows = self.trace.columns["evaluations"]
-        self.evaluations = rows["step"]
-        self.require(self.evaluations == sorted(self.evaluations) and
-                     all(step <= len(self.steps) for step in self.evaluations),
-                     "/evaluations/step is not in order, or beyond the last step")
-        self.evaluation_batches = rows["batches"]
-        self.require(all(0 < b <= self.config["zeropp"].get("evaluation_batches", 0)
-                         for b in self.evaluation_batches),
-                     "/evaluations/batches is not within zeropp.evaluation_batches")
-        self.require(all(map(math.isfinite, rows["loss"] + rows["bits_per_byte"])),
-                     "/evaluations: not finite")
+        """Before the first step, after every evaluation_interval steps, and after the last."""
+        rows, interval, last = self.trace.rows("evaluations"), self.evaluation_interval, len(self.steps)
+        self.evaluations = [row["step"] for row in rows]
+        self.evaluation_batches = [row["batches"] for row in rows]
+        expected = sorted({*range(0, last, interval), last}) if interval else []
+        self.require(self.evaluations == expected,
+                     f"/evaluations/step does not follow the interval {interval}")
+        largest = self.config["zeropp"].get("evaluation_batches", 0)
+        if (len(set(self.evaluation_batches)) > 1 or
+                not all(0 < batches <= largest for batches in self.evaluation_batches)):
+            raise Invalid("/evaluations/batches is not one number within zeropp.evaluation_batches")
+        for row in rows:
+            where = f"evaluation after step {row['step']}"
+            self.require(math.isfinite(row["loss"]) and not (self.is_likelihood and row["loss"] < 0),
+                         f"{where}: loss {row['loss']}")
+            self.require(math.isclose(row["bits_per_byte"], row["loss"] / math.log(2), rel_tol=1e-9),
+                         f"{where}: bits_per_byte is not loss / ln 2")
+
+    def check_data(self):
+        data = self.trace.data
+        for name in ("train_tokens", "held_out_tokens", "vocab_size"):
+            self.require(data[name] > 0, f"/data: {name} is not positive")
+        self.require(0 <= data["unigram_entropy_bits"] <= math.log2(max(1, data["vocab_size"])) + 1e-6,
+                     "/data: unigram_entropy_bits is not within 0 and log2 of vocab_size")
+        self.require(math.isnan(data["source_entropy_bits"]) or data["source_entropy_bits"] >= 0,
+                     "/data: source_entropy_bits < 0")
 
     def check_structure(self):
         """Units, tensors and layers fit each other, and the partition is the one they give."""
@@ -230,8 +180,8 @@ class Checker:
             own.append(row["elements"])
         try:
             self.run = Run(self.settings, self.topology, self.unit_tensors, self.layers)
-        except ValueError as error:
-            raise Invalid(str(error)) from error
+        except (ValueError, TypeError, ArithmeticError, IndexError) as error:
+            raise Invalid(f"no schedule follows from the configuration: {error}") from error
         for i, row in enumerate(units):
             gathers = (sum(layer.count(i) for layer in self.layers)
                        if self.settings.stage == 3 else 0)
@@ -243,39 +193,17 @@ class Checker:
                 self.require(row[name] == value,
                              f"unit {row['name']}: {name} is {row[name]}, should be {value}")
 
-    def check_bytes(self):
-        rows = self.trace.rows("collectives")
+    def check_memory(self):
+        rows = self.trace.rows("memory")
+        expected = self.run.memory()
+        self.require([row["name"] for row in rows] == [*expected, "arena"],
+                     f"/memory does not name exactly {', '.join(expected)}, arena")
         for row in rows:
-            self.require(row["modelled"] == (row["algorithm"] in MODELLED),
-                         f"{row['operation']} {row['algorithm']}: modelled is wrong")
-        volume = self.run.replay([row["skipped"] for row in self.steps],
-                                 list(zip(self.evaluations, self.evaluation_batches)))
-        gathers_counted = self.settings.all_gather not in MODELLED
-        all_counted = gathers_counted and self.settings.reduce_scatter not in MODELLED
-        if all_counted:
-            self.check_step_bytes(volume)
-
-        def total(select):
-            return sum((Bytes(r["wire_bytes_intra"], r["wire_bytes_inter"])
-                        for r in rows if select(r)), Bytes())
-
-        def compare(what, counted, expected):
-            self.require(counted == expected, f"/collectives: {what}: {counted} should be {expected}")
-
-        def running(purpose):
-            return lambda r: r["purpose"] == purpose and r["phase"] != "initial"
-
-        if gathers_counted:
-            compare("weights", total(running("weights")), volume.weights)
-            compare("phase evaluation", total(lambda r: r["phase"] == "evaluation"),
-                    volume.evaluations)
-            compare("phase initial", total(lambda r: r["phase"] == "initial"), self.run.initial())
-        compare("weights_secondary", total(running("weights_secondary")), volume.secondary)
-        if all_counted:
-            compare("gradients", total(running("gradients")), volume.gradients)
-            compare("all phases of steps",
-                    total(lambda r: r["phase"] not in ("initial", "evaluation")),
-                    sum(volume.steps, Bytes()))
+            predicted = row["bytes_predicted"]
+            self.require(row["bytes_actual"] == predicted,
+                         f"/memory: {row['name']} takes {row['bytes_actual']} of {predicted} bytes predicted")
+            self.require(predicted == expected.get(row["name"], predicted),
+                         f"/memory: {row['name']} is {predicted}, should be {expected.get(row['name'])}")
 
     def check_step_bytes(self, volume):
         for kind in ("bytes", "bytes_predicted"):
@@ -288,6 +216,53 @@ class Checker:
                 i, found, expected = wrong[0]
                 self.require(False, f"{kind} of step {i}: {found} should be {expected} "
                                     f"({len(wrong)} steps differ)")
+
+    def check_collectives(self, volume):
+        """Exactly the rows that the replay has, each with its calls and bytes."""
+        left = dict(volume.rows)
+        for row in self.trace.rows("collectives"):
+            key = tuple(row[name] for name in ("operation", "purpose", "phase", "algorithm", "codec",
+                                               "group"))
+            where = f"/collectives: {' '.join(key)}"
+            expected = left.pop(key, None)
+            if not self.require(expected, f"{where}: did not run with this configuration, or is twice"):
+                continue
+            for name, value in (("calls", expected.calls), ("logical_bytes", expected.logical),
+                                ("wire_bytes_intra", expected.sent.intra),
+                                ("wire_bytes_inter", expected.sent.inter)):
+                self.require(row[name] == value, f"{where}: {name} is {row[name]}, should be {value}")
+            self.require(row["modelled"] == (row["algorithm"] in MODELLED), f"{where}: modelled is wrong")
+            self.require(row["path"] in (("fused", "composed") if "/" in row["codec"] else ("",)),
+                         f"{where}: path {row['path']!r}")
+            self.require(math.isfinite(row["seconds"]) and row["seconds"] >= 0, f"{where}: seconds")
+        for key in left:
+            self.require(False, f"/collectives: {' '.join(key)}: is missing")
+
+    def check_timers(self):
+        """Every category of every rank once; a rank that trained took time."""
+        rows = self.trace.rows("timers")
+        found = sorted((row["rank"], row["category"]) for row in rows)
+        self.require(found == sorted((rank, category) for rank in range(self.attributes["world_size"])
+                                     for category in fmt.TIMER_CATEGORIES),
+                     "/timers has not every category of every rank once")
+        for row in rows:
+            self.require(math.isfinite(row["seconds"]) and row["seconds"] >= 0,
+                         f"timer {row['category']} of rank {row['rank']}")
+        for rank in sorted({row["rank"] for row in rows}):
+            self.require(sum(row["seconds"] for row in rows if row["rank"] == rank) > 0,
+                         f"/timers: rank {rank} took no time")
+
+    def check_counters(self, volume):
+        """Sums over ranks; what never happened has no row."""
+        names = self.trace.columns["counters"]["name"]
+        found = dict(zip(names, self.trace.columns["counters"]["value"]))
+        self.require(len(found) == len(names), "/counters names one twice")
+        once = {"secondary_gathers": volume.secondary_gathers(),
+                "nonfinite_steps": sum(row["skipped"] for row in self.steps)}
+        expected = {name: value * self.attributes["world_size"] for name, value in once.items() if value}
+        for name in sorted({*found, *expected}):
+            self.require(found.get(name, 0) == expected.get(name, 0),
+                         f"counter {name} is {found.get(name, 0)}, should be {expected.get(name, 0)}")
 
 
 def judge(path):

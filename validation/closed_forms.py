@@ -1,158 +1,17 @@
-"""Bytes that ZeRO-0..3 with qwZ, hpZ and qgZ sends, derived from the rules of lib/trace/README.md.
+"""What ZeRO-0..3 with qwZ, hpZ and qgZ sends and holds, by the rules of lib/trace/README.md.
 
-Shares nothing with the library. All byte counts are sums over ranks, as Bytes(intra, inter): sent to
-another rank of the same node, sent across nodes. Source: ZeRO++ (arXiv 2306.10209), section 3.
+Shares nothing with the library. Replays which unit is gathered from where, and what is reduced; the bytes
+of each collective are wire.py's. Source: ZeRO++ (arXiv 2306.10209), section 3.
 """
 
+from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from wire import (Bytes, Topology, all_gather, ceil_to, codec_block, reduce_scatter, reduction_codec,
+                  secondary_gather)
 
-def ceil_to(value, multiple):
-    return -(-value // multiple) * multiple
+__all__ = ["Bytes", "Run", "Settings", "Topology"]
 
-
-@dataclass(frozen=True)
-class Bytes:
-    intra: int = 0
-    inter: int = 0
-
-    def __add__(self, other):
-        return Bytes(self.intra + other.intra, self.inter + other.inter)
-
-    def __mul__(self, times):
-        return Bytes(self.intra * times, self.inter * times)
-
-
-@dataclass(frozen=True)
-class Topology:
-    """`nodes[r]` is the node of rank r; ranks are grouped by node."""
-
-    nodes: tuple
-
-    @classmethod
-    def uniform(cls, node_count, ranks_per_node):
-        return cls(tuple(r // ranks_per_node for r in range(node_count * ranks_per_node)))
-
-    @property
-    def size(self):
-        return len(self.nodes)
-
-    @property
-    def node_count(self):
-        return len(set(self.nodes))
-
-    @property
-    def ranks_per_node(self):
-        """Of equal nodes; None where they differ."""
-        sizes = {self.nodes.count(node) for node in set(self.nodes)}
-        return sizes.pop() if len(sizes) == 1 else None
-
-    def sent(self, source, target, count):
-        if source == target:
-            return Bytes()
-        return Bytes(intra=count) if self.nodes[source] == self.nodes[target] else Bytes(inter=count)
-
-
-# Wire images -------------------------------------------------------------------------------------
-
-# By format: bytes a value of the casts; bits a value and bytes a scale of the others. `none` sends the
-# compute dtype.
-CASTS = {"none": None, "bf16": 2, "fp16": 2}
-SCALED = {"int4": (4, 2), "int8": (8, 2)}
-
-
-def parse_codec(codec):
-    """'int8:256' -> ('int8', 256); the block, of values that share a scale, is 1 for casts."""
-    name, _, block = codec.partition(":")
-    if name in CASTS and not block:
-        return name, 1
-    if name in SCALED and block.isdigit() and int(block) > 0:
-        return name, int(block)
-    raise ValueError(f"no closed form for the codec {codec!r}")
-
-
-def codec_block(codec):
-    return parse_codec(codec)[1]
-
-
-def wire_bytes(codec, count, element_bytes):
-    """Of `count` values; `element_bytes`: what `none` sends a value."""
-    name, block = parse_codec(codec)
-    if name in CASTS:
-        return ceil_to(count * (CASTS[name] or element_bytes), 16)
-    bits, scale_bytes = SCALED[name]
-    blocks = -(-count // block)
-    return ceil_to(-(-blocks * block * bits // 8), 16) + ceil_to(blocks * scale_bytes, 16)
-
-
-# Collectives -------------------------------------------------------------------------------------
-
-# The vendor's route is its own: bytes are modelled as a ring's, not counted.
-MODELLED = ("native",)
-
-
-def ring(topology, image, group=None):
-    """Every rank of `group` sends size - 1 images to the next."""
-    group = list(range(topology.size)) if group is None else group
-    total = Bytes()
-    for i, rank in enumerate(group):
-        total += topology.sent(rank, group[(i + 1) % len(group)], (len(group) - 1) * image)
-    return total
-
-
-def all_to_all(topology, image, group=None):
-    """Every rank of `group` sends one image to each other."""
-    group = list(range(topology.size)) if group is None else group
-    total = Bytes()
-    for source in group:
-        for target in group:
-            total += topology.sent(source, target, image)
-    return total
-
-
-def equal_nodes(topology, algorithm):
-    if topology.ranks_per_node is None:
-        raise ValueError(f"{algorithm} on nodes of unequal size")
-    return topology.node_count, topology.ranks_per_node
-
-
-def all_gather(topology, algorithm, codec, count, element_bytes):
-    """Of a part of `count` values a rank, over the world."""
-    image = wire_bytes(codec, count, element_bytes)
-    if algorithm in ("flat", "native"):
-        return ring(topology, image)
-    if algorithm == "two-level":
-        nodes, local = equal_nodes(topology, algorithm)
-        return Bytes((local - 1) * nodes * image, (nodes - 1) * image) * topology.size
-    raise ValueError(f"no closed form for the all-gather {algorithm!r}")
-
-
-def reduce_scatter(topology, algorithm, codecs, count, element_bytes):
-    """Of parts of `count` values; `codecs`: of the first and second hop."""
-    padded = ceil_to(count, max(map(codec_block, codecs)))
-    image = wire_bytes(codecs[0], padded, element_bytes)
-    if algorithm in ("flat", "native"):
-        return ring(topology, image)
-    if algorithm in ("ordered", "1-hop"):
-        return all_to_all(topology, image)
-    if algorithm == "2-hop":
-        nodes, local = equal_nodes(topology, algorithm)
-        first = wire_bytes(codecs[0], nodes * padded, element_bytes)
-        second = wire_bytes(codecs[1], padded, element_bytes)
-        return Bytes((local - 1) * first, (nodes - 1) * second) * topology.size
-    raise ValueError(f"no closed form for the reduce-scatter {algorithm!r}")
-
-
-def secondary_gather(topology, partition, count, element_bytes):
-    """hpZ: a ring inside each group of `partition` consecutive ranks."""
-    image = wire_bytes("none", count, element_bytes)
-    total = Bytes()
-    for begin in range(0, topology.size, partition):
-        total += ring(topology, image, list(range(begin, begin + partition)))
-    return total
-
-
-# The engine --------------------------------------------------------------------------------------
 
 @dataclass(frozen=True)
 class Settings:
@@ -227,19 +86,51 @@ def buckets(shards, capacity):
     return parts + ([held] if held else [])
 
 
+@dataclass(frozen=True)
+class Collective:
+    """One run of a collective, in the words of /collectives; bytes are sums over ranks."""
+
+    operation: str
+    purpose: str
+    algorithm: str
+    codec: str
+    logical: int
+    sent: Bytes
+    group: str = "world"
+
+
+@dataclass
+class Row:
+    """Of /collectives; `calls` of one rank, bytes are sums over ranks."""
+
+    calls: int = 0
+    logical: int = 0
+    sent: Bytes = Bytes()
+
+
 @dataclass
 class Volume:
-    """Bytes of a whole run."""
+    """A whole run."""
 
     steps: list = field(default_factory=list)
-    evaluations: Bytes = Bytes()
-    weights: Bytes = Bytes()  # global gathers, evaluations included
-    secondary: Bytes = Bytes()  # gathers of the secondary partition, evaluations included
-    gradients: Bytes = Bytes()
+    # By (operation, purpose, phase, algorithm, codec, group).
+    rows: dict = field(default_factory=lambda: defaultdict(Row))
+
+    def count(self, phase, c):
+        """Runs `c` once; what it sends."""
+        row = self.rows[c.operation, c.purpose, phase, c.algorithm, c.codec, c.group]
+        row.calls += 1
+        row.logical += c.logical
+        row.sent += c.sent
+        return c.sent
+
+    def secondary_gathers(self):
+        """Of one rank."""
+        return sum(row.calls for key, row in self.rows.items() if key[1] == "weights_secondary")
 
 
 class Run:
-    """Replays which unit is gathered from where, and what is reduced."""
+    """The schedule: which unit is gathered from where, and what is reduced, when."""
 
     def __init__(self, settings, topology, unit_tensors, layers):
         """`unit_tensors[u]`: elements of the tensors of unit u; `layers`: unit indices by layer."""
@@ -251,74 +142,97 @@ class Run:
         capacity = s.bucket_elements // topology.size // quantum * quantum
         self.buckets = buckets([self.shards[u] for u in finish_order(layers)],
                                max(quantum, capacity))
-        self.reduction = sum((reduce_scatter(topology, s.reduce_scatter, s.gradient_codecs, part,
-                                             s.element_bytes) for part in self.buckets), Bytes())
-        self.gather = [all_gather(topology, s.all_gather, s.weight_codec, shard, s.element_bytes)
-                       for shard in self.shards]
-        self.local = [secondary_gather(topology, s.partition,
-                                       shard * topology.size // s.partition, s.element_bytes)
-                      for shard in self.shards]
+        self.reductions = [self.reduction(part) for part in self.buckets]
+        self.sums = [self.gather("gradients", "none", part, 4) for part in self.buckets]
+        codec = s.weight_codec if s.stage == 3 else "none"
+        self.weights = [self.gather("weights", codec, shard, s.element_bytes)
+                        for shard in self.shards]
+        self.secondary = [self.gather_secondary(shard) for shard in self.shards]
         self.valid = set()  # units whose secondary shard holds the current weights
 
-    def uses(self, volume):
+    def logical(self, group_size, part, element_bytes):
+        """Every rank receives the uncompressed parts of the others of its group."""
+        return self.topology.size * (group_size - 1) * part * element_bytes
+
+    def gather(self, purpose, codec, part, element_bytes):
+        algorithm, topology = self.settings.all_gather, self.topology
+        return Collective("all_gather", purpose, algorithm, codec,
+                          self.logical(topology.size, part, element_bytes),
+                          all_gather(topology, algorithm, codec, part, element_bytes))
+
+    def gather_secondary(self, shard):
+        partition, element_bytes = self.settings.partition, self.settings.element_bytes
+        part = shard * self.topology.size // partition
+        return Collective("all_gather", "weights_secondary", "flat", "none",
+                          self.logical(partition, part, element_bytes),
+                          secondary_gather(self.topology, partition, part, element_bytes),
+                          "secondary")
+
+    def reduction(self, part):
+        s, topology = self.settings, self.topology
+        return Collective("reduce_scatter", "gradients", s.reduce_scatter,
+                          reduction_codec(topology, s.reduce_scatter, s.gradient_codecs),
+                          self.logical(topology.size, part, s.element_bytes),
+                          reduce_scatter(topology, s.reduce_scatter, s.gradient_codecs, part,
+                                         s.element_bytes))
+
+    def memory(self):
+        """State of one rank in bytes, by kind; the arena for activations and workspaces is apart."""
+        s = self.settings
+        own, padded = sum(self.shards), sum(self.shards) * self.topology.size
+        master = own if s.stage >= 1 else padded
+        return {
+            "master": 4 * master,
+            "moments": 8 * master,
+            "gradient_shard": 4 * own if s.stage >= 1 else 0,
+            "compute_shard": s.element_bytes * own if s.stage >= 1 and s.element_bytes != 4 else 0,
+            "resident_weights": s.element_bytes * padded if s.stage < 3 else 0,
+            "local_gradients": 4 * padded if s.stage < 2 else 0,
+            "secondary": s.element_bytes * padded // s.partition if s.partition > 1 else 0,
+        }
+
+    def uses(self, phase, volume):
         """One pass over the layers at stage 3."""
         total = Bytes()
         for unit in (unit for units in self.layers for unit in units):
             if unit in self.valid:
-                total += self.local[unit]
-                volume.secondary += self.local[unit]
+                total += volume.count(phase, self.secondary[unit])
             else:
-                total += self.gather[unit]
-                volume.weights += self.gather[unit]
+                total += volume.count(phase, self.weights[unit])
                 if self.settings.partition > 1:
                     self.valid.add(unit)
         return total
 
-    def all_units(self):
+    def all_units(self, phase, volume):
         """Stages 1 and 2: every unit once, uncompressed."""
-        s = self.settings
-        return sum((all_gather(self.topology, s.all_gather, "none", shard, s.element_bytes)
-                    for shard in self.shards), Bytes())
+        return sum((volume.count(phase, gather) for gather in self.weights), Bytes())
 
     def step(self, skipped, volume):
         s = self.settings
         total = Bytes()
-        reductions = s.accumulation if s.stage >= 2 else 1
-        volume.gradients += self.reduction * reductions
-        total += self.reduction * reductions
+        for _ in range(s.accumulation if s.stage >= 2 else 1):
+            total += sum((volume.count("backward", c) for c in self.reductions), Bytes())
         if s.stage == 3:
-            for _ in range(2 * s.accumulation):  # forward, and backward
-                total += self.uses(volume)
+            for _ in range(s.accumulation):
+                total += self.uses("forward", volume) + self.uses("backward", volume)
         elif s.stage == 0:
-            gathered = sum((all_gather(self.topology, s.all_gather, "none", part, 4)
-                            for part in self.buckets), Bytes())
-            volume.gradients += gathered
-            total += gathered
+            total += sum((volume.count("backward", c) for c in self.sums), Bytes())
         elif not skipped:
-            volume.weights += self.all_units()
-            total += self.all_units()
+            total += self.all_units("update", volume)
         if not skipped:
             self.valid.clear()
         return total
 
-    def initial(self):
-        """Before the first step: stages 1 and 2 gather all weights."""
-        return self.all_units() if self.settings.stage in (1, 2) else Bytes()
-
-    def evaluation(self, batches, volume):
-        total = Bytes()
-        if self.settings.stage == 3:
-            for _ in range(batches):
-                total += self.uses(volume)
-        return total
-
     def replay(self, skipped, evaluations):
         """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches)."""
-        volume = Volume()
+        volume, stage = Volume(), self.settings.stage
+        if stage in (1, 2):
+            self.all_units("initial", volume)
         for step in range(len(skipped) + 1):
             for before, batches in evaluations:
-                if before == step:
-                    volume.evaluations += self.evaluation(batches, volume)
+                if before == step and stage == 3:
+                    for _ in range(batches):
+                        self.uses("evaluation", volume)
             if step < len(skipped):
                 volume.steps.append(self.step(skipped[step], volume))
         return volume

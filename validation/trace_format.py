@@ -30,6 +30,7 @@ COLUMNS = {
     "counters": {"name": "S", "value": "u"},
     "memory": {"name": "S", "bytes_predicted": "u", "bytes_actual": "u"},
 }
-MAY_BE_EMPTY = {"evaluations", "collectives", "timers", "counters", "memory"}
+MAY_BE_EMPTY = {"evaluations", "counters"}
 DATA_ATTRIBUTES = ("source", "train_tokens", "held_out_tokens", "vocab_size",
                    "unigram_entropy_bits", "source_entropy_bits")
+TIMER_CATEGORIES = ("matmul", "nn", "codec", "optimizer", "communication", "data", "other")

@@ -30,6 +30,37 @@ RUNS = {
 }
 
 
+# What is changed, into what, and what the reason names: root attributes by their name, attributes of a group
+# as "group@name", columns as "group/name[row]" and "group/name" (all rows), or "group" cut to so many rows.
+CHANGES = [
+    ("collectives/calls[0]", 1, "calls is 1"),
+    ("collectives/logical_bytes[0]", 0, "logical_bytes is 0"),
+    ("collectives/seconds[0]", -1.0, "seconds"),
+    ("collectives/codec[0]", "none", "did not run"),
+    ("collectives/algorithm[0]", "flat", "did not run"),
+    ("collectives/codec[5]", "int4:128", "did not run"),
+    ("collectives", 5, "is missing"),
+    ("steps/loss[1]", -5.0, "loss < 0"),
+    ("steps/learning_rate[1]", 9.0, "learning_rate"),
+    ("steps/skipped[2]", 1, "the last step was skipped"),
+    ("steps/skipped", 1, "all steps were skipped"),
+    ("evaluations/bits_per_byte[1]", 0.1, "bits_per_byte"),
+    ("evaluations/loss[1]", float("nan"), "evaluation after step 2: loss"),
+    ("evaluations/step[1]", 1, "/evaluations/step"),
+    ("evaluations", 2, "/evaluations/step"),
+    ("data@unigram_entropy_bits", -1.0, "unigram_entropy_bits"),
+    ("data@source_entropy_bits", -1.0, "source_entropy_bits"),
+    ("counters/value", 0, "secondary_gathers"),
+    ("counters", 0, "secondary_gathers"),
+    ("timers", 7, "/timers"),
+    ("timers/seconds[3]", -1.0, "timer"),
+    ("memory/bytes_actual[0]", 1, "/memory: master takes 1 "),
+    ("memory", 1, "/memory"),
+    ("parameters_hash", "x", "parameters_hash"),
+    ("ranks/pid", 0, "/ranks/pid"),
+]
+
+
 class Checker(zpp.TestCase):
     def judge(self, path):
         result = zpp.check_trace(path)
@@ -112,6 +143,28 @@ class Checker(zpp.TestCase):
             self.check_invalid(self.folder / "nowhere.h5")
         self.check_valid(original)
 
+    def test_one_thing_changed(self):
+        """What the bytes of steps do not tell: every other number that follows from something."""
+        self.check_ok(self.train(4, *zpp.ALL_FEATURES, *EVALUATIONS))
+        copies = []
+        for index, (where, value, _) in enumerate(CHANGES):
+            copies.append(self.folder / f"{index}.h5")
+            shutil.copyfile(self.out / "train.h5", copies[-1])
+            with h5py.File(copies[-1], "r+") as file:
+                change(file, where, value)
+        result = self.judge_all(self.out / "train.h5", *copies)
+        self.assertIn(f"{self.out / 'train.h5'}: VALID\n", result.stdout)
+        for path, (where, value, part) in zip(copies, CHANGES):
+            with self.subTest(where, value=value):
+                lines = [line for line in result.stdout.splitlines() if line.startswith(f"{path}: ")]
+                self.assertTrue(lines and all(": INVALID: " in line for line in lines), lines)
+                self.assertIn(part, "\n".join(lines))
+
+    def judge_all(self, *paths):
+        result = zpp.check_trace(*paths)
+        self.assertEqual((result.code, result.stderr), (zpp.INVALID, ""), result)
+        return result
+
     def test_a_byte_flipped(self):
         """In the data of any column: its checksum tells."""
         self.check_ok(self.train(2, *EVALUATIONS))
@@ -128,6 +181,21 @@ class Checker(zpp.TestCase):
                 changed[begin + random.randrange(size)] ^= 1 << random.randrange(8)
                 target.write_bytes(changed)
                 self.check_invalid(target)
+
+
+def change(file, where, value):
+    """Puts `value` where an entry of CHANGES says."""
+    group, _, attribute = where.partition("@")
+    name, _, row = where.rstrip("]").partition("[")
+    if attribute:
+        file[group].attrs[attribute] = value
+    elif "/" in where:
+        column = file[name]
+        column[int(row) if row else slice(None)] = value
+    elif where in file:
+        cut(file[where], value)
+    else:
+        file.attrs.modify(where, value)
 
 
 def cut(group, length, only=None):

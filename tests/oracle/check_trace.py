@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import io
 import json
+import math
 import os
 import pathlib
 import random
@@ -26,7 +27,8 @@ spec = importlib.util.spec_from_file_location("checker", CHECKER)  # this file h
 checker = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(checker)
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
-        "backend run_id started_at command_line parameters_hash").split()
+        "backend run_id started_at command_line").split()
+TIMERS = "matmul nn codec optimizer communication data other".split()
 
 
 def up(value, multiple):
@@ -48,12 +50,19 @@ def image(codec, count, element):
 class Network:
     """Sends messages one by one and adds them up, in the row that is being written."""
 
-    def __init__(self, nodes):
-        self.nodes, self.rows = nodes, {}
+    def __init__(self, nodes, secondary):
+        self.nodes, self.secondary, self.rows = nodes, secondary, {}
 
-    def begin(self, *key):
-        self.row = self.rows.setdefault(key, [0, 0, 0])
+    def begin(self, *key, part):
+        """One more run of operation, purpose, phase, algorithm, codec and group; `part`: bytes that each rank
+        of the group has, uncompressed, for each other."""
+        self.row = self.rows.setdefault(key, [0, 0, 0, 0])
         self.row[2] += 1
+        group = len(self.nodes) if key[5] == "world" else self.secondary
+        for rank in range(len(self.nodes)):
+            for other in range(len(self.nodes)):
+                if rank != other and rank // group == other // group:
+                    self.row[3] += part
 
     def send(self, source, target, count):
         self.row[0 if self.nodes[source] == self.nodes[target] else 1] += count
@@ -101,10 +110,23 @@ class Network:
         return [sum(row[i] for row in self.rows.values()) for i in (0, 1)]
 
 
+def memory_of(c, shards, ranks, element):
+    """Each kind of state by the stages that hold it, a shard or the whole."""
+    whole = shards * ranks
+    return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
+            "moments": 8 * [whole, shards, shards, shards][c["stage"]],
+            "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
+            "compute_shard": [0, shards, shards, shards][c["stage"]] * 2 if element == 2 else 0,
+            "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
+            "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
+            "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0,
+            "arena": 12345}
+
+
 def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
-             gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (1, 1), (3, 2)),
+             gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"))
     c.update(case)
     n = c["nodes"] * c["local"]
@@ -116,6 +138,8 @@ def make(case):
     shard = [up((f + n - 1) // n, 16 // element) for f in flat]
     weight = c["codecs"][0] if c["qwz"] else "none"
     codecs = c["codecs"][1:] if c["qgz"] else ("none", "none")
+    two = c["reduce"] == "2-hop" and c["nodes"] > 1
+    ran = "/".join(codecs) if two and c["local"] > 1 else codecs[1] if two else codecs[0]
     quantum = 8 * (max(int(x.split(":")[1]) for x in codecs) if c["qgz"] else 1)
     capacity = max(quantum, c["bucket"] // n // quantum * quantum)
     parts = [[]]
@@ -127,26 +151,28 @@ def make(case):
             parts[-1:] = [[capacity], []]
             left -= capacity
         parts[-1].append(left)
-    net = Network(nodes)
+    net = Network(nodes, c["hpz"])
     fresh = set()
 
     def use(phase):
         for layer in layers:
             for unit in layer:
                 if unit in fresh:
-                    net.begin("all_gather", "weights_secondary", phase, "flat", "none")
+                    net.begin("all_gather", "weights_secondary", phase, "flat", "none", "secondary",
+                              part=shard[unit] * n // c["hpz"] * element)
                     for begin in range(0, n, c["hpz"]):
                         net.gather("flat", "none", shard[unit] * n // c["hpz"], element,
                                    list(range(begin, begin + c["hpz"])))
                 else:
-                    net.begin("all_gather", "weights", phase, c["gather"], weight)
+                    net.begin("all_gather", "weights", phase, c["gather"], weight, "world",
+                              part=shard[unit] * element)
                     net.gather(c["gather"], weight, shard[unit], element)
                     if c["hpz"] > 1:
                         fresh.add(unit)
 
     def everything(phase):
         for size in shard:
-            net.begin("all_gather", "weights", phase, c["gather"], "none")
+            net.begin("all_gather", "weights", phase, c["gather"], "none", "world", part=size * element)
             net.gather(c["gather"], "none", size, element)
 
     def evaluate(step):
@@ -167,10 +193,12 @@ def make(case):
                 use("backward")
             if c["stage"] >= 2 or micro == 0:
                 for part in parts:
-                    net.begin("reduce_scatter", "gradients", "backward", c["reduce"], "/".join(codecs))
+                    net.begin("reduce_scatter", "gradients", "backward", c["reduce"], ran, "world",
+                              part=sum(part) * element)
                     net.reduce(c["reduce"], codecs, sum(part), element)
                     if c["stage"] == 0:
-                        net.begin("all_gather", "gradients", "backward", c["gather"], "none")
+                        net.begin("all_gather", "gradients", "backward", c["gather"], "none", "world",
+                                  part=sum(part) * 4)
                         net.gather(c["gather"], "none", sum(part), 4)
         if not skipped:
             fresh.clear()
@@ -181,7 +209,7 @@ def make(case):
 
     own = {"all_gather_algorithm": c["gather"], "reduce_scatter_algorithm": c["reduce"], "node_size": 0,
            "deterministic": False, "seed": 7, "train_steps": len(steps), "evaluation_batches": 2,
-           "model": {"seq_length": 8}}
+           "evaluation_interval": c["interval"], "model": {"seq_length": 8, "name": "gpt"}}
     if c["qwz"]:
         own["weight_codec"] = c["codecs"][0]
     if c["qgz"]:
@@ -192,11 +220,12 @@ def make(case):
                                     "reduce_bucket_size": c["bucket"]},
               "bf16": {"enabled": c["bf16"]}, "train_batch_size": n * c["micro"] * 3,
               "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
-              "zeropp": own}
+              "optimizer": {"params": {"lr": 1e-3}}, "zeropp": own}
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     attributes = {name: "x" for name in TEXT}
     attributes.update(schema="zeropp-trace", schema_version="1.0", app="train", verdict="VALID",
                       config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
+                      parameters_hash="0a" * 32,
                       complete=1, git_dirty=0, world_size=n, node_count=c["nodes"],
                       ranks_per_node=c["local"], emulated=0, seed=7, deterministic=0)
     count = len(steps)
@@ -204,9 +233,13 @@ def make(case):
     offsets = [(u, t, sum(up(x, 64) for x in unit[:i]))
                for u, unit in enumerate(tensors) for i, t in enumerate(unit)]
     keys, values = list(net.rows), list(net.rows.values())
+    counters = {"nonfinite_steps": sum(c["skipped"]) * n,
+                "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n}
+    counters = {name: value for name, value in counters.items() if value}
+    memory = memory_of(c, sum(shard), n, element)
     groups = {
         "ranks": dict(host=["h"] * n, node=nodes, local_rank=[r % c["local"] for r in range(n)],
-                      pid=list(range(n))),
+                      pid=list(range(1, n + 1))),
         "units": dict(name=[f"u{i}" for i in range(4)], elements=[sum(t) for t in tensors], flat=flat,
                       padded=[s * n for s in shard], shard=shard, gathers_forward=list(uses),
                       gathers_backward=list(uses)),
@@ -223,18 +256,20 @@ def make(case):
                       time_backward=[0.2] * count, time_communication_exposed=[0.0] * count),
         "evaluations": dict(step=[e[0] for e in c["evaluations"]],
                             loss=[1.0] * len(c["evaluations"]),
-                            bits_per_byte=[1.0] * len(c["evaluations"]),
+                            bits_per_byte=[1.0 / math.log(2)] * len(c["evaluations"]),
                             batches=[e[1] for e in c["evaluations"]]),
         "collectives": dict(operation=[k[0] for k in keys], purpose=[k[1] for k in keys],
                             phase=[k[2] for k in keys], algorithm=[k[3] for k in keys],
-                            codec=[k[4] for k in keys], group=["world"] * len(keys),
-                            path=[""] * len(keys), modelled=[0] * len(keys),
-                            calls=[v[2] for v in values], logical_bytes=[0] * len(keys),
+                            codec=[k[4] for k in keys], group=[k[5] for k in keys],
+                            path=["fused" if "/" in k[4] else "" for k in keys], modelled=[0] * len(keys),
+                            calls=[v[2] for v in values], logical_bytes=[v[3] for v in values],
                             wire_bytes_intra=[v[0] for v in values],
                             wire_bytes_inter=[v[1] for v in values], seconds=[0.0] * len(keys)),
-        "timers": dict(rank=[0], category=["matmul"], seconds=[0.1]),
-        "counters": dict(name=["nonfinite_steps"], value=[sum(c["skipped"]) * n]),
-        "memory": dict(name=["master"], bytes_predicted=[1], bytes_actual=[1]),
+        "timers": dict(rank=[r for r in range(n) for _ in TIMERS], category=TIMERS * n,
+                       seconds=[0.1] * (n * len(TIMERS))),
+        "counters": dict(name=list(counters), value=list(counters.values())),
+        "memory": dict(name=list(memory), bytes_predicted=list(memory.values()),
+                       bytes_actual=list(memory.values())),
     }
     return attributes, groups
 
@@ -252,7 +287,7 @@ def write(path, attributes, groups):
         data = file.create_group("data")
         for name in ("source train_tokens held_out_tokens vocab_size unigram_entropy_bits "
                      "source_entropy_bits").split():
-            data.attrs[name] = 1
+            data.attrs[name] = 64 if name == "vocab_size" else 1
         for group, columns in groups.items():
             for name, values in columns.items():
                 is_text = name in WORDS or (group, name) == ("layers", "units")
@@ -279,8 +314,10 @@ CASES = {
     "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
-    "no evaluation": dict(FEATURES, evaluations=()),
-    "all skipped": dict(FEATURES, skipped=(1, 1, 1)),
+    "no evaluation": dict(FEATURES, evaluations=(), interval=0),
+    "all skipped but the last": dict(FEATURES, skipped=(1, 1, 0)),
+    "an evaluation after every step": dict(FEATURES, evaluations=((0, 1), (1, 1), (2, 1), (3, 1)),
+                                           interval=1),
 }
 
 
@@ -396,16 +433,136 @@ class CheckTrace(unittest.TestCase):
         def put(group, column, row, value):
             return lambda _, groups: groups[group][column].__setitem__(row, value)
         self.change(put("steps", "loss", 0, float("nan")), "loss is not finite")
+        self.change(put("steps", "loss", 0, -5.0), "loss < 0")
+        self.change(put("steps", "learning_rate", 2, 9.0), "learning_rate")
         self.change(put("steps", "time", 0, 0.0), "time is not positive")
         self.change(put("steps", "tokens_per_second", 2, 1.0), "tokens_per_second")
         self.change(put("steps", "time_forward", 0, 0.6), "time_forward")
         self.change(put("counters", "value", 0, 0), "nonfinite_steps")
         self.change(put("evaluations", "step", 2, 4), "/evaluations/step")
-        self.change(put("evaluations", "batches", 0, 1), "/collectives")
+        self.change(put("evaluations", "batches", 0, 1), "/evaluations/batches")
+        self.change(put("evaluations", "batches", 0, 2**63), "/evaluations/batches")
+        self.change(put("evaluations", "loss", 1, float("nan")), "evaluation after step 2: loss")
+        self.change(put("evaluations", "bits_per_byte", 1, 0.1), "bits_per_byte")
         self.change(put("tensors", "offset", 1, 1), "does not begin")
         self.change(put("units", "padded", 0, 1), "padded")
 
-    def test_modelled_rows_are_not_compared(self):
+    def test_rows_of_collectives(self):
+        def edit(name, value):
+            return lambda _, groups: groups["collectives"][name].__setitem__(0, value)
+        for name, value, reason in (
+                ("calls", 1, "calls is 1, should be"), ("logical_bytes", 0, "logical_bytes is 0"),
+                ("seconds", -1.0, "seconds"), ("codec", "none", "did not run"),
+                ("algorithm", "flat", "did not run"), ("phase", "backward", "is missing"),
+                ("group", "node", "did not run"), ("path", "fused", "path")):
+            with self.subTest(name):
+                self.change(edit(name, value), reason)
+
+        def twice(_, groups):
+            for column in groups["collectives"].values():
+                column.append(column[0])
+        self.change(twice, "is twice")
+
+        def never(_, groups):
+            for column in groups["collectives"].values():
+                column.pop()
+        self.change(never, "is missing")
+
+        def nowhere(_, groups):
+            for column in groups["collectives"].values():
+                column.clear()
+        self.change(nowhere, "/collectives is empty")
+
+    def test_codecs_that_ran(self):
+        """Two hops name both codecs only where both hops are taken."""
+        codecs = ("int8:256", "int4:64", "int8:128")
+        for nodes, local, name, others in ((2, 2, "int4:64/int8:128", ("int4:64", "int8:128")),
+                                           (1, 4, "int4:64", ("int8:128", "int4:64/int8:128")),
+                                           (4, 1, "int8:128", ("int4:64", "int4:64/int8:128"))):
+            case = dict(nodes=nodes, local=local, qgz=True, reduce="2-hop", codecs=codecs)
+            attributes, groups = make(case)
+            row = groups["collectives"]["purpose"].index("gradients")
+            self.assertEqual(groups["collectives"]["codec"][row], name)
+            write(self.path, attributes, groups)
+            self.assertEqual(self.judge(), (0, "VALID\n"))
+            for other in others:
+                self.change(lambda _, g, row=row, other=other:
+                            g["collectives"]["codec"].__setitem__(row, other), "did not run", case)
+
+    def test_skipped_steps(self):
+        self.change(lambda *_: None, "the last step was skipped", dict(FEATURES, skipped=(0, 0, 1)))
+        self.change(lambda *_: None, "all steps were skipped", dict(FEATURES, skipped=(1, 1, 1)))
+
+    def test_evaluation_steps(self):
+        """After 0, 2 and all 3 steps, or never: nothing else is the interval's."""
+        for evaluations in (((0, 2), (1, 2), (3, 2)), ((0, 2), (2, 2)), ((2, 2), (3, 2)), ((0, 2), (3, 2)),
+                            ((0, 2), (1, 2), (2, 2), (3, 2)), ()):
+            self.change(lambda *_: None, "/evaluations/step", dict(FEATURES, evaluations=evaluations))
+        self.change(lambda *_: None, "/evaluations/step", dict(FEATURES, interval=0))
+
+    def test_counters(self):
+        def zero(_, groups):
+            groups["counters"]["value"] = [0, 0]
+
+        def empty(_, groups):
+            groups["counters"] = {"name": [], "value": []}
+
+        def unknown(_, groups):
+            groups["counters"]["name"][1] = "something"
+        for edit in (zero, empty, unknown):
+            self.change(edit, "counter secondary_gathers is 0, should be")
+        self.change(empty, "counter nonfinite_steps is 0, should be 4")
+
+    def test_timers(self):
+        def first_rank(_, groups):
+            groups["timers"] = {name: column[:7] for name, column in groups["timers"].items()}
+
+        def twice(_, groups):
+            groups["timers"]["category"][1] = "matmul"
+
+        def nothing(_, groups):
+            groups["timers"]["seconds"][7:14] = [0.0] * 7
+        self.change(first_rank, "/timers has not every category")
+        self.change(twice, "/timers has not every category")
+        self.change(nothing, "rank 1 took no time")
+        self.change(lambda _, g: g["timers"]["seconds"].__setitem__(3, -1.0), "timer optimizer of rank 0")
+
+    def test_memory(self):
+        def one_row(_, groups):
+            groups["memory"] = {name: column[:1] for name, column in groups["memory"].items()}
+
+        def both(_, groups):
+            for name in ("bytes_predicted", "bytes_actual"):
+                groups["memory"][name][1] += 4
+        self.change(one_row, "/memory does not name exactly")
+        self.change(lambda _, g: g["memory"]["bytes_actual"].__setitem__(7, 1), "/memory: arena takes 1 of")
+        self.change(both, "/memory: moments is")
+
+    def test_processes_and_hashes(self):
+        for pids in ([0] * 4, [1, 2, 3, 3], [0, 1, 2, 3]):
+            self.change(lambda _, g, pids=pids: g["ranks"].update(pid=pids), "/ranks/pid")
+        attributes, groups = make(FEATURES)
+        groups["ranks"].update(host=["a", "a", "b", "b"], pid=[7, 8, 7, 8])
+        write(self.path, attributes, groups)
+        self.assertEqual(self.judge(), (0, "VALID\n"))
+        for value in ("x", "", "0A" * 32, "0a" * 32 + "\n", "0a" * 31):
+            self.change(lambda a, _, value=value: a.update(parameters_hash=value), "parameters_hash")
+
+    def test_data(self):
+        for name, value in (("unigram_entropy_bits", -1.0), ("unigram_entropy_bits", float("nan")),
+                            ("unigram_entropy_bits", 6.5), ("source_entropy_bits", -1.0),
+                            ("vocab_size", 0), ("train_tokens", 0), ("held_out_tokens", np.bytes_("x"))):
+            with self.subTest(name):
+                write(self.path, *make(FEATURES))
+                with h5py.File(self.path, "r+") as file:
+                    file["data"].attrs[name] = value
+                self.assert_invalid(name)
+        write(self.path, *make(FEATURES))
+        with h5py.File(self.path, "r+") as file:
+            file["data"].attrs["source_entropy_bits"] = float("nan")
+        self.assertEqual(self.judge(), (0, "VALID\n"))
+
+    def test_modelled_rows_carry_the_bytes_of_a_ring(self):
         attributes, groups = make({})
         config = json.loads(attributes["config_json"])
         config["zeropp"]["reduce_scatter_algorithm"] = "native"
@@ -413,12 +570,14 @@ class CheckTrace(unittest.TestCase):
         attributes["config_hash"] = hashlib.sha256(attributes["config_json"].encode()).hexdigest()
         row = groups["collectives"]["purpose"].index("gradients")
         groups["collectives"]["algorithm"][row] = "native"
-        groups["collectives"]["wire_bytes_inter"][row] += 1
         write(self.path, attributes, groups)
         self.assert_invalid("modelled")
         groups["collectives"]["modelled"][row] = 1
         write(self.path, attributes, groups)
         self.assertEqual(self.judge(), (0, "VALID\n"))
+        groups["collectives"]["wire_bytes_inter"][row] += 1
+        write(self.path, attributes, groups)
+        self.assert_invalid("wire_bytes_inter")
 
     def test_a_truncated_dataset(self):
         write(self.path, *make(FEATURES))

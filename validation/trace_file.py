@@ -1,0 +1,85 @@
+"""A trace in memory, as a reader finds it: what is missing or mistyped is a problem, nothing throws."""
+
+import h5py
+import numpy as np
+
+import trace_format as fmt
+
+
+def text(value):
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+class Trace:
+    """The file in memory: attributes, and columns as lists."""
+
+    def __init__(self, path):
+        self.problems = []
+        self.attributes, self.columns, self.data = {}, {}, {}
+        try:
+            with h5py.File(path, "r") as file:
+                self.read_attributes(file)
+                for group, columns in fmt.COLUMNS.items():
+                    self.columns[group] = self.read_group(file, group, columns)
+                if "env" not in file:
+                    self.problem("no group /env")
+                self.read_data(file)
+        except (OSError, RuntimeError, KeyError, ValueError) as error:
+            self.problem(f"cannot be read: {' '.join(str(error).split())}")
+
+    def problem(self, reason):
+        self.problems.append(reason)
+
+    def read_attributes(self, file):
+        for name in fmt.TEXT_ATTRIBUTES + fmt.INTEGER_ATTRIBUTES:
+            if name not in file.attrs:
+                self.problem(f"no attribute {name}")
+                continue
+            value = file.attrs[name]
+            is_integer = isinstance(value, np.integer)
+            if is_integer != (name in fmt.INTEGER_ATTRIBUTES):
+                self.problem(f"attribute {name} has the wrong type")
+            self.attributes[name] = int(value) if is_integer else text(value)
+
+    def read_group(self, file, group, columns):
+        if group not in file:
+            self.problem(f"no group /{group}")
+            return {}
+        values = {}
+        for name, kind in columns.items():
+            if name not in file[group]:
+                self.problem(f"no column /{group}/{name}")
+                continue
+            dataset = file[group][name]
+            for attribute in ("units", "description"):
+                if attribute not in dataset.attrs:
+                    self.problem(f"/{group}/{name} has no attribute {attribute}")
+            if dataset.dtype.kind != kind or dataset.ndim != 1:
+                self.problem(f"/{group}/{name} has the wrong type or shape")
+                continue
+            if dataset.chunks is None or not dataset.fletcher32:
+                self.problem(f"/{group}/{name} carries no checksum")
+            values[name] = ([text(v) for v in dataset[()]] if kind == "S"
+                            else dataset[()].tolist())
+        lengths = {len(v) for v in values.values()}
+        if len(lengths) > 1:
+            self.problem(f"columns of /{group} differ in length")
+        elif lengths == {0} and group not in fmt.MAY_BE_EMPTY:
+            self.problem(f"/{group} is empty")
+        return values
+
+    def read_data(self, file):
+        if "data" not in file:
+            self.problem("no group /data")
+            return
+        for name in fmt.DATA_ATTRIBUTES:
+            if name not in file["data"].attrs:
+                self.problem(f"/data has no attribute {name}")
+                continue
+            self.data[name] = file["data"].attrs[name]
+            if name != "source" and not isinstance(self.data[name], (np.integer, np.floating)):
+                self.problem(f"/data: {name} is no number")
+
+    def rows(self, group):
+        columns = self.columns[group]
+        return [dict(zip(columns, values)) for values in zip(*columns.values())]

@@ -1,0 +1,162 @@
+"""Bytes that one wire image has and one collective sends, by the rules of lib/trace/README.md.
+
+Shares nothing with the library. All byte counts are sums over ranks, as Bytes(intra, inter): sent to
+another rank of the same node, sent across nodes. Source: ZeRO++ (arXiv 2306.10209), section 3.
+"""
+
+from dataclasses import dataclass
+
+
+def ceil_to(value, multiple):
+    return -(-value // multiple) * multiple
+
+
+@dataclass(frozen=True)
+class Bytes:
+    intra: int = 0
+    inter: int = 0
+
+    def __add__(self, other):
+        return Bytes(self.intra + other.intra, self.inter + other.inter)
+
+    def __mul__(self, times):
+        return Bytes(self.intra * times, self.inter * times)
+
+
+@dataclass(frozen=True)
+class Topology:
+    """`nodes[r]` is the node of rank r; ranks are grouped by node."""
+
+    nodes: tuple
+
+    @classmethod
+    def uniform(cls, node_count, ranks_per_node):
+        return cls(tuple(r // ranks_per_node for r in range(node_count * ranks_per_node)))
+
+    @property
+    def size(self):
+        return len(self.nodes)
+
+    @property
+    def node_count(self):
+        return len(set(self.nodes))
+
+    @property
+    def ranks_per_node(self):
+        """Of equal nodes; None where they differ."""
+        sizes = {self.nodes.count(node) for node in set(self.nodes)}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    def sent(self, source, target, count):
+        if source == target:
+            return Bytes()
+        return Bytes(intra=count) if self.nodes[source] == self.nodes[target] else Bytes(inter=count)
+
+
+# Wire images -------------------------------------------------------------------------------------
+
+# By format: bytes a value of the casts; bits a value and bytes a scale of the others. `none` sends the
+# compute dtype.
+CASTS = {"none": None, "bf16": 2, "fp16": 2}
+SCALED = {"int4": (4, 2), "int8": (8, 2)}
+
+
+def parse_codec(codec):
+    """'int8:256' -> ('int8', 256); the block, of values that share a scale, is 1 for casts."""
+    name, _, block = codec.partition(":")
+    if name in CASTS and not block:
+        return name, 1
+    if name in SCALED and block.isdigit() and int(block) > 0:
+        return name, int(block)
+    raise ValueError(f"no closed form for the codec {codec!r}")
+
+
+def codec_block(codec):
+    return parse_codec(codec)[1]
+
+
+def wire_bytes(codec, count, element_bytes):
+    """Of `count` values; `element_bytes`: what `none` sends a value."""
+    name, block = parse_codec(codec)
+    if name in CASTS:
+        return ceil_to(count * (CASTS[name] or element_bytes), 16)
+    bits, scale_bytes = SCALED[name]
+    blocks = -(-count // block)
+    return ceil_to(-(-blocks * block * bits // 8), 16) + ceil_to(blocks * scale_bytes, 16)
+
+
+# Collectives -------------------------------------------------------------------------------------
+
+# The vendor's route is its own: the trace carries a ring's bytes, and says so.
+MODELLED = ("native",)
+
+
+def ring(topology, image, group=None):
+    """Every rank of `group` sends size - 1 images to the next."""
+    group = list(range(topology.size)) if group is None else group
+    total = Bytes()
+    for i, rank in enumerate(group):
+        total += topology.sent(rank, group[(i + 1) % len(group)], (len(group) - 1) * image)
+    return total
+
+
+def all_to_all(topology, image, group=None):
+    """Every rank of `group` sends one image to each other."""
+    group = list(range(topology.size)) if group is None else group
+    total = Bytes()
+    for source in group:
+        for target in group:
+            total += topology.sent(source, target, image)
+    return total
+
+
+def equal_nodes(topology, algorithm):
+    if topology.ranks_per_node is None:
+        raise ValueError(f"{algorithm} on nodes of unequal size")
+    return topology.node_count, topology.ranks_per_node
+
+
+def all_gather(topology, algorithm, codec, count, element_bytes):
+    """Of a part of `count` values a rank, over the world."""
+    image = wire_bytes(codec, count, element_bytes)
+    if algorithm in ("flat", "native"):
+        return ring(topology, image)
+    if algorithm == "two-level":
+        nodes, local = equal_nodes(topology, algorithm)
+        return Bytes((local - 1) * nodes * image, (nodes - 1) * image) * topology.size
+    raise ValueError(f"no closed form for the all-gather {algorithm!r}")
+
+
+def reduce_scatter(topology, algorithm, codecs, count, element_bytes):
+    """Of parts of `count` values; `codecs`: of the first and second hop."""
+    padded = ceil_to(count, max(map(codec_block, codecs)))
+    image = wire_bytes(codecs[0], padded, element_bytes)
+    if algorithm in ("flat", "native"):
+        return ring(topology, image)
+    if algorithm in ("ordered", "1-hop"):
+        return all_to_all(topology, image)
+    if algorithm == "2-hop":
+        nodes, local = equal_nodes(topology, algorithm)
+        first = wire_bytes(codecs[0], nodes * padded, element_bytes)
+        second = wire_bytes(codecs[1], padded, element_bytes)
+        return Bytes((local - 1) * first, (nodes - 1) * second) * topology.size
+    raise ValueError(f"no closed form for the reduce-scatter {algorithm!r}")
+
+
+def reduction_codec(topology, algorithm, codecs):
+    """The codecs that run: both only where two hops are taken."""
+    if algorithm != "2-hop":
+        return codecs[0]
+    nodes, local = equal_nodes(topology, algorithm)
+    if nodes == 1:
+        return codecs[0]
+    return codecs[1] if local == 1 else "/".join(codecs)
+
+
+def secondary_gather(topology, partition, count, element_bytes):
+    """hpZ: a ring inside each group of `partition` consecutive ranks."""
+    image = wire_bytes("none", count, element_bytes)
+    total = Bytes()
+    for begin in range(0, topology.size, partition):
+        total += ring(topology, image, list(range(begin, begin + partition)))
+    return total
