@@ -1,0 +1,303 @@
+"""Traces made without the program, for tests of what reads them. The bytes come from a plain message-by-message count,
+written here apart from the closed forms."""
+
+import hashlib
+import json
+import math
+
+import h5py
+import numpy as np
+
+TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
+        "backend run_id started_at command_line").split()
+TIMERS = "matmul nn codec optimizer communication data other".split()
+
+
+def up(value, multiple):
+    return (value + multiple - 1) // multiple * multiple
+
+
+def image(codec, count, element):
+    """Bytes of one wire image, block by block."""
+    if codec == "none":
+        return up(count * element, 16)
+    bits, block = (int(x) for x in codec[3:].split(":"))
+    payload = scales = 0
+    for _ in range(0, count, block):
+        payload += block * bits // 8
+        scales += 2
+    return up(payload, 16) + up(scales, 16)
+
+
+class Network:
+    """Sends messages one by one and adds them up, in the row that is being written."""
+
+    def __init__(self, nodes, secondary):
+        self.nodes, self.secondary, self.rows = nodes, secondary, {}
+
+    def begin(self, *key, part):
+        """One more run of operation, purpose, phase, algorithm, codec and group; `part`: bytes that each rank
+        of the group has, uncompressed, for each other."""
+        self.row = self.rows.setdefault(key, [0, 0, 0, 0])
+        self.row[2] += 1
+        group = len(self.nodes) if key[5] == "world" else self.secondary
+        for rank in range(len(self.nodes)):
+            for other in range(len(self.nodes)):
+                if rank != other and rank // group == other // group:
+                    self.row[3] += part
+
+    def send(self, source, target, count):
+        self.row[0 if self.nodes[source] == self.nodes[target] else 1] += count
+
+    def gather(self, algorithm, codec, count, element, group=None):
+        group = group or range(len(self.nodes))
+        bytes_ = image(codec, count, element)
+        if algorithm == "flat":
+            for i, rank in enumerate(group):
+                for _ in range(len(group) - 1):
+                    self.send(rank, group[(i + 1) % len(group)], bytes_)
+        else:
+            local = self.nodes.count(0)
+            held = {r: 1 for r in group}
+            for r in group:
+                for other in group:
+                    if other != r and other % local == r % local:
+                        self.send(r, other, bytes_)
+                        held[other] += 1
+            for r in group:
+                for other in group:
+                    if other != r and self.nodes[other] == self.nodes[r]:
+                        self.send(r, other, held[r] * bytes_)
+
+    def reduce(self, algorithm, codecs, count, element):
+        n = len(self.nodes)
+        block = max(1 if c == "none" else int(c.split(":")[1]) for c in codecs)
+        count = up(count, block)
+        if algorithm == "flat":
+            return self.gather("flat", codecs[0], count, element)
+        local = self.nodes.count(0)
+        for r in range(n):
+            for other in range(n):
+                if r == other:
+                    continue
+                if algorithm != "2-hop":
+                    self.send(r, other, image(codecs[0], count, element))
+                elif self.nodes[r] == self.nodes[other]:
+                    self.send(r, other, image(codecs[0], n // local * count, element))
+                elif r % local == other % local:
+                    self.send(r, other, image(codecs[1], count, element))
+        return None
+
+    def total(self):
+        return [sum(row[i] for row in self.rows.values()) for i in (0, 1)]
+
+
+def memory_of(c, shards, ranks, element):
+    """Each kind of state by the stages that hold it, a shard or the whole."""
+    whole = shards * ranks
+    return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
+            "moments": 8 * [whole, shards, shards, shards][c["stage"]],
+            "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
+            "compute_shard": [0, shards, shards, shards][c["stage"]] * 2 if element == 2 else 0,
+            "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
+            "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
+            "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0,
+            "arena": 12345}
+
+
+def make(case):
+    """A whole trace as {group: {column: values}} and root attributes."""
+    c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
+             gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
+             codecs=("int8:256", "int4:64", "int8:128"))
+    c.update(case)
+    n = c["nodes"] * c["local"]
+    nodes = [r // c["local"] for r in range(n)]
+    element = 2 if c["bf16"] else 4
+    tensors = [[97 * 16, 33], [640, 640, 7], [641, 63, 128], [16]]
+    layers = [[0], [1], [2], [3, 0]]
+    flat = [sum(up(t, 64) for t in unit) for unit in tensors]
+    shard = [up((f + n - 1) // n, 16 // element) for f in flat]
+    weight = c["codecs"][0] if c["qwz"] else "none"
+    codecs = c["codecs"][1:] if c["qgz"] else ("none", "none")
+    two = c["reduce"] == "2-hop" and c["nodes"] > 1
+    ran = "/".join(codecs) if two and c["local"] > 1 else codecs[1] if two else codecs[0]
+    quantum = 8 * (max(int(x.split(":")[1]) for x in codecs) if c["qgz"] else 1)
+    capacity = max(quantum, c["bucket"] // n // quantum * quantum)
+    parts = [[]]
+    for unit in (3, 2, 1, 0):  # unit 0 is used again by the last layer, and finishes first in forward
+        left = shard[unit]
+        if parts[-1] and sum(parts[-1]) + left > capacity:
+            parts.append([])
+        while left > capacity:
+            parts[-1:] = [[capacity], []]
+            left -= capacity
+        parts[-1].append(left)
+    net = Network(nodes, c["hpz"])
+    fresh = set()
+
+    def use(phase):
+        for layer in layers:
+            for unit in layer:
+                if unit in fresh:
+                    net.begin("all_gather", "weights_secondary", phase, "flat", "none", "secondary",
+                              part=shard[unit] * n // c["hpz"] * element)
+                    for begin in range(0, n, c["hpz"]):
+                        net.gather("flat", "none", shard[unit] * n // c["hpz"], element,
+                                   list(range(begin, begin + c["hpz"])))
+                else:
+                    net.begin("all_gather", "weights", phase, c["gather"], weight, "world",
+                              part=shard[unit] * element)
+                    net.gather(c["gather"], weight, shard[unit], element)
+                    if c["hpz"] > 1:
+                        fresh.add(unit)
+
+    def everything(phase):
+        for size in shard:
+            net.begin("all_gather", "weights", phase, c["gather"], "none", "world", part=size * element)
+            net.gather(c["gather"], "none", size, element)
+
+    def evaluate(step):
+        for before, batches in c["evaluations"]:
+            if before == step and c["stage"] == 3:
+                for _ in range(batches):
+                    use("evaluation")
+
+    if c["stage"] in (1, 2):
+        everything("initial")
+    steps = []
+    for step, skipped in enumerate(c["skipped"]):
+        evaluate(step)
+        before = net.total()
+        for micro in range(c["micro"]):
+            if c["stage"] == 3:
+                use("forward")
+                use("backward")
+            if c["stage"] >= 2 or micro == 0:
+                for part in parts:
+                    net.begin("reduce_scatter", "gradients", "backward", c["reduce"], ran, "world",
+                              part=sum(part) * element)
+                    net.reduce(c["reduce"], codecs, sum(part), element)
+                    if c["stage"] == 0:
+                        net.begin("all_gather", "gradients", "backward", c["gather"], "none", "world",
+                                  part=sum(part) * 4)
+                        net.gather(c["gather"], "none", sum(part), 4)
+        if not skipped:
+            fresh.clear()
+            if c["stage"] in (1, 2):
+                everything("update")
+        steps.append([a - b for a, b in zip(net.total(), before)])
+    evaluate(len(steps))
+
+    own = {"all_gather_algorithm": c["gather"], "reduce_scatter_algorithm": c["reduce"], "node_size": 0,
+           "deterministic": False, "seed": 7, "train_steps": len(steps), "evaluation_batches": 2,
+           "evaluation_interval": c["interval"], "model": {"seq_length": 8, "name": "gpt"}}
+    if c["qwz"]:
+        own["weight_codec"] = c["codecs"][0]
+    if c["qgz"]:
+        own["gradient_codec_intra"], own["gradient_codec_inter"] = c["codecs"][1:]
+    config = {"zero_optimization": {"stage": c["stage"], "zero_quantized_weights": c["qwz"],
+                                    "zero_hpz_partition_size": c["hpz"],
+                                    "zero_quantized_gradients": c["qgz"],
+                                    "reduce_bucket_size": c["bucket"]},
+              "bf16": {"enabled": c["bf16"]}, "train_batch_size": n * c["micro"] * 3,
+              "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
+              "optimizer": {"params": {"lr": 1e-3}}, "zeropp": own}
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
+    attributes = {name: "x" for name in TEXT}
+    attributes.update(schema="zeropp-trace", schema_version="1.0", app="train", verdict="VALID",
+                      config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
+                      parameters_hash="0a" * 32,
+                      complete=1, git_dirty=0, world_size=n, node_count=c["nodes"],
+                      ranks_per_node=c["local"], emulated=0, seed=7, deterministic=0)
+    count = len(steps)
+    uses = [sum(layer.count(u) for layer in layers) if c["stage"] == 3 else 0 for u in range(4)]
+    offsets = [(u, t, sum(up(x, 64) for x in unit[:i]))
+               for u, unit in enumerate(tensors) for i, t in enumerate(unit)]
+    keys, values = list(net.rows), list(net.rows.values())
+    counters = {"nonfinite_steps": sum(c["skipped"]) * n,
+                "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n}
+    counters = {name: value for name, value in counters.items() if value}
+    memory = memory_of(c, sum(shard), n, element)
+    groups = {
+        "ranks": dict(host=["h"] * n, node=nodes, local_rank=[r % c["local"] for r in range(n)],
+                      pid=list(range(1, n + 1))),
+        "units": dict(name=[f"u{i}" for i in range(4)], elements=[sum(t) for t in tensors], flat=flat,
+                      padded=[s * n for s in shard], shard=shard, gathers_forward=list(uses),
+                      gathers_backward=list(uses)),
+        "tensors": dict(unit=[o[0] for o in offsets], name=[f"t{i}" for i in range(len(offsets))],
+                        elements=[o[1] for o in offsets], offset=[o[2] for o in offsets]),
+        "layers": dict(name=["a", "b", "c", "d"], units=[",".join(map(str, l)) for l in layers]),
+        "steps": dict(loss=[float("nan") if s else 2.0 for s in c["skipped"]],
+                      grad_norm=[float("inf") if s else 1.0 for s in c["skipped"]],
+                      time=[0.5] * count, tokens_per_second=[n * c["micro"] * 3 * 8 / 0.5] * count,
+                      bytes_intra_node=[s[0] for s in steps], bytes_inter_node=[s[1] for s in steps],
+                      bytes_predicted_intra_node=[s[0] for s in steps],
+                      bytes_predicted_inter_node=[s[1] for s in steps], learning_rate=[1e-3] * count,
+                      skipped=list(c["skipped"]), time_forward=[0.1] * count,
+                      time_backward=[0.2] * count, time_communication_exposed=[0.0] * count),
+        "evaluations": dict(step=[e[0] for e in c["evaluations"]],
+                            loss=[1.0] * len(c["evaluations"]),
+                            bits_per_byte=[1.0 / math.log(2)] * len(c["evaluations"]),
+                            batches=[e[1] for e in c["evaluations"]]),
+        "collectives": dict(operation=[k[0] for k in keys], purpose=[k[1] for k in keys],
+                            phase=[k[2] for k in keys], algorithm=[k[3] for k in keys],
+                            codec=[k[4] for k in keys], group=[k[5] for k in keys],
+                            path=["fused" if "/" in k[4] else "" for k in keys], modelled=[0] * len(keys),
+                            calls=[v[2] for v in values], logical_bytes=[v[3] for v in values],
+                            wire_bytes_intra=[v[0] for v in values],
+                            wire_bytes_inter=[v[1] for v in values], seconds=[0.0] * len(keys)),
+        "timers": dict(rank=[r for r in range(n) for _ in TIMERS], category=TIMERS * n,
+                       seconds=[0.1] * (n * len(TIMERS))),
+        "counters": dict(name=list(counters), value=list(counters.values())),
+        "memory": dict(name=list(memory), bytes_predicted=list(memory.values()),
+                       bytes_actual=list(memory.values())),
+    }
+    return attributes, groups
+
+
+REAL = set("loss grad_norm time tokens_per_second learning_rate time_forward time_backward "
+           "time_communication_exposed bits_per_byte seconds".split())
+WORDS = set("host name operation purpose phase algorithm codec group path category".split())
+
+
+def write(path, attributes, groups):
+    with h5py.File(path, "w", libver=("v108", "latest")) as file:
+        for name, value in attributes.items():
+            file.attrs[name] = np.bytes_(value) if isinstance(value, str) else np.uint64(value)
+        file.create_group("env")
+        data = file.create_group("data")
+        for name in ("source train_tokens held_out_tokens vocab_size unigram_entropy_bits "
+                     "source_entropy_bits").split():
+            data.attrs[name] = 64 if name == "vocab_size" else 1
+        for group, columns in groups.items():
+            for name, values in columns.items():
+                is_text = name in WORDS or (group, name) == ("layers", "units")
+                if is_text:
+                    values = np.array(values, dtype=f"S{max(1, *map(len, values), 1)}")
+                else:
+                    values = np.array(values, dtype="f8" if name in REAL else "u8")
+                dataset = file.create_dataset(f"{group}/{name}", data=values, fletcher32=True,
+                                              chunks=(max(1, min(len(values), 2)),),
+                                              maxshape=(max(1, len(values)),))
+                dataset.attrs["units"] = np.bytes_("1")
+                dataset.attrs["description"] = np.bytes_("text")
+
+
+FEATURES = dict(qwz=True, hpz=2, qgz=True, gather="two-level", reduce="2-hop")
+CASES = {
+    "plain": {},
+    "stage 0": dict(stage=0), "stage 1": dict(stage=1, gather="two-level"),
+    "stage 2": dict(stage=2, reduce="ordered"), "bf16": dict(bf16=True),
+    "qwz": dict(qwz=True), "hpz": dict(hpz=2), "hpz over nodes": dict(nodes=4, hpz=4),
+    "hpz inside a node": dict(nodes=2, local=4, hpz=2), "qgz": dict(qgz=True, reduce="2-hop"),
+    "qgz in one hop": dict(qgz=True, reduce="1-hop"), "all": dict(FEATURES, bf16=True),
+    "many small buckets": dict(FEATURES, bucket=1, codecs=("int8:256", "int4:32", "int4:32")), "one bucket": dict(FEATURES, bucket=10**9),
+    "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
+    "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
+    "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
+    "no evaluation": dict(FEATURES, evaluations=(), interval=0),
+    "all skipped but the last": dict(FEATURES, skipped=(1, 1, 0)),
+    "an evaluation after every step": dict(FEATURES, evaluations=((0, 1), (1, 1), (2, 1), (3, 1)),
+                                           interval=1),
+}
