@@ -100,7 +100,7 @@ fs::path target_of(const fs::path& path) {
                                                : "a link that leads to no file"));
   }
   if (!link) return path;
-  const fs::path target = fs::canonical(path, error);
+  fs::path target = fs::canonical(path, error);
   if (error) fail("follow", path, error.value());
   return target;
 }

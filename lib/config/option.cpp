@@ -199,6 +199,7 @@ bool is_given(const std::vector<Option>& options, std::string_view path) {
 
 std::vector<std::string> paths_of(const std::vector<Option>& options) {
   std::vector<std::string> paths;
+  paths.reserve(options.size());
   for (const auto& option : options) paths.push_back(option.path);
   return paths;
 }

@@ -24,6 +24,7 @@ git clone --quiet --no-local "$tree" "$root/src/zeropp"
 # In namespaces of its own: the mounts and whatever still runs vanish with the shell.
 # shellcheck disable=SC2016  # $1 and $2 are for the inner shell
 exec unshare --mount --pid --fork bash -euc '
+  mount --bind "$1" "$1"  # a root that is a mount point, so that tests can have mount namespaces
   mount -t proc proc "$1/proc"
   mount --rbind /sys "$1/sys"
   mount --rbind /dev "$1/dev"
