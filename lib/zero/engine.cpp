@@ -126,6 +126,11 @@ double Engine::evaluate(const Batch& batch) {
   return model_.take_loss();
 }
 
+View Engine::own_gradient(std::size_t unit) const {
+  return preset_.shard_optimizer ? gradient_shards_[unit].view(units_[unit].shard, Dtype::fp32)
+                                 : local_gradients_[unit].view(units_[unit].padded, Dtype::fp32);
+}
+
 /// Scales this part's gradients to the mean, once, and returns its global norm, the same on every
 /// rank: partial sums by canonical shard, added in shard order.
 double Engine::finish_norm() {
@@ -134,9 +139,7 @@ double Engine::finish_norm() {
                                               static_cast<double>(options_.accumulation_steps)));
   std::vector<View> gradients;
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const View part = preset_.shard_optimizer
-                          ? gradient_shards_[u].view(units_[u].shard, Dtype::fp32)
-                          : local_gradients_[u].view(units_[u].padded, Dtype::fp32);
+    const View part = own_gradient(u);
     device_.optim->scale(part.count, mean, part.as<float>(), compute);
     gradients.push_back(part);
   }
@@ -148,9 +151,7 @@ double Engine::finish_norm() {
 }
 
 void Engine::update(std::size_t unit) {
-  const View gradient = preset_.shard_optimizer
-                            ? gradient_shards_[unit].view(units_[unit].shard, Dtype::fp32)
-                            : local_gradients_[unit].view(units_[unit].padded, Dtype::fp32);
+  const View gradient = own_gradient(unit);
   optimizer_.update(unit, gradient, steps_taken_, clip_, stream(StreamId::compute).handle());
   cut(unit);
 }

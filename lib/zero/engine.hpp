@@ -91,6 +91,8 @@ class Engine {
   void forward(const Op& op);
   void backward(const Op& op);
   void update(std::size_t unit);
+  /// The gradient that this rank's optimizer steps with: its shard, or everything at stage 0.
+  [[nodiscard]] View own_gradient(std::size_t unit) const;
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
   void cut(std::size_t unit);
   [[nodiscard]] double finish_norm();

@@ -57,31 +57,30 @@ collective::AllGather& WeightGather::secondary(std::size_t unit, Phase phase) co
   return *secondary_[unit].at(index_of(phase));
 }
 
+const collective::AllGather* WeightGather::any_of(const ByPhase& plans) {
+  for (const auto& plan : plans) {
+    if (plan) return plan.get();
+  }
+  return nullptr;
+}
+
 void WeightGather::add_volumes(Volumes& volumes) const {
-  const auto of = [](const ByPhase& plans) {
-    for (const auto& plan : plans) {
-      if (plan) return plan->volume();
-    }
-    return comm::Bytes{};
-  };
   for (std::size_t unit = 0; unit < global_.size(); ++unit) {
-    volumes.gather.push_back(of(global_[unit]));
-    volumes.refresh.push_back(of(global_[unit]));
-    volumes.gather_secondary.push_back(of(secondary_[unit]));
+    const collective::AllGather* global = any_of(global_[unit]);
+    const collective::AllGather* secondary = any_of(secondary_[unit]);
+    volumes.gather.push_back(global->volume());
+    volumes.refresh.push_back(global->volume());
+    volumes.gather_secondary.push_back(secondary ? secondary->volume() : comm::Bytes{});
   }
 }
 
 void WeightGather::add_memory(std::vector<UnitMemory>& memory) const {
-  const auto of = [](const ByPhase& plans) {
-    for (const auto& plan : plans) {
-      if (plan) return plan->workspace_bytes();
-    }
-    return std::size_t{0};
-  };
   for (std::size_t unit = 0; unit < global_.size(); ++unit) {
-    memory[unit].gather_workspace = of(global_[unit]);
-    memory[unit].refresh_workspace = of(global_[unit]);
-    memory[unit].secondary_workspace = of(secondary_[unit]);
+    const collective::AllGather* global = any_of(global_[unit]);
+    const collective::AllGather* secondary = any_of(secondary_[unit]);
+    memory[unit].gather_workspace = global->workspace_bytes();
+    memory[unit].refresh_workspace = global->workspace_bytes();
+    memory[unit].secondary_workspace = secondary ? secondary->workspace_bytes() : 0;
   }
 }
 

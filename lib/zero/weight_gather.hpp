@@ -35,6 +35,9 @@ class WeightGather {
 
  private:
   using ByPhase = std::array<std::unique_ptr<collective::AllGather>, 5>;
+  /// Plans of one unit differ in their label only; null where there is none.
+  static const collective::AllGather* any_of(const ByPhase& plans);
+
   std::vector<ByPhase> global_;
   std::vector<ByPhase> secondary_;
 };
