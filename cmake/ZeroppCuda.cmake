@@ -1,5 +1,6 @@
-# The CUDA language, for ZEROPP_ENABLE_CUDA, at the C++ standard of the rest.
-set(CMAKE_CUDA_ARCHITECTURES "80;90" CACHE STRING "GPU architectures; 80 is A100, 90 is H100 and H200")
+# The CUDA language and the vendor's libraries, for ZEROPP_ENABLE_CUDA; the language at the C++ standard of
+# the rest.
+set(CMAKE_CUDA_ARCHITECTURES "90" CACHE STRING "GPU architectures: 80 is A100, 90 is H100 and H200; \"80;90\" for a release")
 enable_language(CUDA)
 if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.25.2 does not know that nvcc speaks C++20
   set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
@@ -10,3 +11,8 @@ target_compile_options(zeropp_settings INTERFACE
 if(ZEROPP_WARNINGS_AS_ERRORS)
   target_compile_options(zeropp_settings INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
 endif()
+
+find_package(CUDAToolkit REQUIRED)
+find_package(NCCL REQUIRED)
+add_library(zeropp_cuda_libraries INTERFACE)
+target_link_libraries(zeropp_cuda_libraries INTERFACE CUDA::cudart_static CUDA::cublasLt CUDA::nvtx3 NCCL::NCCL)

@@ -4,37 +4,46 @@ function(zeropp_add_app name)
   target_link_libraries(zpp_${name} PRIVATE zeropp)
 endfunction()
 
-# zeropp_add_test(NAME name SOURCES file... [NP n...] [LABELS label...] [TIMEOUT s])
-#   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME. With NP: one entry
-#   NAME.np<n> per rank count, under mpirun.
+# zeropp_add_test(NAME name MAIN library SOURCES file... [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
+#   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME, on a GPU when MAIN is
+#   zeropp_gpu_main. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same
+#   program on GPUs, entries NAME.cuda-<transport>.np<n>, label gpu, skipped where there are none.
 #   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.
 function(zeropp_add_test)
-  cmake_parse_arguments(arg "" "NAME;TIMEOUT" "SOURCES;NP;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;MAIN;TIMEOUT" "SOURCES;NP;CUDA;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
   add_executable(test_${arg_NAME} ${arg_SOURCES})
-  target_link_libraries(test_${arg_NAME} PRIVATE zeropp GTest::gmock)
+  target_link_libraries(test_${arg_NAME} PRIVATE zeropp ${arg_MAIN} GTest::gmock)
   set_target_properties(test_${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   if(NOT arg_NP)
-    target_link_libraries(test_${arg_NAME} PRIVATE zeropp_unit_main)
     add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
-    set_tests_properties(${arg_NAME} PROPERTIES LABELS "unit;${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-                         SKIP_RETURN_CODE 77)
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
     zeropp_test_environment(${arg_NAME})
     return()
   endif()
-  target_link_libraries(test_${arg_NAME} PRIVATE zeropp_mpi_main)
+  set(devices host)
+  if(ZEROPP_ENABLE_CUDA)
+    list(TRANSFORM arg_CUDA PREPEND cuda- OUTPUT_VARIABLE on_gpus)
+    list(APPEND devices ${on_gpus})
+  endif()
   foreach(np IN LISTS arg_NP)
-    set(labels "mpi;np${np};${arg_LABELS}")
-    if(np GREATER 2)
-      list(REMOVE_ITEM labels sanitize)
-    endif()
-    add_test(NAME ${arg_NAME}.np${np}
-             COMMAND ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
-    set_tests_properties(${arg_NAME}.np${np} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
-                         PROCESSORS ${np} SKIP_RETURN_CODE 77)
-    zeropp_test_environment(${arg_NAME}.np${np})
+    foreach(device IN LISTS devices)
+      set(entry ${arg_NAME}.${device}.np${np})
+      set(labels "gpu;np${np};${arg_LABELS}")
+      if(device STREQUAL host)
+        set(entry ${arg_NAME}.np${np})
+        set(labels "mpi;np${np};${arg_LABELS}")
+      endif()
+      if(np GREATER 2 OR NOT device STREQUAL host)
+        list(REMOVE_ITEM labels sanitize)
+      endif()
+      add_test(NAME ${entry} COMMAND ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
+      set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+                           PROCESSORS ${np} SKIP_RETURN_CODE 77)
+      zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device})
+    endforeach()
   endforeach()
 endfunction()
 
@@ -82,5 +91,5 @@ function(zeropp_test_environment name)
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
     ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin
     ZEROPP_TEST_BIN=${PROJECT_BINARY_DIR}/tests/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}
-    "ZEROPP_MPIRUN=${mpirun}" PYTHONDONTWRITEBYTECODE=1)
+    "ZEROPP_MPIRUN=${mpirun}" PYTHONDONTWRITEBYTECODE=1 ${ARGN})
 endfunction()

@@ -51,7 +51,8 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
     if (context_.json) preflight_write(*context_.json, 0);
   });
   const std::size_t partition = config_.zero.hpz_partition_size;
-  groups_ = context_.world().make_groups(partition > 1 ? static_cast<int>(partition) : 0);
+  groups_ = context_.world().make_groups(
+      {.secondary_size = partition > 1 ? static_cast<int>(partition) : 0});
   context_.agree_on([&] {
     source_ = data::make_source(config_.data);
     sampler_ = std::make_unique<data::Sampler>(*source_, config_.seed, config_.model.seq_length,

@@ -22,5 +22,7 @@ struct MemoryOps {
 
 /// The host's table (Kokkos).
 const MemoryOps& host_memory_ops();
+/// The GPU's table; null in a build without CUDA.
+const MemoryOps* cuda_memory_ops();
 
 }  // namespace zeropp

@@ -128,5 +128,7 @@ struct NnOps {
 
 /// Kokkos and CBLAS.
 const NnOps& host_nn_ops();
+/// The GPU's table; null in a build without CUDA.
+const NnOps* cuda_nn_ops();
 
 }  // namespace zeropp::nn

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "kernels/core/counter_rng.hpp"
 #include "kernels/core/host_for.hpp"
@@ -10,16 +11,19 @@ namespace zeropp::optim {
 
 namespace {
 
-constexpr std::size_t kBlock = 1024;  // of sum_of_squares
-constexpr std::size_t kLanes = 32;
-
 void adamw(const AdamWConstants& c, bool decay, std::size_t n, const float* gradient, float* weight,
-           float* m, float* v, StreamHandle) {
+           float* m, float* v, View shard, StreamHandle) {
   const float decay_factor = decay ? c.decay_factor : 1.0F;
-  for_blocks("adamw", n, [=](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      adamw_update(gradient[i], decay_factor, c, weight[i], m[i], v[i]);
-    }
+  with_type(shard.dtype, [&](auto* type) {
+    using Narrow = std::remove_pointer_t<decltype(type)>;
+    auto* const narrow = shard.count == 0 ? nullptr : shard.as<Narrow>();
+    for_blocks("adamw", n, [=](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        adamw_update(gradient[i], decay_factor, c, weight[i], m[i], v[i]);
+      }
+      if (narrow == nullptr) return;
+      for (std::size_t i = begin; i < end; ++i) narrow[i] = saturating_cast<Narrow>(weight[i]);
+    });
   });
 }
 
@@ -35,28 +39,54 @@ void scale(std::size_t n, float factor, float* values, StreamHandle) {
   });
 }
 
-double block_sum_of_squares(const float* values, std::size_t n) {
-  std::array<double, kLanes> lanes{};
+/// The sum of term(0 .. n) of one block, in the order that OptimOps::sum_of_squares names.
+template <class Term>
+double block_sum(std::size_t n, const Term& term) {
+  std::array<double, kNormLanes> lanes{};
   std::size_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (std::size_t lane = 0; lane < kLanes; ++lane) {
-      const double x = values[i + lane];
-      lanes[lane] += x * x;  // exact product: the same as fma
-    }
+  for (; i + kNormLanes <= n; i += kNormLanes) {
+    for (std::size_t lane = 0; lane < kNormLanes; ++lane) lanes[lane] += term(i + lane);
   }
-  for (; i < n; ++i) lanes[i % kLanes] += static_cast<double>(values[i]) * values[i];
-  for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+  for (; i < n; ++i) lanes[i % kNormLanes] += term(i);
+  for (std::size_t half = kNormLanes / 2; half > 0; half /= 2) {
     for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
   }
   return lanes[0];
 }
 
-void sum_of_squares(std::size_t n, const float* values, double* sum, StreamHandle) {
-  double total = 0;
-  for (std::size_t begin = 0; begin < n; begin += kBlock) {
-    total += block_sum_of_squares(values + begin, std::min(kBlock, n - begin));
+/// Block sums of `n` terms, one after the other, into `sums`.
+template <class Term>
+void block_sums(std::size_t n, const Term& term, double* sums) {
+  for (std::size_t block = 0; block < norm_blocks(n); ++block) {
+    const std::size_t first = block * kNormBlock;
+    sums[block] =
+        block_sum(std::min(kNormBlock, n - first), [&](std::size_t i) { return term(first + i); });
   }
-  *sum = total;
+}
+
+void sum_of_squares(std::size_t n, const float* values, double* scratch, double* sum,
+                    StreamHandle) {
+  if (n == 0) {
+    *sum = 0;
+    return;
+  }
+  std::size_t left = norm_blocks(n);
+  double* sums = left > 1 ? scratch : sum;
+  block_sums(
+      n,
+      [=](std::size_t i) {
+        const double x = values[i];
+        return x * x;  // exact in fp64
+      },
+      sums);
+  while (left > 1) {
+    const double* const terms = sums;
+    const std::size_t count = left;
+    left = norm_blocks(count);
+    sums = left > 1 ? sums + count : sum;
+    block_sums(
+        count, [=](std::size_t i) { return terms[i]; }, sums);
+  }
 }
 
 void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std::size_t n,

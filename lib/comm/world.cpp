@@ -111,7 +111,8 @@ const std::vector<Place>& World::places() const {
   return state_->places;
 }
 
-Groups World::make_groups(int secondary_size, std::size_t max_message_bytes) {
+Groups World::make_groups(const GroupOptions& options) {
+  const int secondary_size = options.secondary_size;
   const Topology& layout = topology();
   const auto& places = state_->places;
   if (secondary_size < 0 || (secondary_size > 0 && state_->size % secondary_size != 0)) {
@@ -132,7 +133,7 @@ Groups World::make_groups(int secondary_size, std::size_t max_message_bytes) {
     }
     return std::make_unique<MpiCommunicator>(name,
                                              split(state_->control->comm(), color_of(own), own),
-                                             std::move(links), max_message_bytes);
+                                             std::move(links), options.max_message_bytes);
   };
   const auto place = [&](int rank) { return places[static_cast<std::size_t>(rank)]; };
   Groups groups;

@@ -4,15 +4,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/error.hpp"
 #include "lib/comm/communicator.hpp"
 #include "lib/comm/topology.hpp"
+#include "lib/device/device.hpp"
 
 namespace zeropp::comm {
 
@@ -62,6 +65,21 @@ struct Groups {
   std::unique_ptr<Communicator> secondary;
 };
 
+/// What moves the bytes of a group: MPI (device memory is staged through pinned host memory) or
+/// NCCL (device memory only, one GPU a rank).
+enum class Transport : std::uint8_t { mpi, nccl };
+constexpr std::string_view name_of(Transport transport) {
+  return transport == Transport::mpi ? "mpi" : "nccl";
+}
+
+struct GroupOptions {
+  int secondary_size = 0;          ///< ranks of an hpZ group; 0: no such group
+  Device device = Device::host();  ///< whose memory the groups move
+  Transport transport = Transport::mpi;
+  std::size_t max_message_bytes = std::size_t{1}
+                                  << 30U;  ///< longer ones are split (tests lower it)
+};
+
 class World {
  public:
   /// Initialises MPI (funneled), also in a process that no launcher started; finalises it when
@@ -86,10 +104,8 @@ class World {
   /// Where every rank lies, in rank order, on nodes of unequal size as well. After set_topology().
   [[nodiscard]] const std::vector<Place>& places() const;
 
-  /// Communicators for host memory. Collective over all ranks. `secondary_size` 0: no such group.
-  /// `max_message_bytes`: longer messages are split (tests lower it).
-  [[nodiscard]] Groups make_groups(int secondary_size = 0,
-                                   std::size_t max_message_bytes = std::size_t{1} << 30U);
+  /// Collective over all ranks.
+  [[nodiscard]] Groups make_groups(const GroupOptions& options = {});
 
   /// Ends every rank of the job with `code` after this rank has printed its line. Does not return.
   [[noreturn]] static void abort(ExitCode code);

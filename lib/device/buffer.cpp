@@ -1,39 +1,48 @@
 #include "lib/device/buffer.hpp"
 
-#include <cstdlib>
-#include <cstring>
-#include <string>
+#include <fmt/format.h>
 
-#include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
+#include "lib/device/runtime.hpp"
 
 namespace zeropp {
 
 namespace {
-constexpr std::size_t kAlignment = 256;
+
+const Runtime& runtime_of(MemoryKind kind) {
+  if (kind == MemoryKind::host) return host_runtime();
+  if (cuda_runtime() == nullptr) throw Error(ExitCode::environment, no_gpu_reason());
+  return *cuda_runtime();
 }
+
+}  // namespace
 
 Buffer::Buffer(std::size_t bytes, MemoryKind kind) : bytes_(bytes), kind_(kind) {
-  if (kind != MemoryKind::host) {
-    throw Error(ExitCode::environment,
-                "this build has no device memory: configure with -DZEROPP_ENABLE_CUDA=ON");
-  }
+  const Runtime& runtime = runtime_of(kind);
   if (bytes == 0) return;
-  auto* pointer =
-      static_cast<std::byte*>(std::aligned_alloc(kAlignment, round_up(bytes, kAlignment)));
-  if (pointer == nullptr) {
+  std::byte* const memory = runtime.allocate(bytes, kind);
+  if (memory == nullptr) {
     throw Error(ExitCode::environment,
-                "no memory for " + std::to_string(bytes) +
-                    " bytes: use fewer ranks on this host or a smaller model");
+                kind == MemoryKind::device
+                    ? fmt::format("no memory for {} bytes on the GPU beside {} in use: use more "
+                                  "GPUs, a smaller --micro-batch-size or a smaller model",
+                                  bytes, runtime.memory_use().current)
+                    : fmt::format("no memory for {} bytes: use fewer ranks on this host or a "
+                                  "smaller model",
+                                  bytes));
   }
-  memory_ = {pointer, Free{kind}};
+  memory_ = {memory, Release{bytes, kind}};
 }
 
-void Buffer::Free::operator()(std::byte* pointer) const noexcept { std::free(pointer); }
+void Buffer::Release::operator()(std::byte* memory) const noexcept {
+  (kind == MemoryKind::host ? host_runtime() : *cuda_runtime()).release(memory, bytes, kind);
+}
 
 Buffer Buffer::zeros(std::size_t count, Dtype dtype, MemoryKind kind) {
   Buffer buffer(count * size_of(dtype), kind);
-  if (buffer.bytes() > 0) std::memset(buffer.data(), 0, buffer.bytes());
+  if (buffer.bytes() > 0) {
+    runtime_of(kind).fill(buffer.data(), buffer.bytes(), kind, std::byte{0});
+  }
   return buffer;
 }
 

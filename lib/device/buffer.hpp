@@ -1,5 +1,6 @@
-// Owned memory, move-only. Host memory is aligned to 256 bytes (the alignment that tensors have
-// inside units).
+// Owned memory of any kind, move-only, aligned to 256 bytes (the alignment that tensors have inside
+// units). Allocating and freeing device memory may wait for the device: make buffers before the
+// work, not in it.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ class Buffer {
   Buffer(Buffer&&) = default;
   Buffer& operator=(Buffer&&) = default;
 
-  /// Zeroed memory for `count` elements.
+  /// Zeroed memory for `count` elements, ready on return.
   static Buffer zeros(std::size_t count, Dtype dtype, MemoryKind kind);
 
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
@@ -32,11 +33,12 @@ class Buffer {
   }
 
  private:
-  struct Free {
+  struct Release {
+    std::size_t bytes;
     MemoryKind kind;
-    void operator()(std::byte* pointer) const noexcept;
+    void operator()(std::byte* memory) const noexcept;
   };
-  std::unique_ptr<std::byte, Free> memory_{nullptr, Free{MemoryKind::host}};
+  std::unique_ptr<std::byte, Release> memory_{nullptr, Release{0, MemoryKind::host}};
   std::size_t bytes_ = 0;
   MemoryKind kind_ = MemoryKind::host;
 };

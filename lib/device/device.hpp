@@ -8,6 +8,8 @@
 #include "kernels/core/view.hpp"
 #include "kernels/nn/nn_ops.hpp"
 #include "kernels/optim/optim_ops.hpp"
+#include "lib/device/runtime.hpp"
+#include "lib/device/stream.hpp"
 
 namespace zeropp {
 
@@ -15,12 +17,19 @@ namespace zeropp {
 struct Device {
   Backend backend = Backend::host;
   MemoryKind memory = MemoryKind::host;
+  const Runtime* runtime = nullptr;
   const MemoryOps* memory_ops = nullptr;
   const optim::OptimOps* optim = nullptr;
   const nn::NnOps* nn = nullptr;
 
   /// The processor that this rank runs on.
   static Device host();
+  /// GPU `index` of visible_gpus(), which becomes the one of this process. Throws
+  /// Error(environment) with the remedy when there is none, or the build has no CUDA.
+  static Device cuda(int index);
+
+  [[nodiscard]] Stream make_stream(const char* name) const { return {*runtime, name}; }
+  [[nodiscard]] const char* name() const { return backend == Backend::host ? "host" : "cuda"; }
 };
 
 }  // namespace zeropp

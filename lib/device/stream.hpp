@@ -3,34 +3,81 @@
 // recorded. One engine therefore serves both back ends.
 #pragma once
 
+#include <utility>
+
 #include "kernels/core/stream.hpp"
+#include "lib/device/runtime.hpp"
 
 namespace zeropp {
 
-/// A point in a stream.
+/// A point in a stream. One that was never recorded is in the past.
 class Event {
  public:
   Event() = default;
-  Event(Event&&) = default;
-  Event& operator=(Event&&) = default;
+  ~Event() {
+    if (native_ != nullptr) runtime_->release_event(native_);
+  }
+  Event(Event&& other) noexcept
+      : runtime_(other.runtime_), native_(std::exchange(other.native_, nullptr)) {}
+  Event& operator=(Event&& other) noexcept {
+    std::swap(runtime_, other.runtime_);
+    std::swap(native_, other.native_);
+    return *this;
+  }
+
+ private:
+  friend class Stream;
+  const Runtime* runtime_ = nullptr;
+  void* native_ = nullptr;
 };
 
+/// Not all streams are owned: `borrow` wraps the handle of another.
 class Stream {
  public:
   Stream() = default;  ///< the host's
-  Stream(Stream&&) = default;
-  Stream& operator=(Stream&&) = default;
+  /// `name` is what profilers show.
+  Stream(const Runtime& runtime, const char* name)
+      : runtime_(&runtime), handle_{runtime.make_stream(name)}, owned_(true) {}
+  ~Stream() {
+    if (owned_) runtime_->release_stream(handle_.native);
+  }
+  Stream(Stream&& other) noexcept
+      : runtime_(other.runtime_),
+        handle_(other.handle_),
+        owned_(std::exchange(other.owned_, false)) {}
+  Stream& operator=(Stream&& other) noexcept {
+    std::swap(runtime_, other.runtime_);
+    std::swap(handle_, other.handle_);
+    std::swap(owned_, other.owned_);
+    return *this;
+  }
+  static Stream borrow(const Runtime& runtime, StreamHandle handle) {
+    Stream stream;
+    stream.runtime_ = &runtime;
+    stream.handle_ = handle;
+    return stream;
+  }
 
   [[nodiscard]] StreamHandle handle() const { return handle_; }
   /// `event` marks the work enqueued here so far.
-  void record(Event& event) const { (void)event; }
+  void record(Event& event) const {
+    if (event.native_ == nullptr) {
+      event.runtime_ = runtime_;
+      event.native_ = runtime_->make_event();
+    }
+    runtime_->record(event.native_, handle_.native);
+  }
   /// Work enqueued here from now on begins after what `event` marks.
-  void wait(const Event& event) const { (void)event; }
+  void wait(const Event& event) const {
+    if (event.native_ != nullptr) runtime_->wait(handle_.native, event.native_);
+  }
   /// Returns when all work enqueued here is done.
-  void synchronize() const {}
+  void synchronize() const { runtime_->synchronize(handle_.native); }
 
  private:
+  const Runtime* runtime_ = &host_runtime();
   StreamHandle handle_;
+  bool owned_ = false;
 };
 
 }  // namespace zeropp

@@ -151,9 +151,10 @@ double Engine::finish_norm() {
 }
 
 void Engine::update(std::size_t unit) {
-  const View gradient = own_gradient(unit);
-  optimizer_.update(unit, gradient, steps_taken_, clip_, stream(StreamId::compute).handle());
-  cut(unit);
+  const bool narrow = options_.compute != Dtype::fp32;
+  optimizer_.update(unit, own_gradient(unit), steps_taken_, clip_,
+                    narrow ? follower(unit) : View{}, stream(StreamId::compute).handle());
+  if (!narrow) cut(unit);
 }
 
 ConstView Engine::compute_shard(std::size_t unit) const {
@@ -161,18 +162,21 @@ ConstView Engine::compute_shard(std::size_t unit) const {
                                  : compute_shards_[unit].view(units_[unit].shard, options_.compute);
 }
 
-/// The weights in the compute dtype follow the master: the own shard, or everything at stage 0.
+/// The weights in the compute dtype that follow the master: the own shard, or everything at stage 0.
+/// Empty where the master itself serves.
+View Engine::follower(std::size_t unit) const {
+  if (!preset_.shard_optimizer)
+    return resident_weights_[unit].view(units_[unit].padded, options_.compute);
+  if (!compute_shards_.empty())
+    return compute_shards_[unit].view(units_[unit].shard, options_.compute);
+  return {};
+}
+
 void Engine::cut(std::size_t unit) {
-  const StreamHandle compute = stream(StreamId::compute).handle();
-  if (!preset_.shard_optimizer) {
-    device_.memory_ops->convert(optimizer_.master(unit),
-                                resident_weights_[unit].view(units_[unit].padded, options_.compute),
-                                compute);
-  } else if (!compute_shards_.empty()) {
-    device_.memory_ops->convert(optimizer_.master(unit),
-                                compute_shards_[unit].view(units_[unit].shard, options_.compute),
-                                compute);
-  }
+  const View weights = follower(unit);
+  if (weights.count == 0) return;
+  device_.memory_ops->convert(optimizer_.master(unit), weights,
+                              stream(StreamId::compute).handle());
 }
 
 comm::Bytes Engine::sent() const {

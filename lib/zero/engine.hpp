@@ -94,6 +94,7 @@ class Engine {
   /// The gradient that this rank's optimizer steps with: its shard, or everything at stage 0.
   [[nodiscard]] View own_gradient(std::size_t unit) const;
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
+  [[nodiscard]] View follower(std::size_t unit) const;
   void cut(std::size_t unit);
   [[nodiscard]] double finish_norm();
   [[nodiscard]] comm::Bytes sent() const;

@@ -41,6 +41,13 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
     });
     tensors_before += layout_[unit].tensors.size();
   }
+  std::size_t scratch = 0;
+  std::size_t shards = 1;
+  for (const UnitPartition& partition : partitions_) {
+    scratch = std::max(scratch, optim::norm_scratch(partition.shard));
+    if (!sharded_) shards = partition.padded / partition.shard;
+  }
+  norms_ = Buffer((shards * partitions_.size() + scratch) * sizeof(double), device_.memory);
 }
 
 ConstView OptimizerShard::canonical_master(std::size_t unit) const {
@@ -52,28 +59,33 @@ std::vector<double> OptimizerShard::squared_norms(const std::vector<View>& gradi
                                                   const Stream& stream) const {
   const std::size_t shards = sharded_ ? 1 : partitions_.front().padded / partitions_.front().shard;
   const std::size_t units = gradients.size();
-  std::vector<double> by_unit(shards * units);
+  auto* const sums = reinterpret_cast<double*>(norms_.data());
+  double* const scratch = sums + shards * units;
   for (std::size_t s = 0; s < shards; ++s) {
     for (std::size_t unit = 0; unit < units; ++unit) {
       const std::size_t shard = partitions_[unit].shard;
       device_.optim->sum_of_squares(shard, gradients[unit].part(s * shard, shard).as<float>(),
-                                    &by_unit[s * units + unit], stream.handle());
+                                    scratch, sums + s * units + unit, stream.handle());
     }
   }
+  std::vector<double> by_unit(shards * units);
+  device_.memory_ops->copy({sums, 2 * by_unit.size(), Dtype::fp32, device_.memory},
+                           {by_unit.data(), 2 * by_unit.size(), Dtype::fp32}, stream.handle());
   stream.synchronize();
-  std::vector<double> sums(shards, 0.0);
-  for (std::size_t i = 0; i < by_unit.size(); ++i) sums[i / units] += by_unit[i];
-  return sums;
+  std::vector<double> totals(shards, 0.0);
+  for (std::size_t i = 0; i < by_unit.size(); ++i) totals[i / units] += by_unit[i];
+  return totals;
 }
 
 void OptimizerShard::update(std::size_t unit, ConstView gradient, std::uint64_t t,
-                            double gradient_scale, StreamHandle stream) {
+                            double gradient_scale, View shard, StreamHandle stream) {
   const optim::AdamWConstants constants = optim::adamw_constants(options_, t, gradient_scale);
   for_each_piece(unit, [&](const Tensor& tensor, std::size_t, std::size_t at, std::size_t length) {
     device_.optim->adamw(constants, tensor.decay, length, gradient.part(at, length).as<float>(),
                          master(unit).part(at, length).as<float>(),
                          first_moment(unit).part(at, length).as<float>(),
-                         second_moment(unit).part(at, length).as<float>(), stream);
+                         second_moment(unit).part(at, length).as<float>(),
+                         shard.count == 0 ? shard : View(shard.part(at, length)), stream);
   });
 }
 

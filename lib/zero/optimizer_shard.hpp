@@ -34,9 +34,10 @@ class OptimizerShard {
   /// it holds.
   [[nodiscard]] std::vector<double> squared_norms(const std::vector<View>& gradients,
                                                   const Stream& stream) const;
-  /// AdamW step t (1, 2, ...) of one unit with the mean gradient.
+  /// AdamW step t (1, 2, ...) of one unit with the mean gradient. `shard`: the unit's part in a
+  /// 16-bit dtype, which follows the master, or an empty view.
   void update(std::size_t unit, ConstView gradient, std::uint64_t t, double gradient_scale,
-              StreamHandle stream);
+              View shard, StreamHandle stream);
 
   [[nodiscard]] std::size_t master_bytes() const;
   [[nodiscard]] std::size_t moment_bytes() const;
@@ -65,6 +66,7 @@ class OptimizerShard {
   optim::AdamWOptions options_;
   Device device_;
   std::vector<State> units_;
+  Buffer norms_;  ///< scratch of the norm, then one sum for each canonical shard and unit: fp64
 };
 
 }  // namespace zeropp::zero

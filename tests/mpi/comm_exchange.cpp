@@ -65,7 +65,7 @@ TEST(Exchange, SeveralInFlightWithSplitAndEmptyMessages) {
     if (n % g != 0) continue;
     world().set_topology(g);
     for (const std::size_t limit : {std::size_t{1} << 30U, std::size_t{64}, std::size_t{1}}) {
-      const Groups groups = world().make_groups(0, limit);
+      const Groups groups = world().make_groups({.max_message_bytes = limit});
       std::vector<std::unique_ptr<Rally>> rallies;
       for (int round = 0; round < 3; ++round) {
         for (Communicator* comm : {groups.world.get(), groups.node.get(), groups.rail.get()}) {

@@ -34,7 +34,7 @@ TEST(World, DeclaredNodesGiveGroupsAndLinks) {
     EXPECT_EQ(topology.node_count, n / g);
     const int rank = world().control().rank();
     EXPECT_EQ(rank, world().rank()) << "declared nodes keep the launched order";
-    const Groups groups = world().make_groups(g);
+    const Groups groups = world().make_groups({.secondary_size = g});
     ASSERT_TRUE(groups.world && groups.node && groups.rail && groups.secondary);
     ASSERT_EQ(world().places().size(), static_cast<std::size_t>(n));
     for (int r = 0; r < n; ++r) {
@@ -75,8 +75,8 @@ TEST(World, RefusalsNameTheRemedy) {
   }
   EXPECT_THROW(world().set_topology(-1), Error);
   world().set_topology(n);
-  EXPECT_THROW((void)world().make_groups(n + 1), Error);
-  EXPECT_THROW((void)world().make_groups(0, 0), Error);
+  EXPECT_THROW((void)world().make_groups({.secondary_size = n + 1}), Error);
+  EXPECT_THROW((void)world().make_groups({.max_message_bytes = 0}), Error);
 }
 
 TEST(Control, ReducesAndGathers) {

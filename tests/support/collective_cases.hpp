@@ -30,9 +30,14 @@ inline std::vector<int> node_sizes() {
 struct Cluster {
   explicit Cluster(int node_size, int secondary = 0, std::size_t max_message = 1U << 30U) {
     world().set_topology(node_size);
-    groups = world().make_groups(secondary, max_message);
+    groups = world().make_groups({.secondary_size = secondary,
+                                  .device = device(),
+                                  .transport = transport(),
+                                  .max_message_bytes = max_message});
   }
-  [[nodiscard]] collective::Context context() { return {groups, *groups.world, recorder}; }
+  [[nodiscard]] collective::Context context() {
+    return {groups, *groups.world, recorder, device().backend, device().memory};
+  }
   [[nodiscard]] int size() const { return groups.world->size(); }
   [[nodiscard]] int rank() const { return groups.world->rank(); }
 

@@ -59,7 +59,9 @@ class EngineCase {
     options_.all_gather_algorithm = config.zero.all_gather_algorithm;
     options_.reduce_scatter_algorithm = config.zero.reduce_scatter_algorithm;
     const std::size_t h = options_.hpz_partition_size;
-    groups_ = world().make_groups(h > 1 ? static_cast<int>(h) : 0);
+    groups_ = world().make_groups({.secondary_size = h > 1 ? static_cast<int>(h) : 0,
+                                   .device = device_,
+                                   .transport = transport()});
     model_ = make(device_, recorder_.timers, token_source().vocab_size());
     engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, groups_,
                                              world().control(), device_, recorder_);
@@ -113,7 +115,7 @@ class EngineCase {
 
   zero::Options options_;
   optim::AdamWOptions optimizer_;
-  Device device_ = Device::host();
+  Device device_ = device();
   trace::Recorder recorder_;
   data::Sampler sampler_;
   data::TokenBatch batch_;

@@ -2,16 +2,24 @@
 // mpirun. A fatal failure ends all ranks at once: the others may be waiting for this one.
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <memory>
+#include <string>
 
 #include "kernels/core/host_runtime.hpp"
+#include "tests/support/gpu.hpp"
 #include "tests/support/mpi_world.hpp"
 
 namespace zeropp::test {
 namespace {
 std::unique_ptr<comm::World> instance;
-}
+Device chosen_device;
+comm::Transport chosen_transport = comm::Transport::mpi;
+}  // namespace
 comm::World& world() { return *instance; }
+const Device& device() { return chosen_device; }
+comm::Transport transport() { return chosen_transport; }
 
 namespace {
 class EndAllRanks : public testing::EmptyTestEventListener {
@@ -19,19 +27,43 @@ class EndAllRanks : public testing::EmptyTestEventListener {
     if (result.fatally_failed()) comm::World::abort(ExitCode::check_failed);
   }
 };
+
+/// ZEROPP_TEST_DEVICE is "host" (or unset), "cuda-mpi" or "cuda-nccl". Returns why the machine
+/// cannot run the test, or nothing.
+std::string choose_device() {
+  const char* const value = std::getenv("ZEROPP_TEST_DEVICE");
+  const std::string wanted = value == nullptr ? "host" : value;
+  chosen_device = Device::host();
+  if (wanted == "host") return {};
+  const int gpus = static_cast<int>(visible_gpus().size());
+  if (gpus == 0) return no_gpu_reason();
+  if (wanted == "cuda-nccl") {
+    chosen_transport = comm::Transport::nccl;
+    if (gpus < world().size()) {
+      return "NCCL takes one GPU a rank: " + std::to_string(gpus) + " for " +
+             std::to_string(world().size()) + " ranks";
+    }
+  }
+  chosen_device = Device::cuda(world().rank() % gpus);
+  return {};
+}
 }  // namespace
 }  // namespace zeropp::test
 
 int main(int argc, char** argv) {
-  zeropp::test::instance = std::make_unique<zeropp::comm::World>(argc, argv);
+  using namespace zeropp;
+  test::instance = std::make_unique<comm::World>(argc, argv);
   int status = 0;
-  {
-    const zeropp::HostRuntime runtime;
+  if (const std::string reason = test::choose_device(); !reason.empty()) {
+    if (test::world().rank() == 0) test::print_skipped(reason);
+    status = test::kSkipped;
+  } else {
+    const HostRuntime runtime;
     testing::InitGoogleTest(&argc, argv);
     // After the printer of results; GoogleTest owns it.
-    testing::UnitTest::GetInstance()->listeners().Append(new zeropp::test::EndAllRanks);
+    testing::UnitTest::GetInstance()->listeners().Append(new test::EndAllRanks);
     status = RUN_ALL_TESTS();
   }
-  zeropp::test::instance.reset();
+  test::instance.reset();
   return status;
 }

@@ -1,11 +1,15 @@
-// The World of a test that runs under mpirun.
+// The World of a test that runs under mpirun, and the device that it runs on: the host, or, in the
+// entries named NAME.cuda-TRANSPORT.npN, GPUs.
 #pragma once
 
 #include "lib/comm/world.hpp"
+#include "lib/device/device.hpp"
 
 namespace zeropp::test {
 
 /// Valid while the tests run; made by mpi_main.
 comm::World& world();
+const Device& device();
+comm::Transport transport();
 
 }  // namespace zeropp::test

@@ -23,6 +23,13 @@ std::vector<float> random_values(std::size_t n, unsigned seed) {
   return values;
 }
 
+double sum_of_squares(const std::vector<float>& values) {
+  std::vector<double> scratch(norm_scratch(values.size()), -1.0);
+  double sum = -1;
+  ops().sum_of_squares(values.size(), values.data(), scratch.data(), &sum, {});
+  return sum;
+}
+
 TEST(AdamW, FollowsTheFormulaInDoublePrecisionForManySteps) {
   const AdamWOptions options{
       .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1};
@@ -37,7 +44,7 @@ TEST(AdamW, FollowsTheFormulaInDoublePrecisionForManySteps) {
       const std::vector<float> gradient = random_values(n, 100 + static_cast<unsigned>(t));
       const double clip = t % 2 == 0 ? 0.5 : 1.0;
       ops().adamw(adamw_constants(options, t, clip), true, n, gradient.data(), weight.data(),
-                  m.data(), v.data(), {});
+                  m.data(), v.data(), {}, {});
       for (std::size_t i = 0; i < n; ++i) {
         const double g = gradient[i] * clip;
         m64[i] = options.beta1 * m64[i] + (1 - options.beta1) * g;
@@ -52,6 +59,25 @@ TEST(AdamW, FollowsTheFormulaInDoublePrecisionForManySteps) {
   }
 }
 
+TEST(AdamW, CutsTheSixteenBitShardFromTheNewWeights) {
+  constexpr std::size_t kCount = 2500;
+  for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
+    std::vector<float> weight = random_values(kCount, 1);
+    weight[7] = 3e38F;
+    const std::vector<float> gradient = random_values(kCount, 2);
+    std::vector<float> m(kCount, 0.0F);
+    std::vector<float> v(kCount, 0.0F);
+    std::vector<std::uint16_t> shard(kCount, 0xA5A5);
+    ops().adamw(adamw_constants({}, 1, 1.0), true, kCount, gradient.data(), weight.data(), m.data(),
+                v.data(), {shard.data(), kCount, dtype}, {});
+    for (std::size_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(shard[i], dtype == Dtype::bf16 ? saturating_cast<Bf16>(weight[i]).bits
+                                               : saturating_cast<Fp16>(weight[i]).bits)
+          << i;
+    }
+  }
+}
+
 TEST(AdamW, LeavesUndecayedWeightsAloneWithoutGradient) {
   std::vector<float> weight{1.5F, -2.0F};
   std::vector<float> zeros(2, 0.0F);
@@ -59,31 +85,35 @@ TEST(AdamW, LeavesUndecayedWeightsAloneWithoutGradient) {
   std::vector<float> v(2, 0.0F);
   const AdamWOptions options{.weight_decay = 0.5};
   ops().adamw(adamw_constants(options, 1, 1.0), false, 2, zeros.data(), weight.data(), m.data(),
-              v.data(), {});
+              v.data(), {}, {});
   EXPECT_EQ(weight, (std::vector<float>{1.5F, -2.0F}));
   ops().adamw(adamw_constants(options, 2, 1.0), true, 2, zeros.data(), weight.data(), m.data(),
-              v.data(), {});
+              v.data(), {}, {});
   EXPECT_FLOAT_EQ(weight[0], static_cast<float>(1.5 * (1 - 1e-3 * 0.5)));
 }
 
 TEST(SumOfSquares, MatchesALongDoubleSumAndTheDocumentedOrder) {
-  for (const std::size_t n : {0U, 1U, 32U, 33U, 1023U, 1024U, 1025U, 5000U}) {
+  for (const std::size_t n : {0U, 1U, 32U, 33U, 1023U, 1024U, 1025U, 5000U, 1024U * 1024U,
+                              1024U * 1024U + 1U, 3U * 1024U * 1024U}) {
     const std::vector<float> values = random_values(n, 7);
-    double sum = -1;
-    ops().sum_of_squares(n, values.data(), &sum, {});
-    double blocks = 0;
-    for (std::size_t begin = 0; begin < n; begin += 1024) {
-      double lanes[32] = {};
-      for (std::size_t i = begin; i < std::min<std::size_t>(begin + 1024, n); ++i) {
-        lanes[(i - begin) % 32] =
-            std::fma(static_cast<double>(values[i]), values[i], lanes[(i - begin) % 32]);
+    const double sum = sum_of_squares(values);
+    std::vector<double> terms;
+    for (const float value : values) terms.push_back(static_cast<double>(value) * value);
+    do {
+      std::vector<double> blocks;
+      for (std::size_t begin = 0; begin < terms.size(); begin += 1024) {
+        double lanes[32] = {};
+        for (std::size_t i = begin; i < std::min(begin + 1024, terms.size()); ++i) {
+          lanes[(i - begin) % 32] += terms[i];
+        }
+        for (int half = 16; half > 0; half /= 2) {
+          for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+        }
+        blocks.push_back(lanes[0]);
       }
-      for (int half = 16; half > 0; half /= 2) {
-        for (int lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
-      }
-      blocks += lanes[0];
-    }
-    EXPECT_EQ(sum, blocks) << n;
+      terms = blocks;
+    } while (terms.size() > 1);
+    EXPECT_EQ(sum, terms.empty() ? 0.0 : terms[0]) << n;
     long double exact = 0;
     for (const float value : values) exact += static_cast<long double>(value) * value;
     EXPECT_NEAR(sum, static_cast<double>(exact), 1e-12 * (1 + static_cast<double>(exact)));
@@ -96,14 +126,11 @@ TEST(SumOfSquares, CarriesNonFiniteValues) {
         -std::numeric_limits<float>::infinity()}) {
     std::vector<float> values(3000, 1.0F);
     values[2077] = bad;
-    double sum = 0;
-    ops().sum_of_squares(values.size(), values.data(), &sum, {});
-    EXPECT_FALSE(std::isfinite(sum));
+    EXPECT_FALSE(std::isfinite(sum_of_squares(values)));
   }
   std::vector<float> largest(3000, std::numeric_limits<float>::max());
-  double sum = 0;
-  ops().sum_of_squares(largest.size(), largest.data(), &sum, {});
-  EXPECT_TRUE(std::isfinite(sum)) << "finite gradients never make a non-finite norm";
+  EXPECT_TRUE(std::isfinite(sum_of_squares(largest)))
+      << "finite gradients never make a non-finite norm";
 }
 
 TEST(Initialize, GivesTheSameValuesWhateverTheShardBoundaries) {

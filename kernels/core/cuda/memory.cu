@@ -1,0 +1,105 @@
+// Memory operations on the GPU. Copies and clears are the driver's; conversions use 16-byte
+// accesses where both sides are aligned.
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#include "kernels/core/cuda/launch.cuh"
+#include "kernels/core/memory_ops.hpp"
+
+namespace zeropp {
+
+namespace {
+
+using cuda::stream_of;
+
+void require_equal_counts(const ConstView& source, const ConstView& destination, const char* what) {
+  if (source.count == destination.count) return;
+  throw std::invalid_argument(std::string(what) + ": " + std::to_string(source.count) +
+                              " elements into " + std::to_string(destination.count));
+}
+
+void require_device(const ConstView& view, const char* what) {
+  if (view.kind == MemoryKind::device || view.count == 0) return;
+  throw std::invalid_argument(std::string(what) + ": the GPU was given host memory");
+}
+
+void clear(View values, StreamHandle stream) {
+  require_device(values, "clear");
+  if (values.count == 0) return;
+  cuda::check(cudaMemsetAsync(values.data, 0, values.bytes(), stream_of(stream)));
+}
+
+void copy(ConstView source, View destination, StreamHandle stream) {
+  require_equal_counts(source, destination, "copy");
+  if (source.dtype != destination.dtype) {
+    throw std::invalid_argument("copy: " + std::string(name_of(source.dtype)) + " into " +
+                                std::string(name_of(destination.dtype)) + ": convert instead");
+  }
+  if (source.count == 0) return;
+  cuda::check(cudaMemcpyAsync(destination.data, source.data, source.bytes(), cudaMemcpyDefault,
+                              stream_of(stream)));
+}
+
+/// Eight values a thread and turn; a ragged tail, or arrays that are not aligned to 16 bytes, one.
+template <class From, class To>
+struct Convert {
+  const From* from;
+  To* to;
+  std::size_t n;
+  bool aligned;
+
+  static constexpr int kWidth = 8;
+
+  __device__ void operator()(std::size_t chunk) const {
+    const std::size_t first = chunk * kWidth;
+    if (aligned && first + kWidth <= n) {
+      alignas(16) From in[kWidth];
+      alignas(16) To out[kWidth];
+#pragma unroll
+      for (std::size_t part = 0; part < sizeof(in) / 16; ++part) {
+        reinterpret_cast<uint4*>(in)[part] = reinterpret_cast<const uint4*>(from + first)[part];
+      }
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) out[i] = saturating_cast<To>(to_float(in[i]));
+#pragma unroll
+      for (std::size_t part = 0; part < sizeof(out) / 16; ++part) {
+        reinterpret_cast<uint4*>(to + first)[part] = reinterpret_cast<const uint4*>(out)[part];
+      }
+      return;
+    }
+    const std::size_t last = first + kWidth < n ? first + kWidth : n;
+    for (std::size_t i = first; i < last; ++i) to[i] = saturating_cast<To>(to_float(from[i]));
+  }
+};
+
+void convert(ConstView source, View destination, StreamHandle stream) {
+  require_equal_counts(source, destination, "convert");
+  require_device(source, "convert");
+  require_device(destination, "convert");
+  if (source.dtype == destination.dtype) return copy(source, destination, stream);
+  with_type(source.dtype, [&](auto* from_tag) {
+    with_type(destination.dtype, [&](auto* to_tag) {
+      using From = std::remove_pointer_t<decltype(from_tag)>;
+      using To = std::remove_pointer_t<decltype(to_tag)>;
+      if constexpr (!std::is_same_v<From, To>) {
+        const auto aligned = [](const void* data) {
+          return reinterpret_cast<std::uintptr_t>(data) % 16 == 0;
+        };
+        using Body = Convert<From, To>;
+        cuda::for_each((source.count + Body::kWidth - 1) / Body::kWidth, stream,
+                       Body{source.as<From>(), destination.as<To>(), source.count,
+                            aligned(source.data) && aligned(destination.data)});
+      }
+    });
+  });
+}
+
+}  // namespace
+
+const MemoryOps* cuda_memory_ops() {
+  static constexpr MemoryOps kOps{.clear = clear, .copy = copy, .convert = convert};
+  return &kOps;
+}
+
+}  // namespace zeropp

@@ -1,0 +1,170 @@
+// Memory, streams and events of the GPU. Device memory comes from a stream-ordered pool of this
+// process that never gives memory back before the process ends, and is counted; events are kept for
+// reuse.
+#include "lib/device/runtime.hpp"
+
+#include <cuda_runtime_api.h>
+#include <nvtx3/nvToolsExtCudaRt.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <limits>
+#include <vector>
+
+#include "kernels/core/cuda/check.hpp"
+#include "lib/base/error.hpp"
+
+namespace zeropp {
+
+namespace {
+
+using cuda::check;
+
+/// What the process holds on its GPU. Made at first use and never destroyed: buffers with static
+/// lifetime may outlive any other order.
+struct Pool {
+  Pool() {
+    int device = 0;
+    check(cudaGetDevice(&device));
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {cudaMemLocationTypeDevice, device};
+    check(cudaMemPoolCreate(&pool, &properties));
+    auto keep = std::numeric_limits<std::uint64_t>::max();
+    check(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
+    check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+
+  cudaMemPool_t pool = nullptr;
+  cudaStream_t stream = nullptr;  ///< that allocations are ordered on
+  MemoryUse use;
+  std::vector<cudaEvent_t> idle_events;
+};
+
+Pool& pool() {
+  static auto* const instance = new Pool;
+  return *instance;
+}
+
+std::byte* allocate(std::size_t bytes, MemoryKind kind) {
+  void* memory = nullptr;
+  if (kind == MemoryKind::pinned) {
+    if (cudaMallocHost(&memory, bytes) == cudaSuccess) return static_cast<std::byte*>(memory);
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  Pool& from = pool();
+  const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, from.pool, from.stream);
+  if (status == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  check(status);
+  // Other streams may use the memory as soon as this returns.
+  check(cudaStreamSynchronize(from.stream));
+  from.use.current += bytes;
+  from.use.peak = std::max(from.use.peak, from.use.current);
+  ++from.use.allocations;
+  return static_cast<std::byte*>(memory);
+}
+
+/// Waits for the device: work on any stream may still use the memory. Buffers are freed at the end
+/// of a run, never inside a step.
+void release(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
+  if (kind == MemoryKind::pinned) {
+    (void)cudaFreeHost(memory);
+    return;
+  }
+  (void)cudaDeviceSynchronize();
+  (void)cudaFreeAsync(memory, pool().stream);
+  pool().use.current -= bytes;
+}
+
+void fill(std::byte* memory, std::size_t bytes, MemoryKind, std::byte value) {
+  check(cudaMemsetAsync(memory, std::to_integer<int>(value), bytes, pool().stream));
+  check(cudaStreamSynchronize(pool().stream));
+}
+
+void* make_stream(const char* name) {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  nvtxNameCudaStreamA(stream, name);
+  return stream;
+}
+
+void* make_event() {
+  std::vector<cudaEvent_t>& idle = pool().idle_events;
+  if (!idle.empty()) {
+    cudaEvent_t event = idle.back();
+    idle.pop_back();
+    return event;
+  }
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+  return event;
+}
+
+cudaStream_t stream_of(void* native) { return static_cast<cudaStream_t>(native); }
+cudaEvent_t event_of(void* native) { return static_cast<cudaEvent_t>(native); }
+
+constexpr Runtime kRuntime{
+    .allocate = allocate,
+    .release = release,
+    .memory_use = [] { return pool().use; },
+    .fill = fill,
+    .make_stream = make_stream,
+    .release_stream = [](void* stream) noexcept { (void)cudaStreamDestroy(stream_of(stream)); },
+    .make_event = make_event,
+    .release_event = [](void* event) noexcept { pool().idle_events.push_back(event_of(event)); },
+    .record = [](void* event,
+                 void* stream) { check(cudaEventRecord(event_of(event), stream_of(stream))); },
+    .wait = [](void* stream,
+               void* event) { check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
+    .synchronize = [](void* stream) { check(cudaStreamSynchronize(stream_of(stream))); }};
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof(uuid.bytes); ++i) {
+    std::array<char, 3> hex{};
+    std::snprintf(hex.data(), hex.size(), "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    text += hex.data();
+    if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
+  }
+  return text;
+}
+
+}  // namespace
+
+const Runtime* cuda_runtime() { return &kRuntime; }
+
+std::vector<GpuInfo> visible_gpus() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return {};
+  }
+  std::vector<GpuInfo> gpus;
+  for (int i = 0; i < count; ++i) {
+    cudaDeviceProp properties{};
+    check(cudaGetDeviceProperties(&properties, i));
+    std::array<char, 32> pci{};
+    check(cudaDeviceGetPCIBusId(pci.data(), static_cast<int>(pci.size()), i));
+    gpus.push_back({properties.name, uuid_text(properties.uuid), pci.data(),
+                    properties.major * 10 + properties.minor, properties.totalGlobalMem});
+  }
+  return gpus;
+}
+
+std::string no_gpu_reason() {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  (void)cudaGetLastError();
+  return std::string("no GPU is visible (CUDA: ") +
+         cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status) +
+         "): ask the launcher for GPUs (--gpus-per-node), or use --backend host";
+}
+
+void use_gpu(int index) { check(cudaSetDevice(index)); }
+
+}  // namespace zeropp

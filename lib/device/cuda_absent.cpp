@@ -1,0 +1,19 @@
+// Stands for lib/device/cuda in a build without CUDA.
+#include "lib/base/error.hpp"
+#include "lib/device/range.hpp"
+#include "lib/device/runtime.hpp"
+
+namespace zeropp {
+
+const Runtime* cuda_runtime() { return nullptr; }
+std::vector<GpuInfo> visible_gpus() { return {}; }
+std::string no_gpu_reason() {
+  return "this build has no CUDA: configure with -DZEROPP_ENABLE_CUDA=ON";
+}
+void use_gpu(int) { throw Error(ExitCode::environment, no_gpu_reason()); }
+std::string cuda_versions() { return {}; }
+
+Range::Range(const char*) noexcept {}
+Range::~Range() = default;
+
+}  // namespace zeropp

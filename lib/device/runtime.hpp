@@ -1,0 +1,61 @@
+// What a back end offers beneath its kernels: memory, streams, events and markers for profilers, as
+// a table of functions. Buffer, Stream, Event and Range own what it hands out; nothing else calls
+// it. On the host a stream is null and runs inline.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "kernels/core/view.hpp"
+
+namespace zeropp {
+
+/// Device memory that this process holds, in bytes.
+struct MemoryUse {
+  std::size_t current = 0;
+  std::size_t peak = 0;         ///< since the start of the process
+  std::size_t allocations = 0;  ///< calls so far
+};
+
+/// A GPU that this process can use.
+struct GpuInfo {
+  std::string name;            ///< "NVIDIA H200"
+  std::string uuid;            ///< "GPU-..."
+  std::string pci;             ///< "0000:1b:00.0"
+  int compute_capability = 0;  ///< 90
+  std::size_t memory = 0;      ///< bytes
+};
+
+struct Runtime {
+  /// Null when there is no such memory. Aligned to 256 bytes.
+  std::byte* (*allocate)(std::size_t bytes, MemoryKind);
+  void (*release)(std::byte*, std::size_t bytes, MemoryKind) noexcept;
+  /// Of MemoryKind::device; zero on the host.
+  MemoryUse (*memory_use)();
+  /// All bytes of `memory`; done on return.
+  void (*fill)(std::byte* memory, std::size_t bytes, MemoryKind, std::byte value);
+
+  void* (*make_stream)(const char* name);
+  void (*release_stream)(void*) noexcept;
+  void* (*make_event)();
+  void (*release_event)(void*) noexcept;
+  void (*record)(void* event, void* stream);
+  void (*wait)(void* stream, void* event);
+  void (*synchronize)(void* stream);
+};
+
+const Runtime& host_runtime();
+/// The GPU's; null in a build without CUDA.
+const Runtime* cuda_runtime();
+
+/// Visible GPUs in the driver's order; empty in a build without CUDA or where there is no driver.
+std::vector<GpuInfo> visible_gpus();
+/// Why visible_gpus() is empty: one line with the remedy.
+std::string no_gpu_reason();
+/// Makes GPU `index` the one that this process allocates and computes on.
+void use_gpu(int index);
+/// "CUDA runtime 13.0, driver 13.0, NCCL 2.28.3"; empty in a build without CUDA.
+std::string cuda_versions();
+
+}  // namespace zeropp
