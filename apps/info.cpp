@@ -124,8 +124,8 @@ int main(int argc, char** argv) {
                    "the trainer becomes on these ranks",
                .options = config::options(config),
                .node_size = &config.node_size};
-  app.resolve = [&](const std::vector<config::Option>& given, const comm::Topology& topology) {
-    config::resolve(config, given, app::machine_of(topology));
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
+    config::resolve(config, given, machine);
   };
   app.run = [](const app::Context& context) {
     const json info = describe(context);

@@ -64,8 +64,6 @@ class Checker:
         self.require(a["verdict"] == "VALID", f"the run itself says {a['verdict']}")
         self.require(hashlib.sha256(a["config_json"].encode()).hexdigest() == a["config_hash"],
                      "config_hash is not the hash of config_json")
-        self.require(re.fullmatch("[0-9a-f]{64}", a["parameters_hash"]),
-                     "parameters_hash is no SHA-256 in hexadecimal digits")
         try:
             self.config = json.loads(a["config_json"])
             self.settings = Settings.of(self.config)
@@ -81,8 +79,15 @@ class Checker:
             self.tokens = self.config["train_batch_size"] * own["model"]["seq_length"]
             parts = (self.config["train_micro_batch_size_per_gpu"] * self.settings.accumulation
                      * a["world_size"])
+            hashed = own.get("hash_parameters", True)
         except (ValueError, KeyError, TypeError) as error:
             raise Invalid(f"config_json is not an effective configuration: {error!r}") from error
+        self.require(re.fullmatch("[0-9a-f]{64}" if hashed else "", a["parameters_hash"]),
+                     "parameters_hash is no SHA-256 in hexadecimal digits" if hashed else
+                     "parameters_hash is there without zeropp.hash_parameters")
+        self.require(own.get("backend", a["backend"]) == a["backend"] and
+                     own.get("transport", a["transport"]) == a["transport"],
+                     "backend or transport differs from the configuration's")
         self.require(parts == self.config["train_batch_size"], "the batch sizes do not agree")
         self.require(not own["node_size"] or
                      (a["emulated"] == 1 and a["ranks_per_node"] == own["node_size"]),
@@ -196,10 +201,20 @@ class Checker:
     def check_memory(self):
         rows = self.trace.rows("memory")
         expected = self.run.memory()
-        self.require([row["name"] for row in rows] == [*expected, "arena"],
-                     f"/memory does not name exactly {', '.join(expected)}, arena")
+        names = [*expected, "arena", "activations"]
+        measured = ["buffers_peak", "gpu_used"] if self.attributes["backend"] == "cuda" else []
+        self.require([row["name"] for row in rows] == names + measured,
+                     f"/memory does not name exactly {', '.join(names + measured)}")
+        total = sum(row["bytes_predicted"] for row in rows if row["name"] in names)
         for row in rows:
             predicted = row["bytes_predicted"]
+            if row["name"] in measured:
+                self.require(predicted == total, f"/memory: {row['name']} is not predicted as the sum")
+                # The context of CUDA, NCCL's buffers and other processes are in gpu_used, which is told, not judged.
+                self.require(row["name"] == "gpu_used" or
+                             abs(row["bytes_actual"] - predicted) <= 0.05 * predicted + 2**20,
+                             f"/memory: {row['name']} is {row['bytes_actual']}, more than 5 % from {predicted}")
+                continue
             self.require(row["bytes_actual"] == predicted,
                          f"/memory: {row['name']} takes {row['bytes_actual']} of {predicted} bytes predicted")
             self.require(predicted == expected.get(row["name"], predicted),

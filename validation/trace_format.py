@@ -1,19 +1,20 @@
 """What a complete trace holds: the fixed parts of lib/trace/README.md, as tables."""
 
 SCHEMA = "zeropp-trace"
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",
-    "mpi_library", "hdf5_version", "kokkos_version", "blas_library", "backend", "run_id",
-    "started_at", "command_line", "config_json", "config_hash", "parameters_hash", "verdict")
+    "mpi_library", "hdf5_version", "kokkos_version", "blas_library", "cuda_versions", "backend",
+    "transport", "kernels", "run_id", "started_at", "command_line", "config_json", "config_hash", "parameters_hash", "verdict")
 INTEGER_ATTRIBUTES = (
     "complete", "git_dirty", "world_size", "node_count", "ranks_per_node", "emulated", "seed",
     "deterministic")
 
 # Kinds of NumPy types: f real, u unsigned integer, S text.
 COLUMNS = {
-    "ranks": {"host": "S", "node": "u", "local_rank": "u", "pid": "u"},
+    "ranks": {"host": "S", "node": "u", "local_rank": "u", "pid": "u",
+              "gpu": "S", "gpu_uuid": "S", "gpu_pci": "S"},
     "units": {"name": "S", "elements": "u", "flat": "u", "padded": "u", "shard": "u",
               "gathers_forward": "u", "gathers_backward": "u"},
     "tensors": {"unit": "u", "name": "S", "elements": "u", "offset": "u"},

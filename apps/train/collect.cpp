@@ -9,6 +9,7 @@
 
 #include "lib/app/sum_over_ranks.hpp"
 #include "lib/base/host_name.hpp"
+#include "lib/device/runtime.hpp"
 
 namespace zeropp::train {
 
@@ -31,9 +32,13 @@ std::vector<trace::TimerRow> timers_of_ranks(const trace::Timers& timers, comm::
   return rows;
 }
 
-/// What only the rank itself knows, as JSON, on rank 0.
-std::vector<json> gather_rank_facts(const trace::Recorder& recorder, comm::Control& control) {
-  const json own{{"host", host_name()}, {"pid", ::getpid()}, {"counters", recorder.counters}};
+/// What only the rank itself knows, as JSON, on rank 0. `gpu_index`: -1 on the host back end.
+std::vector<json> gather_rank_facts(const trace::Recorder& recorder, int gpu_index,
+                                    comm::Control& control) {
+  json own{{"host", host_name()}, {"pid", ::getpid()}, {"counters", recorder.counters}};
+  const GpuInfo gpu =
+      gpu_index < 0 ? GpuInfo{} : visible_gpus().at(static_cast<std::size_t>(gpu_index));
+  own["gpu"] = {{"name", gpu.name}, {"uuid", gpu.uuid}, {"pci", gpu.pci}};
   std::vector<json> all;
   for (const std::string& text : control.gather(own.dump())) all.push_back(json::parse(text));
   return all;
@@ -78,7 +83,10 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.app = "train";
   data.provenance = context.provenance();
   data.config_json = context.config_json();
-  data.parameters_hash = engine.parameters_hash();
+  data.backend = config.backend;
+  data.transport = config.transport;
+  data.kernels = model.kernels();
+  if (config.hash_parameters) data.parameters_hash = engine.parameters_hash();
   data.verdict = verdict_of(recorder);
   data.seed = config.seed;
   data.deterministic = config.zero.deterministic;
@@ -98,17 +106,29 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.evaluations = recorder.evaluations;
   data.collectives = app::sum_over_ranks(recorder.collectives, control);
   data.timers = timers_of_ranks(recorder.timers, control);
-  const std::vector<json> facts = gather_rank_facts(recorder, control);
+  const bool cuda = config.backend == "cuda";
+  const auto own_rank = static_cast<std::size_t>(control.rank());
+  const std::vector<json> facts =
+      gather_rank_facts(recorder, cuda ? context.gpus.index[own_rank] : -1, control);
   for (std::size_t rank = 0; rank < facts.size(); ++rank) {
     const comm::Place& place = context.world().places()[rank];
     data.ranks.push_back({facts[rank]["host"], static_cast<std::uint64_t>(place.node),
-                          static_cast<std::uint64_t>(place.local), facts[rank]["pid"]});
+                          static_cast<std::uint64_t>(place.local), facts[rank]["pid"],
+                          facts[rank]["gpu"]["name"], facts[rank]["gpu"]["uuid"],
+                          facts[rank]["gpu"]["pci"]});
     for (const auto& [name, value] : facts[rank]["counters"].items()) {
       data.counters[name] += value.get<std::uint64_t>();
     }
   }
+  std::uint64_t predicted = 0;
   for (const zero::MemoryReport& report : engine.memory()) {
     data.memory.push_back({report.name, report.predicted, report.actual});
+    predicted += report.predicted;
+  }
+  if (cuda) {
+    const MemoryUse use = cuda_runtime()->memory_use();
+    data.memory.push_back({"buffers_peak", predicted, use.peak});
+    data.memory.push_back({"gpu_used", predicted, gpu_memory_used()});
   }
   data.data = {source.description(),
                source.tokens(data::Part::train),

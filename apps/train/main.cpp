@@ -1,7 +1,6 @@
 // zpp_train: trains a model with ZeRO and ZeRO++ over MPI and writes its trace.
 #include "apps/train/trainer.hpp"
 #include "lib/app/app.hpp"
-#include "lib/app/registries.hpp"
 #include "lib/config/options.hpp"
 #include "lib/config/resolve.hpp"
 
@@ -14,8 +13,8 @@ int main(int argc, char** argv) {
           "Trains a model with ZeRO stages 0-3 and ZeRO++ (qwZ, hpZ, qgZ) and writes a trace",
       .options = config::options(config),
       .node_size = &config.node_size};
-  app.resolve = [&](const std::vector<config::Option>& given, const comm::Topology& topology) {
-    config::resolve(config, given, app::machine_of(topology));
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
+    config::resolve(config, given, machine);
   };
   app.run = [&](const app::Context& context) { return train::Trainer(config, context).run(); };
   return app::run(std::move(app), argc, argv);

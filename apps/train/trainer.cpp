@@ -12,6 +12,7 @@
 #include "apps/train/collect.hpp"
 #include "lib/app/interrupt.hpp"
 #include "lib/base/atomic_file.hpp"
+#include "lib/base/log.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
@@ -50,6 +51,11 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
     trace::preflight_hdf5(context_.trace_path());
     if (context_.json) preflight_write(*context_.json, 0);
   });
+  context_.agree_on([&] {
+    device_ =
+        config_.backend == "cuda" ? Device::cuda(context_.gpus.index[place_.rank]) : Device::host();
+  });
+  if (config_.backend == "cuda" && !context_.gpus.warning.empty()) log::warn(context_.gpus.warning);
   const std::size_t partition = config_.zero.hpz_partition_size;
   groups_ = context_.world().make_groups(
       {.secondary_size = partition > 1 ? static_cast<int>(partition) : 0});
@@ -91,8 +97,8 @@ void Trainer::agree_on_data() {
 
 ExitCode Trainer::run() {
   if (context_.is_root()) {
-    fmt::print("zpp_train on {}: {}, {}\n", context_.topology().describe(), config_.model.name,
-               source_->description());
+    fmt::print("zpp_train on {}, {} over {}: {}, {}\n", context_.topology().describe(),
+               config_.backend, config_.transport, config_.model.name, source_->description());
   }
   {
     const trace::Timers::Scope loop(recorder_.timers, Category::other);
@@ -115,7 +121,6 @@ ExitCode Trainer::run() {
 
 void Trainer::step(std::uint64_t step) {
   const auto start = std::chrono::steady_clock::now();
-  const double waited = recorder_.timers.seconds(Category::communication);
   const zero::StepResult result = engine_->step([&](std::size_t micro_step) {
     const trace::Timers::Scope scope(recorder_.timers, Category::data);
     sampler_->train(step, micro_step, place_, batch_);
@@ -131,8 +136,7 @@ void Trainer::step(std::uint64_t step) {
   }
   std::array<double, 4> slowest{
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
-      result.time_forward, result.time_backward,
-      recorder_.timers.seconds(Category::communication) - waited};
+      result.time_forward, result.time_backward, result.time_exposed};
   context_.control().all_reduce_max(slowest);
   trace::StepRow row;
   row.loss = loss[0] / static_cast<double>(place_.world_size);

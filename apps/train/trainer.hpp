@@ -36,7 +36,7 @@ class Trainer {
 
   const config::TrainConfig& config_;
   const app::Context& context_;
-  Device device_ = Device::host();
+  Device device_;
   trace::Recorder recorder_;
   comm::Groups groups_;
   std::unique_ptr<data::TokenSource> source_;

@@ -10,9 +10,11 @@
 #include <string>
 #include <vector>
 
+#include "lib/app/gpus.hpp"
 #include "lib/base/error.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/config/option.hpp"
+#include "lib/config/resolve.hpp"
 #include "lib/trace/provenance.hpp"
 
 namespace zeropp::app {
@@ -49,6 +51,7 @@ class Context {
     return output.value_or(".") / (name_ + ".h5");
   }
 
+  GpuPlacement gpus;                            ///< of all ranks
   std::optional<std::filesystem::path> output;  ///< --output
   std::optional<std::filesystem::path> json;    ///< --json
 
@@ -64,8 +67,8 @@ struct App {
   std::string summary;  ///< first line of --help
   std::vector<config::Option> options = {};  ///< bound to the program's own configuration
   const std::size_t* node_size = nullptr;    ///< ranks a node where declared; null or 0: as found
-  /// Completes and checks the configuration once the topology is known. Throws Error.
-  std::function<void(const std::vector<config::Option>&, const comm::Topology&)> resolve = {};
+  /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
+  std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};
   std::function<ExitCode(Context&)> run = {};
 };
 

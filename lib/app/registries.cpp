@@ -6,10 +6,13 @@
 
 namespace zeropp::app {
 
-config::Machine machine_of(const comm::Topology& topology) {
+config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& gpus) {
   config::Machine machine{.world_size = topology.world_size,
                           .node_count = topology.node_count,
                           .ranks_per_node = topology.ranks_per_node,
+                          .gpus = gpus.every_rank,
+                          .own_gpus = gpus.own,
+                          .gpu_problem = gpus.problem,
                           .all_gather = {},
                           .reduce_scatter = {},
                           .check_model = model::validate,

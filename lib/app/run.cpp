@@ -10,6 +10,7 @@
 #include "lib/app/app.hpp"
 #include "lib/app/command_line.hpp"
 #include "lib/app/interrupt.hpp"
+#include "lib/app/registries.hpp"
 #include "lib/app/versions.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/host_name.hpp"
@@ -68,7 +69,11 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
     world.set_topology(app.node_size == nullptr ? 0 : checked<int>(*app.node_size, "node size"));
   }));
   log::set_muted(!context.is_root());
-  if (app.resolve) context.agree_on([&] { app.resolve(app.options, context.topology()); });
+  context.gpus = find_gpus(world);
+  if (app.resolve) {
+    context.agree_on(
+        [&] { app.resolve(app.options, machine_of(context.topology(), context.gpus)); });
+  }
   const HostRuntime runtime;
   install_interrupt_handlers();
   return app.run(context);
@@ -85,6 +90,7 @@ trace::Provenance Context::provenance() const {
   provenance.hdf5_version = versions.hdf5;
   provenance.kokkos_version = versions.kokkos;
   provenance.blas_library = versions.blas;
+  provenance.cuda_versions = versions.cuda;
   return provenance;
 }
 

@@ -4,6 +4,7 @@
 
 #include "kernels/core/host_runtime.hpp"
 #include "lib/comm/world.hpp"
+#include "lib/device/runtime.hpp"
 #include "lib/trace/sinks/h5.hpp"
 
 namespace zeropp::app {
@@ -19,7 +20,7 @@ std::string trimmed(std::string text) {
 
 Versions library_versions() {
   return {trimmed(comm::World::library_version()), trace::h5::library_version(),
-          HostRuntime::kokkos_version(), trimmed(openblas_get_config())};
+          HostRuntime::kokkos_version(), trimmed(openblas_get_config()), cuda_versions()};
 }
 
 }  // namespace zeropp::app

@@ -10,6 +10,7 @@ struct Versions {
   std::string hdf5;
   std::string kokkos;
   std::string blas;
+  std::string cuda;  ///< runtime, driver, NCCL; empty in a build without CUDA
 };
 
 /// Needs neither MPI nor Kokkos to be running.

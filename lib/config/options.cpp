@@ -153,6 +153,18 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.zero.gradient_clipping,
         .help = "Largest global norm of the mean gradient; 0 is off",
         .range = between(0, kLargestFloat)},
+       {.path = "zeropp.backend",
+        .flag = "--backend",
+        .field = &c.backend,
+        .help = "What computes; auto: cuda where every rank has a GPU of its own, else host",
+        .choices = {"auto", "host", "cuda"}},
+       {.path = "zeropp.transport",
+        .flag = "--transport",
+        .field = &c.transport,
+        .help =
+            "What moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, mpi goes "
+            "through host memory and lets ranks share a GPU",
+        .choices = {"auto", "mpi", "nccl"}},
        {.path = "zeropp.node_size",
         .flag = "--node-size",
         .field = &c.node_size,
@@ -186,7 +198,11 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.log_interval,
         .help = "Steps between progress lines",
         .unit = "steps",
-        .range = at_least(1)}});
+        .range = at_least(1)},
+       {.path = "zeropp.hash_parameters",
+        .flag = "--hash-parameters",
+        .field = &c.hash_parameters,
+        .help = "Put the hash of the final weights into the trace (a second for a billion)"}});
 }
 
 void add_model_and_data(std::vector<Option>& table, TrainConfig& c) {

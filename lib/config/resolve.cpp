@@ -151,6 +151,27 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
   c.zero.gradient_codec_inter = c.zero.gradient_codec_intra;
 }
 
+/// The back end and what moves its bytes.
+void choose_backend(TrainConfig& c, const Machine& machine) {
+  const bool model_on_gpu = model::is_transformer(c.model);
+  if (c.backend == "auto") {
+    c.backend = machine.own_gpus && model_on_gpu && c.transport != "mpi" ? "cuda" : "host";
+  }
+  const bool cuda = c.backend == "cuda";
+  if (cuda && !model_on_gpu) {
+    refuse("zeropp.model.name {} has no CUDA kernels: use --backend host", c.model.name);
+  }
+  if (!cuda && c.transport == "nccl") {
+    refuse(
+        "zeropp.transport nccl moves GPU memory only: use --backend cuda{}{}, or --transport mpi",
+        machine.own_gpus ? "" : ". But: ", machine.gpu_problem);
+  }
+  if (c.transport == "auto") c.transport = cuda ? "nccl" : "mpi";
+  if (cuda && !(c.transport == "nccl" ? machine.own_gpus : machine.gpus)) {
+    throw Error(ExitCode::environment, machine.gpu_problem);
+  }
+}
+
 /// The vendor's collectives have a pipeline of their own.
 void check_pipeline(const zero::Options& zero, const Machine& machine) {
   if (zero.pipeline_depth == 1 || zero.hpz_partition_size > 1) return;  // hpZ gathers along a ring
@@ -168,6 +189,7 @@ void check_pipeline(const zero::Options& zero, const Machine& machine) {
 
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine) {
   check_effects(given);
+  choose_backend(config, machine);
   check_stage(config.zero);
   check_secondary(config.zero, machine);
   choose_all_gather(config, machine);

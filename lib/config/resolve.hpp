@@ -25,7 +25,10 @@ struct Algorithm {
 struct Machine {
   int world_size = 1;
   int node_count = 1;
-  int ranks_per_node = 1;  ///< 0: nodes hold different numbers of ranks
+  int ranks_per_node = 1;   ///< 0: nodes hold different numbers of ranks
+  bool gpus = false;        ///< every rank sees a GPU
+  bool own_gpus = false;    ///< and has one for itself
+  std::string gpu_problem;  ///< unless own_gpus: what is missing, and the remedy
   std::vector<Algorithm> all_gather;
   std::vector<Algorithm> reduce_scatter;
   /// Throw Error(usage) for a model or a token source that does not exist or cannot be as asked.
@@ -33,9 +36,10 @@ struct Machine {
   std::function<void(const data::Options&)> check_data;
 };
 
-/// `given` says which options the user set. Throws Error(usage): what, where, remedy. On return no
-/// value is `auto`, no batch size is 0, and zero.compute, zero.accumulation_steps and zero.seed are
-/// set. Reduction algorithms with one hop get gradient_codec_inter = gradient_codec_intra.
+/// `given` says which options the user set. Throws Error(usage): what, where, remedy; and
+/// Error(environment) where GPUs are asked for that are not there. On return no value is `auto`, no
+/// batch size is 0, and zero.compute, zero.accumulation_steps and zero.seed are set. Reduction
+/// algorithms with one hop get gradient_codec_inter = gradient_codec_intra.
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine);
 
 }  // namespace zeropp::config

@@ -31,12 +31,15 @@ struct TrainConfig {
   std::size_t train_micro_batch_size_per_gpu = 0;  ///< sequences a rank and micro-step
   std::size_t gradient_accumulation_steps = 0;
 
-  std::size_t node_size = 0;  ///< ranks a node, declared; 0: nodes as the machine has them
+  std::string backend = "auto";    ///< host, cuda
+  std::string transport = "auto";  ///< mpi, nccl
+  std::size_t node_size = 0;       ///< ranks a node, declared; 0: nodes as the machine has them
   std::size_t seed = 1;
   std::size_t train_steps = 10;
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none
   std::size_t evaluation_batches = 4;   ///< micro-batches a rank and evaluation
   std::size_t log_interval = 10;        ///< steps between progress lines
+  bool hash_parameters = true;          ///< the trace holds the hash of the final weights
 };
 
 }  // namespace zeropp::config

@@ -11,6 +11,7 @@ std::string no_gpu_reason() {
   return "this build has no CUDA: configure with -DZEROPP_ENABLE_CUDA=ON";
 }
 void use_gpu(int) { throw Error(ExitCode::environment, no_gpu_reason()); }
+std::size_t gpu_memory_used() { return 0; }
 std::string cuda_versions() { return {}; }
 
 Range::Range(const char*) noexcept {}

@@ -1,3 +1,4 @@
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 
@@ -9,6 +10,8 @@ namespace zeropp {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+
+using Clock = std::chrono::steady_clock;
 
 std::byte* allocate(std::size_t bytes, MemoryKind) {
   return static_cast<std::byte*>(std::aligned_alloc(kAlignment, round_up(bytes, kAlignment)));
@@ -31,7 +34,16 @@ const Runtime& host_runtime() {
       .release_event = [](void*) noexcept {},
       .record = [](void*, void*) {},
       .wait = [](void*, void*) {},
-      .synchronize = [](void*) {}};
+      .synchronize = [](void*) {},
+      .make_mark = []() -> void* { return new Clock::time_point; },
+      .release_mark = [](void* mark) noexcept { delete static_cast<Clock::time_point*>(mark); },
+      .set_mark = [](void* mark, void*) { *static_cast<Clock::time_point*>(mark) = Clock::now(); },
+      .seconds_between =
+          [](void* earlier, void* later) {
+            return std::chrono::duration<double>(*static_cast<Clock::time_point*>(later) -
+                                                 *static_cast<Clock::time_point*>(earlier))
+                .count();
+          }};
   return kRuntime;
 }
 

@@ -11,7 +11,7 @@
 
 namespace zeropp {
 
-/// Device memory that this process holds, in bytes.
+/// Device memory of buffers that this process holds, in bytes.
 struct MemoryUse {
   std::size_t current = 0;
   std::size_t peak = 0;         ///< since the start of the process
@@ -43,6 +43,13 @@ struct Runtime {
   void (*record)(void* event, void* stream);
   void (*wait)(void* stream, void* event);
   void (*synchronize)(void* stream);
+
+  /// A mark is an event that knows its time.
+  void* (*make_mark)();
+  void (*release_mark)(void*) noexcept;
+  void (*set_mark)(void* mark, void* stream);
+  /// Both reached by their streams.
+  double (*seconds_between)(void* earlier, void* later);
 };
 
 const Runtime& host_runtime();
@@ -55,6 +62,9 @@ std::vector<GpuInfo> visible_gpus();
 std::string no_gpu_reason();
 /// Makes GPU `index` the one that this process allocates and computes on.
 void use_gpu(int index);
+/// Bytes of this process's GPU that are not free, whoever holds them: CUDA's context and NCCL's
+/// buffers too. 0 in a build without CUDA.
+std::size_t gpu_memory_used();
 /// "CUDA runtime 13.0, driver 13.0, NCCL 2.28.3"; empty in a build without CUDA.
 std::string cuda_versions();
 

@@ -1,6 +1,6 @@
-// A stream of device work and an event in it: owned, move-only. On the host a stream runs inline:
-// work is done when the call that enqueued it returns, and an event is complete as soon as it is
-// recorded. One engine therefore serves both back ends.
+// A stream of device work, an event and a time mark in it: owned, move-only. On the host a stream
+// runs inline: work is done when the call that enqueued it returns, and an event is complete as
+// soon as it is recorded. One engine therefore serves both back ends.
 #pragma once
 
 #include <utility>
@@ -23,6 +23,33 @@ class Event {
     std::swap(runtime_, other.runtime_);
     std::swap(native_, other.native_);
     return *this;
+  }
+
+ private:
+  friend class Stream;
+  const Runtime* runtime_ = nullptr;
+  void* native_ = nullptr;
+};
+
+/// A point in a stream that knows when it was reached. One that was never set is nowhere.
+class Mark {
+ public:
+  Mark() = default;
+  ~Mark() {
+    if (native_ != nullptr) runtime_->release_mark(native_);
+  }
+  Mark(Mark&& other) noexcept
+      : runtime_(other.runtime_), native_(std::exchange(other.native_, nullptr)) {}
+  Mark& operator=(Mark&& other) noexcept {
+    std::swap(runtime_, other.runtime_);
+    std::swap(native_, other.native_);
+    return *this;
+  }
+
+  /// Seconds from `earlier` to this one; both were set on streams of one device, which have reached
+  /// them (synchronize first).
+  [[nodiscard]] double seconds_since(const Mark& earlier) const {
+    return runtime_->seconds_between(earlier.native_, native_);
   }
 
  private:
@@ -66,6 +93,14 @@ class Stream {
       event.native_ = runtime_->make_event();
     }
     runtime_->record(event.native_, handle_.native);
+  }
+  /// `mark` gets the time when the work enqueued here so far is done. May be set again.
+  void set(Mark& mark) const {
+    if (mark.native_ == nullptr) {
+      mark.runtime_ = runtime_;
+      mark.native_ = runtime_->make_mark();
+    }
+    runtime_->set_mark(mark.native_, handle_.native);
   }
   /// Work enqueued here from now on begins after what `event` marks.
   void wait(const Event& event) const {

@@ -43,7 +43,10 @@ std::vector<Attribute> root_attributes(const TraceData& t) {
       {"hdf5_version", p.hdf5_version},
       {"kokkos_version", p.kokkos_version},
       {"blas_library", p.blas_library},
+      {"cuda_versions", p.cuda_versions},
       {"backend", t.backend},
+      {"transport", t.transport},
+      {"kernels", t.kernels},
       {"run_id", p.run_id},
       {"started_at", p.started_at},
       {"command_line", p.command_line},
@@ -76,7 +79,10 @@ Group ranks(const TraceData& t) {
           {column("host", "", "Name of the machine", rows, &RankRow::host),
            column("node", "", "Node of the topology", rows, &RankRow::node),
            column("local_rank", "", "Rank inside the node", rows, &RankRow::local_rank),
-           column("pid", "", "Process id", rows, &RankRow::pid)}};
+           column("pid", "", "Process id", rows, &RankRow::pid),
+           column("gpu", "", "GPU, empty on the host back end", rows, &RankRow::gpu),
+           column("gpu_uuid", "", "Its UUID", rows, &RankRow::gpu_uuid),
+           column("gpu_pci", "", "Its PCI address", rows, &RankRow::gpu_pci)}};
 }
 
 Group units(const TraceData& t) {
@@ -137,8 +143,9 @@ Group steps(const TraceData& t) {
               &StepRow::skipped),
        column("time_forward", "s", "Largest over ranks", rows, &StepRow::time_forward),
        column("time_backward", "s", "Largest over ranks", rows, &StepRow::time_backward),
-       column("time_communication_exposed", "s", "Waiting for other ranks, largest over ranks",
-              rows, &StepRow::time_communication_exposed)}};
+       column("time_communication_exposed", "s",
+              "Compute waiting for collectives, largest over ranks", rows,
+              &StepRow::time_communication_exposed)}};
 }
 
 Group evaluations(const TraceData& t) {

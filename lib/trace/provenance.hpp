@@ -17,8 +17,9 @@ struct Provenance {
   std::string hdf5_version;
   std::string kokkos_version;
   std::string blas_library;
-  std::string run_id;      ///< 128 random bits, hexadecimal
-  std::string started_at;  ///< ISO 8601, UTC
+  std::string cuda_versions;  ///< empty in a build without CUDA
+  std::string run_id;         ///< 128 random bits, hexadecimal
+  std::string started_at;     ///< ISO 8601, UTC
   std::string command_line;
   std::map<std::string, std::string> job;          ///< SLURM_* identifiers that are set
   std::map<std::string, std::string> environment;  ///< allowed variables that are set

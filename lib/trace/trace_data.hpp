@@ -18,6 +18,9 @@ struct RankRow {
   std::uint64_t node = 0;
   std::uint64_t local_rank = 0;
   std::uint64_t pid = 0;
+  std::string gpu;  ///< its name, UUID and PCI address; empty on the host back end
+  std::string gpu_uuid;
+  std::string gpu_pci;
 };
 
 struct TensorRow {
@@ -57,6 +60,8 @@ struct TraceData {
   std::string app;  ///< "train"
   Provenance provenance;
   std::string backend = "host";
+  std::string transport = "mpi";
+  std::string kernels;          ///< of several, those that ran: "attention=cudnn 9.14.0"
   std::string config_json;      ///< effective, canonical; its hash is computed when written
   std::string parameters_hash;  ///< SHA-256 of the final master weights; empty without any
   std::string verdict = "VALID";

@@ -34,8 +34,11 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
       recorder_(recorder),
       units_(partition_units(model.units(), static_cast<std::size_t>(groups.world->size()),
                              options.hpz_partition_size, options.compute)),
+      streams_{device.make_stream("compute"), device.make_stream("gather"),
+               device.make_stream("reduce")},
       optimizer_(model.units(), units_, preset_.shard_optimizer,
-                 static_cast<std::size_t>(groups.world->rank()), options.seed, optimizer, device),
+                 static_cast<std::size_t>(groups.world->rank()), options.seed, optimizer, device,
+                 streams_.front().handle()),
       weights_(options, units_, groups, recorder, device),
       gradients_(options, units_,
                  make_buckets(units_, gradient_order(model.layers(), units_.size()),
@@ -84,8 +87,7 @@ void Engine::gather_initial() {
 StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   gather_initial();
   const comm::Bytes sent_before = sent();
-  time_forward_ = 0;
-  time_backward_ = 0;
+  clock_.begin();
   batch_ = &batch;
   for (std::size_t u = 0; u < gradient_shards_.size(); ++u) {
     device_.memory_ops->clear(gradient_shards_[u].view(units_[u].shard, Dtype::fp32),
@@ -97,11 +99,13 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   execute(schedule, Mode::training);
   result.predicted = volume(schedule, plan_.volumes);
   result.loss = model_.take_loss() / static_cast<double>(options_.accumulation_steps);
-  result.time_forward = time_forward_;
-  result.time_backward = time_backward_;
 
   const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
   result.grad_norm = finish_norm();
+  const StepClock::Times times = clock_.times();
+  result.time_forward = times.forward;
+  result.time_backward = times.backward;
+  result.time_exposed = times.exposed;
   result.skipped = !std::isfinite(result.grad_norm);
   if (result.skipped) {
     ++recorder_.counters["nonfinite_steps"];
@@ -119,6 +123,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
 }
 
 double Engine::evaluate(const Batch& batch) {
+  clock_.begin();
   gather_initial();
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
@@ -152,8 +157,8 @@ double Engine::finish_norm() {
 
 void Engine::update(std::size_t unit) {
   const bool narrow = options_.compute != Dtype::fp32;
-  optimizer_.update(unit, own_gradient(unit), steps_taken_, clip_,
-                    narrow ? follower(unit) : View{}, stream(StreamId::compute).handle());
+  optimizer_.update(unit, own_gradient(unit), steps_taken_, clip_, narrow ? follower(unit) : View{},
+                    stream(StreamId::compute).handle());
   if (!narrow) cut(unit);
 }
 
@@ -162,8 +167,8 @@ ConstView Engine::compute_shard(std::size_t unit) const {
                                  : compute_shards_[unit].view(units_[unit].shard, options_.compute);
 }
 
-/// The weights in the compute dtype that follow the master: the own shard, or everything at stage 0.
-/// Empty where the master itself serves.
+/// The weights in the compute dtype that follow the master: the own shard, or everything at stage
+/// 0. Empty where the master itself serves.
 View Engine::follower(std::size_t unit) const {
   if (!preset_.shard_optimizer)
     return resident_weights_[unit].view(units_[unit].padded, options_.compute);
@@ -175,8 +180,7 @@ View Engine::follower(std::size_t unit) const {
 void Engine::cut(std::size_t unit) {
   const View weights = follower(unit);
   if (weights.count == 0) return;
-  device_.memory_ops->convert(optimizer_.master(unit), weights,
-                              stream(StreamId::compute).handle());
+  device_.memory_ops->convert(optimizer_.master(unit), weights, stream(StreamId::compute).handle());
 }
 
 comm::Bytes Engine::sent() const {

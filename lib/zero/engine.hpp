@@ -24,6 +24,7 @@
 #include "lib/zero/options.hpp"
 #include "lib/zero/schedule.hpp"
 #include "lib/zero/secondary_partition.hpp"
+#include "lib/zero/step_clock.hpp"
 #include "lib/zero/step_plan.hpp"
 #include "lib/zero/unit_model.hpp"
 #include "lib/zero/volume.hpp"
@@ -39,15 +40,10 @@ struct StepResult {
   bool skipped = false;      ///< a non-finite gradient on some rank: no rank stepped
   comm::Bytes sent;          ///< counted
   comm::Bytes predicted;     ///< closed form
-  double time_forward = 0;   ///< seconds
-  double time_backward = 0;  ///< seconds, reductions included
-};
-
-/// Predicted and actual bytes of one kind of state.
-struct MemoryReport {
-  std::string name;
-  std::size_t predicted;
-  std::size_t actual;
+  double time_forward = 0;   ///< seconds on the compute stream
+  double time_backward = 0;  ///< the same, until the last reduction is done
+  double time_exposed = 0;   ///< of both, that compute waited for gathers and reductions; on the
+                             ///< host, which has one thread, with the codec work of these
 };
 
 class Engine {
@@ -69,6 +65,7 @@ class Engine {
   /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
   /// For export and tests: through the control plane, one unit at a time.
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
+  /// Of the engine's state, its arena, and the model's own memory.
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 
  private:
@@ -79,6 +76,7 @@ class Engine {
   enum class Mode : std::uint8_t { training, evaluation, initial };
 
   void execute(const Schedule& schedule, Mode mode);
+  void wait_for(const Schedule& schedule, const std::vector<std::size_t>& ops, StreamId waiting);
   void run(const Op& op, std::size_t position);
   void complete(const Schedule& schedule, std::size_t op, StreamId waiting);
   [[nodiscard]] Phase phase_of(const Op& op) const;
@@ -97,6 +95,8 @@ class Engine {
   [[nodiscard]] View follower(std::size_t unit) const;
   void cut(std::size_t unit);
   [[nodiscard]] double finish_norm();
+  /// The bytes of `view` in host memory; waits for the compute stream.
+  [[nodiscard]] std::vector<std::byte> fetch(ConstView view) const;
   [[nodiscard]] comm::Bytes sent() const;
   [[nodiscard]] std::span<std::byte> workspace(const Op& op) const;
   [[nodiscard]] const Stream& stream(StreamId id) const {
@@ -111,6 +111,7 @@ class Engine {
   Device device_;
   trace::Recorder& recorder_;
   std::vector<UnitPartition> units_;
+  std::array<Stream, 3> streams_;  ///< by StreamId
 
   OptimizerShard optimizer_;
   WeightGather weights_;
@@ -123,8 +124,6 @@ class Engine {
   std::vector<Buffer> local_gradients_;   ///< stages 0 and 1: whole units, fp32
   std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: accumulated, fp32
 
-  std::array<Stream, 3> streams_;
-
   // State of the execution.
   std::vector<Event> events_;
   std::vector<Finish> pending_;
@@ -134,8 +133,7 @@ class Engine {
   bool gathered_initial_ = false;
   Mode mode_ = Mode::training;
   double clip_ = 1.0;
-  double time_forward_ = 0;
-  double time_backward_ = 0;
+  StepClock clock_;
   std::uint64_t version_ = 1;            ///< of the weights: every step and load increments it
   std::uint64_t secondary_version_ = 0;  ///< that the secondary shards hold
   std::uint64_t steps_taken_ = 0;        ///< AdamW's t

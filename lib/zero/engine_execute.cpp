@@ -1,7 +1,8 @@
 // The executor: runs the operations of a schedule.
-#include <chrono>
+#include <algorithm>
 #include <utility>
 
+#include "lib/device/range.hpp"
 #include "lib/zero/engine.hpp"
 
 namespace zeropp::zero {
@@ -10,8 +11,33 @@ namespace {
 
 using Category = trace::Timers::Category;
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+/// What profilers show.
+const char* name_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::gather:
+      return "gather";
+    case OpKind::gather_secondary:
+      return "gather_secondary";
+    case OpKind::keep_secondary:
+      return "keep_secondary";
+    case OpKind::forward:
+      return "forward";
+    case OpKind::backward:
+      return "backward";
+    case OpKind::clear_gradients:
+      return "clear_gradients";
+    case OpKind::reduce:
+      return "reduce";
+    case OpKind::accumulate:
+      return "accumulate";
+    case OpKind::gather_sum:
+      return "gather_sum";
+    case OpKind::update:
+      return "update";
+    case OpKind::refresh:
+      return "refresh";
+  }
+  return "?";
 }
 
 }  // namespace
@@ -20,20 +46,40 @@ void Engine::execute(const Schedule& schedule, Mode mode) {
   mode_ = mode;
   events_ = std::vector<Event>(schedule.ops.size());
   pending_.assign(schedule.ops.size(), {});
+  const Stream& compute = stream(StreamId::compute);
   Event begin;
-  stream(StreamId::compute).record(begin);
+  compute.record(begin);
   stream(StreamId::gather).wait(begin);
   stream(StreamId::reduce).wait(begin);
+  std::vector<std::size_t> all;
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const Op& op = schedule.ops[i];
-    const auto start = std::chrono::steady_clock::now();
-    for (const std::size_t earlier : op.waits_on) complete(schedule, earlier, op.stream);
+    const Range range(name_of(op.kind));
+    clock_.phase(compute, op.backward_phase);
+    wait_for(schedule, op.waits_on, op.stream);
     run(op, i);
     if (!pending_[i]) stream(op.stream).record(events_[i]);
-    if (!options_.overlap_comm) complete(schedule, i, StreamId::compute);
-    (op.backward_phase ? time_backward_ : time_forward_) += seconds_since(start);
+    if (!options_.overlap_comm) wait_for(schedule, {i}, StreamId::compute);
+    all.push_back(i);
   }
-  for (std::size_t i = 0; i < schedule.ops.size(); ++i) complete(schedule, i, StreamId::compute);
+  wait_for(schedule, all, StreamId::compute);
+  clock_.end(compute);
+}
+
+/// What compute waits for others is exposed; other streams wait in each other's shadow.
+void Engine::wait_for(const Schedule& schedule, const std::vector<std::size_t>& ops,
+                      StreamId waiting) {
+  const auto complete_all = [&] {
+    for (const std::size_t op : ops) complete(schedule, op, waiting);
+  };
+  const bool others = std::any_of(ops.begin(), ops.end(), [&](std::size_t op) {
+    return schedule.ops[op].stream != StreamId::compute;
+  });
+  if (waiting == StreamId::compute && others) {
+    clock_.waiting(stream(waiting), complete_all);
+  } else {
+    complete_all();
+  }
 }
 
 /// A collective enqueues its later hops and the decoding when it is finished: its event comes after

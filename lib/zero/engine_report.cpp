@@ -17,11 +17,18 @@ std::size_t bytes_of(const std::vector<Buffer>& buffers) {
 
 }  // namespace
 
+std::vector<std::byte> Engine::fetch(ConstView view) const {
+  std::vector<std::byte> bytes(view.bytes());
+  const Stream& compute = stream(StreamId::compute);
+  device_.memory_ops->copy(view, {bytes.data(), view.count, view.dtype}, compute.handle());
+  compute.synchronize();
+  return bytes;
+}
+
 std::string Engine::parameters_hash() const {
   Sha256 own;
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const ConstView shard = optimizer_.canonical_master(u);
-    own.update({shard.as<std::byte>(), shard.bytes()});
+    own.update(fetch(optimizer_.canonical_master(u)));
   }
   Sha256 all;
   for (const std::string& digest : control_.gather(own.hex())) {
@@ -31,8 +38,9 @@ std::string Engine::parameters_hash() const {
 }
 
 std::vector<float> Engine::gather_master(std::size_t unit) const {
-  const ConstView shard = optimizer_.canonical_master(unit);
-  const auto parts = control_.gather(std::string(shard.as<char>(), shard.bytes()));
+  const std::vector<std::byte> shard = fetch(optimizer_.canonical_master(unit));
+  const auto parts =
+      control_.gather(std::string(reinterpret_cast<const char*>(shard.data()), shard.size()));
   std::vector<float> full;
   for (const std::string& part : parts) {
     const std::size_t at = full.size();
@@ -57,6 +65,7 @@ std::vector<MemoryReport> Engine::memory() const {
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual.at(i)});
   reports.push_back({"arena", plan_.arena_bytes(), arena_.bytes()});
+  reports.push_back(model_.memory());
   return reports;
 }
 

@@ -18,7 +18,8 @@ void OptimizerShard::for_each_piece(std::size_t unit, const Body& body) const {
 OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
                                const std::vector<UnitPartition>& partitions, bool sharded,
                                std::size_t rank, std::uint64_t seed,
-                               const optim::AdamWOptions& options, const Device& device)
+                               const optim::AdamWOptions& options, const Device& device,
+                               StreamHandle stream)
     : layout_(units),
       partitions_(partitions),
       sharded_(sharded),
@@ -37,7 +38,7 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
           tensors_before + static_cast<std::uint64_t>(&tensor - layout_[unit].tensors.data());
       device_.optim->initialize(seed, id, in_tensor, length, tensor.init.constant,
                                 tensor.init.scale, master(unit).part(in_part, length).as<float>(),
-                                {});
+                                stream);
     });
     tensors_before += layout_[unit].tensors.size();
   }

@@ -18,10 +18,11 @@ namespace zeropp::zero {
 
 class OptimizerShard {
  public:
-  /// Master weights are drawn element by element (same values at any world size); moments are zero.
+  /// Master weights are drawn element by element (same values at any world size), on `stream`;
+  /// moments are zero.
   OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                  bool sharded, std::size_t rank, std::uint64_t seed,
-                 const optim::AdamWOptions& options, const Device& device);
+                 const optim::AdamWOptions& options, const Device& device, StreamHandle stream);
 
   /// fp32, `shard` elements (`padded` when not sharded).
   [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }

@@ -59,6 +59,13 @@ struct Batch {
   std::span<const std::int32_t> targets;  ///< sequences * length
 };
 
+/// Predicted and actual bytes of one kind of memory.
+struct MemoryReport {
+  std::string name;
+  std::size_t predicted = 0;
+  std::size_t actual = 0;
+};
+
 /// Work is enqueued on the given stream and nothing but take_loss() waits for it. All calls of a
 /// micro-batch are given the same stream.
 class UnitModel {
@@ -83,6 +90,10 @@ class UnitModel {
   /// Floating-point operations of forward + backward a token (for MFU), by the formula in its
   /// documentation.
   [[nodiscard]] virtual double flops_per_token() const = 0;
+  /// Where there are several kernels for one purpose, those that run: "attention=cudnn 9.14.0".
+  [[nodiscard]] virtual std::string kernels() const { return {}; }
+  /// Bytes of the model's own memory: activations, workspace, tokens. In closed form, and held.
+  [[nodiscard]] virtual MemoryReport memory() const { return {"activations", 0, 0}; }
 };
 
 }  // namespace zeropp::zero

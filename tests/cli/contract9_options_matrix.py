@@ -251,6 +251,7 @@ NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--pipeline-depth": "4",
     "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--optimizer": "AdamW", "--zero-stage": "3",
+    "--backend": "host", "--transport": "mpi", "--hash-parameters": None,
 }
 
 

@@ -70,6 +70,10 @@ class Trace(zpp.TestCase):
         self.assertEqual(flags["parameters_hash"], file["parameters_hash"])
         self.assertNotEqual(flags["run_id"], file["run_id"])
 
+    def test_no_hash_when_it_was_not_asked_for(self):
+        self.check_ok(self.train(2, "--no-hash-parameters"))
+        self.assertEqual(self.trace()[0]["parameters_hash"], "")
+
     def test_json_equals_hdf5(self):
         self.check_ok(self.train(2, "--eval-interval", "1", "--json", self.folder / "summary.json"))
         summary = json.loads((self.folder / "summary.json").read_text())
@@ -93,7 +97,7 @@ class Output(zpp.TestCase):
         result = self.check_ok(self.train(2, "--train-iters", "7", "--log-interval", "3", "--eval-interval", "5"))
         self.assertNotIn("\r", result.stdout)
         lines = result.stdout.splitlines()
-        self.assertRegex(lines[0], "^zpp_train on 1 node x 2 ranks")
+        self.assertRegex(lines[0], "^zpp_train on 1 node x 2 ranks, host over mpi")
         self.assertEqual([re.match(r"step (\S+)", line).group(1) for line in lines[1:-1]],
                          ["0", "3/7", "5", "6/7", "7/7", "7"])
         self.assertEqual(lines[-1].split(), ["VALID", str(self.out / "train.h5")])

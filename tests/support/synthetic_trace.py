@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
-        "backend run_id started_at command_line").split()
+        "cuda_versions backend transport kernels run_id started_at command_line").split()
 TIMERS = "matmul nn codec optimizer communication data other".split()
 
 
@@ -102,7 +102,7 @@ def memory_of(c, shards, ranks, element):
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
             "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
             "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0,
-            "arena": 12345}
+            "arena": 12345, "activations": 678}
 
 
 def make(case):
@@ -205,7 +205,7 @@ def make(case):
               "optimizer": {"params": {"lr": 1e-3}}, "zeropp": own}
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     attributes = {name: "x" for name in TEXT}
-    attributes.update(schema="zeropp-trace", schema_version="1.0", app="train", verdict="VALID",
+    attributes.update(schema="zeropp-trace", schema_version="1.1", app="train", verdict="VALID",
                       config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
                       parameters_hash="0a" * 32,
                       complete=1, git_dirty=0, world_size=n, node_count=c["nodes"],
@@ -221,7 +221,7 @@ def make(case):
     memory = memory_of(c, sum(shard), n, element)
     groups = {
         "ranks": dict(host=["h"] * n, node=nodes, local_rank=[r % c["local"] for r in range(n)],
-                      pid=list(range(1, n + 1))),
+                      pid=list(range(1, n + 1)), gpu=[""] * n, gpu_uuid=[""] * n, gpu_pci=[""] * n),
         "units": dict(name=[f"u{i}" for i in range(4)], elements=[sum(t) for t in tensors], flat=flat,
                       padded=[s * n for s in shard], shard=shard, gathers_forward=list(uses),
                       gathers_backward=list(uses)),
@@ -258,7 +258,7 @@ def make(case):
 
 REAL = set("loss grad_norm time tokens_per_second learning_rate time_forward time_backward "
            "time_communication_exposed bits_per_byte seconds".split())
-WORDS = set("host name operation purpose phase algorithm codec group path category".split())
+WORDS = set("host gpu gpu_uuid gpu_pci name operation purpose phase algorithm codec group path category".split())
 
 
 def write(path, attributes, groups):

@@ -20,6 +20,9 @@ Machine machine(int nodes, int ranks_per_node, int world = 0) {
   return {.world_size = world > 0 ? world : nodes * ranks_per_node,
           .node_count = nodes,
           .ranks_per_node = ranks_per_node,
+          .gpus = false,
+          .own_gpus = false,
+          .gpu_problem = "no GPU here",
           .all_gather = {{"flat"},
                          {"native", false, false, true, true},
                          {"plain", false, false},
@@ -51,6 +54,43 @@ std::string refusal(const std::string& text, const Machine& on) {
   }
   ADD_FAILURE() << text << " was accepted";
   return "";
+}
+
+TEST(ConfigResolve, AutoTakesGpusWhereEveryRankHasItsOwn) {
+  Machine on = machine(1, 4);
+  const auto chosen = [&](const std::string& text) {
+    const TrainConfig config = resolved(text, on);
+    return config.backend + " " + config.transport;
+  };
+  const auto with = [](const std::string& own) { return R"({"zeropp": {)" + own + "}}"; };
+  EXPECT_EQ(chosen("{}"), "host mpi");
+  on.gpus = true;
+  EXPECT_EQ(chosen("{}"), "host mpi") << "ranks would share a GPU";
+  EXPECT_EQ(chosen(with(R"("backend": "cuda", "transport": "mpi")")), "cuda mpi");
+  on.own_gpus = true;
+  EXPECT_EQ(chosen("{}"), "cuda nccl");
+  EXPECT_EQ(chosen(with(R"("backend": "host")")), "host mpi");
+  EXPECT_EQ(chosen(with(R"("backend": "cuda", "transport": "mpi")")), "cuda mpi");
+  EXPECT_EQ(chosen(with(R"("transport": "mpi")")), "host mpi");
+  EXPECT_EQ(chosen(with(R"("model": {"name": "quadratic"})")), "host mpi");
+  EXPECT_THAT(refusal(with(R"("backend": "cuda", "model": {"name": "quadratic"})"), on),
+              HasSubstr("no CUDA kernels"));
+  EXPECT_THAT(refusal(with(R"("backend": "host", "transport": "nccl")"), on),
+              HasSubstr("GPU memory only"));
+}
+
+TEST(ConfigResolve, AsksForGpusThatAreNotThere) {
+  Machine on = machine(1, 4);
+  for (const bool shared : {false, true}) {
+    on.gpus = shared;
+    try {
+      (void)resolved(R"({"zeropp": {"backend": "cuda"}})", on);
+      ADD_FAILURE() << "accepted";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.code(), ExitCode::environment);
+      EXPECT_STREQ(error.what(), "no GPU here");
+    }
+  }
 }
 
 TEST(ConfigResolve, AutoFollowsTheTopology) {

@@ -105,6 +105,12 @@ void* make_event() {
   return event;
 }
 
+void* make_mark() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreate(&event));
+  return event;
+}
+
 cudaStream_t stream_of(void* native) { return static_cast<cudaStream_t>(native); }
 cudaEvent_t event_of(void* native) { return static_cast<cudaEvent_t>(native); }
 
@@ -121,7 +127,17 @@ constexpr Runtime kRuntime{
                  void* stream) { check(cudaEventRecord(event_of(event), stream_of(stream))); },
     .wait = [](void* stream,
                void* event) { check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
-    .synchronize = [](void* stream) { check(cudaStreamSynchronize(stream_of(stream))); }};
+    .synchronize = [](void* stream) { check(cudaStreamSynchronize(stream_of(stream))); },
+    .make_mark = make_mark,
+    .release_mark = [](void* mark) noexcept { (void)cudaEventDestroy(event_of(mark)); },
+    .set_mark = [](void* mark,
+                   void* stream) { check(cudaEventRecord(event_of(mark), stream_of(stream))); },
+    .seconds_between =
+        [](void* earlier, void* later) {
+          float milliseconds = 0;
+          check(cudaEventElapsedTime(&milliseconds, event_of(earlier), event_of(later)));
+          return static_cast<double>(milliseconds) * 1e-3;
+        }};
 
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
@@ -163,6 +179,13 @@ std::string no_gpu_reason() {
   return std::string("no GPU is visible (CUDA: ") +
          cudaGetErrorString(status == cudaSuccess ? cudaErrorNoDevice : status) +
          "): ask the launcher for GPUs (--gpus-per-node), or use --backend host";
+}
+
+std::size_t gpu_memory_used() {
+  std::size_t free = 0;
+  std::size_t total = 0;
+  check(cudaMemGetInfo(&free, &total));
+  return total - free;
 }
 
 void use_gpu(int index) { check(cudaSetDevice(index)); }

@@ -1,0 +1,33 @@
+// Which GPU a rank takes, and whether every rank can have one for itself. What all ranks see is put
+// together once, so that every rank comes to the same answer.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/comm/world.hpp"
+#include "lib/device/runtime.hpp"
+
+namespace zeropp::app {
+
+/// What one rank sees.
+struct VisibleGpus {
+  std::string host;
+  std::vector<std::string> uuids;  ///< in the driver's order
+};
+
+struct GpuPlacement {
+  std::vector<int> index;   ///< by rank: the GPU that it takes of those that it sees; -1: sees none
+  bool every_rank = false;  ///< every rank sees a GPU
+  bool own = false;         ///< and has one that no other rank takes
+  std::string problem;      ///< unless `own`: what is missing, where, and the remedy
+  std::string warning;      ///< empty, or what costs speed, and the remedy
+};
+
+/// A pure function. On each host rank i of the ranks there takes GPU i modulo those that it sees.
+GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank);
+
+/// Collective: every rank tells what it sees. After set_topology().
+GpuPlacement find_gpus(comm::World& world);
+
+}  // namespace zeropp::app
