@@ -1,4 +1,4 @@
-// ctest: name=zero_nonfinite np=2,4 timeout=240 labels=sanitize
+// ctest: name=zero_nonfinite np=2,4 cuda=mpi,nccl timeout=240 labels=sanitize
 // A gradient on one rank that is not finite: no rank takes the step, it is counted, parameters and
 // moments stay as they were, and the next step proceeds. At every stage, with every reduce-scatter,
 // plain and quantized, in fp32 and bf16.
@@ -47,7 +47,10 @@ class Planted final : public zero::UnitModel {
       return;
     }
     const zero::Unit& unit = units()[layers()[layer].units.front()];
-    gradients.front().as<float>()[unit.tensors.back().offset] = plant->second.value;
+    const Device& on = device();
+    on.memory_ops->copy(ConstView::of(&plant->second.value, 1),
+                        gradients.front().part(unit.tensors.back().offset, 1), stream);
+    on.runtime->synchronize(stream.native);
   }
   [[nodiscard]] double take_loss() override { return model_->take_loss(); }
   [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }

@@ -1,4 +1,4 @@
-// ctest: name=contract5_engine_trajectory np=1,2,4 timeout=120 labels=sanitize
+// ctest: name=contract5_engine_trajectory np=1,2,4 cuda=mpi,nccl timeout=120 labels=sanitize
 // Steps of the whole engine against the closed form of the quadratic in double precision: mean
 // gradient over ranks and micro-steps, clipping by the global norm, AdamW with bias correction and
 // weight decay. Stages are compared with each other elsewhere; here with what they all should be.
@@ -6,6 +6,7 @@
 
 #include "lib/model/quadratic.hpp"
 #include "tests/support/engine_case.hpp"
+#include "tests/support/on_device.hpp"
 
 namespace zeropp::test {
 namespace {
@@ -14,9 +15,14 @@ const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 300};
 constexpr std::size_t kSequences = 2;
 constexpr std::size_t kLength = 16;
 
-std::unique_ptr<zero::UnitModel> quadratic(const Device&, trace::Timers& timers,
+/// Of the case that was made last.
+const model::Quadratic* the_model = nullptr;
+
+std::unique_ptr<zero::UnitModel> quadratic(const Device& device, trace::Timers& timers,
                                            std::size_t vocab) {
-  return std::make_unique<model::Quadratic>(kUnitSizes, vocab, timers);
+  auto made = std::make_unique<model::Quadratic>(kUnitSizes, vocab, timers);
+  the_model = made.get();
+  return on_device(device, std::move(made));
 }
 
 /// The same training in fp64, in one place.
@@ -102,7 +108,7 @@ TEST_P(Trajectory, FollowsTheClosedForm) {
   // A large epsilon makes the update depend on the size of the gradient, and so on clipping.
   const optim::AdamWOptions adamw{.learning_rate = 2e-3, .epsilon = 1e-3, .weight_decay = 0.1};
   EngineCase engine_case(options, 0, quadratic, kLength, kSequences, adamw);
-  const auto& model = dynamic_cast<const model::Quadratic&>(engine_case.model());
+  const model::Quadratic& model = *the_model;
   const bool root = world().control().rank() == 0;
   Oracle oracle(model, options, adamw, parameters(engine_case.engine()));
   bool clipped = false;

@@ -1,0 +1,242 @@
+// ctest: name=contract1_optimizer_cuda timeout=120
+// The optimizer's kernels on the GPU against the host's, bit for bit: aligned and not, ragged, with
+// values that are not finite.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <vector>
+
+#include "kernels/core/counter_rng.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp::optim {
+namespace {
+
+const std::vector<std::size_t> kCounts{1, 3, 4, 31, 1024, 1025, 50257, 3U << 20U};
+
+const Device& gpu() {
+  static const Device device = Device::cuda(0);
+  return device;
+}
+
+/// Values on the GPU, `shift` elements behind a 256-byte boundary.
+template <class T>
+class OnGpu {
+ public:
+  explicit OnGpu(const std::vector<T>& values, std::size_t shift = 0)
+      : count_(values.size()), memory_((values.size() + shift) * sizeof(T), MemoryKind::device) {
+    data_ = reinterpret_cast<T*>(memory_.data()) + shift;
+    gpu().memory_ops->copy(words(values.data(), MemoryKind::host), words(data_), {});
+    gpu().runtime->synchronize(nullptr);
+  }
+  [[nodiscard]] T* data() const { return data_; }
+  [[nodiscard]] std::vector<T> fetch() const {
+    std::vector<T> values(count_);
+    gpu().memory_ops->copy(words(data_), words(values.data(), MemoryKind::host), {});
+    gpu().runtime->synchronize(nullptr);
+    return values;
+  }
+
+ private:
+  /// As 16-bit words: a copy moves bits.
+  View words(const T* data, MemoryKind kind = MemoryKind::device) const {
+    return {const_cast<T*>(data), count_ * sizeof(T) / 2, Dtype::bf16, kind};
+  }
+  std::size_t count_;
+  Buffer memory_;
+  T* data_ = nullptr;
+};
+
+std::vector<float> values_of(std::size_t n, std::uint64_t stream) {
+  std::vector<float> values(n);
+  for (std::size_t i = 0; i < n; ++i) values[i] = standard_normal(7, stream, i);
+  if (n > 40) {
+    values[5] = std::numeric_limits<float>::quiet_NaN();
+    values[17] = std::numeric_limits<float>::infinity();
+    values[31] = -0.0F;
+    values[33] = 1e-42F;
+    values[37] = std::numeric_limits<float>::max();
+  }
+  return values;
+}
+
+template <class T>
+void expect_same_bits(const std::vector<T>& got, const std::vector<T>& wanted, const char* what) {
+  ASSERT_EQ(got.size(), wanted.size());
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (std::isnan(got[i]) && std::isnan(wanted[i])) continue;  // payloads are the machine's
+    }
+    ASSERT_EQ(std::memcmp(&got[i], &wanted[i], sizeof(T)), 0)
+        << what << "[" << i << "]: got " << got[i] << ", wanted " << wanted[i];
+  }
+}
+
+TEST(OptimizerOnGpu, AdamWIsTheHosts) {
+  for (const std::size_t n : kCounts) {
+    for (const std::size_t shift : {0U, 1U}) {
+      for (const Dtype narrow : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+        SCOPED_TRACE(testing::Message()
+                     << n << " values, shift " << shift << ", shard " << name_of(narrow));
+        std::vector<float> weight = values_of(n, 1);
+        std::vector<float> m(n, 0.0F);
+        std::vector<float> v(n, 0.0F);
+        std::vector<std::uint16_t> shard(n, 0xA5A5);
+        const OnGpu<float> gpu_weight(weight, shift);
+        const OnGpu<float> gpu_m(m, shift);
+        const OnGpu<float> gpu_v(v, shift);
+        const OnGpu<std::uint16_t> gpu_shard(shard, shift);
+        const bool cut = narrow != Dtype::fp32;
+        for (std::uint64_t t = 1; t <= 3; ++t) {
+          const std::vector<float> gradient = values_of(n, 10 + t);
+          const OnGpu<float> gpu_gradient(gradient, shift);
+          const AdamWConstants c = adamw_constants({.weight_decay = 0.1}, t, 0.7);
+          host_optim_ops().adamw(c, t % 2 == 1, n, gradient.data(), weight.data(), m.data(),
+                                 v.data(), cut ? View(shard.data(), n, narrow) : View{}, {});
+          gpu().optim->adamw(
+              c, t % 2 == 1, n, gpu_gradient.data(), gpu_weight.data(), gpu_m.data(), gpu_v.data(),
+              cut ? View(gpu_shard.data(), n, narrow, MemoryKind::device) : View{}, {});
+          gpu().runtime->synchronize(nullptr);
+        }
+        expect_same_bits(gpu_weight.fetch(), weight, "weight");
+        expect_same_bits(gpu_m.fetch(), m, "first moment");
+        expect_same_bits(gpu_v.fetch(), v, "second moment");
+        expect_same_bits(gpu_shard.fetch(), shard, "16-bit shard");
+      }
+    }
+  }
+}
+
+TEST(OptimizerOnGpu, AddAndScaleAreTheHosts) {
+  for (const std::size_t n : kCounts) {
+    for (const std::size_t shift : {0U, 1U}) {
+      const std::vector<float> source = values_of(n, 2);
+      std::vector<float> sum = values_of(n, 3);
+      const OnGpu<float> gpu_source(source, shift);
+      const OnGpu<float> gpu_sum(sum, shift);
+      host_optim_ops().add(n, source.data(), sum.data(), {});
+      host_optim_ops().scale(n, 1.0F / 3.0F, sum.data(), {});
+      gpu().optim->add(n, gpu_source.data(), gpu_sum.data(), {});
+      gpu().optim->scale(n, 1.0F / 3.0F, gpu_sum.data(), {});
+      expect_same_bits(gpu_sum.fetch(), sum, "sum");
+    }
+  }
+}
+
+TEST(OptimizerOnGpu, SumOfSquaresIsTheHosts) {
+  for (const std::size_t n : {0UL, 1UL, 31UL, 1024UL, 1025UL, 50257UL, 1024UL * 1024UL,
+                              1024UL * 1024UL + 1UL, 5'000'011UL}) {
+    for (const bool finite : {true, false}) {
+      std::vector<float> values = values_of(n, 4);
+      for (float& value : values) {
+        if (finite && !(std::fabs(value) < 10.0F)) value = 0.5F;
+      }
+      std::vector<double> scratch(norm_scratch(n) + 1);
+      std::vector<double> sum(1, -1.0);
+      host_optim_ops().sum_of_squares(n, values.data(), scratch.data(), sum.data(), {});
+      const OnGpu<float> gpu_values(values);
+      const OnGpu<double> gpu_scratch(scratch);
+      const OnGpu<double> gpu_sum(std::vector<double>(1, -1.0));
+      gpu().optim->sum_of_squares(n, gpu_values.data(), gpu_scratch.data(), gpu_sum.data(), {});
+      expect_same_bits(gpu_sum.fetch(), sum, "sum of squares");
+    }
+  }
+}
+
+TEST(OptimizerOnGpu, InitialWeightsAreTheHosts) {
+  for (const std::size_t n : kCounts) {
+    for (const float scale : {0.0F, 0.02F}) {
+      std::vector<float> weights(n, -1.0F);
+      const OnGpu<float> gpu_weights(weights);
+      host_optim_ops().initialize(3, 5, 12345, n, 1.0F, scale, weights.data(), {});
+      gpu().optim->initialize(3, 5, 12345, n, 1.0F, scale, gpu_weights.data(), {});
+      expect_same_bits(gpu_weights.fetch(), weights, "weights");
+    }
+  }
+}
+
+TEST(MemoryOnGpu, ConvertsEveryPatternAsTheHost) {
+  const auto patterns = [](Dtype dtype) {
+    std::vector<std::uint16_t> words;
+    if (dtype != Dtype::fp32) {
+      for (std::uint32_t i = 0; i <= 0xFFFFU; ++i) words.push_back(static_cast<std::uint16_t>(i));
+      return words;
+    }
+    for (std::uint32_t high = 0; high <= 0xFFFFU; ++high) {
+      for (const std::uint16_t low : {0x0000, 0x0001, 0x7FFF, 0x8000, 0x8001, 0xFFFF}) {
+        words.push_back(low);
+        words.push_back(static_cast<std::uint16_t>(high));
+      }
+    }
+    return words;
+  };
+  for (const Dtype from : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+    for (const Dtype to : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+      for (const std::size_t shift : {0U, 2U}) {
+        std::vector<std::uint16_t> source = patterns(from);
+        const std::size_t n = source.size() * 2 / size_of(from) - 3;  // ragged
+        std::vector<std::uint16_t> result(n * size_of(to) / 2, 0xA5A5);
+        const OnGpu<std::uint16_t> gpu_source(source, shift);
+        const OnGpu<std::uint16_t> gpu_result(result, shift);
+        host_memory_ops().convert({source.data(), n, from}, {result.data(), n, to}, {});
+        gpu().memory_ops->convert({gpu_source.data(), n, from, MemoryKind::device},
+                                  {gpu_result.data(), n, to, MemoryKind::device}, {});
+        SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
+        expect_same_bits(gpu_result.fetch(), result, "converted word");
+      }
+    }
+  }
+}
+
+TEST(MemoryOnGpu, RefusesWhatItCannotReach) {
+  std::vector<float> host(8);
+  EXPECT_THROW(gpu().memory_ops->clear(View::of(host.data(), 8), {}), std::invalid_argument);
+  EXPECT_THROW(host_memory_ops().clear({host.data(), 8, Dtype::fp32, MemoryKind::device}, {}),
+               std::invalid_argument);
+}
+
+TEST(DeviceMemory, IsCountedAndGivenBack) {
+  const MemoryUse before = gpu().runtime->memory_use();
+  {
+    const Buffer buffer(1U << 20U, MemoryKind::device);
+    EXPECT_EQ(gpu().runtime->memory_use().current, before.current + (1U << 20U));
+    EXPECT_GE(gpu().runtime->memory_use().peak, before.current + (1U << 20U));
+  }
+  EXPECT_EQ(gpu().runtime->memory_use().current, before.current);
+  EXPECT_THROW(Buffer(std::size_t{1} << 50U, MemoryKind::device), std::exception);
+}
+
+TEST(Streams, WaitForEventsAndTellTimes) {
+  const Stream first = gpu().make_stream("first");
+  const Stream second = gpu().make_stream("second");
+  constexpr std::size_t kMany = std::size_t{1} << 28U;
+  const Buffer source = Buffer::zeros(kMany, Dtype::fp32, MemoryKind::device);
+  const Buffer target = Buffer::zeros(kMany, Dtype::fp32, MemoryKind::device);
+  for (int round = 0; round < 5; ++round) {
+    const auto value = static_cast<float>(round + 1);
+    Mark begin;
+    Mark end;
+    Event done;
+    first.set(begin);
+    gpu().optim->initialize(0, 0, 0, kMany, value, 0.0F,
+                            source.view(kMany, Dtype::fp32).as<float>(), first.handle());
+    first.set(end);
+    first.record(done);
+    second.wait(done);
+    gpu().memory_ops->copy(source.view(kMany, Dtype::fp32), target.view(kMany, Dtype::fp32),
+                           second.handle());
+    float last = -1;
+    gpu().memory_ops->copy(ConstView(target.view(kMany, Dtype::fp32)).part(kMany - 1, 1),
+                           View::of(&last, 1), second.handle());
+    second.synchronize();
+    EXPECT_EQ(last, value) << "the copy ran before the values were written";
+    EXPECT_GT(end.seconds_since(begin), 0.0);
+    EXPECT_LT(end.seconds_since(begin), 1.0);
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::optim
