@@ -9,6 +9,7 @@
 #include "lib/collective/collective.hpp"
 #include "lib/config/options.hpp"
 #include "lib/data/token_source.hpp"
+#include "lib/device/runtime.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
@@ -22,10 +23,19 @@ json describe(const app::Context& context) {
   const trace::Provenance p = context.provenance();
   const comm::Topology& t = context.topology();
   json info{{"schema", "zeropp-info"}, {"schema_version", "1.0"}};
-  info["versions"] = {
-      {"zeropp", p.version},        {"git_commit", p.git_commit}, {"git_dirty", p.git_dirty},
-      {"build_type", p.build_type}, {"compiler", p.cxx_compiler}, {"mpi", p.mpi_library},
-      {"hdf5", p.hdf5_version},     {"kokkos", p.kokkos_version}, {"blas", p.blas_library}};
+  info["versions"] = {{"zeropp", p.version},        {"git_commit", p.git_commit},
+                      {"git_dirty", p.git_dirty},   {"build_type", p.build_type},
+                      {"compiler", p.cxx_compiler}, {"mpi", p.mpi_library},
+                      {"hdf5", p.hdf5_version},     {"kokkos", p.kokkos_version},
+                      {"blas", p.blas_library},     {"cuda", p.cuda_versions}};
+  info["gpus"] = json::array();
+  for (const GpuInfo& gpu : visible_gpus()) {
+    info["gpus"].push_back({{"name", gpu.name},
+                            {"uuid", gpu.uuid},
+                            {"pci", gpu.pci},
+                            {"compute_capability", gpu.compute_capability},
+                            {"memory", gpu.memory}});
+  }
   info["topology"] = {{"world_size", t.world_size},
                       {"node_count", t.node_count},
                       {"ranks_per_node", t.ranks_per_node},
@@ -81,6 +91,7 @@ void print(const json& info) {
   // The keys of JSON objects are sorted; a table reads better with the name first.
   for (const auto& [section, keys] :
        std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
+           {"gpus", {"uuid", "pci", "compute_capability", "memory"}},
            {"codecs",
             {"bits", "scale_bytes", "default_block", "minimum_block", "maximum_block", "summary"}},
            {"all_gather", {"hierarchical", "any_codec", "modelled", "deterministic", "summary"}},

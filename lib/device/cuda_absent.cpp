@@ -8,7 +8,8 @@ namespace zeropp {
 const Runtime* cuda_runtime() { return nullptr; }
 std::vector<GpuInfo> visible_gpus() { return {}; }
 std::string no_gpu_reason() {
-  return "this build has no CUDA: configure with -DZEROPP_ENABLE_CUDA=ON";
+  return "no GPU can be used: this build has no CUDA; configure with -DZEROPP_ENABLE_CUDA=ON, or "
+         "use --backend host";
 }
 void use_gpu(int) { throw Error(ExitCode::environment, no_gpu_reason()); }
 std::size_t gpu_memory_used() { return 0; }

@@ -108,6 +108,13 @@ class Files(zpp.TestCase):
 
 
 class Sizes(zpp.TestCase):
+    def test_gpu_where_there_is_none(self):
+        for words in (["--backend", "cuda"], ["--backend", "cuda", "--transport", "mpi"]):
+            self.check_fails(self.train(2, *words, env={"CUDA_VISIBLE_DEVICES": ""}), zpp.ENVIRONMENT, "GPU")
+
+    def test_nccl_on_the_host(self):
+        self.check_fails(self.train(1, "--backend", "host", "--transport", "nccl"), zpp.USAGE, "GPU memory only")
+
     def test_heads_do_not_divide_the_hidden_size(self):
         self.check_fails(self.train(2, "--hidden-size", "32", "--num-attention-heads", "3"), zpp.USAGE,
                          "hidden_size 32", "num_attention_heads 3")

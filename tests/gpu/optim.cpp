@@ -166,8 +166,8 @@ TEST(MemoryOnGpu, ConvertsEveryPatternAsTheHost) {
       return words;
     }
     for (std::uint32_t high = 0; high <= 0xFFFFU; ++high) {
-      for (const std::uint16_t low : {0x0000, 0x0001, 0x7FFF, 0x8000, 0x8001, 0xFFFF}) {
-        words.push_back(low);
+      for (const int low : {0x0000, 0x0001, 0x7FFF, 0x8000, 0x8001, 0xFFFF}) {
+        words.push_back(static_cast<std::uint16_t>(low));
         words.push_back(static_cast<std::uint16_t>(high));
       }
     }

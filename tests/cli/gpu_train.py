@@ -1,0 +1,88 @@
+# ctest: name=contract3_gpu_train timeout=600 labels=gpu,cli processors=4
+"""The trainer on GPUs: over NCCL and through host memory, with all features; the same bits on every run, with hpZ on and
+off, and with either transport; close to the host; refusals where ranks outnumber GPUs."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+
+def gpus():
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "info.json"
+        subprocess.run([zpp.INFO, "--json", path], check=True, capture_output=True)
+        return json.loads(path.read_text())["gpus"]
+
+
+GPUS = gpus()
+if not GPUS:
+    done = zpp.train(1, "--backend", "cuda", out=tempfile.gettempdir())
+    print("skipped:", done.stderr.strip())
+    sys.exit(zpp.SKIPPED)
+
+# Ranks and transports that this machine can run.
+PLACES = [(1, "nccl"), (1, "mpi"), (2, "mpi"), (4, "mpi")] + [(n, "nccl") for n in (2, 4, 8) if n <= len(GPUS)]
+FEATURES = ["--zero-quantized-weights", "--zero-quantized-gradients", "--deterministic", "--train-iters", "6"]
+
+
+class GpuTrain(zpp.TestCase):
+    def run_on(self, ranks, transport, *words, name="out"):
+        out = self.folder / name
+        self.check_ok(self.train(ranks, "--backend", "cuda", "--transport", transport, *words, out=out))
+        judged = zpp.check_trace(out / "train.h5")
+        self.assertEqual(judged.stdout, "VALID\n", judged)
+        return self.trace(out)
+
+    def test_every_place_and_dtype(self):
+        for ranks, transport in PLACES:
+            for dtype in ("--bf16", "--no-bf16"):
+                for stage in ("0", "1", "2", "3"):
+                    with self.subTest(ranks=ranks, transport=transport, dtype=dtype, stage=stage):
+                        root, groups = self.run_on(ranks, transport, dtype, "--zero-stage", stage,
+                                                   name=f"{ranks}{transport}{dtype}{stage}")
+                        self.assertEqual((root["backend"], root["transport"]), ("cuda", transport))
+                        self.assertIn("attention=", root["kernels"])
+                        self.assertEqual(groups["ranks"]["gpu"], [GPUS[0]["name"]] * ranks)
+                        self.assertTrue(all(math.isfinite(loss) for loss in groups["steps"]["loss"]))
+
+    def test_same_bits_on_every_run_with_hpz_on_and_off_and_either_transport(self):
+        for ranks in sorted({ranks for ranks, _ in PLACES if ranks > 1}):
+            hashes = {}
+            for transport in (t for r, t in PLACES if r == ranks):
+                for hpz in ("1", "2"):
+                    for run in ("a", "b"):
+                        root, groups = self.run_on(ranks, transport, *FEATURES, "--bf16", "--node-size", "2",
+                                                   "--zero-hpz-partition-size", hpz,
+                                                   name=f"{ranks}{transport}{hpz}{run}")
+                        hashes[transport, hpz, run] = root["parameters_hash"], tuple(groups["steps"]["loss"])
+            self.assertEqual(len(set(hashes.values())), 1, hashes)
+
+    def test_close_to_the_host(self):
+        words = ["--train-iters", "10", "--lr", "0.001"]
+        self.check_ok(self.train(1, *words, out=self.folder / "host"))
+        host = self.trace(self.folder / "host")[1]["steps"]["loss"]
+        for dtype, tolerance in (("--no-bf16", 1e-4), ("--bf16", 2e-2)):
+            cuda = self.run_on(1, "nccl", *words, dtype, name="cuda" + dtype)[1]["steps"]["loss"]
+            for step, (a, b) in enumerate(zip(cuda, host)):
+                self.assertLess(abs(a - b), tolerance * b, f"step {step} {dtype}: {a} on the GPU, {b} on the host")
+
+    def test_more_ranks_than_gpus(self):
+        self.check_fails(self.train(2, "--backend", "cuda", env={"CUDA_VISIBLE_DEVICES": "0"}), zpp.ENVIRONMENT,
+                         "2 ranks", "share 1 visible GPU", "--transport mpi")
+
+    def test_auto_takes_the_host_where_ranks_would_share(self):
+        self.check_ok(self.train(2, "--backend", "auto", env={"CUDA_VISIBLE_DEVICES": "0"}))
+        self.assertEqual(self.trace()[0]["backend"], "host")
+        self.check_ok(self.train(1, "--backend", "auto", out=self.folder / "one"))
+        self.assertEqual(self.trace(self.folder / "one")[0]["backend"], "cuda")
+
+
+if __name__ == "__main__":
+    zpp.main()
