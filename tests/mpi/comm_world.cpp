@@ -1,4 +1,4 @@
-// ctest: name=comm_world np=1,2,3,4,6,8 timeout=60 labels=sanitize
+// ctest: name=comm_world np=1,2,3,4,6,8 cuda=mpi,nccl timeout=60 labels=sanitize
 // The world: topology, groups, the control plane and agreement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,6 +22,23 @@ TEST(World, FindsOneNodeOnOneMachine) {
   EXPECT_FALSE(topology.emulated);
 }
 
+TEST(World, RanksOfOneMachineAreCounted) {
+  world().set_topology(1);
+  EXPECT_EQ(world().host_ranks(), world().size()) << "whatever nodes are declared";
+  EXPECT_EQ(world().host_rank(), world().rank());
+}
+
+TEST(World, NcclRefusesHostMemory) {
+  world().set_topology(1);
+  try {
+    (void)world().make_groups({.device = Device::host(), .transport = Transport::nccl});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("mpi"));
+  }
+}
+
 TEST(World, DeclaredNodesGiveGroupsAndLinks) {
   const int n = world().size();
   for (int g = 1; g <= n; ++g) {
@@ -34,7 +51,7 @@ TEST(World, DeclaredNodesGiveGroupsAndLinks) {
     EXPECT_EQ(topology.node_count, n / g);
     const int rank = world().control().rank();
     EXPECT_EQ(rank, world().rank()) << "declared nodes keep the launched order";
-    const Groups groups = world().make_groups({.secondary_size = g});
+    const Groups groups = test::make_groups({.secondary_size = g});
     ASSERT_TRUE(groups.world && groups.node && groups.rail && groups.secondary);
     ASSERT_EQ(world().places().size(), static_cast<std::size_t>(n));
     for (int r = 0; r < n; ++r) {

@@ -113,6 +113,10 @@ constexpr Runtime kRuntime{
     .release = release,
     .memory_use = [] { return pool().use; },
     .fill = fill,
+    .copy =
+        [](std::byte* to, const std::byte* from, std::size_t bytes, void* stream) {
+          check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream)));
+        },
     .make_stream = make_stream,
     .release_stream = [](void* stream) noexcept { (void)cudaStreamDestroy(stream_of(stream)); },
     .make_event = make_event,
