@@ -16,6 +16,7 @@
 #include "lib/comm/mpi_communicator.hpp"
 #include "lib/comm/mpi_control.hpp"
 #include "lib/comm/mpi_handle.hpp"
+#include "lib/comm/nccl.hpp"
 #include "lib/comm/staged_communicator.hpp"
 
 namespace zeropp::comm {
@@ -57,7 +58,11 @@ Host find_host(int launched_rank) {
 /// The transport chosen by `options`, over the ranks of `handle`.
 std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle handle,
                                                 std::vector<LinkClass> links,
-                                                const GroupOptions& options) {
+                                                const GroupOptions& options,
+                                                const NcclPlace& place) {
+  if (options.transport == Transport::nccl) {
+    return make_nccl_communicator(name, std::move(handle), std::move(links), options.device, place);
+  }
   auto over_mpi = std::make_unique<MpiCommunicator>(name, std::move(handle), std::move(links),
                                                     options.max_message_bytes);
   if (options.device.backend == Backend::host) return over_mpi;
@@ -153,6 +158,8 @@ Groups World::make_groups(const GroupOptions& options) {
     throw Error(ExitCode::usage, "the largest message cannot be 0 bytes: give at least 1");
   }
   const int own = control().rank();
+  const NcclPlace nccl_place{places[static_cast<std::size_t>(own)].node, layout.emulated,
+                             state_->host.ranks == state_->size};
   const auto make = [&](const char* name, auto color_of) -> std::unique_ptr<Communicator> {
     std::vector<LinkClass> links;
     for (int r = 0; r < state_->size; ++r) {
@@ -163,7 +170,7 @@ Groups World::make_groups(const GroupOptions& options) {
                                              : LinkClass::inter_node);
     }
     return make_communicator(name, split(state_->control->comm(), color_of(own), own),
-                             std::move(links), options);
+                             std::move(links), options, nccl_place);
   };
   const auto place = [&](int rank) { return places[static_cast<std::size_t>(rank)]; };
   Groups groups;

@@ -14,6 +14,7 @@
 
 #include "kernels/core/cuda/check.hpp"
 #include "lib/base/error.hpp"
+#include "lib/device/cuda/stream_watch.hpp"
 
 namespace zeropp {
 
@@ -108,6 +109,26 @@ void* make_event() {
 cudaStream_t stream_of(void* native) { return static_cast<cudaStream_t>(native); }
 cudaEvent_t event_of(void* native) { return static_cast<cudaEvent_t>(native); }
 
+StreamWatch stream_watch = nullptr;
+
+/// The one place where the host waits for a stream in the work of a run.
+void synchronize(void* stream) {
+  if (stream_watch == nullptr) return check(cudaStreamSynchronize(stream_of(stream)));
+  constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+  (void)poll(
+      [&](Seconds waited) {
+        const cudaError_t status = cudaStreamQuery(stream_of(stream));
+        if (status != cudaErrorNotReady) {
+          check(status);
+          return Progress::done;
+        }
+        (void)cudaGetLastError();  // being busy counts as the last error: no launch may find it
+        stream_watch(waited);
+        return Progress::pending;
+      },
+      kNever);
+}
+
 constexpr Runtime kRuntime{
     .allocate = allocate,
     .release = release,
@@ -125,7 +146,7 @@ constexpr Runtime kRuntime{
                  void* stream) { check(cudaEventRecord(event_of(event), stream_of(stream))); },
     .wait = [](void* stream,
                void* event) { check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
-    .synchronize = [](void* stream) { check(cudaStreamSynchronize(stream_of(stream))); }};
+    .synchronize = synchronize};
 
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
@@ -141,6 +162,8 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 }  // namespace
 
 const Runtime* cuda_runtime() { return &kRuntime; }
+
+void set_stream_watch(StreamWatch watch) { stream_watch = watch; }
 
 std::vector<GpuInfo> visible_gpus() {
   int count = 0;
