@@ -76,8 +76,8 @@ struct GroupOptions {
   int secondary_size = 0;          ///< ranks of an hpZ group; 0: no such group
   Device device = Device::host();  ///< whose memory the groups move
   Transport transport = Transport::mpi;
-  std::size_t max_message_bytes = std::size_t{1}
-                                  << 30U;  ///< longer ones are split (tests lower it)
+  /// Of MPI: longer ones are split (tests lower it).
+  std::size_t max_message_bytes = std::size_t{1} << 30U;
 };
 
 class World {
