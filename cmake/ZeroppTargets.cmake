@@ -7,7 +7,8 @@ endfunction()
 # zeropp_add_test(NAME name MAIN library SOURCES file... [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
 #   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME, on a GPU when MAIN is
 #   zeropp_gpu_main. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same
-#   program on GPUs, entries NAME.cuda-<transport>.np<n>, label gpu, skipped where there are none.
+#   program on GPUs, entries NAME.cuda-<transport>.np<n>, label gpu, skipped where there are none. Over MPI
+#   ranks share GPUs, which is slow: at up to 4 ranks.
 #   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.
 function(zeropp_add_test)
   cmake_parse_arguments(arg "" "NAME;MAIN;TIMEOUT" "SOURCES;NP;CUDA;LABELS" ${ARGN})
@@ -30,6 +31,9 @@ function(zeropp_add_test)
   endif()
   foreach(np IN LISTS arg_NP)
     foreach(device IN LISTS devices)
+      if(device STREQUAL cuda-mpi AND np GREATER 4)
+        continue()
+      endif()
       set(entry ${arg_NAME}.${device}.np${np})
       set(labels "gpu;np${np};${arg_LABELS}")
       if(device STREQUAL host)

@@ -16,7 +16,7 @@ enum class ExitCode : int {
   io = 5,             ///< files
   skipped = 77,       ///< a test that cannot run here
   requeue = 85,       ///< reserved: checkpointed, start me again
-  watchdog = 124,     ///< reserved: a collective hung
+  watchdog = 124,     ///< a collective hung
   interrupted = 130,  ///< SIGINT or SIGTERM, at a step boundary agreed by all ranks
 };
 

@@ -8,7 +8,7 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                              const AllGatherAlgorithm& algorithm, std::size_t depth)
     : group_(context.group),
       plan_(plan),
-      codec_(plan.codec, plan.memory, context.backend),
+      codec_(plan.codec, plan.memory, context.device.backend),
       meter_(context.recorder, {.operation = "all_gather",
                                 .purpose = plan.label.purpose,
                                 .phase = plan.label.phase,

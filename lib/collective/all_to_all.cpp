@@ -23,7 +23,7 @@ codec::Codec bind(const AllToAllPlan& plan, Backend backend) {
 AllToAll::AllToAll(const Context& context, const AllToAllPlan& plan)
     : group_(context.group),
       plan_(plan),
-      codec_(bind(plan, context.backend)),
+      codec_(bind(plan, context.device.backend)),
       meter_(context.recorder, {.operation = "all_to_all",
                                 .purpose = plan.label.purpose,
                                 .phase = plan.label.phase,

@@ -21,6 +21,7 @@
 #include "kernels/core/view.hpp"
 #include "lib/comm/traffic.hpp"
 #include "lib/comm/world.hpp"
+#include "lib/device/device.hpp"
 #include "lib/trace/recorder.hpp"
 
 namespace zeropp::collective {
@@ -93,13 +94,13 @@ struct ReduceScatterPlan {
 
 /// What an algorithm gets to plan with. `groups` and `recorder` outlive it. `group`: the
 /// communicator to run on; hierarchical algorithms use groups.node and groups.rail and need group
-/// == *groups.world.
+/// == *groups.world. `device`: the one that the groups were made for; its kernels encode and
+/// decode, and the memory of every run, workspace included, is its memory.
 struct Context {
   comm::Groups& groups;
   comm::Communicator& group;
   trace::Recorder& recorder;
-  Backend backend = Backend::host;
-  MemoryKind memory = MemoryKind::host;
+  Device device = Device::host();
 };
 
 /// Registry entry: what an algorithm's file in all_gather/ or reduce_scatter/ defines, as the

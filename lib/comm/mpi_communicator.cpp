@@ -4,13 +4,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <utility>
 
 #include "lib/base/checked.hpp"
 #include "lib/comm/mpi_check.hpp"
 #include "lib/comm/mpi_half_sum.hpp"
 #include "lib/comm/mpi_work.hpp"
+#include "lib/comm/native_checks.hpp"
+#include "lib/comm/self_messages.hpp"
 
 namespace zeropp::comm {
 
@@ -18,53 +19,8 @@ namespace {
 
 MPI_Datatype type_of(Dtype dtype) { return dtype == Dtype::fp32 ? MPI_FLOAT : MPI_UINT16_T; }
 
-void require_host(MemoryKind kind) {
-  if (kind == MemoryKind::device) {
-    throw Error(ExitCode::environment,
-                "the MPI communicator was given device memory: use host memory, or the "
-                "communicator of the device");
-  }
-}
-
-/// Counts of MPI's collectives are int, and some libraries add them up in int as well: the whole
-/// buffer has to fit, not only one rank's part.
-int native_count(std::size_t part_elements, std::size_t total_elements) {
-  if (!std::in_range<int>(total_elements)) {
-    throw Error(
-        ExitCode::environment,
-        fmt::format("{} elements are too many for MPI's own collective (at most {}): choose "
-                    "an algorithm other than native, or smaller buckets",
-                    total_elements, std::numeric_limits<int>::max()));
-  }
-  return static_cast<int>(part_elements);
-}
-
 std::unique_ptr<Work> collective_work(MPI_Request request) {
   return std::make_unique<MpiWork>(MpiWork::Kind::collective, std::vector<MPI_Request>{request});
-}
-
-void require_equal_parts(std::size_t whole, std::size_t part, int ranks) {
-  if (whole != part * static_cast<std::size_t>(ranks)) {
-    throw Error(ExitCode::environment,
-                fmt::format("a collective over {} ranks was given {} elements for parts of {}",
-                            ranks, whole, part));
-  }
-}
-
-/// Messages to the own rank: sends and receives match in order, as they do in MPI.
-void copy_to_self(std::span<const Send> sends, std::span<const Receive> receives, int self) {
-  auto receive = receives.begin();
-  for (const Send& send : sends) {
-    if (send.peer != self) continue;
-    receive = std::find_if(receive, receives.end(),
-                           [&](const Receive& candidate) { return candidate.peer == self; });
-    if (receive == receives.end() || receive->bytes != send.bytes) {
-      throw Error(ExitCode::environment,
-                  fmt::format("{} bytes to the own rank have no receive of that size", send.bytes));
-    }
-    if (send.bytes > 0) std::memcpy(receive->data, send.data, send.bytes);
-    ++receive;
-  }
 }
 
 }  // namespace
@@ -77,9 +33,6 @@ MpiCommunicator::MpiCommunicator(std::string name, CommHandle handle, std::vecto
       max_message_bytes_(max_message_bytes),
       sum_bf16_(make_half_sum(Dtype::bf16)),
       sum_fp16_(make_half_sum(Dtype::fp16)) {
-  if (max_message_bytes == 0) {
-    throw Error(ExitCode::usage, "the largest message cannot be 0 bytes: give at least 1");
-  }
   (void)checked<int>(max_message_bytes, "the largest message, in bytes,");
   check(MPI_Comm_rank(handle_.get(), &rank_));
   int* value = nullptr;
@@ -102,6 +55,9 @@ MPI_Op MpiCommunicator::sum_of(Dtype dtype) const {
 std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
                                                 std::span<const Receive> receives,
                                                 StreamHandle /*inline*/, Bytes& sent) {
+  for (const auto& [send, receive] : self_messages(sends, receives, rank_)) {
+    std::memcpy(receive.data, send.data, send.bytes);
+  }
   const int tag = next_tag();
   std::vector<MPI_Request> requests;
   // Both sides cut a message in the same places; MPI keeps the order of one pair, tag and
@@ -127,16 +83,15 @@ std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
     });
     sent.add(link_to(send.peer), send.bytes);
   }
-  copy_to_self(sends, receives, rank_);
   return std::make_unique<MpiWork>(MpiWork::Kind::point_to_point, std::move(requests));
 }
 
 std::unique_ptr<Work> MpiCommunicator::native_all_gather(ConstView part, View full,
                                                          StreamHandle /*inline*/) {
-  require_host(part.kind);
-  require_host(full.kind);
+  require_host_memory(part, "MPI");
+  require_host_memory(full, "MPI");
   require_equal_parts(full.count, part.count, size());
-  const int count = native_count(part.count, full.count);
+  const int count = mpi_count(part.count, full.count);
   const auto own = full.part(static_cast<std::size_t>(rank_) * part.count, part.count);
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallgather(part.data == own.data ? MPI_IN_PLACE : part.data, count, type_of(part.dtype),
@@ -146,10 +101,10 @@ std::unique_ptr<Work> MpiCommunicator::native_all_gather(ConstView part, View fu
 
 std::unique_ptr<Work> MpiCommunicator::native_reduce_scatter(ConstView full, View part,
                                                              StreamHandle /*inline*/) {
-  require_host(full.kind);
-  require_host(part.kind);
+  require_host_memory(full, "MPI");
+  require_host_memory(part, "MPI");
   require_equal_parts(full.count, part.count, size());
-  const int count = native_count(part.count, full.count);
+  const int count = mpi_count(part.count, full.count);
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ireduce_scatter_block(full.data, part.data, count, type_of(full.dtype),
                                   sum_of(full.dtype), handle_.get(), &request));
@@ -157,8 +112,8 @@ std::unique_ptr<Work> MpiCommunicator::native_reduce_scatter(ConstView full, Vie
 }
 
 std::unique_ptr<Work> MpiCommunicator::native_all_reduce(View in_place, StreamHandle /*inline*/) {
-  require_host(in_place.kind);
-  const int count = native_count(in_place.count, in_place.count);
+  require_host_memory(in_place, "MPI");
+  const int count = mpi_count(in_place.count, in_place.count);
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallreduce(MPI_IN_PLACE, in_place.data, count, type_of(in_place.dtype),
                        sum_of(in_place.dtype), handle_.get(), &request));
@@ -167,12 +122,12 @@ std::unique_ptr<Work> MpiCommunicator::native_all_reduce(View in_place, StreamHa
 
 std::unique_ptr<Work> MpiCommunicator::native_all_to_all(ConstView in, View out,
                                                          StreamHandle /*inline*/) {
-  require_host(in.kind);
-  require_host(out.kind);
+  require_host_memory(in, "MPI");
+  require_host_memory(out, "MPI");
   const std::size_t part = out.count / static_cast<std::size_t>(size());
   require_equal_parts(in.count, part, size());
   require_equal_parts(out.count, part, size());
-  const int count = native_count(part, out.count);
+  const int count = mpi_count(part, out.count);
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ialltoall(in.data, count, type_of(in.dtype), out.data, count, type_of(out.dtype),
                       handle_.get(), &request));

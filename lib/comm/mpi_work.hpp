@@ -3,10 +3,10 @@
 
 #include <mpi.h>
 
-#include <exception>
 #include <vector>
 
 #include "lib/comm/communicator.hpp"
+#include "lib/comm/in_flight.hpp"
 
 namespace zeropp::comm {
 
@@ -25,8 +25,7 @@ class MpiWork final : public Work {
  private:
   Kind kind_;
   std::vector<MPI_Request> requests_;
-  bool waited_ = false;
-  int exceptions_ = std::uncaught_exceptions();
+  InFlight in_flight_;
 };
 
 }  // namespace zeropp::comm

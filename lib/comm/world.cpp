@@ -16,6 +16,8 @@
 #include "lib/comm/mpi_communicator.hpp"
 #include "lib/comm/mpi_control.hpp"
 #include "lib/comm/mpi_handle.hpp"
+#include "lib/comm/nccl.hpp"
+#include "lib/comm/staged_communicator.hpp"
 
 namespace zeropp::comm {
 
@@ -33,15 +35,38 @@ CommHandle split(MPI_Comm original, int color, int key) {
   return CommHandle(part);
 }
 
-/// The launched rank that stands for this rank's node: the lowest of those that share memory.
-int find_node_leader(int launched_rank) {
-  MPI_Comm node = MPI_COMM_NULL;
+/// The ranks that share this machine.
+struct Host {
+  int ranks = 1;
+  int rank = 0;    ///< in launched order
+  int leader = 0;  ///< the launched rank that stands for the machine: the lowest on it
+};
+
+Host find_host(int launched_rank) {
+  MPI_Comm comm = MPI_COMM_NULL;
   check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, launched_rank, MPI_INFO_NULL,
-                            &node));
-  const CommHandle owner(node);
-  int leader = launched_rank;
-  check(MPI_Bcast(&leader, 1, MPI_INT, 0, node));
-  return leader;
+                            &comm));
+  const CommHandle owner(comm);
+  Host host;
+  host.leader = launched_rank;
+  check(MPI_Comm_size(comm, &host.ranks));
+  check(MPI_Comm_rank(comm, &host.rank));
+  check(MPI_Bcast(&host.leader, 1, MPI_INT, 0, comm));
+  return host;
+}
+
+/// The transport chosen by `options`, over the ranks of `handle`.
+std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle handle,
+                                                std::vector<LinkClass> links,
+                                                const GroupOptions& options,
+                                                const NcclPlace& place) {
+  if (options.transport == Transport::nccl) {
+    return make_nccl_communicator(name, std::move(handle), std::move(links), options.device, place);
+  }
+  auto over_mpi = std::make_unique<MpiCommunicator>(name, std::move(handle), std::move(links),
+                                                    options.max_message_bytes);
+  if (options.device.backend == Backend::host) return over_mpi;
+  return std::make_unique<StagedCommunicator>(std::move(over_mpi), options.device);
 }
 
 }  // namespace
@@ -49,6 +74,7 @@ int find_node_leader(int launched_rank) {
 struct World::State {
   int launched_rank = 0;
   int size = 1;
+  Host host;
   std::optional<MpiControl> control;  ///< owns the renumbered communicator
   std::vector<Place> places;          ///< by renumbered rank; empty until set_topology
   Topology topology;
@@ -67,6 +93,7 @@ World::World(int& argc, char**& argv) : state_(std::make_unique<State>()) {
   }
   check(MPI_Comm_rank(MPI_COMM_WORLD, &state_->launched_rank));
   check(MPI_Comm_size(MPI_COMM_WORLD, &state_->size));
+  state_->host = find_host(state_->launched_rank);
   state_->control.emplace(duplicate(MPI_COMM_WORLD));
 }
 
@@ -80,6 +107,8 @@ World::~World() {
 
 int World::rank() const { return state_->launched_rank; }
 int World::size() const { return state_->size; }
+int World::host_ranks() const { return state_->host.ranks; }
+int World::host_rank() const { return state_->host.rank; }
 Control& World::control() const { return *state_->control; }
 
 const Topology& World::set_topology(int node_size) {
@@ -87,8 +116,7 @@ const Topology& World::set_topology(int node_size) {
   const bool declared = node_size != 0;
   Topology topology;
   if (declared) topology = declared_topology(state.size, node_size);
-  const int leader = declared ? state.launched_rank / node_size * node_size
-                              : find_node_leader(state.launched_rank);
+  const int leader = declared ? state.launched_rank / node_size * node_size : state.host.leader;
   std::vector<int> leaders(static_cast<std::size_t>(state.size));
   check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, MPI_COMM_WORLD));
   // Ranks go by node, those of one node in launched order (equal keys keep it): rank 0 stays rank
@@ -121,7 +149,17 @@ Groups World::make_groups(const GroupOptions& options) {
                             "partition size that divides {}",
                             state_->size, secondary_size, state_->size));
   }
+  if (options.transport == Transport::nccl && options.device.backend == Backend::host) {
+    throw Error(ExitCode::usage,
+                "NCCL moves the memory of GPUs only: choose transport mpi for the "
+                "host back end");
+  }
+  if (options.max_message_bytes == 0) {
+    throw Error(ExitCode::usage, "the largest message cannot be 0 bytes: give at least 1");
+  }
   const int own = control().rank();
+  const NcclPlace nccl_place{places[static_cast<std::size_t>(own)].node, layout.emulated,
+                             state_->host.ranks == state_->size};
   const auto make = [&](const char* name, auto color_of) -> std::unique_ptr<Communicator> {
     std::vector<LinkClass> links;
     for (int r = 0; r < state_->size; ++r) {
@@ -131,9 +169,8 @@ Groups World::make_groups(const GroupOptions& options) {
                       : node(r) == node(own) ? LinkClass::intra_node
                                              : LinkClass::inter_node);
     }
-    return std::make_unique<MpiCommunicator>(name,
-                                             split(state_->control->comm(), color_of(own), own),
-                                             std::move(links), options.max_message_bytes);
+    return make_communicator(name, split(state_->control->comm(), color_of(own), own),
+                             std::move(links), options, nccl_place);
   };
   const auto place = [&](int rank) { return places[static_cast<std::size_t>(rank)]; };
   Groups groups;

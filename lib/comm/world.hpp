@@ -76,8 +76,8 @@ struct GroupOptions {
   int secondary_size = 0;          ///< ranks of an hpZ group; 0: no such group
   Device device = Device::host();  ///< whose memory the groups move
   Transport transport = Transport::mpi;
-  std::size_t max_message_bytes = std::size_t{1}
-                                  << 30U;  ///< longer ones are split (tests lower it)
+  /// Of MPI: longer ones are split (tests lower it).
+  std::size_t max_message_bytes = std::size_t{1} << 30U;
 };
 
 class World {
@@ -93,6 +93,10 @@ class World {
   /// Rank and size as launched; valid before the topology is known.
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
+  /// How many ranks really share this machine, and which of them this is, in launched order:
+  /// whatever nodes are declared. What a rank needs to choose its GPU.
+  [[nodiscard]] int host_ranks() const;
+  [[nodiscard]] int host_rank() const;
   [[nodiscard]] Control& control() const;
 
   /// Nodes found on the machine (node_size 0) or declared. Renumbers the ranks, of control() as
@@ -104,7 +108,11 @@ class World {
   /// Where every rank lies, in rank order, on nodes of unequal size as well. After set_topology().
   [[nodiscard]] const std::vector<Place>& places() const;
 
-  /// Collective over all ranks.
+  /// Collective over all ranks. Throws Error(usage) for sizes that do not fit and for NCCL on host
+  /// memory, Error(environment) where the transport cannot be had. NCCL's environment is set here,
+  /// before its first call: NVLS off unless the user chose, and, for declared nodes, routes that
+  /// keep to them. NCCL reads its environment once a process: groups made later for other nodes
+  /// count their bytes by the new nodes, but travel on the routes of the first.
   [[nodiscard]] Groups make_groups(const GroupOptions& options = {});
 
   /// Ends every rank of the job with `code` after this rank has printed its line. Does not return.

@@ -28,6 +28,8 @@ const Runtime& host_runtime() {
       .memory_use = [] { return MemoryUse{}; },
       .fill = [](std::byte* memory, std::size_t bytes, MemoryKind,
                  std::byte value) { std::memset(memory, std::to_integer<int>(value), bytes); },
+      .copy = [](std::byte* to, const std::byte* from, std::size_t bytes,
+                 void*) { std::memcpy(to, from, bytes); },
       .make_stream = [](const char*) -> void* { return nullptr; },
       .release_stream = [](void*) noexcept {},
       .make_event = no_handle,

@@ -36,6 +36,9 @@ struct Runtime {
   /// All bytes of `memory`; done on return.
   void (*fill)(std::byte* memory, std::size_t bytes, MemoryKind, std::byte value);
 
+  /// Enqueues a copy between any two kinds of memory that the back end reaches.
+  void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes, void* stream);
+
   void* (*make_stream)(const char* name);
   void (*release_stream)(void*) noexcept;
   void* (*make_event)();

@@ -3,6 +3,7 @@
 // soon as it is recorded. One engine therefore serves both back ends.
 #pragma once
 
+#include <cstddef>
 #include <utility>
 
 #include "kernels/core/stream.hpp"
@@ -86,6 +87,11 @@ class Stream {
   }
 
   [[nodiscard]] StreamHandle handle() const { return handle_; }
+  /// Enqueues a copy between any two kinds of memory. Memory that is not pinned may make the host
+  /// wait; host memory may be used again when the copy is done.
+  void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
+    if (bytes > 0) runtime_->copy(to, from, bytes, handle_.native);
+  }
   /// `event` marks the work enqueued here so far.
   void record(Event& event) const {
     if (event.native_ == nullptr) {

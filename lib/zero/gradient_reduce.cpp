@@ -21,7 +21,7 @@ GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPar
       buckets_(std::move(buckets)),
       world_size_(static_cast<std::size_t>(groups.world->size())),
       device_(device) {
-  const collective::Context context{groups, *groups.world, recorder, device.backend, device.memory};
+  const collective::Context context{groups, *groups.world, recorder, device};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const std::size_t count = buckets_[b].count();
     const std::size_t stride = packed(b) ? count : units_[buckets_[b].segments.front().unit].shard;

@@ -13,8 +13,7 @@ std::size_t index_of(Phase phase) { return static_cast<std::size_t>(phase); }
 
 WeightGather::WeightGather(const Options& options, const std::vector<UnitPartition>& units,
                            comm::Groups& groups, trace::Recorder& recorder, const Device& device) {
-  const collective::Context over_world{groups, *groups.world, recorder, device.backend,
-                                       device.memory};
+  const collective::Context over_world{groups, *groups.world, recorder, device};
   const codec::CodecSpec codec =
       options.quantized_weights ? options.weight_codec : codec::CodecSpec{};
   const std::vector<Phase> phases =
@@ -34,8 +33,7 @@ WeightGather::WeightGather(const Options& options, const std::vector<UnitPartiti
                                        options.pipeline_depth,
                                        {"weights", name}});
       if (unit.secondary == 0) continue;
-      const collective::Context in_group{groups, *groups.secondary, recorder, device.backend,
-                                         device.memory};
+      const collective::Context in_group{groups, *groups.secondary, recorder, device};
       secondary.at(index_of(phase)) =
           collective::plan_all_gather("flat", in_group,
                                       {collective::Parts::dense(unit.secondary),

@@ -1,4 +1,4 @@
-// ctest: name=contract6_all_gather np=1,2,3,4,5,6,8 timeout=120 labels=sanitize
+// ctest: name=contract6_all_gather np=1,2,3,4,5,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
 // Every all-gather algorithm with every codec, at every node size, for odd counts and every dtype:
 // bitwise the decoded image of every part, whatever the strides and the pipeline depth, and not a
 // byte between the parts touched.
@@ -93,19 +93,23 @@ TEST(AllGather, PartMayLieInsideTheResult) {
     for (const std::size_t stride : {kCount, kCount + 3}) {
       const AllGatherPlan plan{{kCount, stride}, Dtype::fp32, {}, 2, {"test", ""}};
       const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
-      Poisoned full(n * stride, Dtype::fp32);
-      const View own = full.view.part(r * stride, kCount);
+      Poisoned initial(n * stride, Dtype::fp32);
+      const View values = initial.view.part(r * stride, kCount);
       for (std::size_t e = 0; e < kCount; ++e) {
-        test::store(own, e, test::value_of(Dtype::fp32, cluster.rank(), e));
+        test::store(values, e, test::value_of(Dtype::fp32, cluster.rank(), e));
       }
-      const Buffer workspace(planned->workspace_bytes(), MemoryKind::host);
-      planned->start(own, full.view, workspace.span(), {});
+      const test::OnDevice memory(initial);
+      const View own = memory.view.part(r * stride, kCount);
+      const test::DeviceBytes workspace(planned->workspace_bytes());
+      planned->start(own, memory.view, workspace.span(), test::stream().handle());
       planned->finish();
+      const Poisoned full = memory.download();
       for (std::size_t p = 0; p < n; ++p) {
         for (std::size_t e = 0; e < kCount; ++e) {
           ASSERT_EQ(test::load(full.view, p * stride + e),
                     test::value_of(Dtype::fp32, static_cast<int>(p), e))
-              << algorithm->name;
+              << algorithm->name << " part " << p << " element " << e << " stride " << stride
+              << " rank " << r;
         }
       }
     }

@@ -1,4 +1,4 @@
-// ctest: name=collective_compositions np=1,2,3,4,6,8 timeout=60 labels=sanitize
+// ctest: name=collective_compositions np=1,2,3,4,6,8 cuda=mpi,nccl timeout=60 labels=sanitize
 // All-reduce, all-to-all, several collectives in flight, and the secondary group.
 #include <gtest/gtest.h>
 
@@ -34,9 +34,12 @@ TEST(AllReduce, IsReduceScatterThenAllGather) {
         for (std::size_t i = 0; i < n * kCount; ++i) {
           test::store(buffer.view, i, test::value_of(Dtype::fp32, cluster.rank(), i));
         }
-        const Buffer workspace(planned.workspace_bytes(), MemoryKind::host);
-        planned.start(buffer.view, buffer.view, workspace.span(), {});  // in place
+        const test::OnDevice memory(buffer);
+        const test::DeviceBytes workspace(planned.workspace_bytes());
+        planned.start(memory.view, memory.view, workspace.span(),
+                      test::stream().handle());  // in place
         planned.finish();
+        buffer = memory.download();
         for (std::size_t p = 0; p < n; ++p) {
           const auto expected = test::Reduction{reduction->name,
                                                 cluster.groups.topology,
@@ -49,9 +52,12 @@ TEST(AllReduce, IsReduceScatterThenAllGather) {
           for (std::size_t e = 0; e < kCount; ++e) {
             const float got = test::load(buffer.view, p * kCount + e);
             if (reduction->modelled) {
-              ASSERT_NEAR(got, expected.values[e], expected.bound[e]);
+              ASSERT_NEAR(got, expected.values[e], expected.bound[e])
+                  << reduction->name << " part " << p << " element " << e;
             } else {
-              ASSERT_EQ(bits_of(got), bits_of(expected.values[e])) << reduction->name;
+              ASSERT_EQ(bits_of(got), bits_of(expected.values[e]))
+                  << reduction->name << " then " << gather->name << " part " << p << " element "
+                  << e << " on " << cluster.groups.topology.describe();
             }
           }
         }
@@ -76,7 +82,6 @@ TEST(AllToAll, SwapsParts) {
                           test::value_of(dtype, cluster.rank(), p * count + e));
             }
           }
-          Poisoned out(n * parts.stride, dtype);
           Poisoned wanted(n * parts.stride, dtype);
           for (std::size_t p = 0; p < n; ++p) {
             const auto part = test::through(
@@ -85,9 +90,12 @@ TEST(AllToAll, SwapsParts) {
               test::store(wanted.view, p * parts.stride + e, part.values[e]);
             }
           }
-          const Buffer workspace(planned.workspace_bytes(), MemoryKind::host);
-          planned.start(in.view, out.view, workspace.span(), {});
+          const test::OnDevice sent(in);
+          const test::OnDevice received(n * parts.stride, dtype);
+          const test::DeviceBytes workspace(planned.workspace_bytes());
+          planned.start(sent.view, received.view, workspace.span(), test::stream().handle());
           planned.finish();
+          const Poisoned out = received.download();
           ASSERT_EQ(out.bytes, wanted.bytes) << codec::to_string(codec) << " " << count;
         }
       }
@@ -113,25 +121,30 @@ TEST(Collectives, SeveralAreInFlight) {
       test::store(own.view, i, test::value_of(Dtype::fp32, cluster.rank(), i));
       if (i < kCount) test::store(part.view, i, test::value_of(Dtype::fp32, cluster.rank(), i));
     }
-    Poisoned one(n * kCount, Dtype::fp32);
-    Poisoned two(kCount, Dtype::fp32);
-    Poisoned three(n * kCount, Dtype::fp32);
-    const Buffer space_one(first->workspace_bytes(), MemoryKind::host);
-    const Buffer space_two(second->workspace_bytes(), MemoryKind::host);
-    const Buffer space_three(third->workspace_bytes(), MemoryKind::host);
-    first->start(part.view, one.view, space_one.span(), {});
-    second->start(own.view, two.view, space_two.span(), {});
-    third->start(part.view, three.view, space_three.span(), {});
+    const test::OnDevice part_in(part);
+    const test::OnDevice own_in(own);
+    const test::OnDevice one(n * kCount, Dtype::fp32);
+    const test::OnDevice two(kCount, Dtype::fp32);
+    const test::OnDevice three(n * kCount, Dtype::fp32);
+    const test::DeviceBytes space_one(first->workspace_bytes());
+    const test::DeviceBytes space_two(second->workspace_bytes());
+    const test::DeviceBytes space_three(third->workspace_bytes());
+    const StreamHandle stream = test::stream().handle();
+    first->start(part_in.view, one.view, space_one.span(), stream);
+    second->start(own_in.view, two.view, space_two.span(), stream);
+    third->start(part_in.view, three.view, space_three.span(), stream);
     third->finish();
     first->finish();
     second->finish();
-    EXPECT_EQ(one.bytes, three.bytes);
+    EXPECT_EQ(one.memory.download(), three.memory.download());
+    const Poisoned sum = two.download();
     const auto expected =
         test::Reduction{"2-hop", cluster.groups.topology, Dtype::fp32, Dtype::fp32, kCount, codec,
                         codec}
             .sum(cluster.rank());
     for (std::size_t e = 0; e < kCount; ++e) {
-      ASSERT_EQ(bits_of(test::load(two.view, e)), bits_of(expected.values[e]));
+      ASSERT_EQ(bits_of(test::load(sum.view, e)), bits_of(expected.values[e]))
+          << "element " << e << " on " << cluster.groups.topology.describe();
     }
   }
 }
@@ -139,7 +152,8 @@ TEST(Collectives, SeveralAreInFlight) {
 TEST(Collectives, RunInTheSecondaryGroup) {
   for (const int partition : test::node_sizes()) {
     Cluster cluster(test::node_sizes().back(), partition);
-    Context context{cluster.groups, *cluster.groups.secondary, cluster.recorder};
+    const Context context{cluster.groups, *cluster.groups.secondary, cluster.recorder,
+                          test::device()};
     const AllGatherPlan plan{Parts::dense(kCount), Dtype::bf16, {}, 1, {"weights_secondary", ""}};
     const auto planned = plan_all_gather("flat", context, plan);
     const auto full = test::run(*planned, plan, partition, cluster.rank(), Dtype::bf16);

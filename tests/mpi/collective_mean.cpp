@@ -1,4 +1,4 @@
-// ctest: name=contract5_reduced_mean np=1,2,3,4,8 timeout=120
+// ctest: name=contract5_reduced_mean np=1,2,3,4,8 cuda=mpi,nccl timeout=120
 // The reduced gradient is the true mean: the slope fitted between the fp64 mean and what every
 // algorithm gives, over 2^22 normal values, at every topology. A factor cannot hide.
 #include <gtest/gtest.h>
@@ -29,9 +29,11 @@ class Contract5 : public testing::Test {
         mean_(count_, 0.0) {
     const int n = test::world().size();
     const int rank = test::world().rank();
-    for (std::size_t i = 0; i < full_.view.count; ++i) {
-      full_.view.as<float>()[i] = test::value_of(Dtype::fp32, rank, i);
+    Poisoned full(full_.view.count, Dtype::fp32);
+    for (std::size_t i = 0; i < full.view.count; ++i) {
+      full.view.as<float>()[i] = test::value_of(Dtype::fp32, rank, i);
     }
+    full_.memory.upload(full.bytes);
     for (int source = 0; source < n; ++source) {
       for (std::size_t e = 0; e < count_; ++e) {
         mean_[e] += double{test::value_of(Dtype::fp32, source,
@@ -51,10 +53,11 @@ class Contract5 : public testing::Test {
                                               .codec_second = codecs.second,
                                               .depth = 2,
                                               .label = {"test", ""}});
-    Poisoned sum(count_, Dtype::fp32);
-    const Buffer workspace(planned->workspace_bytes(), MemoryKind::host);
-    planned->start(full_.view, sum.view, workspace.span(), {});
+    const test::OnDevice reduced(count_, Dtype::fp32);
+    const test::DeviceBytes workspace(planned->workspace_bytes());
+    planned->start(full_.view, reduced.view, workspace.span(), test::stream().handle());
     planned->finish();
+    const Poisoned sum = reduced.download();
     double moments[2] = {0, 0};
     for (std::size_t e = 0; e < count_; ++e) {
       moments[0] += mean_[e] * sum.view.as<float>()[e] / cluster.size();
@@ -65,7 +68,7 @@ class Contract5 : public testing::Test {
   }
 
   std::size_t count_;
-  Poisoned full_;
+  test::OnDevice full_;
   std::vector<double> mean_;
 };
 

@@ -1,4 +1,4 @@
-// ctest: name=collective_registry np=1,2 timeout=60 labels=sanitize
+// ctest: name=collective_registry np=1,2 cuda=mpi,nccl timeout=60 labels=sanitize
 // What is registered, what the registry refuses and how it says so, and what traces show.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ TEST(Refusals, NameTheRemedy) {
   expect_refusal(ExitCode::usage, "depth of 0", [&] {
     AllToAll(context, {Parts::dense(8), Dtype::fp32, {}, 0, {"test", ""}});
   });
-  const Context in_node{cluster.groups, *cluster.groups.node, cluster.recorder};
+  const Context in_node{cluster.groups, *cluster.groups.node, cluster.recorder, test::device()};
   expect_refusal(ExitCode::usage, "group 'node'",
                  [&] { (void)plan_all_gather("two-level", in_node, gather); });
 }
@@ -141,12 +141,12 @@ TEST(Refusals, MemoryThatDoesNotFitThePlan) {
   const auto n = static_cast<std::size_t>(cluster.size());
   const auto planned = plan_all_gather("flat", cluster.context(),
                                        {Parts::dense(8), Dtype::fp32, {}, 1, {"test", ""}});
-  test::Poisoned part(8, Dtype::fp32);
-  test::Poisoned narrow(8, Dtype::bf16);
-  test::Poisoned full(8 * n, Dtype::fp32);
-  const Buffer workspace(planned->workspace_bytes(), MemoryKind::host);
+  const test::OnDevice part(8, Dtype::fp32);
+  const test::OnDevice narrow(8, Dtype::bf16);
+  const test::OnDevice full(8 * n, Dtype::fp32);
+  const test::DeviceBytes workspace(planned->workspace_bytes());
   const auto start = [&](ConstView in, View out, std::span<std::byte> space) {
-    planned->start(in, out, space, {});
+    planned->start(in, out, space, test::stream().handle());
   };
   EXPECT_THROW(start(narrow.view, full.view, workspace.span()), std::invalid_argument);
   EXPECT_THROW(start(View(part.view.part(0, 7)), full.view, workspace.span()),

@@ -1,19 +1,24 @@
-// ctest: name=comm_exchange np=1,2,3,4,6,8 timeout=60 labels=sanitize
-// Point-to-point exchanges and the vendor's collectives of the MPI communicator.
+// ctest: name=comm_exchange np=1,2,3,4,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
+// Point-to-point exchanges and the vendor's collectives of the communicators: MPI on host memory,
+// MPI staged and NCCL on device memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "lib/comm/world.hpp"
-#include "tests/support/mpi_world.hpp"
-#include "tests/support/patterns.hpp"
+#include "tests/support/on_device.hpp"
 
 namespace zeropp::comm {
 namespace {
 
+using test::DeviceBytes;
+using test::OnDevice;
 using test::Poisoned;
 using test::world;
+
+StreamHandle stream() { return test::stream().handle(); }
+bool over_mpi() { return test::transport() == Transport::mpi; }
 
 std::byte byte_of(int source, int destination, std::size_t at, int round) {
   return static_cast<std::byte>((source * 31 + destination * 7 + round * 3 + at * 13) & 0xFFU);
@@ -28,11 +33,12 @@ struct Rally {
              static_cast<std::size_t>((source + 2 * destination + round) % 4);  // some empty
     };
     for (int peer = 0; peer < n; ++peer) {
-      out.emplace_back(length(comm.rank(), peer));
-      for (std::size_t i = 0; i < out.back().size(); ++i) {
-        out.back()[i] = byte_of(comm.rank(), peer, i, round);
+      std::vector<std::byte> message(length(comm.rank(), peer));
+      for (std::size_t i = 0; i < message.size(); ++i) {
+        message[i] = byte_of(comm.rank(), peer, i, round);
       }
-      in.emplace_back(length(peer, comm.rank()), std::byte{0xA5});
+      out.emplace_back(message);
+      in.emplace_back(length(peer, comm.rank()));
     }
     std::vector<Send> sends;
     std::vector<Receive> receives;
@@ -42,30 +48,35 @@ struct Rally {
       receives.push_back({in[p].data(), in[p].size(), peer});
       expected.add(comm.link_to(peer), out[p].size());
     }
-    work = comm.exchange(sends, receives, {}, sent);
+    work = comm.exchange(sends, receives, stream(), sent);
   }
   void verify(const Communicator& comm) {
     work->wait();
     EXPECT_EQ(sent, expected);
     for (std::size_t source = 0; source < in.size(); ++source) {
-      for (std::size_t i = 0; i < in[source].size(); ++i) {
-        ASSERT_EQ(in[source][i], byte_of(static_cast<int>(source), comm.rank(), i, round));
+      const auto message = in[source].download();
+      for (std::size_t i = 0; i < message.size(); ++i) {
+        ASSERT_EQ(message[i], byte_of(static_cast<int>(source), comm.rank(), i, round))
+            << "byte " << i << " of " << message.size() << " from rank " << source << " of group "
+            << comm.name() << " to " << comm.rank() << ", round " << round;
       }
     }
   }
   int round;
-  std::vector<std::vector<std::byte>> out, in;
+  std::vector<DeviceBytes> out, in;
   Bytes sent, expected;
   std::unique_ptr<Work> work;
 };
 
 TEST(Exchange, SeveralInFlightWithSplitAndEmptyMessages) {
   const int n = world().size();
+  std::vector<std::size_t> limits{std::size_t{1} << 30U};
+  if (over_mpi()) limits.insert(limits.end(), {64, 1});  // NCCL splits nothing
   for (int g = 1; g <= n; ++g) {
     if (n % g != 0) continue;
     world().set_topology(g);
-    for (const std::size_t limit : {std::size_t{1} << 30U, std::size_t{64}, std::size_t{1}}) {
-      const Groups groups = world().make_groups({.max_message_bytes = limit});
+    for (const std::size_t limit : limits) {
+      const Groups groups = test::make_groups({.max_message_bytes = limit});
       std::vector<std::unique_ptr<Rally>> rallies;
       for (int round = 0; round < 3; ++round) {
         for (Communicator* comm : {groups.world.get(), groups.node.get(), groups.rail.get()}) {
@@ -83,32 +94,34 @@ TEST(Exchange, SeveralInFlightWithSplitAndEmptyMessages) {
 
 TEST(Exchange, SelfMessagesAreCopiedAndNotCounted) {
   world().set_topology(world().size());
-  const Groups groups = world().make_groups();
+  const Groups groups = test::make_groups();
   const int self = groups.world->rank();
-  const std::vector<std::byte> out(8, std::byte{7});
-  std::vector<std::byte> in(8, std::byte{0xA5});
+  const std::vector<std::byte> message(8, std::byte{7});
+  const DeviceBytes out(message);
+  const DeviceBytes in(8);
   Bytes sent;
   const std::vector<Send> sends{{out.data(), 8, self}};
   const std::vector<Receive> receives{{in.data(), 8, self}};
-  groups.world->exchange(sends, receives, {}, sent)->wait();
-  EXPECT_EQ(in, out);
+  groups.world->exchange(sends, receives, stream(), sent)->wait();
+  EXPECT_EQ(in.download(), message);
   EXPECT_EQ(sent, Bytes{});
   const std::vector<Receive> shorter{{in.data(), 4, self}};
-  EXPECT_THROW((void)groups.world->exchange(sends, shorter, {}, sent), Error);
+  EXPECT_THROW((void)groups.world->exchange(sends, shorter, stream(), sent), Error);
 }
 
 TEST(Exchange, TruncationIsAnErrorOfOneLine) {
   if (world().size() < 2) GTEST_SKIP() << "needs two ranks";
+  if (!over_mpi()) GTEST_SKIP() << "NCCL does not compare the sizes of the two sides";
   world().set_topology(world().size());
-  const Groups groups = world().make_groups();
+  const Groups groups = test::make_groups();
   const int rank = groups.world->rank();
-  std::vector<std::byte> memory(64);
+  const DeviceBytes memory(64);
   Bytes sent;
   std::vector<Send> sends;
   std::vector<Receive> receives;
   if (rank == 0) sends.push_back({memory.data(), 64, 1});
   if (rank == 1) receives.push_back({memory.data(), 16, 0});
-  auto work = groups.world->exchange(sends, receives, {}, sent);
+  auto work = groups.world->exchange(sends, receives, stream(), sent);
   if (rank != 1) {
     work->wait();
     return;
@@ -125,15 +138,21 @@ TEST(Exchange, TruncationIsAnErrorOfOneLine) {
 
 TEST(WorkDeathTest, DroppedOperationTerminates) {
   if (world().size() > 1) GTEST_SKIP() << "one process is enough: forks under mpirun are not";
+  if (test::device().backend != Backend::host) GTEST_SKIP() << "a fork has no GPU";
   world().set_topology(1);
-  const Groups groups = world().make_groups();
+  const Groups groups = test::make_groups();
   testing::FLAGS_gtest_death_test_style = "fast";
   Bytes sent;
   EXPECT_DEATH((void)groups.world->exchange({}, {}, {}, sent), "dropped");
-  // Unwinding the stack is no programming error.
+}
+
+TEST(Work, MayBeDroppedByAnException) {
+  world().set_topology(world().size());
+  const Groups groups = test::make_groups();
+  Bytes sent;
   EXPECT_THROW(
       {
-        const auto work = groups.world->exchange({}, {}, {}, sent);
+        const auto work = groups.world->exchange({}, {}, stream(), sent);
         throw Error(ExitCode::io, "elsewhere");
       },
       Error);
@@ -144,7 +163,7 @@ class Native : public testing::TestWithParam<Dtype> {};
 TEST_P(Native, CollectivesAgreeWithAReference) {
   const Dtype dtype = GetParam();
   world().set_topology(world().size());
-  const Groups groups = world().make_groups();
+  const Groups groups = test::make_groups();
   Communicator& comm = *groups.world;
   const auto n = static_cast<std::size_t>(comm.size());
   const int rank = comm.rank();
@@ -152,15 +171,18 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
   // Rounding of every partial sum; 0 in the format's unit for fp32 sums of few terms is too strict.
   const double unit = dtype == Dtype::fp32 ? 0x1p-23 : dtype == Dtype::bf16 ? 0x1p-8 : 0x1p-10;
   for (const std::size_t count : {0U, 1U, 7U, 1009U}) {
-    Poisoned full(n * count, dtype);
     Poisoned part(count, dtype);
     for (std::size_t i = 0; i < count; ++i) {
       test::store(part.view, i, test::value_of(dtype, rank, i));
     }
-    comm.native_all_gather(part.view, full.view, {})->wait();
+    const OnDevice part_in(part);
+    const OnDevice gathered(n * count, dtype);
+    comm.native_all_gather(part_in.view, gathered.view, stream())->wait();
+    const Poisoned full = gathered.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       ASSERT_EQ(test::load(full.view, i),
-                test::value_of(dtype, static_cast<int>(i / count), i % count));
+                test::value_of(dtype, static_cast<int>(i / count), i % count))
+          << "all-gather of " << count << ", element " << i;
     }
     Poisoned own(n * count, dtype);
     for (std::size_t i = 0; i < n * count; ++i) {
@@ -175,20 +197,27 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
       }
       return std::abs(value - sum) <= unit * magnitude * static_cast<double>(n);
     };
-    Poisoned reduced(count, dtype);
-    comm.native_reduce_scatter(own.view, reduced.view, {})->wait();
+    const OnDevice own_in(own);
+    const OnDevice reduced_out(count, dtype);
+    comm.native_reduce_scatter(own_in.view, reduced_out.view, stream())->wait();
+    const Poisoned reduced = reduced_out.download();
     for (std::size_t i = 0; i < count; ++i) {
-      ASSERT_TRUE(near_sum(test::load(reduced.view, i), r * count + i)) << i;
+      const float got = test::load(reduced.view, i);
+      ASSERT_TRUE(near_sum(got, r * count + i)) << "reduce-scatter, element " << i << ": " << got;
     }
-    Poisoned exchanged(n * count, dtype);
-    comm.native_all_to_all(own.view, exchanged.view, {})->wait();
+    const OnDevice exchanged_out(n * count, dtype);
+    comm.native_all_to_all(own_in.view, exchanged_out.view, stream())->wait();
+    const Poisoned exchanged = exchanged_out.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       ASSERT_EQ(test::load(exchanged.view, i),
-                test::value_of(dtype, static_cast<int>(i / count), r * count + i % count));
+                test::value_of(dtype, static_cast<int>(i / count), r * count + i % count))
+          << "all-to-all of " << count << ", element " << i;
     }
-    comm.native_all_reduce(own.view, {})->wait();
+    comm.native_all_reduce(own_in.view, stream())->wait();
+    const Poisoned everywhere = own_in.download();
     for (std::size_t i = 0; i < n * count; ++i) {
-      ASSERT_TRUE(near_sum(test::load(own.view, i), i)) << i;
+      const float got = test::load(everywhere.view, i);
+      ASSERT_TRUE(near_sum(got, i)) << "all-reduce, element " << i << ": " << got;
     }
   }
 }
@@ -198,23 +227,26 @@ INSTANTIATE_TEST_SUITE_P(Dtypes, Native, testing::Values(Dtype::fp32, Dtype::bf1
 
 TEST(NativeRefusal, TooManyElementsAndUnequalParts) {
   world().set_topology(world().size());
-  const Groups groups = world().make_groups();
+  const Groups groups = test::make_groups();
   const std::size_t n = static_cast<std::size_t>(world().size());
-  const std::size_t count = (std::size_t{1} << 31U) / n + 1;
-  float value = 0;  // never read: the count is refused first
-  try {
-    (void)groups.world->native_all_gather({&value, count, Dtype::fp32},
-                                          {&value, n * count, Dtype::fp32}, {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("other than native"));
+  float value = 0;  // never read: the call is refused first
+  const auto view = [&](std::size_t count, MemoryKind kind) {
+    return View(&value, count, Dtype::fp32, kind);
+  };
+  const MemoryKind own = test::device().memory;
+  if (over_mpi()) {
+    const std::size_t count = (std::size_t{1} << 31U) / n + 1;
+    try {
+      (void)groups.world->native_all_gather(view(count, own), view(n * count, own), stream());
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("other than native"));
+    }
   }
-  EXPECT_THROW((void)groups.world->native_all_gather({&value, 1, Dtype::fp32},
-                                                     {&value, n + 1, Dtype::fp32}, {}),
+  EXPECT_THROW((void)groups.world->native_all_gather(view(1, own), view(n + 1, own), stream()),
                Error);
-  EXPECT_THROW(
-      (void)groups.world->native_all_reduce({&value, 1, Dtype::fp32, MemoryKind::device}, {}),
-      Error);
+  const MemoryKind other = own == MemoryKind::host ? MemoryKind::device : MemoryKind::host;
+  EXPECT_THROW((void)groups.world->native_all_reduce(view(1, other), stream()), Error);
 }
 
 }  // namespace

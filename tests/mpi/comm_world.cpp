@@ -1,13 +1,15 @@
-// ctest: name=comm_world np=1,2,3,4,6,8 timeout=60 labels=sanitize
+// ctest: name=comm_world np=1,2,3,4,6,8 cuda=mpi,nccl timeout=120 labels=sanitize
 // The world: topology, groups, the control plane and agreement.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <span>
 
 #include "lib/comm/world.hpp"
-#include "tests/support/mpi_world.hpp"
+#include "tests/support/on_device.hpp"
 
 namespace zeropp::comm {
 namespace {
@@ -22,6 +24,23 @@ TEST(World, FindsOneNodeOnOneMachine) {
   EXPECT_FALSE(topology.emulated);
 }
 
+TEST(World, RanksOfOneMachineAreCounted) {
+  world().set_topology(1);
+  EXPECT_EQ(world().host_ranks(), world().size()) << "whatever nodes are declared";
+  EXPECT_EQ(world().host_rank(), world().rank());
+}
+
+TEST(World, NcclRefusesHostMemory) {
+  world().set_topology(1);
+  try {
+    (void)world().make_groups({.device = Device::host(), .transport = Transport::nccl});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    EXPECT_THAT(error.what(), testing::HasSubstr("mpi"));
+  }
+}
+
 TEST(World, DeclaredNodesGiveGroupsAndLinks) {
   const int n = world().size();
   for (int g = 1; g <= n; ++g) {
@@ -34,7 +53,7 @@ TEST(World, DeclaredNodesGiveGroupsAndLinks) {
     EXPECT_EQ(topology.node_count, n / g);
     const int rank = world().control().rank();
     EXPECT_EQ(rank, world().rank()) << "declared nodes keep the launched order";
-    const Groups groups = world().make_groups({.secondary_size = g});
+    const Groups groups = test::make_groups({.secondary_size = g});
     ASSERT_TRUE(groups.world && groups.node && groups.rail && groups.secondary);
     ASSERT_EQ(world().places().size(), static_cast<std::size_t>(n));
     for (int r = 0; r < n; ++r) {
@@ -61,6 +80,34 @@ TEST(World, DeclaredNodesGiveGroupsAndLinks) {
                 peer == topology.node_of(rank) ? LinkClass::self : LinkClass::inter_node);
     }
   }
+}
+
+TEST(World, GroupsAreMadeAgainAfterAnException) {
+  world().set_topology(world().size());
+  const auto share_rank = [](const Groups& groups) {
+    const std::vector<float> own{static_cast<float>(groups.world->rank())};
+    const test::DeviceBytes in(std::as_bytes(std::span(own)));
+    const test::DeviceBytes out(in.size() * static_cast<std::size_t>(groups.world->size()));
+    const View part(in.data(), 1, Dtype::fp32, test::device().memory);
+    const View full(out.data(), static_cast<std::size_t>(groups.world->size()), Dtype::fp32,
+                    test::device().memory);
+    groups.world->native_all_gather(part, full, test::stream().handle())->wait();
+    const auto bytes = out.download();
+    for (int r = 0; r < groups.world->size(); ++r) {
+      float value = -1;
+      std::memcpy(&value, bytes.data() + static_cast<std::size_t>(r) * sizeof(value),
+                  sizeof(value));
+      EXPECT_EQ(value, static_cast<float>(r));
+    }
+  };
+  EXPECT_THROW(
+      {
+        const Groups groups = test::make_groups();
+        share_rank(groups);
+        throw Error(ExitCode::io, "elsewhere");
+      },
+      Error);
+  share_rank(test::make_groups());
 }
 
 TEST(World, RefusalsNameTheRemedy) {

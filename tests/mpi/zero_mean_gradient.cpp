@@ -6,7 +6,7 @@
 
 #include "lib/model/quadratic.hpp"
 #include "tests/support/engine_case.hpp"
-#include "tests/support/on_device.hpp"
+#include "tests/support/host_model.hpp"
 
 namespace zeropp::test {
 namespace {
@@ -22,7 +22,7 @@ std::unique_ptr<zero::UnitModel> quadratic(const Device& device, trace::Timers& 
                                            std::size_t vocab) {
   auto made = std::make_unique<model::Quadratic>(kUnitSizes, vocab, timers);
   the_model = made.get();
-  return on_device(device, std::move(made));
+  return host_model_on(device, std::move(made));
 }
 
 /// Norm of the mean gradient of step 0 at the initial weights, in double precision.

@@ -2,15 +2,14 @@
 // algorithm on generated values. A new codec or algorithm is in these lists without an edit.
 #pragma once
 
-#include <algorithm>
 #include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "lib/collective/collective.hpp"
-#include "lib/device/buffer.hpp"
 #include "tests/support/mpi_world.hpp"
+#include "tests/support/on_device.hpp"
 #include "tests/support/patterns.hpp"
 
 namespace zeropp::test {
@@ -30,13 +29,10 @@ inline std::vector<int> node_sizes() {
 struct Cluster {
   explicit Cluster(int node_size, int secondary = 0, std::size_t max_message = 1U << 30U) {
     world().set_topology(node_size);
-    groups = world().make_groups({.secondary_size = secondary,
-                                  .device = device(),
-                                  .transport = transport(),
-                                  .max_message_bytes = max_message});
+    groups = make_groups({.secondary_size = secondary, .max_message_bytes = max_message});
   }
   [[nodiscard]] collective::Context context() {
-    return {groups, *groups.world, recorder, device().backend, device().memory};
+    return {groups, *groups.world, recorder, device()};
   }
   [[nodiscard]] int size() const { return groups.world->size(); }
   [[nodiscard]] int rank() const { return groups.world->rank(); }
@@ -97,11 +93,12 @@ inline std::vector<float> run(collective::ReduceScatter& planned,
       store(full.view, p * parts.stride + e, value_of(plan.memory, rank, p * parts.count + e));
     }
   }
-  Poisoned sum(parts.count, Dtype::fp32);
-  const Buffer workspace(planned.workspace_bytes(), MemoryKind::host);
-  std::ranges::fill(workspace.span(), std::byte{0xA5});
-  planned.start(full.view, sum.view, workspace.span(), {});
+  const OnDevice in(full);
+  const OnDevice out(parts.count, Dtype::fp32);
+  const DeviceBytes workspace(planned.workspace_bytes());
+  planned.start(in.view, out.view, workspace.span(), stream().handle());
   planned.finish();
+  const Poisoned sum = out.download();
   const auto* first = sum.view.as<float>();
   return {first, first + parts.count};
 }
@@ -113,13 +110,13 @@ inline Poisoned run(collective::AllGather& planned, const collective::AllGatherP
   for (std::size_t e = 0; e < plan.parts.count; ++e) {
     store(part.view, e, value_of(plan.memory, rank, e));
   }
-  Poisoned full((static_cast<std::size_t>(size) - 1) * plan.parts.stride + plan.parts.count,
-                result);
-  const Buffer workspace(planned.workspace_bytes(), MemoryKind::host);
-  std::ranges::fill(workspace.span(), std::byte{0xA5});
-  planned.start(part.view, full.view, workspace.span(), {});
+  const OnDevice in(part);
+  const OnDevice full((static_cast<std::size_t>(size) - 1) * plan.parts.stride + plan.parts.count,
+                      result);
+  const DeviceBytes workspace(planned.workspace_bytes());
+  planned.start(in.view, full.view, workspace.span(), stream().handle());
   planned.finish();
-  return full;
+  return full.download();
 }
 
 }  // namespace zeropp::test

@@ -39,12 +39,12 @@ std::string choose_device() {
   if (gpus == 0) return no_gpu_reason();
   if (wanted == "cuda-nccl") {
     chosen_transport = comm::Transport::nccl;
-    if (gpus < world().size()) {
+    if (gpus < world().host_ranks()) {
       return "NCCL takes one GPU a rank: " + std::to_string(gpus) + " for " +
-             std::to_string(world().size()) + " ranks";
+             std::to_string(world().host_ranks()) + " ranks";
     }
   }
-  chosen_device = Device::cuda(world().rank() % gpus);
+  chosen_device = Device::cuda(world().host_rank() % gpus);
   return {};
 }
 }  // namespace

@@ -12,4 +12,11 @@ comm::World& world();
 const Device& device();
 comm::Transport transport();
 
+/// Groups on the test's device and transport.
+inline comm::Groups make_groups(comm::GroupOptions options = {}) {
+  options.device = device();
+  options.transport = transport();
+  return world().make_groups(options);
+}
+
 }  // namespace zeropp::test

@@ -1,72 +1,68 @@
-// A host model behind an engine on a GPU: weights are fetched, gradients sent back, and the stream
-// is waited for around every call. For models that have no CUDA kernels; slow, and the same
-// numbers.
+// Typed memory where the test's operations run (test::device()), filled from and compared with host
+// memory: on the host back end that is host memory as well, and nothing else differs. Everything
+// runs on stream(); uploads and downloads wait for it.
 #pragma once
 
-#include <memory>
-#include <vector>
+#include <cstddef>
+#include <span>
 
-#include "lib/device/device.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/stream.hpp"
+#include "tests/support/mpi_world.hpp"
+#include "tests/support/patterns.hpp"
 
 namespace zeropp::test {
 
-class OnDevice final : public zero::UnitModel {
- public:
-  OnDevice(const Device& device, std::unique_ptr<zero::UnitModel> model)
-      : device_(device), model_(std::move(model)) {}
+/// The stream of the tests, made at first use and kept until the process ends: device memory may be
+/// released after everything that has a destructor.
+inline const Stream& stream() {
+  static const auto* const instance = new Stream(device().make_stream("test"));
+  return *instance;
+}
 
-  [[nodiscard]] const std::vector<zero::Unit>& units() const override { return model_->units(); }
-  [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return model_->layers(); }
-  void begin(const zero::Batch& batch, bool train, StreamHandle) override {
-    model_->begin(batch, train, {});
+/// Bytes on the device: those of host memory, or 0xA5.
+class DeviceBytes {
+ public:
+  explicit DeviceBytes(std::size_t bytes)
+      : DeviceBytes(std::vector<std::byte>(bytes, std::byte{0xA5})) {}
+  explicit DeviceBytes(std::span<const std::byte> host) : buffer_(host.size(), device().memory) {
+    upload(host);
   }
-  void forward(std::size_t layer, std::span<const ConstView> weights,
-               StreamHandle stream) override {
-    std::vector<Buffer> memory;
-    model_->forward(layer, fetch_all(weights, memory, stream), {});
+
+  [[nodiscard]] std::byte* data() const { return buffer_.data(); }
+  [[nodiscard]] std::size_t size() const { return buffer_.bytes(); }
+  [[nodiscard]] std::span<std::byte> span() const { return buffer_.span(); }
+  void upload(std::span<const std::byte> host) const {
+    stream().copy(buffer_.data(), host.data(), host.size());
+    stream().synchronize();
   }
-  void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const View> gradients, StreamHandle stream) override {
-    std::vector<Buffer> memory;
-    const std::vector<ConstView> host_weights = fetch_all(weights, memory, stream);
-    std::vector<View> host_gradients;
-    for (const View& gradient : gradients) {
-      host_gradients.push_back(fetch(gradient, memory, stream));
-    }
-    model_->backward(layer, host_weights, host_gradients, {});
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
-      device_.memory_ops->copy(host_gradients[i], gradients[i], stream);
-    }
-    device_.runtime->synchronize(stream.native);
+  /// What the stream's work so far has left.
+  [[nodiscard]] std::vector<std::byte> download() const {
+    std::vector<std::byte> host(buffer_.bytes());
+    stream().copy(host.data(), buffer_.data(), host.size());
+    stream().synchronize();
+    return host;
   }
-  [[nodiscard]] double take_loss() override { return model_->take_loss(); }
-  [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
 
  private:
-  View fetch(ConstView view, std::vector<Buffer>& memory, StreamHandle stream) const {
-    memory.emplace_back(view.bytes(), MemoryKind::host);
-    const View copy = memory.back().view(view.count, view.dtype);
-    device_.memory_ops->copy(view, copy, stream);
-    device_.runtime->synchronize(stream.native);
-    return copy;
-  }
-  std::vector<ConstView> fetch_all(std::span<const ConstView> views, std::vector<Buffer>& memory,
-                                   StreamHandle stream) const {
-    std::vector<ConstView> copies;
-    for (const ConstView& view : views) copies.emplace_back(fetch(view, memory, stream));
-    return copies;
-  }
-
-  Device device_;
-  std::unique_ptr<zero::UnitModel> model_;
+  Buffer buffer_;
 };
 
-/// `model`, which runs on the host, for an engine on `device`.
-inline std::unique_ptr<zero::UnitModel> on_device(const Device& device,
-                                                  std::unique_ptr<zero::UnitModel> model) {
-  if (device.backend == Backend::host) return model;
-  return std::make_unique<OnDevice>(device, std::move(model));
-}
+/// Elements on the device: those of `host`, or 0xA5.
+struct OnDevice {
+  OnDevice(std::size_t count, Dtype dtype)
+      : memory(count * size_of(dtype)), view(memory.data(), count, dtype, device().memory) {}
+  explicit OnDevice(const Poisoned& host) : OnDevice(host.view.count, host.view.dtype) {
+    memory.upload(host.bytes);
+  }
+  [[nodiscard]] Poisoned download() const {
+    Poisoned host(view.count, view.dtype);
+    memory.download().swap(host.bytes);
+    host.view.data = host.bytes.data();
+    return host;
+  }
+  DeviceBytes memory;
+  View view;
+};
 
 }  // namespace zeropp::test

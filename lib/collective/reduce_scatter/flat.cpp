@@ -19,7 +19,7 @@ class Flat final : public ReduceScatterBase {
       : ReduceScatterBase(context, plan, reduce_scatter_flat, codec.name(), "", codec.block(),
                           plan.depth),
         codec_(std::move(codec)),
-        fp32_({}, Dtype::fp32, context.backend) {
+        fp32_({}, Dtype::fp32, context.device.backend) {
     std::size_t largest = 0;
     for (const Chunk& chunk : chunks_) {
       const std::size_t bytes = codec_.wire_bytes(padded(chunk));
@@ -114,8 +114,8 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
     .deterministic = true,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
-      return std::make_unique<Flat>(context, plan,
-                                    codec::Codec(plan.codec_first, plan.plain, context.backend));
+      return std::make_unique<Flat>(
+          context, plan, codec::Codec(plan.codec_first, plan.plain, context.device.backend));
     }};
 
 }  // namespace zeropp::collective

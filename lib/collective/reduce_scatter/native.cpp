@@ -84,8 +84,8 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
     .deterministic = false,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
-      return std::make_unique<Native>(context, plan,
-                                      codec::Codec(plan.codec_first, plan.plain, context.backend));
+      return std::make_unique<Native>(
+          context, plan, codec::Codec(plan.codec_first, plan.plain, context.device.backend));
     }};
 
 }  // namespace zeropp::collective

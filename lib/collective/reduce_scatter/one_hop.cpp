@@ -13,7 +13,7 @@ const ReduceScatterAlgorithm reduce_scatter_one_hop = {
     .deterministic = true,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
-      const codec::Codec codec(plan.codec_first, plan.plain, context.backend);
+      const codec::Codec codec(plan.codec_first, plan.plain, context.device.backend);
       return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_one_hop, codec,
                                             codec.name(), codec.block());
     }};

@@ -14,7 +14,7 @@ const ReduceScatterAlgorithm reduce_scatter_ordered = {
     .deterministic = true,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
-      const codec::Codec identity(plan.codec_first, plan.plain, context.backend);
+      const codec::Codec identity(plan.codec_first, plan.plain, context.device.backend);
       return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_ordered, identity,
                                             identity.name(), identity.block());
     }};

@@ -20,8 +20,8 @@ namespace {
 
 struct Codecs {
   Codecs(const Context& context, const ReduceScatterPlan& plan)
-      : first(plan.codec_first, plan.plain, context.backend),
-        second(plan.codec_second, plan.plain, context.backend) {}
+      : first(plan.codec_first, plan.plain, context.device.backend),
+        second(plan.codec_second, plan.plain, context.device.backend) {}
   [[nodiscard]] std::string name() const { return first.name() + "/" + second.name(); }
   [[nodiscard]] std::size_t block() const { return std::max(first.block(), second.block()); }
 

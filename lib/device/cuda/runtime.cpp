@@ -14,6 +14,7 @@
 
 #include "kernels/core/cuda/check.hpp"
 #include "lib/base/error.hpp"
+#include "lib/device/cuda/stream_watch.hpp"
 
 namespace zeropp {
 
@@ -114,11 +115,35 @@ void* make_mark() {
 cudaStream_t stream_of(void* native) { return static_cast<cudaStream_t>(native); }
 cudaEvent_t event_of(void* native) { return static_cast<cudaEvent_t>(native); }
 
+StreamWatch stream_watch = nullptr;
+
+/// The one place where the host waits for a stream in the work of a run.
+void synchronize(void* stream) {
+  if (stream_watch == nullptr) return check(cudaStreamSynchronize(stream_of(stream)));
+  constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
+  (void)poll(
+      [&](Seconds waited) {
+        const cudaError_t status = cudaStreamQuery(stream_of(stream));
+        if (status != cudaErrorNotReady) {
+          check(status);
+          return Progress::done;
+        }
+        (void)cudaGetLastError();  // being busy counts as the last error: no launch may find it
+        stream_watch(waited);
+        return Progress::pending;
+      },
+      kNever);
+}
+
 constexpr Runtime kRuntime{
     .allocate = allocate,
     .release = release,
     .memory_use = [] { return pool().use; },
     .fill = fill,
+    .copy =
+        [](std::byte* to, const std::byte* from, std::size_t bytes, void* stream) {
+          check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream_of(stream)));
+        },
     .make_stream = make_stream,
     .release_stream = [](void* stream) noexcept { (void)cudaStreamDestroy(stream_of(stream)); },
     .make_event = make_event,
@@ -127,6 +152,7 @@ constexpr Runtime kRuntime{
                  void* stream) { check(cudaEventRecord(event_of(event), stream_of(stream))); },
     .wait = [](void* stream,
                void* event) { check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
+<<<<<<< HEAD
     .synchronize = [](void* stream) { check(cudaStreamSynchronize(stream_of(stream))); },
     .make_mark = make_mark,
     .release_mark = [](void* mark) noexcept { (void)cudaEventDestroy(event_of(mark)); },
@@ -138,6 +164,9 @@ constexpr Runtime kRuntime{
           check(cudaEventElapsedTime(&milliseconds, event_of(earlier), event_of(later)));
           return static_cast<double>(milliseconds) * 1e-3;
         }};
+=======
+    .synchronize = synchronize};
+>>>>>>> gpu-comm
 
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
@@ -153,6 +182,8 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 }  // namespace
 
 const Runtime* cuda_runtime() { return &kRuntime; }
+
+void set_stream_watch(StreamWatch watch) { stream_watch = watch; }
 
 std::vector<GpuInfo> visible_gpus() {
   int count = 0;

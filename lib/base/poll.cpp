@@ -1,0 +1,16 @@
+#include "lib/base/poll.hpp"
+
+#include <thread>
+
+namespace zeropp {
+
+void pause_after(Seconds waited) {
+  constexpr Seconds kShort{0.002};
+  if (waited < kShort) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+}  // namespace zeropp

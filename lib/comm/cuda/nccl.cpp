@@ -1,0 +1,53 @@
+#include "lib/comm/nccl.hpp"
+
+#include <fmt/format.h>
+#include <nccl.h>
+
+#include <cstdlib>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/base/host_name.hpp"
+#include "lib/comm/cuda/nccl_communicator.hpp"
+#include "lib/comm/mpi_check.hpp"
+
+namespace zeropp::comm {
+
+namespace {
+
+void set_unless_user_did(const char* name, const std::string& value) {
+  (void)setenv(name, value.c_str(), /*overwrite=*/0);
+}
+
+/// NCCL reads its environment once: what the first call of a process sets stays, because later ones
+/// find it set.
+void set_environment(const NcclPlace& place) {
+  // NVLS multicast needs a fabric manager that not every machine runs.
+  set_unless_user_did("NCCL_NVLS_ENABLE", "0");
+  if (!place.emulated) return;
+  set_unless_user_did("NCCL_HOSTID", fmt::format("zeropp-node-{}-{}", place.node, host_name()));
+  if (place.one_host) set_unless_user_did("NCCL_SOCKET_IFNAME", "lo");
+}
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
+                                                     std::vector<LinkClass> links,
+                                                     const Device& device, const NcclPlace& place) {
+  set_environment(place);
+  int rank = 0;
+  check(MPI_Comm_rank(group.get(), &rank));
+  ncclUniqueId id{};
+  if (rank == 0) {
+    const ncclResult_t status = ncclGetUniqueId(&id);
+    if (status != ncclSuccess) {
+      throw Error(ExitCode::environment,
+                  fmt::format("NCCL group '{}', creation, rank 0: {}: NCCL_DEBUG=INFO says more",
+                              name, ncclGetErrorString(status)));
+    }
+  }
+  check(MPI_Bcast(&id, sizeof(id), MPI_BYTE, 0, group.get()));
+  return std::make_unique<NcclCommunicator>(std::move(name), rank, std::move(links), device, id);
+}
+
+}  // namespace zeropp::comm

@@ -1,0 +1,59 @@
+// The Communicator for device memory, over NCCL. Owns a stream: an operation makes it wait for the
+// caller's, runs on it, and Work::wait() makes the caller's stream wait for the operation. The host
+// waits for neither. Operations of one group run one after the other, in the order in which they
+// were started, which is the same on all ranks; those of different groups overlap.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/comm/communicator.hpp"
+#include "lib/comm/cuda/nccl_handle.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp::comm {
+
+class NcclCommunicator final : public Communicator {
+ public:
+  /// Every rank of the group calls it with the same `id`.
+  NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links, const Device& device,
+                   const ncclUniqueId& id);
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] int rank() const override { return rank_; }
+  [[nodiscard]] int size() const override { return static_cast<int>(links_.size()); }
+  [[nodiscard]] LinkClass link_to(int peer) const override {
+    return links_.at(static_cast<std::size_t>(peer));
+  }
+
+  [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
+                                               std::span<const Receive> receives,
+                                               StreamHandle stream, Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_gather(ConstView part, View full,
+                                                        StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
+                                                            StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_reduce(View in_place,
+                                                        StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
+                                                        StreamHandle stream) override;
+
+ private:
+  /// What is enqueued on the own stream from here on comes after what `caller` holds so far.
+  void follow(StreamHandle caller);
+  /// Messages to other ranks and copies of those to the own one, as one operation.
+  void move(const char* operation, std::span<const Send> sends, std::span<const Receive> receives);
+  /// The operation that was enqueued last, for `caller` to wait for.
+  [[nodiscard]] std::unique_ptr<Work> started(StreamHandle caller);
+
+  std::string name_;
+  int rank_;
+  std::vector<LinkClass> links_;
+  const Runtime& runtime_;
+  Stream stream_;
+  Event ready_;  ///< in the caller's stream, of the operation being started
+  NcclHandle handle_;
+};
+
+}  // namespace zeropp::comm

@@ -1,0 +1,135 @@
+#include "lib/comm/cuda/nccl_handle.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "lib/comm/orderly_end.hpp"
+#include "lib/device/cuda/stream_watch.hpp"
+
+namespace zeropp::comm {
+
+namespace {
+
+/// Creating a communicator, and connecting its ranks at their first messages.
+constexpr Seconds kStartDeadline{120};
+/// The longest that a host waits for a stream: steps are shorter.
+constexpr Seconds kStreamDeadline{600};
+constexpr Seconds kFinalizeDeadline{30};
+constexpr Seconds kAbortDeadline{10};
+
+std::vector<NcclHandle*>& live_handles() {
+  static std::vector<NcclHandle*> handles;
+  return handles;
+}
+
+Progress progress_of(ncclResult_t status) {
+  if (status == ncclInProgress) return Progress::pending;
+  return status == ncclSuccess ? Progress::done : Progress::failed;
+}
+
+}  // namespace
+
+NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id)
+    : group_(std::move(group)), rank_(rank) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  settle(ncclCommInitRankConfig(&comm_, size, id, rank, &config));
+  live_handles().push_back(this);
+  set_stream_watch(watch);
+}
+
+NcclHandle::~NcclHandle() {
+  std::erase(live_handles(), this);
+  end(/*orderly=*/std::uncaught_exceptions() <= exceptions_);
+}
+
+void NcclHandle::require_alive() const {
+  if (comm_ != nullptr) return;
+  throw Error(ExitCode::environment, words("was ended by an earlier error"));
+}
+
+Progress NcclHandle::state() {
+  const ncclResult_t asked = ncclCommGetAsyncError(comm_, &last_);
+  if (asked != ncclSuccess) last_ = asked;
+  return progress_of(last_);
+}
+
+void NcclHandle::settle(ncclResult_t status) {
+  if (is_error(status)) fail(status);
+  if (status == ncclSuccess) return;
+  const Progress progress = poll([this](Seconds) { return state(); }, kStartDeadline);
+  if (progress == Progress::done) return;
+  if (progress == Progress::failed) fail(last_);
+  const std::string message = words(fmt::format(
+      "did not start within {} s: look for a rank that ended or hangs", kStartDeadline.count()));
+  end(/*orderly=*/false);
+  throw Error(ExitCode::watchdog, message);
+}
+
+void NcclHandle::fail(ncclResult_t status) {
+  const char* const detail = ncclGetLastError(comm_);
+  const std::string message =
+      words(fmt::format("{} ({}): look for a rank that ended early or two ranks on one GPU; "
+                        "NCCL_DEBUG=INFO says more",
+                        ncclGetErrorString(status), detail == nullptr ? "no detail" : detail));
+  end(/*orderly=*/false);
+  throw Error(ExitCode::environment, message);
+}
+
+std::string NcclHandle::words(const std::string& what) const {
+  std::string text =
+      fmt::format("NCCL group '{}', {}, rank {}: {}", group_, operation_, rank_, what);
+  std::ranges::replace(text, '\n', ' ');  // an error is one line
+  return text;
+}
+
+void NcclHandle::watch(Seconds waited) {
+  for (NcclHandle* const handle : live_handles()) {
+    if (handle->comm_ != nullptr && handle->state() == Progress::failed)
+      handle->fail(handle->last_);
+  }
+  if (waited < kStreamDeadline) return;
+  std::string last;
+  for (NcclHandle* const handle : live_handles()) {
+    last += fmt::format(" '{}' {},", handle->group_, handle->operation_);
+    handle->end(/*orderly=*/false);
+  }
+  throw Error(ExitCode::watchdog,
+              fmt::format("the GPU's stream did not finish within {} s; the last operations of the "
+                          "NCCL groups were:{} look for a rank that ended or hangs",
+                          kStreamDeadline.count(), last));
+}
+
+void NcclHandle::end(bool orderly) noexcept {
+  const ncclComm_t comm = std::exchange(comm_, nullptr);
+  if (comm == nullptr) return;
+  const EndCalls calls{
+      .finalize = [comm] { return progress_of(ncclCommFinalize(comm)); },
+      .state =
+          [comm] {
+            ncclResult_t status = ncclSuccess;
+            const ncclResult_t asked = ncclCommGetAsyncError(comm, &status);
+            return progress_of(asked == ncclSuccess ? status : asked);
+          },
+      .destroy = [comm] { return progress_of(ncclCommDestroy(comm)); },
+      .abort = [comm] { (void)ncclCommAbort(comm); },
+      .give_up =
+          [this] {
+            std::fprintf(stderr,
+                         "zeropp: NCCL group '%s', rank %d: could not be ended after '%s'\n",
+                         group_.c_str(), rank_, operation_);
+            _exit(static_cast<int>(ExitCode::watchdog));
+          }};
+  if (orderly) {
+    end_orderly(calls, kFinalizeDeadline, kAbortDeadline);
+  } else {
+    end_by_force(calls, kAbortDeadline);
+  }
+}
+
+}  // namespace zeropp::comm

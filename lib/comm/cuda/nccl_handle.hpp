@@ -1,0 +1,74 @@
+// An owned ncclComm_t, created and used without blocking: what NCCL leaves in progress is polled
+// against a deadline, so that a rank that is gone becomes an error instead of a hang. Errors are
+// Error(environment), a deadline that has passed is Error(watchdog); both name group, operation and
+// rank. The communicator is aborted before they are thrown, so that no kernel of it keeps the
+// device busy while the stack unwinds.
+//
+// While handles live, every wait of the host for a stream of the GPU looks at all of them
+// (lib/device/cuda/stream_watch.hpp).
+#pragma once
+
+#include <nccl.h>
+
+#include <exception>
+#include <string>
+
+#include "lib/base/error.hpp"
+#include "lib/base/poll.hpp"
+
+namespace zeropp::comm {
+
+class NcclHandle {
+ public:
+  /// Every rank of the group calls it with the same id.
+  NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id);
+  /// Finalised and destroyed; aborted when an exception passes.
+  ~NcclHandle();
+  NcclHandle(const NcclHandle&) = delete;
+  NcclHandle& operator=(const NcclHandle&) = delete;
+
+  /// Runs `call`, which returns an ncclResult_t, until its work is enqueued: events recorded from
+  /// then on come after it. `operation` is for messages and lives as long as the handle.
+  template <class Call>
+  void run(const char* operation, Call&& call) {
+    operation_ = operation;
+    require_alive();
+    settle(call(comm_));
+  }
+  /// The same for several calls that NCCL is to start as one: `calls` returns the first result
+  /// that is an error, or ncclSuccess.
+  template <class Calls>
+  void run_group(const char* operation, Calls&& calls) {
+    run(operation, [&](ncclComm_t comm) {
+      ncclResult_t status = ncclGroupStart();
+      if (status != ncclSuccess) return status;
+      status = calls(comm);
+      const ncclResult_t end = ncclGroupEnd();
+      return is_error(status) ? status : end;
+    });
+  }
+
+  static bool is_error(ncclResult_t status) {
+    return status != ncclSuccess && status != ncclInProgress;
+  }
+
+ private:
+  static void watch(Seconds waited);
+
+  void require_alive() const;
+  /// Until the communicator is no longer in progress.
+  void settle(ncclResult_t status);
+  [[nodiscard]] Progress state();
+  void end(bool orderly) noexcept;
+  [[nodiscard]] std::string words(const std::string& what) const;
+  [[noreturn]] void fail(ncclResult_t status);
+
+  std::string group_;
+  int rank_;
+  int exceptions_ = std::uncaught_exceptions();
+  ncclComm_t comm_ = nullptr;  ///< null once it was aborted
+  const char* operation_ = "creation";
+  ncclResult_t last_ = ncclSuccess;
+};
+
+}  // namespace zeropp::comm

@@ -1,0 +1,32 @@
+// NCCL communicators, for device memory with one GPU a rank. A build without CUDA has none
+// (cuda_absent.cpp).
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/comm/communicator.hpp"
+#include "lib/comm/mpi_handle.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp::comm {
+
+/// Where this rank lies, for the routes that NCCL may choose.
+struct NcclPlace {
+  int node = 0;
+  bool emulated = false;  ///< nodes are declared: routes inside the machine may not cross them
+  bool one_host = false;  ///< all ranks share one machine
+};
+
+/// A communicator over the ranks of `group`, which is needed only until this returns; every one of
+/// them calls it. Sets NCCL's environment before the first call of the process: NCCL_NVLS_ENABLE=0,
+/// and with emulated nodes NCCL_HOSTID by node (neither shared memory nor peer-to-peer copies cross
+/// them) and, on one machine, NCCL_SOCKET_IFNAME=lo; what the user has set stays. `device` is the
+/// current GPU of the process. Throws Error(environment) with the remedy, and when the other ranks
+/// do not come within two minutes.
+std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
+                                                     std::vector<LinkClass> links,
+                                                     const Device& device, const NcclPlace& place);
+
+}  // namespace zeropp::comm

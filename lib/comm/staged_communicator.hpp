@@ -1,0 +1,48 @@
+// A host Communicator for device memory: every message goes through pinned host memory, so that
+// ranks may share a GPU and MPI needs to know nothing of it. Starting an operation waits for the
+// caller's stream (what is sent has to be there); Work::wait() copies what arrived back on that
+// stream without waiting for it. Owns the host communicator, which counts the bytes, and the
+// pinned memory. Operations do not outlive it.
+#pragma once
+
+#include <memory>
+
+#include "lib/comm/communicator.hpp"
+#include "lib/comm/staging_pool.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp::comm {
+
+class StagedCommunicator final : public Communicator {
+ public:
+  /// `staging`: the kind of host memory that messages go through.
+  StagedCommunicator(std::unique_ptr<Communicator> host, const Device& device,
+                     MemoryKind staging = MemoryKind::pinned);
+
+  [[nodiscard]] const std::string& name() const override { return host_->name(); }
+  [[nodiscard]] int rank() const override { return host_->rank(); }
+  [[nodiscard]] int size() const override { return host_->size(); }
+  [[nodiscard]] LinkClass link_to(int peer) const override { return host_->link_to(peer); }
+
+  [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
+                                               std::span<const Receive> receives,
+                                               StreamHandle stream, Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_gather(ConstView part, View full,
+                                                        StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
+                                                            StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_reduce(View in_place,
+                                                        StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
+                                                        StreamHandle stream) override;
+
+ private:
+  class Staging;
+  class StagedWork;
+
+  std::unique_ptr<Communicator> host_;
+  const Runtime& runtime_;
+  StagingPool pool_;
+};
+
+}  // namespace zeropp::comm

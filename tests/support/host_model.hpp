@@ -1,0 +1,72 @@
+// A host model behind an engine on a GPU: weights are fetched, gradients sent back, and the stream
+// is waited for around every call. For models that have no CUDA kernels; slow, and the same
+// numbers.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/device/device.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::test {
+
+class HostModel final : public zero::UnitModel {
+ public:
+  HostModel(const Device& device, std::unique_ptr<zero::UnitModel> model)
+      : device_(device), model_(std::move(model)) {}
+
+  [[nodiscard]] const std::vector<zero::Unit>& units() const override { return model_->units(); }
+  [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return model_->layers(); }
+  void begin(const zero::Batch& batch, bool train, StreamHandle) override {
+    model_->begin(batch, train, {});
+  }
+  void forward(std::size_t layer, std::span<const ConstView> weights,
+               StreamHandle stream) override {
+    std::vector<Buffer> memory;
+    model_->forward(layer, fetch_all(weights, memory, stream), {});
+  }
+  void backward(std::size_t layer, std::span<const ConstView> weights,
+                std::span<const View> gradients, StreamHandle stream) override {
+    std::vector<Buffer> memory;
+    const std::vector<ConstView> host_weights = fetch_all(weights, memory, stream);
+    std::vector<View> host_gradients;
+    for (const View& gradient : gradients) {
+      host_gradients.push_back(fetch(gradient, memory, stream));
+    }
+    model_->backward(layer, host_weights, host_gradients, {});
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      device_.memory_ops->copy(host_gradients[i], gradients[i], stream);
+    }
+    device_.runtime->synchronize(stream.native);
+  }
+  [[nodiscard]] double take_loss() override { return model_->take_loss(); }
+  [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
+
+ private:
+  View fetch(ConstView view, std::vector<Buffer>& memory, StreamHandle stream) const {
+    memory.emplace_back(view.bytes(), MemoryKind::host);
+    const View copy = memory.back().view(view.count, view.dtype);
+    device_.memory_ops->copy(view, copy, stream);
+    device_.runtime->synchronize(stream.native);
+    return copy;
+  }
+  std::vector<ConstView> fetch_all(std::span<const ConstView> views, std::vector<Buffer>& memory,
+                                   StreamHandle stream) const {
+    std::vector<ConstView> copies;
+    for (const ConstView& view : views) copies.emplace_back(fetch(view, memory, stream));
+    return copies;
+  }
+
+  Device device_;
+  std::unique_ptr<zero::UnitModel> model_;
+};
+
+/// `model`, which runs on the host, for an engine on `device`.
+inline std::unique_ptr<zero::UnitModel> host_model_on(const Device& device,
+                                                  std::unique_ptr<zero::UnitModel> model) {
+  if (device.backend == Backend::host) return model;
+  return std::make_unique<HostModel>(device, std::move(model));
+}
+
+}  // namespace zeropp::test
