@@ -19,8 +19,10 @@ __global__ void __launch_bounds__(kThreads)
   Encoded<Format, kWidth> encoded[kRows<kWidth>];
 #pragma unroll
   for (int row = 0; row < kRows<kWidth>; ++row) {
+    // Beyond the image the tile's first vector stands in: loads without branches are in flight
+    // together.
     const unsigned ahead = place_of<kWidth>(row);
-    if (cursor.inside(ahead)) encoded[row].load(image, shape, tile.first + ahead);
+    encoded[row].load(image, shape, tile.first + (cursor.inside(ahead) ? ahead : 0));
   }
 #pragma unroll
   for (int row = 0; row < kRows<kWidth>; ++row) {

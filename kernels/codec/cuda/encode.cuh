@@ -18,10 +18,7 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile(tiles);
   const Cursor cursor(layout, tile.image, tile.first);
   Vector<Memory> vectors[kRows<kWidth>];
-#pragma unroll
-  for (int row = 0; row < kRows<kWidth>; ++row) {
-    vectors[row] = cursor.load(memory, place_of<kWidth>(row));
-  }
+  cursor.load_rows(memory, vectors);
   std::uint32_t largest[kRows<kWidth>];
 #pragma unroll
   for (int row = 0; row < kRows<kWidth>; ++row) largest[row] = largest_magnitude(vectors[row]);
@@ -38,10 +35,7 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile(tiles);
   const Cursor cursor(layout, tile.image, tile.first);
   Vector<Memory> vectors[kRows<kWidth>];
-#pragma unroll
-  for (int row = 0; row < kRows<kWidth>; ++row) {
-    vectors[row] = cursor.load(memory, place_of<kWidth>(row));
-  }
+  cursor.load_rows(memory, vectors);
   std::byte* const image = out.data + tile.image * out.stride;
 #pragma unroll
   for (int row = 0; row < kRows<kWidth>; ++row) {

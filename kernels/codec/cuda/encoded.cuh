@@ -103,17 +103,17 @@ struct Encoded<Format, kWidth> {
                                        std::size_t first) {
     const std::byte* const from = image + first * sizeof(Wire);
     if constexpr (sizeof(Wire) == 4) {
-      // The padded image may end in the middle of the vector.
+      // The padded image may end in the middle of the vector: what is beyond is not read, and of
+      // what stands in for it nothing is stored.
       const bool half = (first + kWidth) * sizeof(Wire) > shape.wire.bytes;
-      if (half) {
-        std::uint32_t words[kWidth / 2];
-        load_words(from, words);
+      std::uint32_t words[2][kWidth / 2];
+      load_words(from, words[0]);
+      load_words(half ? from : from + 16, words[1]);
 #pragma unroll
-        for (int i = 0; i < kWidth / 2; ++i) values.words[i] = words[i];
-        return;
-      }
+      for (int i = 0; i < kWidth; ++i) values.words[i] = words[i / 4][i % 4];
+    } else {
+      load_words(from, values.words);
     }
-    load_words(from, values.words);
   }
   template <class Memory>
   [[nodiscard]] __device__ __forceinline__ Vector<Memory> decode() const {

@@ -131,6 +131,32 @@ class Cursor {
     return vector;
   }
 
+  /// All vectors of this thread. Where all are whole, no branch lies between the loads: they are
+  /// in flight together.
+  template <class T>
+  __device__ __forceinline__ void load_rows(const T* memory,
+                                            Vector<T> (&vectors)[kRows<kWidth>]) const {
+    std::size_t offsets[kRows<kWidth>];
+    bool whole = layout_.aligned;
+#pragma unroll
+    for (int row = 0; row < kRows<kWidth>; ++row) {
+      const Run run = at(place_of<kWidth>(row));
+      offsets[row] = run.offset;
+      whole = whole && run.count >= kWidth;
+    }
+    if (whole) {
+#pragma unroll
+      for (int row = 0; row < kRows<kWidth>; ++row) {
+        load_words(memory + offsets[row], vectors[row].words);
+      }
+    } else {
+#pragma unroll
+      for (int row = 0; row < kRows<kWidth>; ++row) {
+        vectors[row] = load(memory, place_of<kWidth>(row));
+      }
+    }
+  }
+
   /// Writes those values of the vector that have memory.
   template <class T>
   __device__ __forceinline__ void store(Vector<T> vector, T* memory, unsigned ahead) const {
