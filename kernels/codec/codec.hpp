@@ -1,10 +1,10 @@
 // Block codecs: n values in memory <-> one wire image (payload, then scales, each padded to 16
 // bytes). `CodecOps` is the table that a back end fills for a format; `Codec` is a format bound to
 // a block size, a memory dtype and a back end. Kernels run on the stream they are given, allocate
-// nothing and throw only std::logic_error, for memory that the back end cannot reach or that is
-// smaller than its layout; binding throws std::invalid_argument with a message that names the
-// remedy. Source: ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based
-// quantization.
+// nothing and throw std::logic_error, for memory that the back end cannot reach or that is smaller
+// than its layout, on CUDA for wire images off their alignment as well, and cuda::CudaError for a
+// failed launch; binding throws std::invalid_argument with a message that names the remedy. Source:
+// ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based quantization.
 #pragma once
 
 #include <cstddef>

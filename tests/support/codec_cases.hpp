@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -100,6 +101,14 @@ inline std::vector<Pair> all_pairs() {
 
 inline std::string label_of(const testing::TestParamInfo<Pair>& pair) {
   return label_of(pair.param.from) + "_to_" + label_of(pair.param.to);
+}
+
+/// What gtest prints of them.
+inline void PrintTo(const Binding& binding, std::ostream* out) {
+  *out << codec::to_string(binding.spec) << " in " << name_of(binding.memory);
+}
+inline void PrintTo(const Pair& pair, std::ostream* out) {
+  *out << codec::to_string(pair.from) << " to " << codec::to_string(pair.to);
 }
 
 /// n values of a run-time dtype, every byte 0xA5 at first.

@@ -2,6 +2,7 @@
 // the bytes compared, those around the outputs included.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -84,10 +85,10 @@ class Twin {
       std::memcpy(&bits, from + at, width);
       return bits;
     };
-    return testing::AssertionFailure()
-           << differing << " bytes differ; the first is byte " << byte << " of " << bytes_
-           << " (element " << element << " of " << width << " bytes): GPU 0x" << std::hex
-           << word(got.data()) << ", host 0x" << word(host_.data()) << std::dec;
+    return testing::AssertionFailure() << fmt::format(
+               "{} bytes differ; the first is byte {} of {} (element {} of {} bytes): "
+               "GPU {:#x}, host {:#x}",
+               differing, byte, bytes_, element, width, word(got.data()), word(host_.data()));
   }
 
  private:

@@ -56,6 +56,42 @@ __device__ __forceinline__ void block_maxima(
   }
 }
 
+/// Of the blocks that this thread has chunks of, the factors of encode. Divisions are dear: the
+/// lanes of a block share the work, one block a lane, and the lane stores the block's scale. All
+/// threads of the thread block call it.
+template <ScaledFormat Format, int kBlock, int kChunk>
+__device__ __forceinline__ void scale_blocks(
+    const std::uint32_t (&maxima)[Sharing<kBlock, kChunk>::kBlocks], std::size_t first,
+    const WireShape& shape, std::byte* image,
+    float (&reciprocals)[Sharing<kBlock, kChunk>::kBlocks]) {
+  using S = Sharing<kBlock, kChunk>;
+  using Scale = typename Format::Scale;
+  constexpr int kShare = std::min(S::kBlocks, S::kLanes);  // lanes that take a block each
+  const unsigned lane = threadIdx.x % kWarp;
+  const unsigned warp = threadIdx.x / kWarp;
+  const unsigned mine = lane % kShare;
+#pragma unroll
+  for (int round = 0; round < S::kBlocks; round += kShare) {
+    std::uint32_t largest = maxima[round];
+#pragma unroll
+    for (int i = 1; i < kShare; ++i) largest = mine == i ? maxima[round + i] : largest;
+    const Scale scale =
+        is_finite_bits(largest) ? Format::scale_of(float_of(largest)) : Format::non_finite_scale();
+    const float reciprocal = Format::reciprocal(scale);
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) {
+      reciprocals[round + i] =
+          kShare == 1 ? reciprocal : __shfl_sync(0xFFFFFFFFU, reciprocal, i, kShare);
+    }
+    const unsigned place = warp * kWarpTile + (round + mine) * (S::kRowsPerBlock * S::kRow) +
+                           lane / S::kLanes * kBlock;
+    const std::size_t index = first / kBlock + place / kBlock;
+    if (lane % S::kLanes < kShare && warp % S::kWarps == 0 && index < shape.blocks) {
+      reinterpret_cast<Scale*>(image + shape.scale_offset)[index] = scale;
+    }
+  }
+}
+
 /// Zeros in the bytes of a wire image that carry nothing.
 __device__ __forceinline__ void zero_padding(const WireShape& shape, std::byte* image) {
   for (std::size_t i = shape.payload_bytes; i < shape.scale_offset; ++i) image[i] = std::byte{0};
@@ -72,24 +108,19 @@ __device__ __forceinline__ void encode_tile(const std::uint32_t (&largest)[kRows
                                             const Values& values, std::size_t first,
                                             const WireShape& shape, std::byte* image) {
   using S = Sharing<kBlock, kChunk>;
-  using Scale = typename Format::Scale;
   std::uint32_t maxima[S::kBlocks];
   block_maxima<kBlock, kChunk>(largest, maxima);
-  Scale scales[S::kBlocks];
   float reciprocals[S::kBlocks];
-#pragma unroll
-  for (int block = 0; block < S::kBlocks; ++block) {
-    const bool finite = is_finite_bits(maxima[block]);
-    scales[block] = finite ? Format::scale_of(float_of(maxima[block])) : Format::non_finite_scale();
-    reciprocals[block] = Format::reciprocal(scales[block]);
-  }
+  scale_blocks<Format, kBlock, kChunk>(maxima, first, shape, image, reciprocals);
 
   const std::size_t end = shape.blocks * kBlock;
+  const bool whole = first + kTile <= end;
+  std::byte* const payload = image + first * Format::bits / 8;
 #pragma unroll
   for (int row = 0; row < kRows<kChunk>; ++row) {
     const int block = row / S::kRowsPerBlock;
-    const std::size_t at = first + place_of<kChunk>(row);
-    if (at >= end) break;
+    const unsigned place = place_of<kChunk>(row);
+    if (!whole && first + place >= end) break;
     Codes<Format, kChunk> codes;
     if (is_finite_bits(maxima[block])) {
       float chunk[kChunk];
@@ -97,10 +128,7 @@ __device__ __forceinline__ void encode_tile(const std::uint32_t (&largest)[kRows
 #pragma unroll
       for (int i = 0; i < kChunk; ++i) codes.set(i, Format::encode(chunk[i], reciprocals[block]));
     }
-    store_words(codes.words, image + at * Format::bits / 8);
-    if (at % kBlock == 0) {
-      reinterpret_cast<Scale*>(image + shape.scale_offset)[at / kBlock] = scales[block];
-    }
+    store_words(codes.words, payload + place * Format::bits / 8);
   }
   if (threadIdx.x == 0 && first + kTile >= end) zero_padding(shape, image);
 }

@@ -92,6 +92,7 @@ class Cursor {
     element_ = first - slice * l.padded;
     left_ = l.slices * l.padded - first;
     origin_ = image * l.image_stride + slice * l.slice_stride;
+    whole_ = layout.aligned && element_ + kTile <= l.length;
   }
 
   /// The wire value `ahead` of the tile's first, and those that follow it in its slice.
@@ -131,23 +132,15 @@ class Cursor {
     return vector;
   }
 
-  /// All vectors of this thread. Where all are whole, no branch lies between the loads: they are
-  /// in flight together.
+  /// All vectors of this thread. In a tile that lies in memory as a whole no branch is between the
+  /// loads, so that they are in flight together, and their addresses are one and a constant.
   template <class T>
   __device__ __forceinline__ void load_rows(const T* memory,
                                             Vector<T> (&vectors)[kRows<kWidth>]) const {
-    std::size_t offsets[kRows<kWidth>];
-    bool whole = layout_.aligned;
-#pragma unroll
-    for (int row = 0; row < kRows<kWidth>; ++row) {
-      const Run run = at(place_of<kWidth>(row));
-      offsets[row] = run.offset;
-      whole = whole && run.count >= kWidth;
-    }
-    if (whole) {
+    if (whole_) {
 #pragma unroll
       for (int row = 0; row < kRows<kWidth>; ++row) {
-        load_words(memory + offsets[row], vectors[row].words);
+        load_words(memory + origin_ + element_ + place_of<kWidth>(row), vectors[row].words);
       }
     } else {
 #pragma unroll
@@ -160,6 +153,10 @@ class Cursor {
   /// Writes those values of the vector that have memory.
   template <class T>
   __device__ __forceinline__ void store(Vector<T> vector, T* memory, unsigned ahead) const {
+    if (whole_) {
+      store_words(vector.words, memory + origin_ + element_ + ahead);
+      return;
+    }
     const Run run = at(ahead);
     if (layout_.aligned && run.count >= kWidth) {
       store_words(vector.words, memory + run.offset);
@@ -178,6 +175,7 @@ class Cursor {
   std::size_t element_;  ///< of the tile's first value, in its slice
   std::size_t left_;     ///< wire values of the image from the tile's first on
   std::size_t origin_;   ///< of that slice, in memory
+  bool whole_;           ///< the tile is one piece of memory, on 16-byte boundaries
 };
 
 }  // namespace zeropp::codec::cuda
