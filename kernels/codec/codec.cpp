@@ -17,11 +17,7 @@ void require_heeded(const CodecSpec& spec, std::span<const std::string_view> hee
   }
 }
 
-Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) {
-  if (backend != Backend::host) {
-    throw std::invalid_argument("codec '" + to_string(spec) +
-                                "': this build has no CUDA codecs; use the host back end");
-  }
+Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(backend) {
   // One way in: whatever made the spec, it has passed the parser.
   const CodecSpec valid = parse_codec(to_string(spec));
   name_ = to_string(valid);
@@ -29,7 +25,11 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) {
   if (format_ == "none" && memory != Dtype::fp32) format_ = name_of(memory);
 
   const FormatEntry& entry = *find_format(format_);
-  ops_ = &entry.host;
+  ops_ = backend == Backend::host ? &entry.host : entry.cuda;
+  if (ops_ == nullptr) {
+    throw std::invalid_argument("codec '" + to_string(spec) +
+                                "': this build has no CUDA codecs; use the host back end");
+  }
   require_heeded(valid, ops_->options);
   params_.block = valid.block > 0 ? valid.block : 1;
   payload_bits_ = entry.info.bits;
@@ -41,7 +41,12 @@ std::size_t Codec::wire_bytes(std::size_t n) const {
 }
 
 ReduceEncode::ReduceEncode(const Codec& from, const Codec& to)
-    : from_(from), to_(to), fused_(find_fused(from.format_, to.format_)) {}
+    : from_(from), to_(to), fused_(find_fused(from.backend_, from.format_, to.format_)) {
+  if (from.backend_ != to.backend_) {
+    throw std::invalid_argument("codecs '" + from.name() + "' and '" + to.name() +
+                                "' are bound to different back ends; bind both to one");
+  }
+}
 
 void ReduceEncode::run(ConstWireImages in, std::size_t images, std::size_t slices,
                        std::size_t padded, WireImages out, float* scratch,
@@ -52,7 +57,8 @@ void ReduceEncode::run(ConstWireImages in, std::size_t images, std::size_t slice
   }
   const std::size_t n = slices * padded;
   from_.decode_reduce(in, images, n, n, scratch, stream);
-  to_.encode(ConstView::of(scratch, n), {slices, padded, 1, 0, padded, padded}, out, stream);
+  const MemoryKind kind = from_.backend_ == Backend::host ? MemoryKind::host : MemoryKind::device;
+  to_.encode(ConstView::of(scratch, n, kind), {slices, padded, 1, 0, padded, padded}, out, stream);
 }
 
 }  // namespace zeropp::codec

@@ -1,10 +1,10 @@
 // Block codecs: n values in memory <-> one wire image (payload, then scales, each padded to 16
 // bytes). `CodecOps` is the table that a back end fills for a format; `Codec` is a format bound to
 // a block size, a memory dtype and a back end. Kernels run on the stream they are given, allocate
-// nothing and throw only std::logic_error, for memory that the back end cannot reach or that is
-// smaller than its layout; binding throws std::invalid_argument with a message that names the
-// remedy. Source: ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based
-// quantization.
+// nothing and throw std::logic_error, for memory that the back end cannot reach or that is smaller
+// than its layout, on CUDA for wire images off their alignment as well, and cuda::CudaError for a
+// failed launch; binding throws std::invalid_argument with a message that names the remedy. Source:
+// ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based quantization.
 #pragma once
 
 #include <cstddef>
@@ -77,7 +77,7 @@ class Codec {
  public:
   /// Binds `spec` on `backend`. `none` becomes the identity in `memory` (the dtype on the wire as
   /// well). Throws std::invalid_argument when the format is unknown or takes no such block or
-  /// option, or the back end does not heed an option.
+  /// option, the back end does not heed an option, or the build lacks the back end.
   Codec(const CodecSpec& spec, Dtype memory, Backend backend = Backend::host);
 
   /// Canonical name, as in CLI, JSON and traces: "int8:256", "none".
@@ -105,6 +105,7 @@ class Codec {
 
  private:
   friend class ReduceEncode;
+  Backend backend_;
   const CodecOps* ops_ = nullptr;
   Params params_;
   std::string format_;  ///< registered format that runs: `none` in 16-bit memory is bf16 or fp16
@@ -119,6 +120,7 @@ class Codec {
 /// then encode through fp32 scratch: bitwise equal.
 class ReduceEncode {
  public:
+  /// Both bound to one back end, else std::invalid_argument.
   ReduceEncode(const Codec& from, const Codec& to);
   /// "fused" or "composed": for traces.
   [[nodiscard]] std::string_view path() const { return fused_ != nullptr ? "fused" : "composed"; }
@@ -126,6 +128,7 @@ class ReduceEncode {
   [[nodiscard]] std::size_t scratch_elements(std::size_t slices, std::size_t padded) const {
     return fused_ != nullptr ? 0 : slices * padded;
   }
+  /// `scratch` lies in the back end's memory, as the images do.
   void run(ConstWireImages in, std::size_t images, std::size_t slices, std::size_t padded,
            WireImages out, float* scratch, StreamHandle stream) const;
 

@@ -46,7 +46,8 @@ concept CastFormat = requires {
   { Format::error_bound(1.0, 1.0) } -> std::same_as<double>;
 };
 
-/// No block of any format is larger: launchers keep one block of fp32 values on the stack.
+/// No block of any format is larger: host launchers keep one block of fp32 values on the stack, a
+/// thread block of CUDA keeps as many in its registers.
 inline constexpr std::size_t kLargestBlock = 8192;
 
 }  // namespace zeropp::codec

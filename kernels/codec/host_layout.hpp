@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <stdexcept>
-#include <string>
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/wire.hpp"
@@ -40,20 +38,6 @@ inline void zero_padding(const WireShape& shape, std::byte* image) {
   std::memset(image + shape.payload_bytes, 0, shape.scale_offset - shape.payload_bytes);
   const std::size_t end = shape.scale_offset + shape.scale_bytes;
   std::memset(image + end, 0, shape.bytes - end);
-}
-
-/// Throws std::logic_error when the host cannot read `memory` or `layout` reaches beyond it.
-inline void check_host_memory(const ConstView& memory, const Layout& layout) {
-  if (layout.images == 0 || layout.slices == 0 || layout.length == 0) return;
-  if (memory.kind == MemoryKind::device) {
-    throw std::logic_error("host codec: memory lies on a device; bind the codec to its back end");
-  }
-  const std::size_t reach = (layout.images - 1) * layout.image_stride +
-                            (layout.slices - 1) * layout.slice_stride + layout.length;
-  if (layout.length > layout.padded || reach > memory.count) {
-    throw std::logic_error("host codec: a layout of " + std::to_string(reach) +
-                           " elements does not fit a view of " + std::to_string(memory.count));
-  }
 }
 
 }  // namespace zeropp::codec

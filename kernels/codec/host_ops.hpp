@@ -3,6 +3,7 @@
 
 #include <type_traits>
 
+#include "kernels/codec/check_memory.hpp"
 #include "kernels/codec/host_cast.hpp"
 #include "kernels/codec/host_scaled.hpp"
 #include "kernels/codec/registry.hpp"
@@ -37,7 +38,7 @@ CodecOps host_ops() {
   CodecOps ops{};
   ops.encode = [](const Params& params, ConstView memory, const Layout& layout, WireImages out,
                   StreamHandle) {
-    check_host_memory(memory, layout);
+    check_memory(memory, layout, Backend::host);
     with_type(memory.dtype, [&](auto* element) {
       using Memory = std::remove_pointer_t<decltype(element)>;
       HostKernels<Format, Memory>::encode(params, memory.as<Memory>(), layout, out);
@@ -45,7 +46,7 @@ CodecOps host_ops() {
   };
   ops.decode = [](const Params& params, ConstWireImages in, const Layout& layout, View memory,
                   StreamHandle) {
-    check_host_memory(memory, layout);
+    check_memory(memory, layout, Backend::host);
     with_type(memory.dtype, [&](auto* element) {
       using Memory = std::remove_pointer_t<decltype(element)>;
       HostKernels<Format, Memory>::decode(params, in, layout, memory.as<Memory>());

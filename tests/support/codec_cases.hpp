@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <ostream>
 #include <random>
 #include <string>
 #include <vector>
@@ -70,6 +71,44 @@ inline std::string label_of(const codec::CodecSpec& spec) {
 }
 inline std::string label_of(const testing::TestParamInfo<Binding>& binding) {
   return label_of(binding.param.spec) + "_" + std::string(name_of(binding.param.memory));
+}
+
+/// Two codecs, one behind the other.
+struct Pair {
+  codec::CodecSpec from;
+  codec::CodecSpec to;
+};
+
+/// Every pair of formats with its smallest, default and largest blocks.
+inline std::vector<Pair> all_pairs() {
+  std::vector<codec::CodecSpec> specs;
+  for (const codec::FormatInfo& info : codec::formats()) {
+    const std::string name(info.name);
+    if (info.scale_bytes == 0) {
+      specs.push_back({name, 0, {}});
+      continue;
+    }
+    for (const std::size_t block : {info.minimum_block, info.default_block, info.maximum_block}) {
+      specs.push_back({name, block, {}});
+    }
+  }
+  std::vector<Pair> pairs;
+  for (const auto& from : specs) {
+    for (const auto& to : specs) pairs.push_back({from, to});
+  }
+  return pairs;
+}
+
+inline std::string label_of(const testing::TestParamInfo<Pair>& pair) {
+  return label_of(pair.param.from) + "_to_" + label_of(pair.param.to);
+}
+
+/// What gtest prints of them.
+inline void PrintTo(const Binding& binding, std::ostream* out) {
+  *out << codec::to_string(binding.spec) << " in " << name_of(binding.memory);
+}
+inline void PrintTo(const Pair& pair, std::ostream* out) {
+  *out << codec::to_string(pair.from) << " to " << codec::to_string(pair.to);
 }
 
 /// n values of a run-time dtype, every byte 0xA5 at first.

@@ -12,31 +12,6 @@ using codec::Codec;
 using codec::Layout;
 using codec::ReduceEncode;
 
-struct Pair {
-  codec::CodecSpec from;
-  codec::CodecSpec to;
-};
-
-/// Every pair of formats with its smallest, default and largest blocks.
-std::vector<Pair> all_pairs() {
-  std::vector<codec::CodecSpec> specs;
-  for (const codec::FormatInfo& info : codec::formats()) {
-    const std::string name(info.name);
-    if (info.scale_bytes == 0) {
-      specs.push_back({name, 0, {}});
-      continue;
-    }
-    for (const std::size_t block : {info.minimum_block, info.default_block, info.maximum_block}) {
-      specs.push_back({name, block, {}});
-    }
-  }
-  std::vector<Pair> pairs;
-  for (const auto& from : specs) {
-    for (const auto& to : specs) pairs.push_back({from, to});
-  }
-  return pairs;
-}
-
 class EveryPair : public testing::TestWithParam<Pair> {};
 
 TEST_P(EveryPair, EqualsReduceThenEncode) {
@@ -79,9 +54,8 @@ TEST_P(EveryPair, EqualsReduceThenEncode) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Registry, EveryPair, testing::ValuesIn(all_pairs()), [](const auto& pair) {
-  return label_of(pair.param.from) + "_to_" + label_of(pair.param.to);
-});
+INSTANTIATE_TEST_SUITE_P(Registry, EveryPair, testing::ValuesIn(all_pairs()),
+                         [](const auto& pair) { return label_of(pair); });
 
 TEST(FusedPairs, AreTheIntegersOfTheTwoHops) {
   const auto path = [](const char* from, const char* to) {

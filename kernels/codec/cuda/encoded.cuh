@@ -1,0 +1,157 @@
+// Wire values in the registers of one thread: a chunk of kChunk values of one image, as it was
+// read. What decodes and sums is written once for both kinds of formats.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/codec/arithmetic.hpp"
+#include "kernels/codec/codec.hpp"
+#include "kernels/codec/cuda/vector.cuh"
+#include "kernels/codec/format.hpp"
+#include "kernels/codec/wire.hpp"
+
+namespace zeropp::codec::cuda {
+
+/// Where the parts of an image lie; the block as its logarithm, so that no kernel divides.
+struct ImageShape {
+  WireShape wire;
+  int log2_block = 0;
+
+  template <class Format>
+  static ImageShape of(std::size_t n, std::size_t block) {
+    if constexpr (ScaledFormat<Format>) {
+      return {wire_shape(n, block, Format::bits, sizeof(typename Format::Scale)),
+              std::countr_zero(block)};
+    } else {
+      return {wire_shape(n, 1, Format::bits, 0), 0};
+    }
+  }
+};
+
+/// kCount codes of a payload, element 0 in the low bits.
+template <ScaledFormat Format, int kCount>
+struct Codes {
+  static constexpr unsigned kBits = Format::bits;
+  static constexpr int kPerWord = 32 / static_cast<int>(kBits);
+  static constexpr int kWords = kCount / kPerWord;
+  static_assert(32 % kBits == 0 && kCount % kPerWord == 0, "whole words of codes");
+  std::uint32_t words[kWords] = {};
+
+  /// Signed codes are sign-extended.
+  [[nodiscard]] __device__ __forceinline__ typename Format::Code get(int i) const {
+    const std::uint32_t top = words[i / kPerWord]
+                              << (32U - kBits - static_cast<unsigned>(i % kPerWord) * kBits);
+    if constexpr (std::is_signed_v<typename Format::Code>) {
+      return static_cast<typename Format::Code>(static_cast<std::int32_t>(top) >> (32U - kBits));
+    } else {
+      return static_cast<typename Format::Code>(top >> (32U - kBits));
+    }
+  }
+  /// Once for every i.
+  __device__ __forceinline__ void set(int i, typename Format::Code code) {
+    constexpr std::uint32_t mask = (1U << kBits) - 1U;
+    words[i / kPerWord] |= (static_cast<std::uint32_t>(code) & mask)
+                           << (static_cast<unsigned>(i % kPerWord) * kBits);
+  }
+};
+
+template <ScaledFormat Format>
+__device__ __forceinline__ float load_scale(const std::byte* image, const ImageShape& shape,
+                                            std::size_t first) {
+  const auto* const scales =
+      reinterpret_cast<const typename Format::Scale*>(image + shape.wire.scale_offset);
+  return Format::scale_value(scales[first >> static_cast<unsigned>(shape.log2_block)]);
+}
+
+/// The chunk of wire values from `first` on, a multiple of kChunk inside the image.
+template <class Format, int kChunk>
+struct Encoded;
+
+template <ScaledFormat Format, int kChunk>
+struct Encoded<Format, kChunk> {
+  static_assert(Format::minimum_block % kChunk == 0, "one scale a chunk");
+  Codes<Format, kChunk> codes;
+  float scale = 0.0F;
+
+  __device__ __forceinline__ void load(const std::byte* image, const ImageShape& shape,
+                                       std::size_t first) {
+    load_words(image + first * Format::bits / 8, codes.words);
+    scale = load_scale<Format>(image, shape, first);
+  }
+  template <class Memory>
+  [[nodiscard]] __device__ __forceinline__ Vector<Memory> decode() const {
+    static_assert(kChunk == kWidth);
+    float values[kWidth];
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) values[i] = Format::decode(codes.get(i), scale);
+    return is_finite_bits(bits_of(scale)) ? narrow_finite<Memory>(values) : narrow<Memory>(values);
+  }
+  __device__ __forceinline__ void accumulate(float (&sum)[kChunk]) const {
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) sum[i] = Format::accumulate(codes.get(i), scale, sum[i]);
+  }
+};
+
+template <CastFormat Format>
+struct Encoded<Format, kWidth> {
+  using Wire = typename Format::Wire;
+  Vector<Wire> values;
+
+  __device__ __forceinline__ void load(const std::byte* image, const ImageShape& shape,
+                                       std::size_t first) {
+    const std::byte* const from = image + first * sizeof(Wire);
+    if constexpr (sizeof(Wire) == 4) {
+      // The padded image may end in the middle of the vector: what is beyond is not read, and of
+      // what stands in for it nothing is stored.
+      const bool half = (first + kWidth) * sizeof(Wire) > shape.wire.bytes;
+      std::uint32_t words[2][kWidth / 2];
+      load_words(from, words[0]);
+      load_words(half ? from : from + 16, words[1]);
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) values.words[i] = words[i / 4][i % 4];
+    } else {
+      load_words(from, values.words);
+    }
+  }
+  template <class Memory>
+  [[nodiscard]] __device__ __forceinline__ Vector<Memory> decode() const {
+    return cast<Memory>(values);
+  }
+  __device__ __forceinline__ void accumulate(float (&sum)[kWidth]) const {
+    float wide[kWidth];
+    widen(values, wide);
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) sum[i] = add(sum[i], wide[i]);
+  }
+};
+
+/// sum += the chunks of `images` images, in image order.
+template <class Format, int kChunk>
+__device__ __forceinline__ void accumulate_images(const ConstWireImages& in, std::size_t images,
+                                                  const ImageShape& shape, std::size_t first,
+                                                  float (&sum)[kChunk]) {
+  constexpr int kAtOnce = 4;  // loads in flight
+  const std::byte* image = in.data;
+  std::size_t left = images;
+  for (; left >= kAtOnce; left -= kAtOnce) {
+    Encoded<Format, kChunk> chunks[kAtOnce];
+#pragma unroll
+    for (Encoded<Format, kChunk>& chunk : chunks) {
+      chunk.load(image, shape, first);
+      image += in.stride;
+    }
+#pragma unroll
+    for (const Encoded<Format, kChunk>& chunk : chunks) chunk.accumulate(sum);
+  }
+#pragma unroll 1
+  for (; left > 0; --left) {
+    Encoded<Format, kChunk> chunk;
+    chunk.load(image, shape, first);
+    chunk.accumulate(sum);
+    image += in.stride;
+  }
+}
+
+}  // namespace zeropp::codec::cuda

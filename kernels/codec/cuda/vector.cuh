@@ -1,0 +1,182 @@
+// Eight values of memory in the registers of one thread, as words: what the codec kernels load and
+// store at once.
+#pragma once
+
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+
+#include <cstdint>
+#include <type_traits>
+
+#include "kernels/core/half.hpp"
+
+namespace zeropp::codec::cuda {
+
+/// kWords words at `from`, which is aligned to their size or to 16 bytes, the smaller of the two.
+template <int kWords>
+__device__ __forceinline__ void load_words(const void* from, std::uint32_t (&words)[kWords]) {
+  if constexpr (kWords == 1) {
+    words[0] = *static_cast<const std::uint32_t*>(from);
+  } else if constexpr (kWords == 2) {
+    const uint2 pair = *static_cast<const uint2*>(from);
+    words[0] = pair.x;
+    words[1] = pair.y;
+  } else {
+    static_assert(kWords % 4 == 0);
+#pragma unroll
+    for (int i = 0; i < kWords; i += 4) {
+      const uint4 four = static_cast<const uint4*>(from)[i / 4];
+      words[i] = four.x;
+      words[i + 1] = four.y;
+      words[i + 2] = four.z;
+      words[i + 3] = four.w;
+    }
+  }
+}
+
+template <int kWords>
+__device__ __forceinline__ void store_words(const std::uint32_t (&words)[kWords], void* to) {
+  if constexpr (kWords == 1) {
+    *static_cast<std::uint32_t*>(to) = words[0];
+  } else if constexpr (kWords == 2) {
+    *static_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+  } else {
+    static_assert(kWords % 4 == 0);
+#pragma unroll
+    for (int i = 0; i < kWords; i += 4) {
+      static_cast<uint4*>(to)[i / 4] =
+          make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
+    }
+  }
+}
+
+/// Values of a vector.
+inline constexpr int kWidth = 8;
+
+template <class T>
+struct Vector {
+  static constexpr int kWords = kWidth * static_cast<int>(sizeof(T)) / 4;
+  std::uint32_t words[kWords] = {};
+
+  /// Value by value through the end of the vector: registers have no run-time index.
+  __device__ __forceinline__ void push_front(T value) {
+#pragma unroll
+    for (int i = kWords - 1; i > 0; --i) {
+      words[i] = sizeof(T) == 4 ? words[i - 1] : (words[i] << 16U) | (words[i - 1] >> 16U);
+    }
+    if constexpr (sizeof(T) == 4) {
+      words[0] = bits_of(value);
+    } else {
+      words[0] = (words[0] << 16U) | value.bits;
+    }
+  }
+  __device__ __forceinline__ T pop_front() {
+    T value;
+    if constexpr (sizeof(T) == 4) {
+      value = float_of(words[0]);
+    } else {
+      value = {static_cast<std::uint16_t>(words[0])};
+    }
+#pragma unroll
+    for (int i = 0; i < kWords - 1; ++i) {
+      words[i] = sizeof(T) == 4 ? words[i + 1] : (words[i] >> 16U) | (words[i + 1] << 16U);
+    }
+    words[kWords - 1] = sizeof(T) == 4 ? 0U : words[kWords - 1] >> 16U;
+    return value;
+  }
+};
+
+/// The values in fp32, exactly. Which NaN a NaN becomes is not said.
+template <class T>
+__device__ __forceinline__ void widen(const Vector<T>& vector, float (&values)[kWidth]) {
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    if constexpr (std::is_same_v<T, float>) {
+      values[i] = float_of(vector.words[i]);
+    } else if constexpr (std::is_same_v<T, Bf16>) {
+      const std::uint32_t word = vector.words[i / 2];
+      values[i] = float_of(i % 2 == 0 ? word << 16U : word & 0xFFFF0000U);
+    } else {
+      const std::uint32_t word = vector.words[i / 2];
+      const __half_raw raw{static_cast<std::uint16_t>(i % 2 == 0 ? word & 0xFFFFU : word >> 16U)};
+      values[i] = __half2float(__half(raw));
+    }
+  }
+}
+
+/// The bits, in fp32, of the largest magnitude. Magnitudes compare as their bits do, so that
+/// infinities and NaN are on top: fmax would drop a NaN.
+template <class T>
+__device__ __forceinline__ std::uint32_t largest_magnitude(const Vector<T>& vector) {
+  std::uint32_t largest = 0;
+  if constexpr (std::is_same_v<T, float>) {
+#pragma unroll
+    for (const std::uint32_t word : vector.words) largest = max(largest, word & 0x7FFFFFFFU);
+    return largest;
+  } else {
+#pragma unroll
+    for (const std::uint32_t word : vector.words) largest = __vmaxu2(largest, word & 0x7FFF7FFFU);
+    const auto magnitude = static_cast<std::uint16_t>(max(largest & 0xFFFFU, largest >> 16U));
+    return bits_of(to_float(T{magnitude}));
+  }
+}
+
+/// saturating_cast of every value.
+template <class T>
+__device__ __forceinline__ Vector<T> narrow(const float (&values)[kWidth]) {
+  Vector<T> vector;
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) {
+    const T value = saturating_cast<T>(values[i]);
+    if constexpr (std::is_same_v<T, float>) {
+      vector.words[i] = bits_of(value);
+    } else {
+      vector.words[i / 2] |= static_cast<std::uint32_t>(value.bits) << (i % 2 * 16U);
+    }
+  }
+  return vector;
+}
+
+/// The same for values that are finite: rounded by the hardware, which rounds to nearest even as
+/// well; what it made infinite goes back to the largest finite value.
+template <class T>
+__device__ __forceinline__ Vector<T> narrow_finite(const float (&values)[kWidth]) {
+  Vector<T> vector;
+  if constexpr (std::is_same_v<T, float>) {
+#pragma unroll
+    for (int i = 0; i < kWidth; ++i) vector.words[i] = bits_of(values[i]);
+  } else if constexpr (std::is_same_v<T, Bf16>) {
+    const __nv_bfloat162 most(__nv_bfloat162_raw{0x7F7F, 0x7F7F});
+    const __nv_bfloat162 least(__nv_bfloat162_raw{0xFF7F, 0xFF7F});
+#pragma unroll
+    for (int i = 0; i < kWidth; i += 2) {
+      const __nv_bfloat162 nearest = __floats2bfloat162_rn(values[i], values[i + 1]);
+      const __nv_bfloat162_raw raw = __hmax2(__hmin2(nearest, most), least);
+      vector.words[i / 2] = raw.x | (static_cast<std::uint32_t>(raw.y) << 16U);
+    }
+  } else {
+    const __half2 most(__half2_raw{0x7BFF, 0x7BFF});
+    const __half2 least(__half2_raw{0xFBFF, 0xFBFF});
+#pragma unroll
+    for (int i = 0; i < kWidth; i += 2) {
+      const __half2 nearest = __floats2half2_rn(values[i], values[i + 1]);
+      const __half2_raw raw = __hmax2(__hmin2(nearest, most), least);
+      vector.words[i / 2] = raw.x | (static_cast<std::uint32_t>(raw.y) << 16U);
+    }
+  }
+  return vector;
+}
+
+/// Values of one type as another: bit for bit where they are the same.
+template <class To, class From>
+__device__ __forceinline__ Vector<To> cast(const Vector<From>& from) {
+  if constexpr (std::is_same_v<To, From>) {
+    return from;
+  } else {
+    float values[kWidth];
+    widen(from, values);
+    return narrow<To>(values);
+  }
+}
+
+}  // namespace zeropp::codec::cuda

@@ -1,0 +1,178 @@
+// Speed of the codecs on the GPU beside a device-to-device copy in the same run:
+//   bench_codec_cuda [OUT.json]
+// For int8 and int4 at every block size: encode and decode of 256 Mi bf16 values, and the fused
+// decode, sum and encode of 4 and 16 images. Bytes are those that an operation must move: each
+// input read once, each output written once; time is the median of the samples, each of four calls
+// between two events. Every operand is larger than the caches or is used again only after others
+// that are.
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/codec/codec.hpp"
+#include "kernels/core/cuda/launch.cuh"
+#include "kernels/core/memory_ops.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/runtime.hpp"
+#include "lib/device/stream.hpp"
+
+namespace zeropp {
+namespace {
+
+using codec::Codec;
+using codec::Layout;
+using codec::ReduceEncode;
+using codec::WireImages;
+
+constexpr std::size_t kValues = std::size_t{1} << 28U;
+constexpr int kWarmUps = 3;
+constexpr int kSamples = 21;
+constexpr int kCalls = 4;  ///< of a sample: a launch is hidden behind the call before
+
+const Stream& stream() {
+  static const Stream made(*cuda_runtime(), "bench");
+  return made;
+}
+
+/// Seconds of one call, the median.
+double median_time(const std::function<void()>& call) {
+  cudaEvent_t begin = nullptr;
+  cudaEvent_t end = nullptr;
+  cuda::check(cudaEventCreate(&begin));
+  cuda::check(cudaEventCreate(&end));
+  const cudaStream_t native = cuda::stream_of(stream().handle());
+  std::vector<float> milliseconds;
+  for (int i = 0; i < kWarmUps + kSamples; ++i) {
+    cuda::check(cudaEventRecord(begin, native));
+    for (int k = 0; k < kCalls; ++k) call();
+    cuda::check(cudaEventRecord(end, native));
+    cuda::check(cudaEventSynchronize(end));
+    float elapsed = 0;
+    cuda::check(cudaEventElapsedTime(&elapsed, begin, end));
+    if (i >= kWarmUps) milliseconds.push_back(elapsed);
+  }
+  cuda::check(cudaEventDestroy(begin));
+  cuda::check(cudaEventDestroy(end));
+  std::ranges::nth_element(milliseconds, milliseconds.begin() + kSamples / 2);
+  return 1e-3 / kCalls * milliseconds[kSamples / 2];
+}
+
+/// kValues normal bf16 values: a tile of them, over and over.
+Buffer normal_values() {
+  constexpr std::size_t tile = std::size_t{1} << 22U;
+  std::vector<Bf16> part(tile);
+  std::mt19937 engine(1);
+  std::normal_distribution<float> normal;
+  for (Bf16& value : part) value = round_to_bf16(normal(engine));
+  Buffer memory(kValues * sizeof(Bf16), MemoryKind::device);
+  for (std::size_t first = 0; first < kValues; first += tile) {
+    cuda_memory_ops()->copy(ConstView::of(part.data(), tile),
+                            memory.view(tile, Dtype::bf16, first * sizeof(Bf16)),
+                            stream().handle());
+  }
+  stream().synchronize();
+  return memory;
+}
+
+class Table {
+ public:
+  /// `copy`: bytes a second of a copy.
+  explicit Table(double copy) : copy_(copy) {
+    std::printf("device copy: %.3f TB/s\n", copy * 1e-12);
+    std::printf("%-14s %-26s %10s %8s %8s\n", "operation", "codec", "MB", "TB/s", "of copy");
+  }
+  void add(const char* operation, const std::string& codec, std::size_t bytes, double seconds) {
+    const double rate = static_cast<double>(bytes) / seconds;
+    std::printf("%-14s %-26s %10.1f %8.3f %7.1f%%\n", operation, codec.c_str(),
+                1e-6 * static_cast<double>(bytes), 1e-12 * rate, 100 * rate / copy_);
+    rows_.push_back({{"operation", operation},
+                     {"codec", codec},
+                     {"bytes", bytes},
+                     {"seconds", seconds},
+                     {"bytes_per_second", rate},
+                     {"of_copy", rate / copy_}});
+  }
+  [[nodiscard]] nlohmann::json json() const {
+    return {{"copy_bytes_per_second", copy_},
+            {"values", kValues},
+            {"samples", kSamples},
+            {"calls_per_sample", kCalls},
+            {"gpu", visible_gpus().front().name},
+            {"versions", cuda_versions()},
+            {"rows", rows_}};
+  }
+
+ private:
+  double copy_;
+  nlohmann::json rows_ = nlohmann::json::array();
+};
+
+void measure(const std::string& format, Table& table, const Buffer& values, const Buffer& back) {
+  const StreamHandle on = stream().handle();
+  for (std::size_t block = 32; block <= 8192; block *= 2) {
+    const std::string name = format + ":" + std::to_string(block);
+    const Codec codec(codec::parse_codec(name), Dtype::bf16, Backend::cuda);
+    const Buffer wire(codec.wire_bytes(kValues), MemoryKind::device);
+    const View in = values.view(kValues, Dtype::bf16);
+    const View out = back.view(kValues, Dtype::bf16);
+    const Layout layout = Layout::contiguous(kValues);
+    table.add("encode", name, values.bytes() + wire.bytes(), median_time([&] {
+                codec.encode(in, layout, {wire.data(), 0}, on);
+              }));
+    table.add("decode", name, wire.bytes() + back.bytes(), median_time([&] {
+                codec.decode(WireImages{wire.data(), 0}, layout, out, on);
+              }));
+  }
+  for (const std::size_t images : {4, 16}) {
+    for (std::size_t block = 32; block <= 8192; block *= 2) {
+      const std::string name = format + ":" + std::to_string(block);
+      const Codec codec(codec::parse_codec(name), Dtype::bf16, Backend::cuda);
+      const ReduceEncode operation(codec, codec);
+      const std::size_t n = kValues / images;
+      const std::size_t bytes = codec.wire_bytes(n);
+      // Two sets in turn.
+      const Buffer wire(2 * images * bytes, MemoryKind::device);
+      const Buffer out(2 * bytes, MemoryKind::device);
+      const WireImages sets[] = {{wire.data(), bytes}, {wire.data() + images * bytes, bytes}};
+      for (const WireImages& set : sets) {
+        codec.encode(values.view(kValues, Dtype::bf16), {images, n, 1, 0, n, n}, set, on);
+      }
+      int turn = 0;
+      table.add(("sum of " + std::to_string(images)).c_str(), name, (images + 1) * bytes,
+                median_time([&] {
+                  turn = 1 - turn;
+                  operation.run(sets[turn], images, 1, n,
+                                {out.data() + static_cast<std::size_t>(turn) * bytes, 0}, nullptr,
+                                on);
+                }));
+    }
+  }
+}
+
+int run(const char* path) {
+  if (visible_gpus().empty()) {
+    std::fprintf(stderr, "bench_codec_cuda: %s\n", no_gpu_reason().c_str());
+    return 1;
+  }
+  use_gpu(0);
+  const Buffer values = normal_values();
+  const Buffer back(values.bytes(), MemoryKind::device);
+  const double copy_time = median_time([&] {
+    cuda_memory_ops()->copy(values.view(kValues, Dtype::bf16), back.view(kValues, Dtype::bf16),
+                            stream().handle());
+  });
+  Table table(2.0 * static_cast<double>(values.bytes()) / copy_time);
+  for (const char* format : {"int8", "int4"}) measure(format, table, values, back);
+  if (path != nullptr) std::ofstream(path) << table.json().dump(1) << "\n";
+  return 0;
+}
+
+}  // namespace
+}  // namespace zeropp
+
+int main(int argc, char** argv) { return zeropp::run(argc > 1 ? argv[1] : nullptr); }
