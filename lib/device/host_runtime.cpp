@@ -31,7 +31,8 @@ const Runtime& host_runtime() {
       .release_event = [](void*) noexcept {},
       .record = [](void*, void*) {},
       .wait = [](void*, void*) {},
-      .synchronize = [](void*) {}};
+      .synchronize = [](void*) {},
+      .synchronize_event = [](void*) {}};
   return kRuntime;
 }
 

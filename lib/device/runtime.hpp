@@ -43,6 +43,7 @@ struct Runtime {
   void (*record)(void* event, void* stream);
   void (*wait)(void* stream, void* event);
   void (*synchronize)(void* stream);
+  void (*synchronize_event)(void* event);
 };
 
 const Runtime& host_runtime();

@@ -14,9 +14,8 @@ const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 300};
 constexpr std::size_t kSequences = 2;
 constexpr std::size_t kLength = 16;
 
-std::unique_ptr<zero::UnitModel> quadratic(const Device&, trace::Timers& timers,
-                                           std::size_t vocab) {
-  return std::make_unique<model::Quadratic>(kUnitSizes, vocab, timers);
+std::unique_ptr<zero::UnitModel> quadratic(const model::Context& context) {
+  return std::make_unique<model::Quadratic>(kUnitSizes, context.vocab_size, context.timers);
 }
 
 /// The same training in fp64, in one place.

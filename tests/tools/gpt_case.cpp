@@ -148,7 +148,12 @@ int main(int argc, char** argv) try {
   const std::size_t steps = number(10);
 
   trace::Timers timers;
-  model::Gpt gpt(options, kSequences, vocab, nn::host_nn_ops(), MemoryKind::host, timers);
+  const Device device = Device::host();
+  model::Gpt gpt(options, {.micro_batch = kSequences,
+                           .vocab_size = vocab,
+                           .device = device,
+                           .compute = compute,
+                           .timers = timers});
   test::LocalModel local(gpt, compute);
   local.initialise(kSeed, 0.1F);
   test::OracleCase output(argv[2], options, vocab, gpt.units());

@@ -121,7 +121,8 @@ constexpr Runtime kRuntime{
                  void* stream) { check(cudaEventRecord(event_of(event), stream_of(stream))); },
     .wait = [](void* stream,
                void* event) { check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
-    .synchronize = [](void* stream) { check(cudaStreamSynchronize(stream_of(stream))); }};
+    .synchronize = [](void* stream) { check(cudaStreamSynchronize(stream_of(stream))); },
+    .synchronize_event = [](void* event) { check(cudaEventSynchronize(event_of(event))); }};
 
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";
