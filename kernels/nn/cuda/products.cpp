@@ -220,9 +220,9 @@ const std::optional<Plan>& plan_of(const Product& p) {
 bool try_multiply(const NnContext& context, const Product& p) {
   if (context.workspace.kind != MemoryKind::device ||
       context.workspace.bytes() < kProductWorkspace) {
-    throw std::invalid_argument(
-        "matrix product: the workspace has " + std::to_string(context.workspace.bytes()) +
-        " bytes and needs " + std::to_string(kProductWorkspace) + " of device memory");
+    throw std::invalid_argument("matrix product: the workspace has " +
+                                std::to_string(context.workspace.bytes()) + " bytes and needs " +
+                                std::to_string(kProductWorkspace) + " of device memory");
   }
   const std::optional<Plan>& plan = plan_of(p);
   if (!plan) return false;
