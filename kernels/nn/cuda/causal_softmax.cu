@@ -1,8 +1,7 @@
 // A block a row; one read for the row's statistics, one read and one write for the result. Rows of
 // odd lengths are not aligned, so that accesses are single elements, side by side in a warp.
-#include "kernels/nn/cuda/causal_softmax.hpp"
-
 #include "kernels/core/cuda/launch.cuh"
+#include "kernels/nn/cuda/causal_softmax.hpp"
 #include "kernels/nn/cuda/rows.cuh"
 #include "kernels/nn/cuda/running_softmax.cuh"
 #include "kernels/nn/cuda/views.hpp"
