@@ -1,4 +1,8 @@
-// Which of the two attentions runs: cuDNN's where it takes the shape, else the products.
+// Which of the two attentions runs: cuDNN's where it takes the shape, else the products. cuDNN
+// takes no sequence of a single token, so that what is kept and the workspace have room for those
+// too.
+#include <algorithm>
+
 #include "kernels/nn/cuda/attention_path.hpp"
 #include "kernels/nn/cuda/operations.hpp"
 
@@ -9,6 +13,11 @@ namespace {
 const AttentionPath& path_for(const AttentionShape& shape, Dtype compute) {
   const AttentionPath* const fused = fused_attention().path;
   return fused != nullptr && fused->takes(shape, compute) ? *fused : product_attention();
+}
+
+AttentionShape single_token(AttentionShape shape) {
+  shape.length = std::min<std::size_t>(shape.length, 1);
+  return shape;
 }
 
 }  // namespace
@@ -24,12 +33,15 @@ void attention_backward(const NnContext& context, const AttentionShape& shape, C
 }
 
 std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype compute) {
-  return path_for(shape, compute).saved_bytes(shape, compute);
+  return std::max(path_for(shape, compute).saved_bytes(shape, compute),
+                  product_attention().saved_bytes(single_token(shape), compute));
 }
 
 std::size_t attention_workspace(const AttentionShape& shape, Dtype compute) {
-  return (path_for(shape, compute).workspace_bytes(shape, compute) + sizeof(float) - 1) /
-         sizeof(float);
+  const std::size_t bytes =
+      std::max(path_for(shape, compute).workspace_bytes(shape, compute),
+               product_attention().workspace_bytes(single_token(shape), compute));
+  return (bytes + sizeof(float) - 1) / sizeof(float);
 }
 
 std::string attention_name(const AttentionShape& shape, Dtype compute) {

@@ -1,8 +1,7 @@
 // Token and position embedding on the GPU. Backward without atomics: the rows are sorted by token
 // (a stable sort keeps their order), then each token's rows are added in order, as on the host.
-#include <cub/device/device_radix_sort.cuh>
-
 #include <bit>
+#include <cub/device/device_radix_sort.cuh>
 
 #include "kernels/core/cuda/launch.cuh"
 #include "kernels/nn/cuda/operations.hpp"
@@ -91,15 +90,15 @@ __global__ void token_gradient_kernel(std::size_t rows, std::size_t hidden,
   float* const total = d_token_table + static_cast<std::size_t>(token) * hidden;
   for (std::size_t j = static_cast<std::size_t>(threadIdx.x) * W; j < hidden;
        j += static_cast<std::size_t>(blockDim.x) * W) {
-    add_rows<W>(n, dy + j, hidden, total + j, [&](std::size_t k) {
-      return static_cast<std::size_t>(sorted_rows[begin + k]);
-    });
+    add_rows<W>(n, dy + j, hidden, total + j,
+                [&](std::size_t k) { return static_cast<std::size_t>(sorted_rows[begin + k]); });
   }
 }
 
 /// A block a position.
 template <class T, int W>
-__global__ void position_gradient_kernel(EmbeddingShape shape, const T* dy, float* d_position_table) {
+__global__ void position_gradient_kernel(EmbeddingShape shape, const T* dy,
+                                         float* d_position_table) {
   const std::size_t t = blockIdx.x;
   for (std::size_t j = static_cast<std::size_t>(threadIdx.x) * W; j < shape.hidden;
        j += static_cast<std::size_t>(blockDim.x) * W) {

@@ -29,8 +29,7 @@ __device__ __forceinline__ void for_packs(std::size_t hidden, const T* row,
 }
 
 template <int W, class T>
-__device__ __forceinline__ void keep(std::size_t hidden, const T* row,
-                                     Pack<T, W> (&kept)[kKept]) {
+__device__ __forceinline__ void keep(std::size_t hidden, const T* row, Pack<T, W> (&kept)[kKept]) {
   const std::size_t step = static_cast<std::size_t>(blockDim.x) * W;
   std::size_t j = static_cast<std::size_t>(threadIdx.x) * W;
 #pragma unroll
@@ -75,8 +74,8 @@ __global__ void forward_kernel(std::size_t hidden, const T* x, const T* weight, 
     Pack<T, W> result;
 #pragma unroll
     for (int i = 0; i < W; ++i) {
-      result.value[i] = saturating_cast<T>((to_float(pack.value[i]) - m) * r * to_float(w.value[i]) +
-                                           to_float(b.value[i]));
+      result.value[i] = saturating_cast<T>(
+          (to_float(pack.value[i]) - m) * r * to_float(w.value[i]) + to_float(b.value[i]));
     }
     store(out + j, result);
   });
@@ -128,7 +127,7 @@ __global__ void __launch_bounds__(kBackwardThreads)
     // sum of g and of g n, and what this row adds to the shares
     float sum[2] = {0.0F, 0.0F};
     const auto statistics = [&](std::size_t j, const Pack<T, W>& g_pack, const Pack<T, W>& x_pack,
-                                float (&d_weight)[W], float (&d_bias)[W]) {
+                                float(&d_weight)[W], float(&d_bias)[W]) {
       const Pack<T, W> w = load<W>(weight + j);
 #pragma unroll
       for (int i = 0; i < W; ++i) {
@@ -252,8 +251,8 @@ void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t 
   const float* const rstds = elements<float>(rstd, rows, "layernorm rstd");
   float* const d_w = elements<float>(d_weight, hidden, "layernorm weight gradient");
   float* const d_b = elements<float>(d_bias, hidden, "layernorm bias gradient");
-  float* const share_weight = elements<float>(
-      context.workspace, layernorm_workspace(rows, hidden), "layernorm workspace");
+  float* const share_weight =
+      elements<float>(context.workspace, layernorm_workspace(rows, hidden), "layernorm workspace");
   float* const share_bias = share_weight + shares * hidden;
   const cudaStream_t stream = cuda::stream_of(context.stream);
   with_activation(x.dtype, "layernorm", [&](auto* type) {

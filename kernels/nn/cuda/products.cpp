@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/core/cuda/check.hpp"
 
@@ -60,10 +61,11 @@ cublasLtEpilogue_t epilogue_of(Epilogue epilogue) {
 }
 
 /// The alignment of an address as far as algorithms ask for it: at most 16 bytes, so that the
-/// choice does not depend on how much better an allocation happens to be aligned.
-std::uint32_t alignment_of(const void* address) {
+/// choice does not depend on how much better an allocation happens to be aligned. Of a batch, that
+/// of all its matrices, `distance` bytes apart.
+std::uint32_t alignment_of(const void* address, std::size_t distance = 0) {
   constexpr std::uintptr_t kMost = 16;
-  const auto bits = reinterpret_cast<std::uintptr_t>(address) | kMost;
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | distance | kMost;
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
@@ -77,21 +79,26 @@ struct Key {
         b_stride(p.b.stride),
         d_stride(p.d_stride),
         gelu_stride(p.gelu_stride),
+        batch(p.batch),
+        a_batch_stride(p.a.batch_stride),
+        b_batch_stride(p.b.batch_stride),
+        d_batch_stride(p.d_batch_stride),
         inputs(p.inputs),
         output(p.output),
         epilogue(p.epilogue),
         a_transposed(p.a.transposed),
         b_transposed(p.b.transposed),
         adds(p.c != nullptr),
-        a_alignment(alignment_of(p.a.data)),
-        b_alignment(alignment_of(p.b.data)),
+        a_alignment(alignment_of(p.a.data, p.a.batch_stride * size_of(p.inputs))),
+        b_alignment(alignment_of(p.b.data, p.b.batch_stride * size_of(p.inputs))),
         c_alignment(alignment_of(p.c)),
-        d_alignment(alignment_of(p.d)),
+        d_alignment(alignment_of(p.d, p.d_batch_stride * size_of(p.output))),
         bias_alignment(alignment_of(p.bias)),
         gelu_alignment(alignment_of(p.gelu_input)) {}
 
   std::size_t m, n, k;
   std::size_t a_stride, b_stride, d_stride, gelu_stride;
+  std::size_t batch, a_batch_stride, b_batch_stride, d_batch_stride;
   Dtype inputs, output;
   Epilogue epilogue;
   bool a_transposed, b_transposed, adds;
@@ -114,12 +121,19 @@ using Operation = Owned<cublasLtMatmulDesc_t, cublasLtMatmulDescDestroy>;
 using Layout = Owned<cublasLtMatrixLayout_t, cublasLtMatrixLayoutDestroy>;
 using Preference = Owned<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceDestroy>;
 
-/// `columns` rows of `rows` elements in the eyes of row-major code.
-Layout make_layout(Dtype dtype, std::size_t rows, std::size_t columns, std::size_t stride) {
-  cublasLtMatrixLayout_t layout = nullptr;
-  check(cublasLtMatrixLayoutCreate(&layout, type_of(dtype), rows, columns,
+/// `columns` rows of `rows` elements in the eyes of row-major code, `batch` times.
+Layout make_layout(Dtype dtype, std::size_t rows, std::size_t columns, std::size_t stride,
+                   std::size_t batch, std::size_t batch_stride) {
+  cublasLtMatrixLayout_t made = nullptr;
+  check(cublasLtMatrixLayoutCreate(&made, type_of(dtype), rows, columns,
                                    static_cast<std::int64_t>(stride)));
-  return Layout(layout);
+  Layout layout(made);
+  const auto set = [&](cublasLtMatrixLayoutAttribute_t attribute, auto value) {
+    check(cublasLtMatrixLayoutSetAttribute(layout.get(), attribute, &value, sizeof value));
+  };
+  set(CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, static_cast<std::int32_t>(batch));
+  set(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, static_cast<std::int64_t>(batch_stride));
+  return layout;
 }
 
 template <class Value>
@@ -183,13 +197,13 @@ Preference make_preference(const Key& key) {
 /// Empty when the library has no algorithm for the product.
 std::optional<Plan> make_plan(const Product& p, const Key& key) {
   const auto operand = [&](const Matrix& matrix, std::size_t rows, std::size_t columns) {
-    return matrix.transposed ? make_layout(p.inputs, rows, columns, matrix.stride)
-                             : make_layout(p.inputs, columns, rows, matrix.stride);
+    if (matrix.transposed) std::swap(rows, columns);
+    return make_layout(p.inputs, columns, rows, matrix.stride, p.batch, matrix.batch_stride);
   };
   Plan plan{.operation = make_operation(p),
             .first = operand(p.b, p.k, p.n),
             .second = operand(p.a, p.m, p.k),
-            .result = make_layout(p.output, p.n, p.m, p.d_stride),
+            .result = make_layout(p.output, p.n, p.m, p.d_stride, p.batch, p.d_batch_stride),
             .algorithm = {}};
   const Preference preference = make_preference(key);
   cublasLtMatmulHeuristicResult_t found{};
@@ -227,9 +241,8 @@ bool try_multiply(const NnContext& context, const Product& p) {
   const std::optional<Plan>& plan = plan_of(p);
   if (!plan) return false;
   set_pointers(plan->operation, p);
-  const float alpha = 1.0F;
   const float beta = p.c == nullptr ? 0.0F : 1.0F;
-  check(cublasLtMatmul(handle(), plan->operation.get(), &alpha, p.b.data, plan->first.get(),
+  check(cublasLtMatmul(handle(), plan->operation.get(), &p.alpha, p.b.data, plan->first.get(),
                        p.a.data, plan->second.get(), &beta, p.c == nullptr ? p.d : p.c,
                        plan->result.get(), p.d, plan->result.get(), &plan->algorithm,
                        context.workspace.data, kProductWorkspace,

@@ -18,11 +18,13 @@ namespace zeropp::nn::cuda_ops {
 /// Hopper.
 inline constexpr std::size_t kProductWorkspace = std::size_t{32} << 20U;
 
-/// A row-major matrix inside a larger one: consecutive rows are `stride` elements apart.
+/// A row-major matrix inside a larger one: consecutive rows are `stride` elements apart. In a batch
+/// it is the first of several, `batch_stride` elements apart.
 struct Matrix {
   const void* data = nullptr;
   std::size_t stride = 0;
   bool transposed = false;
+  std::size_t batch_stride = 0;
 };
 
 /// What is done to a b + c before it is written as d.
@@ -33,7 +35,7 @@ enum class Epilogue {
   d_gelu      ///< d = (a b) gelu'(gelu_input)
 };
 
-/// d [m, n] = a [m, k] b [k, n] + c, with the epilogue.
+/// d [m, n] = alpha a [m, k] b [k, n] + c, with the epilogue; `batch` times.
 struct Product {
   std::size_t m = 0;
   std::size_t n = 0;
@@ -49,6 +51,9 @@ struct Product {
   const void* bias = nullptr;        ///< [n]
   const void* gelu_input = nullptr;  ///< [m, n], written by gelu_bias
   std::size_t gelu_stride = 0;       ///< a multiple of 8
+  float alpha = 1.0F;
+  std::size_t batch = 1;  ///< more than one: without epilogue
+  std::size_t d_batch_stride = 0;
 };
 
 /// Enqueues the product. False when the library has no algorithm for it; nothing was done then.

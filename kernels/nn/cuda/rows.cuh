@@ -29,7 +29,8 @@ __device__ __forceinline__ void store(T* to, const Pack<T, W>& pack) {
   *reinterpret_cast<Pack<T, W>*>(to) = pack;
 }
 
-/// True when rows of `stride` elements that begin at each of `bases` can be read 16 bytes at a time.
+/// True when rows of `stride` elements that begin at each of `bases` can be read 16 bytes at a
+/// time.
 template <class T>
 bool rows_aligned(std::size_t stride, std::initializer_list<const T*> bases) {
   bool aligned = stride % kPack<T> == 0;

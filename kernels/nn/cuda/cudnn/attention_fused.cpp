@@ -3,7 +3,8 @@
 // programs start where there is neither cuDNN nor a driver.
 //
 // The engine of a shape and pass is planned once and kept until the process ends; a process uses
-// one GPU, the one it planned on. Reads queries, keys and values where they lie, by strides.
+// one GPU, the one it planned on, and enqueues from one thread. Reads queries, keys and values
+// where they lie, by strides.
 //
 // Source: Dao et al., FlashAttention, arXiv 2205.14135 and 2307.08691.
 #include <cudnn_frontend.h>
@@ -16,7 +17,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 
@@ -152,7 +152,8 @@ class CudnnAttention final : public AttentionPath {
   /// cuDNN reads 16 bytes at a time, and has no backward of a single token.
   [[nodiscard]] bool takes(const AttentionShape& shape, Dtype compute) const override {
     if (compute != Dtype::bf16 || shape.head_width() % 8 != 0 || shape.length < 2) return false;
-    return std::ranges::all_of(kPasses, [&](Pass pass) { return plan(shape, pass).refusal.empty(); });
+    return std::ranges::all_of(kPasses,
+                               [&](Pass pass) { return plan(shape, pass).refusal.empty(); });
   }
 
   [[nodiscard]] std::size_t saved_bytes(const AttentionShape& shape, Dtype) const override {
@@ -188,7 +189,8 @@ class CudnnAttention final : public AttentionPath {
     Bf16* const d_q = elements<Bf16>(d_qkv, rows * 3 * hidden, "attention qkv gradient");
     const Pass pass = context.deterministic ? Pass::backward_ordered : Pass::backward;
     const Plan& planned = plan(shape, pass);
-    const std::size_t calls = shape.sequences / static_cast<std::size_t>(key_of(shape, pass).sequences);
+    const std::size_t calls =
+        shape.sequences / static_cast<std::size_t>(key_of(shape, pass).sequences);
     for (std::size_t call = 0; call < calls; ++call) {
       const std::size_t row = call * shape.length;
       const Bf16* const in = q + row * 3 * hidden;
@@ -211,7 +213,6 @@ class CudnnAttention final : public AttentionPath {
 
   const Plan& plan(const AttentionShape& shape, Pass pass) const {
     const Key key = key_of(shape, pass);
-    const std::scoped_lock lock(mutex_);
     std::unique_ptr<Plan>& planned = plans_[key];
     if (planned == nullptr) planned = make_plan(key);
     return *planned;
@@ -221,8 +222,7 @@ class CudnnAttention final : public AttentionPath {
     auto made = std::make_unique<Plan>();
     try {
       describe(made->graph, key);
-      auto status =
-          made->graph.build(handle_, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+      auto status = made->graph.build(handle_, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
       if (status.is_bad()) made->refusal = status.get_message() + " (cuDNN)";
       if (status.is_good()) {
         made->workspace_bytes = static_cast<std::size_t>(made->graph.get_workspace_size());
@@ -237,8 +237,8 @@ class CudnnAttention final : public AttentionPath {
     if (!planned.refusal.empty()) cuda::fail("attention: " + planned.refusal);
     require(context.workspace, (planned.workspace_bytes + sizeof(float) - 1) / sizeof(float),
             Dtype::fp32, "attention workspace");
-    const std::scoped_lock lock(mutex_);
-    if (fe::detail::set_stream(handle_, static_cast<cudaStream_t>(context.stream.native)) != CUDNN_STATUS_SUCCESS) {
+    if (fe::detail::set_stream(handle_, static_cast<cudaStream_t>(context.stream.native)) !=
+        CUDNN_STATUS_SUCCESS) {
       cuda::fail("attention: cuDNN does not take the stream");
     }
     auto status = planned.graph.execute(handle_, pointers, context.workspace.data);
@@ -246,7 +246,6 @@ class CudnnAttention final : public AttentionPath {
   }
 
   cudnnHandle_t handle_;
-  mutable std::mutex mutex_;
   mutable std::map<Key, std::unique_ptr<Plan>> plans_;
 };
 
