@@ -1,6 +1,7 @@
 // Linear layers: products with their bias, residual and GELU in one pass where the library offers
 // that, and otherwise a product followed by a pass of ours.
 #include <algorithm>
+#include <cstdint>
 
 #include "kernels/nn/cuda/column_sums.hpp"
 #include "kernels/nn/cuda/operations.hpp"
@@ -17,11 +18,11 @@ std::size_t output_extent(const LinearShape& shape) {
   return shape.rows == 0 ? 0 : (shape.rows - 1) * shape.stride() + shape.out;
 }
 
-/// True when cuBLASLt's own GELU may be used. Its tanh is an approximation that disappears when
-/// bf16 is rounded to, and not in fp32. It wants rows of the GELU's input at multiples of 8
-/// elements, on 16 bytes.
-bool fuses_gelu(const ConstView& gelu_input, std::size_t stride) {
-  return gelu_input.dtype == Dtype::bf16 && stride % 8 == 0 &&
+/// True when cuBLASLt's own GELU may be used on [rows, columns]. Its tanh is an approximation that
+/// disappears when bf16 is rounded to, and not in fp32. It wants rows of the GELU's input at
+/// multiples of 8 elements, on 16 bytes.
+bool fuses_gelu(const ConstView& gelu_input, std::size_t columns, std::size_t stride) {
+  return gelu_input.dtype == Dtype::bf16 && columns % 8 == 0 && stride % 8 == 0 &&
          reinterpret_cast<std::uintptr_t>(gelu_input.data) % 16 == 0;
 }
 
@@ -69,7 +70,7 @@ void linear_gelu_forward(const NnContext& context, const LinearShape& shape, Con
   require_forward(shape, x, weight, y);
   require(pre, output_extent(shape), y.dtype, "gelu input");
   require(bias, shape.out, y.dtype, "linear bias");
-  if (fuses_gelu(pre, shape.stride())) {
+  if (fuses_gelu(pre, shape.out, shape.stride())) {
     Product product = forward_product(shape, x, weight, y);
     product.epilogue = Epilogue::gelu_bias;
     product.bias = bias.data;
@@ -114,7 +115,7 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
                          .d_stride = shape.in};
   if (gelu_input.count == 0) return multiply(context, to_input);
   require(gelu_input, shape.rows * shape.in, dy.dtype, "gelu input");
-  if (fuses_gelu(gelu_input, shape.in)) {
+  if (fuses_gelu(gelu_input, shape.in, shape.in)) {
     Product product = to_input;
     product.epilogue = Epilogue::d_gelu;
     product.gelu_input = gelu_input.data;
