@@ -149,7 +149,7 @@ TEST_P(GpuAttention, CudnnIsTheHosts) {
 }
 
 /// Heads whose rows begin at odd elements: products only.
-TEST(GpuAttention, OddWidths) {
+TEST(GpuAttentionProducts, OddWidths) {
   for (const std::size_t width : {1UL, 5UL, 33UL}) {
     for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
       const Reference reference(shape_of(width, 65), dtype);
@@ -159,7 +159,7 @@ TEST(GpuAttention, OddWidths) {
   }
 }
 
-TEST(GpuAttention, TheNameSaysWhichOneRuns) {
+TEST(GpuAttentionChoice, TheNameSaysWhichOneRuns) {
   const NnOps& ops = *gpu().nn;
   const AttentionPath* const fused = cuda_ops::fused_attention().path;
   const AttentionShape shape = shape_of(64, 1024);
@@ -171,7 +171,7 @@ TEST(GpuAttention, TheNameSaysWhichOneRuns) {
 }
 
 /// A model allocates for its largest micro-batch and runs smaller ones in that memory.
-TEST(GpuAttention, SmallerShapesNeedNoMoreMemory) {
+TEST(GpuAttentionChoice, SmallerShapesNeedNoMoreMemory) {
   const NnOps& ops = *gpu().nn;
   const AttentionShape largest = shape_of(64, 130);
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
