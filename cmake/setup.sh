@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs with apt what zeropp needs and this machine lacks; does nothing when all is there.
+# Installs with apt what zeropp needs and this machine lacks, and fetches the headers of cuDNN's front end
+# where nvcc is found; does nothing when all is there.
 #
 # usage: cmake/setup.sh demo|check
 set -euo pipefail
@@ -18,6 +19,11 @@ case ${1:-} in
   *) echo "usage: cmake/setup.sh demo|check" >&2; exit 2 ;;
 esac
 
+PATH=$PATH:/usr/local/cuda/bin
+if command -v nvcc >/dev/null; then
+  python3 -m pip --version >/dev/null 2>&1 || optional+=(python3-pip)
+fi
+
 fail() { echo "setup: error: $*" >&2; exit 3; }
 
 # Prints those of its arguments that are not installed.
@@ -34,34 +40,42 @@ apt() {
     -o Acquire::Retries=3 -o Dpkg::Use-Pty=0 "$@" >>"$log" 2>&1 </dev/null
 }
 
-command -v apt-get >/dev/null ||
-  fail "this is no Debian: install the counterparts of: ${required[*]}; then pass --no-setup"
-mapfile -t needed < <(missing "${required[@]}")
-mapfile -t wanted < <(missing "${optional[@]}")
-[ $((${#needed[@]} + ${#wanted[@]})) -gt 0 ] || exit 0
+install_packages() {
+  command -v apt-get >/dev/null ||
+    fail "this is no Debian: install the counterparts of: ${required[*]}; then pass --no-setup"
+  local needed wanted as_root package
+  mapfile -t needed < <(missing "${required[@]}")
+  mapfile -t wanted < <(missing "${optional[@]}")
+  [ $((${#needed[@]} + ${#wanted[@]})) -gt 0 ] || return 0
 
-as_root=()
-if [ "$(id -u)" -ne 0 ]; then
-  as_root=(sudo)
-  [ -t 0 ] || as_root=(sudo -n)
-  if ! "${as_root[@]}" true 2>/dev/null; then
-    [ ${#needed[@]} -eq 0 ] ||
-      fail "neither root nor sudo: ask an administrator to run: apt-get install ${needed[*]}"
-    echo "setup: going on without ${wanted[*]} (neither root nor sudo to install it)"
-    exit 0
+  as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    as_root=(sudo)
+    [ -t 0 ] || as_root=(sudo -n)
+    if ! "${as_root[@]}" true 2>/dev/null; then
+      [ ${#needed[@]} -eq 0 ] ||
+        fail "neither root nor sudo: ask an administrator to run: apt-get install ${needed[*]}"
+      echo "setup: going on without ${wanted[*]} (neither root nor sudo to install it)"
+      return 0
+    fi
   fi
-fi
 
-mkdir -p "$(dirname "$log")"
-: >"$log"
-echo "setup: installing ${needed[*]} ${wanted[*]} (apt-get; log in out/setup.log)"
-apt update || true  # a source that does not answer matters only if a package cannot be had
-if [ ${#needed[@]} -gt 0 ]; then
-  apt install --no-install-recommends "${needed[@]}" ||
-    fail "apt-get could not install ${needed[*]} ($(grep '^E:' "$log" | tail -1)):" \
-         "check the network and /etc/apt/sources.list, then run this again"
+  mkdir -p "$(dirname "$log")"
+  : >"$log"
+  echo "setup: installing ${needed[*]} ${wanted[*]} (apt-get; log in out/setup.log)"
+  apt update || true  # a source that does not answer matters only if a package cannot be had
+  if [ ${#needed[@]} -gt 0 ]; then
+    apt install --no-install-recommends "${needed[@]}" ||
+      fail "apt-get could not install ${needed[*]} ($(grep '^E:' "$log" | tail -1)):" \
+           "check the network and /etc/apt/sources.list, then run this again"
+  fi
+  for package in "${wanted[@]}"; do
+    apt install --no-install-recommends "$package" ||
+      echo "setup: going on without $package ($(grep '^E:' "$log" | tail -1))"
+  done
+}
+
+install_packages
+if command -v nvcc >/dev/null; then
+  "$root/cmake/fetch_cudnn_frontend.sh" || true  # it has said what is missing; nothing needs it
 fi
-for package in "${wanted[@]}"; do
-  apt install --no-install-recommends "$package" ||
-    echo "setup: going on without $package ($(grep '^E:' "$log" | tail -1))"
-done

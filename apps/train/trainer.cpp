@@ -63,13 +63,13 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
     source_ = data::make_source(config_.data);
     sampler_ = std::make_unique<data::Sampler>(*source_, config_.seed, config_.model.seq_length,
                                                config_.train_micro_batch_size_per_gpu);
-    model_ = model::make_model(
-        config_.model,
-        {.micro_batch = config_.train_micro_batch_size_per_gpu,
-         .vocab_size = model::effective_vocab_size(config_.model, source_->vocab_size()),
-         .ops = *device_.nn,
-         .memory = device_.memory,
-         .timers = recorder_.timers});
+    model_ =
+        model::make_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,
+                                          .vocab_size = source_->vocab_size(),
+                                          .device = device_,
+                                          .compute = config_.zero.compute,
+                                          .deterministic = config_.zero.deterministic,
+                                          .timers = recorder_.timers});
     if (config_.evaluation_interval > 0) {
       evaluation_batches_ =
           std::min(config_.evaluation_batches, sampler_->held_out_batches(place_.world_size));

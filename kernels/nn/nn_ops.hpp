@@ -1,10 +1,11 @@
 // The operations of the GPT, forward and backward: a table that each back end fills. Views in, work
 // enqueued on the context's stream; an operation owns and allocates nothing.
 //
-// Matrices are row-major. Activations and their gradients are fp32. Weights are fp32 or bf16 (all
-// sums in fp32 either way). Gradients of weights are fp32 and added to (+=); gradients of
-// activations are written unless said. An output never overlaps an input. No result depends on the
-// number of threads.
+// Matrices are row-major. Weights are of the compute dtype, fp32 or bf16; activations and their
+// gradients of the dtype that activation_dtype() names for it; statistics and losses of rows, and
+// gradients of weights, of fp32. Views carry their dtype; all sums are fp32. Gradients of weights
+// are added to (+=); gradients of activations are written unless said. An output never overlaps an
+// input. No result depends on the number of threads, and two runs give the same bits.
 //
 // Throws std::invalid_argument when a view is of another back end's memory, of another dtype, or
 // shorter than its shape says: a defect of the caller.
@@ -15,6 +16,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
@@ -22,7 +24,7 @@
 namespace zeropp::nn {
 
 /// Told when an operation enters and leaves its matrix products, so that a caller can time them
-/// apart from the rest of the operation.
+/// apart from the rest of the operation. A back end that only enqueues them does not tell.
 class ProductObserver {
  public:
   virtual ~ProductObserver() = default;
@@ -33,7 +35,10 @@ class ProductObserver {
 struct NnContext {
   StreamHandle stream;
   ProductObserver* products = nullptr;  ///< may be null
-  View workspace;                       ///< fp32 scratch of at least NnOps::*_workspace() elements
+  /// fp32 scratch of at least NnOps::*_workspace() elements, aligned to 256 bytes; its content is
+  /// lost.
+  View workspace;
+  bool deterministic = false;  ///< where a back end is faster otherwise: the same bits in every run
 };
 
 /// `sequences` rows of `length` tokens: S and T in the equations; rows R = S T.
@@ -44,11 +49,15 @@ struct EmbeddingShape {
   std::size_t hidden = 0;
 };
 
-/// y [rows, out] from x [rows, in]
+/// y [rows, out] from x [rows, in]; rows of y, of its gradient and of a residual lie out_stride
+/// elements apart (0: out).
 struct LinearShape {
   std::size_t rows = 0;
   std::size_t in = 0;
   std::size_t out = 0;
+  std::size_t out_stride = 0;
+
+  [[nodiscard]] std::size_t stride() const { return out_stride == 0 ? out : out_stride; }
 };
 
 /// `hidden` is heads * width of a head.
@@ -62,13 +71,22 @@ struct AttentionShape {
 };
 
 struct NnOps {
-  /// y[s, t] = token_table[token[s, t]] + position_table[t]. tokens: [S, T] in [0, vocab);
+  /// Of activations and their gradients.
+  Dtype (*activation_dtype)(Dtype compute);
+  /// Elements from one row of logits to the next, >= vocab.
+  std::size_t (*logits_stride)(std::size_t vocab);
+
+  /// y[s, t] = token_table[token[s, t]] + position_table[t]. tokens: [S, T] in [0, vocab), in the
+  /// back end's memory, as targets below;
   /// token_table [vocab, hidden]; position_table [>= T, hidden]; y [S, T, hidden].
   void (*embedding_forward)(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
                             ConstView token_table, ConstView position_table, View y);
   /// d_token_table[token[s, t]] += dy[s, t]; d_position_table[t] += sum over s of dy[s, t].
   void (*embedding_backward)(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
                              ConstView dy, View d_token_table, View d_position_table);
+  /// Elements of workspace that embedding_* needs. No workspace grows when a shape has fewer rows,
+  /// sequences or a smaller length.
+  std::size_t (*embedding_workspace)(const EmbeddingShape&);
 
   /// y = (x - mean) rstd weight + bias over each row of `hidden` values; mean and the biased
   /// variance per row, rstd = 1 / sqrt(variance + 1e-5). x, y [rows, hidden]; weight, bias
@@ -81,21 +99,24 @@ struct NnOps {
   void (*layernorm_backward)(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
                              ConstView x, ConstView weight, ConstView mean, ConstView rstd,
                              bool accumulate, View dx, View d_weight, View d_bias);
+  /// Elements of workspace that layernorm_* needs.
+  std::size_t (*layernorm_workspace)(std::size_t rows, std::size_t hidden);
 
   /// y = x W^T + bias + residual. x [rows, in]; weight [out, in]; bias [out] and residual
   /// [rows, out] may be empty views: left out.
   void (*linear_forward)(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
                          ConstView bias, ConstView residual, View y);
-  /// dx = dy W; d_weight += dy^T x; d_bias += sum over rows of dy (an empty view: no bias).
+  /// pre = x W^T + bias; y = gelu(pre), tanh form (kernels/nn/math.hpp). pre, y [rows, out].
+  void (*linear_gelu_forward)(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
+                              ConstView bias, View pre, View y);
+  /// dx = dy W; d_weight += dy^T x; d_bias += sum over rows of dy (an empty view: no bias). Where
+  /// x = gelu(gelu_input), dx is the gradient of that input: (dy W) gelu'(gelu_input); gelu_input
+  /// [rows, in], or an empty view.
   void (*linear_backward)(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
-                          ConstView weight, View dx, View d_weight, View d_bias);
-  /// Elements of workspace that linear_* needs for a weight of `elements` in `dtype`.
-  std::size_t (*linear_workspace)(std::size_t elements, Dtype dtype);
-
-  /// y = gelu(x), tanh form (kernels/nn/math.hpp), element by element.
-  void (*gelu_forward)(const NnContext&, std::size_t count, ConstView x, View y);
-  /// d = d * gelu'(x), in place: d comes in as dy and leaves as dx.
-  void (*gelu_backward)(const NnContext&, std::size_t count, ConstView x, View d);
+                          ConstView weight, ConstView gelu_input, View dx, View d_weight,
+                          View d_bias);
+  /// Elements of workspace that linear_* needs.
+  std::size_t (*linear_workspace)(const LinearShape&, Dtype compute);
 
   /// Causal self-attention of each head h of each sequence, w = head width:
   /// P = softmax over j <= i of q_i . k_j / sqrt(w); y_i = sum over j of P_ij v_j.
@@ -109,16 +130,19 @@ struct NnOps {
   /// there because a fused back end gets rowsum(P dP) from dy . y.
   void (*attention_backward)(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
                              ConstView saved, ConstView y, View d_qkv);
-  /// Bytes to keep from attention_forward to attention_backward. This and the workspace do not grow
-  /// when a shape has fewer sequences or a smaller length.
-  std::size_t (*attention_saved_bytes)(const AttentionShape&);
+  /// Bytes to keep from attention_forward to attention_backward; they do not grow when a shape has
+  /// fewer sequences or a smaller length.
+  std::size_t (*attention_saved_bytes)(const AttentionShape&, Dtype compute);
   /// Elements of workspace that attention_* needs.
-  std::size_t (*attention_workspace)(const AttentionShape&);
+  std::size_t (*attention_workspace)(const AttentionShape&, Dtype compute);
+  /// Which attention runs, for the trace: "host", "cudnn 9.14".
+  std::string (*attention_name)(const AttentionShape&, Dtype compute);
 
   /// row_loss[r] = log(sum over v of e^logits[r, v]) - logits[r, target[r]], in nats. logits
-  /// [rows, vocab]; targets in [0, vocab). With `gradient`, logits leave as the gradient of the
-  /// mean row loss: (softmax - onehot(target)) / rows; else their content is lost.
-  void (*cross_entropy)(const NnContext&, std::size_t rows, std::size_t vocab,
+  /// [rows, vocab], rows `stride` elements apart; targets in [0, vocab). With `gradient`, logits
+  /// leave as the gradient of the mean row loss, (softmax - onehot(target)) / rows, and zeros
+  /// between the rows; else their content is lost.
+  void (*cross_entropy)(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
                         const std::int32_t* targets, bool gradient, View logits, View row_loss);
   /// *total += mean of fp32 values, their fp64 sum in order. total lies in the back end's memory.
   void (*add_mean)(const NnContext&, ConstView values, double* total);

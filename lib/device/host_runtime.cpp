@@ -37,6 +37,7 @@ const Runtime& host_runtime() {
       .record = [](void*, void*) {},
       .wait = [](void*, void*) {},
       .synchronize = [](void*) {},
+      .synchronize_event = [](void*) {},
       .make_mark = []() -> void* { return new Clock::time_point; },
       .release_mark = [](void* mark) noexcept { delete static_cast<Clock::time_point*>(mark); },
       .set_mark = [](void* mark, void*) { *static_cast<Clock::time_point*>(mark) = Clock::now(); },

@@ -46,6 +46,7 @@ struct Runtime {
   void (*record)(void* event, void* stream);
   void (*wait)(void* stream, void* event);
   void (*synchronize)(void* stream);
+  void (*synchronize_event)(void* event);
 
   /// A mark is an event that knows its time.
   void* (*make_mark)();

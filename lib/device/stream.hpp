@@ -26,6 +26,11 @@ class Event {
     return *this;
   }
 
+  /// Returns when the stream has come to this point.
+  void synchronize() const {
+    if (native_ != nullptr) runtime_->synchronize_event(native_);
+  }
+
  private:
   friend class Stream;
   const Runtime* runtime_ = nullptr;

@@ -40,37 +40,51 @@ const Options& representable(const Options& options, std::size_t micro_batch,
   return options;
 }
 
-void copy_tokens(std::span<const std::int32_t> from, std::size_t vocab,
-                 std::vector<std::int32_t>& to) {
-  const auto outside = std::find_if(from.begin(), from.end(), [vocab](std::int32_t token) {
+void require_in_vocabulary(std::span<const std::int32_t> tokens, std::size_t vocab) {
+  const auto outside = std::find_if(tokens.begin(), tokens.end(), [vocab](std::int32_t token) {
     return token < 0 || static_cast<std::size_t>(token) >= vocab;
   });
-  if (outside != from.end()) {
-    throw Error(
-        ExitCode::usage,
-        fmt::format("token {} is outside the model's vocabulary of {}: give a larger --vocab-size",
-                    *outside, vocab));
-  }
-  to.assign(from.begin(), from.end());
+  if (outside == tokens.end()) return;
+  throw Error(
+      ExitCode::usage,
+      fmt::format("token {} is outside the model's vocabulary of {}: give a larger --vocab-size",
+                  *outside, vocab));
+}
+
+/// Elements of workspace that the largest micro-batch needs.
+std::size_t workspace_elements(const Options& options, const Context& context) {
+  const nn::NnOps& ops = *context.device.nn;
+  const std::size_t hidden = options.hidden_size;
+  const std::size_t vocab = context.vocab_size;
+  const std::size_t rows = context.micro_batch * options.seq_length;
+  const auto linear = [&](std::size_t in, std::size_t out, std::size_t stride = 0) {
+    return ops.linear_workspace({rows, in, out, stride}, context.compute);
+  };
+  return std::max(
+      {ops.embedding_workspace({context.micro_batch, options.seq_length, vocab, hidden}),
+       ops.layernorm_workspace(rows, hidden), linear(hidden, 3 * hidden), linear(hidden, hidden),
+       linear(hidden, 4 * hidden), linear(4 * hidden, hidden),
+       linear(hidden, vocab, ops.logits_stride(vocab)),
+       ops.attention_workspace(
+           {context.micro_batch, options.seq_length, options.num_attention_heads, hidden},
+           context.compute)});
 }
 }  // namespace
 
-Gpt::Gpt(const Options& options, std::size_t micro_batch, std::size_t vocab_size,
-         const nn::NnOps& ops, MemoryKind memory, trace::Timers& timers)
-    : options_(representable(options, micro_batch, vocab_size)),
-      micro_batch_(micro_batch),
-      vocab_(vocab_size),
-      ops_(ops),
-      timers_(timers),
-      products_(timers),
-      units_(gpt_units(options, vocab_size)),
+Gpt::Gpt(const Options& options, const Context& context)
+    : options_(representable(options, context.micro_batch, context.vocab_size)),
+      micro_batch_(context.micro_batch),
+      vocab_(context.vocab_size),
+      ops_(*context.device.nn),
+      timers_(context.timers),
+      products_(context.timers),
+      deterministic_(context.deterministic),
+      units_(gpt_units(options, vocab_)),
       layers_(gpt_layers(options)),
-      activations_(options, micro_batch, vocab_size, ops, memory),
-      workspace_(ops.attention_workspace({micro_batch, options.seq_length,
-                                          options.num_attention_heads, options.hidden_size}) *
-                     sizeof(float),
-                 memory),
-      loss_(Buffer::zeros(2, Dtype::fp32, memory)) {}
+      activations_(options, context),
+      input_(context.micro_batch * options.seq_length, context.device),
+      workspace_(workspace_elements(options, context) * sizeof(float), context.device.memory),
+      loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)) {}
 
 void Gpt::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
   const std::size_t rows = batch.sequences * batch.length;
@@ -81,32 +95,29 @@ void Gpt::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
                             "give a larger --micro-batch-size or --seq-length",
                             batch.sequences, batch.length, micro_batch_, options_.seq_length));
   }
-  copy_tokens(batch.tokens, vocab_, tokens_);
-  copy_tokens(batch.targets, vocab_, targets_);
+  require_in_vocabulary(batch.tokens, vocab_);
+  require_in_vocabulary(batch.targets, vocab_);
+  input_.load(batch.tokens, batch.targets, stream);
   sequences_ = batch.sequences;
   length_ = batch.length;
   train_ = train;
   stream_ = stream;
 }
 
-nn::NnContext Gpt::context(Dtype dtype, StreamHandle stream) {
-  const std::size_t hidden = options_.hidden_size;
-  const std::size_t largest_matrix = std::max(vocab_ * hidden, 4 * hidden * hidden);
-  const std::size_t bytes = ops_.linear_workspace(largest_matrix, dtype) * sizeof(float);
-  if (workspace_.bytes() < bytes) workspace_ = Buffer(bytes, workspace_.kind());
+nn::NnContext Gpt::on(StreamHandle stream) {
   return {.stream = stream,
           .products = &products_,
-          .workspace = workspace_.view(workspace_.bytes() / sizeof(float), Dtype::fp32)};
+          .workspace = workspace_.view(workspace_.bytes() / sizeof(float), Dtype::fp32),
+          .deterministic = deterministic_};
 }
 
 void Gpt::forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
-  const nn::NnContext context = this->context(weights[0].dtype, stream);
+  const nn::NnContext context = on(stream);
   if (layer == 0) {
-    ops_.embedding_forward(context, {sequences_, length_, vocab_, options_.hidden_size},
-                           tokens_.data(), tensor_of(units_[0], weights[0], kTokenTable),
-                           tensor_of(units_[0], weights[0], kPositionTable),
-                           activations_.embedding);
+    ops_.embedding_forward(
+        context, embedding(), input_.tokens(), tensor_of(units_[0], weights[0], kTokenTable),
+        tensor_of(units_[0], weights[0], kPositionTable), activations_.embedding);
   } else if (layer <= options_.num_layers) {
     forward_block(context, layer - 1, weights[0]);
   } else {
@@ -117,10 +128,9 @@ void Gpt::forward(std::size_t layer, std::span<const ConstView> weights, StreamH
 void Gpt::backward(std::size_t layer, std::span<const ConstView> weights,
                    std::span<const View> gradients, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
-  const nn::NnContext context = this->context(weights[0].dtype, stream);
+  const nn::NnContext context = on(stream);
   if (layer == 0) {
-    ops_.embedding_backward(context, {sequences_, length_, vocab_, options_.hidden_size},
-                            tokens_.data(), activations_.d_residual,
+    ops_.embedding_backward(context, embedding(), input_.tokens(), activations_.d_residual,
                             tensor_of(units_[0], gradients[0], kTokenTable),
                             tensor_of(units_[0], gradients[0], kPositionTable));
   } else if (layer <= options_.num_layers) {
@@ -146,9 +156,8 @@ void Gpt::forward_block(const nn::NnContext& context, std::size_t block, ConstVi
 
   ops_.layernorm_forward(context, rows(), hidden, a.middle, w(kLn2Weight), w(kLn2Bias), a.ln_2,
                          a.ln_2_mean, a.ln_2_rstd);
-  ops_.linear_forward(context, linear(hidden, 4 * hidden), a.ln_2, w(kFcWeight), w(kFcBias), {},
-                      a.fc);
-  ops_.gelu_forward(context, rows() * 4 * hidden, a.fc, a.gelu);
+  ops_.linear_gelu_forward(context, linear(hidden, 4 * hidden), a.ln_2, w(kFcWeight), w(kFcBias),
+                           a.fc, a.gelu);
   ops_.linear_forward(context, linear(4 * hidden, hidden), a.gelu, w(kMlpWeight), w(kMlpBias),
                       a.middle, a.output);
 }
@@ -166,21 +175,20 @@ void Gpt::backward_block(const nn::NnContext& context, std::size_t block, ConstV
   };
 
   ops_.linear_backward(context, linear(4 * hidden, hidden), shared.d_residual, a.gelu,
-                       w(kMlpWeight), shared.d_wide, d(kMlpWeight), d(kMlpBias));
-  ops_.gelu_backward(context, rows() * 4 * hidden, a.fc, shared.d_wide);
-  ops_.linear_backward(context, linear(hidden, 4 * hidden), shared.d_wide, a.ln_2, w(kFcWeight),
+                       w(kMlpWeight), a.fc, shared.d_wide, d(kMlpWeight), d(kMlpBias));
+  ops_.linear_backward(context, linear(hidden, 4 * hidden), shared.d_wide, a.ln_2, w(kFcWeight), {},
                        shared.d_hidden, d(kFcWeight), d(kFcBias));
   ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, a.middle, w(kLn2Weight),
                           a.ln_2_mean, a.ln_2_rstd, true, shared.d_residual, d(kLn2Weight),
                           d(kLn2Bias));
 
   ops_.linear_backward(context, linear(hidden, hidden), shared.d_residual, a.attention,
-                       w(kAttentionWeight), shared.d_hidden, d(kAttentionWeight),
+                       w(kAttentionWeight), {}, shared.d_hidden, d(kAttentionWeight),
                        d(kAttentionBias));
   ops_.attention_backward(context, attention(), shared.d_hidden, a.qkv, a.attention_saved,
                           a.attention, shared.d_wide);
   ops_.linear_backward(context, linear(hidden, 3 * hidden), shared.d_wide, a.ln_1, w(kQkvWeight),
-                       shared.d_hidden, d(kQkvWeight), d(kQkvBias));
+                       {}, shared.d_hidden, d(kQkvWeight), d(kQkvBias));
   ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, activations_.input_of(block),
                           w(kLn1Weight), a.ln_1_mean, a.ln_1_rstd, true, shared.d_residual,
                           d(kLn1Weight), d(kLn1Bias));
@@ -199,9 +207,9 @@ void Gpt::forward_head(const nn::NnContext& context, std::span<const ConstView> 
                          tensor_of(units_.back(), weights[0], kLnFWeight),
                          tensor_of(units_.back(), weights[0], kLnFBias), a.ln_f, a.ln_f_mean,
                          a.ln_f_rstd);
-  ops_.linear_forward(context, linear(hidden, vocab_), a.ln_f, head_matrix(weights), {}, {},
-                      a.logits);
-  ops_.cross_entropy(context, rows(), vocab_, targets_.data(), train_, a.logits, a.row_loss);
+  ops_.linear_forward(context, head(), a.ln_f, head_matrix(weights), {}, {}, a.logits);
+  ops_.cross_entropy(context, rows(), vocab_, head().stride(), input_.targets(), train_, a.logits,
+                     a.row_loss);
   ops_.add_mean(context, View(a.row_loss.part(0, rows())), loss_sum());
 }
 
@@ -209,8 +217,8 @@ void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView>
                         std::span<const View> gradients) {
   const std::size_t hidden = options_.hidden_size;
   const GptActivations& a = activations_;
-  ops_.linear_backward(context, linear(hidden, vocab_), a.logits, a.ln_f, head_matrix(weights),
-                       a.d_hidden, head_matrix(gradients), {});
+  ops_.linear_backward(context, head(), a.logits, a.ln_f, head_matrix(weights), {}, a.d_hidden,
+                       head_matrix(gradients), {});
   ops_.layernorm_backward(context, rows(), hidden, a.d_hidden, a.input_of(options_.num_layers),
                           tensor_of(units_.back(), weights[0], kLnFWeight), a.ln_f_mean,
                           a.ln_f_rstd, false, a.d_residual,
@@ -220,7 +228,7 @@ void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView>
 
 double Gpt::take_loss() {
   const trace::Timers::Scope scope(timers_, Category::nn);
-  return ops_.take_total({.stream = stream_, .products = nullptr, .workspace = {}}, loss_sum());
+  return ops_.take_total(on(stream_), loss_sum());
 }
 
 double Gpt::flops_per_token() const {

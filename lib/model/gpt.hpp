@@ -1,17 +1,18 @@
 // GPT-2 (Radford et al., 2019) as a model of the ZeRO engine: learned positions, pre-norm blocks,
 // tanh-GELU, causal attention, a head that is tied to the token embedding or its own. Explicit
 // forward and backward on a back end's table of operations; it owns its activations, the caller the
-// weights (fp32 or bf16) and gradients (fp32).
+// weights (fp32 or bf16) and gradients (fp32). It allocates when it is made and never after.
 //
 // Units and layers: "embedding" (wte, wpe), "h.0" .. "h.<L-1>", "head" (ln_f, and lm_head when not
 // tied). A tied head is a layer of the units head and embedding. Matrices are [out, in].
 // Initialisation as GPT-2: normal 0.02, projections into the residual stream 0.02 / sqrt(2 L).
 #pragma once
 
-#include <cstdint>
 #include <vector>
 
 #include "kernels/nn/nn_ops.hpp"
+#include "lib/model/batch_input.hpp"
+#include "lib/model/context.hpp"
 #include "lib/model/gpt_activations.hpp"
 #include "lib/model/options.hpp"
 #include "lib/model/product_timer.hpp"
@@ -21,11 +22,9 @@ namespace zeropp::model {
 
 class Gpt final : public zero::UnitModel {
  public:
-  /// Batches hold at most `micro_batch` sequences of at most options.seq_length tokens, each in
-  /// [0, vocab_size). `options` has passed validate(). `ops`, `memory` and `timers` outlive the
-  /// model.
-  Gpt(const Options& options, std::size_t micro_batch, std::size_t vocab_size, const nn::NnOps& ops,
-      MemoryKind memory, trace::Timers& timers);
+  /// Batches hold at most context.micro_batch sequences of at most options.seq_length tokens.
+  /// `options` has passed validate(). Throws Error: sizes beyond the arithmetic, no memory.
+  Gpt(const Options& options, const Context& context);
 
   [[nodiscard]] const std::vector<zero::Unit>& units() const override { return units_; }
   [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return layers_; }
@@ -50,8 +49,13 @@ class Gpt final : public zero::UnitModel {
   [[nodiscard]] nn::AttentionShape attention() const {
     return {sequences_, length_, options_.num_attention_heads, options_.hidden_size};
   }
-  /// The context of operations on weights of `dtype`: makes the workspace large enough.
-  nn::NnContext context(Dtype dtype, StreamHandle stream);
+  [[nodiscard]] nn::EmbeddingShape embedding() const {
+    return {sequences_, length_, vocab_, options_.hidden_size};
+  }
+  [[nodiscard]] nn::LinearShape head() const {
+    return {rows(), options_.hidden_size, vocab_, ops_.logits_stride(vocab_)};
+  }
+  [[nodiscard]] nn::NnContext on(StreamHandle stream);
 
   /// Where the back end sums the losses.
   [[nodiscard]] double* loss_sum() const { return loss_.view(2, Dtype::fp32).as<double>(); }
@@ -72,9 +76,11 @@ class Gpt final : public zero::UnitModel {
   const nn::NnOps& ops_;
   trace::Timers& timers_;
   ProductTimer products_;
+  bool deterministic_;
   std::vector<zero::Unit> units_;
   std::vector<zero::Layer> layers_;
   GptActivations activations_;
+  BatchInput input_;
   Buffer workspace_;
   Buffer loss_;  ///< one fp64: sum over micro-batches, until taken
 
@@ -82,8 +88,6 @@ class Gpt final : public zero::UnitModel {
   std::size_t length_ = 0;
   bool train_ = false;
   StreamHandle stream_;  ///< of the micro-batch that began
-  std::vector<std::int32_t> tokens_;
-  std::vector<std::int32_t> targets_;
 };
 
 }  // namespace zeropp::model

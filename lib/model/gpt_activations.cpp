@@ -1,47 +1,62 @@
 #include "lib/model/gpt_activations.hpp"
 
-#include <utility>
-
 #include "lib/base/checked.hpp"
 
 namespace zeropp::model {
 
-GptActivations::GptActivations(const Options& options, std::size_t micro_batch,
-                               std::size_t vocab_size, const nn::NnOps& ops, MemoryKind memory)
-    : blocks(options.num_layers) {
-  const std::size_t rows = micro_batch * options.seq_length;
-  const std::size_t hidden = options.hidden_size;
-  const std::size_t attention_saved =
-      ceil_div(ops.attention_saved_bytes(
-                   {micro_batch, options.seq_length, options.num_attention_heads, hidden}),
-               sizeof(float));
-  std::vector<std::pair<View*, std::size_t>> parts = {
-      {&embedding, rows * hidden},  {&ln_f, rows * hidden},       {&ln_f_mean, rows},
-      {&ln_f_rstd, rows},           {&logits, rows * vocab_size}, {&row_loss, rows},
-      {&d_residual, rows * hidden}, {&d_hidden, rows * hidden},   {&d_wide, 4 * rows * hidden}};
-  for (BlockActivations& block : blocks) {
-    parts.insert(parts.end(), {{&block.ln_1, rows * hidden},
-                               {&block.ln_1_mean, rows},
-                               {&block.ln_1_rstd, rows},
-                               {&block.qkv, 3 * rows * hidden},
-                               {&block.attention_saved, attention_saved},
-                               {&block.attention, rows * hidden},
-                               {&block.middle, rows * hidden},
-                               {&block.ln_2, rows * hidden},
-                               {&block.ln_2_mean, rows},
-                               {&block.ln_2_rstd, rows},
-                               {&block.fc, 4 * rows * hidden},
-                               {&block.gelu, 4 * rows * hidden},
-                               {&block.output, rows * hidden}});
+namespace {
+struct Part {
+  View* view;
+  std::size_t count;
+  Dtype dtype;
+
+  [[nodiscard]] std::size_t bytes() const {
+    constexpr std::size_t kAlignment = 256;
+    return round_up(count * size_of(dtype), kAlignment);
   }
-  constexpr std::size_t kAlignment = 64;  // elements: 256 bytes
+};
+}  // namespace
+
+GptActivations::GptActivations(const Options& options, const Context& context)
+    : blocks(options.num_layers) {
+  const nn::NnOps& ops = *context.device.nn;
+  const std::size_t rows = context.micro_batch * options.seq_length;
+  const std::size_t hidden = options.hidden_size;
+  const std::size_t saved_bytes = ops.attention_saved_bytes(
+      {context.micro_batch, options.seq_length, options.num_attention_heads, hidden},
+      context.compute);
+  const Dtype dtype = ops.activation_dtype(context.compute);
+  std::vector<Part> parts;
+  const auto matrix = [&](View& view, std::size_t columns) {
+    parts.push_back({&view, rows * columns, dtype});
+  };
+  const auto column = [&](View& view) { parts.push_back({&view, rows, Dtype::fp32}); };
+
+  for (View* const view : {&embedding, &ln_f, &d_residual, &d_hidden}) matrix(*view, hidden);
+  matrix(logits, ops.logits_stride(context.vocab_size));
+  matrix(d_wide, 4 * hidden);
+  for (View* const view : {&ln_f_mean, &ln_f_rstd, &row_loss}) column(*view);
+  for (BlockActivations& block : blocks) {
+    for (View* const view :
+         {&block.ln_1, &block.attention, &block.middle, &block.ln_2, &block.output}) {
+      matrix(*view, hidden);
+    }
+    matrix(block.qkv, 3 * hidden);
+    matrix(block.fc, 4 * hidden);
+    matrix(block.gelu, 4 * hidden);
+    for (View* const view :
+         {&block.ln_1_mean, &block.ln_1_rstd, &block.ln_2_mean, &block.ln_2_rstd}) {
+      column(*view);
+    }
+    parts.push_back({&block.attention_saved, ceil_div(saved_bytes, sizeof(float)), Dtype::fp32});
+  }
   std::size_t total = 0;
-  for (const auto& [view, count] : parts) total += round_up(count, kAlignment);
-  memory_ = Buffer(total * sizeof(float), memory);
+  for (const Part& part : parts) total += part.bytes();
+  memory_ = Buffer(total, context.device.memory);
   std::size_t offset = 0;
-  for (auto& [view, count] : parts) {
-    *view = memory_.view(count, Dtype::fp32, offset * sizeof(float));
-    offset += round_up(count, kAlignment);
+  for (const Part& part : parts) {
+    *part.view = memory_.view(part.count, part.dtype, offset);
+    offset += part.bytes();
   }
 }
 

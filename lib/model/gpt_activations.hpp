@@ -1,12 +1,14 @@
 // The memory of a GPT between forward and backward: one buffer, allocated once for the largest
 // micro-batch and reused by every micro-batch and evaluation. R = sequences * length rows, C =
-// hidden size, V = vocabulary. All fp32, row-major.
+// hidden size, V = logits_stride(vocabulary). Row-major; matrices are of the back end's activation
+// dtype, what holds one value a row is fp32.
 #pragma once
 
 #include <vector>
 
 #include "kernels/nn/nn_ops.hpp"
 #include "lib/device/buffer.hpp"
+#include "lib/model/context.hpp"
 #include "lib/model/options.hpp"
 
 namespace zeropp::model {
@@ -25,8 +27,7 @@ struct BlockActivations {
 
 struct GptActivations {
   /// Throws Error(environment) when there is no memory for them.
-  GptActivations(const Options& options, std::size_t micro_batch, std::size_t vocab_size,
-                 const nn::NnOps& ops, MemoryKind memory);
+  GptActivations(const Options& options, const Context& context);
 
   /// The residual stream [R, C] that block `block` reads; block = number of blocks: the head's.
   [[nodiscard]] View input_of(std::size_t block) const {

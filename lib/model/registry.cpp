@@ -17,26 +17,25 @@ namespace {
 
 struct Entry {
   std::string_view name;
+  /// The context's vocabulary is the effective one.
   std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
 };
 
 const Entry kModels[] = {
     {"gpt",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
-       return std::make_unique<Gpt>(options, context.micro_batch,
-                                    effective_vocab_size(options, context.vocab_size), context.ops,
-                                    context.memory, context.timers);
+       return std::make_unique<Gpt>(options, context);
      }},
     // num_layers units of hidden_size parameters
     {"quadratic",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
-       if (context.memory == MemoryKind::device) {
+       if (context.device.memory == MemoryKind::device) {
          throw Error(ExitCode::usage,
                      "model quadratic runs on the host only: use the host back end");
        }
        return std::make_unique<Quadratic>(
-           std::vector<std::size_t>(options.num_layers, options.hidden_size),
-           effective_vocab_size(options, context.vocab_size), context.timers);
+           std::vector<std::size_t>(options.num_layers, options.hidden_size), context.vocab_size,
+           context.timers);
      }},
 };
 
@@ -91,7 +90,9 @@ std::size_t effective_vocab_size(const Options& options, std::size_t source_voca
 
 std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context) {
   validate(options);
-  return entry(options.name).make(options, context);
+  Context own = context;
+  own.vocab_size = effective_vocab_size(options, context.vocab_size);
+  return entry(options.name).make(options, own);
 }
 
 }  // namespace zeropp::model

@@ -5,21 +5,11 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/nn/nn_ops.hpp"
+#include "lib/model/context.hpp"
 #include "lib/model/options.hpp"
-#include "lib/trace/recorder.hpp"
 #include "lib/zero/unit_model.hpp"
 
 namespace zeropp::model {
-
-/// What a model is built on. References outlive the model.
-struct Context {
-  std::size_t micro_batch = 1;  ///< most sequences of a batch
-  std::size_t vocab_size = 0;   ///< of the token source
-  const nn::NnOps& ops;
-  MemoryKind memory = MemoryKind::host;
-  trace::Timers& timers;
-};
 
 std::vector<std::string_view> model_names();
 
@@ -31,7 +21,8 @@ void validate(const Options& options);
 /// Error(usage) when it is smaller than the source's.
 std::size_t effective_vocab_size(const Options& options, std::size_t source_vocab_size);
 
-/// Validates, then makes the model options.name.
+/// Validates, then makes the model options.name. context.vocab_size is the token source's; the
+/// model gets the effective one.
 std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context);
 
 }  // namespace zeropp::model

@@ -9,9 +9,8 @@
 namespace zeropp::test {
 namespace {
 
-std::unique_ptr<zero::UnitModel> gpt(const Device& device, trace::Timers& timers,
-                                     std::size_t vocab) {
-  return make_tiny_gpt(device, timers, vocab);
+std::unique_ptr<zero::UnitModel> gpt(const model::Context& context) {
+  return make_tiny_gpt(context);
 }
 
 std::vector<int> node_sizes() {
@@ -76,8 +75,8 @@ TEST(Stages, GiveTheSameParameters) {
         options.compute = compute;
         options.gradient_clipping = 0.05;  // in effect in every step
         options.reduce_bucket_size = 6000;
-        const auto make = [&](const Device& device, trace::Timers& timers, std::size_t vocab) {
-          return make_tiny_gpt(device, timers, vocab, tied);
+        const auto make = [&](const model::Context& context) {
+          return make_tiny_gpt(context, tied);
         };
         const Outcome outcome = EngineCase(options, 0, make).train(4);
         if (stage == 0) {

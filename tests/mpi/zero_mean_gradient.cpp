@@ -18,11 +18,11 @@ constexpr std::size_t kLength = 16;
 /// Of the case that was made last.
 const model::Quadratic* the_model = nullptr;
 
-std::unique_ptr<zero::UnitModel> quadratic(const Device& device, trace::Timers& timers,
-                                           std::size_t vocab) {
-  auto made = std::make_unique<model::Quadratic>(kUnitSizes, vocab, timers);
+std::unique_ptr<zero::UnitModel> quadratic(const model::Context& context) {
+  auto made =
+      std::make_unique<model::Quadratic>(kUnitSizes, context.vocab_size, context.timers);
   the_model = made.get();
-  return host_model_on(device, std::move(made));
+  return host_model_on(context.device, std::move(made));
 }
 
 /// Norm of the mean gradient of step 0 at the initial weights, in double precision.

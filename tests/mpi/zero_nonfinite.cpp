@@ -64,11 +64,9 @@ class Planted final : public zero::UnitModel {
 
 std::unique_ptr<EngineCase> make_case(const zero::Options& options, int node_size,
                                       const Plants& plants) {
-  return std::make_unique<EngineCase>(
-      options, node_size, [&](const Device& device, trace::Timers& timers, std::size_t vocab) {
-        return std::make_unique<Planted>(make_tiny_gpt(device, timers, vocab), plants,
-                                         options.accumulation_steps);
-      });
+  return std::make_unique<EngineCase>(options, node_size, [&](const model::Context& context) {
+    return std::make_unique<Planted>(make_tiny_gpt(context), plants, options.accumulation_steps);
+  });
 }
 
 /// Six steps, of which the second, fourth and fifth meet a value that is not finite.

@@ -33,10 +33,9 @@ TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
         options.accumulation_steps = 2;
         options.pipeline_depth = 3;
         options.reduce_bucket_size = 20'000;
-        EngineCase engine_case(options, node_size,
-                               [](const Device& device, trace::Timers& timers, std::size_t vocab) {
-                                 return make_tiny_gpt(device, timers, vocab);
-                               });
+        EngineCase engine_case(options, node_size, [](const model::Context& context) {
+          return make_tiny_gpt(context);
+        });
         (void)take_pmpi_counts();
         comm::Bytes before;
         for (const auto& row : engine_case.recorder().collectives) {

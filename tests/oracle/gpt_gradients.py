@@ -35,7 +35,7 @@ def main():
             for dtype, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)):
                 folder = pathlib.Path(scratch) / f"{number}_{dtype}"
                 subprocess.run([TOOL, "gradients", folder, str(layers), str(hidden), str(heads), str(seq),
-                                str(vocab), head, dtype, str(batches)], check=True)
+                                str(vocab), head, dtype, str(batches), "host"], check=True)
                 result = oracle(folder, tolerance)
                 worst = max((float(line.split("error")[1].split()[0]) for line in result.stdout.splitlines()
                              if "error" in line), default=float("nan"))

@@ -44,8 +44,7 @@ inline const data::TokenSource& token_source() {
 /// One engine on the current world with `node_size` declared ranks a node.
 class EngineCase {
  public:
-  using MakeModel = std::function<std::unique_ptr<zero::UnitModel>(const Device&, trace::Timers&,
-                                                                   std::size_t vocab)>;
+  using MakeModel = std::function<std::unique_ptr<zero::UnitModel>(const model::Context&)>;
 
   EngineCase(zero::Options options, int node_size, const MakeModel& make,
              std::size_t seq_length = 16, std::size_t micro_batch = 2,
@@ -62,7 +61,12 @@ class EngineCase {
     groups_ = world().make_groups({.secondary_size = h > 1 ? static_cast<int>(h) : 0,
                                    .device = device_,
                                    .transport = transport()});
-    model_ = make(device_, recorder_.timers, token_source().vocab_size());
+    model_ = make({.micro_batch = micro_batch,
+                   .vocab_size = token_source().vocab_size(),
+                   .device = device_,
+                   .compute = options_.compute,
+                   .deterministic = options_.deterministic,
+                   .timers = recorder_.timers});
     engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, groups_,
                                              world().control(), device_, recorder_);
   }
@@ -125,15 +129,15 @@ class EngineCase {
 };
 
 /// A GPT of two blocks whose sizes divide nothing.
-inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const Device& device, trace::Timers& timers,
-                                                      std::size_t vocab, bool tied = true) {
+inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const model::Context& context,
+                                                      bool tied = true) {
   model::Options options;
   options.num_layers = 2;
   options.hidden_size = 24;
   options.num_attention_heads = 3;
   options.seq_length = 16;
   options.tied_head = tied;
-  return model::make_model(options, {2, vocab, *device.nn, device.memory, timers});
+  return model::make_model(options, context);
 }
 
 }  // namespace zeropp::test

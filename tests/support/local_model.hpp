@@ -1,6 +1,6 @@
 // A model with all its weights and gradients in one process: what a test needs to call forward and
-// backward without the ZeRO engine. Master weights are fp32; what the model reads is cut from them
-// in the compute dtype.
+// backward without the ZeRO engine, on the host or on a GPU. Masters and gradients are fp32 in host
+// memory; what the model reads is cut from them in the compute dtype and lies in the device's.
 #pragma once
 
 #include <cstddef>
@@ -8,18 +8,27 @@
 #include <vector>
 
 #include "kernels/core/counter_rng.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
 #include "lib/zero/unit_model.hpp"
 
 namespace zeropp::test {
 
 class LocalModel {
  public:
-  explicit LocalModel(zero::UnitModel& model, Dtype compute = Dtype::fp32)
-      : model_(model), compute_(compute) {
+  /// `device` and `compute` are those that the model was made with.
+  explicit LocalModel(zero::UnitModel& model, Dtype compute = Dtype::fp32,
+                      const Device& device = Device::host())
+      : model_(model),
+        compute_(compute),
+        device_(device),
+        own_stream_(device.make_stream("model")) {
+    stream = own_stream_.handle();
     for (const zero::Unit& unit : model.units()) {
       masters.emplace_back(unit.count, 0.0F);
       gradients.emplace_back(unit.count, 0.0F);
-      narrow_.emplace_back(unit.count);
+      weights_.emplace_back(unit.count * size_of(compute), device.memory);
+      sums_.emplace_back(unit.count * sizeof(float), device.memory);
     }
   }
 
@@ -47,7 +56,7 @@ class LocalModel {
 
   /// Forward only: the loss stays in the model.
   void run_forward(const zero::Batch& batch, bool train) {
-    narrow();
+    upload_weights();
     model_.begin(batch, train, stream);
     for (std::size_t layer = 0; layer < model_.layers().size(); ++layer) {
       model_.forward(layer, weights_of(layer), stream);
@@ -56,13 +65,14 @@ class LocalModel {
 
   /// Adds the gradient of the batch that forward() saw to `gradients`.
   void backward() {
+    for (std::size_t u = 0; u < gradients.size(); ++u) copy(host(gradients[u]), sums(u));
     for (std::size_t layer = model_.layers().size(); layer-- > 0;) {
       std::vector<View> views;
-      for (const std::size_t u : model_.layers()[layer].units) {
-        views.push_back(View::of(gradients[u].data(), gradients[u].size()));
-      }
+      for (const std::size_t u : model_.layers()[layer].units) views.push_back(sums(u));
       model_.backward(layer, weights_of(layer), views, stream);
     }
+    for (std::size_t u = 0; u < gradients.size(); ++u) copy(sums(u), host(gradients[u]));
+    synchronize();
   }
 
   StreamHandle stream;                        ///< that the model is given
@@ -70,28 +80,42 @@ class LocalModel {
   std::vector<std::vector<float>> gradients;  ///< by unit
 
  private:
-  void narrow() {
-    if (compute_ != Dtype::bf16) return;
+  static View host(std::vector<float>& values) { return View::of(values.data(), values.size()); }
+  [[nodiscard]] View sums(std::size_t unit) const {
+    return sums_[unit].view(gradients[unit].size(), Dtype::fp32);
+  }
+  void copy(ConstView from, View to) const { device_.memory_ops->copy(from, to, stream); }
+  void synchronize() const { Stream::borrow(*device_.runtime, stream).synchronize(); }
+
+  void upload_weights() {
+    std::vector<Bf16> narrow;
     for (std::size_t u = 0; u < masters.size(); ++u) {
-      for (std::size_t i = 0; i < masters[u].size(); ++i) {
-        narrow_[u][i] = round_to_bf16(masters[u][i]);
+      const std::size_t count = masters[u].size();
+      if (compute_ == Dtype::bf16) {
+        narrow.clear();
+        for (const float value : masters[u]) narrow.push_back(round_to_bf16(value));
+        copy(ConstView::of(narrow.data(), count), weights_[u].view(count, compute_));
+      } else {
+        copy(host(masters[u]), weights_[u].view(count, compute_));
       }
+      synchronize();
     }
   }
 
   [[nodiscard]] std::vector<ConstView> weights_of(std::size_t layer) const {
     std::vector<ConstView> views;
     for (const std::size_t u : model_.layers()[layer].units) {
-      views.push_back(compute_ == Dtype::bf16
-                          ? ConstView::of(narrow_[u].data(), narrow_[u].size())
-                          : ConstView::of(masters[u].data(), masters[u].size()));
+      views.emplace_back(weights_[u].view(masters[u].size(), compute_));
     }
     return views;
   }
 
   zero::UnitModel& model_;
   Dtype compute_;
-  std::vector<std::vector<Bf16>> narrow_;
+  Device device_;
+  Stream own_stream_;
+  std::vector<Buffer> weights_;  ///< in the compute dtype, by unit
+  std::vector<Buffer> sums_;     ///< gradients where the model adds to them, by unit
 };
 
 }  // namespace zeropp::test

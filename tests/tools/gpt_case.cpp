@@ -1,5 +1,6 @@
 // Writes a case for validation/oracle.py from a GPT in one process:
 //   gpt_case gradients|train DIR LAYERS HIDDEN HEADS SEQ VOCAB tied|untied fp32|bf16 STEPS
+//   host|cuda
 // gradients: STEPS micro-batches are accumulated and their mean gradient is written; the case holds
 // them as one batch. train: STEPS steps of AdamW with clipping and a falling learning rate. Weights
 // are far from their usual beginning, so that every tensor matters: no bias is zero.
@@ -126,10 +127,10 @@ void write_training(test::LocalModel& local, test::OracleCase& output,
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 11) {
+  if (argc != 12) {
     std::fprintf(stderr,
                  "gpt_case: error: usage: gpt_case gradients|train DIR LAYERS HIDDEN HEADS SEQ "
-                 "VOCAB tied|untied fp32|bf16 STEPS\n");
+                 "VOCAB tied|untied fp32|bf16 STEPS host|cuda\n");
     return 2;
   }
   const HostRuntime runtime;
@@ -148,8 +149,13 @@ int main(int argc, char** argv) try {
   const std::size_t steps = number(10);
 
   trace::Timers timers;
-  model::Gpt gpt(options, kSequences, vocab, nn::host_nn_ops(), MemoryKind::host, timers);
-  test::LocalModel local(gpt, compute);
+  const Device device = std::string(argv[11]) == "cuda" ? Device::cuda(0) : Device::host();
+  model::Gpt gpt(options, {.micro_batch = kSequences,
+                           .vocab_size = vocab,
+                           .device = device,
+                           .compute = compute,
+                           .timers = timers});
+  test::LocalModel local(gpt, compute, device);
   local.initialise(kSeed, 0.1F);
   test::OracleCase output(argv[2], options, vocab, gpt.units());
   output.tensors("weights.f32", local.masters);

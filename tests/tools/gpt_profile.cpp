@@ -26,7 +26,12 @@ int main(int argc, char** argv) {
   const Dtype compute = argument(7, 0) == 1 ? Dtype::bf16 : Dtype::fp32;
 
   trace::Timers timers;
-  model::Gpt gpt(options, batch_size, vocab, nn::host_nn_ops(), MemoryKind::host, timers);
+  const Device device = Device::host();
+  model::Gpt gpt(options, {.micro_batch = batch_size,
+                           .vocab_size = vocab,
+                           .device = device,
+                           .compute = compute,
+                           .timers = timers});
   test::LocalModel local(gpt, compute);
   local.initialise(1);
   std::vector<std::int32_t> tokens(batch_size * options.seq_length);

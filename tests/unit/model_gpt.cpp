@@ -28,7 +28,11 @@ struct Fixture {
                    Dtype compute = Dtype::fp32)
       : options(options_),
         vocab(vocab_),
-        gpt(options, micro_batch, vocab, nn::host_nn_ops(), MemoryKind::host, timers),
+        gpt(options, {.micro_batch = micro_batch,
+                      .vocab_size = vocab,
+                      .device = device,
+                      .compute = compute,
+                      .timers = timers}),
         local(gpt, compute) {
     local.initialise(7, 0.1F);
   }
@@ -43,6 +47,7 @@ struct Fixture {
 
   Options options;
   std::size_t vocab;
+  Device device = Device::host();
   trace::Timers timers;
   Gpt gpt;
   test::LocalModel local;
@@ -263,11 +268,13 @@ TEST(Gpt, EveryOperationRunsOnTheGivenStream) {
   using AllOps =
       NotedOps<&Ops::embedding_forward, &Ops::embedding_backward, &Ops::layernorm_forward,
                &Ops::layernorm_backward, &Ops::linear_forward, &Ops::linear_backward,
-               &Ops::gelu_forward, &Ops::gelu_backward, &Ops::attention_forward,
-               &Ops::attention_backward, &Ops::cross_entropy, &Ops::add_mean, &Ops::take_total>;
+               &Ops::linear_gelu_forward, &Ops::attention_forward, &Ops::attention_backward,
+               &Ops::cross_entropy, &Ops::add_mean, &Ops::take_total>;
   const Ops ops = AllOps::table();
+  Device device = Device::host();
+  device.nn = &ops;
   trace::Timers timers;
-  Gpt gpt(small(true), 2, 13, ops, MemoryKind::host, timers);
+  Gpt gpt(small(true), {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
   test::LocalModel local(gpt);
   local.initialise(7);
   int mark = 0;

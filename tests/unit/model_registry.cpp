@@ -24,8 +24,9 @@ TEST(Registry, EveryModelLearns) {
     Options options;
     options.name = name;
     trace::Timers timers;
+    const Device device = Device::host();
     const auto model = make_model(
-        options, {.micro_batch = 1, .vocab_size = 19, .ops = nn::host_nn_ops(), .timers = timers});
+        options, {.micro_batch = 1, .vocab_size = 19, .device = device, .timers = timers});
     test::LocalModel local(*model);
     local.initialise(1);
     std::vector<std::int32_t> tokens;
@@ -49,8 +50,9 @@ TEST(Registry, LossesAddUpUntilTaken) {
     Options options;
     options.name = name;
     trace::Timers timers;
+    const Device device = Device::host();
     const auto model = make_model(
-        options, {.micro_batch = 1, .vocab_size = 19, .ops = nn::host_nn_ops(), .timers = timers});
+        options, {.micro_batch = 1, .vocab_size = 19, .device = device, .timers = timers});
     test::LocalModel local(*model);
     local.initialise(1);
     EXPECT_EQ(model->take_loss(), 0.0) << name;
@@ -102,10 +104,9 @@ TEST(Registry, QuadraticIsRefusedOnADevice) {
   Options options;
   options.name = "quadratic";
   trace::Timers timers;
-  EXPECT_THROW((void)make_model(options, {.vocab_size = 2,
-                                          .ops = nn::host_nn_ops(),
-                                          .memory = MemoryKind::device,
-                                          .timers = timers}),
+  Device device = Device::host();
+  device.memory = MemoryKind::device;
+  EXPECT_THROW((void)make_model(options, {.vocab_size = 2, .device = device, .timers = timers}),
                Error);
 }
 

@@ -1,5 +1,6 @@
 // ctest: name=nn_products labels=sanitize
 // Operations with matrix products, against plain loops in fp64: linear and attention.
+#include "kernels/nn/math.hpp"
 #include "kernels/nn/nn_ops.hpp"
 #include "tests/support/nn_arrays.hpp"
 
@@ -27,7 +28,9 @@ INSTANTIATE_TEST_SUITE_P(, Linear, testing::Values(Dtype::fp32, Dtype::bf16),
 
 TEST_P(Linear, ForwardAndBackward) {
   for (const LinearShape shape : {LinearShape{1, 1, 1}, {3, 5, 7}, {17, 33, 65}, {2, 8, 1500}}) {
-    const auto [rows, in, out] = shape;
+    const std::size_t rows = shape.rows;
+    const std::size_t in = shape.in;
+    const std::size_t out = shape.out;
     const Floats x = normals(rows * in, 1);
     const Weights weight(in * out, 2, GetParam());
     const Weights bias(out, 3, GetParam());
@@ -50,7 +53,7 @@ TEST_P(Linear, ForwardAndBackward) {
         }
       }
     }
-    Floats workspace = poisoned(ops.linear_workspace(in * out, GetParam()));
+    Floats workspace = poisoned(ops.linear_workspace(shape, GetParam()));
     Observer observer;
     const NnContext context{{}, &observer, view(workspace)};
     for (const bool with_bias : {false, true}) {
@@ -69,7 +72,7 @@ TEST_P(Linear, ForwardAndBackward) {
     }
     EXPECT_EQ(observer.entered, 4);
     Floats dx = poisoned(rows * in);
-    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), view(dx),
+    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
                         view(d_weight), view(d_bias));
     EXPECT_EQ(observer.entered, 5);
     EXPECT_EQ(observer.inside, 0);
@@ -77,15 +80,86 @@ TEST_P(Linear, ForwardAndBackward) {
     expect_close(d_weight, expected_weight, 2e-5, "weight gradient");
     expect_close(d_bias, expected_bias, 2e-5, "bias gradient");
     // Without a bias, and added once more to the weight's gradient.
-    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), view(dx),
+    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
                         view(d_weight), {});
     expect_close(d_bias, expected_bias, 2e-5, "bias gradient left alone");
   }
 }
 
+/// Rows of the output, its gradient and the residual further apart than they are long.
+TEST_P(Linear, StridedRowsAndGelu) {
+  const LinearShape plain{7, 12, 10};
+  const LinearShape strided{7, 12, 10, 16};
+  const LinearShape next{7, 10, 6};
+  const Floats x = normals(plain.rows * plain.in, 1);
+  const Weights weight(plain.in * plain.out, 2, GetParam());
+  const Weights bias(plain.out, 3, GetParam());
+  const Floats residual = normals(plain.rows * plain.out, 4);
+  const auto spread = [&](const Floats& dense) {
+    Floats wide = poisoned(strided.rows * strided.stride());
+    for (std::size_t i = 0; i < dense.size(); ++i) {
+      wide[i / plain.out * strided.stride() + i % plain.out] = dense[i];
+    }
+    return wide;
+  };
+  const auto bits = [](const Floats& values) {
+    std::vector<std::uint32_t> result;
+    for (const float value : values) result.push_back(bits_of(value));
+    return result;
+  };
+  Floats workspace = poisoned(ops.linear_workspace(plain, GetParam()));
+  const NnContext context{{}, nullptr, view(workspace)};
+  Floats y = poisoned(plain.rows * plain.out);
+  Floats y_strided = poisoned(strided.rows * strided.stride());
+  ops.linear_forward(context, plain, view(x), weight.memory(), bias.memory(), view(residual),
+                     view(y));
+  const Floats residual_strided = spread(residual);
+  ops.linear_forward(context, strided, view(x), weight.memory(), bias.memory(),
+                     view(residual_strided), view(y_strided));
+  EXPECT_EQ(bits(y_strided), bits(spread(y))) << "and nothing between the rows is written";
+
+  Floats dx = poisoned(x.size());
+  Floats dx_strided = dx;
+  Floats d_weight = normals(plain.in * plain.out, 5);
+  Floats d_weight_strided = d_weight;
+  Floats d_bias = normals(plain.out, 6);
+  Floats d_bias_strided = d_bias;
+  const Floats y_spread = spread(y);
+  ops.linear_backward(context, plain, view(std::as_const(y)), view(x), weight.memory(), {},
+                      view(dx), view(d_weight), view(d_bias));
+  ops.linear_backward(context, strided, view(y_spread), view(x), weight.memory(), {},
+                      view(dx_strided), view(d_weight_strided), view(d_bias_strided));
+  EXPECT_EQ(dx_strided, dx);
+  EXPECT_EQ(d_weight_strided, d_weight);
+  EXPECT_EQ(d_bias_strided, d_bias);
+
+  Floats pre = poisoned(y.size());
+  Floats activated = poisoned(y.size());
+  Floats expected_pre = poisoned(y.size());
+  ops.linear_forward(context, plain, view(x), weight.memory(), bias.memory(), {},
+                     view(expected_pre));
+  ops.linear_gelu_forward(context, plain, view(x), weight.memory(), bias.memory(), view(pre),
+                          view(activated));
+  EXPECT_EQ(pre, expected_pre);
+  for (std::size_t i = 0; i < pre.size(); ++i) EXPECT_EQ(activated[i], Gelu::value(pre[i]));
+
+  const Weights second(next.in * next.out, 7, GetParam());
+  const Floats dy = normals(next.rows * next.out, 8);
+  Floats d_activated = poisoned(y.size());
+  Floats d_pre = poisoned(y.size());
+  Floats d_second(next.in * next.out);
+  ops.linear_backward(context, next, view(dy), view(activated), second.memory(), {},
+                      view(d_activated), view(d_second), {});
+  ops.linear_backward(context, next, view(dy), view(activated), second.memory(), view(pre),
+                      view(d_pre), view(d_second), {});
+  for (std::size_t i = 0; i < pre.size(); ++i) {
+    EXPECT_EQ(d_pre[i], d_activated[i] * Gelu::derivative(pre[i]));
+  }
+}
+
 TEST_P(Linear, NarrowWeightsNeedTheWorkspace) {
   if (GetParam() == Dtype::fp32) {
-    EXPECT_EQ(ops.linear_workspace(100, Dtype::fp32), 0U);
+    EXPECT_EQ(ops.linear_workspace({3, 10, 10}, Dtype::fp32), 0U);
     return;
   }
   const Floats x = normals(4, 1);
@@ -148,7 +222,7 @@ struct Reference {
 
 /// What attention keeps from forward to backward: as large as it asks for, and no more.
 Floats saved_for(const AttentionShape& shape) {
-  return poisoned((ops.attention_saved_bytes(shape) + 3) / 4);
+  return poisoned((ops.attention_saved_bytes(shape, Dtype::fp32) + 3) / 4);
 }
 
 TEST(Attention, ForwardAndBackward) {
@@ -161,7 +235,7 @@ TEST(Attention, ForwardAndBackward) {
     Floats saved = saved_for(shape);
     Floats y = poisoned(rows * shape.hidden);
     Floats d_qkv = poisoned(qkv.size());
-    Floats workspace = poisoned(ops.attention_workspace(shape));
+    Floats workspace = poisoned(ops.attention_workspace(shape, Dtype::fp32));
     Observer observer;
     const NnContext context{{}, &observer, view(workspace)};
     ops.attention_forward(context, shape, view(qkv), view(saved), view(y));
@@ -196,8 +270,10 @@ TEST(Attention, TooSmallASavedStateIsRefused) {
 TEST(Attention, MemoryGrowsWithTheShape) {
   const AttentionShape largest{3, 16, 4, 32};
   for (const AttentionShape shape : {AttentionShape{2, 16, 4, 32}, {3, 15, 4, 32}, {1, 1, 4, 32}}) {
-    EXPECT_LE(ops.attention_saved_bytes(shape), ops.attention_saved_bytes(largest));
-    EXPECT_LE(ops.attention_workspace(shape), ops.attention_workspace(largest));
+    EXPECT_LE(ops.attention_saved_bytes(shape, Dtype::fp32),
+              ops.attention_saved_bytes(largest, Dtype::fp32));
+    EXPECT_LE(ops.attention_workspace(shape, Dtype::fp32),
+              ops.attention_workspace(largest, Dtype::fp32));
   }
 }
 

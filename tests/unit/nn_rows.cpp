@@ -1,7 +1,6 @@
 // ctest: name=nn_rows labels=sanitize
 // Operations that work row by row, against plain loops in fp64: embedding, layer normalisation,
-// GELU, cross-entropy, mean.
-#include "kernels/nn/math.hpp"
+// cross-entropy, mean.
 #include "kernels/nn/nn_ops.hpp"
 #include "tests/support/nn_arrays.hpp"
 
@@ -113,29 +112,6 @@ TEST_P(ByDtype, LayernormForwardAndBackward) {
   }
 }
 
-TEST(Gelu, ElementByElement) {
-  for (const std::size_t count : {1UL, 7UL, 1024UL, 2053UL}) {
-    const Floats x = normals(count, 1, 2.0F);
-    Floats y = poisoned(count);
-    ops.gelu_forward({}, count, view(x), view(y));
-    Floats grad = normals(count, 2);
-    const Floats dy = grad;
-    ops.gelu_backward({}, count, view(x), view(grad));
-    Doubles expected_y;
-    Doubles expected_dx;
-    for (std::size_t i = 0; i < count; ++i) {
-      const double v = d(x[i]);
-      const double root = std::sqrt(2.0 / M_PI);
-      const double t = std::tanh(root * (v + 0.044715 * v * v * v));
-      expected_y.push_back(0.5 * v * (1.0 + t));
-      expected_dx.push_back(d(dy[i]) * (0.5 * (1.0 + t) + 0.5 * v * (1.0 - t * t) * root *
-                                                              (1.0 + 3.0 * 0.044715 * v * v)));
-    }
-    expect_close(y, expected_y, 1e-6, "y");
-    expect_close(grad, expected_dx, 2e-6, "dx");
-  }
-}
-
 TEST(CrossEntropy, LossAndGradient) {
   const std::pair<std::size_t, std::size_t> shapes[] = {{1, 1}, {4, 3}, {5, 257}, {3, 1000}};
   for (const auto& [rows, vocab] : shapes) {
@@ -156,13 +132,35 @@ TEST(CrossEntropy, LossAndGradient) {
     }
     Floats gradient = logits;
     Floats loss = poisoned(rows);
-    ops.cross_entropy({}, rows, vocab, targets.data(), true, view(gradient), view(loss));
+    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), true, view(gradient), view(loss));
     expect_close(loss, expected_loss, 2e-6, "loss");
     expect_close(gradient, expected_gradient, 1e-6, "gradient");
     Floats lost = logits;
     Floats loss_only = poisoned(rows);
-    ops.cross_entropy({}, rows, vocab, targets.data(), false, view(lost), view(loss_only));
+    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), false, view(lost), view(loss_only));
     EXPECT_EQ(loss_only, loss);
+  }
+}
+
+TEST(CrossEntropy, PaddedRowsGiveTheSameAndZeros) {
+  constexpr std::size_t kRows = 5;
+  constexpr std::size_t kVocab = 13;
+  constexpr std::size_t kStride = 16;
+  Floats dense = normals(kRows * kVocab, 1, 4.0F);
+  Floats padded = poisoned(kRows * kStride);
+  for (std::size_t i = 0; i < dense.size(); ++i) {
+    padded[i / kVocab * kStride + i % kVocab] = dense[i];
+  }
+  const auto targets = tokens(kRows, kVocab, 2);
+  Floats loss = poisoned(kRows);
+  Floats padded_loss = poisoned(kRows);
+  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), true, view(dense), view(loss));
+  ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), true, view(padded),
+                    view(padded_loss));
+  EXPECT_EQ(padded_loss, loss);
+  for (std::size_t i = 0; i < padded.size(); ++i) {
+    const std::size_t column = i % kStride;
+    EXPECT_EQ(padded[i], column < kVocab ? dense[i / kStride * kVocab + column] : 0.0F) << i;
   }
 }
 
@@ -170,7 +168,7 @@ TEST(CrossEntropy, LargeLogitsAndNan) {
   const std::vector<std::int32_t> targets = {0, 1};
   Floats logits = {1e4F, -1e4F, 0.0F, std::numeric_limits<float>::quiet_NaN()};
   Floats loss = poisoned(2);
-  ops.cross_entropy({}, 2, 2, targets.data(), true, view(logits), view(loss));
+  ops.cross_entropy({}, 2, 2, 2, targets.data(), true, view(logits), view(loss));
   EXPECT_NEAR(loss[0], 0.0F, 1e-6F);
   EXPECT_TRUE(std::isnan(loss[1])) << "a NaN must not disappear";
   EXPECT_TRUE(std::isnan(logits[2]) && std::isnan(logits[3]));
@@ -188,14 +186,17 @@ TEST(Mean, SumsInDoublePrecisionUntilTaken) {
 }
 
 TEST(Views, WrongOnesAreRefused) {
-  Floats y(4);
-  const Floats x(4);
+  Floats logits(4);
+  Floats loss(2);
   std::vector<Bf16> narrow(4);
-  EXPECT_THROW(ops.gelu_forward({}, 5, view(x), view(y)), std::invalid_argument);
-  EXPECT_THROW(ops.gelu_forward({}, 4, ConstView::of(narrow.data(), 4), view(y)),
-               std::invalid_argument);
-  EXPECT_THROW(ops.gelu_forward({}, 4, ConstView::of(x.data(), 4, MemoryKind::device), view(y)),
-               std::invalid_argument);
+  const std::vector<std::int32_t> targets = {0, 1};
+  const auto run = [&](const View& values) {
+    ops.cross_entropy({}, 2, 2, 2, targets.data(), true, values, view(loss));
+  };
+  EXPECT_NO_THROW(run(view(logits)));
+  EXPECT_THROW(run(View::of(logits.data(), 3)), std::invalid_argument);
+  EXPECT_THROW(run(View::of(narrow.data(), 4)), std::invalid_argument);
+  EXPECT_THROW(run(View::of(logits.data(), 4, MemoryKind::device)), std::invalid_argument);
 }
 
 }  // namespace

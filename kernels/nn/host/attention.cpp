@@ -112,12 +112,14 @@ void attention_backward(const NnContext& context, const AttentionShape& shape, C
   }
 }
 
-std::size_t attention_saved_bytes(const AttentionShape& shape) {
+std::size_t attention_saved_bytes(const AttentionShape& shape, Dtype /*compute*/) {
   return Heads{shape}.probabilities() * sizeof(float);
 }
 
-std::size_t attention_workspace(const AttentionShape& shape) {
+std::size_t attention_workspace(const AttentionShape& shape, Dtype /*compute*/) {
   return Heads{shape}.probabilities();
 }
+
+std::string attention_name(const AttentionShape& /*shape*/, Dtype /*compute*/) { return "host"; }
 
 }  // namespace zeropp::nn::host

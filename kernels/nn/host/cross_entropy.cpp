@@ -8,12 +8,13 @@
 namespace zeropp::nn::host {
 
 void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t vocab,
-                   const std::int32_t* targets, bool gradient, View logits, View row_loss) {
-  float* const values = floats(logits, rows * vocab, "cross-entropy logits");
+                   std::size_t stride, const std::int32_t* targets, bool gradient, View logits,
+                   View row_loss) {
+  float* const values = floats(logits, rows * stride, "cross-entropy logits");
   float* const losses = floats(row_loss, rows, "cross-entropy row loss");
   const float inverse_rows = 1.0F / static_cast<float>(rows);
   host_for("cross_entropy", rows, [=](std::size_t r) {
-    float* const row = values + r * vocab;
+    float* const row = values + r * stride;
     const auto target = static_cast<std::size_t>(targets[r]);
     const float top = largest(row, vocab);
     const float shifted_target = row[target] - top;
@@ -24,6 +25,7 @@ void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t v
     const float scale = inverse_rows / total;
     for (std::size_t v = 0; v < vocab; ++v) row[v] *= scale;
     row[target] -= inverse_rows;
+    std::fill(row + vocab, row + stride, 0.0F);
   });
 }
 

@@ -45,4 +45,6 @@ void embedding_backward(const NnContext& /*context*/, const EmbeddingShape& shap
              });
 }
 
+std::size_t embedding_workspace(const EmbeddingShape& /*shape*/) { return 0; }
+
 }  // namespace zeropp::nn::host

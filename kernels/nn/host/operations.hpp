@@ -11,6 +11,7 @@ void embedding_forward(const NnContext&, const EmbeddingShape&, const std::int32
                        ConstView token_table, ConstView position_table, View y);
 void embedding_backward(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
                         ConstView dy, View d_token_table, View d_position_table);
+std::size_t embedding_workspace(const EmbeddingShape&);
 
 // layernorm.cpp
 void layernorm_forward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView x,
@@ -18,27 +19,27 @@ void layernorm_forward(const NnContext&, std::size_t rows, std::size_t hidden, C
 void layernorm_backward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
                         ConstView x, ConstView weight, ConstView mean, ConstView rstd,
                         bool accumulate, View dx, View d_weight, View d_bias);
+std::size_t layernorm_workspace(std::size_t rows, std::size_t hidden);
 
 // linear.cpp
 void linear_forward(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
                     ConstView bias, ConstView residual, View y);
+void linear_gelu_forward(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
+                         ConstView bias, View pre, View y);
 void linear_backward(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
-                     ConstView weight, View dx, View d_weight, View d_bias);
-std::size_t linear_workspace(std::size_t elements, Dtype dtype);
-
-// gelu.cpp
-void gelu_forward(const NnContext&, std::size_t count, ConstView x, View y);
-void gelu_backward(const NnContext&, std::size_t count, ConstView x, View d);
+                     ConstView weight, ConstView gelu_input, View dx, View d_weight, View d_bias);
+std::size_t linear_workspace(const LinearShape&, Dtype compute);
 
 // attention.cpp
 void attention_forward(const NnContext&, const AttentionShape&, ConstView qkv, View saved, View y);
 void attention_backward(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
                         ConstView saved, ConstView y, View d_qkv);
-std::size_t attention_saved_bytes(const AttentionShape&);
-std::size_t attention_workspace(const AttentionShape&);
+std::size_t attention_saved_bytes(const AttentionShape&, Dtype compute);
+std::size_t attention_workspace(const AttentionShape&, Dtype compute);
+std::string attention_name(const AttentionShape&, Dtype compute);
 
 // cross_entropy.cpp
-void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab,
+void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
                    const std::int32_t* targets, bool gradient, View logits, View row_loss);
 void add_mean(const NnContext&, ConstView values, double* total);
 double take_total(const NnContext&, double* total);

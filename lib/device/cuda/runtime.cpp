@@ -152,8 +152,8 @@ constexpr Runtime kRuntime{
                  void* stream) { check(cudaEventRecord(event_of(event), stream_of(stream))); },
     .wait = [](void* stream,
                void* event) { check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
-<<<<<<< HEAD
-    .synchronize = [](void* stream) { check(cudaStreamSynchronize(stream_of(stream))); },
+    .synchronize = synchronize,
+    .synchronize_event = [](void* event) { check(cudaEventSynchronize(event_of(event))); },
     .make_mark = make_mark,
     .release_mark = [](void* mark) noexcept { (void)cudaEventDestroy(event_of(mark)); },
     .set_mark = [](void* mark,
@@ -164,9 +164,6 @@ constexpr Runtime kRuntime{
           check(cudaEventElapsedTime(&milliseconds, event_of(earlier), event_of(later)));
           return static_cast<double>(milliseconds) * 1e-3;
         }};
-=======
-    .synchronize = synchronize};
->>>>>>> gpu-comm
 
 std::string uuid_text(const cudaUUID_t& uuid) {
   std::string text = "GPU-";

@@ -1,0 +1,40 @@
+// Two ways to run causal attention on the GPU, with one interface: fused kernels of cuDNN, and
+// products of cuBLASLt around an own softmax. Semantics: attention_* of kernels/nn/nn_ops.hpp. What
+// a path keeps in `saved` only it can read.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "kernels/nn/nn_ops.hpp"
+
+namespace zeropp::nn::cuda_ops {
+
+class AttentionPath {
+ public:
+  virtual ~AttentionPath() = default;
+  /// For the trace: "cudnn 9.14.0".
+  [[nodiscard]] virtual std::string name() const = 0;
+  /// Why it does not compute this shape, forward and backward, deterministic or not: one line;
+  /// empty when it does. The same answer in every call of a process.
+  [[nodiscard]] virtual std::string refusal(const AttentionShape&, Dtype compute) const = 0;
+  [[nodiscard]] virtual std::size_t saved_bytes(const AttentionShape&, Dtype compute) const = 0;
+  [[nodiscard]] virtual std::size_t workspace_bytes(const AttentionShape&, Dtype compute) const = 0;
+  virtual void forward(const NnContext&, const AttentionShape&, ConstView qkv, View saved,
+                       View y) const = 0;
+  virtual void backward(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
+                        ConstView saved, ConstView y, View d_qkv) const = 0;
+};
+
+/// cuBLASLt and an own softmax: every shape, fp32 and bf16; memory grows with the square of the
+/// length.
+const AttentionPath& product_attention();
+
+/// cuDNN's fused attention: bf16; `path` is null where it cannot be used, and `absence` says why.
+struct FusedAttention {
+  const AttentionPath* path = nullptr;
+  std::string absence;
+};
+const FusedAttention& fused_attention();
+
+}  // namespace zeropp::nn::cuda_ops

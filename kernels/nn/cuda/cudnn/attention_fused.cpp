@@ -1,0 +1,285 @@
+// Causal attention by cuDNN's fused kernels, through its C++ front end (header-only; this is the
+// one file that includes it). libcudnn is opened when attention is first asked for, so that
+// programs start where there is neither cuDNN nor a driver.
+//
+// The engine of a shape and pass is planned once and kept until the process ends; a process uses
+// one GPU, the one it planned on, and enqueues from one thread. Reads queries, keys and values
+// where they lie, by strides.
+//
+// Source: Dao et al., FlashAttention, arXiv 2205.14135 and 2307.08691.
+#include <cudnn_frontend.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "kernels/core/cuda/check.hpp"
+#include "kernels/nn/cuda/attention_path.hpp"
+#include "kernels/nn/cuda/views.hpp"
+
+/// What the front end calls cuDNN through. It declares the name and leaves the definition to us.
+void* cudnn_frontend::cudnn_dlhandle = nullptr;  // NOLINT: the front end's variable
+
+namespace zeropp::nn::cuda_ops {
+
+namespace {
+
+namespace fe = cudnn_frontend;
+
+/// Where the toolkit's and cuDNN's libraries lay at build time, for machines whose loader does not
+/// know them.
+constexpr const char* kToolkitFolder = ZEROPP_CUDA_LIBRARY_FOLDER;
+constexpr const char* kCudnnFolder = ZEROPP_CUDNN_LIBRARY_FOLDER;
+
+void* open_library(const std::string& name, const char* folder) {
+  if (void* const found = dlopen(name.c_str(), RTLD_NOW)) return found;
+  return dlopen((std::string(folder) + "/" + name).c_str(), RTLD_NOW);
+}
+
+enum class Pass : std::uint8_t {
+  forward,
+  backward,          ///< adds shares of dQ in any order
+  backward_ordered,  ///< the same bits in every run
+};
+
+/// What a plan depends on.
+struct Key {
+  std::int64_t sequences;
+  std::int64_t length;
+  std::int64_t heads;
+  std::int64_t width;
+  Pass pass;
+  auto operator<=>(const Key&) const = default;
+};
+
+/// The scores of all heads of a sequence lie in the workspace of an ordered backward: it runs one
+/// sequence at a time, so that they are not as many as there are sequences.
+Key key_of(const AttentionShape& shape, Pass pass) {
+  const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
+  return {pass == Pass::backward_ordered ? 1 : number(shape.sequences), number(shape.length),
+          number(shape.heads), number(shape.head_width()), pass};
+}
+
+enum Tensor : std::int64_t { kQ = 1, kK, kV, kO, kStats, kGradO, kGradQ, kGradK, kGradV };
+
+struct Plan {
+  fe::graph::Graph graph;
+  std::size_t workspace_bytes = 0;
+  std::string refusal;  ///< why there is no engine; empty when there is one
+};
+
+/// [S, heads, T, width] in memory where tokens lie `row` elements apart.
+void lay_out(fe::graph::Tensor_attributes& tensor, Tensor id, const Key& key, std::int64_t row) {
+  tensor.set_uid(id)
+      .set_dim({key.sequences, key.heads, key.length, key.width})
+      .set_stride({key.length * row, key.width, row, 1})
+      .set_data_type(fe::DataType_t::BFLOAT16);
+}
+
+/// log-sum-exp of the rows of scores, [S, heads, T, 1] in fp32.
+void lay_out_stats(fe::graph::Tensor_attributes& tensor, const Key& key) {
+  tensor.set_uid(kStats)
+      .set_dim({key.sequences, key.heads, key.length, 1})
+      .set_stride({key.heads * key.length, key.length, 1, 1})
+      .set_data_type(fe::DataType_t::FLOAT);
+}
+
+/// The graph of a pass; its nodes are cuDNN's.
+void describe(fe::graph::Graph& graph, const Key& key) {
+  const std::int64_t hidden = key.heads * key.width;
+  const float scale = 1.0F / std::sqrt(static_cast<float>(key.width));
+  const auto input = [&](Tensor id, std::int64_t row) {
+    fe::graph::Tensor_attributes tensor;
+    lay_out(tensor, id, key, row);
+    return graph.tensor(tensor);
+  };
+  graph.set_io_data_type(fe::DataType_t::BFLOAT16)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  const auto q = input(kQ, 3 * hidden);
+  const auto k = input(kK, 3 * hidden);
+  const auto v = input(kV, 3 * hidden);
+  if (key.pass == Pass::forward) {
+    const auto [o, stats] = graph.sdpa(q, k, v,
+                                       fe::graph::SDPA_attributes()
+                                           .set_name("attention")
+                                           .set_generate_stats(true)
+                                           .set_causal_mask(true)
+                                           .set_attn_scale(scale));
+    lay_out(o->set_output(true), kO, key, hidden);
+    lay_out_stats(stats->set_output(true), key);
+    return;
+  }
+  const auto o = input(kO, hidden);
+  const auto d_o = input(kGradO, hidden);
+  fe::graph::Tensor_attributes saved;
+  lay_out_stats(saved, key);
+  const auto stats = graph.tensor(saved);
+  const auto [d_q, d_k, d_v] =
+      graph.sdpa_backward(q, k, v, o, d_o, stats,
+                          fe::graph::SDPA_backward_attributes()
+                              .set_name("attention_backward")
+                              .set_causal_mask(true)
+                              .set_attn_scale(scale)
+                              .set_deterministic_algorithm(key.pass == Pass::backward_ordered));
+  lay_out(d_q->set_output(true), kGradQ, key, 3 * hidden);
+  lay_out(d_k->set_output(true), kGradK, key, 3 * hidden);
+  lay_out(d_v->set_output(true), kGradV, key, 3 * hidden);
+}
+
+using Pointers = std::unordered_map<std::int64_t, void*>;
+
+/// cuDNN takes inputs and outputs through one kind of pointer.
+void* pointer(const void* data) { return const_cast<void*>(data); }  // NOLINT
+
+class CudnnAttention final : public AttentionPath {
+ public:
+  explicit CudnnAttention(cudnnHandle_t handle) : handle_(handle) {}
+
+  [[nodiscard]] std::string name() const override {
+    const std::size_t version = fe::detail::get_backend_version();
+    return "cudnn " + std::to_string(version / 10000) + "." + std::to_string(version / 100 % 100) +
+           "." + std::to_string(version % 100);
+  }
+
+  /// cuDNN reads 16 bytes at a time, and has no backward of a single token.
+  [[nodiscard]] std::string refusal(const AttentionShape& shape, Dtype compute) const override {
+    if (compute != Dtype::bf16) return "cuDNN's attention is used in bf16 only";
+    if (shape.head_width() % 8 != 0) return "the head's width is not a multiple of 8";
+    if (shape.length < 2) return "a sequence has a single token";
+    for (const Pass pass : kPasses) {
+      const std::string& why = plan(shape, pass).refusal;
+      if (!why.empty()) return why;
+    }
+    return {};
+  }
+
+  [[nodiscard]] std::size_t saved_bytes(const AttentionShape& shape, Dtype) const override {
+    return shape.sequences * shape.heads * shape.length * sizeof(float);
+  }
+
+  [[nodiscard]] std::size_t workspace_bytes(const AttentionShape& shape, Dtype) const override {
+    std::size_t most = 0;
+    for (const Pass pass : kPasses) most = std::max(most, plan(shape, pass).workspace_bytes);
+    return most;
+  }
+
+  void forward(const NnContext& context, const AttentionShape& shape, ConstView qkv, View saved,
+               View y) const override {
+    const std::size_t rows = shape.sequences * shape.length;
+    const Bf16* const q = elements<Bf16>(qkv, rows * 3 * shape.hidden, "attention qkv");
+    Pointers pointers{{kQ, pointer(q)},
+                      {kK, pointer(q + shape.hidden)},
+                      {kV, pointer(q + 2 * shape.hidden)},
+                      {kO, elements<Bf16>(y, rows * shape.hidden, "attention output")},
+                      {kStats, elements<float>(saved, rows * shape.heads, "attention statistics")}};
+    execute(context, plan(shape, Pass::forward), pointers);
+  }
+
+  void backward(const NnContext& context, const AttentionShape& shape, ConstView dy, ConstView qkv,
+                ConstView saved, ConstView y, View d_qkv) const override {
+    const std::size_t hidden = shape.hidden;
+    const std::size_t rows = shape.sequences * shape.length;
+    const Bf16* const q = elements<Bf16>(qkv, rows * 3 * hidden, "attention qkv");
+    const Bf16* const o = elements<Bf16>(y, rows * hidden, "attention output");
+    const Bf16* const d_o = elements<Bf16>(dy, rows * hidden, "attention gradient");
+    const float* const stats = elements<float>(saved, rows * shape.heads, "attention statistics");
+    Bf16* const d_q = elements<Bf16>(d_qkv, rows * 3 * hidden, "attention qkv gradient");
+    const Pass pass = context.deterministic ? Pass::backward_ordered : Pass::backward;
+    const Plan& planned = plan(shape, pass);
+    const std::size_t calls =
+        shape.sequences / static_cast<std::size_t>(key_of(shape, pass).sequences);
+    for (std::size_t call = 0; call < calls; ++call) {
+      const std::size_t row = call * shape.length;
+      const Bf16* const in = q + row * 3 * hidden;
+      Bf16* const out = d_q + row * 3 * hidden;
+      Pointers pointers{{kQ, pointer(in)},
+                        {kK, pointer(in + hidden)},
+                        {kV, pointer(in + 2 * hidden)},
+                        {kO, pointer(o + row * hidden)},
+                        {kGradO, pointer(d_o + row * hidden)},
+                        {kStats, pointer(stats + row * shape.heads)},
+                        {kGradQ, out},
+                        {kGradK, out + hidden},
+                        {kGradV, out + 2 * hidden}};
+      execute(context, planned, pointers);
+    }
+  }
+
+ private:
+  static constexpr std::array kPasses = {Pass::forward, Pass::backward, Pass::backward_ordered};
+
+  const Plan& plan(const AttentionShape& shape, Pass pass) const {
+    const Key key = key_of(shape, pass);
+    std::unique_ptr<Plan>& planned = plans_[key];
+    if (planned == nullptr) planned = make_plan(key);
+    return *planned;
+  }
+
+  [[nodiscard]] std::unique_ptr<Plan> make_plan(const Key& key) const {
+    auto made = std::make_unique<Plan>();
+    try {
+      describe(made->graph, key);
+      auto status = made->graph.build(handle_, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
+      if (status.is_bad()) made->refusal = "cuDNN: " + status.get_message();
+      if (status.is_good()) {
+        made->workspace_bytes = static_cast<std::size_t>(made->graph.get_workspace_size());
+      }
+    } catch (const std::exception& error) {  // the front end throws what it has no code for
+      made->refusal = std::string("cuDNN: ") + error.what();
+    }
+    return made;
+  }
+
+  void execute(const NnContext& context, const Plan& planned, Pointers& pointers) const {
+    if (!planned.refusal.empty()) cuda::fail("attention: " + planned.refusal);
+    require(context.workspace, (planned.workspace_bytes + sizeof(float) - 1) / sizeof(float),
+            Dtype::fp32, "attention workspace");
+    if (fe::detail::set_stream(handle_, static_cast<cudaStream_t>(context.stream.native)) !=
+        CUDNN_STATUS_SUCCESS) {
+      cuda::fail("attention: cuDNN does not take the stream");
+    }
+    auto status = planned.graph.execute(handle_, pointers, context.workspace.data);
+    if (status.is_bad()) cuda::fail("attention: cuDNN: " + status.get_message());
+  }
+
+  cudnnHandle_t handle_;
+  mutable std::map<Key, std::unique_ptr<Plan>> plans_;
+};
+
+FusedAttention open_cudnn() {
+  // The front end looks for the runtime library by name; one that is loaded is found.
+  open_library("libcudart.so." + std::to_string(CUDART_VERSION / 1000), kToolkitFolder);
+  fe::cudnn_dlhandle = open_library("libcudnn.so." + std::to_string(CUDNN_MAJOR), kCudnnFolder);
+  if (fe::cudnn_dlhandle == nullptr) {
+    const char* const why = dlerror();
+    return {nullptr, std::string("cuDNN is not available: ") + (why != nullptr ? why : "?")};
+  }
+  cudnnHandle_t handle = nullptr;
+  try {
+    const cudnnStatus_t status = fe::detail::create_handle(&handle);
+    if (status != CUDNN_STATUS_SUCCESS) {
+      return {nullptr, "cuDNN is not available: status " + std::to_string(status)};
+    }
+  } catch (const std::exception& error) {  // a library without the functions
+    return {nullptr, std::string("cuDNN is not available: ") + error.what()};
+  }
+  return {new CudnnAttention(handle), {}};
+}
+
+}  // namespace
+
+const FusedAttention& fused_attention() {
+  // Never destroyed: at the end of the process the driver may be gone before cuDNN's handle.
+  static const FusedAttention& opened = *new FusedAttention(open_cudnn());
+  return opened;
+}
+
+}  // namespace zeropp::nn::cuda_ops

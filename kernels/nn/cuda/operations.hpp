@@ -1,0 +1,50 @@
+// The GPU's operations by file; nn_ops.cpp puts them into the table. Signatures and meaning:
+// kernels/nn/nn_ops.hpp. All of them read and write activations and weights of one dtype, fp32 or
+// bf16, enqueue on the context's stream and give the same bits in every run.
+#pragma once
+
+#include "kernels/nn/nn_ops.hpp"
+
+namespace zeropp::nn::cuda_ops {
+
+// embedding.cu
+void embedding_forward(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
+                       ConstView token_table, ConstView position_table, View y);
+void embedding_backward(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
+                        ConstView dy, View d_token_table, View d_position_table);
+std::size_t embedding_workspace(const EmbeddingShape&);
+
+// layernorm.cu
+void layernorm_forward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView x,
+                       ConstView weight, ConstView bias, View y, View mean, View rstd);
+void layernorm_backward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
+                        ConstView x, ConstView weight, ConstView mean, ConstView rstd,
+                        bool accumulate, View dx, View d_weight, View d_bias);
+std::size_t layernorm_workspace(std::size_t rows, std::size_t hidden);
+
+// linear.cpp
+void linear_forward(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
+                    ConstView bias, ConstView residual, View y);
+void linear_gelu_forward(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
+                         ConstView bias, View pre, View y);
+void linear_backward(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
+                     ConstView weight, ConstView gelu_input, View dx, View d_weight, View d_bias);
+std::size_t linear_workspace(const LinearShape&, Dtype compute);
+
+// attention
+void attention_forward(const NnContext&, const AttentionShape&, ConstView qkv, View saved, View y);
+void attention_backward(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
+                        ConstView saved, ConstView y, View d_qkv);
+std::size_t attention_saved_bytes(const AttentionShape&, Dtype compute);
+std::size_t attention_workspace(const AttentionShape&, Dtype compute);
+std::string attention_name(const AttentionShape&, Dtype compute);
+
+// cross_entropy.cu
+void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
+                   const std::int32_t* targets, bool gradient, View logits, View row_loss);
+
+// mean.cu
+void add_mean(const NnContext&, ConstView values, double* total);
+double take_total(const NnContext&, double* total);
+
+}  // namespace zeropp::nn::cuda_ops

@@ -1,0 +1,16 @@
+// What follows a product where cuBLASLt does not do it itself: bias and GELU, element by element in
+// fp32, each result rounded to the views' dtype (fp32 or bf16). The callers have checked the views.
+#pragma once
+
+#include "kernels/nn/nn_ops.hpp"
+
+namespace zeropp::nn::cuda_ops {
+
+/// y[r, j] += bias[j]
+void add_bias(StreamHandle, const LinearShape&, ConstView bias, View y);
+/// y[r, j] = gelu(pre[r, j]); both rows as far apart as the shape says.
+void gelu_forward(StreamHandle, const LinearShape&, ConstView pre, View y);
+/// d[i] *= gelu'(pre[i])
+void gelu_backward(StreamHandle, std::size_t count, ConstView pre, View d);
+
+}  // namespace zeropp::nn::cuda_ops

@@ -1,0 +1,21 @@
+// What every model is built on.
+#pragma once
+
+#include <cstddef>
+
+#include "lib/device/device.hpp"
+#include "lib/trace/recorder.hpp"
+
+namespace zeropp::model {
+
+/// References outlive the model.
+struct Context {
+  std::size_t micro_batch = 1;  ///< most sequences of a batch
+  std::size_t vocab_size = 0;   ///< tokens of a batch are in [0, vocab_size)
+  const Device& device;
+  Dtype compute = Dtype::fp32;  ///< of the weights that forward and backward are given
+  bool deterministic = false;  ///< the same bits in every run, where the back end is faster without
+  trace::Timers& timers;
+};
+
+}  // namespace zeropp::model

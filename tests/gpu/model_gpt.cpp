@@ -1,0 +1,139 @@
+// ctest: name=gpu_model_gpt timeout=300
+// The GPT on the GPU against the host's with the same weights: loss and every gradient tensor, in
+// both dtypes, over head widths, vocabularies and both kinds of head; the same bits in a second
+// run; and no allocation after the first.
+#include <string>
+
+#include "lib/device/device.hpp"
+#include "lib/model/gpt.hpp"
+#include "tests/support/device_array.hpp"
+#include "tests/support/local_model.hpp"
+
+namespace zeropp::model {
+namespace {
+
+struct Shape {
+  std::size_t layers, hidden, heads, length, sequences, vocab;
+  bool tied;
+};
+
+constexpr Shape kShapes[] = {
+    {2, 24, 3, 9, 2, 13, true},       // heads of 8
+    {2, 48, 2, 17, 3, 257, false},    // 24
+    {2, 128, 2, 33, 2, 101, true},    // 64
+    {1, 256, 2, 40, 2, 1001, false},  // 128
+    {2, 15, 3, 7, 2, 11, true},       // 5: nothing is aligned
+};
+
+std::string text_of(const Shape& s) {
+  return std::to_string(s.layers) + " x " + std::to_string(s.hidden) + ", " +
+         std::to_string(s.heads) + " heads, " + std::to_string(s.length) + " tokens, vocabulary " +
+         std::to_string(s.vocab) + (s.tied ? ", tied" : ", untied");
+}
+
+/// A GPT on one device and a batch for it.
+struct Run {
+  Run(const Shape& shape_, Dtype compute, const Device& device_)
+      : shape(shape_),
+        device(device_),
+        gpt(options(), {.micro_batch = shape.sequences,
+                        .vocab_size = shape.vocab,
+                        .device = device,
+                        .compute = compute,
+                        .deterministic = true,
+                        .timers = timers}),
+        local(gpt, compute, device),
+        tokens(test::tokens(shape.sequences * shape.length, shape.vocab, 1)),
+        targets(test::tokens(shape.sequences * shape.length, shape.vocab, 2)) {
+    local.initialise(7, 0.1F);
+  }
+
+  [[nodiscard]] Options options() const {
+    Options result;
+    result.num_layers = shape.layers;
+    result.hidden_size = shape.hidden;
+    result.num_attention_heads = shape.heads;
+    result.seq_length = shape.length;
+    result.tied_head = shape.tied;
+    return result;
+  }
+
+  /// Forward and backward on cleared gradients; returns the loss.
+  double step() {
+    for (auto& unit : local.gradients) std::fill(unit.begin(), unit.end(), 0.0F);
+    const double loss = local.forward({shape.sequences, shape.length, tokens, targets}, true);
+    local.backward();
+    return loss;
+  }
+
+  [[nodiscard]] test::Floats gradient(std::size_t unit, const zero::Tensor& tensor) const {
+    const auto from = local.gradients[unit].begin() + static_cast<std::ptrdiff_t>(tensor.offset);
+    return {from, from + static_cast<std::ptrdiff_t>(tensor.count())};
+  }
+
+  Shape shape;
+  Device device;
+  trace::Timers timers;
+  Gpt gpt;
+  test::LocalModel local;
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> targets;
+};
+
+class GpuGpt : public testing::TestWithParam<Dtype> {};
+INSTANTIATE_TEST_SUITE_P(, GpuGpt, testing::Values(Dtype::fp32, Dtype::bf16),
+                         [](const auto& entry) { return std::string(name_of(entry.param)); });
+
+TEST_P(GpuGpt, LossAndGradientsAreTheHosts) {
+  const double tolerance = GetParam() == Dtype::bf16 ? 2e-2 : 1e-5;
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(text_of(shape));
+    Run host(shape, GetParam(), Device::host());
+    Run gpu(shape, GetParam(), Device::cuda(0));
+    const double expected = host.step();
+    EXPECT_NEAR(gpu.step(), expected, tolerance * expected);
+    for (std::size_t u = 0; u < gpu.gpt.units().size(); ++u) {
+      for (const zero::Tensor& tensor : gpu.gpt.units()[u].tensors) {
+        test::expect_norm_close(gpu.gradient(u, tensor), host.gradient(u, tensor), tolerance,
+                                tensor.name);
+      }
+    }
+  }
+}
+
+TEST_P(GpuGpt, TwoRunsGiveTheSameBits) {
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(text_of(shape));
+    Run gpu(shape, GetParam(), Device::cuda(0));
+    const double loss = gpu.step();
+    const auto once = gpu.local.gradients;
+    const std::size_t allocations = gpu.device.runtime->memory_use().allocations;
+    EXPECT_EQ(gpu.step(), loss);
+    EXPECT_EQ(gpu.device.runtime->memory_use().allocations, allocations);
+    for (std::size_t u = 0; u < once.size(); ++u) {
+      test::expect_same_bits(gpu.local.gradients[u], once[u], gpu.gpt.units()[u].name);
+    }
+  }
+}
+
+/// Tokens pass through memory that is used again: many micro-batches without a wait between them.
+TEST_P(GpuGpt, MicroBatchesFollowOneAnother) {
+  Run gpu(kShapes[1], GetParam(), Device::cuda(0));
+  const std::size_t count = gpu.tokens.size();
+  double sum = 0.0;
+  for (std::uint64_t i = 0; i < 7; ++i) {
+    const auto tokens = test::tokens(count, gpu.shape.vocab, 10 + i);
+    sum += gpu.local.forward({gpu.shape.sequences, gpu.shape.length, tokens, tokens}, false);
+  }
+  const auto run_all = [&] {
+    for (std::uint64_t i = 0; i < 7; ++i) {
+      const auto tokens = test::tokens(count, gpu.shape.vocab, 10 + i);
+      gpu.local.run_forward({gpu.shape.sequences, gpu.shape.length, tokens, tokens}, false);
+    }
+    return gpu.gpt.take_loss();
+  };
+  EXPECT_EQ(run_all(), sum);
+}
+
+}  // namespace
+}  // namespace zeropp::model

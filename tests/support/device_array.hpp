@@ -1,0 +1,102 @@
+// Arrays in the memory of a device for tests of its operations: values go up rounded to a dtype and
+// come down as fp32. Every call waits.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "tests/support/nn_arrays.hpp"
+
+namespace zeropp::test {
+
+/// What `values` become in memory of `dtype`.
+inline Floats rounded(Floats values, Dtype dtype) {
+  if (dtype == Dtype::bf16) {
+    for (float& value : values) value = to_float(round_to_bf16(value));
+  }
+  return values;
+}
+
+class DeviceArray {
+ public:
+  /// `values` in `dtype`, fp32 or bf16.
+  DeviceArray(const Device& device, const Floats& values, Dtype dtype)
+      : device_(device),
+        count_(values.size()),
+        dtype_(dtype),
+        memory_(values.size() * size_of(dtype), device.memory) {
+    if (dtype == Dtype::bf16) {
+      std::vector<Bf16> narrow;
+      for (const float value : values) narrow.push_back(round_to_bf16(value));
+      copy(ConstView::of(narrow.data(), count_), view());
+    } else {
+      copy(ConstView::of(values.data(), count_), view());
+    }
+  }
+
+  [[nodiscard]] View view() const { return memory_.view(count_, dtype_); }
+  [[nodiscard]] ConstView read() const { return view(); }
+
+  [[nodiscard]] Floats download() const {
+    Floats values(count_);
+    if (dtype_ == Dtype::bf16) {
+      std::vector<Bf16> narrow(count_);
+      copy(view(), View::of(narrow.data(), count_));
+      std::transform(narrow.begin(), narrow.end(), values.begin(),
+                     [](Bf16 value) { return to_float(value); });
+    } else {
+      copy(view(), View::of(values.data(), count_));
+    }
+    return values;
+  }
+
+ private:
+  void copy(ConstView from, View to) const {
+    device_.memory_ops->copy(from, to, {});
+    Stream::borrow(*device_.runtime, {}).synchronize();
+  }
+
+  const Device& device_;
+  std::size_t count_;
+  Dtype dtype_;
+  Buffer memory_;
+};
+
+/// |actual - expected| / |expected| over all elements is at most `tolerance`; says where the
+/// largest difference is when it is not.
+inline void expect_norm_close(const Floats& actual, const Floats& expected, double tolerance,
+                              const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  double difference = 0.0;
+  double norm = 0.0;
+  std::size_t worst = 0;
+  double largest = -1.0;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    const double gap = std::abs(d(actual[i]) - d(expected[i]));
+    difference += gap * gap;
+    norm += d(expected[i]) * d(expected[i]);
+    if (!(gap <= largest)) {  // a NaN is the largest
+      worst = i;
+      largest = gap;
+      if (std::isnan(gap)) break;
+    }
+  }
+  const double error = std::sqrt(difference) / (norm > 0.0 ? std::sqrt(norm) : 1.0);
+  EXPECT_LE(error, tolerance) << what << ": largest difference at [" << worst << "] of "
+                              << actual.size() << ", which is " << actual[worst] << ", wanted "
+                              << expected[worst];
+}
+
+/// The same bits, NaN included.
+inline void expect_same_bits(const Floats& actual, const Floats& expected,
+                             const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(bits_of(actual[i]), bits_of(expected[i]))
+        << what << '[' << i << "] is " << actual[i] << ", wanted the bits of " << expected[i];
+  }
+}
+
+}  // namespace zeropp::test
