@@ -38,9 +38,11 @@ namespace fe = cudnn_frontend;
 constexpr const char* kToolkitFolder = ZEROPP_CUDA_LIBRARY_FOLDER;
 constexpr const char* kCudnnFolder = ZEROPP_CUDNN_LIBRARY_FOLDER;
 
-void* open_library(const std::string& name, const char* folder) {
-  if (void* const found = dlopen(name.c_str(), RTLD_NOW)) return found;
-  return dlopen((std::string(folder) + "/" + name).c_str(), RTLD_NOW);
+/// By name, then in the folder; null when it is in neither.
+void* open_library(const std::string& name, const std::string& folder) {
+  void* const found = dlopen(name.c_str(), RTLD_NOW);
+  if (found != nullptr || folder.empty()) return found;
+  return dlopen((folder + "/" + name).c_str(), RTLD_NOW);
 }
 
 enum class Pass : std::uint8_t {
@@ -255,8 +257,10 @@ class CudnnAttention final : public AttentionPath {
 };
 
 FusedAttention open_cudnn() {
-  // The front end looks for the runtime library by name; one that is loaded is found.
-  open_library("libcudart.so." + std::to_string(CUDART_VERSION / 1000), kToolkitFolder);
+  // The front end and cuDNN look for these by name; what is loaded is found.
+  const std::string toolkit = std::to_string(CUDART_VERSION / 1000);
+  open_library("libcudart.so." + toolkit, kToolkitFolder);
+  open_library("libnvrtc.so." + toolkit, kToolkitFolder);
   fe::cudnn_dlhandle = open_library("libcudnn.so." + std::to_string(CUDNN_MAJOR), kCudnnFolder);
   if (fe::cudnn_dlhandle == nullptr) {
     const char* const why = dlerror();
