@@ -12,7 +12,7 @@ namespace {
 
 const AttentionPath& path_for(const AttentionShape& shape, Dtype compute) {
   const AttentionPath* const fused = fused_attention().path;
-  return fused != nullptr && fused->takes(shape, compute) ? *fused : product_attention();
+  return fused != nullptr && fused->refusal(shape, compute).empty() ? *fused : product_attention();
 }
 
 AttentionShape single_token(AttentionShape shape) {

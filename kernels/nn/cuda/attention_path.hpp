@@ -15,9 +15,9 @@ class AttentionPath {
   virtual ~AttentionPath() = default;
   /// For the trace: "cudnn 9.14.0".
   [[nodiscard]] virtual std::string name() const = 0;
-  /// Whether it computes this shape forward and backward, deterministic or not. The same answer in
-  /// every call of a process.
-  [[nodiscard]] virtual bool takes(const AttentionShape&, Dtype compute) const = 0;
+  /// Why it does not compute this shape, forward and backward, deterministic or not: one line;
+  /// empty when it does. The same answer in every call of a process.
+  [[nodiscard]] virtual std::string refusal(const AttentionShape&, Dtype compute) const = 0;
   [[nodiscard]] virtual std::size_t saved_bytes(const AttentionShape&, Dtype compute) const = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes(const AttentionShape&, Dtype compute) const = 0;
   virtual void forward(const NnContext&, const AttentionShape&, ConstView qkv, View saved,

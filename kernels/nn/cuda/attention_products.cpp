@@ -80,8 +80,8 @@ Matrix transposed(Matrix matrix) {
 class ProductAttention final : public AttentionPath {
  public:
   [[nodiscard]] std::string name() const override { return "cublaslt+softmax"; }
-  [[nodiscard]] bool takes(const AttentionShape& /*shape*/, Dtype compute) const override {
-    return compute == Dtype::fp32 || compute == Dtype::bf16;
+  [[nodiscard]] std::string refusal(const AttentionShape& /*shape*/, Dtype compute) const override {
+    return compute == Dtype::fp16 ? "products are in fp32 or bf16" : "";
   }
   [[nodiscard]] std::size_t saved_bytes(const AttentionShape& shape, Dtype compute) const override {
     return shape.sequences * Heads{shape, compute}.square_bytes(compute);

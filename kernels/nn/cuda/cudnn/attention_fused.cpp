@@ -38,9 +38,11 @@ namespace fe = cudnn_frontend;
 constexpr const char* kToolkitFolder = ZEROPP_CUDA_LIBRARY_FOLDER;
 constexpr const char* kCudnnFolder = ZEROPP_CUDNN_LIBRARY_FOLDER;
 
-void* open_library(const std::string& name, const char* folder) {
-  if (void* const found = dlopen(name.c_str(), RTLD_NOW)) return found;
-  return dlopen((std::string(folder) + "/" + name).c_str(), RTLD_NOW);
+/// By name, then in the folder; null when it is in neither.
+void* open_library(const std::string& name, const std::string& folder) {
+  void* const found = dlopen(name.c_str(), RTLD_NOW);
+  if (found != nullptr || folder.empty()) return found;
+  return dlopen((folder + "/" + name).c_str(), RTLD_NOW);
 }
 
 enum class Pass : std::uint8_t {
@@ -150,10 +152,15 @@ class CudnnAttention final : public AttentionPath {
   }
 
   /// cuDNN reads 16 bytes at a time, and has no backward of a single token.
-  [[nodiscard]] bool takes(const AttentionShape& shape, Dtype compute) const override {
-    if (compute != Dtype::bf16 || shape.head_width() % 8 != 0 || shape.length < 2) return false;
-    return std::ranges::all_of(kPasses,
-                               [&](Pass pass) { return plan(shape, pass).refusal.empty(); });
+  [[nodiscard]] std::string refusal(const AttentionShape& shape, Dtype compute) const override {
+    if (compute != Dtype::bf16) return "cuDNN's attention is used in bf16 only";
+    if (shape.head_width() % 8 != 0) return "the head's width is not a multiple of 8";
+    if (shape.length < 2) return "a sequence has a single token";
+    for (const Pass pass : kPasses) {
+      const std::string& why = plan(shape, pass).refusal;
+      if (!why.empty()) return why;
+    }
+    return {};
   }
 
   [[nodiscard]] std::size_t saved_bytes(const AttentionShape& shape, Dtype) const override {
@@ -223,12 +230,12 @@ class CudnnAttention final : public AttentionPath {
     try {
       describe(made->graph, key);
       auto status = made->graph.build(handle_, {fe::HeurMode_t::A, fe::HeurMode_t::FALLBACK});
-      if (status.is_bad()) made->refusal = status.get_message() + " (cuDNN)";
+      if (status.is_bad()) made->refusal = "cuDNN: " + status.get_message();
       if (status.is_good()) {
         made->workspace_bytes = static_cast<std::size_t>(made->graph.get_workspace_size());
       }
     } catch (const std::exception& error) {  // the front end throws what it has no code for
-      made->refusal = std::string(error.what()) + " (cuDNN)";
+      made->refusal = std::string("cuDNN: ") + error.what();
     }
     return made;
   }
@@ -250,8 +257,10 @@ class CudnnAttention final : public AttentionPath {
 };
 
 FusedAttention open_cudnn() {
-  // The front end looks for the runtime library by name; one that is loaded is found.
-  open_library("libcudart.so." + std::to_string(CUDART_VERSION / 1000), kToolkitFolder);
+  // The front end and cuDNN look for these by name; what is loaded is found.
+  const std::string toolkit = std::to_string(CUDART_VERSION / 1000);
+  open_library("libcudart.so." + toolkit, kToolkitFolder);
+  open_library("libnvrtc.so." + toolkit, kToolkitFolder);
   fe::cudnn_dlhandle = open_library("libcudnn.so." + std::to_string(CUDNN_MAJOR), kCudnnFolder);
   if (fe::cudnn_dlhandle == nullptr) {
     const char* const why = dlerror();

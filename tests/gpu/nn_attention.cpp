@@ -1,0 +1,194 @@
+// ctest: name=gpu_nn_attention timeout=600
+// Both attentions of the GPU, cuDNN's and the products', against the host's: heads of many widths,
+// sequences of many lengths, fp32 and bf16, forward and backward; the same bits twice where they
+// are promised; and the choice between the two.
+#include <cstdio>
+#include <utility>
+
+#include "kernels/nn/cuda/attention_path.hpp"
+#include "lib/device/device.hpp"
+#include "tests/support/device_array.hpp"
+
+namespace zeropp::nn {
+namespace {
+
+using namespace zeropp::test;
+using cuda_ops::AttentionPath;
+
+const Device& gpu() {
+  static const Device device = Device::cuda(0);
+  return device;
+}
+
+constexpr std::size_t kWidths[] = {8, 24, 64, 96, 128, 192};
+constexpr std::size_t kLengths[] = {1, 7, 64, 129, 1024};
+
+AttentionShape shape_of(std::size_t width, std::size_t length) {
+  const std::size_t heads = length > 500 ? 2 : 3;
+  return {.sequences = 2, .length = length, .heads = heads, .hidden = heads * width};
+}
+
+std::string text_of(const AttentionShape& s, Dtype dtype) {
+  return std::to_string(s.sequences) + " x " + std::to_string(s.length) + " tokens, " +
+         std::to_string(s.heads) + " heads of " + std::to_string(s.head_width()) + ", " +
+         std::string(name_of(dtype));
+}
+
+/// Queries, keys, values and a gradient, rounded to the dtype, and what the host makes of them.
+struct Reference {
+  Reference(const AttentionShape& shape_, Dtype dtype_)
+      : shape(shape_),
+        dtype(dtype_),
+        rows(shape.sequences * shape.length),
+        qkv(rounded(normals(rows * 3 * shape.hidden, 1), dtype)),
+        dy(rounded(normals(rows * shape.hidden, 2), dtype)),
+        y(poisoned(rows * shape.hidden)),
+        d_qkv(poisoned(rows * 3 * shape.hidden)) {
+    const NnOps& ops = host_nn_ops();
+    Floats saved(ops.attention_saved_bytes(shape, Dtype::fp32) / sizeof(float));
+    Floats workspace(ops.attention_workspace(shape, Dtype::fp32));
+    NnContext context;
+    context.workspace = view(workspace);
+    ops.attention_forward(context, shape, view(qkv), view(saved), view(y));
+    ops.attention_backward(context, shape, view(dy), view(qkv), view(std::as_const(saved)),
+                           view(std::as_const(y)), view(d_qkv));
+  }
+
+  AttentionShape shape;
+  Dtype dtype;
+  std::size_t rows;
+  Floats qkv, dy, y, d_qkv;
+};
+
+struct Result {
+  Floats y, d_qkv;
+};
+
+Result run(const AttentionPath& path, const Reference& r, bool deterministic) {
+  const auto floats = [](std::size_t bytes) { return (bytes + 3) / 4; };
+  const DeviceArray workspace(gpu(), poisoned(floats(path.workspace_bytes(r.shape, r.dtype))),
+                              Dtype::fp32);
+  const DeviceArray saved(gpu(), poisoned(floats(path.saved_bytes(r.shape, r.dtype))), Dtype::fp32);
+  const DeviceArray qkv(gpu(), r.qkv, r.dtype);
+  const DeviceArray dy(gpu(), r.dy, r.dtype);
+  const DeviceArray y(gpu(), poisoned(r.y.size()), r.dtype);
+  const DeviceArray d_qkv(gpu(), poisoned(r.d_qkv.size()), r.dtype);
+  const NnContext context{
+      .stream = {}, .workspace = workspace.view(), .deterministic = deterministic};
+  path.forward(context, r.shape, qkv.read(), saved.view(), y.view());
+  path.backward(context, r.shape, dy.read(), qkv.read(), saved.read(), y.read(), d_qkv.view());
+  return {y.download(), d_qkv.download()};
+}
+
+/// Queries, keys or values of [rows, 3 hidden].
+Floats third(const Floats& qkv, std::size_t hidden, std::size_t which) {
+  Floats values;
+  for (std::size_t i = 0; i < qkv.size(); ++i) {
+    if (i / hidden % 3 == which) values.push_back(qkv[i]);
+  }
+  return values;
+}
+
+void check(const AttentionPath& path, const Reference& r) {
+  // The host keeps probabilities and dS in fp32 where the GPU multiplies bf16.
+  const double forward = r.dtype == Dtype::bf16 ? 1e-2 : 1e-5;
+  const double backward = r.dtype == Dtype::bf16 ? 2e-2 : 1e-5;
+  Floats first_gradient;
+  for (const bool deterministic : {true, false}) {
+    SCOPED_TRACE(deterministic ? "deterministic" : "not deterministic");
+    const Result got = run(path, r, deterministic);
+    expect_norm_close(got.y, r.y, forward, "y");
+    const char* const names[] = {"dQ", "dK", "dV"};
+    for (std::size_t n = 0; n < 3; ++n) {
+      const Floats wanted = third(r.d_qkv, r.shape.hidden, n);
+      if (r.shape.length == 1 && n < 2) {  // the softmax of one score is constant
+        for (const float value : third(got.d_qkv, r.shape.hidden, n)) {
+          ASSERT_NEAR(value, 0.0F, r.dtype == Dtype::bf16 ? 5e-2F : 1e-5F) << names[n];
+        }
+      } else {
+        expect_norm_close(third(got.d_qkv, r.shape.hidden, n), wanted, backward, names[n]);
+      }
+    }
+    const Result again = run(path, r, deterministic);
+    expect_same_bits(again.y, got.y, "y again");
+    if (deterministic) expect_same_bits(again.d_qkv, got.d_qkv, "gradient again");
+  }
+}
+
+class GpuAttention : public testing::TestWithParam<std::size_t> {};
+INSTANTIATE_TEST_SUITE_P(Width, GpuAttention, testing::ValuesIn(kWidths),
+                         testing::PrintToStringParamName());
+
+TEST_P(GpuAttention, ProductsAreTheHosts) {
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+    for (const std::size_t length : kLengths) {
+      const Reference reference(shape_of(GetParam(), length), dtype);
+      SCOPED_TRACE(text_of(reference.shape, dtype));
+      check(cuda_ops::product_attention(), reference);
+    }
+  }
+}
+
+TEST_P(GpuAttention, CudnnIsTheHosts) {
+  const auto& [path, absence] = cuda_ops::fused_attention();
+  if (path == nullptr) GTEST_SKIP() << absence;
+  for (const std::size_t length : kLengths) {
+    const AttentionShape shape = shape_of(GetParam(), length);
+    const std::string refusal = path->refusal(shape, Dtype::bf16);
+    if (!refusal.empty()) {
+      std::printf("%s: %s: %s\n", path->name().c_str(), text_of(shape, Dtype::bf16).c_str(),
+                  refusal.c_str());
+      // The widths of common models it must take.
+      EXPECT_TRUE(length == 1 || (GetParam() != 64 && GetParam() != 128)) << refusal;
+      continue;
+    }
+    const Reference reference(shape, Dtype::bf16);
+    SCOPED_TRACE(text_of(shape, Dtype::bf16));
+    check(*path, reference);
+  }
+}
+
+/// Heads whose rows begin at odd elements: products only.
+TEST(GpuAttentionProducts, OddWidths) {
+  for (const std::size_t width : {1UL, 5UL, 33UL}) {
+    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+      const Reference reference(shape_of(width, 65), dtype);
+      SCOPED_TRACE(text_of(reference.shape, dtype));
+      check(cuda_ops::product_attention(), reference);
+    }
+  }
+}
+
+TEST(GpuAttentionChoice, TheNameSaysWhichOneRuns) {
+  const NnOps& ops = *gpu().nn;
+  const AttentionPath* const fused = cuda_ops::fused_attention().path;
+  const AttentionShape shape = shape_of(64, 1024);
+  EXPECT_EQ(ops.attention_name(shape, Dtype::fp32), "cublaslt+softmax");
+  EXPECT_EQ(ops.attention_name(shape_of(5, 64), Dtype::bf16), "cublaslt+softmax");
+  EXPECT_EQ(ops.attention_name(shape, Dtype::bf16),
+            fused != nullptr ? fused->name() : "cublaslt+softmax");
+  std::printf("attention in bf16: %s\n", ops.attention_name(shape, Dtype::bf16).c_str());
+}
+
+/// A model allocates for its largest micro-batch and runs smaller ones in that memory.
+TEST(GpuAttentionChoice, SmallerShapesNeedNoMoreMemory) {
+  const NnOps& ops = *gpu().nn;
+  const AttentionShape largest = shape_of(64, 130);
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+    for (const std::size_t length : {1UL, 2UL, 17UL, 64UL, 129UL, 130UL}) {
+      for (const std::size_t sequences : {1UL, 2UL}) {
+        AttentionShape shape = largest;
+        shape.length = length;
+        shape.sequences = sequences;
+        EXPECT_LE(ops.attention_saved_bytes(shape, dtype),
+                  ops.attention_saved_bytes(largest, dtype))
+            << text_of(shape, dtype);
+        EXPECT_LE(ops.attention_workspace(shape, dtype), ops.attention_workspace(largest, dtype))
+            << text_of(shape, dtype);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::nn
