@@ -59,8 +59,8 @@ struct Batch {
   std::span<const std::int32_t> targets;  ///< sequences * length
 };
 
-/// Work is enqueued on the given stream and nothing but take_loss() waits for it. All calls of a
-/// micro-batch are given the same stream.
+/// Work is enqueued on the given stream and nothing but take_loss() waits for it; begin() may wait
+/// for the copy of an earlier micro-batch's tokens. All calls are given the same stream.
 class UnitModel {
  public:
   virtual ~UnitModel() = default;
