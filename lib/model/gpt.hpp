@@ -55,6 +55,7 @@ class Gpt final : public zero::UnitModel {
   [[nodiscard]] nn::LinearShape head() const {
     return {rows(), options_.hidden_size, vocab_, ops_.logits_stride(vocab_)};
   }
+  /// What operations on `stream` are given.
   [[nodiscard]] nn::NnContext on(StreamHandle stream);
 
   /// Where the back end sums the losses.

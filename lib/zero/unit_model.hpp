@@ -66,8 +66,8 @@ struct MemoryReport {
   std::size_t actual = 0;
 };
 
-/// Work is enqueued on the given stream and nothing but take_loss() waits for it. All calls of a
-/// micro-batch are given the same stream.
+/// Work is enqueued on the given stream and nothing but take_loss() waits for it; begin() may wait
+/// for the copy of an earlier micro-batch's tokens. All calls are given the same stream.
 class UnitModel {
  public:
   virtual ~UnitModel() = default;

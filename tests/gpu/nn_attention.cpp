@@ -93,7 +93,6 @@ void check(const AttentionPath& path, const Reference& r) {
   // The host keeps probabilities and dS in fp32 where the GPU multiplies bf16.
   const double forward = r.dtype == Dtype::bf16 ? 1e-2 : 1e-5;
   const double backward = r.dtype == Dtype::bf16 ? 2e-2 : 1e-5;
-  Floats first_gradient;
   for (const bool deterministic : {true, false}) {
     SCOPED_TRACE(deterministic ? "deterministic" : "not deterministic");
     const Result got = run(path, r, deterministic);

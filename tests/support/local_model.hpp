@@ -57,6 +57,11 @@ class LocalModel {
   /// Forward only: the loss stays in the model.
   void run_forward(const zero::Batch& batch, bool train) {
     upload_weights();
+    enqueue_forward(batch, train);
+  }
+
+  /// Forward with the weights of the last run; waits for nothing.
+  void enqueue_forward(const zero::Batch& batch, bool train) {
     model_.begin(batch, train, stream);
     for (std::size_t layer = 0; layer < model_.layers().size(); ++layer) {
       model_.forward(layer, weights_of(layer), stream);

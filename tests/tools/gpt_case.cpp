@@ -3,7 +3,8 @@
 //   host|cuda
 // gradients: STEPS micro-batches are accumulated and their mean gradient is written; the case holds
 // them as one batch. train: STEPS steps of AdamW with clipping and a falling learning rate. Weights
-// are far from their usual beginning, so that every tensor matters: no bias is zero.
+// are moved from their usual beginning, so that every tensor matters: no bias is zero. And not so
+// far that attention becomes sharp: what bf16 rounds away would grow from layer to layer.
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "kernels/core/host_runtime.hpp"
+#include "lib/base/error.hpp"
 #include "lib/model/gpt.hpp"
 #include "lib/model/registry.hpp"
 #include "tests/support/local_model.hpp"
@@ -156,7 +158,7 @@ int main(int argc, char** argv) try {
                            .compute = compute,
                            .timers = timers});
   test::LocalModel local(gpt, compute, device);
-  local.initialise(kSeed, 0.1F);
+  local.initialise(kSeed, 0.05F);
   test::OracleCase output(argv[2], options, vocab, gpt.units());
   output.tensors("weights.f32", local.masters);
   if (std::string(argv[1]) == "train") {
@@ -166,6 +168,9 @@ int main(int argc, char** argv) try {
   }
   output.finish();
   return 0;
+} catch (const zeropp::Error& error) {  // no GPU
+  std::fprintf(stderr, "gpt_case: error: %s\n", error.what());
+  return static_cast<int>(error.code());
 } catch (const std::exception& error) {
   std::fprintf(stderr, "gpt_case: error: %s\n", error.what());
   return 1;

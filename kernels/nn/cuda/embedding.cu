@@ -1,5 +1,6 @@
 // Token and position embedding on the GPU. Backward without atomics: the rows are sorted by token
 // (a stable sort keeps their order), then each token's rows are added in order, as on the host.
+#include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
 

@@ -38,9 +38,11 @@ namespace fe = cudnn_frontend;
 constexpr const char* kToolkitFolder = ZEROPP_CUDA_LIBRARY_FOLDER;
 constexpr const char* kCudnnFolder = ZEROPP_CUDNN_LIBRARY_FOLDER;
 
-void* open_library(const std::string& name, const char* folder) {
-  if (void* const found = dlopen(name.c_str(), RTLD_NOW)) return found;
-  return dlopen((std::string(folder) + "/" + name).c_str(), RTLD_NOW);
+/// By name, then in the folder; null when it is in neither.
+void* open_library(const std::string& name, const std::string& folder) {
+  void* const found = dlopen(name.c_str(), RTLD_NOW);
+  if (found != nullptr || folder.empty()) return found;
+  return dlopen((folder + "/" + name).c_str(), RTLD_NOW);
 }
 
 enum class Pass : std::uint8_t {
@@ -165,10 +167,15 @@ class CudnnAttention final : public AttentionPath {
     return shape.sequences * shape.heads * shape.length * sizeof(float);
   }
 
+  /// With room for small arrays that the front end adds where a length is no multiple of 128, so
+  /// that a smaller shape never needs more.
   [[nodiscard]] std::size_t workspace_bytes(const AttentionShape& shape, Dtype) const override {
+    constexpr std::size_t kSmallArrays = std::size_t{64} << 10U;
     std::size_t most = 0;
-    for (const Pass pass : kPasses) most = std::max(most, plan(shape, pass).workspace_bytes);
-    return most;
+    for (const Pass pass : kPasses) {
+      most = std::max(most, copied_bytes(shape, pass) + plan(shape, pass).workspace_bytes);
+    }
+    return most + kSmallArrays;
   }
 
   void forward(const NnContext& context, const AttentionShape& shape, ConstView qkv, View saved,
@@ -180,7 +187,7 @@ class CudnnAttention final : public AttentionPath {
                       {kV, pointer(q + 2 * shape.hidden)},
                       {kO, elements<Bf16>(y, rows * shape.hidden, "attention output")},
                       {kStats, elements<float>(saved, rows * shape.heads, "attention statistics")}};
-    execute(context, plan(shape, Pass::forward), pointers);
+    execute(context, plan(shape, Pass::forward), context.workspace, pointers);
   }
 
   void backward(const NnContext& context, const AttentionShape& shape, ConstView dy, ConstView qkv,
@@ -196,8 +203,20 @@ class CudnnAttention final : public AttentionPath {
     const Plan& planned = plan(shape, pass);
     const std::size_t calls =
         shape.sequences / static_cast<std::size_t>(key_of(shape, pass).sequences);
+    const std::size_t copied = copied_bytes(shape, pass);
+    require(context.workspace, (copied + planned.workspace_bytes) / sizeof(float), Dtype::fp32,
+            "attention workspace");
+    const View scratch = context.workspace.part(copied / sizeof(float),
+                                                context.workspace.count - copied / sizeof(float));
     for (std::size_t call = 0; call < calls; ++call) {
       const std::size_t row = call * shape.length;
+      const float* statistics = stats + row * shape.heads;
+      if (copied > 0) {
+        cuda::check(cudaMemcpyAsync(context.workspace.data, statistics,
+                                    shape.length * shape.heads * sizeof(float),
+                                    cudaMemcpyDeviceToDevice, stream_of(context)));
+        statistics = context.workspace.as<float>();
+      }
       const Bf16* const in = q + row * 3 * hidden;
       Bf16* const out = d_q + row * 3 * hidden;
       Pointers pointers{{kQ, pointer(in)},
@@ -205,11 +224,11 @@ class CudnnAttention final : public AttentionPath {
                         {kV, pointer(in + 2 * hidden)},
                         {kO, pointer(o + row * hidden)},
                         {kGradO, pointer(d_o + row * hidden)},
-                        {kStats, pointer(stats + row * shape.heads)},
+                        {kStats, pointer(statistics)},
                         {kGradQ, out},
                         {kGradK, out + hidden},
                         {kGradV, out + 2 * hidden}};
-      execute(context, planned, pointers);
+      execute(context, planned, scratch, pointers);
     }
   }
 
@@ -238,15 +257,26 @@ class CudnnAttention final : public AttentionPath {
     return made;
   }
 
-  void execute(const NnContext& context, const Plan& planned, Pointers& pointers) const {
+  /// Bytes at the begin of the workspace for the statistics of one sequence, in an ordered
+  /// backward: it reads 16 bytes at a time, and those of a sequence begin at any fp32.
+  static std::size_t copied_bytes(const AttentionShape& shape, Pass pass) {
+    if (pass != Pass::backward_ordered) return 0;
+    return (shape.heads * shape.length * sizeof(float) + 255) / 256 * 256;
+  }
+
+  static cudaStream_t stream_of(const NnContext& context) {
+    return static_cast<cudaStream_t>(context.stream.native);
+  }
+
+  void execute(const NnContext& context, const Plan& planned, View workspace,
+               Pointers& pointers) const {
     if (!planned.refusal.empty()) cuda::fail("attention: " + planned.refusal);
-    require(context.workspace, (planned.workspace_bytes + sizeof(float) - 1) / sizeof(float),
-            Dtype::fp32, "attention workspace");
-    if (fe::detail::set_stream(handle_, static_cast<cudaStream_t>(context.stream.native)) !=
-        CUDNN_STATUS_SUCCESS) {
+    require(workspace, (planned.workspace_bytes + sizeof(float) - 1) / sizeof(float), Dtype::fp32,
+            "attention workspace");
+    if (fe::detail::set_stream(handle_, stream_of(context)) != CUDNN_STATUS_SUCCESS) {
       cuda::fail("attention: cuDNN does not take the stream");
     }
-    auto status = planned.graph.execute(handle_, pointers, context.workspace.data);
+    auto status = planned.graph.execute(handle_, pointers, workspace.data);
     if (status.is_bad()) cuda::fail("attention: cuDNN: " + status.get_message());
   }
 
@@ -255,8 +285,10 @@ class CudnnAttention final : public AttentionPath {
 };
 
 FusedAttention open_cudnn() {
-  // The front end looks for the runtime library by name; one that is loaded is found.
-  open_library("libcudart.so." + std::to_string(CUDART_VERSION / 1000), kToolkitFolder);
+  // The front end and cuDNN look for these by name; what is loaded is found.
+  const std::string toolkit = std::to_string(CUDART_VERSION / 1000);
+  open_library("libcudart.so." + toolkit, kToolkitFolder);
+  open_library("libnvrtc.so." + toolkit, kToolkitFolder);
   fe::cudnn_dlhandle = open_library("libcudnn.so." + std::to_string(CUDNN_MAJOR), kCudnnFolder);
   if (fe::cudnn_dlhandle == nullptr) {
     const char* const why = dlerror();
