@@ -28,6 +28,9 @@ class BatchInput {
   [[nodiscard]] const std::int32_t* tokens() const { return tokens_; }
   [[nodiscard]] const std::int32_t* targets() const { return tokens_ + count_; }
 
+  /// In the back end's memory.
+  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+
  private:
   struct Slot {
     Buffer memory;  ///< tokens, then targets

@@ -84,7 +84,19 @@ Gpt::Gpt(const Options& options, const Context& context)
       activations_(options, context),
       input_(context.micro_batch * options.seq_length, context.device),
       workspace_(workspace_elements(options, context) * sizeof(float), context.device.memory),
-      loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)) {}
+      loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)),
+      predicted_bytes_(GptActivations::predicted_bytes(options, context) +
+                       2 * context.micro_batch * options.seq_length * sizeof(std::int32_t) +
+                       workspace_elements(options, context) * sizeof(float) + sizeof(double)),
+      kernels_(fmt::format("attention={}",
+                           ops_.attention_name({context.micro_batch, options.seq_length,
+                                                options.num_attention_heads, options.hidden_size},
+                                               context.compute))) {}
+
+zero::MemoryReport Gpt::memory() const {
+  return {"activations", predicted_bytes_,
+          activations_.bytes() + input_.bytes() + workspace_.bytes() + loss_.bytes()};
+}
 
 void Gpt::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
   const std::size_t rows = batch.sequences * batch.length;

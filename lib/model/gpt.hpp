@@ -40,6 +40,8 @@ class Gpt final : public zero::UnitModel {
   /// forward and four in backward, and the same for the scores and sums of attention over all T
   /// positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is counted).
   [[nodiscard]] double flops_per_token() const override;
+  [[nodiscard]] std::string kernels() const override { return kernels_; }
+  [[nodiscard]] zero::MemoryReport memory() const override;
 
  private:
   [[nodiscard]] std::size_t rows() const { return sequences_ * length_; }
@@ -84,6 +86,8 @@ class Gpt final : public zero::UnitModel {
   BatchInput input_;
   Buffer workspace_;
   Buffer loss_;  ///< one fp64: sum over micro-batches, until taken
+  std::size_t predicted_bytes_;
+  std::string kernels_;
 
   std::size_t sequences_ = 0;  ///< of the micro-batch that began
   std::size_t length_ = 0;

@@ -5,26 +5,47 @@
 namespace zeropp::model {
 
 namespace {
+
+std::size_t aligned(std::size_t bytes) {
+  constexpr std::size_t kAlignment = 256;
+  return round_up(bytes, kAlignment);
+}
+
+std::size_t attention_saved_bytes(const Options& options, const Context& context) {
+  return context.device.nn->attention_saved_bytes(
+      {context.micro_batch, options.seq_length, options.num_attention_heads, options.hidden_size},
+      context.compute);
+}
+
 struct Part {
   View* view;
   std::size_t count;
   Dtype dtype;
 
-  [[nodiscard]] std::size_t bytes() const {
-    constexpr std::size_t kAlignment = 256;
-    return round_up(count * size_of(dtype), kAlignment);
-  }
+  [[nodiscard]] std::size_t bytes() const { return aligned(count * size_of(dtype)); }
 };
+
 }  // namespace
+
+std::size_t GptActivations::predicted_bytes(const Options& options, const Context& context) {
+  const nn::NnOps& ops = *context.device.nn;
+  const std::size_t rows = context.micro_batch * options.seq_length;
+  const std::size_t layers = options.num_layers;
+  const std::size_t element = size_of(ops.activation_dtype(context.compute));
+  const auto matrix = [&](std::size_t columns) { return aligned(rows * columns * element); };
+  const std::size_t hidden = options.hidden_size;
+  return (5 * layers + 4) * matrix(hidden) + layers * matrix(3 * hidden) +
+         (2 * layers + 1) * matrix(4 * hidden) + matrix(ops.logits_stride(context.vocab_size)) +
+         (4 * layers + 3) * aligned(rows * sizeof(float)) +
+         layers * aligned(attention_saved_bytes(options, context));
+}
 
 GptActivations::GptActivations(const Options& options, const Context& context)
     : blocks(options.num_layers) {
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t hidden = options.hidden_size;
-  const std::size_t saved_bytes = ops.attention_saved_bytes(
-      {context.micro_batch, options.seq_length, options.num_attention_heads, hidden},
-      context.compute);
+  const std::size_t saved_bytes = attention_saved_bytes(options, context);
   const Dtype dtype = ops.activation_dtype(context.compute);
   std::vector<Part> parts;
   const auto matrix = [&](View& view, std::size_t columns) {

@@ -43,6 +43,13 @@ struct GptActivations {
   View d_hidden;                    ///< [R, C] gradient inside a block
   View d_wide;                      ///< [R, 4C] gradient inside a block
 
+  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+  /// bytes() in closed form, with A(n) = n rounded up to 256, a the bytes of an activation, L
+  /// blocks and V' the stride of the logits: (5 L + 4) A(aRC) + L A(3aRC) + (2 L + 1) A(4aRC) +
+  /// A(aRV')
+  /// + (4 L + 3) A(4R) + L A(what attention saves).
+  static std::size_t predicted_bytes(const Options& options, const Context& context);
+
  private:
   Buffer memory_;
 };

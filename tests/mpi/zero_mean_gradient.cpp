@@ -19,8 +19,7 @@ constexpr std::size_t kLength = 16;
 const model::Quadratic* the_model = nullptr;
 
 std::unique_ptr<zero::UnitModel> quadratic(const model::Context& context) {
-  auto made =
-      std::make_unique<model::Quadratic>(kUnitSizes, context.vocab_size, context.timers);
+  auto made = std::make_unique<model::Quadratic>(kUnitSizes, context.vocab_size, context.timers);
   the_model = made.get();
   return host_model_on(context.device, std::move(made));
 }

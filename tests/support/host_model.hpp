@@ -64,7 +64,7 @@ class HostModel final : public zero::UnitModel {
 
 /// `model`, which runs on the host, for an engine on `device`.
 inline std::unique_ptr<zero::UnitModel> host_model_on(const Device& device,
-                                                  std::unique_ptr<zero::UnitModel> model) {
+                                                      std::unique_ptr<zero::UnitModel> model) {
   if (device.backend == Backend::host) return model;
   return std::make_unique<HostModel>(device, std::move(model));
 }
