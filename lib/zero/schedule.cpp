@@ -71,7 +71,10 @@ class Builder {
 
   /// Stages 0 and 1: the local sums of all micro-steps are reduced here.
   void reduce_all() {
-    for (std::size_t b = 0; b < in_.buckets.size(); ++b) reduce(b, in_.micro_steps - 1);
+    const std::size_t last_backward = ops_.size() - 1;
+    for (std::size_t b = 0; b < in_.buckets.size(); ++b) {
+      reduce(b, in_.micro_steps - 1, last_backward);
+    }
     flush_accumulate();
   }
 
@@ -215,7 +218,8 @@ class Builder {
     }
   }
 
-  void reduce(std::size_t bucket, std::size_t micro_step, std::optional<std::size_t> after = {}) {
+  /// `after`: the operation that completes the bucket's gradients.
+  void reduce(std::size_t bucket, std::size_t micro_step, std::size_t after) {
     flush_accumulate();  // one reduction in flight
     const BucketMemory& memory = in_.bucket_memory[bucket];
     Op op{OpKind::reduce, bucket};
@@ -225,7 +229,7 @@ class Builder {
     op.bytes = memory.sum + memory.workspace;
     op.result = arena_.allocate(memory.sum, op.waits_on);
     op.workspace = arena_.allocate(memory.workspace, op.waits_on);
-    if (after) op.waits_on.push_back(*after);
+    op.waits_on.push_back(after);
     reducing_ = ops_.size();
     emit(std::move(op));
     if (!in_.overlap) flush_accumulate();

@@ -78,7 +78,7 @@ LayernormResult layernorm(std::size_t rows, std::size_t hidden, Dtype dtype, con
 
 TEST_P(GpuRows, Layernorm) {
   const std::pair<std::size_t, std::size_t> shapes[] = {
-      {1, 2},    {3, 31},      {17, 32},  {5, 333},  {2, 1100},  {1061, 768},
+      {1, 3},    {3, 31},      {17, 32},  {5, 333},  {2, 1100},  {1061, 768},
       {700, 65}, {1100, 1600}, {9, 8192}, {3, 5001}, {3, 20000}, {530, 40000}};
   for (const auto& [rows, hidden] : shapes) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(hidden));

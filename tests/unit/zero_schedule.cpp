@@ -137,6 +137,59 @@ TEST(Schedule, PrefetchStaysWithinItsLimit) {
   EXPECT_TRUE(ahead);
 }
 
+/// What an operation reads was written before, whatever the streams do: weights by their gather,
+/// gradients by every backward that adds to them, sums by their reduction.
+TEST(Schedule, OrdersEveryReadAfterItsWrites) {
+  std::mt19937 random(5);
+  for (int trial = 0; trial < 80; ++trial) {
+    const auto pick = [&](std::size_t n) { return random() % n; };
+    const ScheduleInput in = make_input(trial % 4, pick(2) == 1, 1 + pick(3), pick(3) * 500,
+                                        pick(2) == 1, pick(2) == 1, 200 + pick(6000));
+    const Schedule schedule = make_step_schedule(in, pick(2) == 1);
+    const auto before = earlier(schedule);
+    std::map<std::size_t, std::size_t> gathered;           // unit -> its latest gather
+    std::map<std::size_t, std::vector<std::size_t>> adds;  // unit -> what adds to its gradient
+    std::map<std::size_t, std::size_t> reduced;            // bucket -> its latest reduction
+    const auto expect_after = [&](std::size_t op, std::size_t write) {
+      EXPECT_TRUE(before[op][write])
+          << "operation " << op << " is not ordered after " << write << ", stage " << trial % 4;
+    };
+    for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+      const Op& op = schedule.ops[i];
+      switch (op.kind) {
+        case OpKind::gather:
+        case OpKind::gather_secondary:
+          gathered[op.index] = i;
+          break;
+        case OpKind::clear_gradients:
+          adds[op.index] = {i};
+          break;
+        case OpKind::forward:
+        case OpKind::backward:
+          for (const std::size_t unit : in.layers[op.index].units) {
+            if (in.preset.shard_parameters) expect_after(i, gathered.at(unit));
+            if (op.kind == OpKind::forward) continue;
+            for (const std::size_t add : adds.at(unit)) expect_after(i, add);
+            adds[unit].push_back(i);
+          }
+          break;
+        case OpKind::reduce:
+          for (const Segment& segment : in.buckets[op.index].segments) {
+            for (const std::size_t add : adds.at(segment.unit)) expect_after(i, add);
+          }
+          reduced[op.index] = i;
+          break;
+        case OpKind::accumulate:
+        case OpKind::gather_sum:
+          expect_after(i, reduced.at(op.index));
+          break;
+        default:
+          break;
+      }
+    }
+  }
+}
+
 /// Every two operations that use the same bytes of the arena are ordered, whatever the streams do.
 TEST(Schedule, OrdersEveryReuseOfMemory) {
   std::mt19937 random(3);
