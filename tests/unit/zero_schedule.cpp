@@ -146,7 +146,7 @@ TEST(Schedule, OrdersEveryReadAfterItsWrites) {
     const ScheduleInput in = make_input(trial % 4, pick(2) == 1, 1 + pick(3), pick(3) * 500,
                                         pick(2) == 1, pick(2) == 1, 200 + pick(6000));
     const Schedule schedule = make_step_schedule(in, pick(2) == 1);
-    const auto before = earlier(schedule);
+    const auto before = order_of(schedule);
     std::map<std::size_t, std::size_t> gathered;           // unit -> its latest gather
     std::map<std::size_t, std::vector<std::size_t>> adds;  // unit -> what adds to its gradient
     std::map<std::size_t, std::size_t> reduced;            // bucket -> its latest reduction
