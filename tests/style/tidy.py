@@ -1,6 +1,7 @@
 # ctest: name=clang_tidy timeout=1200 labels=style,tidy processors=2
-"""clang-tidy with .clang-tidy over kernels, lib and apps, CUDA C++ (.cu) left out: its language is nvcc's. What passed is remembered in the build folder and checked
-again only when the file, an own header that it includes, or the rules have changed."""
+"""clang-tidy with .clang-tidy over kernels, lib and apps; CUDA C++ (.cu), whose language is nvcc's, is left out. What
+passed is remembered in the build folder and checked again only when the file, an own header that it includes, or the
+rules have changed."""
 
 import hashlib
 import json
