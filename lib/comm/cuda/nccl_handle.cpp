@@ -107,10 +107,10 @@ void NcclHandle::watch(Seconds waited) {
   for (NcclHandle* const handle : live_handles()) {
     last += fmt::format(" '{}' {},", handle->group_, handle->operation_);
   }
-  const std::string message =
-      fmt::format("the GPU's stream did not finish within {} s; the last operations of the "
-                  "NCCL groups were:{} look for a rank that ended or hangs",
-                  kStreamDeadline.count(), last);
+  const std::string message = fmt::format(
+      "the GPU's stream did not finish within {} s; the last operations of the "
+      "NCCL groups were:{} look for a rank that ended or hangs",
+      kStreamDeadline.count(), last);
   end_live(message);
   throw Error(ExitCode::watchdog, message);
 }
@@ -130,10 +130,9 @@ void NcclHandle::end(bool orderly, const std::string& cause) noexcept {
       .abort = [comm] { (void)ncclCommAbort(comm); },
       .give_up =
           [&] {
-            std::fprintf(stderr,
-                         "zeropp: NCCL group '%s', rank %d: could not be ended after '%s'%s%s\n",
-                         group_.c_str(), rank_, operation_, cause.empty() ? "" : ": ",
-                         cause.c_str());
+            std::fprintf(
+                stderr, "zeropp: NCCL group '%s', rank %d: could not be ended after '%s'%s%s\n",
+                group_.c_str(), rank_, operation_, cause.empty() ? "" : ": ", cause.c_str());
             _exit(static_cast<int>(ExitCode::watchdog));
           }};
   if (orderly) {
