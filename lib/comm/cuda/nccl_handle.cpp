@@ -45,6 +45,7 @@ NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId
 
 NcclHandle::~NcclHandle() {
   std::erase(live_handles(), this);
+  if (live_handles().empty()) set_stream_watch(nullptr);
   end(/*orderly=*/std::uncaught_exceptions() <= exceptions_);
 }
 
