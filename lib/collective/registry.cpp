@@ -45,13 +45,13 @@ void require_possible(const char* operation, const Algorithm& algorithm, const C
                 fmt::format("{}: a pipeline depth of 0 moves nothing: give 1 (no pipeline) or more",
                             operation));
   }
-  if (context.groups.memory != context.device.memory) {
-    throw std::invalid_argument(
-        fmt::format("{}: the groups move other memory than the device's", operation));
-  }
   if (parts.stride < parts.count) {
     throw std::invalid_argument(fmt::format("{}: parts of {} elements overlap at a stride of {}",
                                             operation, parts.count, parts.stride));
+  }
+  if (context.groups.memory != context.device.memory) {
+    throw std::logic_error(
+        fmt::format("{}: its groups were made for the memory of another device", operation));
   }
   if (!algorithm.hierarchical) return;
   const comm::Topology& topology = context.groups.topology;

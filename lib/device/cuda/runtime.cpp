@@ -119,13 +119,13 @@ cudaEvent_t event_of(void* native) { return static_cast<cudaEvent_t>(native); }
 
 StreamWatch stream_watch = nullptr;
 
-/// The one place where the host waits for a stream in the work of a run.
-void synchronize(void* stream) {
-  if (stream_watch == nullptr) return check(cudaStreamSynchronize(stream_of(stream)));
+/// Asks query() until the GPU has come as far, under the eyes of the watch.
+template <class Query>
+void wait_watched(const Query& query) {
   constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
   (void)poll(
       [&](Seconds waited) {
-        const cudaError_t status = cudaStreamQuery(stream_of(stream));
+        const cudaError_t status = query();
         if (status != cudaErrorNotReady) {
           check(status);
           return Progress::done;
@@ -135,6 +135,16 @@ void synchronize(void* stream) {
         return Progress::pending;
       },
       kNever);
+}
+
+void synchronize(void* stream) {
+  if (stream_watch == nullptr) return check(cudaStreamSynchronize(stream_of(stream)));
+  wait_watched([&] { return cudaStreamQuery(stream_of(stream)); });
+}
+
+void synchronize_event(void* event) {
+  if (stream_watch == nullptr) return check(cudaEventSynchronize(event_of(event)));
+  wait_watched([&] { return cudaEventQuery(event_of(event)); });
 }
 
 constexpr Runtime kRuntime{
@@ -155,7 +165,7 @@ constexpr Runtime kRuntime{
     .wait = [](void* stream,
                void* event) { check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
     .synchronize = synchronize,
-    .synchronize_event = [](void* event) { check(cudaEventSynchronize(event_of(event))); },
+    .synchronize_event = synchronize_event,
     .make_mark = make_mark,
     .release_mark = [](void* mark) noexcept { (void)cudaEventDestroy(event_of(mark)); },
     .set_mark = [](void* mark,
