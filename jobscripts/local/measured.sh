@@ -49,6 +49,42 @@ open_study() {  # CALL COMMAND...
   } >"$study/session-$session.txt" 2>&1 || true
 }
 
+# Processes of a session of the system, by the id of its leader; those that have ended are none.
+members() {  # LEADER
+  local file text
+  local -a fields  # state, parent, group, session
+  for file in /proc/[0-9]*/stat; do
+    { IFS= read -r text <"$file"; } 2>/dev/null || continue
+    read -ra fields <<<"${text##*) }"
+    if [ "${fields[3]}" = "$1" ] && [ "${fields[0]}" != Z ]; then echo "${file//[!0-9]/}"; fi
+  done
+}
+
+# Runs COMMAND... in a session of its own and ends what it left: a launcher that is ended while it starts its ranks
+# loses some, and those would keep their GPUs and disturb the next run. Returns its exit code.
+leader=''
+run_alone() {  # COMMAND...
+  local code=0
+  setsid "$@" </dev/null &
+  leader=$!
+  wait "$leader" || code=$?
+  end_session
+  return "$code"
+}
+
+end_session() {
+  local try
+  local -a left
+  for try in {1..50}; do
+    mapfile -t left < <(members "$leader")
+    [ ${#left[@]} -gt 0 ] || return 0
+    kill -KILL "${left[@]}" 2>/dev/null || true
+    sleep 0.1
+  done
+  echo "  processes do not end after $try attempts: ${left[*]}" >&2
+}
+trap 'if [ -n "$leader" ]; then end_session; fi; exit 130' INT TERM
+
 # Runs COMMAND... with the time limit; `@JSON@` in it becomes the file of its summary. Never fails: a command that
 # does is a row with its exit code.
 run_measured() {  # SHAPE LAYOUT KIND NAME WARMUP COMMAND...
@@ -66,7 +102,7 @@ run_measured() {  # SHAPE LAYOUT KIND NAME WARMUP COMMAND...
   echo "$(date -u +%H:%M:%S) $shape $layout $name" >&2
   local before after code=0 begin=$SECONDS
   before=$(loopback_bytes)
-  "${command[@]}" >"$study/runs/$stem.log" 2>&1 </dev/null || code=$?
+  run_alone "${command[@]}" >"$study/runs/$stem.log" 2>&1 || code=$?
   after=$(loopback_bytes)
   join_tabs "$session" "$shape" "$layout" "$kind" "$name" "$warmup" "$code" "$((SECONDS - begin))" "$before" "$after" \
     "$stem" "$(printf '%q ' "${command[@]}")" >>"$study/runs.tsv"

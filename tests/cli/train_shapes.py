@@ -22,6 +22,14 @@ def run(*words, **options):
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=90, **options)
 
 
+def read(path):
+    """Of /proc: what ended meanwhile says nothing."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
 def flags_of(*program):
     """The long flags in its --help, with the --no- form of those that are true or false."""
     done = run(*program, "--help")
@@ -101,6 +109,17 @@ class TrainShapes(zpp.TestCase):
         self.assertTrue(all("failed: exit code 1" in line for line in failed), done)
         self.assertEqual(len((study / "runs.tsv").read_text().splitlines()), 1 + 6 + 3)
         self.assertTrue((study / "runs" / "008-tiny-node-none.json").exists())
+
+    def test_ends_what_a_run_leaves(self):
+        marker = f"3600.{os.getpid()}"
+        python = self.folder / "leaves_a_process"
+        python.write_text(f"#!/bin/sh\nsleep {marker} >/dev/null 2>&1 &\nsleep 60\n")
+        python.chmod(0o755)
+        done = self.script("--gpus", "2", "--shapes", "tiny", "--backend", "host", "--layouts", "node", "--features", "",
+                           "--peers", "fsdp2", "--python", python, "--limit", "1")
+        self.assertEqual(done.stdout.count("ended by the time limit"), 2, done)
+        left = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if marker in read(path)]
+        self.assertEqual(left, [])
 
     def test_bad_usage(self):
         for words in (["--shapes", "2b"], ["--features", "qwzz"], ["--peers", "ddp"], ["--layouts", "rack"],
