@@ -118,13 +118,13 @@ __device__ __forceinline__ void encode_tile(const std::uint32_t (&largest)[kRows
   scale_blocks<Format, kBlock, kChunk>(maxima, first, shape, image, reciprocals);
 
   const std::size_t end = shape.blocks * kBlock;
-  const bool whole = first + kTile <= end;
+  const unsigned count = first + kTile <= end ? kTile : static_cast<unsigned>(end - first);
   std::byte* const payload = image + first * Format::bits / 8;
 #pragma unroll
   for (int row = 0; row < kRows<kChunk>; ++row) {
     const int block = row / S::kRowsPerBlock;
     const unsigned place = place_of<kChunk>(row);
-    if (!whole && first + place >= end) break;
+    if (place >= count) break;
     float chunk[kChunk];
     values(row, chunk);
     Codes<Format, kChunk> codes = encode_codes<Format>(chunk, reciprocals[block]);
