@@ -138,7 +138,8 @@ __device__ __forceinline__ std::uint32_t largest_magnitude(const Vector<T>& vect
     for (int i = 2; i < vector.kWords; ++i) {
       largest = larger_magnitudes(T{}, largest, vector.words[i]);
     }
-    const auto magnitude = static_cast<std::uint16_t>(max(largest & 0x7FFFU, (largest >> 16U) & 0x7FFFU));
+    const auto magnitude =
+        static_cast<std::uint16_t>(max(largest & 0x7FFFU, (largest >> 16U) & 0x7FFFU));
     return bits_of(to_float(T{magnitude}));
   }
 }
