@@ -23,76 +23,86 @@ struct Sharing {
   static constexpr int kWarps = std::max(1, kBlock / kWarpTile);  ///< that share a block
 };
 
-/// Of the blocks that this thread has chunks of, the largest magnitude (as bits); `largest` holds
-/// those of its chunks. All threads of the thread block call it.
+/// The largest magnitude (as bits) of one of the blocks that this thread has chunks of: the lanes
+/// of those blocks share them, lane i taking block i modulo their number. `largest` holds the
+/// magnitudes of the thread's chunks. All threads of the thread block call it.
 template <int kBlock, int kChunk>
-__device__ __forceinline__ void block_maxima(
-    const std::uint32_t (&largest)[kRows<kChunk>],
-    std::uint32_t (&maxima)[Sharing<kBlock, kChunk>::kBlocks]) {
+__device__ __forceinline__ std::uint32_t block_maximum(
+    const std::uint32_t (&largest)[kRows<kChunk>]) {
   using S = Sharing<kBlock, kChunk>;
+  static_assert(S::kBlocks <= S::kLanes, "a lane for every block");
+  const unsigned lane = threadIdx.x % kWarp;
+  std::uint32_t most[S::kBlocks];
 #pragma unroll
   for (int block = 0; block < S::kBlocks; ++block) {
-    std::uint32_t most = largest[block * S::kRowsPerBlock];
+    most[block] = largest[block * S::kRowsPerBlock];
 #pragma unroll
     for (int row = 1; row < S::kRowsPerBlock; ++row) {
-      most = max(most, largest[block * S::kRowsPerBlock + row]);
+      most[block] = max(most[block], largest[block * S::kRowsPerBlock + row]);
     }
-    if constexpr (S::kLanes == kWarp) {
-      most = __reduce_max_sync(0xFFFFFFFFU, most);
-    } else {
+  }
+  // Two lanes part their blocks: each keeps a half and gives the other half away.
 #pragma unroll
-      for (int distance = S::kLanes / 2; distance > 0; distance /= 2) {
-        most = max(most, __shfl_xor_sync(0xFFFFFFFFU, most, distance));
-      }
+  for (int half = S::kBlocks / 2; half > 0; half /= 2) {
+    const bool upper = (lane & static_cast<unsigned>(half)) != 0;
+#pragma unroll
+    for (int block = 0; block < half; ++block) {
+      const std::uint32_t given = upper ? most[block] : most[block + half];
+      const std::uint32_t kept = upper ? most[block + half] : most[block];
+      most[block] = max(kept, __shfl_xor_sync(0xFFFFFFFFU, given, half));
     }
-    maxima[block] = most;
+  }
+  std::uint32_t maximum = most[0];
+  if constexpr (S::kBlocks == 1 && S::kLanes == kWarp) {
+    maximum = __reduce_max_sync(0xFFFFFFFFU, maximum);
+  } else {
+#pragma unroll
+    for (int distance = S::kLanes / 2; distance >= S::kBlocks; distance /= 2) {
+      maximum = max(maximum, __shfl_xor_sync(0xFFFFFFFFU, maximum, distance));
+    }
   }
   if constexpr (S::kWarps > 1) {
     static_assert(S::kBlocks == 1);
     __shared__ std::uint32_t of_warp[kThreads / kWarp];
     const unsigned warp = threadIdx.x / kWarp;
-    if (threadIdx.x % kWarp == 0) of_warp[warp] = maxima[0];
+    if (lane == 0) of_warp[warp] = maximum;
     __syncthreads();
 #pragma unroll
     for (unsigned i = 0; i < S::kWarps; ++i) {
-      maxima[0] = max(maxima[0], of_warp[warp / S::kWarps * S::kWarps + i]);
+      maximum = max(maximum, of_warp[warp / S::kWarps * S::kWarps + i]);
     }
   }
+  return maximum;
 }
 
-/// Of the blocks that this thread has chunks of, the factors of encode. Divisions are dear: the
-/// lanes of a block share the work, one block a lane, and the lane stores the block's scale. All
-/// threads of the thread block call it.
+/// Of the blocks that this thread has chunks of, the factors of encode, NaN for a block that is not
+/// finite; `largest` is from block_maximum. Divisions are dear: every lane has those of one block,
+/// and stores the block's scale. All threads of the thread block call it.
 template <ScaledFormat Format, int kBlock, int kChunk>
 __device__ __forceinline__ void scale_blocks(
-    const std::uint32_t (&maxima)[Sharing<kBlock, kChunk>::kBlocks], std::size_t first,
-    const WireShape& shape, std::byte* image,
+    std::uint32_t largest, std::size_t first, const WireShape& shape, std::byte* image,
     float (&reciprocals)[Sharing<kBlock, kChunk>::kBlocks]) {
   using S = Sharing<kBlock, kChunk>;
   using Scale = typename Format::Scale;
-  constexpr int kShare = std::min(S::kBlocks, S::kLanes);  // lanes that take a block each
   const unsigned lane = threadIdx.x % kWarp;
   const unsigned warp = threadIdx.x / kWarp;
-  const unsigned mine = lane % kShare;
+  const unsigned mine = lane % S::kBlocks;
+  Scale scale = Format::non_finite_scale();
+  float reciprocal = float_of(kCanonicalNan32);
+  if (is_finite_bits(largest)) {
+    scale = Format::scale_of(float_of(largest));
+    reciprocal = Format::reciprocal(scale);
+  }
 #pragma unroll
-  for (int round = 0; round < S::kBlocks; round += kShare) {
-    std::uint32_t largest = maxima[round];
-#pragma unroll
-    for (int i = 1; i < kShare; ++i) largest = mine == i ? maxima[round + i] : largest;
-    const Scale scale =
-        is_finite_bits(largest) ? Format::scale_of(float_of(largest)) : Format::non_finite_scale();
-    const float reciprocal = Format::reciprocal(scale);
-#pragma unroll
-    for (int i = 0; i < kShare; ++i) {
-      reciprocals[round + i] =
-          kShare == 1 ? reciprocal : __shfl_sync(0xFFFFFFFFU, reciprocal, i, kShare);
-    }
-    const unsigned place = warp * kWarpTile + (round + mine) * (S::kRowsPerBlock * S::kRow) +
-                           lane / S::kLanes * kBlock;
-    const std::size_t index = first / kBlock + place / kBlock;
-    if (lane % S::kLanes < kShare && warp % S::kWarps == 0 && index < shape.blocks) {
-      reinterpret_cast<Scale*>(image + shape.scale_offset)[index] = scale;
-    }
+  for (int i = 0; i < S::kBlocks; ++i) {
+    reciprocals[i] =
+        S::kBlocks == 1 ? reciprocal : __shfl_sync(0xFFFFFFFFU, reciprocal, i, S::kBlocks);
+  }
+  const unsigned place =
+      warp * kWarpTile + mine * (S::kRowsPerBlock * S::kRow) + lane / S::kLanes * kBlock;
+  const std::size_t index = first / kBlock + place / kBlock;
+  if (lane % S::kLanes < S::kBlocks && warp % S::kWarps == 0 && index < shape.blocks) {
+    reinterpret_cast<Scale*>(image + shape.scale_offset)[index] = scale;
   }
 }
 
@@ -112,23 +122,22 @@ __device__ __forceinline__ void encode_tile(const std::uint32_t (&largest)[kRows
                                             const Values& values, std::size_t first,
                                             const WireShape& shape, std::byte* image) {
   using S = Sharing<kBlock, kChunk>;
-  std::uint32_t maxima[S::kBlocks];
-  block_maxima<kBlock, kChunk>(largest, maxima);
   float reciprocals[S::kBlocks];
-  scale_blocks<Format, kBlock, kChunk>(maxima, first, shape, image, reciprocals);
+  scale_blocks<Format, kBlock, kChunk>(block_maximum<kBlock, kChunk>(largest), first, shape, image,
+                                       reciprocals);
 
   const std::size_t end = shape.blocks * kBlock;
-  const bool whole = first + kTile <= end;
+  const unsigned count = first + kTile <= end ? kTile : static_cast<unsigned>(end - first);
   std::byte* const payload = image + first * Format::bits / 8;
 #pragma unroll
   for (int row = 0; row < kRows<kChunk>; ++row) {
     const int block = row / S::kRowsPerBlock;
     const unsigned place = place_of<kChunk>(row);
-    if (!whole && first + place >= end) break;
+    if (place >= count) break;
     float chunk[kChunk];
     values(row, chunk);
     Codes<Format, kChunk> codes = encode_codes<Format>(chunk, reciprocals[block]);
-    const bool finite = is_finite_bits(maxima[block]);
+    const bool finite = !is_nan_bits(bits_of(reciprocals[block]));
 #pragma unroll
     for (std::uint32_t& word : codes.words) word = finite ? word : 0U;
     store_words(codes.words, payload + place * Format::bits / 8);

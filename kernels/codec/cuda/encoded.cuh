@@ -196,6 +196,8 @@ __device__ __forceinline__ void accumulate_images(const ConstWireImages& in, std
       chunk.load(image, shape, first);
       image += in.stride;
     }
+    // The assembler would put off loads to save registers, and wait for one after the other.
+    __syncwarp(__activemask());
 #pragma unroll
     for (const Encoded<Format, kChunk>& chunk : chunks) chunk.accumulate(sum);
   }

@@ -30,10 +30,14 @@ __device__ float sum_of(const ConstWireImages& in, std::size_t images, const Ima
   return sum;
 }
 
+/// Thread blocks of reduce_encode on one multiprocessor: as many as leave the registers for the
+/// words of all images whose loads are in flight, beside the sums.
+inline constexpr int kResident = 3;
+
 /// Tiles are those of the slices, images of `To`: slice j begins at wire value j * padded of the
 /// images of `From`.
 template <ScaledFormat From, ScaledFormat To, int kBlock, int kChunk>
-__global__ void __launch_bounds__(kThreads)
+__global__ void __launch_bounds__(kThreads, kResident)
     reduce_encode(ConstWireImages in, std::size_t images, const __grid_constant__ ImageShape from,
                   Tiles tiles, std::size_t padded, const __grid_constant__ WireShape shape,
                   WireImages out) {

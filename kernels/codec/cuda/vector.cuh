@@ -110,19 +110,15 @@ __device__ __forceinline__ float larger_magnitude(float a, float b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(fabsf(a)), "f"(fabsf(b)));
   return larger;
 }
-/// The same for two packed values each.
+/// The same for two packed values each; signs of the result mean nothing.
 __device__ __forceinline__ std::uint32_t larger_magnitudes(Bf16, std::uint32_t a, std::uint32_t b) {
   std::uint32_t larger;
-  asm("{.reg .b32 x, y; abs.bf16x2 x, %1; abs.bf16x2 y, %2; max.NaN.bf16x2 %0, x, y;}"
-      : "=r"(larger)
-      : "r"(a), "r"(b));
+  asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
   return larger;
 }
 __device__ __forceinline__ std::uint32_t larger_magnitudes(Fp16, std::uint32_t a, std::uint32_t b) {
   std::uint32_t larger;
-  asm("{.reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.NaN.f16x2 %0, x, y;}"
-      : "=r"(larger)
-      : "r"(a), "r"(b));
+  asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
   return larger;
 }
 
@@ -142,7 +138,8 @@ __device__ __forceinline__ std::uint32_t largest_magnitude(const Vector<T>& vect
     for (int i = 2; i < vector.kWords; ++i) {
       largest = larger_magnitudes(T{}, largest, vector.words[i]);
     }
-    const auto magnitude = static_cast<std::uint16_t>(max(largest & 0xFFFFU, largest >> 16U));
+    const auto magnitude =
+        static_cast<std::uint16_t>(max(largest & 0x7FFFU, (largest >> 16U) & 0x7FFFU));
     return bits_of(to_float(T{magnitude}));
   }
 }
