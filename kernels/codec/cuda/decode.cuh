@@ -17,6 +17,17 @@ __global__ void __launch_bounds__(kThreads)
   const Cursor cursor(layout, tile.image, tile.first);
   const std::byte* const image = in.data + tile.image * in.stride;
   Encoded<Format, kWidth> encoded[kRows<kWidth>];
+  if (cursor.whole()) {
+#pragma unroll
+    for (int row = 0; row < kRows<kWidth>; ++row) {
+      encoded[row].load(image, shape, tile.first, place_of<kWidth>(row));
+    }
+#pragma unroll
+    for (int row = 0; row < kRows<kWidth>; ++row) {
+      cursor.store(encoded[row].template decode<Memory>(), memory, place_of<kWidth>(row));
+    }
+    return;
+  }
 #pragma unroll
   for (int row = 0; row < kRows<kWidth>; ++row) {
     // Beyond the image the tile's first vector stands in: loads without branches are in flight

@@ -37,9 +37,13 @@ __device__ __forceinline__ void block_maxima(
     for (int row = 1; row < S::kRowsPerBlock; ++row) {
       most = max(most, largest[block * S::kRowsPerBlock + row]);
     }
+    if constexpr (S::kLanes == kWarp) {
+      most = __reduce_max_sync(0xFFFFFFFFU, most);
+    } else {
 #pragma unroll
-    for (int distance = S::kLanes / 2; distance > 0; distance /= 2) {
-      most = max(most, __shfl_xor_sync(0xFFFFFFFFU, most, distance));
+      for (int distance = S::kLanes / 2; distance > 0; distance /= 2) {
+        most = max(most, __shfl_xor_sync(0xFFFFFFFFU, most, distance));
+      }
     }
     maxima[block] = most;
   }
@@ -121,13 +125,12 @@ __device__ __forceinline__ void encode_tile(const std::uint32_t (&largest)[kRows
     const int block = row / S::kRowsPerBlock;
     const unsigned place = place_of<kChunk>(row);
     if (!whole && first + place >= end) break;
-    Codes<Format, kChunk> codes;
-    if (is_finite_bits(maxima[block])) {
-      float chunk[kChunk];
-      values(row, chunk);
+    float chunk[kChunk];
+    values(row, chunk);
+    Codes<Format, kChunk> codes = encode_codes<Format>(chunk, reciprocals[block]);
+    const bool finite = is_finite_bits(maxima[block]);
 #pragma unroll
-      for (int i = 0; i < kChunk; ++i) codes.set(i, Format::encode(chunk[i], reciprocals[block]));
-    }
+    for (std::uint32_t& word : codes.words) word = finite ? word : 0U;
     store_words(codes.words, payload + place * Format::bits / 8);
   }
   if (threadIdx.x == 0 && first + kTile >= end) zero_padding(shape, image);

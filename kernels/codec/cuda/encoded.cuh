@@ -10,6 +10,7 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/cuda/vector.cuh"
 #include "kernels/codec/format.hpp"
+#include "kernels/codec/symmetric_int_words.hpp"
 #include "kernels/codec/wire.hpp"
 
 namespace zeropp::codec::cuda {
@@ -57,15 +58,73 @@ struct Codes {
   }
 };
 
-template <ScaledFormat Format>
-__device__ __forceinline__ float load_scale(const std::byte* image, const ImageShape& shape,
-                                            std::size_t first) {
-  const auto* const scales =
-      reinterpret_cast<const typename Format::Scale*>(image + shape.wire.scale_offset);
-  return Format::scale_value(scales[first >> static_cast<unsigned>(shape.log2_block)]);
+/// The codes of the values of one block, by SymmetricIntWords or value by value.
+template <ScaledFormat Format, int kCount>
+__device__ __forceinline__ Codes<Format, kCount> encode_codes(const float (&values)[kCount],
+                                                              float reciprocal) {
+  Codes<Format, kCount> codes;
+  if constexpr (InSymmetricIntWords<Format>) {
+#pragma unroll
+    for (int i = 0; i < codes.kWords; ++i) {
+      codes.words[i] =
+          SymmetricIntWords<Format::bits>::encode(values + i * codes.kPerWord, reciprocal);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) codes.set(i, Format::encode(values[i], reciprocal));
+  }
+  return codes;
 }
 
-/// The chunk of wire values from `first` on, a multiple of kChunk inside the image.
+template <class Memory, ScaledFormat Format>
+__device__ __forceinline__ Vector<Memory> decode_codes(const Codes<Format, kWidth>& codes,
+                                                       float scale) {
+  float values[kWidth];
+  if constexpr (InSymmetricIntWords<Format>) {
+    using Words = SymmetricIntWords<Format::bits>;
+    constexpr int top = std::is_same_v<Memory, Fp16> ? 15 : 127;
+    if (Words::products_reach_at_most(top, scale)) {
+#pragma unroll
+      for (int i = 0; i < kWidth; ++i) {
+        values[i] =
+            multiply(Words::value(codes.words[i / codes.kPerWord], i % codes.kPerWord), scale);
+      }
+      return round_to<Memory>(values);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < kWidth; ++i) values[i] = Format::decode(codes.get(i), scale);
+  return is_finite_bits(bits_of(scale)) ? narrow_finite<Memory>(values) : narrow<Memory>(values);
+}
+
+template <ScaledFormat Format, int kCount>
+__device__ __forceinline__ void accumulate_codes(const Codes<Format, kCount>& codes, float scale,
+                                                 float (&sum)[kCount]) {
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    if constexpr (InSymmetricIntWords<Format>) {
+      const float value = SymmetricIntWords<Format::bits>::value(codes.words[i / codes.kPerWord],
+                                                                 i % codes.kPerWord);
+      sum[i] = fused_multiply_add(value, scale, sum[i]);
+    } else {
+      sum[i] = Format::accumulate(codes.get(i), scale, sum[i]);
+    }
+  }
+}
+
+/// The scale of wire value `first` + `ahead`; `first` begins a block, or `ahead` is 0.
+template <ScaledFormat Format>
+__device__ __forceinline__ float load_scale(const std::byte* image, const ImageShape& shape,
+                                            std::size_t first, unsigned ahead = 0) {
+  const auto log2_block = static_cast<unsigned>(shape.log2_block);
+  const auto* const scales =
+      reinterpret_cast<const typename Format::Scale*>(image + shape.wire.scale_offset) +
+      (first >> log2_block);
+  return Format::scale_value(scales[ahead >> log2_block]);
+}
+
+/// The chunk of wire values from `first` + `ahead` on, a multiple of kChunk inside the image;
+/// `first` begins a block, or `ahead` is 0.
 template <class Format, int kChunk>
 struct Encoded;
 
@@ -76,21 +135,16 @@ struct Encoded<Format, kChunk> {
   float scale = 0.0F;
 
   __device__ __forceinline__ void load(const std::byte* image, const ImageShape& shape,
-                                       std::size_t first) {
-    load_words(image + first * Format::bits / 8, codes.words);
-    scale = load_scale<Format>(image, shape, first);
+                                       std::size_t first, unsigned ahead = 0) {
+    load_words(image + first * Format::bits / 8 + ahead * Format::bits / 8, codes.words);
+    scale = load_scale<Format>(image, shape, first, ahead);
   }
   template <class Memory>
   [[nodiscard]] __device__ __forceinline__ Vector<Memory> decode() const {
-    static_assert(kChunk == kWidth);
-    float values[kWidth];
-#pragma unroll
-    for (int i = 0; i < kWidth; ++i) values[i] = Format::decode(codes.get(i), scale);
-    return is_finite_bits(bits_of(scale)) ? narrow_finite<Memory>(values) : narrow<Memory>(values);
+    return decode_codes<Memory>(codes, scale);
   }
   __device__ __forceinline__ void accumulate(float (&sum)[kChunk]) const {
-#pragma unroll
-    for (int i = 0; i < kChunk; ++i) sum[i] = Format::accumulate(codes.get(i), scale, sum[i]);
+    accumulate_codes(codes, scale, sum);
   }
 };
 
@@ -100,12 +154,12 @@ struct Encoded<Format, kWidth> {
   Vector<Wire> values;
 
   __device__ __forceinline__ void load(const std::byte* image, const ImageShape& shape,
-                                       std::size_t first) {
-    const std::byte* const from = image + first * sizeof(Wire);
+                                       std::size_t first, unsigned ahead = 0) {
+    const std::byte* const from = image + first * sizeof(Wire) + ahead * sizeof(Wire);
     if constexpr (sizeof(Wire) == 4) {
       // The padded image may end in the middle of the vector: what is beyond is not read, and of
       // what stands in for it nothing is stored.
-      const bool half = (first + kWidth) * sizeof(Wire) > shape.wire.bytes;
+      const bool half = (first + ahead + kWidth) * sizeof(Wire) > shape.wire.bytes;
       std::uint32_t words[2][kWidth / 2];
       load_words(from, words[0]);
       load_words(half ? from : from + 16, words[1]);

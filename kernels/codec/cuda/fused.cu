@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
   const Tile tile(tiles);
   const std::size_t begin = tile.image * padded;
   float sums[kRows<kChunk>][kChunk] = {};
-  std::uint32_t largest[kRows<kChunk>] = {};
+  std::uint32_t largest[kRows<kChunk>];
 #pragma unroll
   for (int row = 0; row < kRows<kChunk>; ++row) {
     const std::size_t at = tile.first + place_of<kChunk>(row);
@@ -55,10 +55,10 @@ __global__ void __launch_bounds__(kThreads)
         sums[row][0] = value < padded ? sum_of<From>(in, images, from, begin + value) : 0.0F;
       }
     }
+    float most = 0.0F;
 #pragma unroll
-    for (int i = 0; i < kChunk; ++i) {
-      largest[row] = max(largest[row], bits_of(sums[row][i]) & 0x7FFFFFFFU);
-    }
+    for (const float sum : sums[row]) most = larger_magnitude(most, sum);
+    largest[row] = bits_of(most);
   }
   encode_tile<To, kBlock, kChunk>(
       largest,

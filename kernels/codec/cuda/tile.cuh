@@ -114,6 +114,9 @@ class Cursor {
     return ahead < left_;
   }
 
+  /// The tile is one piece of memory, on 16-byte boundaries.
+  [[nodiscard]] __device__ __forceinline__ bool whole() const { return whole_; }
+
   /// The vector of wire values from `ahead` on, zeros where there is no memory.
   template <class T>
   __device__ __forceinline__ Vector<T> load(const T* memory, unsigned ahead) const {
@@ -175,7 +178,7 @@ class Cursor {
   std::size_t element_;  ///< of the tile's first value, in its slice
   std::size_t left_;     ///< wire values of the image from the tile's first on
   std::size_t origin_;   ///< of that slice, in memory
-  bool whole_;           ///< the tile is one piece of memory, on 16-byte boundaries
+  bool whole_;
 };
 
 }  // namespace zeropp::codec::cuda

@@ -104,18 +104,44 @@ __device__ __forceinline__ void widen(const Vector<T>& vector, float (&values)[k
   }
 }
 
-/// The bits, in fp32, of the largest magnitude. Magnitudes compare as their bits do, so that
-/// infinities and NaN are on top: fmax would drop a NaN.
+/// Of magnitudes, in fp32, the larger, and NaN where either value is NaN: fmax would drop it.
+__device__ __forceinline__ float larger_magnitude(float a, float b) {
+  float larger;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(fabsf(a)), "f"(fabsf(b)));
+  return larger;
+}
+/// The same for two packed values each.
+__device__ __forceinline__ std::uint32_t larger_magnitudes(Bf16, std::uint32_t a, std::uint32_t b) {
+  std::uint32_t larger;
+  asm("{.reg .b32 x, y; abs.bf16x2 x, %1; abs.bf16x2 y, %2; max.NaN.bf16x2 %0, x, y;}"
+      : "=r"(larger)
+      : "r"(a), "r"(b));
+  return larger;
+}
+__device__ __forceinline__ std::uint32_t larger_magnitudes(Fp16, std::uint32_t a, std::uint32_t b) {
+  std::uint32_t larger;
+  asm("{.reg .b32 x, y; abs.f16x2 x, %1; abs.f16x2 y, %2; max.NaN.f16x2 %0, x, y;}"
+      : "=r"(larger)
+      : "r"(a), "r"(b));
+  return larger;
+}
+
+/// The bits, in fp32, of the largest magnitude; not those of a finite value where a value is not
+/// finite.
 template <class T>
 __device__ __forceinline__ std::uint32_t largest_magnitude(const Vector<T>& vector) {
-  std::uint32_t largest = 0;
   if constexpr (std::is_same_v<T, float>) {
+    float largest = 0.0F;
 #pragma unroll
-    for (const std::uint32_t word : vector.words) largest = max(largest, word & 0x7FFFFFFFU);
-    return largest;
+    for (const std::uint32_t word : vector.words)
+      largest = larger_magnitude(largest, float_of(word));
+    return bits_of(largest);
   } else {
+    std::uint32_t largest = larger_magnitudes(T{}, vector.words[0], vector.words[1]);
 #pragma unroll
-    for (const std::uint32_t word : vector.words) largest = __vmaxu2(largest, word & 0x7FFF7FFFU);
+    for (int i = 2; i < vector.kWords; ++i) {
+      largest = larger_magnitudes(T{}, largest, vector.words[i]);
+    }
     const auto magnitude = static_cast<std::uint16_t>(max(largest & 0xFFFFU, largest >> 16U));
     return bits_of(to_float(T{magnitude}));
   }
@@ -137,31 +163,40 @@ __device__ __forceinline__ Vector<T> narrow(const float (&values)[kWidth]) {
   return vector;
 }
 
-/// The same for values that are finite: rounded by the hardware, which rounds to nearest even as
-/// well; what it made infinite goes back to the largest finite value.
+/// The same for values that round to finite ones: rounded by the hardware, which rounds to nearest
+/// even as well.
 template <class T>
-__device__ __forceinline__ Vector<T> narrow_finite(const float (&values)[kWidth]) {
+__device__ __forceinline__ Vector<T> round_to(const float (&values)[kWidth]) {
   Vector<T> vector;
   if constexpr (std::is_same_v<T, float>) {
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) vector.words[i] = bits_of(values[i]);
-  } else if constexpr (std::is_same_v<T, Bf16>) {
-    const __nv_bfloat162 most(__nv_bfloat162_raw{0x7F7F, 0x7F7F});
-    const __nv_bfloat162 least(__nv_bfloat162_raw{0xFF7F, 0xFF7F});
-#pragma unroll
-    for (int i = 0; i < kWidth; i += 2) {
-      const __nv_bfloat162 nearest = __floats2bfloat162_rn(values[i], values[i + 1]);
-      const __nv_bfloat162_raw raw = __hmax2(__hmin2(nearest, most), least);
-      vector.words[i / 2] = raw.x | (static_cast<std::uint32_t>(raw.y) << 16U);
-    }
   } else {
-    const __half2 most(__half2_raw{0x7BFF, 0x7BFF});
-    const __half2 least(__half2_raw{0xFBFF, 0xFBFF});
 #pragma unroll
     for (int i = 0; i < kWidth; i += 2) {
-      const __half2 nearest = __floats2half2_rn(values[i], values[i + 1]);
-      const __half2_raw raw = __hmax2(__hmin2(nearest, most), least);
-      vector.words[i / 2] = raw.x | (static_cast<std::uint32_t>(raw.y) << 16U);
+      if constexpr (std::is_same_v<T, Bf16>) {
+        const __nv_bfloat162_raw raw = __floats2bfloat162_rn(values[i], values[i + 1]);
+        vector.words[i / 2] = raw.x | (static_cast<std::uint32_t>(raw.y) << 16U);
+      } else {
+        const __half2_raw raw = __floats2half2_rn(values[i], values[i + 1]);
+        vector.words[i / 2] = raw.x | (static_cast<std::uint32_t>(raw.y) << 16U);
+      }
+    }
+  }
+  return vector;
+}
+
+/// The same for values that are finite: what the hardware made infinite goes back to the largest
+/// finite value.
+template <class T>
+__device__ __forceinline__ Vector<T> narrow_finite(const float (&values)[kWidth]) {
+  Vector<T> vector = round_to<T>(values);
+  if constexpr (!std::is_same_v<T, float>) {
+    constexpr std::uint32_t infinity = std::is_same_v<T, Bf16> ? 0x7F80U : 0x7C00U;
+#pragma unroll
+    for (std::uint32_t& word : vector.words) {
+      if ((word & 0x7FFFU) == infinity) word -= 1U;
+      if ((word & 0x7FFF0000U) == infinity << 16U) word -= 0x10000U;
     }
   }
   return vector;

@@ -43,9 +43,11 @@ struct Pool {
   std::vector<cudaEvent_t> idle_events;
 };
 
+Pool* the_pool = nullptr;
+
 Pool& pool() {
-  static auto* const instance = new Pool;
-  return *instance;
+  if (the_pool == nullptr) the_pool = new Pool;
+  return *the_pool;
 }
 
 std::byte* allocate(std::size_t bytes, MemoryKind kind) {
@@ -78,8 +80,8 @@ void release(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
     return;
   }
   (void)cudaDeviceSynchronize();
-  (void)cudaFreeAsync(memory, pool().stream);
-  pool().use.current -= bytes;
+  (void)cudaFreeAsync(memory, the_pool->stream);
+  the_pool->use.current -= bytes;
 }
 
 void fill(std::byte* memory, std::size_t bytes, MemoryKind, std::byte value) {
