@@ -71,13 +71,15 @@ class EngineCase {
                                              world().control(), device_, recorder_);
   }
 
-  /// One step on the batches of step `index`.
+  /// One step on the batches of step `index`, which takes no device memory.
   zero::StepResult step(std::uint64_t index) {
+    const std::size_t allocations = device_.runtime->memory_use().allocations;
     const auto result = engine_->step([&](std::size_t micro_step) {
       sampler_.train(index, micro_step, place(), batch_);
       return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
     });
     EXPECT_EQ(result.sent, result.predicted) << "step " << index;
+    EXPECT_EQ(device_.runtime->memory_use().allocations, allocations) << "step " << index;
     return result;
   }
 

@@ -13,6 +13,7 @@ namespace zeropp::nn::cuda_ops {
 namespace {
 
 constexpr float kEpsilon = 1e-5F;
+constexpr unsigned kForwardThreads = 1024;
 
 /// body(j, pack) for every pack of a thread: j the first element. The first kKept come from
 /// `kept`, the rest from memory.
@@ -39,8 +40,9 @@ __device__ __forceinline__ void keep(std::size_t hidden, const T* row, Pack<T, W
 }
 
 template <class T, int W>
-__global__ void forward_kernel(std::size_t hidden, const T* x, const T* weight, const T* bias, T* y,
-                               float* mean, float* rstd) {
+__global__ void __launch_bounds__(kForwardThreads)
+    forward_kernel(std::size_t hidden, const T* x, const T* weight, const T* bias, T* y,
+                   float* mean, float* rstd) {
   __shared__ float scratch[2][1][32];
   const std::size_t row = blockIdx.x;
   const T* const in = x + row * hidden;
@@ -234,7 +236,7 @@ void layernorm_forward(const NnContext& context, std::size_t rows, std::size_t h
     if (rows == 0) return;
     with_pack<T>(rows_aligned<T>(hidden, {in, w, b, out}), [&](auto pack) {
       constexpr int kWidth = pack;
-      const unsigned threads = threads_for((hidden + kWidth - 1) / kWidth, 1024);
+      const unsigned threads = threads_for((hidden + kWidth - 1) / kWidth, kForwardThreads);
       forward_kernel<T, kWidth>
           <<<static_cast<unsigned>(rows), threads, 0, cuda::stream_of(context.stream)>>>(
               hidden, in, w, b, out, means, rstds);

@@ -10,7 +10,8 @@ namespace {
 constexpr unsigned kMeanThreads = 1024;
 
 /// One block: thread i sums values i, i + 1024, ...; then the threads' sums by halves.
-__global__ void add_mean_kernel(std::size_t n, const float* values, double* total) {
+__global__ void __launch_bounds__(kMeanThreads)
+    add_mean_kernel(std::size_t n, const float* values, double* total) {
   __shared__ double sums[kMeanThreads];
   double sum = 0.0;
   for (std::size_t i = threadIdx.x; i < n; i += kMeanThreads) sum += static_cast<double>(values[i]);
