@@ -58,7 +58,9 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
   if (config_.backend == "cuda" && !context_.gpus.warning.empty()) log::warn(context_.gpus.warning);
   const std::size_t partition = config_.zero.hpz_partition_size;
   groups_ = context_.world().make_groups(
-      {.secondary_size = partition > 1 ? static_cast<int>(partition) : 0});
+      {.secondary_size = partition > 1 ? static_cast<int>(partition) : 0,
+       .device = device_,
+       .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi});
   context_.agree_on([&] {
     source_ = data::make_source(config_.data);
     sampler_ = std::make_unique<data::Sampler>(*source_, config_.seed, config_.model.seq_length,

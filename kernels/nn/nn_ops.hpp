@@ -5,7 +5,8 @@
 // gradients of the dtype that activation_dtype() names for it; statistics and losses of rows, and
 // gradients of weights, of fp32. Views carry their dtype; all sums are fp32. Gradients of weights
 // are added to (+=); gradients of activations are written unless said. An output never overlaps an
-// input. No result depends on the number of threads, and two runs give the same bits.
+// input. No result depends on the number of threads; two runs give the same bits, on every back end
+// where the context is deterministic.
 //
 // Throws std::invalid_argument when a view is of another back end's memory, of another dtype, or
 // shorter than its shape says: a defect of the caller.

@@ -49,6 +49,10 @@ void require_possible(const char* operation, const Algorithm& algorithm, const C
     throw std::invalid_argument(fmt::format("{}: parts of {} elements overlap at a stride of {}",
                                             operation, parts.count, parts.stride));
   }
+  if (context.groups.memory != context.device.memory) {
+    throw std::logic_error(
+        fmt::format("{}: its groups were made for the memory of another device", operation));
+  }
   if (!algorithm.hierarchical) return;
   const comm::Topology& topology = context.groups.topology;
   if (!topology.uniform()) {

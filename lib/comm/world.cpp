@@ -175,6 +175,7 @@ Groups World::make_groups(const GroupOptions& options) {
   const auto place = [&](int rank) { return places[static_cast<std::size_t>(rank)]; };
   Groups groups;
   groups.topology = layout;
+  groups.memory = options.device.memory;
   groups.world = make("world", [](int) { return 0; });
   groups.node = make("node", [&](int rank) { return place(rank).node; });
   if (layout.uniform()) groups.rail = make("rail", [&](int rank) { return place(rank).local; });

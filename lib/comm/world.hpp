@@ -59,6 +59,7 @@ class AgreedError : public Error {
 /// allow the group or nobody asked for it.
 struct Groups {
   Topology topology;
+  MemoryKind memory = MemoryKind::host;  ///< that the groups move
   std::unique_ptr<Communicator> world;
   std::unique_ptr<Communicator> node;
   std::unique_ptr<Communicator> rail;

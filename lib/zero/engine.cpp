@@ -98,6 +98,8 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, Mode::training);
   result.predicted = volume(schedule, plan_.volumes);
+  // The step's one wait for communication, where a hang is noticed; what follows waits for kernels.
+  stream(StreamId::compute).synchronize();
   result.loss = model_.take_loss() / static_cast<double>(options_.accumulation_steps);
 
   const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
@@ -128,6 +130,7 @@ double Engine::evaluate(const Batch& batch) {
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
   execute(plan_.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
+  stream(StreamId::compute).synchronize();
   return model_.take_loss();
 }
 

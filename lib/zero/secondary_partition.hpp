@@ -1,7 +1,7 @@
 // hpZ's secondary partition: this rank's 1/H of every unit in the compute dtype, cut from what the
 // first gather after a step decoded (ZeRO++ section 3.2). Each shard carries the version of the
 // weights it was cut from; reading another version is a hard error. Owns its memory; runs on the
-// gather stream.
+// stream that it is given.
 #pragma once
 
 #include <cstddef>

@@ -189,6 +189,26 @@ TEST_P(Linear, AgreesWithTheHost) {
   }
 }
 
+TEST_P(Linear, NoRowsChangeNothing) {
+  const Case c({0, 8, 16}, GetParam());
+  const Floats before = poisoned(1);
+  const DeviceArray none(gpu(), before, c.dtype);
+  const DeviceArray weight = c.up(c.weight);
+  const DeviceArray bias = c.up(c.bias);
+  const DeviceArray d_weight(gpu(), c.d_weight, Dtype::fp32);
+  const DeviceArray d_bias(gpu(), c.d_bias, Dtype::fp32);
+  const NnOps& ops = *gpu().nn;
+  ops.linear_forward(c.context(), c.shape, none.read(), weight.read(), bias.read(), {},
+                     none.view());
+  ops.linear_gelu_forward(c.context(), c.shape, none.read(), weight.read(), bias.read(),
+                          none.view(), none.view());
+  ops.linear_backward(c.context(), c.shape, none.read(), none.read(), weight.read(), {},
+                      none.view(), d_weight.view(), d_bias.view());
+  expect_same_bits(none.download(), before, "what has no rows");
+  expect_same_bits(d_weight.download(), c.d_weight, "weight gradient");
+  expect_same_bits(d_bias.download(), c.d_bias, "bias gradient");
+}
+
 TEST_P(Linear, TheWorkspaceServesSmallerShapes) {
   for (const std::size_t out : {1U, 257U, 3072U}) {
     std::size_t largest = 0;

@@ -62,6 +62,18 @@ void expect_refusal(ExitCode code, const char* words, Body&& body) {
 
 const codec::CodecSpec kInt8{"int8", 256, {}};
 
+TEST(Refusals, GroupsOfAnotherDevice) {
+  Cluster cluster(1);
+  Context context = cluster.context();
+  context.device.memory =
+      context.device.memory == MemoryKind::host ? MemoryKind::device : MemoryKind::host;
+  const AllGatherPlan gather{Parts::dense(8), Dtype::fp32, {}, 1, {"test", ""}};
+  EXPECT_THROW((void)plan_all_gather("flat", context, gather), std::logic_error);
+  const ReduceScatterPlan reduction{Parts::dense(8), Dtype::fp32, Dtype::fp32, {}, {}, 1,
+                                    {"test", ""}};
+  EXPECT_THROW((void)plan_reduce_scatter("flat", context, reduction), std::logic_error);
+}
+
 TEST(Refusals, NameTheRemedy) {
   Cluster cluster(1);
   const Context context = cluster.context();

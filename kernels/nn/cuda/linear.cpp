@@ -50,6 +50,7 @@ void require_forward(const LinearShape& shape, ConstView x, ConstView weight, Vi
 void linear_forward(const NnContext& context, const LinearShape& shape, ConstView x,
                     ConstView weight, ConstView bias, ConstView residual, View y) {
   require_forward(shape, x, weight, y);
+  if (shape.rows == 0) return;  // no matrix of the library's is empty, here and below
   Product product = forward_product(shape, x, weight, y);
   if (residual.count > 0) {
     require(residual, output_extent(shape), y.dtype, "linear residual");
@@ -70,6 +71,7 @@ void linear_gelu_forward(const NnContext& context, const LinearShape& shape, Con
   require_forward(shape, x, weight, y);
   require(pre, output_extent(shape), y.dtype, "gelu input");
   require(bias, shape.out, y.dtype, "linear bias");
+  if (shape.rows == 0) return;
   if (fuses_gelu(pre, shape.out, shape.stride())) {
     Product product = forward_product(shape, x, weight, y);
     product.epilogue = Epilogue::gelu_bias;
@@ -89,6 +91,7 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
   require(weight, shape.in * shape.out, dy.dtype, "linear weight");
   require(dx, shape.rows * shape.in, dy.dtype, "linear input gradient");
   require(d_weight, shape.in * shape.out, Dtype::fp32, "linear weight gradient");
+  if (shape.rows == 0) return;
   if (d_bias.count > 0) {
     require(d_bias, shape.out, Dtype::fp32, "linear bias gradient");
     add_column_sums(context, shape, dy, d_bias);

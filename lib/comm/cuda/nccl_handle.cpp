@@ -45,6 +45,7 @@ NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId
 
 NcclHandle::~NcclHandle() {
   std::erase(live_handles(), this);
+  if (live_handles().empty()) set_stream_watch(nullptr);
   end(/*orderly=*/std::uncaught_exceptions() <= exceptions_);
 }
 
@@ -65,20 +66,28 @@ void NcclHandle::settle(ncclResult_t status) {
   const Progress progress = poll([this](Seconds) { return state(); }, kStartDeadline);
   if (progress == Progress::done) return;
   if (progress == Progress::failed) fail(last_);
-  const std::string message = words(fmt::format(
-      "did not start within {} s: look for a rank that ended or hangs", kStartDeadline.count()));
-  end(/*orderly=*/false);
-  throw Error(ExitCode::watchdog, message);
+  throw ended(ExitCode::watchdog,
+              words(fmt::format("did not start within {} s: look for a rank that ended or hangs",
+                                kStartDeadline.count())));
 }
 
 void NcclHandle::fail(ncclResult_t status) {
   const char* const detail = ncclGetLastError(comm_);
-  const std::string message =
+  throw ended(
+      ExitCode::environment,
       words(fmt::format("{} ({}): look for a rank that ended early or two ranks on one GPU; "
                         "NCCL_DEBUG=INFO says more",
-                        ncclGetErrorString(status), detail == nullptr ? "no detail" : detail));
-  end(/*orderly=*/false);
-  throw Error(ExitCode::environment, message);
+                        ncclGetErrorString(status), detail == nullptr ? "no detail" : detail)));
+}
+
+Error NcclHandle::ended(ExitCode code, const std::string& message) {
+  end(/*orderly=*/false, message);
+  end_live(message);
+  return {code, message};
+}
+
+void NcclHandle::end_live(const std::string& cause) {
+  for (NcclHandle* const handle : live_handles()) handle->end(/*orderly=*/false, cause);
 }
 
 std::string NcclHandle::words(const std::string& what) const {
@@ -90,22 +99,24 @@ std::string NcclHandle::words(const std::string& what) const {
 
 void NcclHandle::watch(Seconds waited) {
   for (NcclHandle* const handle : live_handles()) {
-    if (handle->comm_ != nullptr && handle->state() == Progress::failed)
+    if (handle->comm_ != nullptr && handle->state() == Progress::failed) {
       handle->fail(handle->last_);
+    }
   }
   if (waited < kStreamDeadline) return;
   std::string last;
   for (NcclHandle* const handle : live_handles()) {
     last += fmt::format(" '{}' {},", handle->group_, handle->operation_);
-    handle->end(/*orderly=*/false);
   }
-  throw Error(ExitCode::watchdog,
-              fmt::format("the GPU's stream did not finish within {} s; the last operations of the "
-                          "NCCL groups were:{} look for a rank that ended or hangs",
-                          kStreamDeadline.count(), last));
+  const std::string message = fmt::format(
+      "the GPU's stream did not finish within {} s; the last operations of the "
+      "NCCL groups were:{} look for a rank that ended or hangs",
+      kStreamDeadline.count(), last);
+  end_live(message);
+  throw Error(ExitCode::watchdog, message);
 }
 
-void NcclHandle::end(bool orderly) noexcept {
+void NcclHandle::end(bool orderly, const std::string& cause) noexcept {
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
   const EndCalls calls{
@@ -119,10 +130,10 @@ void NcclHandle::end(bool orderly) noexcept {
       .destroy = [comm] { return progress_of(ncclCommDestroy(comm)); },
       .abort = [comm] { (void)ncclCommAbort(comm); },
       .give_up =
-          [this] {
-            std::fprintf(stderr,
-                         "zeropp: NCCL group '%s', rank %d: could not be ended after '%s'\n",
-                         group_.c_str(), rank_, operation_);
+          [&] {
+            std::fprintf(
+                stderr, "zeropp: NCCL group '%s', rank %d: could not be ended after '%s'%s%s\n",
+                group_.c_str(), rank_, operation_, cause.empty() ? "" : ": ", cause.c_str());
             _exit(static_cast<int>(ExitCode::watchdog));
           }};
   if (orderly) {

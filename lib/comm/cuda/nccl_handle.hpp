@@ -1,8 +1,9 @@
 // An owned ncclComm_t, created and used without blocking: what NCCL leaves in progress is polled
 // against a deadline, so that a rank that is gone becomes an error instead of a hang. Errors are
 // Error(environment), a deadline that has passed is Error(watchdog); both name group, operation and
-// rank. The communicator is aborted before they are thrown, so that no kernel of it keeps the
-// device busy while the stack unwinds.
+// rank. All communicators of the process are aborted before they are thrown: kernels of others may
+// wait for the same rank, and none may keep the device busy while the stack unwinds, since freeing
+// device memory waits for it.
 //
 // While handles live, every wait of the host for a stream of the GPU looks at all of them
 // (lib/device/cuda/stream_watch.hpp).
@@ -59,14 +60,18 @@ class NcclHandle {
   /// Until the communicator is no longer in progress.
   void settle(ncclResult_t status);
   [[nodiscard]] Progress state();
-  void end(bool orderly) noexcept;
+  /// `cause`: the error that it is ended for; said where it cannot be ended, and so not be thrown.
+  void end(bool orderly, const std::string& cause = {}) noexcept;
+  static void end_live(const std::string& cause);
+  /// The error to throw, after this handle and all that live were aborted.
+  [[nodiscard]] Error ended(ExitCode code, const std::string& message);
   [[nodiscard]] std::string words(const std::string& what) const;
   [[noreturn]] void fail(ncclResult_t status);
 
   std::string group_;
   int rank_;
   int exceptions_ = std::uncaught_exceptions();
-  ncclComm_t comm_ = nullptr;  ///< null once it was aborted
+  ncclComm_t comm_ = nullptr;  ///< null once it was ended
   const char* operation_ = "creation";
   ncclResult_t last_ = ncclSuccess;
 };

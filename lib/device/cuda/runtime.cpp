@@ -43,9 +43,11 @@ struct Pool {
   std::vector<cudaEvent_t> idle_events;
 };
 
+Pool* the_pool = nullptr;
+
 Pool& pool() {
-  static auto* const instance = new Pool;
-  return *instance;
+  if (the_pool == nullptr) the_pool = new Pool;
+  return *the_pool;
 }
 
 std::byte* allocate(std::size_t bytes, MemoryKind kind) {
@@ -78,8 +80,8 @@ void release(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
     return;
   }
   (void)cudaDeviceSynchronize();
-  (void)cudaFreeAsync(memory, pool().stream);
-  pool().use.current -= bytes;
+  (void)cudaFreeAsync(memory, the_pool->stream);
+  the_pool->use.current -= bytes;
 }
 
 void fill(std::byte* memory, std::size_t bytes, MemoryKind, std::byte value) {
@@ -117,13 +119,13 @@ cudaEvent_t event_of(void* native) { return static_cast<cudaEvent_t>(native); }
 
 StreamWatch stream_watch = nullptr;
 
-/// The one place where the host waits for a stream in the work of a run.
-void synchronize(void* stream) {
-  if (stream_watch == nullptr) return check(cudaStreamSynchronize(stream_of(stream)));
+/// Asks query() until the GPU has come as far, under the eyes of the watch.
+template <class Query>
+void wait_watched(const Query& query) {
   constexpr Seconds kNever{std::numeric_limits<double>::infinity()};
   (void)poll(
       [&](Seconds waited) {
-        const cudaError_t status = cudaStreamQuery(stream_of(stream));
+        const cudaError_t status = query();
         if (status != cudaErrorNotReady) {
           check(status);
           return Progress::done;
@@ -133,6 +135,16 @@ void synchronize(void* stream) {
         return Progress::pending;
       },
       kNever);
+}
+
+void synchronize(void* stream) {
+  if (stream_watch == nullptr) return check(cudaStreamSynchronize(stream_of(stream)));
+  wait_watched([&] { return cudaStreamQuery(stream_of(stream)); });
+}
+
+void synchronize_event(void* event) {
+  if (stream_watch == nullptr) return check(cudaEventSynchronize(event_of(event)));
+  wait_watched([&] { return cudaEventQuery(event_of(event)); });
 }
 
 constexpr Runtime kRuntime{
@@ -153,7 +165,7 @@ constexpr Runtime kRuntime{
     .wait = [](void* stream,
                void* event) { check(cudaStreamWaitEvent(stream_of(stream), event_of(event), 0)); },
     .synchronize = synchronize,
-    .synchronize_event = [](void* event) { check(cudaEventSynchronize(event_of(event))); },
+    .synchronize_event = synchronize_event,
     .make_mark = make_mark,
     .release_mark = [](void* mark) noexcept { (void)cudaEventDestroy(event_of(mark)); },
     .set_mark = [](void* mark,

@@ -1,0 +1,207 @@
+#!/usr/bin/env bash
+# Times training steps of GPT shapes on one host with several GPUs: ZeRO-3, each part of ZeRO++, all of them, and
+# PyTorch FSDP2 right before and after. Prints a table and keeps everything in results/MACHINE/STUDY/.
+#
+# usage: jobscripts/local/train_shapes.sh [OPTION...] [-- FLAG...]
+#   --gpus N         ranks, a GPU each [all that nvidia-smi lists]
+#   --shapes LIST    of 1.64b,6.86b,18.7b,tiny [the first three]
+#   --layouts LIST   of node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 (the same with 4
+#                    threads x 4 sockets) [all]
+#   --features LIST  of none, none-flat, none-2hop (other routes of ZeRO-3), qwz, hpz, qgz, qwz-qgz, all
+#                    [none,qwz,hpz,qgz,all]
+#   --peers LIST     of fsdp2, fsdp2-compile, fsdp2-recompute, hybrid (shard inside a node, replicate across; where
+#                    there are nodes), or '' for none [auto: per shape]
+#   --steps N        timed steps [20; 6 for what sends 18.7b uncompressed between nodes]
+#   --warmup N       steps before them [5; there 2]
+#   --limit SECONDS  time limit of one command [300]
+#   --backend B      cuda, or host to try the script without GPUs [cuda]
+#   --build DIR      of zeropp [build-cuda]
+#   --python FILE    Python with PyTorch, for the peers [python3]
+#   --table-python FILE  Python for the table [python3]
+#   --results DIR    [results]
+#   --machine NAME   [N and the GPU's name]
+#   --study NAME     [train_shapes]
+#   --dry-run        print the commands and do nothing
+#   FLAG...          passed on to zpp_train
+# LIST is comma-separated. Exits with the code of the table: 1 when a run failed or sent other bytes than predicted.
+set -euo pipefail
+call=$(printf '%q ' "$0" "$@")
+cd "$(dirname "$(readlink -f "$0")")/../.."
+
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/train_shapes.sh | sed '$d'; }
+fail() { echo "train_shapes: error: $*" >&2; exit 2; }
+
+gpus='' shapes=1.64b,6.86b,18.7b layouts=node,emulated,emulated-4x4 features=none,qwz,hpz,qgz,all peers=auto
+steps='' warmup='' limit=300 backend=cuda build=build-cuda python=python3 table_python=python3
+results=results machine='' study_name=train_shapes dry_run=0 extra=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --dry-run) dry_run=1; shift; continue ;;
+    -h | --help) usage; exit 0 ;;
+    --) shift; extra=("$@"); break ;;
+    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
+  esac
+  case $1 in
+    --gpus) gpus=$2 ;;
+    --shapes) shapes=$2 ;;
+    --layouts) layouts=$2 ;;
+    --features) features=$2 ;;
+    --peers) peers=$2 ;;
+    --steps) steps=$2 ;;
+    --warmup) warmup=$2 ;;
+    --limit) limit=$2 ;;
+    --backend) backend=$2 ;;
+    --build) build=$2 ;;
+    --python) python=$2 ;;
+    --table-python) table_python=$2 ;;
+    --results) results=$2 ;;
+    --machine) machine=$2 ;;
+    --study) study_name=$2 ;;
+    *) fail "unknown argument '$1' (try --help)" ;;
+  esac
+  shift 2
+done
+
+# What training needs beside the shape, by back end.
+case $backend in
+  cuda) transport=nccl peer_device=cuda ;;
+  host) transport=mpi peer_device=cpu ;;
+  *) fail "--backend is cuda or host, not '$backend'" ;;
+esac
+if [ -z "$gpus" ]; then
+  gpus=$( (nvidia-smi -L 2>/dev/null || true) | wc -l)
+  [ "$gpus" -gt 0 ] || fail "nvidia-smi lists no GPU: say how many ranks with --gpus"
+fi
+[[ $gpus =~ ^[1-9][0-9]*$ ]] || fail "--gpus '$gpus' is no number of ranks"
+if [ -z "$machine" ]; then
+  gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0 2>/dev/null || echo host)
+  machine=${gpus}x-${gpu//[^A-Za-z0-9]/-}
+fi
+study=$results/$machine/$study_name
+session=$(date -u +%Y%m%dT%H%M%SZ)
+# shellcheck source=jobscripts/local/measured.sh
+source jobscripts/local/measured.sh
+[ $dry_run -eq 1 ] || [ -x "$build/bin/zpp_train" ] ||
+  fail "no $build/bin/zpp_train: cmake --preset cuda && cmake --build --preset cuda --target zpp_train zpp_info"
+
+# The flags of a shape, which zpp_train and the peers share, and the peers that are its baseline: the faster of eager
+# and compiled FSDP2 is not known before for 6.86b, and a replica of 18.7b in each node needs 4 GPUs a node.
+shape_flags() {  # SHAPE
+  local layers hidden heads seq micro vocab=50257
+  case $1 in
+    1.64b) layers=48 hidden=1600 heads=25 seq=1024 micro=8 shape_peers=fsdp2,hybrid ;;
+    6.86b) layers=32 hidden=4096 heads=32 seq=2048 micro=4 shape_peers=fsdp2,fsdp2-compile,hybrid ;;
+    18.7b)
+      layers=40 hidden=6144 heads=48 seq=512 micro=1 shape_peers=fsdp2
+      [ "$gpus" -lt 8 ] || shape_peers+=,hybrid
+      ;;
+    tiny) layers=2 hidden=64 heads=4 seq=32 micro=2 vocab=257 shape_peers=fsdp2,hybrid ;;
+    *) fail "unknown shape '$1' (try --help)" ;;
+  esac
+  model=(--num-layers "$layers" --hidden-size "$hidden" --num-attention-heads "$heads" --seq-length "$seq"
+    --micro-batch-size "$micro" --vocab-size "$vocab")
+}
+
+# Ranks a node, and the environment in which nodes are emulated.
+layout_flags() {  # LAYOUT
+  node_size=$gpus declared=() environment=()
+  case $1 in
+    node) return ;;
+    emulated) ;;
+    emulated-4x4) environment=(NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4) ;;
+    *) fail "unknown layout '$1' (try --help)" ;;
+  esac
+  [ $((gpus % 2)) -eq 0 ] || fail "$gpus ranks are not two nodes: --layouts node"
+  node_size=$((gpus / 2)) declared=(--node-size "$node_size")
+}
+
+feature_flags() {  # FEATURE
+  local qwz=(--zero-quantized-weights) hpz=(--zero-hpz-partition-size "$node_size") qgz=(--zero-quantized-gradients)
+  case $1 in
+    none) feature=() ;;
+    none-flat) feature=(--all-gather-algorithm flat) ;;
+    none-2hop) feature=(--reduce-scatter-algorithm 2-hop) ;;
+    qwz) feature=("${qwz[@]}") ;;
+    hpz) feature=("${hpz[@]}") ;;
+    qgz) feature=("${qgz[@]}") ;;
+    qwz-qgz) feature=("${qwz[@]}" "${qgz[@]}") ;;
+    all) feature=("${qwz[@]}" "${hpz[@]}" "${qgz[@]}") ;;
+    *) fail "unknown feature '$1' (try --help)" ;;
+  esac
+}
+
+peer_flags() {  # PEER
+  case $1 in
+    fsdp2) peer=() ;;
+    fsdp2-compile) peer=(--compile) ;;
+    fsdp2-recompute) peer=(--recompute) ;;
+    hybrid) peer=(--hybrid "$node_size") ;;
+    *) fail "unknown peer '$1' (try --help)" ;;
+  esac
+}
+
+# Timed steps and those before, of one run: a step of tens of seconds is not taken 25 times.
+choose_steps() {  # SHAPE LAYOUT NAME
+  timed=${steps:-20} untimed=${warmup:-5}
+  case $1.$2.$3 in
+    18.7b.node.* | 18.7b.*.all | 18.7b.*.qwz-qgz) ;;
+    18.7b.*) timed=${steps:-6} untimed=${warmup:-2} ;;
+  esac
+}
+
+launch=(mpirun -q -n "$gpus" --oversubscribe --bind-to none)
+split() { IFS=, read -ra list <<<"$1"; }  # into the array `list`
+
+train() {  # SHAPE LAYOUT FEATURE
+  feature_flags "$3"
+  choose_steps "$1" "$2" "$3"
+  run_measured "$1" "$2" zeropp "$3" "$untimed" env "${environment[@]}" "${launch[@]}" "$build/bin/zpp_train" \
+    "${model[@]}" --no-tied-head --bf16 --lr 0.0001 --train-iters $((untimed + timed)) --no-hash-parameters \
+    --backend "$backend" --transport "$transport" "${declared[@]}" "${feature[@]}" "${extra[@]}" \
+    --output "$scratch" --json @JSON@
+}
+
+# Ports differ, so that no run waits for the last one's to be free.
+port=29500
+train_peers() {  # SHAPE LAYOUT
+  local name
+  local -a list
+  split "${peers/#auto/$shape_peers}"
+  for name in "${list[@]}"; do
+    [ "$name.$2" != hybrid.node ] || continue
+    peer_flags "$name"
+    choose_steps "$1" "$2" "$name"
+    port=$((port + 1))
+    run_measured "$1" "$2" peer "$name" "$untimed" env MASTER_PORT=$port "${environment[@]}" "${launch[@]}" "$python" \
+      validation/peers/fsdp2.py "${model[@]}" --lr 0.0001 --warmup "$untimed" --steps "$timed" \
+      --device "$peer_device" "${declared[@]}" "${peer[@]}" --json @JSON@
+  done
+}
+
+# Names are tried before anything runs.
+split "$shapes"; shape_list=("${list[@]}")
+split "$layouts"; layout_list=("${list[@]}")
+split "$features"; feature_list=("${list[@]}")
+split "${peers/#auto/}"; peer_list=("${list[@]}")
+for name in "${shape_list[@]}"; do shape_flags "$name"; done
+for name in "${layout_list[@]}"; do layout_flags "$name"; done
+for name in "${feature_list[@]}"; do feature_flags "$name"; done
+for name in "${peer_list[@]}"; do peer_flags "$name"; done
+
+# As root too, in containers; one host thread a rank; no scratch data in the results: traces in HDF5 stay out.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+scratch=out/train_shapes
+[ $dry_run -eq 1 ] || mkdir -p "$scratch"
+
+open_study "$call" "$build/bin/zpp_info"
+for shape in "${shape_list[@]}"; do
+  shape_flags "$shape"
+  for layout in "${layout_list[@]}"; do
+    layout_flags "$layout"
+    train_peers "$shape" "$layout"
+    for name in "${feature_list[@]}"; do train "$shape" "$layout" "$name"; done
+    train_peers "$shape" "$layout"
+  done
+done
+[ $dry_run -eq 1 ] || "$table_python" validation/train_table.py "$study"

@@ -1,0 +1,150 @@
+# ctest: name=train_shapes timeout=120 labels=cli processors=2
+"""jobscripts/local/train_shapes.sh: each flag of each command that it would run exists; on the host it times a tiny
+model and prints the table; a command that fails is a row of it."""
+
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "train_shapes.sh"
+PEER = zpp.SOURCE / "validation" / "peers" / "fsdp2.py"
+FEATURES = "none,none-flat,none-2hop,qwz,hpz,qgz,qwz-qgz,all"
+PEERS = "fsdp2,fsdp2-compile,fsdp2-recompute,hybrid"
+
+
+def run(*words, **options):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=90, **options)
+
+
+def read(path):
+    """Of /proc: what ended meanwhile says nothing."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def flags_of(*program):
+    """The long flags in its --help, with the --no- form of those that are true or false."""
+    done = run(*program, "--help")
+    assert done.returncode == 0, done
+    flags = set(re.findall(r"--[a-z][a-z0-9-]*", done.stdout))
+    return flags | {f"--no-{flag[2:]}" for flag in flags}
+
+
+def option(command, flag):
+    return command[command.index(flag) + 1] if flag in command else None
+
+
+class TrainShapes(zpp.TestCase):
+    def script(self, *words):
+        return run(SCRIPT, "--build", zpp.BIN.parent, "--results", self.folder / "results", "--machine", "here",
+                   "--table-python", sys.executable, *words)
+
+    def dry_run(self, *words):
+        done = self.script("--dry-run", *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertFalse((self.folder / "results").exists())
+        return [shlex.split(line) for line in done.stdout.splitlines()]
+
+    def test_every_flag_exists(self):
+        known = {"zpp_train": flags_of(zpp.TRAIN), "fsdp2.py": flags_of(sys.executable, PEER)}
+        for peers in ("auto", PEERS):
+            commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--shapes",
+                                    "1.64b,6.86b,18.7b,tiny", "--", "--pipeline-depth", "2")
+            self.assertGreater(len(commands), 4 * 3 * 8)
+            for command in commands:
+                self.assertEqual(command[:2], ["timeout", "--kill-after=20"])
+                program = next(i for i, word in enumerate(command) if pathlib.Path(word).name in known)
+                flags = {word for word in command[program:] if word.startswith("--")}
+                self.assertEqual(flags - known[pathlib.Path(command[program]).name], set(), command)
+
+    def test_both_sides_train_the_same_model(self):
+        shared = ("--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length", "--micro-batch-size",
+                  "--vocab-size", "--node-size", "-n")
+        wanted = {("1.64b", None): ("48", "1600", "25", "1024", "8"), ("6.86b", "2"): ("32", "4096", "32", "2048", "4"),
+                  ("18.7b", "2"): ("40", "6144", "48", "512", "1")}
+        for (shape, nodes), sizes in wanted.items():
+            commands = self.dry_run("--gpus", "4", "--shapes", shape, "--layouts", "emulated" if nodes else "node")
+            kinds = ["fsdp2.py" if "validation/peers/fsdp2.py" in command else "zpp_train" for command in commands]
+            self.assertEqual((kinds[0], kinds[-1]), ("fsdp2.py", "fsdp2.py"))
+            self.assertEqual(kinds.count("zpp_train"), 5)
+            for command, kind in zip(commands, kinds):
+                self.assertEqual(tuple(option(command, flag) for flag in shared), (*sizes, "50257", nodes, "4"))
+                steps = int(option(command, "--warmup") or 0) + int(
+                    option(command, "--steps" if kind == "fsdp2.py" else "--train-iters"))
+                short = shape == "18.7b" and "--zero-hpz-partition-size" not in command
+                self.assertIn(steps, (8,) if short else (8, 25), command)
+            self.assertEqual(len({option(command, "--json") for command in commands}), len(commands))
+
+    def test_sockets_are_set_for_both_sides(self):
+        for command in self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated-4x4"):
+            self.assertIn("NCCL_SOCKET_NTHREADS=4", command)
+            self.assertIn("NCCL_NSOCKS_PERTHREAD=4", command)
+
+    def test_times_a_tiny_model_and_reports_what_fails(self):
+        words = ["--gpus", "2", "--shapes", "tiny", "--backend", "host", "--steps", "5", "--warmup", "1"]
+        done = self.script(*words, "--layouts", "node,emulated", "--features", "none,qwz,qgz", "--peers", "")
+        self.assertEqual(done.returncode, 0, done)
+        study = self.folder / "results" / "here" / "train_shapes"
+        self.assertEqual((study / "table.md").read_text(), done.stdout)
+        self.assertIn("1 x 2", done.stdout)
+        self.assertIn("2 x 1, emulated", done.stdout)
+        self.assertEqual(len(list((study / "runs").glob("*.json"))), 6)
+        self.assertEqual(list(study.rglob("*.h5")), [])
+        self.assertRegex(next(study.glob("session-*.txt")).read_text(), r"(?m)^mpi +\S")  # of zpp_info
+
+        # A second session adds to the first.
+        done = self.script(*words, "--layouts", "node", "--features", "none", "--peers", "fsdp2", "--python", "false",
+                           "--limit", "50")
+        self.assertEqual(done.returncode, 1, done)
+        failed = [line for line in done.stdout.splitlines() if line.startswith("| fsdp2")]
+        self.assertEqual(len(failed), 2, done)
+        self.assertTrue(all("failed: exit code 1" in line for line in failed), done)
+        self.assertEqual(len((study / "runs.tsv").read_text().splitlines()), 1 + 6 + 3)
+        self.assertTrue((study / "runs" / "008-tiny-node-none.json").exists())
+
+    def test_ends_what_a_run_leaves(self):
+        marker = f"3600.{os.getpid()}"
+        python = self.folder / "leaves_a_process"
+        python.write_text(f"#!/bin/sh\nsleep {marker} >/dev/null 2>&1 &\nsleep 60\n")
+        python.chmod(0o755)
+        done = self.script("--gpus", "2", "--shapes", "tiny", "--backend", "host", "--layouts", "node", "--features", "",
+                           "--peers", "fsdp2", "--python", python, "--limit", "1")
+        self.assertEqual(done.stdout.count("ended by the time limit"), 2, done)
+        left = [path for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if marker in read(path)]
+        self.assertEqual(left, [])
+
+    def test_bad_usage(self):
+        for words in (["--shapes", "2b"], ["--features", "qwzz"], ["--peers", "ddp"], ["--layouts", "rack"],
+                      ["--frob", "1"], ["--backend", "tpu"], ["--gpus", "0"], ["--steps"],
+                      ["--gpus", "3", "--layouts", "emulated"]):
+            with self.subTest(words=words):
+                done = self.script("--gpus", "4", *words)
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
+                self.assertTrue(done.stderr.startswith("train_shapes: error: "), done)
+
+    def test_peer_without_pytorch(self):
+        """Its help needs none; training says what is missing, in one line."""
+        (self.folder / "torch.py").write_text("raise ImportError('hidden')\n")
+        done = run(sys.executable, PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.ENVIRONMENT, 1), done)
+        self.assertIn("install the package torch", done.stderr)
+        compile((PEER.parent / "gpt.py").read_text(), "gpt.py", "exec")
+
+    def test_peer_refuses_sizes(self):
+        for words, ranks in ((["--num-attention-heads", "3"], 1), (["--hybrid", "3"], 4), (["--node-size", "3"], 4),
+                             (["--steps", "0"], 1)):
+            done = run(sys.executable, PEER, *words,
+                       env={**os.environ, "RANK": "0", "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"})
+            self.assertEqual(done.returncode, zpp.USAGE, done)
+
+
+if __name__ == "__main__":
+    zpp.main()

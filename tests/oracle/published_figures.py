@@ -1,0 +1,40 @@
+# ctest: name=published_figures timeout=30 labels=oracle
+"""validation/published/zeropp.json: every figure has a source, and throughput and MFU of the measured peers follow from
+their step times. Their MFU counts every parameter, the embeddings' too: 6 P + 12 L T C FLOP a token."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+VALIDATION = Path(os.environ["ZEROPP_SOURCE"]) / "validation"
+sys.path.insert(0, str(VALIDATION))
+import model_flops
+
+VOCAB = 50257
+figures = json.loads((VALIDATION / "published" / "zeropp.json").read_text())
+readme = (VALIDATION / "published" / "README.md").read_text()
+
+for section, content in figures.items():
+    if section != "about":
+        assert f"`{section}`" in readme, f"README.md says nothing of {section}"
+for section in ("throughput_tflops_per_gpu", "tutorial_log", "nexus_savings_table", "measured_peers_8xH200"):
+    assert figures[section]["source"], section
+for entry in figures["headlines"] + list(figures["convergence"].values()):
+    assert entry["source"], entry
+
+rows = figures["measured_peers_8xH200"]["fsdp2"]
+checked = 0
+for row in rows:
+    parameters = 12 * row["layers"] * row["hidden"] ** 2 + 2 * VOCAB * row["hidden"]
+    assert abs(parameters / row["params_b"] / 1e9 - 1) < 0.01, (parameters, row)
+    if "mfu" in row:
+        rate = row["seq"] * row["micro_batch"] / (row["step_ms"] * 1e-3)
+        embedded = 6 * VOCAB * row["hidden"]  # looked up, not multiplied
+        flops = embedded + model_flops.flops_per_token(row["layers"], row["hidden"], row["seq"], VOCAB)
+        mfu = model_flops.utilization(rate, flops)
+        assert abs(rate / row["tokens_per_s_per_gpu"] - 1) < 0.01, (rate, row)
+        assert abs(mfu / row["mfu"] - 1) < 0.01, (mfu, row)
+        checked += 1
+assert checked >= 5, checked
+print(f"{checked} of {len(rows)} measured rows follow from their step times")

@@ -1,0 +1,154 @@
+# ctest: name=train_table timeout=60 labels=oracle
+"""validation/train_table.py on studies made here: statistics, MFU, speed-ups and bytes are those that can be worked
+out by hand, and what is wrong with a run is said in its row."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+VALIDATION = Path(os.environ["ZEROPP_SOURCE"]) / "validation"
+sys.path.insert(0, str(VALIDATION))
+import model_flops
+import sample_statistics
+
+COLUMNS = ("session", "shape", "layout", "kind", "name", "warmup", "exit", "seconds", "loopback_before",
+           "loopback_after", "stem", "command")
+WARMUP, GB = 5, 10**9
+STEADY = [0.5] * 20
+# Mean 21, standard deviation sqrt(35): CV 28 %.
+SPREAD = [x / 10 for x in range(11, 31)]
+LAYERS, HIDDEN, SEQ, VOCAB, BATCH, RANKS = 4, 1000, 100, 2000, 10, 4
+
+
+def check_statistics():
+    # Ranks of the 95 % interval of a median, from tables of the sign test.
+    for count, rank in ((1, 1), (5, 1), (6, 1), (8, 1), (9, 2), (10, 2), (12, 3), (20, 6), (25, 8), (100, 40)):
+        assert sample_statistics.rank_of_interval(count) == rank, (count, sample_statistics.rank_of_interval(count))
+    result = sample_statistics.summarize(range(20, 0, -1))
+    assert (result.count, result.median, result.low, result.high) == (20, 10.5, 6, 15), result
+    assert math.isclose(result.p95, 19.05) and math.isclose(result.variation, math.sqrt(35) / 10.5), result
+    one = sample_statistics.summarize([2.0])
+    assert (one.median, one.low, one.high, one.p95, one.variation) == (2.0, 2.0, 2.0, 2.0, 0.0), one
+    try:
+        sample_statistics.summarize([])
+    except ValueError:
+        pass
+    else:
+        raise AssertionError("no samples were summarized")
+    # 6 (12 * 4 * 10^6 + 2 * 10^6) + 12 * 4 * 100 * 1000
+    assert model_flops.flops_per_token(LAYERS, HIDDEN, SEQ, VOCAB) == 304_800_000
+    assert math.isclose(model_flops.utilization(1000, 304_800_000, 0.6096), 0.5)
+
+
+class Study:
+    def __init__(self, folder):
+        self.folder, self.rows = folder, ["\t".join(COLUMNS)]
+        (folder / "runs").mkdir(parents=True)
+
+    def add(self, kind, name, summary, code=0, log="", session="s1", layout="emulated", loopback=(0, 0), seconds=9):
+        stem = f"{len(self.rows):03d}-{name}"
+        if summary is not None:
+            text = summary if isinstance(summary, str) else json.dumps(summary)
+            (self.folder / "runs" / f"{stem}.json").write_text(text)
+        (self.folder / "runs" / f"{stem}.log").write_text(log)
+        self.rows.append("\t".join(map(str, (session, "shape", layout, kind, name, WARMUP, code, seconds, *loopback,
+                                             stem, "command \"with' quotes"))))
+
+    def table(self, *words):
+        (self.folder / "runs.tsv").write_text("\n".join(self.rows) + "\n")
+        done = subprocess.run([sys.executable, VALIDATION / "train_table.py", self.folder, *words],
+                              capture_output=True, text=True, check=False)
+        if done.returncode != 2:
+            assert (self.folder / "table.md").read_text() == done.stdout
+        tables = []
+        for line in done.stdout.splitlines():
+            if line.startswith("## "):
+                tables.append([])
+            elif line.startswith("| ") and not line.startswith(("| run ", "| ---")):
+                tables[-1].append([cell.strip() for cell in line.split("|")[1:-1]])
+        return done, tables
+
+
+def peer(seconds, node_size=2, loopback=3 * GB):
+    return {"step_seconds": seconds, "world_size": RANKS, "node_size": node_size, "emulated": node_size is not None,
+            "loopback_bytes_per_step": loopback, "peak_memory_bytes": 3 * 2**30,
+            "options": {"num_layers": LAYERS, "hidden_size": HIDDEN, "seq_length": SEQ, "vocab_size": VOCAB,
+                        "micro_batch_size": BATCH}}
+
+
+def zpp(seconds, inter=2 * GB, predicted=None, verdict="VALID", modelled=0, transport="nccl"):
+    steps = WARMUP + len(seconds)
+    predicted = inter if predicted is None else predicted
+    return {"world_size": RANKS, "node_count": 2, "emulated": 1, "verdict": verdict, "transport": transport,
+            "config": {"train_batch_size": BATCH * RANKS,
+                       "zeropp": {"model": {"num_layers": LAYERS, "hidden_size": HIDDEN, "seq_length": SEQ,
+                                            "vocab_size": VOCAB}}},
+            "steps": {"time": [99.0] * WARMUP + seconds, "time_communication_exposed": [77.0] * WARMUP + [0.125] * len(seconds),
+                      "bytes_inter_node": [inter] * steps, "bytes_predicted_inter_node": [predicted] * steps,
+                      "bytes_intra_node": [7] * steps, "bytes_predicted_intra_node": [7] * steps,
+                      "skipped": [0] * steps},
+            "memory": {"name": ["master", "buffers_peak"], "bytes_actual": [5, 2**30]},
+            "collectives": {"modelled": [modelled], "wire_bytes_inter": [inter]}}
+
+
+def main():
+    check_statistics()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        study = Study(folder / "good")
+        study.add("peer", "fsdp2", peer([1.01] * 20))
+        study.add("peer", "fsdp2-compile", peer([1.0] * 20))
+        study.add("peer", "hybrid", peer([0.4] * 20))
+        study.add("zeropp", "all", zpp(STEADY), loopback=(10 * GB, 62 * GB + GB // 2))
+        study.add("zeropp", "none", zpp([2.0] * 20, modelled=1))
+        study.add("zeropp", "noisy", zpp(SPREAD), loopback=(0, 100 * GB))
+        study.add("zeropp", "few", zpp([6.0] * 5), loopback=(0, 10 * GB))
+        study.add("peer", "fsdp2", peer([1.1] * 20))
+        study.add("peer", "fsdp2", peer([8.0] * 20, node_size=None), session="s2", layout="node")
+        done, (rows, other) = study.table("--peak-tflops", "1.2192")
+        assert done.returncode == 0, done
+        fsdp2, compiled, hybrid, full, plain, noisy, few, _ = rows
+        # 1000 tokens a GPU in half a second, 304.8 MFLOP each: half of 1.2192 TFLOP/s. 105 GB / 2 over 25 steps.
+        assert full == ["all", "500.0", "500.0 to 500.0", "500.0", "0.0%", "2,000", "50.0%", "125.0", "2.000", "2.000",
+                        "2.100", "1.0", "2.00x", "0.80x", ""], full
+        assert fsdp2[:2] == ["fsdp2", "1,010.0"] and fsdp2[7:] == ["-", "-", "-", "3.000", "3.0", "0.99x", "0.40x", ""], fsdp2
+        assert compiled[12] == "1.00x" and hybrid[12:14] == ["2.50x", "1.00x"], (compiled, hybrid)
+        assert plain[12] == "0.50x" and "slower than FSDP2" in plain[-1] and "modelled" in plain[-1], plain
+        assert noisy[1:3] == ["2,050.0", "1,600.0 to 2,500.0"] and "CV above 2%" in noisy[-1], noisy
+        assert "samples" not in few[-1], few
+        assert "drifted by 8.9%" in done.stdout, done.stdout
+        assert "2 x 2, emulated" in done.stdout and "session s2: 1 x 4\n" in done.stdout, done.stdout
+        assert other[0][12:14] == ["1.00x", "-"], other
+
+        study = Study(folder / "bad")
+        study.add("zeropp", "no-peer", zpp(STEADY[:19]), loopback=(0, GB))
+        study.add("zeropp", "other-bytes", zpp(STEADY, predicted=1), loopback=(0, 60 * GB))
+        study.add("zeropp", "invalid", zpp(STEADY, verdict="INVALID: loss | is not finite"), code=1, loopback=(0, 60 * GB))
+        study.add("zeropp", "died", None, code=3, log="starting\nzpp_train: error: no GPU\nmpirun: bye\n")
+        study.add("peer", "fsdp2", None, code=1, log="Traceback\n\nOutOfMemoryError: 141 GB\n")
+        study.add("peer", "hybrid", None, code=124, seconds=300)
+        study.add("peer", "fsdp2-compile", "{}")
+        study.add("zeropp", "warm-up-only", zpp([]))
+        done, (rows,) = study.table()
+        assert done.returncode == 1 and "7 problems" in done.stderr, done.stderr
+        notes = {row[0]: row[-1] for row in rows}
+        for run, words in {"no-peer": ("no FSDP2 to compare with", "19 samples only", "lo sent less"),
+                           "other-bytes": ("inter-node bytes differ",), "invalid": ("INVALID: loss / is",),
+                           "died": ("exit code 3: zpp_train: error: no GPU",), "hybrid": ("time limit after 300 s",),
+                           "fsdp2": ("exit code 1: OutOfMemoryError: 141 GB",),
+                           "fsdp2-compile": ("cannot be read: KeyError",), "warm-up-only": ("failed",)}.items():
+            for word in words:
+                assert word in notes[run], (run, word, notes[run])
+        assert [row[1] for row in rows] == ["500.0", "500.0", "500.0", "-", "-", "-", "-", "-"], rows
+
+        done = subprocess.run([sys.executable, VALIDATION / "train_table.py", folder / "nowhere"], capture_output=True,
+                              text=True, check=False)
+        assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nowhere" in done.stderr, done
+    print("statistics, speed-ups and reasons are those worked out by hand")
+
+
+main()
