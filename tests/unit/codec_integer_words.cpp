@@ -17,8 +17,8 @@ namespace {
 template <class Format>
 class IntegerWords : public testing::Test {
  protected:
-  using Words = codec::SymmetricIntWords<static_cast<int>(Format::bits)>;
-  using Values = std::array<float, Words::kCodes>;
+  using WordMaths = codec::SymmetricIntWords<static_cast<int>(Format::bits)>;
+  using WordValues = std::array<float, WordMaths::kCodes>;
   static constexpr int kCodes = 1 << Format::bits;
   static constexpr std::uint32_t kField = kCodes - 1;
 
@@ -26,7 +26,7 @@ class IntegerWords : public testing::Test {
     const int code = static_cast<int>(field);
     return static_cast<typename Format::Code>(code < kCodes / 2 ? code : code - kCodes);
   }
-  static std::uint32_t word_by_value(const Values& values, float reciprocal) {
+  static std::uint32_t word_by_value(const WordValues& values, float reciprocal) {
     std::uint32_t word = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto code = static_cast<std::uint32_t>(Format::encode(values[i], reciprocal));
@@ -63,7 +63,7 @@ TYPED_TEST(IntegerWords, StandInForTheFormatAndForNoOther) {
 }
 
 TYPED_TEST(IntegerWords, GiveEveryCodeInEveryPlace) {
-  using Words = typename TestFixture::Words;
+  using Words = typename TestFixture::WordMaths;
   for (int i = 0; i < Words::kCodes; ++i) {
     const auto shift = static_cast<unsigned>(i) * static_cast<unsigned>(TypeParam::bits);
     for (std::uint32_t field = 0; field <= TestFixture::kField; ++field) {
@@ -77,11 +77,12 @@ TYPED_TEST(IntegerWords, GiveEveryCodeInEveryPlace) {
 }
 
 TYPED_TEST(IntegerWords, KnowTheScalesOfProductsThatSaturateNowhere) {
-  using Words = typename TestFixture::Words;
+  using Words = typename TestFixture::WordMaths;
   for (const int top : {15, 127}) {
     for (std::uint32_t bits = 0; bits < 0x10000U; ++bits) {
       const float scale = to_float(Bf16{static_cast<std::uint16_t>(bits)});
-      const double largest = std::ldexp(std::fabs(double{scale}), TypeParam::bits - 1);
+      const double largest =
+          std::ldexp(std::fabs(double{scale}), static_cast<int>(TypeParam::bits) - 1);
       ASSERT_EQ(Words::products_reach_at_most(top, scale), largest <= std::ldexp(1.0, top))
           << std::hex << bits;
       if (!Words::products_reach_at_most(top, scale)) continue;
@@ -97,8 +98,8 @@ TYPED_TEST(IntegerWords, KnowTheScalesOfProductsThatSaturateNowhere) {
 
 // Rounding is monotonic: where the largest magnitude stays within qmax without a clamp, all do.
 TYPED_TEST(IntegerWords, EncodeTheExtremesOfEveryScale) {
-  using Words = typename TestFixture::Words;
-  using Values = typename TestFixture::Values;
+  using Words = typename TestFixture::WordMaths;
+  using Values = typename TestFixture::WordValues;
   std::uint32_t smallest = 0;
   const std::uint32_t last = TypeParam::scale_of(kLargestFinite32).bits;
   for (std::uint32_t bits = 0; bits <= last; ++bits) {
@@ -129,8 +130,8 @@ TYPED_TEST(IntegerWords, EncodeTheExtremesOfEveryScale) {
 
 // All steps between two integers and all ties, in every place of a word.
 TYPED_TEST(IntegerWords, RoundAsTheFormatDoes) {
-  using Words = typename TestFixture::Words;
-  using Values = typename TestFixture::Values;
+  using Words = typename TestFixture::WordMaths;
+  using Values = typename TestFixture::WordValues;
   constexpr int qmax = TestFixture::kCodes / 2 - 1;
   for (const float reciprocal : {1.0F, 0.99999994F, 0x1.008p0F, 0x1.55p-3F}) {
     for (int i = -64 * qmax; i <= 64 * qmax; ++i) {

@@ -34,6 +34,7 @@ __device__ __forceinline__ void load_words(const void* from, std::uint32_t (&wor
   }
 }
 
+/// The same for a store to global memory.
 template <int kWords>
 __device__ __forceinline__ void store_words(const std::uint32_t (&words)[kWords], void* to) {
   if constexpr (kWords == 1) {
@@ -42,10 +43,14 @@ __device__ __forceinline__ void store_words(const std::uint32_t (&words)[kWords]
     *static_cast<uint2*>(to) = make_uint2(words[0], words[1]);
   } else {
     static_assert(kWords % 4 == 0);
+    // In assembly: the compiler takes a plain store of four words apart where branches join.
 #pragma unroll
     for (int i = 0; i < kWords; i += 4) {
-      static_cast<uint4*>(to)[i / 4] =
-          make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                   :
+                   : "l"(__cvta_generic_to_global(static_cast<uint4*>(to) + i / 4)), "r"(words[i]),
+                     "r"(words[i + 1]), "r"(words[i + 2]), "r"(words[i + 3])
+                   : "memory");
     }
   }
 }
