@@ -176,6 +176,7 @@ Groups World::make_groups(const GroupOptions& options) {
   Groups groups;
   groups.topology = layout;
   groups.memory = options.device.memory;
+  groups.waits_on_stream = options.transport == Transport::nccl;
   groups.world = make("world", [](int) { return 0; });
   groups.node = make("node", [&](int rank) { return place(rank).node; });
   if (layout.uniform()) groups.rail = make("rail", [&](int rank) { return place(rank).local; });

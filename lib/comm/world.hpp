@@ -60,6 +60,8 @@ class AgreedError : public Error {
 struct Groups {
   Topology topology;
   MemoryKind memory = MemoryKind::host;  ///< that the groups move
+  /// Work::wait() enqueues a wait on the stream and returns (NCCL); else the host waits.
+  bool waits_on_stream = false;
   std::unique_ptr<Communicator> world;
   std::unique_ptr<Communicator> node;
   std::unique_ptr<Communicator> rail;

@@ -75,12 +75,12 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--all-gather-algorithm",
         .field = &c.zero.all_gather_algorithm,
         .help = "Name from zpp_info, or auto: two-level with several nodes of several ranks, else "
-                "flat"},
+                "native over nccl where nothing is quantized or deterministic, else flat"},
        {.path = "zeropp.reduce_scatter_algorithm",
         .flag = "--reduce-scatter-algorithm",
         .field = &c.zero.reduce_scatter_algorithm,
-        .help = "Name from zpp_info, or auto: 2-hop with qgZ, ordered when deterministic, else "
-                "flat"},
+        .help = "Name from zpp_info, or auto: 2-hop with qgZ, ordered when deterministic, native "
+                "over nccl on one node, else flat"},
        {.path = "zeropp.pipeline_depth",
         .flag = "--pipeline-depth",
         .field = &c.zero.pipeline_depth,

@@ -108,7 +108,9 @@ void choose_all_gather(TrainConfig& c, const Machine& machine) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   if (name == "auto") {
-    name = machine.node_count > 1 && machine.ranks_per_node > 1 ? "two-level" : "flat";
+    const bool levels = machine.node_count > 1 && machine.ranks_per_node > 1;
+    const bool vendor = c.transport == "nccl" && !c.zero.quantized_weights && !c.zero.deterministic;
+    name = levels ? "two-level" : vendor ? "native" : "flat";
   }
   const Algorithm& algorithm = find(machine.all_gather, name, key);
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {
@@ -128,7 +130,12 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
   const char* key = "zeropp.reduce_scatter_algorithm";
   std::string& name = c.zero.reduce_scatter_algorithm;
   const bool quantized = c.zero.quantized_gradients;
-  if (name == "auto") name = quantized ? "2-hop" : c.zero.deterministic ? "ordered" : "flat";
+  if (name == "auto") {
+    name = quantized                                          ? "2-hop"
+           : c.zero.deterministic                             ? "ordered"
+           : c.transport == "nccl" && machine.node_count == 1 ? "native"
+                                                              : "flat";
+  }
   const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {
     refuse("{} {} {}{}", key, name, unequal_nodes, quantized ? ", or choose 1-hop" : "");

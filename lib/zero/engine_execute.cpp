@@ -58,6 +58,9 @@ void Engine::execute(const Schedule& schedule, Mode mode) {
     clock_.phase(compute, op.backward_phase);
     wait_for(schedule, op.waits_on, op.stream);
     run(op, i);
+    // Where the host would wait, a collective is finished when its result is needed; where only the
+    // stream waits, at once: decoding does not queue behind what later gathers wait for.
+    if (pending_[i] && groups_.waits_on_stream) std::exchange(pending_[i], {})();
     if (!pending_[i]) stream(op.stream).record(events_[i]);
     if (!options_.overlap_comm) wait_for(schedule, {i}, StreamId::compute);
     all.push_back(i);

@@ -40,17 +40,16 @@ class GpuTrain(zpp.TestCase):
         self.assertEqual(judged.stdout, "VALID\n", judged)
         return self.trace(out)
 
-    def test_every_place_and_dtype(self):
+    def test_every_place_stage_and_dtype(self):
         for ranks, transport in PLACES:
-            for dtype in ("--bf16", "--no-bf16"):
-                for stage in ("0", "1", "2", "3"):
-                    with self.subTest(ranks=ranks, transport=transport, dtype=dtype, stage=stage):
-                        root, groups = self.run_on(ranks, transport, dtype, "--zero-stage", stage,
-                                                   name=f"{ranks}{transport}{dtype}{stage}")
-                        self.assertEqual((root["backend"], root["transport"]), ("cuda", transport))
-                        self.assertIn("attention=", root["kernels"])
-                        self.assertEqual(groups["ranks"]["gpu"], [GPUS[0]["name"]] * ranks)
-                        self.assertTrue(all(math.isfinite(loss) for loss in groups["steps"]["loss"]))
+            for dtype, stage in (("--bf16", "3"), ("--no-bf16", "2"), ("--no-bf16", "1"), ("--bf16", "0")):
+                with self.subTest(ranks=ranks, transport=transport, dtype=dtype, stage=stage):
+                    root, groups = self.run_on(ranks, transport, dtype, "--zero-stage", stage,
+                                               name=f"{ranks}{transport}{dtype}{stage}")
+                    self.assertEqual((root["backend"], root["transport"]), ("cuda", transport))
+                    self.assertIn("attention=", root["kernels"])
+                    self.assertEqual(groups["ranks"]["gpu"], [GPUS[0]["name"]] * ranks)
+                    self.assertTrue(all(math.isfinite(loss) for loss in groups["steps"]["loss"]))
 
     def test_same_bits_on_every_run_with_hpz_on_and_off_and_either_transport(self):
         for ranks in sorted({ranks for ranks, _ in PLACES if ranks > 1}):

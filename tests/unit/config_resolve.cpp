@@ -79,6 +79,23 @@ TEST(ConfigResolve, AutoTakesGpusWhereEveryRankHasItsOwn) {
               HasSubstr("GPU memory only"));
 }
 
+TEST(ConfigResolve, AutoTakesTheVendorsCollectivesWhereTheyAreTheBaseline) {
+  const auto chosen = [](const std::string& text, int nodes) {
+    Machine on = machine(nodes, 4 / nodes);
+    on.gpus = on.own_gpus = true;
+    const auto zero = resolved(text, on).zero;
+    return zero.all_gather_algorithm + " " + zero.reduce_scatter_algorithm;
+  };
+  EXPECT_EQ(chosen("{}", 1), "native native");
+  EXPECT_EQ(chosen("{}", 2), "two-level flat");
+  EXPECT_EQ(chosen(R"({"zeropp": {"deterministic": true}})", 1), "flat ordered");
+  EXPECT_EQ(chosen(R"({"zeropp": {"transport": "mpi", "backend": "cuda"}})", 1), "flat flat");
+  EXPECT_EQ(chosen(R"({"zero_optimization": {"zero_quantized_weights": true,
+                       "zero_quantized_gradients": true}})",
+                   1),
+            "flat 2-hop");
+}
+
 TEST(ConfigResolve, AsksForGpusThatAreNotThere) {
   Machine on = machine(1, 4);
   for (const bool shared : {false, true}) {
