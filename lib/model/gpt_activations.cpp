@@ -73,7 +73,8 @@ GptActivations::GptActivations(const Options& options, const Context& context)
   }
   std::size_t total = 0;
   for (const Part& part : parts) total += part.bytes();
-  memory_ = Buffer(total, context.device.memory);
+  // Zeros: pad columns of the logits are read, and ignored, before anything is written there.
+  memory_ = Buffer::zeros(total / sizeof(float), Dtype::fp32, context.device.memory);
   std::size_t offset = 0;
   for (const Part& part : parts) {
     *part.view = memory_.view(part.count, part.dtype, offset);
