@@ -1,5 +1,5 @@
 # ctest: name=words timeout=30 labels=style
-"""No tracked text file has a note of unfinished work, a path of one machine, a tab or trailing blanks."""
+"""No tracked text file but raw output has a note of unfinished work, a path of one machine, a tab or trailing blanks."""
 
 import os
 import re
@@ -14,6 +14,7 @@ RULES = {
     "a blank at the end": re.compile(r" +$"),
 }
 EXEMPT = {"LICENSE"}
+RAW_OUTPUT = re.compile(r"results/.*\.(txt|tsv|log|json)")  # kept as it was printed
 
 root = os.environ["ZEROPP_SOURCE"]
 listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z"], cwd=root, check=True,
@@ -33,7 +34,7 @@ assert [line.split(":")[1] for line in violations("planted", planted)] == ["1", 
 errors = []
 for file in listed.stdout.split("\0"):
     path = os.path.join(root, file)
-    if not os.path.isfile(path) or file in EXEMPT:
+    if not os.path.isfile(path) or file in EXEMPT or RAW_OUTPUT.fullmatch(file):
         continue
     with open(path, "rb") as stream:
         content = stream.read()
