@@ -59,12 +59,12 @@ function(zeropp_add_test_tool source)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
 endfunction()
 
-# zeropp_add_script_test(NAME name SCRIPT file [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
-#   A Python test program (exit 0 passes, 77 skips). ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder
+# zeropp_add_script_test(NAME name SCRIPT file [CUDA transport...] [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
+#   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu. ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder
 #   and the source tree, ZEROPP_TEST_BIN the folder of test programs, ZEROPP_MPIRUN the launcher with its
 #   options.
 function(zeropp_add_script_test)
-  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "ARGS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "CUDA;ARGS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -75,10 +75,23 @@ function(zeropp_add_script_test)
     message(FATAL_ERROR "No python3 with numpy, h5py and matplotlib was found: install "
                         "python3-numpy python3-h5py python3-matplotlib, or pass -DZEROPP_PYTHON=PATH")
   endif()
-  add_test(NAME ${arg_NAME} COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
-  set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
-                       PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
-  zeropp_test_environment(${arg_NAME})
+  set(devices host)
+  if(ZEROPP_ENABLE_CUDA)
+    list(TRANSFORM arg_CUDA PREPEND cuda- OUTPUT_VARIABLE on_gpus)
+    list(APPEND devices ${on_gpus})
+  endif()
+  foreach(device IN LISTS devices)
+    set(entry ${arg_NAME}.${device})
+    set(labels "gpu;${arg_LABELS}")
+    if(device STREQUAL host)
+      set(entry ${arg_NAME})
+      set(labels "${arg_LABELS}")
+    endif()
+    add_test(NAME ${entry} COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
+    set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+                         PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
+    zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device})
+  endforeach()
 endfunction()
 
 # mpirun as tests call it: several ranks a core, as root in containers too.

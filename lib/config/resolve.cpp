@@ -104,12 +104,18 @@ void check_secondary(const zero::Options& zero, const Machine& machine) {
       key, name, other);
 }
 
+/// What `auto` takes for uncompressed traffic inside a node: NCCL's own collectives are the
+/// baseline, where nothing is asked that they do not do.
+bool takes_the_vendors(const TrainConfig& c) {
+  return c.transport == "nccl" && !c.zero.deterministic && c.zero.pipeline_depth == 1;
+}
+
 void choose_all_gather(TrainConfig& c, const Machine& machine) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   if (name == "auto") {
     const bool levels = machine.node_count > 1 && machine.ranks_per_node > 1;
-    const bool vendor = c.transport == "nccl" && !c.zero.quantized_weights && !c.zero.deterministic;
+    const bool vendor = takes_the_vendors(c) && !c.zero.quantized_weights;
     name = levels ? "two-level" : vendor ? "native" : "flat";
   }
   const Algorithm& algorithm = find(machine.all_gather, name, key);
@@ -131,10 +137,10 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
   std::string& name = c.zero.reduce_scatter_algorithm;
   const bool quantized = c.zero.quantized_gradients;
   if (name == "auto") {
-    name = quantized                                          ? "2-hop"
-           : c.zero.deterministic                             ? "ordered"
-           : c.transport == "nccl" && machine.node_count == 1 ? "native"
-                                                              : "flat";
+    name = quantized                                         ? "2-hop"
+           : c.zero.deterministic                            ? "ordered"
+           : takes_the_vendors(c) && machine.node_count == 1 ? "native"
+                                                             : "flat";
   }
   const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {

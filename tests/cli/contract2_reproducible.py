@@ -1,4 +1,4 @@
-# ctest: name=contract2_reproducible labels=cli timeout=120 processors=4
+# ctest: name=contract2_reproducible cuda=mpi,nccl labels=cli timeout=120 processors=4
 """Two runs give the same bits: with `deterministic`, and with the quantized collectives always."""
 
 import os
@@ -8,6 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
+zpp.skip_without_gpus(4)
 OVERLAP = ["--overlap-comm", "--gradient-accumulation-steps", "2", "--pipeline-depth", "3",
            "--reduce-bucket-size", "20000", "--eval-interval", "2", "--eval-iters", "2", "--clip-grad", "0.5"]
 

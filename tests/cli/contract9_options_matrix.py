@@ -1,4 +1,4 @@
-# ctest: name=contract9_options_matrix labels=cli timeout=240 processors=4
+# ctest: name=contract9_options_matrix cuda=mpi,nccl labels=cli timeout=300 processors=4
 """No combination of options silently does something else: every pair of values of any two options is run.
 What cannot work ends with exit code 2 and one line that names the reason; everything else shows in its trace
 that what was asked for is what ran. And every option changes something, or is known to change nothing."""
@@ -7,11 +7,13 @@ import json
 import os
 import pathlib
 import sys
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import pairwise
 import zpp
 
+zpp.skip_without_gpus(4)
 STEPS = 2
 FACTORS = {
     "nodes": [(1, 2), (1, 4), (2, 2), (4, 1)],  # nodes x ranks
@@ -87,10 +89,12 @@ def effective(row):
     """What `auto` stands for."""
     nodes, local = row["nodes"]
     gather, reduction = row["all_gather"], row["reduce_scatter"]
+    plain = "native" if zpp.TRANSPORT == "nccl" and not row["deterministic"] and row["depth"] == 1 else "flat"
     if gather == "auto":
-        gather = "two-level" if nodes > 1 and local > 1 else "flat"
+        gather = "two-level" if nodes > 1 and local > 1 else "flat" if row["weight_codec"] else plain
     if reduction == "auto":
-        reduction = "2-hop" if row["gradient_codecs"] else "ordered" if row["deterministic"] else "flat"
+        reduction = ("2-hop" if row["gradient_codecs"] else "ordered" if row["deterministic"]
+                     else plain if nodes == 1 else "flat")
     return gather, reduction
 
 
@@ -231,7 +235,8 @@ class Matrix(zpp.TestCase):
         }
         actual = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
         self.assertEqual({name: actual[name] for name in expected}, expected)
-        self.assertEqual(groups["memory"]["bytes_predicted"], groups["memory"]["bytes_actual"])
+        if zpp.BACKEND == "host":
+            self.assertEqual(groups["memory"]["bytes_predicted"], groups["memory"]["bytes_actual"])
 
 
 # Flags that must change the parameters that a run ends with, and those that must not.
@@ -255,6 +260,7 @@ NEUTRAL = {
 }
 
 
+@unittest.skipIf(zpp.BACKEND != "host", "changes of parameters are compared on the host")
 class Effects(zpp.TestCase):
     def run_with(self, changed):
         """The result, and its folder, of BASE with one flag changed."""

@@ -2,11 +2,9 @@
 """The trainer on GPUs: over NCCL and through host memory, with all features; the same bits on every run, with hpZ on and
 off, and with either transport; close to the host; refusals where ranks outnumber GPUs."""
 
-import json
 import math
 import os
 import pathlib
-import subprocess
 import sys
 import tempfile
 
@@ -14,14 +12,7 @@ sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "su
 import zpp
 
 
-def gpus():
-    with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "info.json"
-        subprocess.run([zpp.INFO, "--json", path], check=True, capture_output=True)
-        return json.loads(path.read_text())["gpus"]
-
-
-GPUS = gpus()
+GPUS = zpp.gpus()
 if not GPUS:
     done = zpp.train(1, "--backend", "cuda", out=tempfile.gettempdir())
     print("skipped:", done.stderr.strip())

@@ -24,9 +24,14 @@ TRAIN = str(BIN / "zpp_train")
 INFO = str(BIN / "zpp_info")
 DEADLINE = 60  # seconds: far beyond any run here; what passes it hangs
 
+# Where the tests train: "host", or in the entries NAME.cuda-TRANSPORT "cuda-mpi" or "cuda-nccl".
+DEVICE = os.environ.get("ZEROPP_TEST_DEVICE", "host")
+BACKEND, _, TRANSPORT = DEVICE.partition("-")
+
 # A GPT that trains in milliseconds.
 TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
-        "--micro-batch-size", "2", "--train-iters", "3", "--backend", "host"]
+        "--micro-batch-size", "2", "--train-iters", "3", "--backend", BACKEND,
+        *(["--transport", TRANSPORT] if TRANSPORT else [])]
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
@@ -131,6 +136,23 @@ def train_command(*words, out=None):
         if flag not in words and not (flag == "--num-attention-heads" and "quadratic" in words):
             command += [flag, value]
     return command + words + (["--output", str(out)] if out is not None else [])
+
+
+def gpus():
+    """The GPUs that programs see, as zpp_info lists them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "info.json"
+        subprocess.run([INFO, "--json", path], check=True, capture_output=True)
+        return json.loads(path.read_text())["gpus"]
+
+
+def skip_without_gpus(ranks):
+    """Ends the script with exit code 77 where DEVICE needs more GPUs than there are for `ranks`."""
+    needed = {"host": 0, "cuda-mpi": 1, "cuda-nccl": ranks}[DEVICE]
+    found = len(gpus()) if needed else 0
+    if found < needed:
+        print(f"skipped: {DEVICE} at {ranks} ranks needs {needed} GPUs, {found} are visible")
+        sys.exit(SKIPPED)
 
 
 def side_by_side(function, items):

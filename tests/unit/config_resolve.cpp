@@ -89,6 +89,7 @@ TEST(ConfigResolve, AutoTakesTheVendorsCollectivesWhereTheyAreTheBaseline) {
   EXPECT_EQ(chosen("{}", 1), "native native");
   EXPECT_EQ(chosen("{}", 2), "two-level flat");
   EXPECT_EQ(chosen(R"({"zeropp": {"deterministic": true}})", 1), "flat ordered");
+  EXPECT_EQ(chosen(R"({"zeropp": {"pipeline_depth": 3}})", 1), "flat flat");
   EXPECT_EQ(chosen(R"({"zeropp": {"transport": "mpi", "backend": "cuda"}})", 1), "flat flat");
   EXPECT_EQ(chosen(R"({"zero_optimization": {"zero_quantized_weights": true,
                        "zero_quantized_gradients": true}})",
