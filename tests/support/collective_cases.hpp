@@ -27,17 +27,16 @@ inline std::vector<int> node_sizes() {
 
 /// A topology with its groups and a trace.
 struct Cluster {
-  explicit Cluster(int node_size, int secondary = 0, std::size_t max_message = 1U << 30U) {
-    world().set_topology(node_size);
-    groups = make_groups({.secondary_size = secondary, .max_message_bytes = max_message});
-  }
+  explicit Cluster(int node_size, int secondary = 0, std::size_t max_message = 1U << 30U)
+      : groups(kept_groups(node_size,
+                           {.secondary_size = secondary, .max_message_bytes = max_message})) {}
   [[nodiscard]] collective::Context context() {
     return {groups, *groups.world, recorder, device()};
   }
   [[nodiscard]] int size() const { return groups.world->size(); }
   [[nodiscard]] int rank() const { return groups.world->rank(); }
 
-  comm::Groups groups;
+  comm::Groups& groups;
   trace::Recorder recorder;
 };
 

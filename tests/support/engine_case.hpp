@@ -58,16 +58,14 @@ class EngineCase {
     options_.all_gather_algorithm = config.zero.all_gather_algorithm;
     options_.reduce_scatter_algorithm = config.zero.reduce_scatter_algorithm;
     const std::size_t h = options_.hpz_partition_size;
-    groups_ = world().make_groups({.secondary_size = h > 1 ? static_cast<int>(h) : 0,
-                                   .device = device_,
-                                   .transport = transport()});
+    groups_ = &kept_groups(node_size, {.secondary_size = h > 1 ? static_cast<int>(h) : 0});
     model_ = make({.micro_batch = micro_batch,
                    .vocab_size = token_source().vocab_size(),
                    .device = device_,
                    .compute = options_.compute,
                    .deterministic = options_.deterministic,
                    .timers = recorder_.timers});
-    engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, groups_,
+    engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, *groups_,
                                              world().control(), device_, recorder_);
   }
 
@@ -111,12 +109,12 @@ class EngineCase {
   [[nodiscard]] zero::Engine& engine() { return *engine_; }
   [[nodiscard]] zero::UnitModel& model() { return *model_; }
   [[nodiscard]] trace::Recorder& recorder() { return recorder_; }
-  [[nodiscard]] comm::Groups& groups() { return groups_; }
+  [[nodiscard]] comm::Groups& groups() { return *groups_; }
 
  private:
   [[nodiscard]] data::Place place() const {
-    return {static_cast<std::size_t>(groups_.world->rank()),
-            static_cast<std::size_t>(groups_.world->size())};
+    return {static_cast<std::size_t>(groups_->world->rank()),
+            static_cast<std::size_t>(groups_->world->size())};
   }
 
   zero::Options options_;
@@ -125,7 +123,7 @@ class EngineCase {
   trace::Recorder recorder_;
   data::Sampler sampler_;
   data::TokenBatch batch_;
-  comm::Groups groups_;
+  comm::Groups* groups_ = nullptr;
   std::unique_ptr<zero::UnitModel> model_;
   std::unique_ptr<zero::Engine> engine_;
 };

@@ -4,8 +4,10 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 
 #include "kernels/core/host_runtime.hpp"
 #include "tests/support/gpu.hpp"
@@ -16,10 +18,20 @@ namespace {
 std::unique_ptr<comm::World> instance;
 Device chosen_device;
 comm::Transport chosen_transport = comm::Transport::mpi;
+/// By node size, secondary size and largest message.
+std::map<std::tuple<int, int, std::size_t>, comm::Groups> kept;
 }  // namespace
 comm::World& world() { return *instance; }
 const Device& device() { return chosen_device; }
 comm::Transport transport() { return chosen_transport; }
+
+comm::Groups& kept_groups(int node_size, const comm::GroupOptions& options) {
+  world().set_topology(node_size);
+  const std::tuple key{node_size, options.secondary_size, options.max_message_bytes};
+  const auto found = kept.find(key);
+  return found != kept.end() ? found->second
+                             : kept.emplace(key, make_groups(options)).first->second;
+}
 
 namespace {
 class EndAllRanks : public testing::EmptyTestEventListener {
@@ -64,6 +76,7 @@ int main(int argc, char** argv) {
     testing::UnitTest::GetInstance()->listeners().Append(new test::EndAllRanks);
     status = RUN_ALL_TESTS();
   }
+  test::kept.clear();
   test::instance.reset();
   return status;
 }

@@ -19,4 +19,8 @@ inline comm::Groups make_groups(comm::GroupOptions options = {}) {
   return world().make_groups(options);
 }
 
+/// Sets the topology, then returns groups for it that were made once and live until the tests end:
+/// NCCL takes a second to start a group. Not for tests of making and ending groups.
+comm::Groups& kept_groups(int node_size, const comm::GroupOptions& options);
+
 }  // namespace zeropp::test
