@@ -119,10 +119,12 @@ TEST(Refusals, NameTheRemedy) {
 }
 
 TEST(Refusals, HierarchyOnUnequalNodes) {
-  Cluster cluster(1);
-  cluster.groups.topology = {3, 2, 0, false};
-  cluster.groups.rail.reset();
-  const Context context = cluster.context();
+  test::world().set_topology(1);
+  comm::Groups groups = test::make_groups();
+  groups.topology = {3, 2, 0, false};
+  groups.rail.reset();
+  trace::Recorder recorder;
+  const Context context{groups, *groups.world, recorder, test::device()};
   for (const auto* algorithm : all_gather_algorithms()) {
     const auto plan = [&] {
       return plan_all_gather(algorithm->name, context,

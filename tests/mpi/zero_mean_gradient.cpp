@@ -4,9 +4,7 @@
 // and stage. The optimizer hides a factor; the norm cannot.
 #include <gtest/gtest.h>
 
-#include "lib/model/quadratic.hpp"
-#include "tests/support/engine_case.hpp"
-#include "tests/support/host_model.hpp"
+#include "tests/support/quadratic_case.hpp"
 
 namespace zeropp::test {
 namespace {
@@ -15,20 +13,11 @@ const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 4096, 50257};
 constexpr std::size_t kSequences = 2;
 constexpr std::size_t kLength = 16;
 
-/// Of the case that was made last.
-const model::Quadratic* the_model = nullptr;
-
-std::unique_ptr<zero::UnitModel> quadratic(const model::Context& context) {
-  auto made = std::make_unique<model::Quadratic>(kUnitSizes, context.vocab_size, context.timers);
-  the_model = made.get();
-  return host_model_on(context.device, std::move(made));
-}
-
 /// Norm of the mean gradient of step 0 at the initial weights, in double precision.
-double expected_norm(EngineCase& engine_case, const zero::Options& options) {
+double expected_norm(QuadraticCase& made, const zero::Options& options) {
   const auto source = data::make_source({});
   const data::Sampler sampler(*source, options.seed, kLength, kSequences);
-  const model::Quadratic& model = *the_model;
+  const model::Quadratic& model = *made.model;
   const auto world_size = static_cast<std::size_t>(world().size());
   double tilt = 0;
   for (std::size_t rank = 0; rank < world_size; ++rank) {
@@ -41,7 +30,7 @@ double expected_norm(EngineCase& engine_case, const zero::Options& options) {
   }
   double sum = 0;
   for (std::size_t unit = 0; unit < kUnitSizes.size(); ++unit) {
-    const std::vector<float> weights = engine_case.engine().gather_master(unit);
+    const std::vector<float> weights = made.engine_case.engine().gather_master(unit);
     for (std::size_t i = 0; i < kUnitSizes[unit] && !weights.empty(); ++i) {
       const double weight =
           options.compute == Dtype::bf16 ? to_float(saturating_cast<Bf16>(weights[i])) : weights[i];
@@ -53,9 +42,9 @@ double expected_norm(EngineCase& engine_case, const zero::Options& options) {
 }
 
 void expect_mean(zero::Options options, int node_size, double tolerance) {
-  EngineCase engine_case(options, node_size, quadratic, kLength, kSequences);
-  const double expected = expected_norm(engine_case, options);
-  const Outcome outcome = engine_case.train(1);
+  QuadraticCase made(kUnitSizes, options, node_size, kLength, kSequences);
+  const double expected = expected_norm(made, options);
+  const Outcome outcome = made.engine_case.train(1);
   if (world().control().rank() == 0) {
     EXPECT_NEAR(outcome.norms[0] / expected, 1.0, tolerance)
         << "stage " << options.stage << ", node size " << node_size << ", "
@@ -108,8 +97,8 @@ TEST(MeanGradient, TrainsTowardsTheMinimum) {
   zero::Options options;
   options.quantized_weights = true;
   options.quantized_gradients = true;
-  EngineCase engine_case(options, 1, quadratic, kLength, kSequences);
-  const Outcome outcome = engine_case.train(40);
+  QuadraticCase made(kUnitSizes, options, 1, kLength, kSequences);
+  const Outcome outcome = made.engine_case.train(40);
   EXPECT_LT(outcome.losses.back(), outcome.losses.front());
 }
 

@@ -4,9 +4,7 @@
 // weight decay. Stages are compared with each other elsewhere; here with what they all should be.
 #include <gtest/gtest.h>
 
-#include "lib/model/quadratic.hpp"
-#include "tests/support/engine_case.hpp"
-#include "tests/support/host_model.hpp"
+#include "tests/support/quadratic_case.hpp"
 
 namespace zeropp::test {
 namespace {
@@ -14,15 +12,6 @@ namespace {
 const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 300};
 constexpr std::size_t kSequences = 2;
 constexpr std::size_t kLength = 16;
-
-/// Of the case that was made last.
-const model::Quadratic* the_model = nullptr;
-
-std::unique_ptr<zero::UnitModel> quadratic(const model::Context& context) {
-  auto made = std::make_unique<model::Quadratic>(kUnitSizes, context.vocab_size, context.timers);
-  the_model = made.get();
-  return host_model_on(context.device, std::move(made));
-}
 
 /// The same training in fp64, in one place.
 class Oracle {
@@ -106,8 +95,9 @@ TEST_P(Trajectory, FollowsTheClosedForm) {
   options.reduce_bucket_size = 2000;
   // A large epsilon makes the update depend on the size of the gradient, and so on clipping.
   const optim::AdamWOptions adamw{.learning_rate = 2e-3, .epsilon = 1e-3, .weight_decay = 0.1};
-  EngineCase engine_case(options, 0, quadratic, kLength, kSequences, adamw);
-  const model::Quadratic& model = *the_model;
+  QuadraticCase made(kUnitSizes, options, 0, kLength, kSequences, adamw);
+  EngineCase& engine_case = made.engine_case;
+  const model::Quadratic& model = *made.model;
   const bool root = world().control().rank() == 0;
   Oracle oracle(model, options, adamw, parameters(engine_case.engine()));
   bool clipped = false;
