@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Runs what needs GPUs and keeps the outcome in results/MACHINE/tests/: the tests labelled gpu (ctest.txt), and small
+# ones under each tool of compute-sanitizer (sanitizer.txt, a line a tool and program; output of each beside it).
+#
+# usage: jobscripts/local/gpu_tests.sh [OPTION...]
+#   --build DIR      of zeropp, with CUDA and tests [build-cuda]
+#   --results DIR    [results]
+#   --machine NAME   [N and the GPU's name]
+#   --tests REGEX    only the tests whose names match [all]
+#   --parallel N     tests at once [4]
+#   --limit SECONDS  time limit of one sanitized program [300]
+#   --no-sanitizer   only the tests
+#   --dry-run        print the commands and do nothing
+# Exits with 1 when a test failed or a tool found something. Of cuBLASLt's kernels (nvjet_*) racecheck reports hazards
+# that are not theirs to have, so programs that call them are left out of it.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/../.."
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/gpu_tests.sh | sed '$d'; }
+fail() { echo "gpu_tests: error: $*" >&2; exit 2; }
+
+build=build-cuda results=results machine='' tests=. parallel=4 limit=300 sanitizer=1 dry_run=0
+while [ $# -gt 0 ]; do
+  case $1 in
+    --dry-run) dry_run=1; shift; continue ;;
+    --no-sanitizer) sanitizer=0; shift; continue ;;
+    -h | --help) usage; exit 0 ;;
+    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
+  esac
+  case $1 in
+    --build) build=$2 ;;
+    --results) results=$2 ;;
+    --machine) machine=$2 ;;
+    --tests) tests=$2 ;;
+    --parallel) parallel=$2 ;;
+    --limit) limit=$2 ;;
+    *) fail "unknown argument '$1' (try --help)" ;;
+  esac
+  shift 2
+done
+
+if [ -z "$machine" ] && [ $dry_run -eq 0 ]; then
+  names=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null) || fail "nvidia-smi lists no GPU: give --machine NAME"
+  machine=$(wc -l <<<"$names")x-$(head -1 <<<"$names" | tr ' ' -)
+fi
+out=$results/${machine:-MACHINE}/tests
+failed=0
+export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 ZEROPP_TEST_DEVICE=cuda-mpi
+
+# Prints the command and, unless only that was asked for, runs it with its output in FILE.
+run_into() {  # FILE COMMAND...
+  local file=$1
+  shift
+  printf '%q ' "$@"
+  printf '\n'
+  [ $dry_run -eq 0 ] || return 0
+  "$@" >"$out/$file" 2>&1
+}
+
+# A line for sanitizer.txt; the tool's own exit code tells what it found.
+sanitize() {  # TOOL PROGRAM [FILTER]
+  local tool=$1 program=$2 filter=${3:-*} status=0
+  local file=$tool-$program.log
+  run_into "$file" timeout "$limit" compute-sanitizer --tool "$tool" --error-exitcode 99 \
+    "$build/tests/bin/test_$program" --gtest_filter="$filter" || status=$?
+  [ $dry_run -eq 0 ] || return 0
+  printf '%-10s %-40s exit %-3s %s\n' "$tool" "$program" "$status" "$(grep -E 'SUMMARY' "$out/$file" | tail -1)" >>"$out/sanitizer.txt"
+  [ $status -eq 0 ] || failed=1
+}
+
+[ $dry_run -eq 1 ] || mkdir -p "$out"
+run_into ctest.txt ctest --test-dir "$build" -L gpu -R "$tests" --parallel "$parallel" --output-on-failure || failed=1
+if [ $sanitizer -eq 1 ]; then
+  [ $dry_run -eq 1 ] || : >"$out/sanitizer.txt"
+  for tool in memcheck racecheck initcheck synccheck; do
+    sanitize $tool contract1_optimizer_cuda 'OptimizerOnGpu.*'
+    sanitize $tool contract1_codec_cuda_reduce_encode
+    sanitize $tool gpu_nn_rows '*Embedding*:*GpuRows.CrossEntropy*'
+    sanitize $tool gpu_model_gpt '*fp32*'
+    sanitize $tool contract5_engine_trajectory '*/0:*/6'
+    [ $tool = racecheck ] || sanitize $tool gpu_nn_linear
+  done
+fi
+if [ $dry_run -eq 0 ]; then
+  tail -30 "$out/ctest.txt"
+  [ $sanitizer -eq 0 ] || cat "$out/sanitizer.txt"
+fi
+exit $failed

@@ -1,0 +1,38 @@
+# ctest: name=gpu_tests_script labels=cli timeout=60
+"""The script that runs the GPU tests elsewhere names programs that exist, and refuses what it does not know."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
+SCRIPT = SOURCE / "jobscripts" / "local" / "gpu_tests.sh"
+
+
+def run(*words):
+    return subprocess.run([SCRIPT, *words], capture_output=True, text=True, check=False)
+
+
+class GpuTests(unittest.TestCase):
+    def test_every_program_is_a_test(self):
+        names = {name for folder in ("gpu", "mpi") for file in (SOURCE / "tests" / folder).glob("*.cpp")
+                 for name in re.findall(r"^// ctest:.*name=(\S+)", file.read_text(), re.MULTILINE)}
+        done = run("--dry-run")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        programs = re.findall(r"tests/bin/test_(\S+)", done.stdout)
+        self.assertGreater(len(programs), 15)
+        self.assertLessEqual(set(programs), names)
+        for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
+            self.assertIn(f"--tool {tool} ", done.stdout)
+
+    def test_unknown_arguments_are_refused(self):
+        for words in (("--nothing", "1"), ("word",), ("--build",)):
+            done = run(*words)
+            self.assertEqual((done.returncode, done.stderr.count("gpu_tests: error: ")), (2, 1), done)
+
+
+if __name__ == "__main__":
+    sys.exit(0 if unittest.main(exit=False, verbosity=2).result.wasSuccessful() else 1)
