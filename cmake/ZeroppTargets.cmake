@@ -4,6 +4,16 @@ function(zeropp_add_app name)
   target_link_libraries(zpp_${name} PRIVATE zeropp)
 endfunction()
 
+# zeropp_test_devices(OUT transport...): where a test's entries run: host, and with CUDA cuda-<transport> each.
+function(zeropp_test_devices out)
+  set(devices host)
+  if(ZEROPP_ENABLE_CUDA)
+    list(TRANSFORM ARGN PREPEND cuda- OUTPUT_VARIABLE on_gpus)
+    list(APPEND devices ${on_gpus})
+  endif()
+  set(${out} ${devices} PARENT_SCOPE)
+endfunction()
+
 # zeropp_add_test(NAME name MAIN library SOURCES file... [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
 #   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME, on a GPU when MAIN is
 #   zeropp_gpu_main. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same
@@ -24,11 +34,7 @@ function(zeropp_add_test)
     zeropp_test_environment(${arg_NAME})
     return()
   endif()
-  set(devices host)
-  if(ZEROPP_ENABLE_CUDA)
-    list(TRANSFORM arg_CUDA PREPEND cuda- OUTPUT_VARIABLE on_gpus)
-    list(APPEND devices ${on_gpus})
-  endif()
+  zeropp_test_devices(devices ${arg_CUDA})
   foreach(np IN LISTS arg_NP)
     foreach(device IN LISTS devices)
       if(device STREQUAL cuda-mpi AND np GREATER 4)
@@ -60,9 +66,9 @@ function(zeropp_add_test_tool source)
 endfunction()
 
 # zeropp_add_script_test(NAME name SCRIPT file [CUDA transport...] [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
-#   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu. ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder
-#   and the source tree, ZEROPP_TEST_BIN the folder of test programs, ZEROPP_MPIRUN the launcher with its
-#   options.
+#   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu.
+#   ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder and the source tree, ZEROPP_TEST_BIN the folder of
+#   test programs, ZEROPP_MPIRUN the launcher with its options.
 function(zeropp_add_script_test)
   cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "CUDA;ARGS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -75,11 +81,7 @@ function(zeropp_add_script_test)
     message(FATAL_ERROR "No python3 with numpy, h5py and matplotlib was found: install "
                         "python3-numpy python3-h5py python3-matplotlib, or pass -DZEROPP_PYTHON=PATH")
   endif()
-  set(devices host)
-  if(ZEROPP_ENABLE_CUDA)
-    list(TRANSFORM arg_CUDA PREPEND cuda- OUTPUT_VARIABLE on_gpus)
-    list(APPEND devices ${on_gpus})
-  endif()
+  zeropp_test_devices(devices ${arg_CUDA})
   foreach(device IN LISTS devices)
     set(entry ${arg_NAME}.${device})
     set(labels "gpu;${arg_LABELS}")
