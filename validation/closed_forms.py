@@ -27,6 +27,7 @@ class Settings:
     accumulation: int
     all_gather: str
     reduce_scatter: str
+    secondary_gather: str = "flat"
 
     @classmethod
     def of(cls, config):
@@ -44,6 +45,7 @@ class Settings:
             accumulation=config["gradient_accumulation_steps"],
             all_gather=own["all_gather_algorithm"],
             reduce_scatter=own["reduce_scatter_algorithm"],
+            secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
         )
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
@@ -163,9 +165,10 @@ class Run:
     def gather_secondary(self, shard):
         partition, element_bytes = self.settings.partition, self.settings.element_bytes
         part = shard * self.topology.size // partition
-        return Collective("all_gather", "weights_secondary", "flat", "none",
+        algorithm = self.settings.secondary_gather
+        return Collective("all_gather", "weights_secondary", algorithm, "none",
                           self.logical(partition, part, element_bytes),
-                          secondary_gather(self.topology, partition, part, element_bytes),
+                          secondary_gather(self.topology, algorithm, partition, part, element_bytes),
                           "secondary")
 
     def reduction(self, part):

@@ -121,6 +121,8 @@ def all_gather(topology, algorithm, codec, count, element_bytes):
     image = wire_bytes(codec, count, element_bytes)
     if algorithm in ("flat", "native"):
         return ring(topology, image)
+    if algorithm == "direct":
+        return all_to_all(topology, image)
     if algorithm == "two-level":
         nodes, local = equal_nodes(topology, algorithm)
         return Bytes((local - 1) * nodes * image, (nodes - 1) * image) * topology.size
@@ -153,10 +155,11 @@ def reduction_codec(topology, algorithm, codecs):
     return codecs[1] if local == 1 else "/".join(codecs)
 
 
-def secondary_gather(topology, partition, count, element_bytes):
-    """hpZ: a ring inside each group of `partition` consecutive ranks."""
+def secondary_gather(topology, algorithm, partition, count, element_bytes):
+    """hpZ: inside each group of `partition` consecutive ranks."""
     image = wire_bytes("none", count, element_bytes)
+    along = {"flat": ring, "native": ring, "direct": all_to_all}[algorithm]
     total = Bytes()
     for begin in range(0, topology.size, partition):
-        total += ring(topology, image, list(range(begin, begin + partition)))
+        total += along(topology, image, list(range(begin, begin + partition)))
     return total

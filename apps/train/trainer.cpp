@@ -57,10 +57,12 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
   });
   if (config_.backend == "cuda" && !context_.gpus.warning.empty()) log::warn(context_.gpus.warning);
   const std::size_t partition = config_.zero.hpz_partition_size;
-  groups_ = context_.world().make_groups(
-      {.secondary_size = partition > 1 ? static_cast<int>(partition) : 0,
-       .device = device_,
-       .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi});
+  comm::GroupOptions options{
+      .device = device_,
+      .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi};
+  reduce_groups_ = context_.world().make_groups(options);
+  if (partition > 1) options.secondary_size = static_cast<int>(partition);
+  groups_ = context_.world().make_groups(options);
   context_.agree_on([&] {
     source_ = data::make_source(config_.data);
     sampler_ = std::make_unique<data::Sampler>(*source_, config_.seed, config_.model.seq_length,
@@ -79,8 +81,9 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
   });
   agree_on_data();
   context_.agree_on([&] {
-    engine_ = std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
-                                             context_.control(), device_, recorder_);
+    engine_ =
+        std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
+                                       reduce_groups_, context_.control(), device_, recorder_);
   });
 }
 

@@ -39,6 +39,7 @@ class Trainer {
   Device device_;
   trace::Recorder recorder_;
   comm::Groups groups_;
+  comm::Groups reduce_groups_;  ///< the same ranks: reductions do not queue behind gathers
   std::unique_ptr<data::TokenSource> source_;
   std::unique_ptr<data::Sampler> sampler_;
   std::unique_ptr<zero::UnitModel> model_;

@@ -37,8 +37,9 @@ void AllGatherBase::start(ConstView part, View full, std::span<std::byte> worksp
   begin();
 }
 
-void AllGatherBase::finish() {
+void AllGatherBase::finish(StreamHandle stream) {
   const Meter::Span span(meter_);
+  stream_ = stream;
   complete();
 }
 

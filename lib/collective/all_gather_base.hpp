@@ -14,7 +14,7 @@ namespace zeropp::collective {
 class AllGatherBase : public AllGather {
  public:
   void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) final;
-  void finish() final;
+  void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return space_.bytes(); }
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
 
@@ -22,7 +22,8 @@ class AllGatherBase : public AllGather {
   AllGatherBase(const Context& context, const AllGatherPlan& plan,
                 const AllGatherAlgorithm& algorithm, std::size_t depth);
 
-  /// Encodes and starts the transfer; memory of the run is in part_, full_ and stream_.
+  /// Encodes and starts the transfer; memory of the run is in part_, full_; work goes to
+  /// stream_.
   virtual void begin() = 0;
   /// Completes the transfer and decodes.
   virtual void complete() = 0;

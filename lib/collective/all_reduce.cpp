@@ -37,14 +37,13 @@ void AllReduce::start(ConstView full, View out, std::span<std::byte> workspace,
   sum_ = {workspace.data(), count_, Dtype::fp32, full.kind};
   out_ = out;
   workspace_ = workspace.subspan(sum_bytes());
-  stream_ = stream;
   reduce_scatter_->start(full, sum_, workspace_, stream);
 }
 
-void AllReduce::finish() {
-  reduce_scatter_->finish();
-  all_gather_->start(sum_, out_, workspace_, stream_);
-  all_gather_->finish();
+void AllReduce::finish(StreamHandle stream) {
+  reduce_scatter_->finish(stream);
+  all_gather_->start(sum_, out_, workspace_, stream);
+  all_gather_->finish(stream);
 }
 
 }  // namespace zeropp::collective

@@ -21,7 +21,7 @@ class AllReduce {
   /// `full`: size parts in the dtype that the reduce-scatter was planned for; `out`: size parts of
   /// any dtype. `workspace`: workspace_bytes(), from start() until finish() returns.
   void start(ConstView full, View out, std::span<std::byte> workspace, StreamHandle stream);
-  void finish();
+  void finish(StreamHandle stream);
   [[nodiscard]] std::size_t workspace_bytes() const;
   /// Closed form: bytes that this rank sends in one run.
   [[nodiscard]] comm::Bytes volume() const;
@@ -35,7 +35,6 @@ class AllReduce {
   View sum_;
   View out_;
   std::span<std::byte> workspace_;
-  StreamHandle stream_;
 };
 
 }  // namespace zeropp::collective

@@ -74,10 +74,11 @@ void AllToAll::start(ConstView in, View out, std::span<std::byte> workspace, Str
   }
 }
 
-void AllToAll::finish() {
+void AllToAll::finish(StreamHandle stream) {
   const Meter::Span span(meter_);
+  stream_ = stream;
   for (Piece& piece : pieces_) {
-    meter_.wait(piece.work);
+    meter_.wait(piece.work, stream_);
     meter_.kernels([&] {
       codec_.decode({workspace_.data() + piece.in, piece.image_bytes}, piece.layout,
                     out_.part(piece.chunk.first, out_.count - piece.chunk.first), stream_);

@@ -27,7 +27,7 @@ class AllToAll {
 
   /// `in`: size strided parts of the planned dtype; `out`: size strided parts of any dtype.
   void start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream);
-  void finish();
+  void finish(StreamHandle stream);
   [[nodiscard]] std::size_t workspace_bytes() const { return space_.bytes(); }
   /// Closed form: bytes that this rank sends in one run.
   [[nodiscard]] comm::Bytes volume() const;

@@ -2,11 +2,12 @@
 // and run any number of times, one run in flight. It composes a Communicator (bytes) and a Codec
 // (values); values of a run lie in memory of the caller, who lends `workspace` from start() until
 // finish() returns. start() encodes and begins the transfer; finish() completes it, launching later
-// hops in between. All ranks of the groups start and finish their collectives in the same order.
-// Results are sums, never means. Accumulation is fp32 in all algorithms but `native`. Source:
-// design of qwZ (paper section 3.1) and qgZ (section 3.3). Workspace begins at a multiple of 16
-// bytes (a Buffer's does). Memory that does not fit the plan is a programming error: start() throws
-// std::invalid_argument.
+// hops in between. They may be given different streams, so that the next run's start is not queued
+// behind this one's later hops and decoding; the caller orders finish()'s stream after start()'s.
+// All ranks of the groups start and finish their collectives in the same order. Results are sums,
+// never means. Accumulation is fp32 in all algorithms but `native`. Source: design of qwZ (paper
+// section 3.1) and qgZ (section 3.3). Workspace begins at a multiple of 16 bytes (a Buffer's does).
+// Memory that does not fit the plan is a programming error: start() throws std::invalid_argument.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +44,7 @@ class AllGather {
   /// `part`: parts.count elements. `full`: size * parts, strided. Memory dtypes may differ.
   virtual void start(ConstView part, View full, std::span<std::byte> workspace,
                      StreamHandle stream) = 0;
-  virtual void finish() = 0;
+  virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// Closed form: bytes that this rank sends in one run.
   [[nodiscard]] virtual comm::Bytes volume() const = 0;
@@ -59,7 +60,7 @@ class ReduceScatter {
   /// the latest by finish().
   virtual void start(ConstView full, View sum, std::span<std::byte> workspace,
                      StreamHandle stream) = 0;
-  virtual void finish() = 0;
+  virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual comm::Bytes volume() const = 0;
   [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;

@@ -63,9 +63,10 @@ class Meter {
     count_wire(sent);
     return work;
   }
-  void wait(std::unique_ptr<comm::Work>& work) {
+  /// `stream`: the one that goes on with what has arrived.
+  void wait(std::unique_ptr<comm::Work>& work, StreamHandle stream) {
     const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
-    work->wait();
+    work->wait(stream);
     work.reset();
   }
 

@@ -40,7 +40,7 @@ void OneHopReduce::begin() {
 
 void OneHopReduce::complete() {
   for (Piece& piece : pieces_) {
-    meter_.wait(piece.work);
+    meter_.wait(piece.work, stream_);
     meter_.kernels([&] {
       codec_.decode_reduce({at(piece.in), piece.image_bytes}, size(), padded(piece.chunk),
                            piece.chunk.length, sum(piece.chunk), stream_);

@@ -35,8 +35,9 @@ void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> wor
   begin();
 }
 
-void ReduceScatterBase::finish() {
+void ReduceScatterBase::finish(StreamHandle stream) {
   const Meter::Span span(meter_);
+  stream_ = stream;
   complete();
 }
 

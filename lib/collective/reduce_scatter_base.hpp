@@ -14,7 +14,7 @@ namespace zeropp::collective {
 class ReduceScatterBase : public ReduceScatter {
  public:
   void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream) final;
-  void finish() final;
+  void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return space_.bytes(); }
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
 
@@ -25,7 +25,8 @@ class ReduceScatterBase : public ReduceScatter {
                     const ReduceScatterAlgorithm& algorithm, const std::string& codec,
                     std::string_view path, std::size_t block, std::size_t depth);
 
-  /// Encodes and starts the transfer; memory of the run is in full_, sum_ and stream_.
+  /// Encodes and starts the transfer; memory of the run is in full_, sum_; work goes to
+  /// stream_.
   virtual void begin() = 0;
   /// Completes the transfers and writes sum_.
   virtual void complete() = 0;

@@ -35,9 +35,9 @@ struct Receive {
 class Work {
  public:
   virtual ~Work() = default;
-  /// Completes the operation with respect to the stream it was started on. Throws
-  /// Error(environment).
-  virtual void wait() = 0;
+  /// Completes the operation with respect to `stream`, which need not be the one that it was
+  /// started on: what is enqueued there from now on finds it done. Throws Error(environment).
+  virtual void wait(StreamHandle stream) = 0;
 };
 
 class Communicator {

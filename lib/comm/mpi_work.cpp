@@ -14,7 +14,7 @@ MpiWork::~MpiWork() {
   }
 }
 
-void MpiWork::wait() {
+void MpiWork::wait(StreamHandle /*stream*/) {
   in_flight_.complete();
   // One by one: MPI_Waitall would hide which error it was behind MPI_ERR_IN_STATUS.
   for (MPI_Request& request : requests_) check(MPI_Wait(&request, MPI_STATUS_IGNORE));

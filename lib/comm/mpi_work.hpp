@@ -20,7 +20,7 @@ class MpiWork final : public Work {
   MpiWork(const MpiWork&) = delete;
   MpiWork& operator=(const MpiWork&) = delete;
 
-  void wait() override;
+  void wait(StreamHandle stream) override;
 
  private:
   Kind kind_;

@@ -61,12 +61,12 @@ class StagedCommunicator::Staging {
   void settle() const {
     if (used_ > 0) stream_.synchronize();
   }
-  /// Everything has arrived: copies it, on the stream, and gives the block back.
-  void deliver() {
+  /// Everything has arrived: copies it, on `stream`, and gives the block back.
+  void deliver(const Stream& stream) {
     for (const Arrival& arrival : arrivals_) {
-      stream_.copy(arrival.device, arrival.staged, arrival.bytes);
+      stream.copy(arrival.device, arrival.staged, arrival.bytes);
     }
-    stream_.record(block_.idle);
+    stream.record(block_.idle);
     pool_.give_back(std::move(block_));
   }
 
@@ -80,14 +80,15 @@ class StagedCommunicator::Staging {
 
 class StagedCommunicator::StagedWork final : public Work {
  public:
-  StagedWork(Staging staging, std::unique_ptr<Work> host)
-      : staging_(std::move(staging)), host_(std::move(host)) {}
-  void wait() override {
-    host_->wait();
-    staging_.deliver();
+  StagedWork(const Runtime& runtime, Staging staging, std::unique_ptr<Work> host)
+      : runtime_(&runtime), staging_(std::move(staging)), host_(std::move(host)) {}
+  void wait(StreamHandle stream) override {
+    host_->wait(stream);
+    staging_.deliver(Stream::borrow(*runtime_, stream));
   }
 
  private:
+  const Runtime* runtime_;
   Staging staging_;
   std::unique_ptr<Work> host_;  ///< destroyed first: it withdraws messages from the staging memory
 };
@@ -125,7 +126,7 @@ std::unique_ptr<Work> StagedCommunicator::exchange(std::span<const Send> sends,
   }
   staging.settle();
   auto host = host_->exchange(staged_sends, staged_receives, {}, sent);
-  return std::make_unique<StagedWork>(std::move(staging), std::move(host));
+  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 
 std::unique_ptr<Work> StagedCommunicator::native_all_gather(ConstView part, View full,
@@ -141,7 +142,7 @@ std::unique_ptr<Work> StagedCommunicator::native_all_gather(ConstView part, View
   staging.expect(full, staged);
   staging.settle();
   auto host = host_->native_all_gather(own, staged, {});
-  return std::make_unique<StagedWork>(std::move(staging), std::move(host));
+  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 
 std::unique_ptr<Work> StagedCommunicator::native_reduce_scatter(ConstView full, View part,
@@ -157,7 +158,7 @@ std::unique_ptr<Work> StagedCommunicator::native_reduce_scatter(ConstView full, 
   staging.expect(part, staged_part);
   staging.settle();
   auto host = host_->native_reduce_scatter(staged_full, staged_part, {});
-  return std::make_unique<StagedWork>(std::move(staging), std::move(host));
+  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 
 std::unique_ptr<Work> StagedCommunicator::native_all_reduce(View in_place, StreamHandle stream) {
@@ -169,7 +170,7 @@ std::unique_ptr<Work> StagedCommunicator::native_all_reduce(View in_place, Strea
   staging.expect(in_place, staged);
   staging.settle();
   auto host = host_->native_all_reduce(staged, {});
-  return std::make_unique<StagedWork>(std::move(staging), std::move(host));
+  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 
 std::unique_ptr<Work> StagedCommunicator::native_all_to_all(ConstView in, View out,
@@ -187,7 +188,7 @@ std::unique_ptr<Work> StagedCommunicator::native_all_to_all(ConstView in, View o
   staging.expect(out, staged_out);
   staging.settle();
   auto host = host_->native_all_to_all(staged_in, staged_out, {});
-  return std::make_unique<StagedWork>(std::move(staging), std::move(host));
+  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 
 }  // namespace zeropp::comm

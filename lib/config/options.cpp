@@ -74,13 +74,23 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.all_gather_algorithm",
         .flag = "--all-gather-algorithm",
         .field = &c.zero.all_gather_algorithm,
-        .help = "Name from zpp_info, or auto: two-level with several nodes of several ranks, else "
-                "native over nccl where nothing is quantized or deterministic, else flat"},
+        .help =
+            "Name from zpp_info, or auto: two-level with several nodes of several ranks; else "
+            "over nccl direct with qwZ and native without, where nothing is deterministic; else "
+            "flat"},
+       {.path = "zeropp.secondary_gather_algorithm",
+        .flag = "--secondary-gather-algorithm",
+        .field = &c.zero.secondary_gather_algorithm,
+        .help = "Of hpZ's gather: a name from zpp_info, or auto: native over nccl where nothing is "
+                "deterministic, else flat",
+        .in_effect = [&c] { return c.zero.hpz_partition_size > 1; },
+        .effect_needs = "zero_optimization.zero_hpz_partition_size above 1"},
        {.path = "zeropp.reduce_scatter_algorithm",
         .flag = "--reduce-scatter-algorithm",
         .field = &c.zero.reduce_scatter_algorithm,
-        .help = "Name from zpp_info, or auto: 2-hop with qgZ, ordered when deterministic, native "
-                "over nccl on one node, else flat"},
+        .help =
+            "Name from zpp_info, or auto: 2-hop with qgZ, ordered when deterministic, 2-hop with "
+            "several nodes of several ranks, native over nccl on one node, else flat"},
        {.path = "zeropp.pipeline_depth",
         .flag = "--pipeline-depth",
         .field = &c.zero.pipeline_depth,

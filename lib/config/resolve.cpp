@@ -104,19 +104,25 @@ void check_secondary(const zero::Options& zero, const Machine& machine) {
       key, name, other);
 }
 
-/// What `auto` takes for uncompressed traffic inside a node: NCCL's own collectives are the
-/// baseline, where nothing is asked that they do not do.
+/// What `auto` takes inside a node over NCCL: its own collectives for uncompressed traffic, which
+/// are the baseline there, and one step for images, where nothing is asked that they do not do.
 bool takes_the_vendors(const TrainConfig& c) {
   return c.transport == "nccl" && !c.zero.deterministic && c.zero.pipeline_depth == 1;
+}
+
+/// A collective in two levels saves traffic between nodes.
+bool has_levels(const Machine& machine) {
+  return machine.node_count > 1 && machine.ranks_per_node > 1;
 }
 
 void choose_all_gather(TrainConfig& c, const Machine& machine) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   if (name == "auto") {
-    const bool levels = machine.node_count > 1 && machine.ranks_per_node > 1;
-    const bool vendor = takes_the_vendors(c) && !c.zero.quantized_weights;
-    name = levels ? "two-level" : vendor ? "native" : "flat";
+    name = has_levels(machine)        ? "two-level"
+           : !takes_the_vendors(c)    ? "flat"
+           : c.zero.quantized_weights ? "direct"
+                                      : "native";
   }
   const Algorithm& algorithm = find(machine.all_gather, name, key);
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {
@@ -131,6 +137,16 @@ void choose_all_gather(TrainConfig& c, const Machine& machine) {
   }
 }
 
+void choose_secondary_gather(TrainConfig& c, const Machine& machine) {
+  const char* key = "zeropp.secondary_gather_algorithm";
+  std::string& name = c.zero.secondary_gather_algorithm;
+  if (name == "auto") name = takes_the_vendors(c) ? "native" : "flat";
+  if (find(machine.all_gather, name, key).hierarchical) {
+    refuse("{} {} runs on all ranks, not inside an hpZ group: choose flat, direct or native", key,
+           name);
+  }
+}
+
 void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
                            const Machine& machine) {
   const char* key = "zeropp.reduce_scatter_algorithm";
@@ -139,6 +155,7 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
   if (name == "auto") {
     name = quantized                                         ? "2-hop"
            : c.zero.deterministic                            ? "ordered"
+           : has_levels(machine)                             ? "2-hop"
            : takes_the_vendors(c) && machine.node_count == 1 ? "native"
                                                              : "flat";
   }
@@ -187,7 +204,7 @@ void choose_backend(TrainConfig& c, const Machine& machine) {
 
 /// The vendor's collectives have a pipeline of their own.
 void check_pipeline(const zero::Options& zero, const Machine& machine) {
-  if (zero.pipeline_depth == 1 || zero.hpz_partition_size > 1) return;  // hpZ gathers along a ring
+  if (zero.pipeline_depth == 1) return;
   if (find(machine.all_gather, zero.all_gather_algorithm, "").modelled &&
       find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").modelled) {
     refuse(
@@ -206,6 +223,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_stage(config.zero);
   check_secondary(config.zero, machine);
   choose_all_gather(config, machine);
+  choose_secondary_gather(config, machine);
   choose_reduce_scatter(config, given, machine);
   check_pipeline(config.zero, machine);
   machine.check_model(config.model);

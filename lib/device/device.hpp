@@ -28,7 +28,10 @@ struct Device {
   /// Error(environment) with the remedy when there is none, or the build has no CUDA.
   static Device cuda(int index);
 
-  [[nodiscard]] Stream make_stream(const char* name) const { return {*runtime, name}; }
+  [[nodiscard]] Stream make_stream(const char* name,
+                                   StreamPriority priority = StreamPriority::normal) const {
+    return {*runtime, name, priority};
+  }
   [[nodiscard]] const char* name() const { return backend == Backend::host ? "host" : "cuda"; }
 };
 

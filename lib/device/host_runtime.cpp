@@ -30,7 +30,7 @@ const Runtime& host_runtime() {
                  std::byte value) { std::memset(memory, std::to_integer<int>(value), bytes); },
       .copy = [](std::byte* to, const std::byte* from, std::size_t bytes,
                  void*) { std::memcpy(to, from, bytes); },
-      .make_stream = [](const char*) -> void* { return nullptr; },
+      .make_stream = [](const char*, StreamPriority) -> void* { return nullptr; },
       .release_stream = [](void*) noexcept {},
       .make_event = no_handle,
       .release_event = [](void*) noexcept {},

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,10 @@ struct GpuInfo {
   std::size_t memory = 0;      ///< bytes
 };
 
+/// Whose waiting work the GPU takes up first: transfers that others wait for come before
+/// arithmetic.
+enum class StreamPriority : std::uint8_t { normal, high };
+
 struct Runtime {
   /// Null when there is no such memory. Aligned to 256 bytes.
   std::byte* (*allocate)(std::size_t bytes, MemoryKind);
@@ -39,7 +44,7 @@ struct Runtime {
   /// Enqueues a copy between any two kinds of memory that the back end reaches.
   void (*copy)(std::byte* to, const std::byte* from, std::size_t bytes, void* stream);
 
-  void* (*make_stream)(const char* name);
+  void* (*make_stream)(const char* name, StreamPriority);
   void (*release_stream)(void*) noexcept;
   void* (*make_event)();
   void (*release_event)(void*) noexcept;

@@ -69,8 +69,8 @@ class Stream {
  public:
   Stream() = default;  ///< the host's
   /// `name` is what profilers show.
-  Stream(const Runtime& runtime, const char* name)
-      : runtime_(&runtime), handle_{runtime.make_stream(name)}, owned_(true) {}
+  Stream(const Runtime& runtime, const char* name, StreamPriority priority)
+      : runtime_(&runtime), handle_{runtime.make_stream(name, priority)}, owned_(true) {}
   ~Stream() {
     if (owned_) runtime_->release_stream(handle_.native);
   }

@@ -18,16 +18,18 @@ std::size_t ArenaPlanner::allocate(std::size_t bytes, std::vector<std::size_t>& 
   live_.emplace(begin, end);
   peak_ = std::max(peak_, end);
   for (const Freed& freed : freed_) {
-    if (freed.begin < end && begin < freed.end) waits_on.push_back(freed.operation);
+    if (freed.begin < end && begin < freed.end) {
+      waits_on.insert(waits_on.end(), freed.operations.begin(), freed.operations.end());
+    }
   }
   std::erase_if(freed_,
                 [&](const Freed& freed) { return begin <= freed.begin && freed.end <= end; });
   return begin;
 }
 
-void ArenaPlanner::release(std::size_t offset, std::size_t operation) {
+void ArenaPlanner::release(std::size_t offset, const std::vector<std::size_t>& operations) {
   const auto found = live_.find(offset);
-  freed_.push_back({found->first, found->second, operation});
+  freed_.push_back({found->first, found->second, operations});
   live_.erase(found);
 }
 

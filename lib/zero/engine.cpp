@@ -23,8 +23,8 @@ std::vector<Buffer> buffers(const std::vector<UnitPartition>& units,
 }  // namespace
 
 Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, UnitModel& model,
-               comm::Groups& groups, comm::Control& control, const Device& device,
-               trace::Recorder& recorder)
+               comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
+               const Device& device, trace::Recorder& recorder)
     : options_(options),
       preset_(stage_preset(options.stage)),
       model_(model),
@@ -34,8 +34,13 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
       recorder_(recorder),
       units_(partition_units(model.units(), static_cast<std::size_t>(groups.world->size()),
                              options.hpz_partition_size, options.compute)),
-      streams_{device.make_stream("compute"), device.make_stream("gather"),
-               device.make_stream("reduce")},
+      streams_{device.make_stream("compute"),
+               device.make_stream("gather", StreamPriority::high),
+               device.make_stream("gather end", StreamPriority::high),
+               device.make_stream("reduce", StreamPriority::high),
+               device.make_stream("reduce end", StreamPriority::high),
+               device.make_stream("secondary"),
+               device.make_stream("update")},
       optimizer_(model.units(), units_, preset_.shard_optimizer,
                  static_cast<std::size_t>(groups.world->rank()), options.seed, optimizer, device,
                  streams_.front().handle()),
@@ -44,7 +49,7 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
                  make_buckets(units_, gradient_order(model.layers(), units_.size()),
                               static_cast<std::size_t>(groups.world->size()),
                               options.reduce_bucket_size, bucket_quantum(options)),
-                 groups, recorder, device),
+                 reduce_groups, recorder, device),
       plan_(make_step_plan(options, units_, model.layers(), weights_, gradients_)),
       arena_(plan_.arena_bytes(), device.memory),
       compute_shards_(buffers(units_, &UnitPartition::shard, options.compute, device.memory,
@@ -56,7 +61,8 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
       gradient_shards_(buffers(units_, &UnitPartition::shard, Dtype::fp32, device.memory,
                                preset_.shard_optimizer)),
       weight_views_(units_.size()),
-      gradient_views_(units_.size()) {
+      gradient_views_(units_.size()),
+      updated_(units_.size()) {
   if (options_.hpz_partition_size > 1) {
     secondary_.emplace(units_, options_.compute,
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
@@ -66,7 +72,7 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
       weight_views_[u] = resident_weights_[u].view(units_[u].padded, options_.compute);
     if (!preset_.shard_gradients)
       gradient_views_[u] = local_gradients_[u].view(units_[u].padded, Dtype::fp32);
-    cut(u);
+    cut(u, stream(StreamId::compute));
   }
   for (std::size_t u = 0; u < units_.size(); ++u) {
     trace::UnitRow row{model_.units()[u].name, units_[u].parameters, units_[u].flat,
@@ -89,6 +95,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   const comm::Bytes sent_before = sent();
   clock_.begin();
   batch_ = &batch;
+  join({StreamId::update});  // it reads the gradients
   for (std::size_t u = 0; u < gradient_shards_.size(); ++u) {
     device_.memory_ops->clear(gradient_shards_[u].view(units_[u].shard, Dtype::fp32),
                               stream(StreamId::compute).handle());
@@ -158,11 +165,14 @@ double Engine::finish_norm() {
   return std::sqrt(total);
 }
 
-void Engine::update(std::size_t unit) {
+void Engine::update(const Op& op) {
+  const std::size_t unit = op.index;
+  const Stream& on = stream(op.stream);
   const bool narrow = options_.compute != Dtype::fp32;
   optimizer_.update(unit, own_gradient(unit), steps_taken_, clip_, narrow ? follower(unit) : View{},
-                    stream(StreamId::compute).handle());
-  if (!narrow) cut(unit);
+                    on.handle());
+  if (!narrow) cut(unit, on);
+  on.record(updated_[unit]);
 }
 
 ConstView Engine::compute_shard(std::size_t unit) const {
@@ -180,10 +190,10 @@ View Engine::follower(std::size_t unit) const {
   return {};
 }
 
-void Engine::cut(std::size_t unit) {
+void Engine::cut(std::size_t unit, const Stream& on) {
   const View weights = follower(unit);
   if (weights.count == 0) return;
-  device_.memory_ops->convert(optimizer_.master(unit), weights, stream(StreamId::compute).handle());
+  device_.memory_ops->convert(optimizer_.master(unit), weights, on.handle());
 }
 
 comm::Bytes Engine::sent() const {

@@ -1,9 +1,10 @@
 // The ZeRO engine: executes the schedule of a step. A composition of partition, weight gather
 // (codec, secondary), gradient reduce (codecs) and optimizer shard; a ZeRO stage is a preset of it.
-// It knows a model as units and layers only. Gathers, reductions and compute run on three streams,
-// ordered by the events that the schedule names. Collective: every rank calls every function, in
-// the same order. Throws Error; a rank that throws leaves the others waiting, so the caller must
-// end the job. Source: ZeRO (arXiv 1910.02054) stages, ZeRO++ (arXiv 2306.10209) sections 3.1-3.3.
+// It knows a model as units and layers only. Gathers, reductions, the optimizer and compute run on
+// streams of their own, ordered by the events that the schedule names. Collective: every rank calls
+// every function, in the same order. Throws Error; a rank that throws leaves the others waiting, so
+// the caller must end the job. Source: ZeRO (arXiv 1910.02054) stages, ZeRO++ (arXiv 2306.10209)
+// sections 3.1-3.3.
 #pragma once
 
 #include <array>
@@ -48,11 +49,13 @@ struct StepResult {
 
 class Engine {
  public:
-  /// `options` are resolved and validated (no "auto"). All references outlive the engine. Does not
-  /// communicate: a rank that runs out of memory here can still tell the others.
+  /// `options` are resolved and validated (no "auto"). Weights are gathered in `groups`, gradients
+  /// reduced in `reduce_groups`: of the same ranks and transport, and where they are others,
+  /// neither queues behind the other. All references outlive the engine. Does not communicate: a
+  /// rank that runs out of memory here can still tell the others.
   Engine(const Options& options, const optim::AdamWOptions& optimizer, UnitModel& model,
-         comm::Groups& groups, comm::Control& control, const Device& device,
-         trace::Recorder& recorder);
+         comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
+         const Device& device, trace::Recorder& recorder);
 
   /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call.
   StepResult step(const std::function<Batch(std::size_t)>& batch);
@@ -70,7 +73,7 @@ class Engine {
 
  private:
   /// A collective that was started and not yet completed.
-  using Finish = std::function<void()>;
+  using Finish = std::function<void(StreamHandle)>;
 
   /// What a schedule is run for.
   enum class Mode : std::uint8_t { training, evaluation, initial };
@@ -78,6 +81,7 @@ class Engine {
   void execute(const Schedule& schedule, Mode mode);
   void wait_for(const Schedule& schedule, const std::vector<std::size_t>& ops, StreamId waiting);
   void run(const Op& op, std::size_t position);
+  void finish(const Schedule& schedule, std::size_t op);
   void complete(const Schedule& schedule, std::size_t op, StreamId waiting);
   [[nodiscard]] Phase phase_of(const Op& op) const;
   void start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
@@ -88,15 +92,17 @@ class Engine {
   void gather_initial();
   void forward(const Op& op);
   void backward(const Op& op);
-  void update(std::size_t unit);
+  void update(const Op& op);
   /// The gradient that this rank's optimizer steps with: its shard, or everything at stage 0.
   [[nodiscard]] View own_gradient(std::size_t unit) const;
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
   [[nodiscard]] View follower(std::size_t unit) const;
-  void cut(std::size_t unit);
+  void cut(std::size_t unit, const Stream& stream);
   [[nodiscard]] double finish_norm();
   /// The bytes of `view` in host memory; waits for the compute stream.
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view) const;
+  /// Makes the compute stream wait for everything enqueued on `ids`.
+  void join(std::initializer_list<StreamId> ids) const;
   [[nodiscard]] comm::Bytes sent() const;
   [[nodiscard]] std::span<std::byte> workspace(const Op& op) const;
   [[nodiscard]] const Stream& stream(StreamId id) const {
@@ -111,7 +117,7 @@ class Engine {
   Device device_;
   trace::Recorder& recorder_;
   std::vector<UnitPartition> units_;
-  std::array<Stream, 3> streams_;  ///< by StreamId
+  std::array<Stream, kStreams> streams_;  ///< by StreamId
 
   OptimizerShard optimizer_;
   WeightGather weights_;
@@ -129,6 +135,7 @@ class Engine {
   std::vector<Finish> pending_;
   std::vector<ConstView> weight_views_;  ///< by unit: gathered or resident
   std::vector<View> gradient_views_;     ///< by unit: whole, padded
+  std::vector<Event> updated_;           ///< by unit: its latest update
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
   bool gathered_initial_ = false;
   Mode mode_ = Mode::training;

@@ -49,24 +49,38 @@ void Engine::execute(const Schedule& schedule, Mode mode) {
   const Stream& compute = stream(StreamId::compute);
   Event begin;
   compute.record(begin);
-  stream(StreamId::gather).wait(begin);
-  stream(StreamId::reduce).wait(begin);
-  std::vector<std::size_t> all;
+  for (const Stream& other : streams_) other.wait(begin);
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const Op& op = schedule.ops[i];
     const Range range(name_of(op.kind));
     clock_.phase(compute, op.backward_phase);
     wait_for(schedule, op.waits_on, op.stream);
     run(op, i);
-    // Where the host would wait, a collective is finished when its result is needed; where only the
-    // stream waits, at once: decoding does not queue behind what later gathers wait for.
-    if (pending_[i] && groups_.waits_on_stream) std::exchange(pending_[i], {})();
-    if (!pending_[i]) stream(op.stream).record(events_[i]);
+    if (!pending_[i]) {
+      stream(op.stream).record(events_[i]);
+    } else {
+      Event started;
+      stream(op.stream).record(started);
+      stream(ends_on(op.stream)).wait(started);
+      // Where the host would wait, a collective is finished when its result is needed; where only
+      // the stream waits, at once: decoding does not queue behind what later gathers wait for.
+      if (groups_.waits_on_stream) finish(schedule, i);
+    }
     if (!options_.overlap_comm) wait_for(schedule, {i}, StreamId::compute);
-    all.push_back(i);
   }
-  wait_for(schedule, all, StreamId::compute);
+  clock_.waiting(compute, [&] {
+    for (std::size_t i = 0; i < schedule.ops.size(); ++i) finish(schedule, i);
+    join({StreamId::gather, StreamId::gather_end, StreamId::reduce_end, StreamId::secondary});
+  });
   clock_.end(compute);
+}
+
+void Engine::join(std::initializer_list<StreamId> ids) const {
+  for (const StreamId id : ids) {
+    Event done;
+    stream(id).record(done);
+    stream(StreamId::compute).wait(done);
+  }
 }
 
 /// What compute waits for others is exposed; other streams wait in each other's shadow.
@@ -86,12 +100,16 @@ void Engine::wait_for(const Schedule& schedule, const std::vector<std::size_t>& 
 }
 
 /// A collective enqueues its later hops and the decoding when it is finished: its event comes after
-/// them.
+/// them. Nothing to do for what is finished already.
+void Engine::finish(const Schedule& schedule, std::size_t op) {
+  if (!pending_[op]) return;
+  const Stream& end = stream(ends_on(schedule.ops[op].stream));
+  std::exchange(pending_[op], {})(end.handle());
+  end.record(events_[op]);
+}
+
 void Engine::complete(const Schedule& schedule, std::size_t op, StreamId waiting) {
-  if (pending_[op]) {
-    std::exchange(pending_[op], {})();
-    stream(schedule.ops[op].stream).record(events_[op]);
-  }
+  finish(schedule, op);
   stream(waiting).wait(events_[op]);
 }
 
@@ -128,7 +146,9 @@ void Engine::run(const Op& op, std::size_t position) {
     }
     case OpKind::reduce:
       gradients_.start(op.index, gradient_views_, sum, workspace(op), stream(op.stream).handle());
-      pending_[position] = [this, bucket = op.index] { gradients_.finish(bucket); };
+      pending_[position] = [this, bucket = op.index](StreamHandle end) {
+        gradients_.finish(bucket, end);
+      };
       break;
     case OpKind::accumulate:
       accumulate(op, sum);
@@ -138,7 +158,7 @@ void Engine::run(const Op& op, std::size_t position) {
                             stream(op.stream).handle());
       break;
     case OpKind::update:
-      update(op.index);
+      update(op);
       break;
     case OpKind::refresh:
       refresh(op);
@@ -156,9 +176,10 @@ Phase Engine::phase_of(const Op& op) const {
 void Engine::start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
                           ConstView shard) {
   const View full = arena_.view(units_[op.index].padded, options_.compute, op.result);
+  stream(op.stream).wait(updated_[op.index]);
   gather.start(shard, full, workspace(op), stream(op.stream).handle());
   weight_views_[op.index] = full;
-  pending_[position] = [&gather] { gather.finish(); };
+  pending_[position] = [&gather](StreamHandle end) { gather.finish(end); };
 }
 
 void Engine::refresh(const Op& op) {
@@ -166,7 +187,7 @@ void Engine::refresh(const Op& op) {
   gather.start(compute_shard(op.index),
                resident_weights_[op.index].view(units_[op.index].padded, options_.compute),
                workspace(op), stream(op.stream).handle());
-  gather.finish();
+  gather.finish(stream(op.stream).handle());
 }
 
 void Engine::accumulate(const Op& op, ConstView sum) {

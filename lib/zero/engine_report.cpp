@@ -20,6 +20,7 @@ std::size_t bytes_of(const std::vector<Buffer>& buffers) {
 std::vector<std::byte> Engine::fetch(ConstView view) const {
   std::vector<std::byte> bytes(view.bytes());
   const Stream& compute = stream(StreamId::compute);
+  join({StreamId::update});
   compute.synchronize();  // the copy to pageable memory would wait unwatched
   device_.memory_ops->copy(view, {bytes.data(), view.count, view.dtype}, compute.handle());
   compute.synchronize();

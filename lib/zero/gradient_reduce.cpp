@@ -78,7 +78,9 @@ void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, 
   reduce_[bucket]->start(full, sum, workspace.subspan(packing), stream);
 }
 
-void GradientReduce::finish(std::size_t bucket) { reduce_[bucket]->finish(); }
+void GradientReduce::finish(std::size_t bucket, StreamHandle stream) {
+  reduce_[bucket]->finish(stream);
+}
 
 void GradientReduce::gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
                                 std::span<std::byte> workspace, StreamHandle stream) {
@@ -89,7 +91,7 @@ void GradientReduce::gather_sum(std::size_t bucket, ConstView sum, std::span<con
     full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
   }
   gather_sum_[bucket]->start(sum, full, workspace.subspan(packing), stream);
-  gather_sum_[bucket]->finish();
+  gather_sum_[bucket]->finish(stream);
   if (packed(bucket)) copy_segments(bucket, gradients, full, false, stream);
 }
 

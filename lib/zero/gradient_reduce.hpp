@@ -31,7 +31,7 @@ class GradientReduce {
   /// finish().
   void start(std::size_t bucket, std::span<const View> gradients, View sum,
              std::span<std::byte> workspace, StreamHandle stream);
-  void finish(std::size_t bucket);
+  void finish(std::size_t bucket, StreamHandle stream);
 
   /// Stage 0: every rank's `sum` -> the bucket's ranges of `gradients`, complete on return.
   void gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,

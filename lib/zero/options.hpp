@@ -25,6 +25,7 @@ struct Options {
   codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
   std::string all_gather_algorithm = "auto";
   std::string reduce_scatter_algorithm = "auto";
+  std::string secondary_gather_algorithm = "auto";  ///< inside the hpZ group
   std::size_t pipeline_depth = 1;
   bool deterministic = false;
 

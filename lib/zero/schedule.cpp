@@ -1,6 +1,7 @@
 #include "lib/zero/schedule.hpp"
 
 #include <algorithm>
+#include <deque>
 #include <optional>
 
 #include "lib/base/error.hpp"
@@ -33,6 +34,9 @@ struct Use {
   std::size_t micro_step;
   bool backward;
 };
+
+/// While one crosses nodes, the next is inside its node.
+constexpr std::size_t kReductionsInFlight = 2;
 
 std::vector<Use> uses_of_step(std::size_t layers, std::size_t micro_steps) {
   std::vector<Use> uses;
@@ -75,12 +79,14 @@ class Builder {
     for (std::size_t b = 0; b < in_.buckets.size(); ++b) {
       reduce(b, in_.micro_steps - 1, last_backward);
     }
-    flush_accumulate();
+    accumulate_all();
   }
 
   void update_all() {
     for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
-      updated_.push_back(emit({OpKind::update, unit}));
+      Op op{OpKind::update, unit};
+      if (in_.preset.shard_parameters) op.stream = StreamId::update;
+      updated_.push_back(emit(std::move(op)));
     }
   }
 
@@ -94,7 +100,7 @@ class Builder {
       if (!updated_.empty()) op.waits_on = {updated_[unit]};
       op.workspace = arena_.allocate(op.bytes, op.waits_on);
       const std::size_t workspace = op.workspace;
-      arena_.release(workspace, emit(std::move(op)));
+      arena_.release(workspace, {emit(std::move(op))});
     }
   }
 
@@ -133,8 +139,8 @@ class Builder {
     }
   }
 
-  /// Gathers ahead within the limit. A unit that is live is not gathered again before it is
-  /// released, which also keeps one run of a unit's collective in flight.
+  /// Gathers ahead: the next use, and more within the limit. A unit that is live is not gathered
+  /// again before it is released, which also keeps one run of a unit's collective in flight.
   void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
     std::size_t ahead = 0;
     for (std::size_t i = current + 1; i < gathered; ++i) ahead += elements(uses[i]);
@@ -146,7 +152,8 @@ class Builder {
         break;
       }
       ahead += elements(next);
-      if (ahead > in_.prefetch_elements) break;
+      const bool next_use = gathered == current + 1 && in_.prefetch_elements > 0;
+      if (ahead > in_.prefetch_elements && !next_use) break;
       gather_for(next);
       ++gathered;
     }
@@ -161,17 +168,20 @@ class Builder {
   void compute(const Use& use) {
     const auto& units = in_.layers[use.layer].units;
     std::vector<std::size_t> waits;
+    std::vector<std::size_t> readers;  // of the weights, beside the layer
     for (const std::size_t unit : units) {
       if (!weights_[unit]) continue;
       waits.push_back(weights_[unit]->op);
       if (in_.hpz && ops_[weights_[unit]->op].kind == OpKind::gather) {
-        // On the compute stream: gathers ahead are not held up by a copy that this use waits for.
+        // On a stream of its own: neither this use nor the gathers ahead wait for the copy.
         Op keep{OpKind::keep_secondary, unit};
         keep.micro_step = use.micro_step;
         keep.backward_phase = use.backward;
+        keep.stream = StreamId::secondary;
         keep.result = weights_[unit]->offset;
         keep.waits_on = {weights_[unit]->op};
         secondary_op_[unit] = emit(std::move(keep));
+        readers.push_back(*secondary_op_[unit]);
       }
     }
     if (use.backward) prepare_gradients(use, waits);
@@ -180,15 +190,16 @@ class Builder {
     op.backward_phase = use.backward;
     op.waits_on = std::move(waits);
     const std::size_t done = emit(std::move(op));
+    readers.push_back(done);
     for (const std::size_t unit : units) {
       if (!weights_[unit]) continue;
-      arena_.release(weights_[unit]->workspace, done);
-      arena_.release(weights_[unit]->offset, done);
+      arena_.release(weights_[unit]->workspace, readers);
+      arena_.release(weights_[unit]->offset, readers);
       weights_[unit].reset();
     }
     if (use.backward && in_.preset.shard_gradients) reduce_finished(use, done);
     if (use.backward && use.layer == 0)
-      flush_accumulate();  // the next micro-step begins with no gradients
+      accumulate_all();  // the next micro-step begins with no gradients
   }
 
   /// Stages 0 and 1 keep whole gradients outside the arena, cleared once a step.
@@ -220,7 +231,7 @@ class Builder {
 
   /// `after`: the operation that completes the bucket's gradients.
   void reduce(std::size_t bucket, std::size_t micro_step, std::size_t after) {
-    flush_accumulate();  // one reduction in flight
+    if (reducing_.size() == kReductionsInFlight) accumulate_oldest();
     const BucketMemory& memory = in_.bucket_memory[bucket];
     Op op{OpKind::reduce, bucket};
     op.micro_step = micro_step;
@@ -230,31 +241,34 @@ class Builder {
     op.result = arena_.allocate(memory.sum, op.waits_on);
     op.workspace = arena_.allocate(memory.workspace, op.waits_on);
     op.waits_on.push_back(after);
-    reducing_ = ops_.size();
-    emit(std::move(op));
-    if (!in_.overlap) flush_accumulate();
+    reducing_.push_back(emit(std::move(op)));
+    if (!in_.overlap) accumulate_all();
   }
 
-  void flush_accumulate() {
-    if (!reducing_) return;
-    const Op reduce = ops_[*reducing_];
+  void accumulate_all() {
+    while (!reducing_.empty()) accumulate_oldest();
+  }
+
+  void accumulate_oldest() {
+    const std::size_t reduced = reducing_.front();
+    reducing_.pop_front();
+    const Op reduce = ops_[reduced];
     Op op{OpKind::accumulate, reduce.index};
     op.micro_step = reduce.micro_step;
-    op.stream = StreamId::reduce;
+    op.stream = StreamId::reduce_end;
     op.backward_phase = true;
     op.result = reduce.result;
-    op.waits_on = {*reducing_};
+    op.waits_on = {reduced};
     const std::size_t accumulated = emit(std::move(op));
-    reducing_.reset();
-    arena_.release(reduce.workspace, accumulated);
+    arena_.release(reduce.workspace, {accumulated});
     const std::size_t last =
         in_.preset.shard_optimizer ? accumulated : gather_sum(reduce, accumulated);
-    arena_.release(reduce.result, last);
+    arena_.release(reduce.result, {last});
     if (!in_.preset.shard_gradients) return;
     for (const Segment& segment : in_.buckets[reduce.index].segments) {
       const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;
       if (!whole) continue;  // a later bucket holds the rest of this unit
-      arena_.release(*gradients_[segment.unit], accumulated);
+      arena_.release(*gradients_[segment.unit], {accumulated});
       gradients_[segment.unit].reset();
     }
   }
@@ -262,7 +276,7 @@ class Builder {
   std::size_t gather_sum(const Op& reduce, std::size_t accumulated) {
     Op op{OpKind::gather_sum, reduce.index};
     op.micro_step = reduce.micro_step;
-    op.stream = StreamId::reduce;
+    op.stream = StreamId::reduce_end;
     op.backward_phase = true;
     op.bytes = in_.bucket_memory[reduce.index].gather_sum_workspace;
     op.result = reduce.result;
@@ -270,7 +284,7 @@ class Builder {
     op.workspace = arena_.allocate(op.bytes, op.waits_on);
     const std::size_t workspace = op.workspace;
     const std::size_t emitted = emit(std::move(op));
-    arena_.release(workspace, emitted);
+    arena_.release(workspace, {emitted});
     return emitted;
   }
 
@@ -286,7 +300,7 @@ class Builder {
   std::vector<bool> secondary_valid_;
   std::vector<std::size_t> first_layers_;
   std::vector<std::vector<std::size_t>> buckets_ending_with_;  ///< by unit
-  std::optional<std::size_t> reducing_;
+  std::deque<std::size_t> reducing_;  ///< reductions in flight, oldest first
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 // The order of work of one optimizer step, as data. The functions that make a schedule are pure:
 // they know no MPI, no device and no memory. Three readers: the engine executes it, volume.hpp
 // folds it into bytes, and a planner can cost it. An operation names the operations it waits for;
-// operations on one stream keep their order; a schedule begins after all work before it. Memory
-// that lives within a step lies in one arena, whose offsets are assigned here.
+// operations on one stream begin in order and, but for collectives, end in order too; a schedule
+// begins after all work before it, except the update, of which a gather waits for its own unit's.
+// Memory that lives within a step lies in one arena, whose offsets are assigned here.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +28,30 @@ enum class OpKind : std::uint8_t {
   refresh,           ///< all-gather a unit's updated weights (stages 1 and 2)
 };
 
-enum class StreamId : std::uint8_t { compute, gather, reduce };
+/// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on
+/// `gather_end` and `reduce_end`: the next one starts while this one is on its way.
+enum class StreamId : std::uint8_t {
+  compute,
+  gather,
+  gather_end,
+  reduce,
+  reduce_end,
+  secondary,  ///< copies of secondary shards
+  update      ///< the optimizer at stage 3, beside the gathers of units that are done
+};
+inline constexpr std::size_t kStreams = 7;
+
+/// The stream on which an operation of stream `id` ends: what waits for the operation waits there.
+constexpr StreamId ends_on(StreamId id) {
+  switch (id) {
+    case StreamId::gather:
+      return StreamId::gather_end;
+    case StreamId::reduce:
+      return StreamId::reduce_end;
+    default:
+      return id;
+  }
+}
 
 inline constexpr std::size_t kNoMemory = static_cast<std::size_t>(-1);
 
@@ -80,7 +104,9 @@ struct ScheduleInput {
   StagePreset preset{};
   bool hpz = false;
   std::size_t micro_steps = 1;
-  std::size_t prefetch_elements = 0;  ///< of weights gathered ahead of their use
+  /// Of weights gathered ahead of their use; not 0: what is used next, however large, and more
+  /// within the limit.
+  std::size_t prefetch_elements = 0;
   bool overlap = true;  ///< false: every collective completes before the next operation
 };
 

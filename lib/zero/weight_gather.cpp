@@ -35,7 +35,7 @@ WeightGather::WeightGather(const Options& options, const std::vector<UnitPartiti
       if (unit.secondary == 0) continue;
       const collective::Context in_group{groups, *groups.secondary, recorder, device};
       secondary.at(index_of(phase)) =
-          collective::plan_all_gather("flat", in_group,
+          collective::plan_all_gather(options.secondary_gather_algorithm, in_group,
                                       {collective::Parts::dense(unit.secondary),
                                        options.compute,
                                        {},

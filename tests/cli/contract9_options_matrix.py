@@ -21,7 +21,7 @@ FACTORS = {
     "weight_codec": [None, "int8:256", "int4:64"],  # qwZ
     "hpz": [1, 2, 4],
     "gradient_codecs": [None, ("int4:128", "int4:128"), ("int8:64", "int4:256")],  # qgZ
-    "all_gather": ["auto", "flat", "native", "two-level"],
+    "all_gather": ["auto", "direct", "flat", "native", "two-level"],
     "reduce_scatter": ["auto", "flat", "native", "ordered", "1-hop", "2-hop"],
     "depth": [1, 3],
     "overlap": [True, False],
@@ -47,7 +47,7 @@ def reasons(row):
                                       ("stage3_prefetch_bucket_size", row["prefetch"] is not None)) if on]
     elif row["prefetch"] is not None and not row["overlap"]:
         found.append("stage3_prefetch_bucket_size")
-    if row["depth"] > 1 and row["hpz"] == 1 and (row["all_gather"], row["reduce_scatter"]) == ("native",) * 2:
+    if row["depth"] > 1 and (row["all_gather"], row["reduce_scatter"]) == ("native",) * 2:
         found.append("pipeline_depth")
     if local % row["hpz"] and (row["hpz"] % local or nodes * local % row["hpz"]):
         found.append("zero_hpz_partition_size")
@@ -91,11 +91,12 @@ def effective(row):
     gather, reduction = row["all_gather"], row["reduce_scatter"]
     plain = "native" if zpp.TRANSPORT == "nccl" and not row["deterministic"] and row["depth"] == 1 else "flat"
     if gather == "auto":
-        gather = "two-level" if nodes > 1 and local > 1 else "flat" if row["weight_codec"] else plain
+        image = "direct" if plain == "native" else "flat"
+        gather = "two-level" if nodes > 1 and local > 1 else image if row["weight_codec"] else plain
     if reduction == "auto":
         reduction = ("2-hop" if row["gradient_codecs"] else "ordered" if row["deterministic"]
-                     else plain if nodes == 1 else "flat")
-    return gather, reduction
+                     else "2-hop" if nodes > 1 and local > 1 else plain if nodes == 1 else "flat")
+    return gather, reduction, plain
 
 
 class Matrix(zpp.TestCase):
@@ -138,7 +139,7 @@ class Matrix(zpp.TestCase):
         self.assertEqual(uses[0].split(",")[0] in uses[-1].split(","), row["tied"])
 
     def check_configuration(self, row, config, root):
-        gather, reduction = effective(row)
+        gather, reduction, _ = effective(row)
         zero, own = config["zero_optimization"], config["zeropp"]
         codecs = row["gradient_codecs"] or (None, None)
         asked = {
@@ -169,10 +170,10 @@ class Matrix(zpp.TestCase):
 
     def check_collectives(self, row, groups):
         """Every collective that ran, and no other."""
-        gather, reduction = effective(row)
+        gather, reduction, inside = effective(row)
         nodes, local = row["nodes"]
         weights = ("all_gather", "weights", gather, row["weight_codec"] or "none", "world")
-        secondary = ("all_gather", "weights_secondary", "flat", "none", "secondary")
+        secondary = ("all_gather", "weights_secondary", inside, "none", "secondary")
         if not row["gradient_codecs"]:
             codec = "none/none" if reduction == "2-hop" and nodes > 1 and local > 1 else "none"
         elif reduction != "2-hop" or nodes == 1:
@@ -253,7 +254,8 @@ CHANGES = {
     "--no-zero-quantized-gradients": None,
 }
 NEUTRAL = {
-    "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--pipeline-depth": "4",
+    "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
+    "--pipeline-depth": "4",
     "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--optimizer": "AdamW", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None,

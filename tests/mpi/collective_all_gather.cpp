@@ -102,7 +102,7 @@ TEST(AllGather, PartMayLieInsideTheResult) {
       const View own = memory.view.part(r * stride, kCount);
       const test::DeviceBytes workspace(planned->workspace_bytes());
       planned->start(own, memory.view, workspace.span(), test::stream().handle());
-      planned->finish();
+      planned->finish(test::stream().handle());
       const Poisoned full = memory.download();
       for (std::size_t p = 0; p < n; ++p) {
         for (std::size_t e = 0; e < kCount; ++e) {

@@ -38,7 +38,7 @@ TEST(AllReduce, IsReduceScatterThenAllGather) {
         const test::DeviceBytes workspace(planned.workspace_bytes());
         planned.start(memory.view, memory.view, workspace.span(),
                       test::stream().handle());  // in place
-        planned.finish();
+        planned.finish(test::stream().handle());
         buffer = memory.download();
         for (std::size_t p = 0; p < n; ++p) {
           const auto expected = test::Reduction{reduction->name,
@@ -94,7 +94,7 @@ TEST(AllToAll, SwapsParts) {
           const test::OnDevice received(n * parts.stride, dtype);
           const test::DeviceBytes workspace(planned.workspace_bytes());
           planned.start(sent.view, received.view, workspace.span(), test::stream().handle());
-          planned.finish();
+          planned.finish(test::stream().handle());
           const Poisoned out = received.download();
           ASSERT_EQ(out.bytes, wanted.bytes) << codec::to_string(codec) << " " << count;
         }
@@ -133,9 +133,9 @@ TEST(Collectives, SeveralAreInFlight) {
     first->start(part_in.view, one.view, space_one.span(), stream);
     second->start(own_in.view, two.view, space_two.span(), stream);
     third->start(part_in.view, three.view, space_three.span(), stream);
-    third->finish();
-    first->finish();
-    second->finish();
+    third->finish(stream);
+    first->finish(stream);
+    second->finish(stream);
     EXPECT_EQ(one.memory.download(), three.memory.download());
     const Poisoned sum = two.download();
     const auto expected =

@@ -56,7 +56,7 @@ class Contract5 : public testing::Test {
     const test::OnDevice reduced(count_, Dtype::fp32);
     const test::DeviceBytes workspace(planned->workspace_bytes());
     planned->start(full_.view, reduced.view, workspace.span(), test::stream().handle());
-    planned->finish();
+    planned->finish(test::stream().handle());
     const Poisoned sum = reduced.download();
     double moments[2] = {0, 0};
     for (std::size_t e = 0; e < count_; ++e) {

@@ -59,6 +59,7 @@ struct ClosedForm {
   }
   [[nodiscard]] Bytes all_gather(std::string_view algorithm, std::size_t w) const {
     if (algorithm == "flat" || algorithm == "native") return along_ring(w);
+    if (algorithm == "direct") return to_each(w);
     if (algorithm != "two-level") no_closed_form(algorithm);
     const auto k = static_cast<std::size_t>(nodes());
     return {static_cast<std::size_t>(g - 1) * k * w, (k - 1) * w};
@@ -203,7 +204,7 @@ TEST(Contract4, AllToAll) {
           (void)test::take_pmpi_counts();
           planned.start(in.view(n * count, Dtype::fp32), out.view(n * count, Dtype::fp32),
                         workspace.span(), test::stream().handle());
-          planned.finish();
+          planned.finish(test::stream().handle());
           ASSERT_NO_FATAL_FAILURE(verify(planned, form.to_each(wire(codec, Dtype::fp32, count)),
                                          /*modelled=*/false, node_size,
                                          (n - 1) * count * sizeof(float)));

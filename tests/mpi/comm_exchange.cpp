@@ -51,7 +51,7 @@ struct Rally {
     work = comm.exchange(sends, receives, stream(), sent);
   }
   void verify(const Communicator& comm) {
-    work->wait();
+    work->wait(stream());
     EXPECT_EQ(sent, expected);
     for (std::size_t source = 0; source < in.size(); ++source) {
       const auto message = in[source].download();
@@ -102,7 +102,7 @@ TEST(Exchange, SelfMessagesAreCopiedAndNotCounted) {
   Bytes sent;
   const std::vector<Send> sends{{out.data(), 8, self}};
   const std::vector<Receive> receives{{in.data(), 8, self}};
-  groups.world->exchange(sends, receives, stream(), sent)->wait();
+  groups.world->exchange(sends, receives, stream(), sent)->wait(stream());
   EXPECT_EQ(in.download(), message);
   EXPECT_EQ(sent, Bytes{});
   const std::vector<Receive> shorter{{in.data(), 4, self}};
@@ -123,11 +123,11 @@ TEST(Exchange, TruncationIsAnErrorOfOneLine) {
   if (rank == 1) receives.push_back({memory.data(), 16, 0});
   auto work = groups.world->exchange(sends, receives, stream(), sent);
   if (rank != 1) {
-    work->wait();
+    work->wait(stream());
     return;
   }
   try {
-    work->wait();
+    work->wait(stream());
     FAIL() << "a message longer than its receive was accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::environment);
@@ -177,7 +177,7 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
     }
     const OnDevice part_in(part);
     const OnDevice gathered(n * count, dtype);
-    comm.native_all_gather(part_in.view, gathered.view, stream())->wait();
+    comm.native_all_gather(part_in.view, gathered.view, stream())->wait(stream());
     const Poisoned full = gathered.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       ASSERT_EQ(test::load(full.view, i),
@@ -199,21 +199,21 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
     };
     const OnDevice own_in(own);
     const OnDevice reduced_out(count, dtype);
-    comm.native_reduce_scatter(own_in.view, reduced_out.view, stream())->wait();
+    comm.native_reduce_scatter(own_in.view, reduced_out.view, stream())->wait(stream());
     const Poisoned reduced = reduced_out.download();
     for (std::size_t i = 0; i < count; ++i) {
       const float got = test::load(reduced.view, i);
       ASSERT_TRUE(near_sum(got, r * count + i)) << "reduce-scatter, element " << i << ": " << got;
     }
     const OnDevice exchanged_out(n * count, dtype);
-    comm.native_all_to_all(own_in.view, exchanged_out.view, stream())->wait();
+    comm.native_all_to_all(own_in.view, exchanged_out.view, stream())->wait(stream());
     const Poisoned exchanged = exchanged_out.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       ASSERT_EQ(test::load(exchanged.view, i),
                 test::value_of(dtype, static_cast<int>(i / count), r * count + i % count))
           << "all-to-all of " << count << ", element " << i;
     }
-    comm.native_all_reduce(own_in.view, stream())->wait();
+    comm.native_all_reduce(own_in.view, stream())->wait(stream());
     const Poisoned everywhere = own_in.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       const float got = test::load(everywhere.view, i);

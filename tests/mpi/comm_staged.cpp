@@ -71,7 +71,7 @@ TEST_F(Staged, ExchangesInFlightKeepTheirMemory) {
     }
     works.push_back(comm.exchange(sends, receives, {}, sent));
   }
-  for (auto work = works.rbegin(); work != works.rend(); ++work) (*work)->wait();
+  for (auto work = works.rbegin(); work != works.rend(); ++work) (*work)->wait({});
   for (const Declared& whole : in) expect_parts(whole.view, 0);
   EXPECT_EQ(sent, (Bytes{3 * (size() - 1) * kCount * 4, 0}));
 }
@@ -79,30 +79,30 @@ TEST_F(Staged, ExchangesInFlightKeepTheirMemory) {
 TEST_F(Staged, AllGatherAlsoInPlace) {
   const Declared part(kCount, rank());
   const Declared full(size() * kCount, -1);
-  comm.native_all_gather(part.view, full.view, {})->wait();
+  comm.native_all_gather(part.view, full.view, {})->wait({});
   expect_parts(full.view, 0);
   Declared inside(size() * kCount, -1);
   const View own = inside.view.part(static_cast<std::size_t>(rank()) * kCount, kCount);
   for (std::size_t i = 0; i < kCount; ++i) test::store(own, i, value(rank(), i));
-  comm.native_all_gather(own, inside.view, {})->wait();
+  comm.native_all_gather(own, inside.view, {})->wait({});
   expect_parts(inside.view, 0);
 }
 
 TEST_F(Staged, Reductions) {
   const Declared full(size() * kCount, rank());
   const Declared part(kCount, -1);
-  comm.native_reduce_scatter(full.view, part.view, {})->wait();
+  comm.native_reduce_scatter(full.view, part.view, {})->wait({});
   for (std::size_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(test::load(part.view, i), sum(static_cast<std::size_t>(rank()) * kCount + i)) << i;
   }
-  comm.native_all_reduce(full.view, {})->wait();
+  comm.native_all_reduce(full.view, {})->wait({});
   for (std::size_t i = 0; i < full.view.count; ++i) ASSERT_EQ(test::load(full.view, i), sum(i));
 }
 
 TEST_F(Staged, AllToAll) {
   const Declared in(size() * kCount, rank());
   const Declared out(size() * kCount, -1);
-  comm.native_all_to_all(in.view, out.view, {})->wait();
+  comm.native_all_to_all(in.view, out.view, {})->wait({});
   expect_parts(out.view, static_cast<std::size_t>(rank()) * kCount);
 }
 

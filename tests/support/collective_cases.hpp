@@ -96,7 +96,7 @@ inline std::vector<float> run(collective::ReduceScatter& planned,
   const OnDevice out(parts.count, Dtype::fp32);
   const DeviceBytes workspace(planned.workspace_bytes());
   planned.start(in.view, out.view, workspace.span(), stream().handle());
-  planned.finish();
+  planned.finish(stream().handle());
   const Poisoned sum = out.download();
   const auto* first = sum.view.as<float>();
   return {first, first + parts.count};
@@ -114,7 +114,7 @@ inline Poisoned run(collective::AllGather& planned, const collective::AllGatherP
                       result);
   const DeviceBytes workspace(planned.workspace_bytes());
   planned.start(in.view, full.view, workspace.span(), stream().handle());
-  planned.finish();
+  planned.finish(stream().handle());
   return full.download();
 }
 

@@ -57,6 +57,7 @@ class EngineCase {
     config::resolve(config, {}, app::machine_of(world().set_topology(node_size)));
     options_.all_gather_algorithm = config.zero.all_gather_algorithm;
     options_.reduce_scatter_algorithm = config.zero.reduce_scatter_algorithm;
+    options_.secondary_gather_algorithm = config.zero.secondary_gather_algorithm;
     const std::size_t h = options_.hpz_partition_size;
     groups_ = &kept_groups(node_size, {.secondary_size = h > 1 ? static_cast<int>(h) : 0});
     model_ = make({.micro_batch = micro_batch,
@@ -65,7 +66,7 @@ class EngineCase {
                    .compute = options_.compute,
                    .deterministic = options_.deterministic,
                    .timers = recorder_.timers});
-    engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, *groups_,
+    engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, *groups_, *groups_,
                                              world().control(), device_, recorder_);
   }
 

@@ -23,7 +23,7 @@ void fail_alone(comm::World& world) {
   comm::Bytes sent;
   const auto work = groups.world->exchange({}, {&receive, 1}, {}, sent);
   if (world.rank() == 1) throw kFailure;
-  work->wait();
+  work->wait({});
 }
 
 int report(const Error& error) {

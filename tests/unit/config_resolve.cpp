@@ -23,7 +23,8 @@ Machine machine(int nodes, int ranks_per_node, int world = 0) {
           .gpus = false,
           .own_gpus = false,
           .gpu_problem = "no GPU here",
-          .all_gather = {{"flat"},
+          .all_gather = {{"direct"},
+                         {"flat"},
                          {"native", false, false, true, true},
                          {"plain", false, false},
                          {"two-level", true},
@@ -86,15 +87,26 @@ TEST(ConfigResolve, AutoTakesTheVendorsCollectivesWhereTheyAreTheBaseline) {
     const auto zero = resolved(text, on).zero;
     return zero.all_gather_algorithm + " " + zero.reduce_scatter_algorithm;
   };
+  const auto secondary = [](const std::string& own) {
+    Machine on = machine(1, 4);
+    on.gpus = on.own_gpus = true;
+    return resolved(
+               R"({"zero_optimization": {"zero_hpz_partition_size": 2}, "zeropp": {)" + own + "}}",
+               on)
+        .zero.secondary_gather_algorithm;
+  };
+  EXPECT_EQ(secondary(""), "native");
+  EXPECT_EQ(secondary(R"("deterministic": true)"), "flat");
+  EXPECT_EQ(secondary(R"("secondary_gather_algorithm": "direct")"), "direct");
   EXPECT_EQ(chosen("{}", 1), "native native");
-  EXPECT_EQ(chosen("{}", 2), "two-level flat");
+  EXPECT_EQ(chosen("{}", 2), "two-level 2-hop");
   EXPECT_EQ(chosen(R"({"zeropp": {"deterministic": true}})", 1), "flat ordered");
   EXPECT_EQ(chosen(R"({"zeropp": {"pipeline_depth": 3}})", 1), "flat flat");
   EXPECT_EQ(chosen(R"({"zeropp": {"transport": "mpi", "backend": "cuda"}})", 1), "flat flat");
   EXPECT_EQ(chosen(R"({"zero_optimization": {"zero_quantized_weights": true,
                        "zero_quantized_gradients": true}})",
                    1),
-            "flat 2-hop");
+            "direct 2-hop");
 }
 
 TEST(ConfigResolve, AsksForGpusThatAreNotThere) {
@@ -116,7 +128,7 @@ TEST(ConfigResolve, AutoFollowsTheTopology) {
     const auto zero = resolved(text, on).zero;
     return zero.all_gather_algorithm + " " + zero.reduce_scatter_algorithm;
   };
-  EXPECT_EQ(algorithms("{}", machine(2, 2)), "two-level flat");
+  EXPECT_EQ(algorithms("{}", machine(2, 2)), "two-level 2-hop");
   EXPECT_EQ(algorithms("{}", machine(1, 4)), "flat flat");
   EXPECT_EQ(algorithms("{}", machine(4, 1)), "flat flat");
   EXPECT_EQ(algorithms("{}", machine(2, 0, 3)), "flat flat");
@@ -229,7 +241,16 @@ TEST(ConfigResolve, APipelineNeedsAnAlgorithmThatHasOne) {
   EXPECT_NO_THROW((void)resolved(text("native", "native", 1, 1), machine(2, 2)));
   EXPECT_NO_THROW((void)resolved(text("flat", "native", 2, 1), machine(2, 2)));
   EXPECT_NO_THROW((void)resolved(text("native", "flat", 2, 1), machine(2, 2)));
-  EXPECT_NO_THROW((void)resolved(text("native", "native", 2, 2), machine(2, 2)));
+  EXPECT_THAT(refusal(text("native", "native", 2, 2), machine(2, 2)), HasSubstr("no effect"));
+}
+
+TEST(ConfigResolve, AGatherInsideAGroupHasOneLevel) {
+  EXPECT_THAT(refusal(R"({"zero_optimization": {"zero_hpz_partition_size": 2},
+                          "zeropp": {"secondary_gather_algorithm": "two-level"}})",
+                      machine(2, 2)),
+              AllOf(HasSubstr("secondary_gather_algorithm two-level"), HasSubstr("choose flat")));
+  EXPECT_THAT(refusal(R"({"zeropp": {"secondary_gather_algorithm": "flat"}})", machine(2, 2)),
+              HasSubstr("zero_hpz_partition_size"));
 }
 
 TEST(ConfigResolve, OneHopHasOneCodec) {

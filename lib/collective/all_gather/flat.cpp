@@ -28,7 +28,7 @@ class Flat final : public AllGatherBase {
   void complete() override {
     for (std::size_t s = 0; s + 1 < size(); ++s) {
       for (Piece& piece : pieces_) {
-        meter_.wait(piece.work);
+        meter_.wait(piece.work, stream_);
         if (s + 2 < size()) {
           step(piece, s + 1);
         } else {

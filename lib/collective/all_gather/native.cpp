@@ -44,7 +44,7 @@ class Native final : public AllGatherBase {
 
   void complete() override {
     for (Piece& piece : pieces_) {
-      meter_.wait(piece.work);
+      meter_.wait(piece.work, stream_);
       if (!direct()) decode(piece, 0, size(), 0, 1);
     }
   }

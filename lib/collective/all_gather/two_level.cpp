@@ -40,7 +40,7 @@ class TwoLevel final : public AllGatherBase {
   void complete() override {
     Piece* previous = nullptr;
     for (Piece& piece : pieces_) {
-      meter_.wait(piece.work);
+      meter_.wait(piece.work, stream_);
       piece.work = share_piece(meter_, node_, slot(piece, 0), nodes() * piece.image_bytes, stream_);
       if (previous != nullptr) collect(*previous);
       previous = &piece;
@@ -49,7 +49,7 @@ class TwoLevel final : public AllGatherBase {
   }
 
   void collect(Piece& piece) {
-    meter_.wait(piece.work);
+    meter_.wait(piece.work, stream_);
     for (std::size_t local = 0; local < locals(); ++local) {
       decode(piece, local * nodes(), nodes(), local, locals());
     }

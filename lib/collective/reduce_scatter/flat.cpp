@@ -56,7 +56,7 @@ class Flat final : public ReduceScatterBase {
     for (std::size_t step = 0; step + 1 < size(); ++step) {
       const std::size_t slice = (rank() + 2 * size() - step - 2) % size();
       for (Piece& piece : pieces_) {
-        meter_.wait(piece.work);
+        meter_.wait(piece.work, stream_);
         meter_.kernels([&] { gain(piece, slice); });
         if (slice != rank()) send(piece);
       }

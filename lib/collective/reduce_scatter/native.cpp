@@ -57,7 +57,7 @@ class Native final : public ReduceScatterBase {
 
   void complete() override {
     for (const Chunk& chunk : chunks_) {
-      meter_.wait(work_);
+      meter_.wait(work_, stream_);
       if (direct()) continue;
       meter_.kernels([&] {
         identity_.decode({at(reduced_), part_bytes_}, codec::Layout::contiguous(chunk.length), sum_,

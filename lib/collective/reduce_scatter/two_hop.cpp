@@ -105,7 +105,7 @@ class TwoHop final : public ReduceScatterBase {
   }
 
   void cross_nodes(Piece& piece) {
-    meter_.wait(piece.work);
+    meter_.wait(piece.work, stream_);
     meter_.kernels([&] {
       between_.run({at(piece.first_in), piece.first_bytes}, locals(), nodes(), padded(piece.chunk),
                    {at(piece.second_out), piece.second_bytes},
@@ -116,7 +116,7 @@ class TwoHop final : public ReduceScatterBase {
   }
 
   void collect(Piece& piece) {
-    meter_.wait(piece.work);
+    meter_.wait(piece.work, stream_);
     meter_.kernels([&] {
       codecs_.second.decode_reduce({at(piece.second_in), piece.second_bytes}, nodes(),
                                    padded(piece.chunk), piece.chunk.length, sum(piece.chunk),

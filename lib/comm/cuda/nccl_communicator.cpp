@@ -28,14 +28,14 @@ cudaStream_t native(const Stream& stream) {
 
 class NcclWork final : public Work {
  public:
-  NcclWork(Stream caller, Event done) : caller_(std::move(caller)), done_(std::move(done)) {}
-  void wait() override {
+  NcclWork(const Runtime& runtime, Event done) : runtime_(&runtime), done_(std::move(done)) {}
+  void wait(StreamHandle stream) override {
     in_flight_.complete();
-    caller_.wait(done_);
+    Stream::borrow(*runtime_, stream).wait(done_);
   }
 
  private:
-  Stream caller_;
+  const Runtime* runtime_;
   Event done_;
   InFlight in_flight_;
 };
@@ -48,7 +48,7 @@ NcclCommunicator::NcclCommunicator(std::string name, int rank, std::vector<LinkC
       rank_(rank),
       links_(std::move(links)),
       runtime_(*device.runtime),
-      stream_(device.make_stream(("nccl " + name_).c_str())),
+      stream_(device.make_stream(("nccl " + name_).c_str(), StreamPriority::high)),
       handle_(name_, rank_, static_cast<int>(links_.size()), id) {}
 
 void NcclCommunicator::follow(StreamHandle caller) {
@@ -56,10 +56,10 @@ void NcclCommunicator::follow(StreamHandle caller) {
   stream_.wait(ready_);
 }
 
-std::unique_ptr<Work> NcclCommunicator::started(StreamHandle caller) {
+std::unique_ptr<Work> NcclCommunicator::started() {
   Event done;
   stream_.record(done);
-  return std::make_unique<NcclWork>(Stream::borrow(runtime_, caller), std::move(done));
+  return std::make_unique<NcclWork>(runtime_, std::move(done));
 }
 
 void NcclCommunicator::move(const char* operation, std::span<const Send> sends,
@@ -94,7 +94,7 @@ std::unique_ptr<Work> NcclCommunicator::exchange(std::span<const Send> sends,
   follow(stream);
   move("exchange", sends, receives);
   for (const Send& send : sends) sent.add(link_to(send.peer), send.bytes);
-  return started(stream);
+  return started();
 }
 
 std::unique_ptr<Work> NcclCommunicator::native_all_gather(ConstView part, View full,
@@ -109,7 +109,7 @@ std::unique_ptr<Work> NcclCommunicator::native_all_gather(ConstView part, View f
                            native(stream_));
     });
   }
-  return started(stream);
+  return started();
 }
 
 std::unique_ptr<Work> NcclCommunicator::native_reduce_scatter(ConstView full, View part,
@@ -124,7 +124,7 @@ std::unique_ptr<Work> NcclCommunicator::native_reduce_scatter(ConstView full, Vi
                                native(stream_));
     });
   }
-  return started(stream);
+  return started();
 }
 
 std::unique_ptr<Work> NcclCommunicator::native_all_reduce(View in_place, StreamHandle stream) {
@@ -136,7 +136,7 @@ std::unique_ptr<Work> NcclCommunicator::native_all_reduce(View in_place, StreamH
                            ncclSum, comm, native(stream_));
     });
   }
-  return started(stream);
+  return started();
 }
 
 std::unique_ptr<Work> NcclCommunicator::native_all_to_all(ConstView in, View out,
@@ -156,7 +156,7 @@ std::unique_ptr<Work> NcclCommunicator::native_all_to_all(ConstView in, View out
   }
   follow(stream);
   move("all-to-all", sends, receives);
-  return started(stream);
+  return started();
 }
 
 }  // namespace zeropp::comm

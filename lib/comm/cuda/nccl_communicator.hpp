@@ -45,7 +45,7 @@ class NcclCommunicator final : public Communicator {
   /// Messages to other ranks and copies of those to the own one, as one operation.
   void move(const char* operation, std::span<const Send> sends, std::span<const Receive> receives);
   /// The operation that was enqueued last, for `caller` to wait for.
-  [[nodiscard]] std::unique_ptr<Work> started(StreamHandle caller);
+  [[nodiscard]] std::unique_ptr<Work> started();
 
   std::string name_;
   int rank_;

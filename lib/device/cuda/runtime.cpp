@@ -89,9 +89,13 @@ void fill(std::byte* memory, std::size_t bytes, MemoryKind, std::byte value) {
   check(cudaStreamSynchronize(pool().stream));
 }
 
-void* make_stream(const char* name) {
+void* make_stream(const char* name, StreamPriority priority) {
+  int least = 0;
+  int greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
   cudaStream_t stream = nullptr;
-  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  check(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                     priority == StreamPriority::high ? greatest : least));
   nvtxNameCudaStreamA(stream, name);
   return stream;
 }
