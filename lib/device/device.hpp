@@ -28,6 +28,10 @@ struct Device {
   /// Error(environment) with the remedy when there is none, or the build has no CUDA.
   static Device cuda(int index);
 
+  /// Host memory that a stream of this device copies to and from without making the host wait.
+  [[nodiscard]] MemoryKind staging() const {
+    return memory == MemoryKind::device ? MemoryKind::pinned : memory;
+  }
   [[nodiscard]] Stream make_stream(const char* name) const { return {*runtime, name}; }
   [[nodiscard]] const char* name() const { return backend == Backend::host ? "host" : "cuda"; }
 };

@@ -19,6 +19,7 @@
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/zero/gradient_norm.hpp"
 #include "lib/zero/gradient_reduce.hpp"
 #include "lib/zero/optimizer_shard.hpp"
 #include "lib/zero/options.hpp"
@@ -89,12 +90,18 @@ class Engine {
   void forward(const Op& op);
   void backward(const Op& op);
   void update(std::size_t unit);
-  /// The gradient that this rank's optimizer steps with: its shard, or everything at stage 0.
-  [[nodiscard]] View own_gradient(std::size_t unit) const;
+  /// The gradients that this rank's optimizer steps with, by unit: its shards, or everything at
+  /// stage 0. Sums over ranks and micro-steps, at the same addresses in every step.
+  [[nodiscard]] std::vector<View> own_gradients() const;
+  [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
   [[nodiscard]] View follower(std::size_t unit) const;
   void cut(std::size_t unit);
-  [[nodiscard]] double finish_norm();
+  /// The loss since it was last taken, and whatever else the compute stream was to bring.
+  [[nodiscard]] double wait_for_loss();
+  /// Of the mean gradient, the same on every rank: squares by canonical shard, added in shard
+  /// order. After the wait for what norm_ started.
+  [[nodiscard]] double global_norm() const;
   /// The bytes of `view` in host memory; waits for the compute stream.
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view) const;
   [[nodiscard]] comm::Bytes sent() const;
@@ -111,9 +118,9 @@ class Engine {
   Device device_;
   trace::Recorder& recorder_;
   std::vector<UnitPartition> units_;
+  float mean_;                     ///< 1 / (ranks * micro-steps)
   std::array<Stream, 3> streams_;  ///< by StreamId
 
-  OptimizerShard optimizer_;
   WeightGather weights_;
   GradientReduce gradients_;
   StepPlan plan_;
@@ -122,7 +129,10 @@ class Engine {
   std::vector<Buffer> compute_shards_;    ///< compute dtype; empty where the master itself serves
   std::vector<Buffer> resident_weights_;  ///< stages 0 to 2
   std::vector<Buffer> local_gradients_;   ///< stages 0 and 1: whole units, fp32
-  std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: accumulated, fp32
+  std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: sums over micro-steps, fp32
+  GradientNorm norm_;
+  OptimizerShard optimizer_;
+  Buffer loss_;  ///< one double that the compute stream brings to the host
 
   // State of the execution.
   std::vector<Event> events_;
