@@ -84,7 +84,10 @@ class Engine {
   void start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
                     ConstView shard);
   void refresh(const Op& op);
-  void accumulate(const Op& op, ConstView sum);
+  [[nodiscard]] View shard_part(const Segment& segment) const;
+  /// Where a bucket's sum over the ranks arrives: in the arena, or in the gradient shard itself.
+  [[nodiscard]] View sum_of(const Op& op) const;
+  void accumulate(const Op& op);
   /// Stages 1 and 2: the weights that they keep whole, before the first use.
   void gather_initial();
   void forward(const Op& op);
