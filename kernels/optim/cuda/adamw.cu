@@ -20,9 +20,11 @@ template <class Narrow>
 __device__ void narrow_quad(void* words, unsigned q, const float4& w) {
   if constexpr (!std::is_same_v<Narrow, float>) {
     static_assert(sizeof(Narrow) == 2);
-    const auto bits = [](float value) -> unsigned { return saturating_cast<Narrow>(value).bits; };
-    static_cast<uint2*>(global(words))[q] = {bits(w.x) | bits(w.y) << 16U, bits(w.z) | bits(w.w)
-                                                                                           << 16U};
+    const auto pair = [](float low, float high) {
+      const unsigned high_bits = saturating_cast<Narrow>(high).bits;
+      return saturating_cast<Narrow>(low).bits | high_bits << 16U;
+    };
+    static_cast<uint2*>(global(words))[q] = {pair(w.x, w.y), pair(w.z, w.w)};
   }
 }
 
