@@ -147,8 +147,9 @@ struct NnOps {
                         const std::int32_t* targets, bool gradient, View logits, View row_loss);
   /// *total += mean of fp32 values, their fp64 sum in order. total lies in the back end's memory.
   void (*add_mean)(const NnContext&, ConstView values, double* total);
-  /// Returns *total and sets it to zero. Returns when the stream has come this far.
-  double (*take_total)(const NnContext&, double* total);
+  /// *taken = *total, and *total = 0. `taken`: host memory; a GPU makes the host wait unless it is
+  /// pinned.
+  void (*take_total)(const NnContext&, double* total, double* taken);
 };
 
 /// Kokkos and CBLAS.

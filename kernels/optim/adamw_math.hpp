@@ -9,7 +9,7 @@
 
 namespace zeropp::optim {
 
-/// The step's constants in fp32, computed once on the host from the options and the step number.
+/// The step's constants in fp32, computed on the host from the options and the step number.
 struct AdamWConstants {
   float learning_rate;
   float beta1;
@@ -19,14 +19,15 @@ struct AdamWConstants {
   float inverse_bias1;       ///< 1 / (1 - beta1^t)
   float inverse_sqrt_bias2;  ///< 1 / sqrt(1 - beta2^t)
   float epsilon;
-  float decay_factor;    ///< 1 - learning_rate * weight_decay: multiplies decayed weights
-  float gradient_scale;  ///< clipping coefficient, applied to the mean gradient
+  float decay_factor;  ///< 1 - learning_rate * weight_decay: multiplies decayed weights
+  float mean;          ///< 1 / (ranks * micro-steps): makes a sum of gradients their mean
+  float clip;          ///< clipping coefficient, applied to the mean
 };
 
-/// weight, m, v <- one step with the mean gradient.
-ZEROPP_HD void adamw_update(float gradient, float decay_factor, const AdamWConstants& c,
+/// weight, m, v <- one step with the mean of the gradients whose sum is given.
+ZEROPP_HD void adamw_update(float gradient_sum, float decay_factor, const AdamWConstants& c,
                             float& weight, float& m, float& v) {
-  const float g = gradient * c.gradient_scale;
+  const float g = (gradient_sum * c.mean) * c.clip;  // two roundings: the norm is of the mean
   m = fmaf(c.beta1, m, c.one_minus_beta1 * g);
   v = fmaf(c.beta2, v, c.one_minus_beta2 * (g * g));
   const float denominator = fmaf(sqrtf(v), c.inverse_sqrt_bias2, c.epsilon);

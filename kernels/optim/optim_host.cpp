@@ -11,31 +11,32 @@ namespace zeropp::optim {
 
 namespace {
 
-void adamw(const AdamWConstants& c, bool decay, std::size_t n, const float* gradient, float* weight,
-           float* m, float* v, View shard, StreamHandle) {
-  const float decay_factor = decay ? c.decay_factor : 1.0F;
-  with_type(shard.dtype, [&](auto* type) {
+/// Both by value: the loops' stores alias neither.
+template <class Narrow>
+void adamw_piece(AdamWConstants c, AdamWPiece piece) {
+  const float decay_factor = piece.decay ? c.decay_factor : 1.0F;
+  for (std::size_t i = 0; i < piece.count; ++i) {
+    adamw_update(piece.gradient[i], decay_factor, c, piece.weight[i], piece.m[i], piece.v[i]);
+  }
+  if constexpr (!std::is_same_v<Narrow, float>) {
+    auto* const narrow = static_cast<Narrow*>(piece.narrow);
+    for (std::size_t i = 0; i < piece.count; ++i) {
+      narrow[i] = saturating_cast<Narrow>(piece.weight[i]);
+    }
+  }
+}
+
+void adamw(const AdamWConstants& c, Dtype narrow, std::span<const AdamWPiece> pieces,
+           StreamHandle) {
+  with_type(narrow, [&](auto* type) {
     using Narrow = std::remove_pointer_t<decltype(type)>;
-    auto* const narrow = shard.count == 0 ? nullptr : shard.as<Narrow>();
-    for_blocks("adamw", n, [=](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) {
-        adamw_update(gradient[i], decay_factor, c, weight[i], m[i], v[i]);
-      }
-      if (narrow == nullptr) return;
-      for (std::size_t i = begin; i < end; ++i) narrow[i] = saturating_cast<Narrow>(weight[i]);
-    });
+    host_for("adamw", pieces.size(), [=](std::size_t i) { adamw_piece<Narrow>(c, pieces[i]); });
   });
 }
 
 void add(std::size_t n, const float* source, float* destination, StreamHandle) {
   for_blocks("add", n, [=](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) destination[i] += source[i];
-  });
-}
-
-void scale(std::size_t n, float factor, float* values, StreamHandle) {
-  for_blocks("scale", n, [=](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) values[i] *= factor;
   });
 }
 
@@ -64,29 +65,32 @@ void block_sums(std::size_t n, const Term& term, double* sums) {
   }
 }
 
-void sum_of_squares(std::size_t n, const float* values, double* scratch, double* sum,
-                    StreamHandle) {
-  if (n == 0) {
-    *sum = 0;
-    return;
-  }
-  std::size_t left = norm_blocks(n);
-  double* sums = left > 1 ? scratch : sum;
-  block_sums(
-      n,
-      [=](std::size_t i) {
-        const double x = values[i];
-        return x * x;  // exact in fp64
-      },
-      sums);
-  while (left > 1) {
-    const double* const terms = sums;
-    const std::size_t count = left;
-    left = norm_blocks(count);
-    sums = left > 1 ? sums + count : sum;
+/// From block sums to the array's sum, level by level.
+void add_block_sums(const NormArray& array) {
+  const double* terms = array.sums;
+  double* sums = array.sums + array.blocks;
+  for (std::size_t count = array.blocks; count > 1; count = norm_blocks(count)) {
     block_sums(
         count, [=](std::size_t i) { return terms[i]; }, sums);
+    terms = sums;
+    sums += norm_blocks(count);
   }
+  *array.sum = array.blocks == 0 ? 0.0 : *terms;
+}
+
+void sum_of_squares(float factor, std::span<const NormPiece> pieces,
+                    std::span<const NormArray> arrays, StreamHandle) {
+  host_for("sum_of_squares", pieces.size(), [=](std::size_t i) {
+    const float* const values = pieces[i].values;
+    block_sums(
+        pieces[i].count,
+        [=](std::size_t at) {
+          const double x = values[at] * factor;  // rounded to fp32
+          return x * x;                          // exact in fp64
+        },
+        pieces[i].sums);
+  });
+  host_for("add_block_sums", arrays.size(), [=](std::size_t i) { add_block_sums(arrays[i]); });
 }
 
 void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std::size_t n,
@@ -103,12 +107,12 @@ void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std
 }  // namespace
 
 const OptimOps& host_optim_ops() {
-  static constexpr OptimOps ops{adamw, add, scale, sum_of_squares, initialize};
+  static constexpr OptimOps ops{adamw, add, sum_of_squares, initialize};
   return ops;
 }
 
-AdamWConstants adamw_constants(const AdamWOptions& options, std::uint64_t t,
-                               double gradient_scale) {
+AdamWConstants adamw_constants(const AdamWOptions& options, std::uint64_t t, float mean,
+                               double clip) {
   const auto step = static_cast<double>(t);
   return {
       .learning_rate = static_cast<float>(options.learning_rate),
@@ -121,7 +125,8 @@ AdamWConstants adamw_constants(const AdamWOptions& options, std::uint64_t t,
           static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, step))),
       .epsilon = static_cast<float>(options.epsilon),
       .decay_factor = static_cast<float>(1.0 - options.learning_rate * options.weight_decay),
-      .gradient_scale = static_cast<float>(gradient_scale),
+      .mean = mean,
+      .clip = static_cast<float>(clip),
   };
 }
 

@@ -1,10 +1,16 @@
 // The optimizer's kernels: one table per back end, chosen by the Device. All run on the given
 // stream, allocate nothing and throw nothing. Counts are in elements; arrays of one call do not
 // overlap unless said.
+//
+// What goes over all parameters takes a table of pieces in the back end's memory, which is made
+// once (lib/device/table.hpp): one launch serves any number of tensors, large and tiny. A GPU gives
+// each piece a thread block, so that long arrays are cut, with for_each_piece(), to keep it busy.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
@@ -19,29 +25,63 @@ inline constexpr std::size_t kNormLanes = 32;
 
 constexpr std::size_t norm_blocks(std::size_t n) { return (n + kNormBlock - 1) / kNormBlock; }
 
-/// Doubles of scratch that sum_of_squares needs: the block sums of every level.
+/// Doubles that an array of n values needs for its block sums of every level.
 constexpr std::size_t norm_scratch(std::size_t n) {
   std::size_t total = 0;
-  for (std::size_t blocks = norm_blocks(n); blocks > 1; blocks = norm_blocks(blocks)) {
-    total += blocks;
-  }
-  return total;
+  std::size_t blocks = norm_blocks(n);
+  for (; blocks > 1; blocks = norm_blocks(blocks)) total += blocks;
+  return total + blocks;
 }
 
+/// How long a piece is cut: its traffic hides the start of a thread block, and the parameters of a
+/// unit make enough of them for all multiprocessors.
+inline constexpr std::size_t kAdamWPiece = 4096;
+inline constexpr std::size_t kNormPiece = 16 * kNormBlock;
+
+/// body(first element, elements) for consecutive pieces of [0, n), of `length` but for the last.
+template <class Body>
+void for_each_piece(std::size_t n, std::size_t length, const Body& body) {
+  for (std::size_t first = 0; first < n; first += length) body(first, std::min(length, n - first));
+}
+
+/// Parameters that AdamW treats alike: arrays of `count` elements in the back end's memory. Any
+/// alignment; the fast one is 16 bytes (`narrow`: 8).
+struct AdamWPiece {
+  const float* gradient;  ///< the sum over ranks and micro-steps
+  float* weight;
+  float* m;
+  float* v;
+  void* narrow;         ///< 16-bit weights that follow `weight`; null without them
+  std::uint32_t count;  ///< at most 2^31 - 1
+  bool decay;           ///< weight decay applies
+};
+
+/// Whole blocks of kNormBlock values of one array; its last piece may end within a block.
+struct NormPiece {
+  const float* values;
+  double* sums;         ///< of the piece's blocks: norm_blocks(count)
+  std::uint32_t count;  ///< at most 2^31 - 1
+};
+
+/// An array that was cut into pieces.
+struct NormArray {
+  double* sums;        ///< norm_scratch(n): the pieces' sums in order, then the higher levels'
+  std::size_t blocks;  ///< norm_blocks(n); n may be 0
+  double* sum;         ///< the result
+};
+
 struct OptimOps {
-  /// AdamW on n elements; `decay`: weight decay applies to them. `shard`: n 16-bit weights that
-  /// follow the fp32 ones, rounded to nearest and saturating, or an empty view.
-  void (*adamw)(const AdamWConstants&, bool decay, std::size_t n, const float* gradient,
-                float* weight, float* m, float* v, View shard, StreamHandle);
+  /// AdamW on all pieces. `narrow`: the 16-bit dtype of AdamWPiece::narrow, rounded to nearest and
+  /// saturating; fp32: there is none.
+  void (*adamw)(const AdamWConstants&, Dtype narrow, std::span<const AdamWPiece>, StreamHandle);
   /// destination[i] += source[i], fp32.
   void (*add)(std::size_t n, const float* source, float* destination, StreamHandle);
-  /// values[i] *= factor, fp32.
-  void (*scale)(std::size_t n, float factor, float* values, StreamHandle);
-  /// *sum = sum of squares in fp64. The order is fixed, so that every back end gives the same bits:
-  /// blocks of 1024 values; in a block, lane l of 32 adds values l, l + 32, ...; lanes are combined
-  /// by halves; the block sums are added up in the same way, until one is left. NaN and Inf carry
-  /// through. `scratch` (norm_scratch(n) doubles) and `sum` lie in the back end's memory.
-  void (*sum_of_squares)(std::size_t n, const float* values, double* scratch, double* sum,
+  /// Of every array *sum = sum of (factor * value)^2: the product rounded to fp32, the rest in
+  /// fp64. The order is fixed, so that every back end gives the same bits: blocks of 1024 values;
+  /// in a block, lane l of 32 adds values l, l + 32, ...; lanes are combined by halves; the block
+  /// sums are added up in the same way, until one is left. NaN and Inf carry through. Pieces and
+  /// arrays may come in any order.
+  void (*sum_of_squares)(float factor, std::span<const NormPiece>, std::span<const NormArray>,
                          StreamHandle);
   /// weights[i] = constant + scale * standard_normal(seed, tensor, first + i).
   void (*initialize)(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std::size_t n,
@@ -53,7 +93,8 @@ const OptimOps& host_optim_ops();
 /// The GPU's table; null in a build without CUDA.
 const OptimOps* cuda_optim_ops();
 
-/// Constants of step t (1, 2, ...), computed in fp64.
-AdamWConstants adamw_constants(const AdamWOptions& options, std::uint64_t t, double gradient_scale);
+/// Constants of step t (1, 2, ...), computed in fp64. `mean` and `clip` as in AdamWConstants.
+AdamWConstants adamw_constants(const AdamWOptions& options, std::uint64_t t, float mean,
+                               double clip);
 
 }  // namespace zeropp::optim

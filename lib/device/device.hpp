@@ -28,6 +28,10 @@ struct Device {
   /// Error(environment) with the remedy when there is none, or the build has no CUDA.
   static Device cuda(int index);
 
+  /// Host memory that a stream of this device copies to and from without making the host wait.
+  [[nodiscard]] MemoryKind staging() const {
+    return memory == MemoryKind::device ? MemoryKind::pinned : memory;
+  }
   [[nodiscard]] Stream make_stream(const char* name,
                                    StreamPriority priority = StreamPriority::normal) const {
     return {*runtime, name, priority};

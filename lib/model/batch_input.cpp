@@ -9,9 +9,7 @@ BatchInput::BatchInput(std::size_t most_tokens, const Device& device)
       ops_(*device.memory_ops),
       memory_(2 * most_tokens * sizeof(std::int32_t), device.memory),
       tokens_(reinterpret_cast<std::int32_t*>(memory_.data())) {
-  const MemoryKind staging =
-      device.memory == MemoryKind::device ? MemoryKind::pinned : device.memory;
-  for (Slot& slot : slots_) slot.memory = Buffer(memory_.bytes(), staging);
+  for (Slot& slot : slots_) slot.memory = Buffer(memory_.bytes(), device.staging());
 }
 
 void BatchInput::load(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,

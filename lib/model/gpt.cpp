@@ -113,7 +113,6 @@ void Gpt::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
   sequences_ = batch.sequences;
   length_ = batch.length;
   train_ = train;
-  stream_ = stream;
 }
 
 nn::NnContext Gpt::on(StreamHandle stream) {
@@ -238,9 +237,9 @@ void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView>
                           tensor_of(units_.back(), gradients[0], kLnFBias));
 }
 
-double Gpt::take_loss() {
+void Gpt::take_loss(double* loss, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
-  return ops_.take_total(on(stream_), loss_sum());
+  ops_.take_total(on(stream), loss_sum(), loss);
 }
 
 double Gpt::flops_per_token() const {

@@ -35,7 +35,7 @@ class Gpt final : public zero::UnitModel {
   void forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) override;
   void backward(std::size_t layer, std::span<const ConstView> weights,
                 std::span<const View> gradients, StreamHandle stream) override;
-  [[nodiscard]] double take_loss() override;
+  void take_loss(double* loss, StreamHandle stream) override;
   /// 6 (12 L C^2 + V C) + 12 L T C: two for the multiply and add of each weight of a matrix in
   /// forward and four in backward, and the same for the scores and sums of attention over all T
   /// positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is counted).
@@ -92,7 +92,6 @@ class Gpt final : public zero::UnitModel {
   std::size_t sequences_ = 0;  ///< of the micro-batch that began
   std::size_t length_ = 0;
   bool train_ = false;
-  StreamHandle stream_;  ///< of the micro-batch that began
 };
 
 }  // namespace zeropp::model

@@ -84,7 +84,9 @@ void Quadratic::backward(std::size_t layer, std::span<const ConstView> weights,
   });
 }
 
-double Quadratic::take_loss() { return std::exchange(loss_sum_, 0.0); }
+void Quadratic::take_loss(double* loss, StreamHandle /*stream*/) {
+  *loss = std::exchange(loss_sum_, 0.0);
+}
 
 double Quadratic::flops_per_token() const {
   return 10.0 * static_cast<double>(parameters_) / static_cast<double>(tokens_);

@@ -34,6 +34,8 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
       recorder_(recorder),
       units_(partition_units(model.units(), static_cast<std::size_t>(groups.world->size()),
                              options.hpz_partition_size, options.compute)),
+      mean_(static_cast<float>(1.0 / (static_cast<double>(groups.world->size()) *
+                                      static_cast<double>(options.accumulation_steps)))),
       streams_{device.make_stream("compute"),
                device.make_stream("gather", StreamPriority::high),
                device.make_stream("gather end", StreamPriority::high),
@@ -41,9 +43,6 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
                device.make_stream("reduce end", StreamPriority::high),
                device.make_stream("secondary"),
                device.make_stream("update")},
-      optimizer_(model.units(), units_, preset_.shard_optimizer,
-                 static_cast<std::size_t>(groups.world->rank()), options.seed, optimizer, device,
-                 streams_.front().handle()),
       weights_(options, units_, groups, recorder, device),
       gradients_(options, units_,
                  make_buckets(units_, gradient_order(model.layers(), units_.size()),
@@ -60,6 +59,11 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
                                !preset_.shard_gradients)),
       gradient_shards_(buffers(units_, &UnitPartition::shard, Dtype::fp32, device.memory,
                                preset_.shard_optimizer)),
+      norm_(own_gradients(), units_, device),
+      optimizer_(model.units(), units_, optimizer_arrays(), preset_.shard_optimizer,
+                 static_cast<std::size_t>(groups.world->rank()), options.seed, optimizer, device,
+                 streams_.front().handle()),
+      loss_(sizeof(double), device.staging()),
       weight_views_(units_.size()),
       gradient_views_(units_.size()),
       updated_(units_.size()) {
@@ -95,22 +99,19 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   const comm::Bytes sent_before = sent();
   clock_.begin();
   batch_ = &batch;
-  join({StreamId::update});  // it reads the gradients
-  for (std::size_t u = 0; u < gradient_shards_.size(); ++u) {
-    device_.memory_ops->clear(gradient_shards_[u].view(units_[u].shard, Dtype::fp32),
-                              stream(StreamId::compute).handle());
-  }
 
   StepResult result;
   const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, Mode::training);
   result.predicted = volume(schedule, plan_.volumes);
-  // The step's one wait for communication, where a hang is noticed; what follows waits for kernels.
-  stream(StreamId::compute).synchronize();
-  result.loss = model_.take_loss() / static_cast<double>(options_.accumulation_steps);
+  {
+    const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
+    norm_.start(mean_, stream(StreamId::compute));
+  }
+  result.loss = wait_for_loss() / static_cast<double>(options_.accumulation_steps);
 
   const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
-  result.grad_norm = finish_norm();
+  result.grad_norm = global_norm();
   const StepClock::Times times = clock_.times();
   result.time_forward = times.forward;
   result.time_backward = times.backward;
@@ -137,28 +138,39 @@ double Engine::evaluate(const Batch& batch) {
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
   execute(plan_.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
-  stream(StreamId::compute).synchronize();
-  return model_.take_loss();
+  return wait_for_loss();
 }
 
-View Engine::own_gradient(std::size_t unit) const {
-  return preset_.shard_optimizer ? gradient_shards_[unit].view(units_[unit].shard, Dtype::fp32)
-                                 : local_gradients_[unit].view(units_[unit].padded, Dtype::fp32);
+/// The one time in a step that the host waits for compute, and where a hang is noticed.
+double Engine::wait_for_loss() {
+  auto* const loss = reinterpret_cast<double*>(loss_.data());
+  const Stream& compute = stream(StreamId::compute);
+  model_.take_loss(loss, compute.handle());
+  compute.synchronize();
+  return *loss;
 }
 
-/// Scales this part's gradients to the mean, once, and returns its global norm, the same on every
-/// rank: partial sums by canonical shard, added in shard order.
-double Engine::finish_norm() {
-  const StreamHandle compute = stream(StreamId::compute).handle();
-  const auto mean = static_cast<float>(1.0 / (static_cast<double>(groups_.world->size()) *
-                                              static_cast<double>(options_.accumulation_steps)));
+std::vector<View> Engine::own_gradients() const {
   std::vector<View> gradients;
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const View part = own_gradient(u);
-    device_.optim->scale(part.count, mean, part.as<float>(), compute);
-    gradients.push_back(part);
+    gradients.push_back(preset_.shard_optimizer
+                            ? gradient_shards_[u].view(units_[u].shard, Dtype::fp32)
+                            : local_gradients_[u].view(units_[u].padded, Dtype::fp32));
   }
-  std::vector<double> partial = optimizer_.squared_norms(gradients, stream(StreamId::compute));
+  return gradients;
+}
+
+std::vector<UnitArrays> Engine::optimizer_arrays() const {
+  std::vector<UnitArrays> arrays;
+  for (const View& gradient : own_gradients()) {
+    const bool narrow = options_.compute != Dtype::fp32;
+    arrays.push_back({gradient, narrow ? follower(arrays.size()) : View{}});
+  }
+  return arrays;
+}
+
+double Engine::global_norm() const {
+  std::vector<double> partial = norm_.squares();
   if (preset_.shard_optimizer) partial = control_.all_gather(partial);
   double total = 0;
   for (const double part : partial) total += part;
@@ -166,13 +178,10 @@ double Engine::finish_norm() {
 }
 
 void Engine::update(const Op& op) {
-  const std::size_t unit = op.index;
   const Stream& on = stream(op.stream);
-  const bool narrow = options_.compute != Dtype::fp32;
-  optimizer_.update(unit, own_gradient(unit), steps_taken_, clip_, narrow ? follower(unit) : View{},
-                    on.handle());
-  if (!narrow) cut(unit, on);
-  on.record(updated_[unit]);
+  optimizer_.update(op.index, steps_taken_, mean_, clip_, on.handle());
+  if (options_.compute == Dtype::fp32) cut(op.index, on);
+  on.record(updated_[op.index]);
 }
 
 ConstView Engine::compute_shard(std::size_t unit) const {

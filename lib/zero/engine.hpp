@@ -20,6 +20,7 @@
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/zero/gradient_norm.hpp"
 #include "lib/zero/gradient_reduce.hpp"
 #include "lib/zero/optimizer_shard.hpp"
 #include "lib/zero/options.hpp"
@@ -87,18 +88,27 @@ class Engine {
   void start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
                     ConstView shard);
   void refresh(const Op& op);
-  void accumulate(const Op& op, ConstView sum);
+  [[nodiscard]] View shard_part(const Segment& segment) const;
+  /// Where a bucket's sum over the ranks arrives: in the arena, or in the gradient shard itself.
+  [[nodiscard]] View sum_of(const Op& op) const;
+  void accumulate(const Op& op);
   /// Stages 1 and 2: the weights that they keep whole, before the first use.
   void gather_initial();
   void forward(const Op& op);
   void backward(const Op& op);
   void update(const Op& op);
-  /// The gradient that this rank's optimizer steps with: its shard, or everything at stage 0.
-  [[nodiscard]] View own_gradient(std::size_t unit) const;
+  /// The gradients that this rank's optimizer steps with, by unit: its shards, or everything at
+  /// stage 0. Sums over ranks and micro-steps, at the same addresses in every step.
+  [[nodiscard]] std::vector<View> own_gradients() const;
+  [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
   [[nodiscard]] View follower(std::size_t unit) const;
   void cut(std::size_t unit, const Stream& stream);
-  [[nodiscard]] double finish_norm();
+  /// The loss since it was last taken, and whatever else the compute stream was to bring.
+  [[nodiscard]] double wait_for_loss();
+  /// Of the mean gradient, the same on every rank: squares by canonical shard, added in shard
+  /// order. After the wait for what norm_ started.
+  [[nodiscard]] double global_norm() const;
   /// The bytes of `view` in host memory; waits for the compute stream.
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view) const;
   /// Makes the compute stream wait for everything enqueued on `ids`.
@@ -117,9 +127,9 @@ class Engine {
   Device device_;
   trace::Recorder& recorder_;
   std::vector<UnitPartition> units_;
+  float mean_;                            ///< 1 / (ranks * micro-steps)
   std::array<Stream, kStreams> streams_;  ///< by StreamId
 
-  OptimizerShard optimizer_;
   WeightGather weights_;
   GradientReduce gradients_;
   StepPlan plan_;
@@ -128,7 +138,10 @@ class Engine {
   std::vector<Buffer> compute_shards_;    ///< compute dtype; empty where the master itself serves
   std::vector<Buffer> resident_weights_;  ///< stages 0 to 2
   std::vector<Buffer> local_gradients_;   ///< stages 0 and 1: whole units, fp32
-  std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: accumulated, fp32
+  std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: sums over micro-steps, fp32
+  GradientNorm norm_;
+  OptimizerShard optimizer_;
+  Buffer loss_;  ///< one double that the compute stream brings to the host
 
   // State of the execution.
   std::vector<Event> events_;

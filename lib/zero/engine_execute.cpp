@@ -114,10 +114,6 @@ void Engine::complete(const Schedule& schedule, std::size_t op, StreamId waiting
 }
 
 void Engine::run(const Op& op, std::size_t position) {
-  const View sum =
-      op.kind == OpKind::reduce || op.kind == OpKind::accumulate || op.kind == OpKind::gather_sum
-          ? arena_.view(plan_.input.buckets[op.index].count(), Dtype::fp32, op.result)
-          : View{};
   switch (op.kind) {
     case OpKind::gather:
       start_gather(op, position, weights_.global(op.index, phase_of(op)), compute_shard(op.index));
@@ -145,16 +141,17 @@ void Engine::run(const Op& op, std::size_t position) {
       break;
     }
     case OpKind::reduce:
-      gradients_.start(op.index, gradient_views_, sum, workspace(op), stream(op.stream).handle());
+      gradients_.start(op.index, gradient_views_, sum_of(op), workspace(op),
+                       stream(op.stream).handle());
       pending_[position] = [this, bucket = op.index](StreamHandle end) {
         gradients_.finish(bucket, end);
       };
       break;
     case OpKind::accumulate:
-      accumulate(op, sum);
+      accumulate(op);
       break;
     case OpKind::gather_sum:
-      gradients_.gather_sum(op.index, sum, gradient_views_, workspace(op),
+      gradients_.gather_sum(op.index, sum_of(op), gradient_views_, workspace(op),
                             stream(op.stream).handle());
       break;
     case OpKind::update:
@@ -190,15 +187,32 @@ void Engine::refresh(const Op& op) {
   gather.finish(stream(op.stream).handle());
 }
 
-void Engine::accumulate(const Op& op, ConstView sum) {
-  if (!preset_.shard_optimizer) return;  // stage 0: the sum is gathered instead
+View Engine::shard_part(const Segment& segment) const {
+  return gradient_shards_[segment.unit]
+      .view(units_[segment.unit].shard, Dtype::fp32)
+      .part(segment.offset, segment.count);
+}
+
+View Engine::sum_of(const Op& op) const {
+  const Bucket& bucket = plan_.input.buckets[op.index];
+  return op.result == kNoMemory ? shard_part(bucket.segments.front())
+                                : arena_.view(bucket.count(), Dtype::fp32, op.result);
+}
+
+void Engine::accumulate(const Op& op) {
+  if (!preset_.shard_optimizer || op.result == kNoMemory) return;  // stage 0: gathered instead
+  const ConstView sum = sum_of(op);
   const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
+  const StreamHandle on = stream(op.stream).handle();
   std::size_t at = 0;
   for (const Segment& segment : plan_.input.buckets[op.index].segments) {
-    const View shard = gradient_shards_[segment.unit].view(units_[segment.unit].shard, Dtype::fp32);
-    device_.optim->add(segment.count, sum.part(at, segment.count).as<float>(),
-                       shard.part(segment.offset, segment.count).as<float>(),
-                       stream(op.stream).handle());
+    const ConstView from = sum.part(at, segment.count);
+    const View to = shard_part(segment);
+    if (op.first_sum) {
+      device_.memory_ops->copy(from, to, on);
+    } else {
+      device_.optim->add(segment.count, from.as<float>(), to.as<float>(), on);
+    }
     at += segment.count;
   }
 }

@@ -1,28 +1,39 @@
-// This rank's part of the optimizer: fp32 master weights, moments and the accumulated gradient, by
-// unit. At stage 0 the part is everything (replicated), else the canonical 1/N shard. Owns its
-// memory; runs on the compute stream.
+// This rank's part of the optimizer: fp32 master weights and moments, by unit. At stage 0 the part
+// is everything (replicated), else the canonical 1/N shard. Owns its memory, and the table of the
+// pieces that AdamW goes over; the gradients, and the 16-bit weights that follow the master, are
+// the engine's. Runs on the stream that it is given.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
+#include "lib/device/table.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/partition.hpp"
 
 namespace zeropp::zero {
 
+/// What a step of one unit reads and writes beside the optimizer's own state: this part of it,
+/// where it lies in every step.
+struct UnitArrays {
+  View gradient;  ///< fp32: the sum over ranks and micro-steps
+  View follower;  ///< 16-bit weights that follow the master, of one dtype in all units; or empty
+};
+
 class OptimizerShard {
  public:
   /// Master weights are drawn element by element (same values at any world size), on `stream`;
-  /// moments are zero.
+  /// moments are zero. `arrays`: by unit. Throws Error(environment) when there is no memory.
   OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
-                 bool sharded, std::size_t rank, std::uint64_t seed,
-                 const optim::AdamWOptions& options, const Device& device, StreamHandle stream);
+                 std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
+                 std::uint64_t seed, const optim::AdamWOptions& options, const Device& device,
+                 StreamHandle stream);
 
   /// fp32, `shard` elements (`padded` when not sharded).
   [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }
@@ -31,14 +42,9 @@ class OptimizerShard {
   /// The canonical 1/N shard of the master weights.
   [[nodiscard]] ConstView canonical_master(std::size_t unit) const;
 
-  /// Sum of squares of `gradients` (fp32, by unit, this part), one value for each canonical shard
-  /// it holds.
-  [[nodiscard]] std::vector<double> squared_norms(const std::vector<View>& gradients,
-                                                  const Stream& stream) const;
-  /// AdamW step t (1, 2, ...) of one unit with the mean gradient. `shard`: the unit's part in a
-  /// 16-bit dtype, which follows the master, or an empty view.
-  void update(std::size_t unit, ConstView gradient, std::uint64_t t, double gradient_scale,
-              View shard, StreamHandle stream);
+  /// AdamW step t (1, 2, ...) of one unit, in one launch: with mean * gradient, clipped by the
+  /// factor `clip`. The unit's follower is rounded from the new master.
+  void update(std::size_t unit, std::uint64_t t, float mean, double clip, StreamHandle stream);
 
   [[nodiscard]] std::size_t master_bytes() const;
   [[nodiscard]] std::size_t moment_bytes() const;
@@ -48,6 +54,8 @@ class OptimizerShard {
     Buffer master;
     Buffer m;
     Buffer v;
+    std::size_t first_piece = 0;  ///< in pieces_
+    std::size_t pieces = 0;
   };
   [[nodiscard]] View view(const Buffer& buffer, std::size_t unit) const {
     return buffer.view(count(unit), Dtype::fp32);
@@ -56,18 +64,21 @@ class OptimizerShard {
     return sharded_ ? partitions_[unit].shard : partitions_[unit].padded;
   }
   /// Calls body(tensor, first element in the tensor, first element in this part, elements) for each
-  /// piece of a tensor that lies in this part.
+  /// tensor of which something lies in this part.
   template <class Body>
-  void for_each_piece(std::size_t unit, const Body& body) const;
+  void for_each_tensor(const Unit& layout, std::size_t unit, const Body& body) const;
+  /// The pieces of a unit, behind those of the units before it.
+  void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
+                  std::vector<optim::AdamWPiece>& pieces);
 
-  std::vector<Unit> layout_;
   std::vector<UnitPartition> partitions_;
   bool sharded_;
   std::size_t rank_;
   optim::AdamWOptions options_;
   Device device_;
   std::vector<State> units_;
-  Buffer norms_;  ///< scratch of the norm, then one sum for each canonical shard and unit: fp64
+  Dtype follower_ = Dtype::fp32;  ///< fp32: there are none
+  Table<optim::AdamWPiece> pieces_;
 };
 
 }  // namespace zeropp::zero

@@ -237,12 +237,26 @@ class Builder {
     op.micro_step = micro_step;
     op.stream = StreamId::reduce;
     op.backward_phase = true;
-    op.bytes = memory.sum + memory.workspace;
-    op.result = arena_.allocate(memory.sum, op.waits_on);
+    op.bytes = memory.workspace;
+    if (!reduces_into_shard(bucket, micro_step)) {
+      op.bytes += memory.sum;
+      op.result = arena_.allocate(memory.sum, op.waits_on);
+    }
     op.workspace = arena_.allocate(memory.workspace, op.waits_on);
     op.waits_on.push_back(after);
     reducing_.push_back(emit(std::move(op)));
     if (!in_.overlap) accumulate_all();
+  }
+
+  /// Gradients of other micro-steps are not there yet: nothing is to be added to.
+  [[nodiscard]] bool is_first_sum(std::size_t micro_step) const {
+    return micro_step == 0 || !in_.preset.shard_gradients;
+  }
+
+  /// A first sum that is one piece of one gradient shard needs no memory of its own.
+  [[nodiscard]] bool reduces_into_shard(std::size_t bucket, std::size_t micro_step) const {
+    return in_.preset.shard_optimizer && is_first_sum(micro_step) &&
+           in_.buckets[bucket].segments.size() == 1;
   }
 
   void accumulate_all() {
@@ -257,13 +271,14 @@ class Builder {
     op.micro_step = reduce.micro_step;
     op.stream = StreamId::reduce_end;
     op.backward_phase = true;
+    op.first_sum = is_first_sum(reduce.micro_step);
     op.result = reduce.result;
     op.waits_on = {reduced};
     const std::size_t accumulated = emit(std::move(op));
     arena_.release(reduce.workspace, {accumulated});
     const std::size_t last =
         in_.preset.shard_optimizer ? accumulated : gather_sum(reduce, accumulated);
-    arena_.release(reduce.result, {last});
+    if (reduce.result != kNoMemory) arena_.release(reduce.result, {last});
     if (!in_.preset.shard_gradients) return;
     for (const Segment& segment : in_.buckets[reduce.index].segments) {
       const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;

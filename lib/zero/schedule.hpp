@@ -21,8 +21,8 @@ enum class OpKind : std::uint8_t {
   forward,           ///< a layer
   backward,          ///< a layer
   clear_gradients,   ///< zero a unit's gradient buffer before its first use in backward
-  reduce,            ///< start the reduce-scatter of a bucket
-  accumulate,        ///< add a bucket's sum to the gradient shards
+  reduce,            ///< start the reduce-scatter of a bucket; no result: into the gradient shard
+  accumulate,        ///< add a bucket's sum to the gradient shards; no result: it is there
   gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
   update,            ///< optimizer step of a unit's shard, and its shard in the compute dtype
   refresh,           ///< all-gather a unit's updated weights (stages 1 and 2)
@@ -61,7 +61,8 @@ struct Op {
   std::size_t micro_step = 0;
   StreamId stream = StreamId::compute;
   bool backward_phase = false;
-  std::size_t bytes = 0;  ///< memory that the operation takes in the arena, workspace included
+  bool first_sum = false;  ///< accumulate: the first of its bucket in the step, which replaces
+  std::size_t bytes = 0;   ///< memory that the operation takes in the arena, workspace included
   std::size_t result = kNoMemory;       ///< arena offset of what it makes (weights, gradients, sum)
   std::size_t workspace = kNoMemory;    ///< arena offset of what it borrows until it is waited for
   std::vector<std::size_t> waits_on{};  ///< earlier operations, by index in the schedule

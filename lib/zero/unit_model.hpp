@@ -66,8 +66,8 @@ struct MemoryReport {
   std::size_t actual = 0;
 };
 
-/// Work is enqueued on the given stream and nothing but take_loss() waits for it; begin() may wait
-/// for the copy of an earlier micro-batch's tokens. All calls are given the same stream.
+/// Work is enqueued on the given stream and nothing waits for it; begin() may wait for the copy of
+/// an earlier micro-batch's tokens. All calls are given the same stream.
 class UnitModel {
  public:
   virtual ~UnitModel() = default;
@@ -84,9 +84,10 @@ class UnitModel {
   /// loss.
   virtual void backward(std::size_t layer, std::span<const ConstView> weights,
                         std::span<const View> gradients, StreamHandle stream) = 0;
-  /// Sum of the mean losses, nats a token, of the micro-batches whose last layer ran forward since
-  /// the last call. Waits for the stream, so the engine calls it once a step or evaluation.
-  [[nodiscard]] virtual double take_loss() = 0;
+  /// *loss = sum of the mean losses, nats a token, of the micro-batches whose last layer ran
+  /// forward since the last call; written when the stream comes this far. `loss`: host memory, of
+  /// Device::staging().
+  virtual void take_loss(double* loss, StreamHandle stream) = 0;
   /// Floating-point operations of forward + backward a token (for MFU), by the formula in its
   /// documentation.
   [[nodiscard]] virtual double flops_per_token() const = 0;

@@ -127,7 +127,7 @@ TEST_P(GpuGpt, MicroBatchesFollowOneAnother) {
   double sum = 0.0;
   for (std::uint64_t i = 0; i < kBatches; ++i) sum += gpu.local.forward(batch(i), false);
   for (std::uint64_t i = 0; i < kBatches; ++i) gpu.local.enqueue_forward(batch(i), false);
-  EXPECT_EQ(gpu.gpt.take_loss(), sum);
+  EXPECT_EQ(gpu.local.take_loss(), sum);
 }
 
 }  // namespace

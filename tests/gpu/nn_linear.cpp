@@ -244,8 +244,13 @@ TEST(Mean, AddsUpUntilTaken) {
   const NnContext context;
   device.nn->add_mean(context, first.read(), total);
   device.nn->add_mean(context, second.read(), total);
-  EXPECT_NEAR(device.nn->take_total(context, total), d(0.1F) + 2.5, 1e-12);
-  EXPECT_EQ(device.nn->take_total(context, total), 0.0);
+  const Buffer pinned(2 * sizeof(double), device.staging());
+  auto* const taken = reinterpret_cast<double*>(pinned.data());
+  device.nn->take_total(context, total, taken);
+  device.nn->take_total(context, total, taken + 1);
+  device.runtime->synchronize(nullptr);
+  EXPECT_NEAR(taken[0], d(0.1F) + 2.5, 1e-12);
+  EXPECT_EQ(taken[1], 0.0);
 }
 
 }  // namespace

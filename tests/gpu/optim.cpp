@@ -1,16 +1,18 @@
 // ctest: name=contract1_optimizer_cuda timeout=120
-// The optimizer's kernels on the GPU against the host's, bit for bit: aligned and not, ragged, with
-// values that are not finite.
+// The optimizer's kernels on the GPU against the host's, bit for bit: pieces of random lengths at
+// random places, aligned and not, empty, and arrays with values that are not finite.
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include "kernels/core/counter_rng.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
+#include "lib/device/table.hpp"
 
 namespace zeropp::optim {
 namespace {
@@ -53,12 +55,12 @@ class OnGpu {
 std::vector<float> values_of(std::size_t n, std::uint64_t stream) {
   std::vector<float> values(n);
   for (std::size_t i = 0; i < n; ++i) values[i] = standard_normal(7, stream, i);
-  if (n > 40) {
-    values[5] = std::numeric_limits<float>::quiet_NaN();
-    values[17] = std::numeric_limits<float>::infinity();
-    values[31] = -0.0F;
-    values[33] = 1e-42F;
-    values[37] = std::numeric_limits<float>::max();
+  for (std::size_t begin = 0; begin + 40 < n; begin += 4099) {
+    values[begin + 5] = std::numeric_limits<float>::quiet_NaN();
+    values[begin + 17] = std::numeric_limits<float>::infinity();
+    values[begin + 31] = -0.0F;
+    values[begin + 33] = 1e-42F;
+    values[begin + 37] = std::numeric_limits<float>::max();
   }
   return values;
 }
@@ -75,30 +77,79 @@ void expect_same_bits(const std::vector<T>& got, const std::vector<T>& wanted, c
   }
 }
 
+/// Consecutive elements of a test's arrays.
+struct Extent {
+  std::size_t first;
+  std::size_t count;
+};
+
+/// Extents that do not touch, with gaps between them; most begin at a multiple of 16 bytes.
+std::vector<Extent> random_extents(std::size_t count, std::size_t longest, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Extent> made;
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    at += random() % 9;
+    if (random() % 4 != 0) at = (at + 3) / 4 * 4;
+    const std::size_t kinds[] = {0, 1 + random() % 4, random() % longest, longest};
+    made.push_back({at, kinds[random() % 4]});
+    at += made.back().count;
+  }
+  return made;
+}
+
+/// What AdamW reads and writes, on the host or on the GPU: whole arrays, of which it is given
+/// extents.
+struct AdamWArrays {
+  const float* gradient;
+  float* weight;
+  float* m;
+  float* v;
+  std::uint16_t* narrow;
+
+  [[nodiscard]] std::vector<AdamWPiece> pieces(const std::vector<Extent>& extents, bool cut) const {
+    std::vector<AdamWPiece> made;
+    for (const Extent& extent : extents) {
+      made.push_back({gradient + extent.first, weight + extent.first, m + extent.first,
+                      v + extent.first, cut ? narrow + extent.first : nullptr,
+                      static_cast<std::uint32_t>(extent.count), made.size() % 3 != 0});
+    }
+    return made;
+  }
+};
+
 TEST(OptimizerOnGpu, AdamWIsTheHosts) {
-  for (const std::size_t n : kCounts) {
-    for (const std::size_t shift : {0U, 1U}) {
+  // Few and long, many and short, and those of an optimizer: cut to kAdamWPiece.
+  std::vector<std::vector<Extent>> cases{random_extents(5, 3U << 18U, 1),
+                                         random_extents(2000, 300, 2),
+                                         random_extents(400, kAdamWPiece, 3)};
+  for (const std::size_t n : kCounts) cases.push_back({{0, n}});
+  for (const std::vector<Extent>& extents : cases) {
+    const std::size_t n = extents.back().first + extents.back().count + 5;
+    for (const std::size_t shift : {0U, 1U}) {  // of the moments: elements out of step
       for (const Dtype narrow : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
-        SCOPED_TRACE(testing::Message()
-                     << n << " values, shift " << shift << ", shard " << name_of(narrow));
+        SCOPED_TRACE(testing::Message() << extents.size() << " pieces, the last of "
+                                        << extents.back().count << " at " << extents.back().first
+                                        << ", shift " << shift << ", shard " << name_of(narrow));
         std::vector<float> weight = values_of(n, 1);
         std::vector<float> m(n, 0.0F);
         std::vector<float> v(n, 0.0F);
         std::vector<std::uint16_t> shard(n, 0xA5A5);
-        const OnGpu<float> gpu_weight(weight, shift);
+        const OnGpu<float> gpu_weight(weight);
         const OnGpu<float> gpu_m(m, shift);
         const OnGpu<float> gpu_v(v, shift);
         const OnGpu<std::uint16_t> gpu_shard(shard, shift);
         const bool cut = narrow != Dtype::fp32;
         for (std::uint64_t t = 1; t <= 3; ++t) {
           const std::vector<float> gradient = values_of(n, 10 + t);
-          const OnGpu<float> gpu_gradient(gradient, shift);
-          const AdamWConstants c = adamw_constants({.weight_decay = 0.1}, t, 0.7);
-          host_optim_ops().adamw(c, t % 2 == 1, n, gradient.data(), weight.data(), m.data(),
-                                 v.data(), cut ? View(shard.data(), n, narrow) : View{}, {});
-          gpu().optim->adamw(
-              c, t % 2 == 1, n, gpu_gradient.data(), gpu_weight.data(), gpu_m.data(), gpu_v.data(),
-              cut ? View(gpu_shard.data(), n, narrow, MemoryKind::device) : View{}, {});
+          const OnGpu<float> gpu_gradient(gradient);
+          const AdamWConstants c = adamw_constants({.weight_decay = 0.1}, t, 1.0F / 3.0F, 0.7);
+          const AdamWArrays host{gradient.data(), weight.data(), m.data(), v.data(), shard.data()};
+          const AdamWArrays device{gpu_gradient.data(), gpu_weight.data(), gpu_m.data(),
+                                   gpu_v.data(), gpu_shard.data()};
+          host_optim_ops().adamw(c, narrow, host.pieces(extents, cut), {});
+          const Table<AdamWPiece> table(device.pieces(extents, cut), gpu());
+          gpu().optim->adamw(c, narrow, table.all(), {});
           gpu().runtime->synchronize(nullptr);
         }
         expect_same_bits(gpu_weight.fetch(), weight, "weight");
@@ -110,7 +161,7 @@ TEST(OptimizerOnGpu, AdamWIsTheHosts) {
   }
 }
 
-TEST(OptimizerOnGpu, AddAndScaleAreTheHosts) {
+TEST(OptimizerOnGpu, AddIsTheHosts) {
   for (const std::size_t n : kCounts) {
     for (const std::size_t shift : {0U, 1U}) {
       const std::vector<float> source = values_of(n, 2);
@@ -118,30 +169,59 @@ TEST(OptimizerOnGpu, AddAndScaleAreTheHosts) {
       const OnGpu<float> gpu_source(source, shift);
       const OnGpu<float> gpu_sum(sum, shift);
       host_optim_ops().add(n, source.data(), sum.data(), {});
-      host_optim_ops().scale(n, 1.0F / 3.0F, sum.data(), {});
       gpu().optim->add(n, gpu_source.data(), gpu_sum.data(), {});
-      gpu().optim->scale(n, 1.0F / 3.0F, gpu_sum.data(), {});
       expect_same_bits(gpu_sum.fetch(), sum, "sum");
     }
   }
 }
 
-TEST(OptimizerOnGpu, SumOfSquaresIsTheHosts) {
+/// The tables of sum_of_squares for extents of `values`.
+struct Norm {
+  Norm(const std::vector<Extent>& extents, const float* values, double* scratch, double* sums) {
+    for (const Extent& extent : extents) {
+      for_each_piece(extent.count, kNormPiece, [&](std::size_t first, std::size_t n) {
+        pieces.push_back({values + extent.first + first, scratch + norm_blocks(first),
+                          static_cast<std::uint32_t>(n)});
+      });
+      arrays.push_back({scratch, norm_blocks(extent.count), sums++});
+      scratch += norm_scratch(extent.count);
+    }
+  }
+  std::vector<NormPiece> pieces;
+  std::vector<NormArray> arrays;
+};
+
+TEST(OptimizerOnGpu, SumsOfSquaresAreTheHosts) {
+  std::vector<std::vector<Extent>> cases{random_extents(300, 5000, 4),
+                                         random_extents(7, 1U << 20U, 5)};
   for (const std::size_t n : {0UL, 1UL, 31UL, 1024UL, 1025UL, 50257UL, 1024UL * 1024UL,
                               1024UL * 1024UL + 1UL, 5'000'011UL}) {
+    cases.push_back({{0, n}});
+  }
+  for (const std::vector<Extent>& extents : cases) {
     for (const bool finite : {true, false}) {
+      SCOPED_TRACE(testing::Message() << extents.size() << " arrays, the last of "
+                                      << extents.back().count << (finite ? ", finite" : ""));
+      const std::size_t n = extents.back().first + extents.back().count;
+      std::size_t doubles = 0;
+      for (const Extent& extent : extents) doubles += norm_scratch(extent.count);
       std::vector<float> values = values_of(n, 4);
       for (float& value : values) {
         if (finite && !(std::fabs(value) < 10.0F)) value = 0.5F;
       }
-      std::vector<double> scratch(norm_scratch(n) + 1);
-      std::vector<double> sum(1, -1.0);
-      host_optim_ops().sum_of_squares(n, values.data(), scratch.data(), sum.data(), {});
+      std::vector<double> scratch(doubles, -1.0);
+      std::vector<double> sums(extents.size(), -1.0);
       const OnGpu<float> gpu_values(values);
       const OnGpu<double> gpu_scratch(scratch);
-      const OnGpu<double> gpu_sum(std::vector<double>(1, -1.0));
-      gpu().optim->sum_of_squares(n, gpu_values.data(), gpu_scratch.data(), gpu_sum.data(), {});
-      expect_same_bits(gpu_sum.fetch(), sum, "sum of squares");
+      const OnGpu<double> gpu_sums(sums);
+      const Norm host(extents, values.data(), scratch.data(), sums.data());
+      const Norm device(extents, gpu_values.data(), gpu_scratch.data(), gpu_sums.data());
+      const Table<NormPiece> pieces(device.pieces, gpu());
+      const Table<NormArray> arrays(device.arrays, gpu());
+      host_optim_ops().sum_of_squares(1.0F / 3.0F, host.pieces, host.arrays, {});
+      gpu().optim->sum_of_squares(1.0F / 3.0F, pieces.all(), arrays.all(), {});
+      expect_same_bits(gpu_scratch.fetch(), scratch, "sums of blocks");
+      expect_same_bits(gpu_sums.fetch(), sums, "sum of squares");
     }
   }
 }

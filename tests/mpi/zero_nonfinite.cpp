@@ -52,7 +52,7 @@ class Planted final : public zero::UnitModel {
                         gradients.front().part(unit.tensors.back().offset, 1), stream);
     on.runtime->synchronize(stream.native);
   }
-  [[nodiscard]] double take_loss() override { return model_->take_loss(); }
+  void take_loss(double* loss, StreamHandle stream) override { model_->take_loss(loss, stream); }
   [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
 
  private:

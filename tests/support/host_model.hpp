@@ -40,7 +40,8 @@ class HostModel final : public zero::UnitModel {
     }
     device_.runtime->synchronize(stream.native);
   }
-  [[nodiscard]] double take_loss() override { return model_->take_loss(); }
+  /// The loss is there already: forward() waited.
+  void take_loss(double* loss, StreamHandle) override { model_->take_loss(loss, {}); }
   [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
 
  private:

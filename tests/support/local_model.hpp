@@ -22,7 +22,8 @@ class LocalModel {
       : model_(model),
         compute_(compute),
         device_(device),
-        own_stream_(device.make_stream("model")) {
+        own_stream_(device.make_stream("model")),
+        loss_(sizeof(double), device.staging()) {
     stream = own_stream_.handle();
     for (const zero::Unit& unit : model.units()) {
       masters.emplace_back(unit.count, 0.0F);
@@ -51,7 +52,15 @@ class LocalModel {
   /// Mean loss of the batch.
   double forward(const zero::Batch& batch, bool train) {
     run_forward(batch, train);
-    return model_.take_loss();
+    return take_loss();
+  }
+
+  /// Sum of the mean losses since the last call.
+  double take_loss() {
+    auto* const loss = reinterpret_cast<double*>(loss_.data());
+    model_.take_loss(loss, stream);
+    synchronize();
+    return *loss;
   }
 
   /// Forward only: the loss stays in the model.
@@ -119,6 +128,7 @@ class LocalModel {
   Dtype compute_;
   Device device_;
   Stream own_stream_;
+  Buffer loss_;
   std::vector<Buffer> weights_;  ///< in the compute dtype, by unit
   std::vector<Buffer> sums_;     ///< gradients where the model adds to them, by unit
 };

@@ -181,7 +181,9 @@ TEST(Mean, SumsInDoublePrecisionUntilTaken) {
   ops.add_mean({}, view(values), &total);
   EXPECT_NEAR(total, d(0.1F), 1e-12);
   ops.add_mean({}, view(others), &total);
-  EXPECT_NEAR(ops.take_total({}, &total), d(0.1F) + 2.5, 1e-12);
+  double taken = -1.0;
+  ops.take_total({}, &total, &taken);
+  EXPECT_NEAR(taken, d(0.1F) + 2.5, 1e-12);
   EXPECT_EQ(total, 0.0);
 }
 

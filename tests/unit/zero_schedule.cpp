@@ -198,6 +198,32 @@ TEST(Schedule, OrdersEveryReadAfterItsWrites) {
   }
 }
 
+/// A step's first sum of a bucket replaces what the gradient shards hold of the step before, later
+/// ones are added; a first one that is a piece of one shard takes no memory.
+TEST(Schedule, FirstSumsOfAStepReplace) {
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const std::size_t bucket_size : {600U, 1U << 20U}) {
+      const ScheduleInput in = make_input(stage, false, 3, 0, true, false, bucket_size);
+      std::vector<std::size_t> sums(in.buckets.size(), 0);
+      std::size_t in_shard = 0;
+      for (const Op& op : make_step_schedule(in, false).ops) {
+        if (op.kind == OpKind::accumulate) {
+          EXPECT_EQ(op.first_sum, sums[op.index]++ == 0) << "stage " << stage;
+        } else if (op.kind == OpKind::reduce) {
+          const bool expected = stage > 0 && sums[op.index] == 0;
+          if (in.buckets[op.index].segments.size() == 1) {
+            EXPECT_EQ(op.result == kNoMemory, expected) << "stage " << stage;
+          } else {
+            EXPECT_NE(op.result, kNoMemory) << "stage " << stage;
+          }
+          in_shard += op.result == kNoMemory ? 1 : 0;
+        }
+      }
+      EXPECT_EQ(in_shard > 0, stage > 0 && bucket_size == 600U);
+    }
+  }
+}
+
 /// Every two operations that use the same bytes of the arena are ordered, whatever the streams do.
 TEST(Schedule, OrdersEveryReuseOfMemory) {
   std::mt19937 random(3);

@@ -32,13 +32,10 @@ void add_mean(const NnContext& context, ConstView values, double* total) {
   cuda::check_launch();
 }
 
-double take_total(const NnContext& context, double* total) {
+void take_total(const NnContext& context, double* total, double* taken) {
   const cudaStream_t stream = cuda::stream_of(context.stream);
-  double taken = 0.0;
-  cuda::check(cudaMemcpyAsync(&taken, total, sizeof taken, cudaMemcpyDeviceToHost, stream));
-  cuda::check(cudaMemsetAsync(total, 0, sizeof taken, stream));
-  cuda::check(cudaStreamSynchronize(stream));
-  return taken;
+  cuda::check(cudaMemcpyAsync(taken, total, sizeof *taken, cudaMemcpyDeviceToHost, stream));
+  cuda::check(cudaMemsetAsync(total, 0, sizeof *total, stream));
 }
 
 }  // namespace zeropp::nn::cuda_ops

@@ -46,6 +46,6 @@ void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab, std::s
 
 // mean.cu
 void add_mean(const NnContext&, ConstView values, double* total);
-double take_total(const NnContext&, double* total);
+void take_total(const NnContext&, double* total, double* taken);
 
 }  // namespace zeropp::nn::cuda_ops

@@ -36,8 +36,8 @@ void add_mean(const NnContext& /*context*/, ConstView values, double* total) {
   *total += sum / static_cast<double>(values.count);
 }
 
-double take_total(const NnContext& /*context*/, double* total) {
-  return std::exchange(*total, 0.0);
+void take_total(const NnContext& /*context*/, double* total, double* taken) {
+  *taken = std::exchange(*total, 0.0);
 }
 
 }  // namespace zeropp::nn::host

@@ -42,6 +42,6 @@ std::string attention_name(const AttentionShape&, Dtype compute);
 void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
                    const std::int32_t* targets, bool gradient, View logits, View row_loss);
 void add_mean(const NnContext&, ConstView values, double* total);
-double take_total(const NnContext&, double* total);
+void take_total(const NnContext&, double* total, double* taken);
 
 }  // namespace zeropp::nn::host
