@@ -56,7 +56,8 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
       gradient_shards_(buffers(units_, &UnitPartition::shard, Dtype::fp32, device.memory,
                                preset_.shard_optimizer)),
       weight_views_(units_.size()),
-      gradient_views_(units_.size()) {
+      gradient_views_(units_.size()),
+      gradient_is_fresh_(units_.size()) {
   if (options_.hpz_partition_size > 1) {
     secondary_.emplace(units_, options_.compute,
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
