@@ -27,7 +27,7 @@ struct UnitPartition {
   std::size_t secondary = 0;  ///< padded / H; 0 without hpZ
   /// What no tensor covers: between tensors, and from the last one to `padded`. Its gradients are
   /// reduced and counted in norms like any other, so they have to be zero.
-  std::vector<Extent> gaps;
+  std::vector<Extent> gaps{};
 };
 
 /// `partition_size` H: 1 for none; divides world_size.
