@@ -16,6 +16,7 @@ import sys
 
 from closed_forms import Bytes, Run, Settings, Topology
 from trace_file import Trace
+import model_flops
 import trace_format as fmt
 from wire import MODELLED
 
@@ -43,6 +44,7 @@ class Checker:
             self.check_steps()
             self.check_evaluations()
             self.check_data()
+            self.check_flops()
             self.check_structure()
             self.check_memory()
             volume = self.run.replay([row["skipped"] for row in self.steps],
@@ -162,6 +164,21 @@ class Checker:
                      "/data: unigram_entropy_bits is not within 0 and log2 of vocab_size")
         self.require(math.isnan(data["source_entropy_bits"]) or data["source_entropy_bits"] >= 0,
                      "/data: source_entropy_bits < 0")
+
+    def check_flops(self):
+        a, model = self.attributes, self.config["zeropp"]["model"]
+        expected = [a["flops_per_token"]] * 2  # of a model that recomputes nothing
+        if model["name"] == "gpt":
+            try:
+                shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
+                         model["vocab_size"] or int(self.trace.data["vocab_size"]))
+                again = model_flops.blocks_recomputed(shape[0]) if model["recompute_activations"] else 0
+            except (KeyError, TypeError) as error:
+                raise Invalid(f"config_json is not the configuration of a GPT: {error!r}") from error
+            expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]
+        for name, value in zip(("flops_per_token", "hardware_flops_per_token"), expected):
+            self.require(a[name] > 0 and math.isclose(a[name], value, rel_tol=1e-12),
+                         f"{name} is {a[name]:.0f}, should be {value:.0f}")
 
     def check_structure(self):
         """Units, tensors and layers fit each other, and the partition is the one they give."""

@@ -1,4 +1,5 @@
-"""Model FLOPs of a GPT: what MFU is a share of. Recomputation does not count."""
+"""FLOPs of a GPT. What MFU is a share of: those of the model, in which recomputation does not count. What HFU is a
+share of: those that the hardware was given."""
 
 PEAK_TFLOPS = 989.4  # an H200 in dense bf16, NVIDIA's data sheet
 
@@ -10,6 +11,19 @@ def flops_per_token(layers, hidden, seq_length, vocab_size):
     return 6 * weights + 12 * layers * seq_length * hidden
 
 
+def hardware_flops_per_token(layers, hidden, seq_length, vocab_size, recomputed_blocks):
+    """With the forward that so many blocks run again in backward, but for its last product (4 C -> C), whose output
+    nothing there reads: 2 FLOP for each of the 8 C^2 other weights of a block, and 4 T C for attention. What a fused
+    attention computes again inside its own backward is not counted."""
+    again = 16 * hidden**2 + 4 * seq_length * hidden
+    return flops_per_token(layers, hidden, seq_length, vocab_size) + recomputed_blocks * again
+
+
+def blocks_recomputed(layers):
+    """By zpp_train: the last block's activations are still there when its backward begins."""
+    return layers - 1
+
+
 def utilization(tokens_per_second, flops, peak_tflops=PEAK_TFLOPS):
-    """MFU of one GPU."""
+    """MFU or HFU of one GPU."""
     return tokens_per_second * flops / (peak_tflops * 1e12)

@@ -68,9 +68,10 @@ def label(config):
         parts.append("hpZ")
     if zero["zero_quantized_gradients"]:
         parts.append("qgZ")
-    if len(parts) == 3:
-        return "ZeRO++ (all three)"
-    return " + ".join([f"ZeRO-{zero['stage']}", *parts])
+    parts = ["ZeRO++ (all three)"] if len(parts) == 3 else [f"ZeRO-{zero['stage']}", *parts]
+    if config["zeropp"].get("model", {}).get("recompute_activations"):
+        parts.append("recompute")
+    return " + ".join(parts)
 
 
 def algorithms(collectives, operation):

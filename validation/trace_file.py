@@ -31,15 +31,15 @@ class Trace:
         self.problems.append(reason)
 
     def read_attributes(self, file):
-        for name in fmt.TEXT_ATTRIBUTES + fmt.INTEGER_ATTRIBUTES:
+        for name in fmt.TEXT_ATTRIBUTES + fmt.INTEGER_ATTRIBUTES + fmt.REAL_ATTRIBUTES:
             if name not in file.attrs:
                 self.problem(f"no attribute {name}")
                 continue
             value = file.attrs[name]
-            is_integer = isinstance(value, np.integer)
-            if is_integer != (name in fmt.INTEGER_ATTRIBUTES):
+            is_integer, is_real = isinstance(value, np.integer), isinstance(value, np.floating)
+            if (is_integer, is_real) != (name in fmt.INTEGER_ATTRIBUTES, name in fmt.REAL_ATTRIBUTES):
                 self.problem(f"attribute {name} has the wrong type")
-            self.attributes[name] = int(value) if is_integer else text(value)
+            self.attributes[name] = int(value) if is_integer else float(value) if is_real else text(value)
 
     def read_group(self, file, group, columns):
         if group not in file:

@@ -10,6 +10,7 @@ TEXT_ATTRIBUTES = (
 INTEGER_ATTRIBUTES = (
     "complete", "git_dirty", "world_size", "node_count", "ranks_per_node", "emulated", "seed",
     "deterministic")
+REAL_ATTRIBUTES = ("flops_per_token", "hardware_flops_per_token")
 
 # Kinds of NumPy types: f real, u unsigned integer, S text.
 COLUMNS = {

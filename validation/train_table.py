@@ -25,7 +25,7 @@ NOISY = 0.02  # coefficient of variation, or difference between the same peer be
 LONG_STEP, FEW, FEW_LONG = 5.0, 20, 5  # seconds; the fewest samples, and where a step takes longer
 TIME_LIMIT = {124, 137}  # exit codes of timeout(1)
 
-COLUMNS = ("run", "step (ms)", "95 % interval", "p95", "CV", "tokens/s/GPU", "MFU", "exposed (ms)",
+COLUMNS = ("run", "step (ms)", "95 % interval", "p95", "CV", "tokens/s/GPU", "MFU", "HFU", "exposed (ms)",
            "GB across nodes", "predicted", "GB on lo", "GiB a GPU", "vs FSDP2", "vs hybrid", "notes")
 TEXT_COLUMNS = {"run", "notes"}
 
@@ -34,7 +34,8 @@ exposed: time in which compute waited for communication. GB across nodes: sent b
 ranks (10^9 bytes); predicted: the closed form. GB on lo: sent by the loopback interface a step, where emulated nodes
 meet; of zpp_train over the whole run, its start included. GiB a GPU: peak (zpp_train: of its buffers on rank 0).
 vs FSDP2, vs hybrid: speed-up over the fastest flat FSDP2, and over the fastest hybrid sharding, of the same table.
-MFU: 6 (12 L C^2 + V C) + 12 L T C FLOP a token, of {peak} TFLOP/s.
+MFU: 6 (12 L C^2 + V C) + 12 L T C FLOP a token, of {peak} TFLOP/s. HFU: 16 C^2 + 4 T C more for each block whose
+forward runs again in backward: none, or with recompute L of a peer and L - 1 of zpp_train.
 """
 
 
@@ -48,6 +49,7 @@ class Row:
     seconds: list = field(default_factory=list)
     tokens: int = 0  # a GPU and step
     shape: tuple = ()  # layers, hidden, sequence, vocabulary
+    recomputed: int = 0  # blocks
     exposed: float | None = None
     counted: float | None = None
     predicted: float | None = None
@@ -81,6 +83,7 @@ def read_zpp(row, summary, entry):
     row.tokens = summary["config"]["train_batch_size"] * model["seq_length"] // ranks
     row.shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
                  model["vocab_size"] or summary["data"]["vocab_size"])
+    row.recomputed = model_flops.blocks_recomputed(row.shape[0]) if model.get("recompute_activations") else 0
     row.exposed = statistics.median(timed["time_communication_exposed"])
     row.counted = statistics.median_low(timed["bytes_inter_node"])
     row.predicted = statistics.median_low(timed["bytes_predicted_inter_node"])
@@ -108,6 +111,7 @@ def read_peer(row, summary, _):
     row.seconds = summary["step_seconds"]
     row.tokens = options["micro_batch_size"] * options["seq_length"]
     row.shape = tuple(options[name] for name in ("num_layers", "hidden_size", "seq_length", "vocab_size"))
+    row.recomputed = row.shape[0] if options.get("recompute") else 0
     row.loopback, row.memory = summary["loopback_bytes_per_step"], summary["peak_memory_bytes"]
     size = summary["node_size"] or ranks
     row.place = f"{ranks // size} x {size}{', emulated' if summary['emulated'] else ''}"
@@ -171,9 +175,10 @@ def cells(row, flat, hybrid, peak):
         return [row.name, *["-"] * (len(COLUMNS) - 2), notes]
     rate = row.tokens / times.median
     mfu = model_flops.utilization(rate, model_flops.flops_per_token(*row.shape), peak)
+    hfu = model_flops.utilization(rate, model_flops.hardware_flops_per_token(*row.shape, row.recomputed), peak)
     ms = lambda seconds: f"{seconds * 1e3:,.1f}"
     return [row.name, ms(times.median), f"{ms(times.low)} to {ms(times.high)}", ms(times.p95), f"{times.variation:.1%}",
-            f"{rate:,.0f}", f"{mfu:.1%}", scaled(row.exposed, 1e-3, 1), scaled(row.counted, 1e9, 3),
+            f"{rate:,.0f}", f"{mfu:.1%}", f"{hfu:.1%}", scaled(row.exposed, 1e-3, 1), scaled(row.counted, 1e9, 3),
             scaled(row.predicted, 1e9, 3), scaled(row.loopback, 1e9, 3), scaled(row.memory, 2**30, 1),
             ratio(flat, times), ratio(hybrid, times), notes]
 

@@ -86,6 +86,8 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.backend = config.backend;
   data.transport = config.transport;
   data.kernels = model.kernels();
+  data.flops_per_token = model.flops_per_token();
+  data.hardware_flops_per_token = model.hardware_flops_per_token();
   if (config.hash_parameters) data.parameters_hash = engine.parameters_hash();
   data.verdict = verdict_of(recorder);
   data.seed = config.seed;

@@ -3,8 +3,10 @@
 //
 // Matrices are row-major. Weights are of the compute dtype, fp32 or bf16; activations and their
 // gradients of the dtype that activation_dtype() names for it; statistics and losses of rows, and
-// gradients of weights, of fp32. Views carry their dtype; all sums are fp32. Gradients of weights
-// are added to (+=); gradients of activations are written unless said. An output never overlaps an
+// gradients of weights, of fp32. Views carry their dtype; all sums are fp32. An output is written,
+// whatever it holds, unless an `accumulate` before it (or, in embedding_backward, its
+// documentation) says that it is added to: for a gradient of weights this is one pass over memory
+// instead of two after a clear, and the same values as adding to zeros. An output never overlaps an
 // input. No result depends on the number of threads; two runs give the same bits, on every back end
 // where the context is deterministic.
 //
@@ -82,7 +84,8 @@ struct NnOps {
   /// token_table [vocab, hidden]; position_table [>= T, hidden]; y [S, T, hidden].
   void (*embedding_forward)(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
                             ConstView token_table, ConstView position_table, View y);
-  /// d_token_table[token[s, t]] += dy[s, t]; d_position_table[t] += sum over s of dy[s, t].
+  /// d_token_table[token[s, t]] += dy[s, t]; d_position_table[t] += sum over s of dy[s, t]. Always
+  /// added: most rows of the tables have no token, so the caller clears them where that is due.
   void (*embedding_backward)(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
                              ConstView dy, View d_token_table, View d_position_table);
   /// Elements of workspace that embedding_* needs. No workspace grows when a shape has fewer rows,
@@ -95,11 +98,13 @@ struct NnOps {
   void (*layernorm_forward)(const NnContext&, std::size_t rows, std::size_t hidden, ConstView x,
                             ConstView weight, ConstView bias, View y, View mean, View rstd);
   /// With n = (x - mean) rstd and g = dy weight:
-  /// dx = (accumulate ? dx : 0) + rstd (g - mean(g) - n mean(g n)); d_weight += sum over rows of
-  /// dy n; d_bias += sum over rows of dy.
+  /// dx = (accumulate_dx ? dx : 0) + rstd (g - mean(g) - n mean(g n));
+  /// d_weight = (accumulate ? d_weight : 0) + sum over rows of dy n;
+  /// d_bias = (accumulate ? d_bias : 0) + sum over rows of dy.
   void (*layernorm_backward)(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
                              ConstView x, ConstView weight, ConstView mean, ConstView rstd,
-                             bool accumulate, View dx, View d_weight, View d_bias);
+                             bool accumulate_dx, View dx, bool accumulate, View d_weight,
+                             View d_bias);
   /// Elements of workspace that layernorm_* needs.
   std::size_t (*layernorm_workspace)(std::size_t rows, std::size_t hidden);
 
@@ -110,12 +115,13 @@ struct NnOps {
   /// pre = x W^T + bias; y = gelu(pre), tanh form (kernels/nn/math.hpp). pre, y [rows, out].
   void (*linear_gelu_forward)(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
                               ConstView bias, View pre, View y);
-  /// dx = dy W; d_weight += dy^T x; d_bias += sum over rows of dy (an empty view: no bias). Where
+  /// dx = dy W; d_weight = (accumulate ? d_weight : 0) + dy^T x;
+  /// d_bias = (accumulate ? d_bias : 0) + sum over rows of dy (an empty view: no bias). Where
   /// x = gelu(gelu_input), dx is the gradient of that input: (dy W) gelu'(gelu_input); gelu_input
   /// [rows, in], or an empty view.
   void (*linear_backward)(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
-                          ConstView weight, ConstView gelu_input, View dx, View d_weight,
-                          View d_bias);
+                          ConstView weight, ConstView gelu_input, View dx, bool accumulate,
+                          View d_weight, View d_bias);
   /// Elements of workspace that linear_* needs.
   std::size_t (*linear_workspace)(const LinearShape&, Dtype compute);
 

@@ -258,6 +258,14 @@ void add_model_and_data(std::vector<Option>& table, TrainConfig& c) {
         .help = "The head reads the token embedding again",
         .in_effect = transformer,
         .effect_needs = "a transformer as zeropp.model.name"},
+       {.path = "zeropp.model.recompute_activations",
+        .flag = "--recompute-activations",
+        .field = &c.model.recompute_activations,
+        .help =
+            "Keep a block's input alone and run its forward again in backward: less memory, the "
+            "same bits",
+        .in_effect = transformer,
+        .effect_needs = "a transformer as zeropp.model.name"},
        {.path = "zeropp.data.source",
         .flag = "--data-source",
         .field = &c.data.source,

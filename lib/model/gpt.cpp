@@ -7,7 +7,7 @@
 
 #include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
-#include "lib/model/gpt_units.hpp"
+#include "lib/device/range.hpp"
 
 namespace zeropp::model {
 
@@ -76,6 +76,7 @@ Gpt::Gpt(const Options& options, const Context& context)
       micro_batch_(context.micro_batch),
       vocab_(context.vocab_size),
       ops_(*context.device.nn),
+      memory_ops_(*context.device.memory_ops),
       timers_(context.timers),
       products_(context.timers),
       deterministic_(context.deterministic),
@@ -128,7 +129,7 @@ void Gpt::forward(std::size_t layer, std::span<const ConstView> weights, StreamH
   if (layer == 0) {
     ops_.embedding_forward(
         context, embedding(), input_.tokens(), tensor_of(units_[0], weights[0], kTokenTable),
-        tensor_of(units_[0], weights[0], kPositionTable), activations_.embedding);
+        tensor_of(units_[0], weights[0], kPositionTable), activations_.residual.front());
   } else if (layer <= options_.num_layers) {
     forward_block(context, layer - 1, weights[0]);
   } else {
@@ -137,13 +138,18 @@ void Gpt::forward(std::size_t layer, std::span<const ConstView> weights, StreamH
 }
 
 void Gpt::backward(std::size_t layer, std::span<const ConstView> weights,
-                   std::span<const View> gradients, StreamHandle stream) {
+                   std::span<const zero::Gradient> gradients, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
   const nn::NnContext context = on(stream);
   if (layer == 0) {
+    const View d_tokens = tensor_of(units_[0], gradients[0].values, kTokenTable);
+    const View d_positions = tensor_of(units_[0], gradients[0].values, kPositionTable);
+    if (gradients[0].fresh) {
+      memory_ops_.clear(d_tokens, stream);
+      memory_ops_.clear(d_positions, stream);
+    }
     ops_.embedding_backward(context, embedding(), input_.tokens(), activations_.d_residual,
-                            tensor_of(units_[0], gradients[0], kTokenTable),
-                            tensor_of(units_[0], gradients[0], kPositionTable));
+                            d_tokens, d_positions);
   } else if (layer <= options_.num_layers) {
     backward_block(context, layer - 1, weights[0], gradients[0]);
   } else {
@@ -151,10 +157,10 @@ void Gpt::backward(std::size_t layer, std::span<const ConstView> weights,
   }
 }
 
-void Gpt::forward_block(const nn::NnContext& context, std::size_t block, ConstView weights) {
+void Gpt::fill(const nn::NnContext& context, std::size_t block, ConstView weights) {
   const std::size_t hidden = options_.hidden_size;
-  const BlockActivations& a = activations_.blocks[block];
-  const View input = activations_.input_of(block);
+  BlockActivations& a = activations_.inside(block);
+  const View input = activations_.residual[block];
   const auto w = [&](BlockTensor tensor) { return tensor_of(units_[block + 1], weights, tensor); };
 
   ops_.layernorm_forward(context, rows(), hidden, input, w(kLn1Weight), w(kLn1Bias), a.ln_1,
@@ -169,72 +175,89 @@ void Gpt::forward_block(const nn::NnContext& context, std::size_t block, ConstVi
                          a.ln_2_mean, a.ln_2_rstd);
   ops_.linear_gelu_forward(context, linear(hidden, 4 * hidden), a.ln_2, w(kFcWeight), w(kFcBias),
                            a.fc, a.gelu);
-  ops_.linear_forward(context, linear(4 * hidden, hidden), a.gelu, w(kMlpWeight), w(kMlpBias),
-                      a.middle, a.output);
+  a.block = block;
+}
+
+void Gpt::forward_block(const nn::NnContext& context, std::size_t block, ConstView weights) {
+  fill(context, block, weights);
+  const std::size_t hidden = options_.hidden_size;
+  const BlockActivations& a = activations_.inside(block);
+  const zero::Unit& unit = units_[block + 1];
+  ops_.linear_forward(context, linear(4 * hidden, hidden), a.gelu,
+                      tensor_of(unit, weights, kMlpWeight), tensor_of(unit, weights, kMlpBias),
+                      a.middle, activations_.residual[block + 1]);
 }
 
 // d_residual comes in as the gradient of the block's output and leaves as that of its input: each
 // half of the block adds its own path to it.
 void Gpt::backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
-                         View gradients) {
+                         const zero::Gradient& gradient) {
   const std::size_t hidden = options_.hidden_size;
-  const BlockActivations& a = activations_.blocks[block];
+  const BlockActivations& a = activations_.inside(block);
+  if (a.block != block) {
+    const Range range("recompute");
+    fill(context, block, weights);
+  }
   const GptActivations& shared = activations_;
+  const bool add = !gradient.fresh;
   const auto w = [&](BlockTensor tensor) { return tensor_of(units_[block + 1], weights, tensor); };
   const auto d = [&](BlockTensor tensor) {
-    return tensor_of(units_[block + 1], gradients, tensor);
+    return tensor_of(units_[block + 1], gradient.values, tensor);
   };
 
   ops_.linear_backward(context, linear(4 * hidden, hidden), shared.d_residual, a.gelu,
-                       w(kMlpWeight), a.fc, shared.d_wide, d(kMlpWeight), d(kMlpBias));
+                       w(kMlpWeight), a.fc, shared.d_wide, add, d(kMlpWeight), d(kMlpBias));
   ops_.linear_backward(context, linear(hidden, 4 * hidden), shared.d_wide, a.ln_2, w(kFcWeight), {},
-                       shared.d_hidden, d(kFcWeight), d(kFcBias));
+                       shared.d_hidden, add, d(kFcWeight), d(kFcBias));
   ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, a.middle, w(kLn2Weight),
-                          a.ln_2_mean, a.ln_2_rstd, true, shared.d_residual, d(kLn2Weight),
+                          a.ln_2_mean, a.ln_2_rstd, true, shared.d_residual, add, d(kLn2Weight),
                           d(kLn2Bias));
 
   ops_.linear_backward(context, linear(hidden, hidden), shared.d_residual, a.attention,
-                       w(kAttentionWeight), {}, shared.d_hidden, d(kAttentionWeight),
+                       w(kAttentionWeight), {}, shared.d_hidden, add, d(kAttentionWeight),
                        d(kAttentionBias));
   ops_.attention_backward(context, attention(), shared.d_hidden, a.qkv, a.attention_saved,
                           a.attention, shared.d_wide);
   ops_.linear_backward(context, linear(hidden, 3 * hidden), shared.d_wide, a.ln_1, w(kQkvWeight),
-                       {}, shared.d_hidden, d(kQkvWeight), d(kQkvBias));
-  ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, activations_.input_of(block),
-                          w(kLn1Weight), a.ln_1_mean, a.ln_1_rstd, true, shared.d_residual,
+                       {}, shared.d_hidden, add, d(kQkvWeight), d(kQkvBias));
+  ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, shared.residual[block],
+                          w(kLn1Weight), a.ln_1_mean, a.ln_1_rstd, true, shared.d_residual, add,
                           d(kLn1Weight), d(kLn1Bias));
-}
-
-template <class AnyView>
-AnyView Gpt::head_matrix(std::span<const AnyView> units) const {
-  return options_.tied_head ? tensor_of(units_.front(), units[1], kTokenTable)
-                            : tensor_of(units_.back(), units[0], kHeadWeight);
 }
 
 void Gpt::forward_head(const nn::NnContext& context, std::span<const ConstView> weights) {
   const std::size_t hidden = options_.hidden_size;
   const GptActivations& a = activations_;
-  ops_.layernorm_forward(context, rows(), hidden, a.input_of(options_.num_layers),
-                         tensor_of(units_.back(), weights[0], kLnFWeight),
-                         tensor_of(units_.back(), weights[0], kLnFBias), a.ln_f, a.ln_f_mean,
-                         a.ln_f_rstd);
-  ops_.linear_forward(context, head(), a.ln_f, head_matrix(weights), {}, {}, a.logits);
+  const HeadMatrix matrix = head_matrix();
+  ops_.layernorm_forward(
+      context, rows(), hidden, a.residual.back(), tensor_of(units_.back(), weights[0], kLnFWeight),
+      tensor_of(units_.back(), weights[0], kLnFBias), a.ln_f, a.ln_f_mean, a.ln_f_rstd);
+  ops_.linear_forward(context, head(), a.ln_f,
+                      tensor_of(units_[matrix.unit], weights[matrix.position], matrix.tensor), {},
+                      {}, a.logits);
   ops_.cross_entropy(context, rows(), vocab_, head().stride(), input_.targets(), train_, a.logits,
                      a.row_loss);
   ops_.add_mean(context, View(a.row_loss.part(0, rows())), loss_sum());
 }
 
 void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
-                        std::span<const View> gradients) {
+                        std::span<const zero::Gradient> gradients) {
   const std::size_t hidden = options_.hidden_size;
   const GptActivations& a = activations_;
-  ops_.linear_backward(context, head(), a.logits, a.ln_f, head_matrix(weights), {}, a.d_hidden,
-                       head_matrix(gradients), {});
-  ops_.layernorm_backward(context, rows(), hidden, a.d_hidden, a.input_of(options_.num_layers),
+  const HeadMatrix matrix = head_matrix();
+  const zero::Gradient& d_matrix = gradients[matrix.position];
+  ops_.linear_backward(context, head(), a.logits, a.ln_f,
+                       tensor_of(units_[matrix.unit], weights[matrix.position], matrix.tensor), {},
+                       a.d_hidden, !d_matrix.fresh,
+                       tensor_of(units_[matrix.unit], d_matrix.values, matrix.tensor), {});
+  if (options_.tied_head && d_matrix.fresh) {  // the rest of the embedding's unit
+    memory_ops_.clear(tensor_of(units_[0], d_matrix.values, kPositionTable), context.stream);
+  }
+  ops_.layernorm_backward(context, rows(), hidden, a.d_hidden, a.residual.back(),
                           tensor_of(units_.back(), weights[0], kLnFWeight), a.ln_f_mean,
-                          a.ln_f_rstd, false, a.d_residual,
-                          tensor_of(units_.back(), gradients[0], kLnFWeight),
-                          tensor_of(units_.back(), gradients[0], kLnFBias));
+                          a.ln_f_rstd, false, a.d_residual, !gradients[0].fresh,
+                          tensor_of(units_.back(), gradients[0].values, kLnFWeight),
+                          tensor_of(units_.back(), gradients[0].values, kLnFBias));
 }
 
 void Gpt::take_loss(double* loss, StreamHandle stream) {
@@ -247,6 +270,14 @@ double Gpt::flops_per_token() const {
   const auto blocks = static_cast<double>(options_.num_layers);
   const double matrices = blocks * 12.0 * hidden * hidden + static_cast<double>(vocab_) * hidden;
   return 6.0 * matrices + 12.0 * blocks * static_cast<double>(options_.seq_length) * hidden;
+}
+
+double Gpt::hardware_flops_per_token() const {
+  if (!options_.recompute_activations) return flops_per_token();
+  const auto hidden = static_cast<double>(options_.hidden_size);
+  const auto length = static_cast<double>(options_.seq_length);
+  const auto again = static_cast<double>(options_.num_layers - 1);
+  return flops_per_token() + again * (16.0 * hidden * hidden + 4.0 * length * hidden);
 }
 
 }  // namespace zeropp::model

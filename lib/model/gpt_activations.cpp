@@ -17,6 +17,10 @@ std::size_t attention_saved_bytes(const Options& options, const Context& context
       context.compute);
 }
 
+std::size_t sets_of(const Options& options) {
+  return options.recompute_activations ? 1 : options.num_layers;
+}
+
 struct Part {
   View* view;
   std::size_t count;
@@ -30,18 +34,18 @@ struct Part {
 std::size_t GptActivations::predicted_bytes(const Options& options, const Context& context) {
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t rows = context.micro_batch * options.seq_length;
-  const std::size_t layers = options.num_layers;
+  const std::size_t sets = sets_of(options);
   const std::size_t element = size_of(ops.activation_dtype(context.compute));
   const auto matrix = [&](std::size_t columns) { return aligned(rows * columns * element); };
   const std::size_t hidden = options.hidden_size;
-  return (5 * layers + 4) * matrix(hidden) + layers * matrix(3 * hidden) +
-         (2 * layers + 1) * matrix(4 * hidden) + matrix(ops.logits_stride(context.vocab_size)) +
-         (4 * layers + 3) * aligned(rows * sizeof(float)) +
-         layers * aligned(attention_saved_bytes(options, context));
+  return (options.num_layers + 4 * sets + 4) * matrix(hidden) + sets * matrix(3 * hidden) +
+         (2 * sets + 1) * matrix(4 * hidden) + matrix(ops.logits_stride(context.vocab_size)) +
+         (4 * sets + 3) * aligned(rows * sizeof(float)) +
+         sets * aligned(attention_saved_bytes(options, context));
 }
 
 GptActivations::GptActivations(const Options& options, const Context& context)
-    : blocks(options.num_layers) {
+    : residual(options.num_layers + 1), blocks(sets_of(options)) {
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t hidden = options.hidden_size;
@@ -53,13 +57,13 @@ GptActivations::GptActivations(const Options& options, const Context& context)
   };
   const auto column = [&](View& view) { parts.push_back({&view, rows, Dtype::fp32}); };
 
-  for (View* const view : {&embedding, &ln_f, &d_residual, &d_hidden}) matrix(*view, hidden);
+  for (View& view : residual) matrix(view, hidden);
+  for (View* const view : {&ln_f, &d_residual, &d_hidden}) matrix(*view, hidden);
   matrix(logits, ops.logits_stride(context.vocab_size));
   matrix(d_wide, 4 * hidden);
   for (View* const view : {&ln_f_mean, &ln_f_rstd, &row_loss}) column(*view);
   for (BlockActivations& block : blocks) {
-    for (View* const view :
-         {&block.ln_1, &block.attention, &block.middle, &block.ln_2, &block.output}) {
+    for (View* const view : {&block.ln_1, &block.attention, &block.middle, &block.ln_2}) {
       matrix(*view, hidden);
     }
     matrix(block.qkv, 3 * hidden);

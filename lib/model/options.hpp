@@ -12,12 +12,13 @@ struct Options {
   std::size_t hidden_size = 64;
   std::size_t num_attention_heads = 4;
   std::size_t seq_length = 64;
-  std::size_t vocab_size = 0;  ///< 0: the token source's
-  bool tied_head = true;       ///< the head reads the token embedding again
+  std::size_t vocab_size = 0;          ///< 0: the token source's
+  bool tied_head = true;               ///< the head reads the token embedding again
+  bool recompute_activations = false;  ///< a block keeps its input alone for backward
 };
 
-/// Whether the model has attention heads and an output head: `quadratic` reads neither
-/// num_attention_heads nor tied_head.
+/// Whether the model has blocks with attention heads, and an output head: `quadratic` does not read
+/// num_attention_heads, tied_head and recompute_activations.
 inline bool is_transformer(const Options& options) { return options.name != "quadratic"; }
 
 }  // namespace zeropp::model

@@ -1,5 +1,6 @@
 #include "lib/model/quadratic.hpp"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -71,12 +72,13 @@ void Quadratic::forward(std::size_t layer, std::span<const ConstView> weights,
 }
 
 void Quadratic::backward(std::size_t layer, std::span<const ConstView> weights,
-                         std::span<const View> gradients, StreamHandle /*stream*/) {
+                         std::span<const zero::Gradient> gradients, StreamHandle /*stream*/) {
   const trace::Timers::Scope scope(timers_, Category::nn);
   with_type(weights[0].dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const values = weights[0].as<T>();
-    auto* const d = gradients[0].as<float>();
+    auto* const d = gradients[0].values.as<float>();
+    if (gradients[0].fresh) std::fill_n(d, units_[layer].parameters(), 0.0F);
     for (std::size_t i = 0; i < units_[layer].parameters(); ++i) {
       const double w = static_cast<double>(to_float(values[i]));
       d[i] += static_cast<float>(gradient(first_[layer] + i, w, tilt_));

@@ -33,7 +33,7 @@ class Quadratic final : public zero::UnitModel {
   void begin(const zero::Batch& batch, bool train, StreamHandle stream) override;
   void forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) override;
   void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const View> gradients, StreamHandle stream) override;
+                std::span<const zero::Gradient> gradients, StreamHandle stream) override;
   void take_loss(double* loss, StreamHandle stream) override;
   /// Ten operations a parameter, counted by hand: they do not depend on the tokens.
   [[nodiscard]] double flops_per_token() const override;

@@ -47,6 +47,8 @@ std::vector<Attribute> root_attributes(const TraceData& t) {
       {"backend", t.backend},
       {"transport", t.transport},
       {"kernels", t.kernels},
+      {"flops_per_token", t.flops_per_token},
+      {"hardware_flops_per_token", t.hardware_flops_per_token},
       {"run_id", p.run_id},
       {"started_at", p.started_at},
       {"command_line", p.command_line},

@@ -61,9 +61,11 @@ struct TraceData {
   Provenance provenance;
   std::string backend = "host";
   std::string transport = "mpi";
-  std::string kernels;          ///< of several, those that ran: "attention=cudnn 9.14.0"
-  std::string config_json;      ///< effective, canonical; its hash is computed when written
-  std::string parameters_hash;  ///< SHA-256 of the final master weights; empty without any
+  std::string kernels;                  ///< of several, those that ran: "attention=cudnn 9.14.0"
+  double flops_per_token = 0;           ///< of the model, forward and backward (MFU)
+  double hardware_flops_per_token = 0;  ///< with what backward computes again (HFU)
+  std::string config_json;              ///< effective, canonical; its hash is computed when written
+  std::string parameters_hash;          ///< SHA-256 of the final master weights; empty without any
   std::string verdict = "VALID";
   std::uint64_t seed = 0;
   bool deterministic = false;

@@ -66,6 +66,7 @@ Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, Uni
       loss_(sizeof(double), device.staging()),
       weight_views_(units_.size()),
       gradient_views_(units_.size()),
+      gradient_is_fresh_(units_.size()),
       updated_(units_.size()) {
   if (options_.hpz_partition_size > 1) {
     secondary_.emplace(units_, options_.compute,

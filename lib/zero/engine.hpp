@@ -148,6 +148,7 @@ class Engine {
   std::vector<Finish> pending_;
   std::vector<ConstView> weight_views_;  ///< by unit: gathered or resident
   std::vector<View> gradient_views_;     ///< by unit: whole, padded
+  std::vector<bool> gradient_is_fresh_;  ///< by unit: no backward has written it yet
   std::vector<Event> updated_;           ///< by unit: its latest update
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
   bool gathered_initial_ = false;

@@ -137,7 +137,10 @@ void Engine::run(const Op& op, std::size_t position) {
       View& gradients = gradient_views_[op.index];
       if (preset_.shard_gradients)
         gradients = arena_.view(units_[op.index].padded, Dtype::fp32, op.result);
-      device_.memory_ops->clear(gradients, stream(op.stream).handle());
+      for (const Extent& gap : units_[op.index].gaps) {
+        device_.memory_ops->clear(gradients.part(gap.begin, gap.count), stream(op.stream).handle());
+      }
+      gradient_is_fresh_[op.index] = true;
       break;
     }
     case OpKind::reduce:
@@ -228,10 +231,11 @@ void Engine::forward(const Op& op) {
 
 void Engine::backward(const Op& op) {
   std::vector<ConstView> weights;
-  std::vector<View> gradients;
+  std::vector<Gradient> gradients;
   for (const std::size_t unit : plan_.input.layers[op.index].units) {
     weights.push_back(weight_views_[unit]);
-    gradients.push_back(gradient_views_[unit]);
+    gradients.push_back({gradient_views_[unit], gradient_is_fresh_[unit]});
+    gradient_is_fresh_[unit] = false;
   }
   model_.backward(op.index, weights, gradients, stream(op.stream).handle());
 }

@@ -7,6 +7,24 @@
 
 namespace zeropp::zero {
 
+namespace {
+
+std::vector<Extent> gaps_of(const Unit& unit, std::size_t padded) {
+  std::vector<Extent> gaps;
+  std::size_t covered = 0;
+  const auto skip_to = [&](std::size_t begin) {
+    if (begin > covered) gaps.push_back({covered, begin - covered});
+  };
+  for (const Tensor& tensor : unit.tensors) {
+    skip_to(tensor.offset);
+    covered = tensor.offset + tensor.count();
+  }
+  skip_to(padded);
+  return gaps;
+}
+
+}  // namespace
+
 std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
                                            std::size_t partition_size, Dtype compute) {
   const std::size_t alignment = 16 / size_of(compute);
@@ -18,6 +36,7 @@ std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::
     p.shard = round_up(ceil_div(p.flat, world_size), alignment);
     p.padded = world_size * p.shard;
     p.secondary = partition_size > 1 ? p.padded / partition_size : 0;
+    p.gaps = gaps_of(unit, p.padded);
     partitions.push_back(p);
   }
   return partitions;

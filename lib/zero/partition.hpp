@@ -11,6 +11,12 @@
 
 namespace zeropp::zero {
 
+/// Consecutive elements of a flat buffer.
+struct Extent {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
 /// Element counts of one unit.
 struct UnitPartition {
   std::size_t parameters = 0;  ///< without alignment
@@ -19,6 +25,9 @@ struct UnitPartition {
       0;  ///< a rank's part: ceil(flat / N), rounded up to 16 bytes of the compute dtype
   std::size_t padded = 0;     ///< N * shard
   std::size_t secondary = 0;  ///< padded / H; 0 without hpZ
+  /// What no tensor covers: between tensors, and from the last one to `padded`. Its gradients are
+  /// reduced and counted in norms like any other, so they have to be zero.
+  std::vector<Extent> gaps{};
 };
 
 /// `partition_size` H: 1 for none; divides world_size.

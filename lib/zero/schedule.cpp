@@ -202,7 +202,7 @@ class Builder {
       accumulate_all();  // the next micro-step begins with no gradients
   }
 
-  /// Stages 0 and 1 keep whole gradients outside the arena, cleared once a step.
+  /// Stages 0 and 1 keep whole gradients outside the arena, begun once a step.
   void prepare_gradients(const Use& use, std::vector<std::size_t>& waits) {
     for (const std::size_t unit : in_.layers[use.layer].units) {
       if (gradients_[unit]) continue;

@@ -20,7 +20,8 @@ enum class OpKind : std::uint8_t {
   keep_secondary,    ///< cut the own secondary shard from a gathered unit (hpZ)
   forward,           ///< a layer
   backward,          ///< a layer
-  clear_gradients,   ///< zero a unit's gradient buffer before its first use in backward
+  clear_gradients,   ///< begin a unit's gradients before their first use in backward: zeros where
+                     ///< no tensor is; that use writes the rest
   reduce,            ///< start the reduce-scatter of a bucket; no result: into the gradient shard
   accumulate,        ///< add a bucket's sum to the gradient shards; no result: it is there
   gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)

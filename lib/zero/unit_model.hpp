@@ -59,6 +59,14 @@ struct Batch {
   std::span<const std::int32_t> targets;  ///< sequences * length
 };
 
+/// Where a layer's backward leaves the gradient of one unit.
+struct Gradient {
+  View values;  ///< fp32, the same layout as the unit
+  /// The tensors hold nothing yet: each of them is written, with zeros where this layer does not
+  /// use it. Otherwise added to.
+  bool fresh = false;
+};
+
 /// Predicted and actual bytes of one kind of memory.
 struct MemoryReport {
   std::string name;
@@ -80,10 +88,10 @@ class UnitModel {
   /// bf16).
   virtual void forward(std::size_t layer, std::span<const ConstView> weights,
                        StreamHandle stream) = 0;
-  /// Adds to `gradients[i]` (fp32, same layout as the unit): the gradient of the micro-batch's mean
-  /// loss.
+  /// Writes to `gradients[i]` of unit layers()[layer].units[i], or adds: the gradient of the
+  /// micro-batch's mean loss. What lies between tensors is left alone.
   virtual void backward(std::size_t layer, std::span<const ConstView> weights,
-                        std::span<const View> gradients, StreamHandle stream) = 0;
+                        std::span<const Gradient> gradients, StreamHandle stream) = 0;
   /// *loss = sum of the mean losses, nats a token, of the micro-batches whose last layer ran
   /// forward since the last call; written when the stream comes this far. `loss`: host memory, of
   /// Device::staging().
@@ -91,6 +99,8 @@ class UnitModel {
   /// Floating-point operations of forward + backward a token (for MFU), by the formula in its
   /// documentation.
   [[nodiscard]] virtual double flops_per_token() const = 0;
+  /// The same with what backward computes a second time because forward did not keep it (for HFU).
+  [[nodiscard]] virtual double hardware_flops_per_token() const { return flops_per_token(); }
   /// Where there are several kernels for one purpose, those that run: "attention=cudnn 9.14.0".
   [[nodiscard]] virtual std::string kernels() const { return {}; }
   /// Bytes of the model's own memory: activations, workspace, tokens. In closed form, and held.

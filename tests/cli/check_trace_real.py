@@ -57,6 +57,8 @@ CHANGES = [
     ("memory/bytes_actual[0]", 1, "/memory: master takes 1 "),
     ("memory", 1, "/memory"),
     ("parameters_hash", "x", "parameters_hash"),
+    ("flops_per_token", 1.0, "flops_per_token is 1"),
+    ("hardware_flops_per_token", 1.0, "hardware_flops_per_token is 1"),
     ("ranks/pid", 0, "/ranks/pid"),
 ]
 

@@ -32,6 +32,7 @@ FACTORS = {
     "bucket": [500_000_000, 20_000],
     "prefetch": [None, 0],
     "tied": [True, False],
+    "recompute": [False, True],
     "evaluate": [0, 1],
 }
 
@@ -71,7 +72,7 @@ def flags(row):
              "--gradient-accumulation-steps", row["accumulation"], "--clip-grad", row["clipping"],
              "--reduce-bucket-size", row["bucket"], "--eval-interval", row["evaluate"]]
     for name, flag in (("overlap", "overlap-comm"), ("bf16", "bf16"), ("deterministic", "deterministic"),
-                       ("tied", "tied-head")):
+                       ("tied", "tied-head"), ("recompute", "recompute-activations")):
         words.append(f"--{flag}" if row[name] else f"--no-{flag}")
     if row["weight_codec"]:
         words += ["--zero-quantized-weights", "--weight-codec", row["weight_codec"]]
@@ -164,6 +165,8 @@ class Matrix(zpp.TestCase):
             "prefetch": (zero.get("stage3_prefetch_bucket_size"),
                          None if row["stage"] < 3 or not row["overlap"] else 50_000_000 if row["prefetch"] is None else 0),
             "tied head": (own["model"]["tied_head"], row["tied"]),
+            "recompute": (own["model"]["recompute_activations"], row["recompute"]),
+            "FLOPs twice": (root["hardware_flops_per_token"] > root["flops_per_token"], row["recompute"]),
         }
         for name, (found, expected) in asked.items():
             self.assertEqual(found, expected, name)
@@ -255,7 +258,7 @@ CHANGES = {
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
-    "--pipeline-depth": "4",
+    "--pipeline-depth": "4", "--recompute-activations": None,
     "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--optimizer": "AdamW", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None,

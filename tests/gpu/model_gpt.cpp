@@ -1,7 +1,8 @@
 // ctest: name=gpu_model_gpt timeout=300
 // The GPT on the GPU against the host's with the same weights: loss and every gradient tensor, in
 // both dtypes, over head widths, vocabularies and both kinds of head; the same bits in a second
-// run; and no allocation after the first.
+// run, with recomputation, and where gradients are written instead of added to zeros; and no
+// allocation after the first.
 #include <string>
 
 #include "lib/device/device.hpp"
@@ -33,28 +34,29 @@ std::string text_of(const Shape& s) {
 
 /// A GPT on one device and a batch for it.
 struct Trial {
-  Trial(const Shape& shape_, Dtype compute, const Device& device_)
+  Trial(const Shape& shape_, Dtype compute, const Device& device_, bool recompute = false)
       : shape(shape_),
         device(device_),
-        gpt(options(), {.micro_batch = shape.sequences,
-                        .vocab_size = shape.vocab,
-                        .device = device,
-                        .compute = compute,
-                        .deterministic = true,
-                        .timers = timers}),
+        gpt(options(recompute), {.micro_batch = shape.sequences,
+                                 .vocab_size = shape.vocab,
+                                 .device = device,
+                                 .compute = compute,
+                                 .deterministic = true,
+                                 .timers = timers}),
         local(gpt, compute, device),
         tokens(test::tokens(shape.sequences * shape.length, shape.vocab, 1)),
         targets(test::tokens(shape.sequences * shape.length, shape.vocab, 2)) {
     local.initialise(7, 0.05F);  // every tensor matters, and attention is not sharp
   }
 
-  [[nodiscard]] Options options() const {
+  [[nodiscard]] Options options(bool recompute) const {
     Options result;
     result.num_layers = shape.layers;
     result.hidden_size = shape.hidden;
     result.num_attention_heads = shape.heads;
     result.seq_length = shape.length;
     result.tied_head = shape.tied;
+    result.recompute_activations = recompute;
     return result;
   }
 
@@ -112,6 +114,48 @@ TEST_P(GpuGpt, TwoRunsGiveTheSameBits) {
     EXPECT_EQ(gpu.device.runtime->memory_use().allocations, allocations);
     for (std::size_t u = 0; u < once.size(); ++u) {
       test::expect_same_bits(gpu.local.gradients[u], once[u], gpu.gpt.units()[u].name);
+    }
+  }
+}
+
+/// The same kernels run again on the same values.
+TEST_P(GpuGpt, RecomputingChangesNoBit) {
+  for (Shape shape : kShapes) {
+    shape.layers += 2;
+    Trial kept(shape, GetParam(), Device::cuda(0));
+    Trial recomputed(shape, GetParam(), Device::cuda(0), true);
+    SCOPED_TRACE(text_of(shape) + ", " + kept.gpt.kernels());
+    const double loss = kept.step();
+    for (int run = 0; run < 2; ++run) {
+      EXPECT_EQ(recomputed.step(), loss);
+      for (std::size_t u = 0; u < kept.local.gradients.size(); ++u) {
+        test::expect_same_bits(recomputed.local.gradients[u], kept.local.gradients[u],
+                               kept.gpt.units()[u].name);
+      }
+    }
+    const zero::MemoryReport memory = recomputed.gpt.memory();
+    EXPECT_EQ(memory.actual, memory.predicted);
+    EXPECT_LT(memory.actual, kept.gpt.memory().actual);
+  }
+}
+
+TEST_P(GpuGpt, FreshGradientsAreWritten) {
+  for (const Shape& shape : kShapes) {
+    SCOPED_TRACE(text_of(shape));
+    Trial gpu(shape, GetParam(), Device::cuda(0));
+    gpu.step();
+    const auto added = gpu.local.gradients;
+    for (auto& unit : gpu.local.gradients) unit = test::poisoned(unit.size());
+    gpu.local.forward({shape.sequences, shape.length, gpu.tokens, gpu.targets}, true);
+    gpu.local.backward(true);
+    for (std::size_t u = 0; u < added.size(); ++u) {
+      const zero::Unit& unit = gpu.gpt.units()[u];
+      test::Floats expected = test::poisoned(unit.count);  // and so it stays between tensors
+      for (const zero::Tensor& tensor : unit.tensors) {
+        const auto at = static_cast<std::ptrdiff_t>(tensor.offset);
+        std::copy_n(added[u].begin() + at, tensor.count(), expected.begin() + at);
+      }
+      test::expect_same_bits(gpu.local.gradients[u], expected, unit.name);
     }
   }
 }

@@ -135,21 +135,22 @@ void check_backward(const Case& c, bool with_bias, bool with_gelu) {
   Gradients expected{poisoned(c.x.size()), c.d_weight, c.d_bias};
   host_nn_ops().linear_backward({}, c.dense, view(c.dy), view(c.x), view(c.weight),
                                 with_gelu ? view(c.gelu_input) : ConstView{}, view(expected.dx),
-                                view(expected.d_weight),
+                                true, view(expected.d_weight),
                                 with_bias ? view(expected.d_bias) : View{});
   const DeviceArray dy = c.up_rows(c.dy);
   const DeviceArray x = c.up(c.x);
   const DeviceArray weight = c.up(c.weight);
   const DeviceArray gelu_input = c.up(c.gelu_input);
-  const auto run = [&] {
+  const auto run_on = [&](bool accumulate, const Floats& weight_before, const Floats& bias_before) {
     const DeviceArray dx = c.up(poisoned(c.x.size()));
-    const DeviceArray d_weight(gpu(), c.d_weight, Dtype::fp32);
-    const DeviceArray d_bias(gpu(), c.d_bias, Dtype::fp32);
+    const DeviceArray d_weight(gpu(), weight_before, Dtype::fp32);
+    const DeviceArray d_bias(gpu(), bias_before, Dtype::fp32);
     gpu().nn->linear_backward(c.context(), c.shape, dy.read(), x.read(), weight.read(),
-                              with_gelu ? gelu_input.read() : ConstView{}, dx.view(),
+                              with_gelu ? gelu_input.read() : ConstView{}, dx.view(), accumulate,
                               d_weight.view(), with_bias ? d_bias.view() : View{});
     return Gradients{dx.download(), d_weight.download(), d_bias.download()};
   };
+  const auto run = [&] { return run_on(true, c.d_weight, c.d_bias); };
   const Gradients actual = run();
   expect_norm_close(actual.dx, expected.dx, tolerance(c.dtype), "dx" + what);
   // Sums of exact inputs in fp32, whatever the inputs' dtype; tensor cores do not round each one.
@@ -160,6 +161,16 @@ void check_backward(const Case& c, bool with_bias, bool with_gelu) {
   expect_same_bits(again.dx, actual.dx, "dx" + what + ", again");
   expect_same_bits(again.d_weight, actual.d_weight, "weight gradient" + what + ", again");
   expect_same_bits(again.d_bias, actual.d_bias, "bias gradient" + what + ", again");
+
+  // Written instead of added: the bits of a sum that begins with zeros. Without a bias its gradient
+  // is left alone.
+  const std::size_t outputs = c.d_bias.size();
+  const Gradients added = run_on(true, Floats(c.d_weight.size()), Floats(outputs));
+  const Gradients written =
+      run_on(false, poisoned(c.d_weight.size()), with_bias ? poisoned(outputs) : Floats(outputs));
+  expect_same_bits(written.dx, actual.dx, "dx" + what + ", written");
+  expect_same_bits(written.d_weight, added.d_weight, "weight gradient" + what + ", written");
+  expect_same_bits(written.d_bias, added.d_bias, "bias gradient" + what + ", written");
 }
 
 class Linear : public testing::TestWithParam<Dtype> {};
@@ -189,6 +200,7 @@ TEST_P(Linear, AgreesWithTheHost) {
   }
 }
 
+/// Nor do they add anything; what is written is zero.
 TEST_P(Linear, NoRowsChangeNothing) {
   const Case c({0, 8, 16}, GetParam());
   const Floats before = poisoned(1);
@@ -203,10 +215,14 @@ TEST_P(Linear, NoRowsChangeNothing) {
   ops.linear_gelu_forward(c.context(), c.shape, none.read(), weight.read(), bias.read(),
                           none.view(), none.view());
   ops.linear_backward(c.context(), c.shape, none.read(), none.read(), weight.read(), {},
-                      none.view(), d_weight.view(), d_bias.view());
+                      none.view(), true, d_weight.view(), d_bias.view());
   expect_same_bits(none.download(), before, "what has no rows");
   expect_same_bits(d_weight.download(), c.d_weight, "weight gradient");
   expect_same_bits(d_bias.download(), c.d_bias, "bias gradient");
+  ops.linear_backward(c.context(), c.shape, none.read(), none.read(), weight.read(), {},
+                      none.view(), false, d_weight.view(), d_bias.view());
+  expect_same_bits(d_weight.download(), Floats(c.d_weight.size()), "weight gradient, written");
+  expect_same_bits(d_bias.download(), Floats(c.d_bias.size()), "bias gradient, written");
 }
 
 TEST_P(Linear, TheWorkspaceServesSmallerShapes) {

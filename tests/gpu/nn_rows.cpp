@@ -48,10 +48,11 @@ struct LayernormResult {
   Floats y, mean, rstd, dx, added, d_weight, d_bias;
 };
 
-/// Forward, backward, and backward added to `added`.
+/// Forward, backward, and backward added to `added`; `write` says that the first backward writes
+/// the gradients of weight and bias.
 LayernormResult layernorm(std::size_t rows, std::size_t hidden, Dtype dtype, const Floats& x,
                           const Floats& weight, const Floats& bias, const Floats& dy,
-                          LayernormResult begin) {
+                          const LayernormResult& begin, bool write = false) {
   const NnOps& ops = *gpu().nn;
   const DeviceArray workspace = up(poisoned(ops.layernorm_workspace(rows, hidden)));
   const NnContext context{.stream = {}, .workspace = workspace.view()};
@@ -69,9 +70,9 @@ LayernormResult layernorm(std::size_t rows, std::size_t hidden, Dtype dtype, con
   ops.layernorm_forward(context, rows, hidden, in.read(), w.read(), b.read(), y.view(), mean.view(),
                         rstd.view());
   ops.layernorm_backward(context, rows, hidden, grad.read(), in.read(), w.read(), mean.read(),
-                         rstd.read(), false, dx.view(), d_weight.view(), d_bias.view());
+                         rstd.read(), false, dx.view(), !write, d_weight.view(), d_bias.view());
   ops.layernorm_backward(context, rows, hidden, grad.read(), in.read(), w.read(), mean.read(),
-                         rstd.read(), true, added.view(), d_weight.view(), d_bias.view());
+                         rstd.read(), true, added.view(), true, d_weight.view(), d_bias.view());
   return {y.download(),     mean.download(),     rstd.download(),  dx.download(),
           added.download(), d_weight.download(), d_bias.download()};
 }
@@ -100,7 +101,7 @@ TEST_P(GpuRows, Layernorm) {
     for (const bool accumulate : {false, true}) {
       host.layernorm_backward({}, rows, hidden, view(dy), view(x), view(weight),
                               view(std::as_const(wanted.mean)), view(std::as_const(wanted.rstd)),
-                              accumulate, view(accumulate ? wanted.added : wanted.dx),
+                              accumulate, view(accumulate ? wanted.added : wanted.dx), true,
                               view(wanted.d_weight), view(wanted.d_bias));
     }
     const LayernormResult got = layernorm(rows, hidden, GetParam(), x, weight, bias, dy, begin);
@@ -117,6 +118,17 @@ TEST_P(GpuRows, Layernorm) {
     expect_same_bits(again.added, got.added, "dx again");
     expect_same_bits(again.d_weight, got.d_weight, "weight gradient again");
     expect_same_bits(again.d_bias, got.d_bias, "bias gradient again");
+
+    // Written instead of added: the bits of a sum that begins with zeros.
+    LayernormResult zeros = begin;
+    LayernormResult poison = begin;
+    zeros.d_weight = zeros.d_bias = Floats(hidden);
+    poison.d_weight = poison.d_bias = poisoned(hidden);
+    const LayernormResult sum = layernorm(rows, hidden, GetParam(), x, weight, bias, dy, zeros);
+    const LayernormResult written =
+        layernorm(rows, hidden, GetParam(), x, weight, bias, dy, poison, true);
+    expect_same_bits(written.d_weight, sum.d_weight, "weight gradient, written");
+    expect_same_bits(written.d_bias, sum.d_bias, "bias gradient, written");
   }
 }
 

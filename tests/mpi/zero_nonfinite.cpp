@@ -38,7 +38,7 @@ class Planted final : public zero::UnitModel {
     model_->forward(layer, weights, stream);
   }
   void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const View> gradients, StreamHandle stream) override {
+                std::span<const zero::Gradient> gradients, StreamHandle stream) override {
     model_->backward(layer, weights, gradients, stream);
     const auto plant = plants_.find((begun_ - 1) / micro_steps_);
     // In the first micro-step: what follows must not hide it.
@@ -49,7 +49,7 @@ class Planted final : public zero::UnitModel {
     const zero::Unit& unit = units()[layers()[layer].units.front()];
     const Device& on = device();
     on.memory_ops->copy(ConstView::of(&plant->second.value, 1),
-                        gradients.front().part(unit.tensors.back().offset, 1), stream);
+                        gradients.front().values.part(unit.tensors.back().offset, 1), stream);
     on.runtime->synchronize(stream.native);
   }
   void take_loss(double* loss, StreamHandle stream) override { model_->take_loss(loss, stream); }

@@ -127,6 +127,9 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda a, _: a.update(verdict="INVALID: x"), "the run itself")
         self.change(lambda a, _: a.update(world_size=5), "world_size")
         self.change(lambda a, _: a.update(config_json="{"), "config_json")
+        self.change(lambda a, _: a.update(flops_per_token=28321.0), "flops_per_token is 28321, should be 28320")
+        self.change(lambda a, _: a.update(hardware_flops_per_token=28320.0), "hardware_flops_per_token is 28320",
+                    dict(recompute=True))
 
     def test_columns(self):
         for group, columns in make({})[1].items():

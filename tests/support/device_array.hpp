@@ -89,14 +89,4 @@ inline void expect_norm_close(const Floats& actual, const Floats& expected, doub
                               << expected[worst];
 }
 
-/// The same bits, NaN included.
-inline void expect_same_bits(const Floats& actual, const Floats& expected,
-                             const std::string& what) {
-  ASSERT_EQ(actual.size(), expected.size()) << what;
-  for (std::size_t i = 0; i < actual.size(); ++i) {
-    ASSERT_EQ(bits_of(actual[i]), bits_of(expected[i]))
-        << what << '[' << i << "] is " << actual[i] << ", wanted the bits of " << expected[i];
-  }
-}
-
 }  // namespace zeropp::test

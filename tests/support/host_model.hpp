@@ -27,16 +27,16 @@ class HostModel final : public zero::UnitModel {
     model_->forward(layer, fetch_all(weights, memory, stream), {});
   }
   void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const View> gradients, StreamHandle stream) override {
+                std::span<const zero::Gradient> gradients, StreamHandle stream) override {
     std::vector<Buffer> memory;
     const std::vector<ConstView> host_weights = fetch_all(weights, memory, stream);
-    std::vector<View> host_gradients;
-    for (const View& gradient : gradients) {
-      host_gradients.push_back(fetch(gradient, memory, stream));
+    std::vector<zero::Gradient> host_gradients;
+    for (const zero::Gradient& gradient : gradients) {
+      host_gradients.push_back({fetch(gradient.values, memory, stream), gradient.fresh});
     }
     model_->backward(layer, host_weights, host_gradients, {});
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      device_.memory_ops->copy(host_gradients[i], gradients[i], stream);
+      device_.memory_ops->copy(host_gradients[i].values, gradients[i].values, stream);
     }
     device_.runtime->synchronize(stream.native);
   }

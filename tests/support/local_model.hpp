@@ -77,13 +77,18 @@ class LocalModel {
     }
   }
 
-  /// Adds the gradient of the batch that forward() saw to `gradients`.
-  void backward() {
+  /// Adds the gradient of the batch that forward() saw to `gradients`; with `fresh`, whose content
+  /// does not count then, writes it.
+  void backward(bool fresh = false) {
     for (std::size_t u = 0; u < gradients.size(); ++u) copy(host(gradients[u]), sums(u));
+    std::vector<bool> is_fresh(gradients.size(), fresh);
     for (std::size_t layer = model_.layers().size(); layer-- > 0;) {
-      std::vector<View> views;
-      for (const std::size_t u : model_.layers()[layer].units) views.push_back(sums(u));
-      model_.backward(layer, weights_of(layer), views, stream);
+      std::vector<zero::Gradient> into;
+      for (const std::size_t u : model_.layers()[layer].units) {
+        into.push_back({sums(u), is_fresh[u]});
+        is_fresh[u] = false;
+      }
+      model_.backward(layer, weights_of(layer), into, stream);
     }
     for (std::size_t u = 0; u < gradients.size(); ++u) copy(sums(u), host(gradients[u]));
     synchronize();

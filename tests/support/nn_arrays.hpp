@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "kernels/core/counter_rng.hpp"
@@ -65,6 +66,16 @@ inline void expect_close(const Floats& actual, const Doubles& expected, double t
     const double difference = std::abs(static_cast<double>(actual[i]) - expected[i]);
     ASSERT_TRUE(difference <= tolerance * (1.0 + std::abs(expected[i])))
         << what << '[' << i << "] is " << actual[i] << ", expected " << expected[i];
+  }
+}
+
+/// The same bits, NaN included.
+inline void expect_same_bits(const Floats& actual, const Floats& expected,
+                             const std::string& what) {
+  ASSERT_EQ(actual.size(), expected.size()) << what;
+  for (std::size_t i = 0; i < actual.size(); ++i) {
+    ASSERT_EQ(bits_of(actual[i]), bits_of(expected[i]))
+        << what << '[' << i << "] is " << actual[i] << ", wanted the bits of " << expected[i];
   }
 }
 

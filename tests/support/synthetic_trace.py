@@ -109,7 +109,7 @@ def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
-             codecs=("int8:256", "int4:64", "int8:128"))
+             codecs=("int8:256", "int4:64", "int8:128"), recompute=False)
     c.update(case)
     n = c["nodes"] * c["local"]
     nodes = [r // c["local"] for r in range(n)]
@@ -191,7 +191,9 @@ def make(case):
 
     own = {"all_gather_algorithm": c["gather"], "reduce_scatter_algorithm": c["reduce"], "node_size": 0,
            "deterministic": False, "seed": 7, "train_steps": len(steps), "evaluation_batches": 2,
-           "evaluation_interval": c["interval"], "model": {"seq_length": 8, "name": "gpt"}}
+           "evaluation_interval": c["interval"],
+           "model": {"seq_length": 8, "name": "gpt", "num_layers": 3, "hidden_size": 10, "vocab_size": 0,
+                     "recompute_activations": c["recompute"]}}
     if c["qwz"]:
         own["weight_codec"] = c["codecs"][0]
     if c["qgz"]:
@@ -208,6 +210,8 @@ def make(case):
     attributes.update(schema="zeropp-trace", schema_version="1.1", app="train", verdict="VALID",
                       config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
                       parameters_hash="0a" * 32,
+                      # 6 (3 * 12 * 10^2 + 64 * 10) + 12 * 3 * 8 * 10; again (3 - 1) (16 * 10^2 + 4 * 8 * 10)
+                      flops_per_token=28320.0, hardware_flops_per_token=32160.0 if c["recompute"] else 28320.0,
                       complete=1, git_dirty=0, world_size=n, node_count=c["nodes"],
                       ranks_per_node=c["local"], emulated=0, seed=7, deterministic=0)
     count = len(steps)
@@ -264,7 +268,8 @@ WORDS = set("host gpu gpu_uuid gpu_pci name operation purpose phase algorithm co
 def write(path, attributes, groups):
     with h5py.File(path, "w", libver=("v108", "latest")) as file:
         for name, value in attributes.items():
-            file.attrs[name] = np.bytes_(value) if isinstance(value, str) else np.uint64(value)
+            file.attrs[name] = (np.bytes_(value) if isinstance(value, str) else
+                                np.float64(value) if isinstance(value, float) else np.uint64(value))
         file.create_group("env")
         data = file.create_group("data")
         for name in ("source train_tokens held_out_tokens vocab_size unigram_entropy_bits "
@@ -293,7 +298,7 @@ CASES = {
     "hpz inside a node": dict(nodes=2, local=4, hpz=2), "qgz": dict(qgz=True, reduce="2-hop"),
     "qgz in one hop": dict(qgz=True, reduce="1-hop"), "all": dict(FEATURES, bf16=True),
     "many small buckets": dict(FEATURES, bucket=1, codecs=("int8:256", "int4:32", "int4:32")), "one bucket": dict(FEATURES, bucket=10**9),
-    "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
+    "recompute": dict(recompute=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
     "no evaluation": dict(FEATURES, evaluations=(), interval=0),

@@ -95,7 +95,7 @@ void write_gradients(test::LocalModel& local, test::OracleCase& output, std::siz
     loss += local.forward({kSequences, length, std::span(all.tokens).subspan(i * count, count),
                            std::span(all.targets).subspan(i * count, count)},
                           true);
-    local.backward();
+    local.backward(i == 0);
   }
   const float scale = 1.0F / static_cast<float>(micro_batches);
   for (auto& unit : local.gradients) {
@@ -116,9 +116,8 @@ void write_training(test::LocalModel& local, test::OracleCase& output,
   for (std::size_t step = 0; step < steps; ++step) {
     const Tokens data(kSequences * length, vocab, step);
     const zero::Batch batch{kSequences, length, data.tokens, data.targets};
-    for (auto& unit : local.gradients) std::fill(unit.begin(), unit.end(), 0.0F);
     const double loss = local.forward(batch, true);
-    local.backward();
+    local.backward(true);
     const double rate = options.learning_rate / static_cast<double>(step + 1);
     adamw.step(rate, local.gradients, local.masters);
     output.step(batch, loss, rate);

@@ -184,6 +184,31 @@ TEST(Gpt, AlignmentGapsAreLeftAlone) {
   EXPECT_GT(gaps, 0U);
 }
 
+/// A gradient that is written has the bits of one that is added to zeros: in whatever memory, with
+/// a table that two layers share, and with nothing written between tensors.
+TEST(Gpt, FreshGradientsAreWritten) {
+  for (const bool tied : {false, true}) {
+    Fixture fixture(small(tied));
+    const zero::Batch batch = fixture.batch(2, 9, 4);
+    fixture.local.forward(batch, true);
+    fixture.local.backward();
+    const auto added = fixture.local.gradients;
+    for (auto& unit : fixture.local.gradients) unit = test::poisoned(unit.size());
+    fixture.local.forward(batch, true);
+    fixture.local.backward(true);
+    for (std::size_t u = 0; u < added.size(); ++u) {
+      const zero::Unit& unit = fixture.gpt.units()[u];
+      test::Floats expected = test::poisoned(unit.count);
+      for (const zero::Tensor& tensor : unit.tensors) {
+        const auto from = added[u].begin() + static_cast<std::ptrdiff_t>(tensor.offset);
+        std::copy_n(from, tensor.count(),
+                    expected.begin() + static_cast<std::ptrdiff_t>(tensor.offset));
+      }
+      test::expect_same_bits(fixture.local.gradients[u], expected, unit.name);
+    }
+  }
+}
+
 /// Smaller batches and evaluations in between leave nothing behind.
 TEST(Gpt, ActivationsAreReused) {
   Fixture fixture(small(true), 3);
@@ -201,6 +226,43 @@ TEST(Gpt, ActivationsAreReused) {
   EXPECT_EQ(other.local.forward(same, true), alone);
   other.local.backward();
   EXPECT_EQ(other.local.gradients, expected);
+}
+
+/// Loss and gradients with and without recomputation, over several micro-batches of other sizes
+/// with an evaluation in between; and the memory that it saves.
+TEST(Gpt, RecomputingChangesNoBit) {
+  for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
+    for (const bool tied : {false, true}) {
+      for (const std::size_t layers : {1U, 2U, 5U}) {
+        SCOPED_TRACE(std::to_string(layers) + " blocks in " + std::string(name_of(compute)));
+        Options options = small(tied);
+        options.num_layers = layers;
+        Fixture kept(options, 2, 13, compute);
+        options.recompute_activations = true;
+        Fixture recomputed(options, 2, 13, compute);
+        for (const std::size_t length : {9U, 4U}) {
+          const double loss = kept.local.forward(kept.batch(2, length, length), true);
+          kept.local.backward(length == 9);
+          (void)recomputed.local.forward(recomputed.batch(1, 7, 8), false);
+          const zero::Batch same = recomputed.batch(2, length, length);
+          EXPECT_EQ(recomputed.local.forward(same, true), loss);
+          recomputed.local.backward(length == 9);
+          for (std::size_t u = 0; u < kept.local.gradients.size(); ++u) {
+            test::expect_same_bits(recomputed.local.gradients[u], kept.local.gradients[u],
+                                   kept.gpt.units()[u].name);
+          }
+        }
+        const zero::MemoryReport all = kept.gpt.memory();
+        const zero::MemoryReport less = recomputed.gpt.memory();
+        EXPECT_EQ(all.actual, all.predicted);
+        EXPECT_EQ(less.actual, less.predicted);
+        // Each of the other blocks keeps four matrices [18, 24], one [18, 72], two [18, 96], four
+        // columns [18] and six squares [9, 9], of fp32 and in multiples of 256 bytes.
+        const std::size_t block = 4 * 1792 + 5376 + 2 * 6912 + 4 * 256 + 2048;
+        EXPECT_EQ(all.actual - less.actual, (layers - 1) * block);
+      }
+    }
+  }
 }
 
 TEST(Gpt, Bf16WeightsAreReadExactly) {
@@ -240,15 +302,17 @@ TEST(Gpt, TimersSeparateProducts) {
   EXPECT_EQ(fixture.timers.seconds(Category::other), 0.0);
 }
 
-/// A host table whose operations note the streams that they are given.
+/// A host table whose operations count their calls and note the streams that they are given.
 template <auto Operation>
 struct Noted;
 template <class Result, class... Arguments,
           Result (*nn::NnOps::*Operation)(const nn::NnContext&, Arguments...)>
 struct Noted<Operation> {
   static inline std::set<void*> streams;
+  static inline int calls = 0;
   static Result call(const nn::NnContext& context, Arguments... arguments) {
     streams.insert(context.stream.native);
+    ++calls;
     return (nn::host_nn_ops().*Operation)(context, arguments...);
   }
 };
@@ -261,6 +325,7 @@ struct NotedOps {
     return ops;
   }
   static std::vector<std::set<void*>> streams() { return {Noted<Operations>::streams...}; }
+  static std::vector<int> calls() { return {Noted<Operations>::calls...}; }
 };
 
 TEST(Gpt, EveryOperationRunsOnTheGivenStream) {
@@ -287,8 +352,46 @@ TEST(Gpt, EveryOperationRunsOnTheGivenStream) {
   }
 }
 
+/// Nothing is run again that backward does not read: of the last block nothing, of the others all
+/// but their last product.
+TEST(Gpt, RecomputesWhatIsNotThere) {
+  using Ops = nn::NnOps;
+  const auto calls_of = [](bool recompute) -> std::vector<int> {
+    NotedOps<&Ops::layernorm_forward, &Ops::linear_forward, &Ops::linear_gelu_forward,
+             &Ops::attention_forward>
+        noted;
+    const Ops ops = noted.table();
+    const auto before = noted.calls();
+    Device device = Device::host();
+    device.nn = &ops;
+    trace::Timers timers;
+    Options options = small(true);
+    options.num_layers = 4;
+    options.recompute_activations = recompute;
+    Gpt gpt(options, {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
+    test::LocalModel local(gpt);
+    local.initialise(7);
+    const auto tokens = test::tokens(18, 13, 1);
+    local.forward({2, 9, tokens, tokens}, true);
+    local.backward(true);
+    std::vector<int> calls = noted.calls();
+    for (std::size_t i = 0; i < calls.size(); ++i) calls[i] -= before[i];
+    return calls;
+  };
+  // Four blocks, and the head's normalisation and product; three blocks again.
+  EXPECT_EQ(calls_of(false), (std::vector<int>{4 * 2 + 1, 4 * 3 + 1, 4, 4}));
+  EXPECT_EQ(calls_of(true), (std::vector<int>{7 * 2 + 1, 4 * 3 + 1 + 3 * 2, 7, 7}));
+}
+
 TEST(Gpt, FlopsPerToken) {
+  Options options = small(true);
+  options.num_layers = 3;
+  options.recompute_activations = true;
+  const Fixture recomputed(options);
+  EXPECT_DOUBLE_EQ(recomputed.gpt.hardware_flops_per_token(),
+                   recomputed.gpt.flops_per_token() + 2 * (16.0 * 24 * 24 + 4.0 * 9 * 24));
   const Fixture fixture(small(true));
+  EXPECT_EQ(fixture.gpt.hardware_flops_per_token(), fixture.gpt.flops_per_token());
   EXPECT_DOUBLE_EQ(fixture.gpt.flops_per_token(),
                    6.0 * (2 * 12 * 24 * 24 + 13 * 24) + 12.0 * 2 * 9 * 24);
 }

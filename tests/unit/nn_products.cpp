@@ -72,7 +72,7 @@ TEST_P(Linear, ForwardAndBackward) {
     }
     EXPECT_EQ(observer.entered, 4);
     Floats dx = poisoned(rows * in);
-    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
+    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), true,
                         view(d_weight), view(d_bias));
     EXPECT_EQ(observer.entered, 5);
     EXPECT_EQ(observer.inside, 0);
@@ -80,9 +80,21 @@ TEST_P(Linear, ForwardAndBackward) {
     expect_close(d_weight, expected_weight, 2e-5, "weight gradient");
     expect_close(d_bias, expected_bias, 2e-5, "bias gradient");
     // Without a bias, and added once more to the weight's gradient.
-    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
+    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), true,
                         view(d_weight), {});
     expect_close(d_bias, expected_bias, 2e-5, "bias gradient left alone");
+
+    // Written instead of added: the bits of a sum that begins with zeros.
+    std::fill(d_weight.begin(), d_weight.end(), 0.0F);
+    std::fill(d_bias.begin(), d_bias.end(), 0.0F);
+    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), true,
+                        view(d_weight), view(d_bias));
+    Floats written_weight = poisoned(in * out);
+    Floats written_bias = poisoned(out);
+    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), false,
+                        view(written_weight), view(written_bias));
+    expect_same_bits(written_weight, d_weight, "weight gradient, written");
+    expect_same_bits(written_bias, d_bias, "bias gradient, written");
   }
 }
 
@@ -126,9 +138,9 @@ TEST_P(Linear, StridedRowsAndGelu) {
   Floats d_bias_strided = d_bias;
   const Floats y_spread = spread(y);
   ops.linear_backward(context, plain, view(std::as_const(y)), view(x), weight.memory(), {},
-                      view(dx), view(d_weight), view(d_bias));
+                      view(dx), true, view(d_weight), view(d_bias));
   ops.linear_backward(context, strided, view(y_spread), view(x), weight.memory(), {},
-                      view(dx_strided), view(d_weight_strided), view(d_bias_strided));
+                      view(dx_strided), true, view(d_weight_strided), view(d_bias_strided));
   EXPECT_EQ(dx_strided, dx);
   EXPECT_EQ(d_weight_strided, d_weight);
   EXPECT_EQ(d_bias_strided, d_bias);
@@ -149,9 +161,9 @@ TEST_P(Linear, StridedRowsAndGelu) {
   Floats d_pre = poisoned(y.size());
   Floats d_second(next.in * next.out);
   ops.linear_backward(context, next, view(dy), view(activated), second.memory(), {},
-                      view(d_activated), view(d_second), {});
+                      view(d_activated), true, view(d_second), {});
   ops.linear_backward(context, next, view(dy), view(activated), second.memory(), view(pre),
-                      view(d_pre), view(d_second), {});
+                      view(d_pre), true, view(d_second), {});
   for (std::size_t i = 0; i < pre.size(); ++i) {
     EXPECT_EQ(d_pre[i], d_activated[i] * Gelu::derivative(pre[i]));
   }

@@ -102,13 +102,26 @@ TEST_P(ByDtype, LayernormForwardAndBackward) {
     }
     expect_close(y, expected_y, 1e-5, "y");
     ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                           view(rstd), false, view(dx), view(d_weight), view(d_bias));
+                           view(rstd), false, view(dx), true, view(d_weight), view(d_bias));
     expect_close(dx, expected_dx, 1e-5, "dx");
     expect_close(d_weight, expected_weight, 1e-5, "weight gradient");
     expect_close(d_bias, expected_bias, 1e-5, "bias gradient");
     ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                           view(rstd), true, view(dx_added), view(d_weight), view(d_bias));
+                           view(rstd), true, view(dx_added), true, view(d_weight), view(d_bias));
     expect_close(dx_added, expected_added, 1e-5, "dx added");
+
+    // Written instead of added: the bits of a sum that begins with zeros.
+    std::fill(d_weight.begin(), d_weight.end(), 0.0F);
+    std::fill(d_bias.begin(), d_bias.end(), 0.0F);
+    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                           view(rstd), false, view(dx), true, view(d_weight), view(d_bias));
+    Floats written_weight = poisoned(hidden);
+    Floats written_bias = poisoned(hidden);
+    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                           view(rstd), false, view(dx), false, view(written_weight),
+                           view(written_bias));
+    expect_same_bits(written_weight, d_weight, "weight gradient, written");
+    expect_same_bits(written_bias, d_bias, "bias gradient, written");
   }
 }
 

@@ -349,6 +349,25 @@ TEST(Partition, RoundsShardsTo16BytesOfTheComputeDtype) {
   EXPECT_EQ(bf16[0].secondary, 48U);
 }
 
+/// Between tensors, and from the end of the last one to that of the padded buffer; nothing where
+/// tensors fill it.
+TEST(Partition, GapsAreWhatNoTensorCovers) {
+  const std::vector<Unit> units{
+      layout_unit("a", {{"v", {1}, {}}, {"w", {8, 16}, {}}, {"x", {65}, {}}}),
+      layout_unit("b", {{"v", {64}, {}}, {"w", {4, 32}, {}}})};
+  const auto extents = [](const std::vector<Extent>& gaps) {
+    std::vector<std::pair<std::size_t, std::size_t>> pairs;
+    for (const Extent& gap : gaps) pairs.emplace_back(gap.begin, gap.count);
+    return pairs;
+  };
+  using Pairs = std::vector<std::pair<std::size_t, std::size_t>>;
+  const auto alone = partition_units(units, 1, 1, Dtype::fp32);
+  EXPECT_EQ(extents(alone[0].gaps), (Pairs{{1, 63}, {257, 63}}));
+  EXPECT_EQ(extents(alone[1].gaps), (Pairs{}));
+  const auto five = partition_units(units, 5, 1, Dtype::fp32);  // 192 / 5 = 38.4 -> 40
+  EXPECT_EQ(extents(five[1].gaps), (Pairs{{192, 8}}));
+}
+
 TEST(Volume, IsTheSumOverTheSchedule) {
   const ScheduleInput in = make_input(3, true, 2, 1 << 20, true, false, 1 << 20);
   Volumes volumes;

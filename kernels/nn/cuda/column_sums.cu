@@ -53,10 +53,11 @@ __global__ void column_sums_kernel(std::size_t rows, std::size_t columns, std::s
   }
 }
 
-struct AddGroups {
+struct JoinGroups {
   std::size_t groups;
   std::size_t columns;
   const float* partial;
+  bool accumulate;
   float* d_bias;
 
   __device__ void operator()(std::size_t column) const {
@@ -65,14 +66,14 @@ struct AddGroups {
     for (std::size_t group = 0; group < groups; ++group) {
       total += partial[group * columns + column];
     }
-    d_bias[column] += total;
+    d_bias[column] = accumulate ? d_bias[column] + total : total;
   }
 };
 
 }  // namespace
 
-void add_column_sums(const NnContext& context, const LinearShape& shape, ConstView dy,
-                     View d_bias) {
+void column_sums(const NnContext& context, const LinearShape& shape, ConstView dy, bool accumulate,
+                 View d_bias) {
   const std::size_t columns = shape.out;
   const std::size_t group_rows = ceil_div(shape.rows, groups_for(shape.rows, columns));
   const std::size_t groups = ceil_div(shape.rows, group_rows);
@@ -92,7 +93,8 @@ void add_column_sums(const NnContext& context, const LinearShape& shape, ConstVi
       cuda::check_launch();
     });
   });
-  cuda::for_each(columns, context.stream, AddGroups{groups, columns, partial, d_bias.as<float>()});
+  cuda::for_each(columns, context.stream,
+                 JoinGroups{groups, columns, partial, accumulate, d_bias.as<float>()});
 }
 
 std::size_t column_sums_workspace(const LinearShape& shape) {

@@ -1,15 +1,15 @@
-// Gradients of biases: sums of the columns of a matrix, added to what is there. Two passes over
-// fixed parts in a fixed order, so that the bits are those of every run.
+// Gradients of biases: sums of the columns of a matrix. Two passes over fixed parts in a fixed
+// order, so that the bits are those of every run.
 #pragma once
 
 #include "kernels/nn/nn_ops.hpp"
 
 namespace zeropp::nn::cuda_ops {
 
-/// d_bias[j] += sum over rows r of dy[r, j]. dy [rows, out] with the shape's stride, fp32 or bf16;
-/// d_bias [out], fp32. Partial sums lie in the context's workspace. Views have been checked but for
-/// the workspace, which throws std::invalid_argument.
-void add_column_sums(const NnContext&, const LinearShape&, ConstView dy, View d_bias);
+/// d_bias[j] = (accumulate ? d_bias[j] : 0) + sum over rows r of dy[r, j]. dy [rows, out] with the
+/// shape's stride, fp32 or bf16; d_bias [out], fp32. Partial sums lie in the context's workspace.
+/// Views have been checked but for the workspace, which throws std::invalid_argument.
+void column_sums(const NnContext&, const LinearShape&, ConstView dy, bool accumulate, View d_bias);
 
 /// Elements of workspace; no more for fewer rows.
 std::size_t column_sums_workspace(const LinearShape&);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/core/cuda/launch.cuh"
+#include "kernels/core/memory_ops.hpp"
 #include "kernels/nn/cuda/operations.hpp"
 #include "kernels/nn/cuda/rows.cuh"
 #include "kernels/nn/cuda/views.hpp"
@@ -200,11 +201,11 @@ __global__ void __launch_bounds__(kBackwardThreads)
   }
 }
 
-/// total[j] += sum over shares of share[., j]: a block has 32 columns, each of its 32 warps every
-/// 32nd share; then the warps in order.
+/// total[j] = (accumulate ? total[j] : 0) + sum over shares of share[., j]: a block has 32 columns,
+/// each of its 32 warps every 32nd share; then the warps in order.
 __global__ void __launch_bounds__(1024)
-    add_shares_kernel(std::size_t shares, std::size_t hidden, const float* share_weight,
-                      const float* share_bias, float* d_weight, float* d_bias) {
+    join_shares_kernel(std::size_t shares, std::size_t hidden, const float* share_weight,
+                       const float* share_bias, bool accumulate, float* d_weight, float* d_bias) {
   __shared__ float part[32][33];
   const float* const share = blockIdx.y == 0 ? share_weight : share_bias;
   float* const total = blockIdx.y == 0 ? d_weight : d_bias;
@@ -218,7 +219,7 @@ __global__ void __launch_bounds__(1024)
   __syncthreads();
   if (threadIdx.y != 0 || j >= hidden) return;
   for (int warp = 1; warp < 32; ++warp) sum += part[warp][threadIdx.x];
-  total[j] += sum;
+  total[j] = accumulate ? total[j] + sum : sum;
 }
 
 }  // namespace
@@ -247,7 +248,7 @@ void layernorm_forward(const NnContext& context, std::size_t rows, std::size_t h
 
 void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t hidden,
                         ConstView dy, ConstView x, ConstView weight, ConstView mean, ConstView rstd,
-                        bool accumulate, View dx, View d_weight, View d_bias) {
+                        bool accumulate_dx, View dx, bool accumulate, View d_weight, View d_bias) {
   const std::size_t shares = shares_for(rows);
   const float* const means = elements<float>(mean, rows, "layernorm mean");
   const float* const rstds = elements<float>(rstd, rows, "layernorm rstd");
@@ -268,14 +269,18 @@ void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t 
       constexpr int kWidth = pack;
       const unsigned threads = threads_for((hidden + kWidth - 1) / kWidth, kBackwardThreads);
       backward_kernel<T, kWidth><<<static_cast<unsigned>(shares), threads, 0, stream>>>(
-          rows, hidden, grad, in, w, means, rstds, accumulate, out, share_weight, share_bias);
+          rows, hidden, grad, in, w, means, rstds, accumulate_dx, out, share_weight, share_bias);
       cuda::check_launch();
     });
   });
-  if (rows == 0) return;
+  if (rows == 0) {
+    if (accumulate) return;
+    for (const View& sum : {d_weight, d_bias}) cuda_memory_ops()->clear(sum, context.stream);
+    return;
+  }
   const dim3 grid(static_cast<unsigned>((hidden + 31) / 32), 2);
-  add_shares_kernel<<<grid, dim3(32, 32), 0, stream>>>(shares, hidden, share_weight, share_bias,
-                                                       d_w, d_b);
+  join_shares_kernel<<<grid, dim3(32, 32), 0, stream>>>(shares, hidden, share_weight, share_bias,
+                                                        accumulate, d_w, d_b);
   cuda::check_launch();
 }
 

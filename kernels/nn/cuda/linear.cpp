@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "kernels/core/memory_ops.hpp"
 #include "kernels/nn/cuda/column_sums.hpp"
 #include "kernels/nn/cuda/operations.hpp"
 #include "kernels/nn/cuda/pointwise.hpp"
@@ -85,17 +86,20 @@ void linear_gelu_forward(const NnContext& context, const LinearShape& shape, Con
 }
 
 void linear_backward(const NnContext& context, const LinearShape& shape, ConstView dy, ConstView x,
-                     ConstView weight, ConstView gelu_input, View dx, View d_weight, View d_bias) {
+                     ConstView weight, ConstView gelu_input, View dx, bool accumulate,
+                     View d_weight, View d_bias) {
   require(dy, output_extent(shape), dy.dtype, "linear output gradient");
   require(x, shape.rows * shape.in, dy.dtype, "linear input");
   require(weight, shape.in * shape.out, dy.dtype, "linear weight");
   require(dx, shape.rows * shape.in, dy.dtype, "linear input gradient");
   require(d_weight, shape.in * shape.out, Dtype::fp32, "linear weight gradient");
-  if (shape.rows == 0) return;
-  if (d_bias.count > 0) {
-    require(d_bias, shape.out, Dtype::fp32, "linear bias gradient");
-    add_column_sums(context, shape, dy, d_bias);
+  if (d_bias.count > 0) require(d_bias, shape.out, Dtype::fp32, "linear bias gradient");
+  if (shape.rows == 0) {
+    if (accumulate) return;
+    for (const View& sum : {d_weight, d_bias}) cuda_memory_ops()->clear(sum, context.stream);
+    return;
   }
+  if (d_bias.count > 0) column_sums(context, shape, dy, accumulate, d_bias);
   multiply(context, {.m = shape.out,
                      .n = shape.in,
                      .k = shape.rows,
@@ -103,7 +107,7 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
                      .output = Dtype::fp32,
                      .a = {dy.data, shape.stride(), true},
                      .b = {x.data, shape.in},
-                     .c = d_weight.data,
+                     .c = accumulate ? d_weight.data : nullptr,
                      .d = d_weight.data,
                      .d_stride = shape.in});
 

@@ -43,7 +43,7 @@ void layernorm_forward(const NnContext& /*context*/, std::size_t rows, std::size
 
 void layernorm_backward(const NnContext& /*context*/, std::size_t rows, std::size_t hidden,
                         ConstView dy, ConstView x, ConstView weight, ConstView mean, ConstView rstd,
-                        bool accumulate, View dx, View d_weight, View d_bias) {
+                        bool accumulate_dx, View dx, bool accumulate, View d_weight, View d_bias) {
   const float* const grad = floats(dy, rows * hidden, "layernorm output gradient");
   const float* const in = floats(x, rows * hidden, "layernorm input");
   require(weight, hidden, "layernorm weight");
@@ -53,7 +53,7 @@ void layernorm_backward(const NnContext& /*context*/, std::size_t rows, std::siz
   float* const d_w = floats(d_weight, hidden, "layernorm weight gradient");
   float* const d_b = floats(d_bias, hidden, "layernorm bias gradient");
   const float scale = 1.0F / static_cast<float>(hidden);
-  if (!accumulate) std::fill_n(d_in, rows * hidden, 0.0F);
+  if (!accumulate_dx) std::fill_n(d_in, rows * hidden, 0.0F);
   with_type(weight.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const w = weight.as<T>();
@@ -75,6 +75,8 @@ void layernorm_backward(const NnContext& /*context*/, std::size_t rows, std::siz
     });
   });
   for_blocks("layernorm_backward_weight", hidden, [=](std::size_t begin, std::size_t end) {
+    if (!accumulate) std::fill(d_w + begin, d_w + end, 0.0F);
+    if (!accumulate) std::fill(d_b + begin, d_b + end, 0.0F);
     for (std::size_t row = 0; row < rows; ++row) {
       const float* const g = grad + row * hidden;
       const float* const values = in + row * hidden;

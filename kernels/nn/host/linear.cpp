@@ -81,7 +81,8 @@ void linear_gelu_forward(const NnContext& context, const LinearShape& shape, Con
 }
 
 void linear_backward(const NnContext& context, const LinearShape& shape, ConstView dy, ConstView x,
-                     ConstView weight, ConstView gelu_input, View dx, View d_weight, View d_bias) {
+                     ConstView weight, ConstView gelu_input, View dx, bool accumulate,
+                     View d_weight, View d_bias) {
   const std::size_t rows = shape.rows;
   const std::size_t in = shape.in;
   const std::size_t out = shape.out;
@@ -94,6 +95,7 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
   if (d_bias.count > 0) {
     float* const d_b = floats(d_bias, out, "linear bias gradient");
     for_blocks("linear_backward_bias", out, [=](std::size_t begin, std::size_t end) {
+      if (!accumulate) std::fill(d_b + begin, d_b + end, 0.0F);
       for (std::size_t row = 0; row < rows; ++row) {
         for (std::size_t j = begin; j < end; ++j) d_b[j] += grad[row * stride + j];
       }
@@ -102,7 +104,8 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
   {
     const ProductScope scope(context);
     multiply(rows, in, out, 1.0F, {grad, stride}, {w, in}, 0.0F, d_from, in);
-    multiply(out, in, rows, 1.0F, {grad, stride, true}, {from, in}, 1.0F, d_w, in);
+    multiply(out, in, rows, 1.0F, {grad, stride, true}, {from, in}, accumulate ? 1.0F : 0.0F, d_w,
+             in);
   }
   if (gelu_input.count == 0) return;
   const float* const pre = floats(gelu_input, rows * in, "gelu input");

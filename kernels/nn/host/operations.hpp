@@ -18,7 +18,7 @@ void layernorm_forward(const NnContext&, std::size_t rows, std::size_t hidden, C
                        ConstView weight, ConstView bias, View y, View mean, View rstd);
 void layernorm_backward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
                         ConstView x, ConstView weight, ConstView mean, ConstView rstd,
-                        bool accumulate, View dx, View d_weight, View d_bias);
+                        bool accumulate_dx, View dx, bool accumulate, View d_weight, View d_bias);
 std::size_t layernorm_workspace(std::size_t rows, std::size_t hidden);
 
 // linear.cpp
@@ -27,7 +27,8 @@ void linear_forward(const NnContext&, const LinearShape&, ConstView x, ConstView
 void linear_gelu_forward(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
                          ConstView bias, View pre, View y);
 void linear_backward(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
-                     ConstView weight, ConstView gelu_input, View dx, View d_weight, View d_bias);
+                     ConstView weight, ConstView gelu_input, View dx, bool accumulate,
+                     View d_weight, View d_bias);
 std::size_t linear_workspace(const LinearShape&, Dtype compute);
 
 // attention.cpp
