@@ -257,7 +257,7 @@ TEST(GpuFastest, TheFirstIsLeftForWhatIsWorthIt) {
 /// Copies of other sizes stand for faster and slower ways.
 TEST(GpuFastest, FindsTheFastest) {
   constexpr std::size_t kBytes = std::size_t{256} << 20U;
-  const Buffer from(kBytes, gpu().memory);
+  const Buffer from = Buffer::zeros(kBytes / sizeof(float), Dtype::fp32, gpu().memory);
   const Buffer to(kBytes, gpu().memory);
   const std::array<std::size_t, 4> bytes = {kBytes, 0, kBytes / 8, kBytes / 2};
   std::array<int, 4> runs{};
