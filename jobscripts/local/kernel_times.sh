@@ -85,7 +85,10 @@ train() {  # NAME PREFIX-COMMAND...
     --no-hash-parameters --backend cuda --transport nccl "${declared[@]}" "${feature[@]}" "${extra[@]}" \
     --output "$scratch" --json @JSON@
 }
-[ $dry_run -eq 1 ] || mkdir -p "$recorded"
+if [ $dry_run -eq 0 ]; then
+  mkdir -p "$scratch"
+  recorded=$(mktemp -d "$recorded.XXXXXX")  # another call may begin in the same second
+fi
 open_study "$call" "$build/bin/zpp_info"
 train unrecorded
 unrecorded=$study/runs/$last_stem.json
