@@ -37,17 +37,19 @@ KERNELS = [(re.compile(pattern), operation, category) for pattern, operation, ca
     (r"nvjet|gemm|cutlass|cublas", None, "products"),
     (r"cross_entropy", "cross entropy", "loss"),
     (r"add_mean", None, "loss"),
-    (r"column_sums|AddGroups", "bias gradient", "bias"),
+    (r"column_sums", "bias gradient", "bias"),
     (r"token_gradient|position_gradient|radix_sort|Iota|embedding_backward", "embedding backward", "embedding"),
     (r"embedding|EmbeddingShape", "embedding forward", "embedding"),
-    (r"cuda_ops::.*(backward_kernel|add_shares)|layernorm_backward", "layernorm backward", "layernorm"),
+    (r"cuda_ops::.*(backward_kernel|input_gradient)|layernorm_backward", "layernorm backward", "layernorm"),
     (r"cuda_ops::.*forward_kernel|layernorm_forward", "layernorm forward", "layernorm"),
     (r"AdamW|adamw", "AdamW", "optimizer"),
-    (r"optim.*(block_sums|norm)", "gradient norm", "optimizer"),
+    (r"optim.*(block_sums|norm|square_pieces)", "gradient norm", "optimizer"),
     (r"optim.*Scale", "gradient scaling", "optimizer"),
     (r"optim", None, "optimizer"),
     (r"codec::", None, "codec"),
 )]
+# A second pass of sums over rows: of the operation before it on its stream.
+FINISHES_SUM = re.compile(r"shares_kernel|AddGroups")
 # A kernel that finishes the product before it: sums of a split product.
 FINISHES_PRODUCT = re.compile(r"splitK|reduce_kernel|epilogue::impl", re.IGNORECASE)
 TRANSPOSITIONS = re.compile(r"_([TN])([TN])[TN](?:_|$)|_([tn])([tn])(?:_|$)")
@@ -179,10 +181,15 @@ def read_rank(path, shape, machine, options):
             window.append((index, activity))
     products.update(name_products(shape, window, notes))
 
+    before = {}  # on each stream: operation and category
     for index, (activity, (operation, category, name)) in enumerate(zip(inside, kinds)):
         layer_and_role = None
         if index in products:
             operation, layer_and_role = products[index]
+        elif FINISHES_SUM.search(activity.name):
+            operation, category = before.get(activity.stream, (operation, category))
+        if activity.kind == "kernel":
+            before[activity.stream] = operation, category
         row = rows.setdefault(operation, Row(category))
         row.add(activity, name)
         if layer_and_role and not FINISHES_PRODUCT.search(activity.name):

@@ -141,6 +141,7 @@ def check_device_times(folder):
         begin = recording.now
         recording.add(LOSS, 100, at=begin)
         recording.add(f"void {NAMESPACE}column_sums_kernel<zeropp::Bf16, 8>(int)", 200, at=begin + 200_000)
+        recording.add(f"{NAMESPACE}add_shares_kernel(int)", 5, at=begin + 390_000)
         recording.add("ncclDevKernel_AllGather_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 200, at=begin + 300_000, stream=9)
         recording.add("3000", 10, "copy", 9, at=begin + 700_000)
         recording.add("4000", 20, "set", 9, at=begin + 800_000)
@@ -162,10 +163,11 @@ def check_device_times(folder):
     assert rows["copies"]["floor (ms)"] == "0.006" and rows["memory sets"]["floor (ms)"] == "0.004", rows
     assert rows["memory sets"]["of floor"] == "20.0%", rows
     # dy of all biases of a block: 2 bytes * 100 rows * (30 + 10 + 40 + 10), three blocks.
-    assert rows["bias gradient"]["floor (ms)"] == "0.054" and rows["bias gradient"]["kernels"] == "column_sums_kernel", rows
+    assert rows["bias gradient"]["floor (ms)"] == "0.054" and rows["bias gradient"]["calls"] == "2.0", rows
+    assert rows["bias gradient"]["kernels"] == "column_sums_kernel + add_shares_kernel", rows
     assert rows["cross entropy"]["floor (ms)"] == "0.016", rows  # 2 * 2 bytes * 100 * 40
     assert rows["Add"]["category"] == "optimizer" and rows["Add"]["floor (ms)"] == "-", rows
-    assert categories["bias"]["of the step"] == "20.0%", categories
+    assert categories["bias"]["of the step"] == "20.5%", categories
     short, (rows, _, _) = table(first, *FLAGS, "--top", 2, "--output", folder / "table.md")
     assert (folder / "table.md").read_text() == short.stdout
     assert len(rows) == 3 and rows["4 more"]["ms a step"] == "0.135", rows
