@@ -73,6 +73,7 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
                                           .device = device_,
                                           .compute = config_.zero.compute,
                                           .deterministic = config_.zero.deterministic,
+                                          .autotune = config_.autotune_gemm,
                                           .timers = recorder_.timers});
     if (config_.evaluation_interval > 0) {
       evaluation_batches_ =

@@ -78,6 +78,7 @@ if [ $sanitizer -eq 1 ]; then
     sanitize $tool gpu_model_gpt '*fp32*'
     sanitize $tool contract5_engine_trajectory '*/0:*/6'
     [ $tool = racecheck ] || sanitize $tool gpu_nn_linear
+    [ $tool = racecheck ] || sanitize $tool gpu_nn_products 'GpuProducts.Meas*Right'
   done
 fi
 if [ $dry_run -eq 0 ]; then

@@ -86,13 +86,15 @@ end_session() {
 trap 'if [ -n "$leader" ]; then end_session; fi; exit 130' INT TERM
 
 # Runs COMMAND... with the time limit; `@JSON@` in it becomes the file of its summary. Never fails: a command that
-# does is a row with its exit code.
+# does is a row with its exit code. Leaves its STEM and exit code in last_stem and last_code.
+# shellcheck disable=SC2034  # read by the scripts that source this
 run_measured() {  # SHAPE LAYOUT KIND NAME WARMUP COMMAND...
   local shape=$1 layout=$2 kind=$3 name=$4 warmup=$5
   shift 5
   local stem
   run_number=$((run_number + 1))
   stem=$(printf '%03d-%s-%s-%s' "$run_number" "$shape" "$layout" "$name")
+  last_stem=$stem last_code=0
   local -a command=(timeout --kill-after=20 "$limit" "${@//@JSON@/$study/runs/$stem.json}")
   if [ "$dry_run" -eq 1 ]; then
     printf '%q ' "${command[@]}"
@@ -104,6 +106,7 @@ run_measured() {  # SHAPE LAYOUT KIND NAME WARMUP COMMAND...
   before=$(loopback_bytes)
   run_alone "${command[@]}" >"$study/runs/$stem.log" 2>&1 || code=$?
   after=$(loopback_bytes)
+  last_code=$code
   join_tabs "$session" "$shape" "$layout" "$kind" "$name" "$warmup" "$code" "$((SECONDS - begin))" "$before" "$after" \
     "$stem" "$(printf '%q ' "${command[@]}")" >>"$study/runs.tsv"
   [ "$code" -eq 0 ] || echo "  failed with exit code $code: see $study/runs/$stem.log" >&2

@@ -42,6 +42,9 @@ struct NnContext {
   /// lost.
   View workspace;
   bool deterministic = false;  ///< where a back end is faster otherwise: the same bits in every run
+  /// Where a back end has several algorithms for a product, it times them when the product first
+  /// occurs: that call waits. Not together with `deterministic`. A back end with one ignores it.
+  bool autotune = false;
 };
 
 /// `sequences` rows of `length` tokens: S and T in the equations; rows R = S T.
@@ -63,12 +66,15 @@ struct LinearShape {
   [[nodiscard]] std::size_t stride() const { return out_stride == 0 ? out : out_stride; }
 };
 
-/// `hidden` is heads * width of a head.
+/// `hidden` is heads * width of a head. A back end with several kinds of attention decides for one
+/// by `longest`, the length of the longest sequences of this use (0: `length`), so that shorter
+/// sequences are treated the same.
 struct AttentionShape {
   std::size_t sequences = 0;
   std::size_t length = 0;
   std::size_t heads = 0;
   std::size_t hidden = 0;
+  std::size_t longest = 0;
 
   [[nodiscard]] std::size_t head_width() const { return hidden / heads; }
 };
@@ -142,7 +148,8 @@ struct NnOps {
   std::size_t (*attention_saved_bytes)(const AttentionShape&, Dtype compute);
   /// Elements of workspace that attention_* needs.
   std::size_t (*attention_workspace)(const AttentionShape&, Dtype compute);
-  /// Which attention runs, for the trace: "host", "cudnn 9.14".
+  /// Which attention runs, for the trace: "host", "cudnn 9.14.0", and why it is not the fused one
+  /// where it is not: "cublaslt+softmax (built without cuDNN)". One line.
   std::string (*attention_name)(const AttentionShape&, Dtype compute);
 
   /// row_loss[r] = log(sum over v of e^logits[r, v]) - logits[r, target[r]], in nats. logits

@@ -175,6 +175,11 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
             "What moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, mpi goes "
             "through host memory and lets ranks share a GPU",
         .choices = {"auto", "mpi", "nccl"}},
+       {.path = "zeropp.autotune_gemm",
+        .flag = "--autotune-gemm",
+        .field = &c.autotune_gemm,
+        .help = "Back end cuda: time cuBLASLt's algorithms for each matrix product in the first "
+                "step and keep the fastest; runs and ranks may choose differently"},
        {.path = "zeropp.node_size",
         .flag = "--node-size",
         .field = &c.node_size,

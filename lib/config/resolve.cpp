@@ -202,6 +202,22 @@ void choose_backend(TrainConfig& c, const Machine& machine) {
   }
 }
 
+/// cuBLASLt's algorithms differ in the order of their sums.
+void check_autotuning(const TrainConfig& c) {
+  if (!c.autotune_gemm) return;
+  if (c.backend != "cuda") {
+    refuse(
+        "zeropp.autotune_gemm would have no effect with --backend {}: use --backend cuda, or leave "
+        "it out",
+        c.backend);
+  }
+  if (c.zero.deterministic) {
+    refuse(
+        "zeropp.autotune_gemm chooses by measured times, which differ from run to run, and "
+        "zeropp.deterministic asks for the same bits in every run: leave one of them out");
+  }
+}
+
 /// The vendor's collectives have a pipeline of their own.
 void check_pipeline(const zero::Options& zero, const Machine& machine) {
   if (zero.pipeline_depth == 1) return;
@@ -220,6 +236,7 @@ void check_pipeline(const zero::Options& zero, const Machine& machine) {
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine) {
   check_effects(given);
   choose_backend(config, machine);
+  check_autotuning(config);
   check_stage(config.zero);
   check_secondary(config.zero, machine);
   choose_all_gather(config, machine);

@@ -33,7 +33,8 @@ struct TrainConfig {
 
   std::string backend = "auto";    ///< host, cuda
   std::string transport = "auto";  ///< mpi, nccl
-  std::size_t node_size = 0;       ///< ranks a node, declared; 0: nodes as the machine has them
+  bool autotune_gemm = false;  ///< the GPU's matrix products run by what was measured as fastest
+  std::size_t node_size = 0;   ///< ranks a node, declared; 0: nodes as the machine has them
   std::size_t seed = 1;
   std::size_t train_steps = 10;
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none

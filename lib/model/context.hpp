@@ -15,6 +15,7 @@ struct Context {
   const Device& device;
   Dtype compute = Dtype::fp32;  ///< of the weights that forward and backward are given
   bool deterministic = false;  ///< the same bits in every run, where the back end is faster without
+  bool autotune = false;       ///< time the algorithms of a product when it first occurs
   trace::Timers& timers;
 };
 

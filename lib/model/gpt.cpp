@@ -80,6 +80,7 @@ Gpt::Gpt(const Options& options, const Context& context)
       timers_(context.timers),
       products_(context.timers),
       deterministic_(context.deterministic),
+      autotune_(context.autotune),
       units_(gpt_units(options, vocab_)),
       layers_(gpt_layers(options)),
       activations_(options, context),
@@ -89,10 +90,11 @@ Gpt::Gpt(const Options& options, const Context& context)
       predicted_bytes_(GptActivations::predicted_bytes(options, context) +
                        2 * context.micro_batch * options.seq_length * sizeof(std::int32_t) +
                        workspace_elements(options, context) * sizeof(float) + sizeof(double)),
-      kernels_(fmt::format("attention={}",
+      kernels_(fmt::format("attention={}{}",
                            ops_.attention_name({context.micro_batch, options.seq_length,
                                                 options.num_attention_heads, options.hidden_size},
-                                               context.compute))) {}
+                                               context.compute),
+                           context.autotune ? ", products=tuned" : "")) {}
 
 zero::MemoryReport Gpt::memory() const {
   return {"activations", predicted_bytes_,
@@ -120,7 +122,8 @@ nn::NnContext Gpt::on(StreamHandle stream) {
   return {.stream = stream,
           .products = &products_,
           .workspace = workspace_.view(workspace_.bytes() / sizeof(float), Dtype::fp32),
-          .deterministic = deterministic_};
+          .deterministic = deterministic_,
+          .autotune = autotune_};
 }
 
 void Gpt::forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) {

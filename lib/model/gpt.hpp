@@ -58,7 +58,8 @@ class Gpt final : public zero::UnitModel {
     return {rows(), in, out};
   }
   [[nodiscard]] nn::AttentionShape attention() const {
-    return {sequences_, length_, options_.num_attention_heads, options_.hidden_size};
+    return {sequences_, length_, options_.num_attention_heads, options_.hidden_size,
+            options_.seq_length};
   }
   [[nodiscard]] nn::EmbeddingShape embedding() const {
     return {sequences_, length_, vocab_, options_.hidden_size};
@@ -100,6 +101,7 @@ class Gpt final : public zero::UnitModel {
   trace::Timers& timers_;
   ProductTimer products_;
   bool deterministic_;
+  bool autotune_;
   std::vector<zero::Unit> units_;
   std::vector<zero::Layer> layers_;
   GptActivations activations_;

@@ -63,6 +63,15 @@ class GpuTrain(zpp.TestCase):
             for step, (a, b) in enumerate(zip(cuda, host)):
                 self.assertLess(abs(a - b), tolerance * b, f"step {step} {dtype}: {a} on the GPU, {b} on the host")
 
+    def test_autotuning_trains_as_well_and_is_in_the_trace(self):
+        words = ["--train-iters", "10", "--lr", "0.001", "--bf16"]
+        plain = self.run_on(1, "nccl", *words, name="plain")
+        tuned = self.run_on(1, "nccl", *words, "--autotune-gemm", name="tuned")
+        self.assertNotIn("products=", plain[0]["kernels"])
+        self.assertTrue(tuned[0]["kernels"].endswith(", products=tuned"), tuned[0]["kernels"])
+        for step, (a, b) in enumerate(zip(tuned[1]["steps"]["loss"], plain[1]["steps"]["loss"])):
+            self.assertLess(abs(a - b), 2e-2 * b, f"step {step}: {a} tuned, {b} by the heuristics")
+
     def test_more_ranks_than_gpus(self):
         self.check_fails(self.train(2, "--backend", "cuda", env={"CUDA_VISIBLE_DEVICES": "0"}), zpp.ENVIRONMENT,
                          "2 ranks", "share 1 visible GPU", "--transport mpi")

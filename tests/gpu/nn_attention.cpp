@@ -2,8 +2,10 @@
 // Both attentions of the GPU, cuDNN's and the products', against the host's: heads of many widths,
 // sequences of many lengths, fp32 and bf16, forward and backward; the same bits twice where they
 // are promised; and the choice between the two.
+#include <algorithm>
 #include <cstdio>
 #include <utility>
+#include <vector>
 
 #include "kernels/nn/cuda/attention_path.hpp"
 #include "lib/device/device.hpp"
@@ -158,21 +160,72 @@ TEST(GpuAttentionProducts, OddWidths) {
   }
 }
 
-TEST(GpuAttentionChoice, TheNameSaysWhichOneRuns) {
+TEST(GpuAttentionChoice, TheNameSaysWhichOneRunsAndWhy) {
   const NnOps& ops = *gpu().nn;
-  const AttentionPath* const fused = cuda_ops::fused_attention().path;
+  const auto& [fused, absence] = cuda_ops::fused_attention();
   const AttentionShape shape = shape_of(64, 1024);
-  EXPECT_EQ(ops.attention_name(shape, Dtype::fp32), "cublaslt+softmax");
-  EXPECT_EQ(ops.attention_name(shape_of(5, 64), Dtype::bf16), "cublaslt+softmax");
+  const auto products = [&](const std::string& reason) {
+    return "cublaslt+softmax (" + (fused == nullptr ? absence : reason) + ")";
+  };
+  EXPECT_EQ(ops.attention_name(shape, Dtype::fp32),
+            products("cuDNN's attention is used in bf16 only"));
+  EXPECT_EQ(ops.attention_name(shape_of(5, 64), Dtype::bf16),
+            products("the head's width is not a multiple of 8"));
   EXPECT_EQ(ops.attention_name(shape, Dtype::bf16),
-            fused != nullptr ? fused->name() : "cublaslt+softmax");
+            fused != nullptr ? fused->name() : products(""));
   std::printf("attention in bf16: %s\n", ops.attention_name(shape, Dtype::bf16).c_str());
+}
+
+/// A fused attention that refuses some lengths.
+class Picky final : public AttentionPath {
+ public:
+  explicit Picky(std::vector<std::size_t> refused) : refused_(std::move(refused)) {}
+  [[nodiscard]] std::string name() const override { return "picky"; }
+  [[nodiscard]] std::string refusal(const AttentionShape& shape, Dtype) const override {
+    const bool no = std::count(refused_.begin(), refused_.end(), shape.length) > 0;
+    return no ? "not\nthis length" : "";
+  }
+  [[nodiscard]] std::size_t saved_bytes(const AttentionShape&, Dtype) const override { return 0; }
+  [[nodiscard]] std::size_t workspace_bytes(const AttentionShape&, Dtype) const override {
+    return 0;
+  }
+  void forward(const NnContext&, const AttentionShape&, ConstView, View, View) const override {}
+  void backward(const NnContext&, const AttentionShape&, ConstView, ConstView, ConstView, ConstView,
+                View) const override {}
+
+ private:
+  std::vector<std::size_t> refused_;
+};
+
+/// The longest sequences decide for all: those of the model, whose memory is sized for that path.
+TEST(GpuAttentionChoice, TheLongestSequencesDecide) {
+  const auto chosen = [](const Picky& path, std::size_t length, std::size_t longest) {
+    AttentionShape shape = shape_of(64, length);
+    shape.longest = longest;
+    return cuda_ops::text_of(cuda_ops::choose_attention({&path, ""}, shape, Dtype::bf16));
+  };
+  const Picky no_short({1, 7});
+  const Picky no_long({1024});
+  const std::string products = "cublaslt+softmax (not this length)";
+  EXPECT_EQ(chosen(no_short, 1024, 1024), "picky");
+  EXPECT_EQ(chosen(no_short, 7, 1024), "picky");
+  EXPECT_EQ(chosen(no_short, 7, 0), products);
+  EXPECT_EQ(chosen(no_short, 7, 7), products);
+  EXPECT_EQ(chosen(no_short, 1, 1), products);
+  EXPECT_EQ(chosen(no_short, 1, 1024), "cublaslt+softmax (a sequence has a single token)");
+  EXPECT_EQ(chosen(no_long, 1024, 0), products);
+  EXPECT_EQ(chosen(no_long, 7, 1024), products);
+  EXPECT_EQ(chosen(no_long, 7, 0), "picky");
+  EXPECT_EQ(cuda_ops::text_of(
+                cuda_ops::choose_attention({nullptr, "absent"}, shape_of(64, 7), Dtype::bf16)),
+            "cublaslt+softmax (absent)");
 }
 
 /// A model allocates for its largest micro-batch and runs smaller ones in that memory.
 TEST(GpuAttentionChoice, SmallerShapesNeedNoMoreMemory) {
   const NnOps& ops = *gpu().nn;
-  const AttentionShape largest = shape_of(64, 130);
+  AttentionShape largest = shape_of(64, 130);
+  largest.longest = largest.length;
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
     for (const std::size_t length : {1UL, 2UL, 17UL, 64UL, 129UL, 130UL}) {
       for (const std::size_t sequences : {1UL, 2UL}) {

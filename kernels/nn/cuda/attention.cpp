@@ -1,7 +1,8 @@
-// Which of the two attentions runs: cuDNN's where it takes the shape, else the products. cuDNN
-// takes no sequence of a single token, so that what is kept and the workspace have room for those
-// too.
+// Which of the two attentions runs: cuDNN's where it takes the longest sequences of a use, else the
+// products. cuDNN takes no sequence of a single token, so that what is kept and the workspace have
+// room for those too.
 #include <algorithm>
+#include <utility>
 
 #include "kernels/nn/cuda/attention_path.hpp"
 #include "kernels/nn/cuda/operations.hpp"
@@ -10,17 +11,38 @@ namespace zeropp::nn::cuda_ops {
 
 namespace {
 
+constexpr std::size_t kSingleToken = 1;
+
 const AttentionPath& path_for(const AttentionShape& shape, Dtype compute) {
-  const AttentionPath* const fused = fused_attention().path;
-  return fused != nullptr && fused->refusal(shape, compute).empty() ? *fused : product_attention();
+  return choose_attention(fused_attention(), shape, compute).path;
 }
 
 AttentionShape single_token(AttentionShape shape) {
-  shape.length = std::min<std::size_t>(shape.length, 1);
+  shape.length = std::min(shape.length, kSingleToken);
   return shape;
 }
 
 }  // namespace
+
+AttentionChoice choose_attention(const FusedAttention& fused, const AttentionShape& shape,
+                                 Dtype compute) {
+  if (fused.path == nullptr) return {product_attention(), fused.absence};
+  if (shape.length <= kSingleToken && shape.longest > kSingleToken) {
+    return {product_attention(), "a sequence has a single token"};
+  }
+  AttentionShape decisive = shape;
+  decisive.length = std::max(shape.length, shape.longest);
+  std::string refusal = fused.path->refusal(decisive, compute);
+  if (refusal.empty()) return {*fused.path, {}};
+  return {product_attention(), std::move(refusal)};
+}
+
+std::string text_of(const AttentionChoice& choice) {
+  std::string text = choice.path.name();
+  if (!choice.reason.empty()) text += " (" + choice.reason + ")";
+  std::replace(text.begin(), text.end(), '\n', ' ');  // libraries may give several lines
+  return text;
+}
 
 void attention_forward(const NnContext& context, const AttentionShape& shape, ConstView qkv,
                        View saved, View y) {
@@ -45,7 +67,7 @@ std::size_t attention_workspace(const AttentionShape& shape, Dtype compute) {
 }
 
 std::string attention_name(const AttentionShape& shape, Dtype compute) {
-  return path_for(shape, compute).name();
+  return text_of(choose_attention(fused_attention(), shape, compute));
 }
 
 }  // namespace zeropp::nn::cuda_ops

@@ -37,4 +37,20 @@ struct FusedAttention {
 };
 const FusedAttention& fused_attention();
 
+/// What runs for a shape. `reason` says why it is not the fused attention, and is empty where it
+/// is.
+struct AttentionChoice {
+  const AttentionPath& path;
+  std::string reason;
+};
+
+/// The fused attention where it takes sequences of shape.longest tokens: shorter ones run on the
+/// same path, in memory that was sized for it, and one that only they are refused on fails when it
+/// is run. Single tokens, which no fused attention takes, always run on the products.
+[[nodiscard]] AttentionChoice choose_attention(const FusedAttention&, const AttentionShape&,
+                                               Dtype compute);
+
+/// One line: "cudnn 9.14.0", "cublaslt+softmax (cuDNN's attention is used in bf16 only)".
+[[nodiscard]] std::string text_of(const AttentionChoice&);
+
 }  // namespace zeropp::nn::cuda_ops

@@ -11,8 +11,10 @@
 #include <string>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kernels/core/cuda/check.hpp"
+#include "kernels/nn/cuda/fastest.hpp"
 
 namespace zeropp::nn::cuda_ops {
 
@@ -71,7 +73,7 @@ std::uint32_t alignment_of(const void* address, std::size_t distance = 0) {
 
 /// All that the choice of an algorithm depends on.
 struct Key {
-  explicit Key(const Product& p)
+  Key(const NnContext& context, const Product& p)
       : m(p.m),
         n(p.n),
         k(p.k),
@@ -89,6 +91,8 @@ struct Key {
         a_transposed(p.a.transposed),
         b_transposed(p.b.transposed),
         adds(p.c != nullptr),
+        in_place(p.c != nullptr && p.c == p.d),
+        measured(context.autotune),
         a_alignment(alignment_of(p.a.data, p.a.batch_stride * size_of(p.inputs))),
         b_alignment(alignment_of(p.b.data, p.b.batch_stride * size_of(p.inputs))),
         c_alignment(alignment_of(p.c)),
@@ -101,7 +105,7 @@ struct Key {
   std::size_t batch, a_batch_stride, b_batch_stride, d_batch_stride;
   Dtype inputs, output;
   Epilogue epilogue;
-  bool a_transposed, b_transposed, adds;
+  bool a_transposed, b_transposed, adds, in_place, measured;
   std::uint32_t a_alignment, b_alignment, c_alignment, d_alignment, bias_alignment, gelu_alignment;
 
   auto operator<=>(const Key&) const = default;
@@ -194,8 +198,103 @@ Preference make_preference(const Key& key) {
   return preference;
 }
 
+cudaStream_t stream_of(const NnContext& context) {
+  return static_cast<cudaStream_t>(context.stream.native);
+}
+
+/// Enqueues the product with one of its algorithms; `plan` has its pointers.
+cublasStatus_t enqueue(const NnContext& context, const Plan& plan, const Product& p,
+                       const cublasLtMatmulAlgo_t& algorithm) {
+  const float beta = p.c == nullptr ? 0.0F : 1.0F;
+  return cublasLtMatmul(handle(), plan.operation.get(), &p.alpha, p.b.data, plan.first.get(),
+                        p.a.data, plan.second.get(), &beta, p.c == nullptr ? p.d : p.c,
+                        plan.result.get(), p.d, plan.result.get(), &algorithm,
+                        context.workspace.data, kProductWorkspace, stream_of(context));
+}
+
+using Algorithms = std::vector<cublasLtMatmulAlgo_t>;
+
+/// Up to `most` algorithms that the heuristics name, what they expect to be fastest first.
+Algorithms candidates(const Plan& plan, const Key& key, std::size_t most) {
+  const Preference preference = make_preference(key);
+  std::vector<cublasLtMatmulHeuristicResult_t> found(most);
+  int count = 0;
+  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+      handle(), plan.operation.get(), plan.first.get(), plan.second.get(), plan.result.get(),
+      plan.result.get(), preference.get(), static_cast<int>(most), found.data(), &count);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  check(status);
+  found.resize(static_cast<std::size_t>(count));
+  Algorithms algorithms;
+  for (const auto& entry : found) {
+    if (entry.state == CUBLAS_STATUS_SUCCESS) algorithms.push_back(entry.algo);
+  }
+  return algorithms;
+}
+
+/// Device memory for a while, in the stream's order, from the device's own pool: it is given back
+/// to the system by the next wait, and is none of what a model keeps. Null where there is too
+/// little.
+class Scratch {
+ public:
+  Scratch(std::size_t bytes, cudaStream_t stream) : stream_(stream) {
+    const cudaError_t status = cudaMallocAsync(&data_, bytes, stream);
+    if (status == cudaErrorMemoryAllocation) {
+      (void)cudaGetLastError();  // too little memory is no failure that a launch may find
+      data_ = nullptr;
+      return;
+    }
+    cuda::check(status);
+    const cudaError_t cleared = cudaMemsetAsync(data_, 0, bytes, stream);
+    if (cleared != cudaSuccess) release();
+    cuda::check(cleared);
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() { release(); }
+
+  [[nodiscard]] void* data() const { return data_; }
+
+ private:
+  void release() noexcept {
+    if (data_ == nullptr) return;
+    (void)cudaFreeAsync(data_, stream_);
+    (void)cudaStreamSynchronize(stream_);
+    data_ = nullptr;
+  }
+
+  cudaStream_t stream_;
+  void* data_ = nullptr;
+};
+
+/// From the first to the last element of d.
+std::size_t output_bytes(const Product& p) {
+  const std::size_t last = (p.batch - 1) * p.d_batch_stride + (p.m - 1) * p.d_stride + p.n;
+  return last * size_of(p.output);
+}
+
+/// The fastest of `algorithms`. What a product writes, it writes from inputs that it leaves alone,
+/// so that it may run many times before it counts; where it adds to d, it does so to another d.
+const cublasLtMatmulAlgo_t& choose(const NnContext& context, const Plan& plan, const Product& p,
+                                   const Algorithms& algorithms) {
+  if (algorithms.size() == 1) return algorithms.front();
+  const auto time = [&](const Product& trial) -> const cublasLtMatmulAlgo_t& {
+    return algorithms[fastest(stream_of(context), algorithms.size(), [&](std::size_t i) {
+      return enqueue(context, plan, trial, algorithms[i]) == CUBLAS_STATUS_SUCCESS;
+    })];
+  };
+  if (p.c == nullptr || p.c != p.d) return time(p);
+  const Scratch scratch(output_bytes(p), stream_of(context));
+  if (scratch.data() == nullptr) return algorithms.front();
+  Product elsewhere = p;
+  elsewhere.c = scratch.data();
+  elsewhere.d = scratch.data();
+  return time(elsewhere);
+}
+
 /// Empty when the library has no algorithm for the product.
-std::optional<Plan> make_plan(const Product& p, const Key& key) {
+std::optional<Plan> make_plan(const NnContext& context, const Product& p, const Key& key) {
+  constexpr std::size_t kMostCandidates = 16;
   const auto operand = [&](const Matrix& matrix, std::size_t rows, std::size_t columns) {
     if (matrix.transposed) std::swap(rows, columns);
     return make_layout(p.inputs, columns, rows, matrix.stride, p.batch, matrix.batch_stride);
@@ -205,28 +304,19 @@ std::optional<Plan> make_plan(const Product& p, const Key& key) {
             .second = operand(p.a, p.m, p.k),
             .result = make_layout(p.output, p.n, p.m, p.d_stride, p.batch, p.d_batch_stride),
             .algorithm = {}};
-  const Preference preference = make_preference(key);
-  cublasLtMatmulHeuristicResult_t found{};
-  int count = 0;
-  const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
-      handle(), plan.operation.get(), plan.first.get(), plan.second.get(), plan.result.get(),
-      plan.result.get(), preference.get(), 1, &found, &count);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED || (status == CUBLAS_STATUS_SUCCESS && count == 0)) {
-    return std::nullopt;
-  }
-  check(status);
-  check(found.state);
-  plan.algorithm = found.algo;
+  const Algorithms algorithms = candidates(plan, key, key.measured ? kMostCandidates : 1);
+  if (algorithms.empty()) return std::nullopt;
+  plan.algorithm = choose(context, plan, p, algorithms);
   return plan;
 }
 
 /// Plans live as long as the process, like the handle.
-const std::optional<Plan>& plan_of(const Product& p) {
+const std::optional<Plan>& plan_of(const NnContext& context, const Product& p) {
   static auto* const plans = new std::map<Key, std::optional<Plan>>;
-  const Key key(p);
+  const Key key(context, p);
   const auto known = plans->find(key);
   if (known != plans->end()) return known->second;
-  return plans->emplace(key, make_plan(p, key)).first->second;
+  return plans->emplace(key, make_plan(context, p, key)).first->second;
 }
 
 }  // namespace
@@ -238,15 +328,10 @@ bool try_multiply(const NnContext& context, const Product& p) {
                                 std::to_string(context.workspace.bytes()) + " bytes and needs " +
                                 std::to_string(kProductWorkspace) + " of device memory");
   }
-  const std::optional<Plan>& plan = plan_of(p);
+  const std::optional<Plan>& plan = plan_of(context, p);
   if (!plan) return false;
   set_pointers(plan->operation, p);
-  const float beta = p.c == nullptr ? 0.0F : 1.0F;
-  check(cublasLtMatmul(handle(), plan->operation.get(), &p.alpha, p.b.data, plan->first.get(),
-                       p.a.data, plan->second.get(), &beta, p.c == nullptr ? p.d : p.c,
-                       plan->result.get(), p.d, plan->result.get(), &plan->algorithm,
-                       context.workspace.data, kProductWorkspace,
-                       static_cast<cudaStream_t>(context.stream.native)));
+  check(enqueue(context, *plan, p, plan->algorithm));
   return true;
 }
 

@@ -1,10 +1,12 @@
 // Matrix products of the GPU's operations: cuBLASLt. Sums are fp32, for fp32 inputs with fp32
 // products (no TF32). One thread of the process enqueues them.
 //
-// The algorithm of a product is chosen by the library's heuristics when the product first occurs
-// and kept for the life of the process. It depends on nothing but shape, dtypes, strides, epilogue
-// and 16-byte alignment, the room for scratch is always the same, and split sums are joined in fp32
-// in a separate pass: equal products give equal bits, in this process and the next.
+// The algorithm of a product is chosen when the product first occurs and kept for the life of the
+// process: by the library's heuristics, or, where the context asks for it, by timing the candidates
+// that these name. The heuristics look at nothing but shape, dtypes, strides, epilogue and 16-byte
+// alignment, the room for scratch is always the same, and split sums are joined in fp32 in a
+// separate pass: equal products give equal bits, in this process and the next. With measured
+// choices they do so in one process only: another, or another rank, may choose differently.
 #pragma once
 
 #include <cstddef>
@@ -57,6 +59,8 @@ struct Product {
 };
 
 /// Enqueues the product. False when the library has no algorithm for it; nothing was done then.
+/// Where NnContext::autotune is set, the first of its kind waits for the stream and, where c is d,
+/// allocates another d meanwhile; without memory for it the heuristics choose.
 /// Throws std::invalid_argument when the workspace is too small, CudaError.
 [[nodiscard]] bool try_multiply(const NnContext&, const Product&);
 /// The same for a product that the library must know. Throws CudaError when it does not.

@@ -187,7 +187,7 @@ class CudnnAttention final : public AttentionPath {
                       {kV, pointer(q + 2 * shape.hidden)},
                       {kO, elements<Bf16>(y, rows * shape.hidden, "attention output")},
                       {kStats, elements<float>(saved, rows * shape.heads, "attention statistics")}};
-    execute(context, plan(shape, Pass::forward), context.workspace, pointers);
+    execute(context, key_of(shape, Pass::forward), context.workspace, pointers);
   }
 
   void backward(const NnContext& context, const AttentionShape& shape, ConstView dy, ConstView qkv,
@@ -200,11 +200,10 @@ class CudnnAttention final : public AttentionPath {
     const float* const stats = elements<float>(saved, rows * shape.heads, "attention statistics");
     Bf16* const d_q = elements<Bf16>(d_qkv, rows * 3 * hidden, "attention qkv gradient");
     const Pass pass = context.deterministic ? Pass::backward_ordered : Pass::backward;
-    const Plan& planned = plan(shape, pass);
-    const std::size_t calls =
-        shape.sequences / static_cast<std::size_t>(key_of(shape, pass).sequences);
+    const Key key = key_of(shape, pass);
+    const std::size_t calls = shape.sequences / static_cast<std::size_t>(key.sequences);
     const std::size_t copied = copied_bytes(shape, pass);
-    require(context.workspace, (copied + planned.workspace_bytes) / sizeof(float), Dtype::fp32,
+    require(context.workspace, (copied + plan(key).workspace_bytes) / sizeof(float), Dtype::fp32,
             "attention workspace");
     const View scratch = context.workspace.part(copied / sizeof(float),
                                                 context.workspace.count - copied / sizeof(float));
@@ -228,7 +227,7 @@ class CudnnAttention final : public AttentionPath {
                         {kGradQ, out},
                         {kGradK, out + hidden},
                         {kGradV, out + 2 * hidden}};
-      execute(context, planned, scratch, pointers);
+      execute(context, key, scratch, pointers);
     }
   }
 
@@ -236,7 +235,9 @@ class CudnnAttention final : public AttentionPath {
   static constexpr std::array kPasses = {Pass::forward, Pass::backward, Pass::backward_ordered};
 
   const Plan& plan(const AttentionShape& shape, Pass pass) const {
-    const Key key = key_of(shape, pass);
+    return plan(key_of(shape, pass));
+  }
+  const Plan& plan(const Key& key) const {
     std::unique_ptr<Plan>& planned = plans_[key];
     if (planned == nullptr) planned = make_plan(key);
     return *planned;
@@ -268,9 +269,15 @@ class CudnnAttention final : public AttentionPath {
     return static_cast<cudaStream_t>(context.stream.native);
   }
 
-  void execute(const NnContext& context, const Plan& planned, View workspace,
-               Pointers& pointers) const {
-    if (!planned.refusal.empty()) cuda::fail("attention: " + planned.refusal);
+  void execute(const NnContext& context, const Key& key, View workspace, Pointers& pointers) const {
+    const Plan& planned = plan(key);
+    if (!planned.refusal.empty()) {
+      cuda::fail("attention of " + std::to_string(key.sequences) + " x " +
+                 std::to_string(key.length) + " tokens, " + std::to_string(key.heads) +
+                 " heads of " + std::to_string(key.width) + ": " + planned.refusal +
+                 ": cuDNN takes the model's longest sequences and not these: give sequences of "
+                 "that length");
+    }
     require(workspace, (planned.workspace_bytes + sizeof(float) - 1) / sizeof(float), Dtype::fp32,
             "attention workspace");
     if (fe::detail::set_stream(handle_, stream_of(context)) != CUDNN_STATUS_SUCCESS) {

@@ -1,0 +1,69 @@
+#!/usr/bin/env bash
+# What the studies on one host train: shapes, layouts, features, as flags of zpp_train; and how they start it. To be
+# sourced; the caller defines `fail`, which takes a message and ends, and sets
+#   gpus     the number of ranks; empty: becomes that of the GPUs
+#   machine  its name; empty: becomes the number and name of its GPUs
+# shellcheck disable=SC2034  # what is set here, the callers read
+
+if [ -z "$gpus" ]; then
+  gpus=$( (nvidia-smi -L 2>/dev/null || true) | wc -l)
+  [ "$gpus" -gt 0 ] || fail "nvidia-smi lists no GPU: say how many ranks with --gpus"
+fi
+[[ $gpus =~ ^[1-9][0-9]*$ ]] || fail "--gpus '$gpus' is no number of ranks"
+if [ -z "$machine" ]; then
+  gpu=$(nvidia-smi --query-gpu=name --format=csv,noheader -i 0 2>/dev/null || echo host)
+  machine=${gpus}x-${gpu//[^A-Za-z0-9]/-}
+fi
+
+# The flags of a shape, which zpp_train and the peers share, and the peers that are its baseline: the faster of eager
+# and compiled FSDP2 is not known before for 6.86b, and a replica of 18.7b in each node needs 4 GPUs a node.
+shape_flags() {  # SHAPE
+  local layers hidden heads seq micro vocab=50257
+  case $1 in
+    1.64b) layers=48 hidden=1600 heads=25 seq=1024 micro=8 shape_peers=fsdp2,hybrid ;;
+    6.86b) layers=32 hidden=4096 heads=32 seq=2048 micro=4 shape_peers=fsdp2,fsdp2-compile,hybrid ;;
+    18.7b)
+      layers=40 hidden=6144 heads=48 seq=512 micro=1 shape_peers=fsdp2
+      [ "$gpus" -lt 8 ] || shape_peers+=,hybrid
+      ;;
+    tiny) layers=2 hidden=64 heads=4 seq=32 micro=2 vocab=257 shape_peers=fsdp2,hybrid ;;
+    *) fail "unknown shape '$1' (try --help)" ;;
+  esac
+  model=(--num-layers "$layers" --hidden-size "$hidden" --num-attention-heads "$heads" --seq-length "$seq"
+    --micro-batch-size "$micro" --vocab-size "$vocab")
+}
+
+# Ranks a node, and the environment in which nodes are emulated.
+layout_flags() {  # LAYOUT
+  node_size=$gpus declared=() environment=()
+  case $1 in
+    node) return ;;
+    emulated) ;;
+    emulated-4x4) environment=(NCCL_SOCKET_NTHREADS=4 NCCL_NSOCKS_PERTHREAD=4) ;;
+    *) fail "unknown layout '$1' (try --help)" ;;
+  esac
+  [ $((gpus % 2)) -eq 0 ] || fail "$gpus ranks are not two nodes: --layouts node"
+  node_size=$((gpus / 2)) declared=(--node-size "$node_size")
+}
+
+feature_flags() {  # FEATURE
+  local qwz=(--zero-quantized-weights) hpz=(--zero-hpz-partition-size "$node_size") qgz=(--zero-quantized-gradients)
+  case $1 in
+    none) feature=() ;;
+    none-flat) feature=(--all-gather-algorithm flat) ;;
+    none-2hop) feature=(--reduce-scatter-algorithm 2-hop) ;;
+    qwz) feature=("${qwz[@]}") ;;
+    hpz) feature=("${hpz[@]}") ;;
+    qgz) feature=("${qgz[@]}") ;;
+    qwz-qgz) feature=("${qwz[@]}" "${qgz[@]}") ;;
+    all) feature=("${qwz[@]}" "${hpz[@]}" "${qgz[@]}") ;;
+    *) fail "unknown feature '$1' (try --help)" ;;
+  esac
+}
+
+split() { IFS=, read -ra list <<<"$1"; }  # into the array `list`
+
+# As root too, in containers; one host thread a rank.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+launch=(mpirun -q -n "$gpus" --oversubscribe --bind-to none)
