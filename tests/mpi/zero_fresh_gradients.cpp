@@ -35,9 +35,7 @@ class Watched final : public zero::UnitModel {
       check(layer, layers()[layer].units[i], gradients[i], stream);
     }
   }
-  [[nodiscard]] void take_loss(double* loss, StreamHandle stream) override {
-    model_->take_loss(loss, stream);
-  }
+  void take_loss(double* loss, StreamHandle stream) override { model_->take_loss(loss, stream); }
   [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
 
   /// Fills all memory that has held gradients with NaN, after the step's work on the stream: then
