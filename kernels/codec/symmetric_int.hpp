@@ -27,13 +27,13 @@ struct SymmetricInt {
   /// Never under absmax / qmax, but at most the largest finite bf16. A scale that would be
   /// subnormal is zero, and so is its block: reciprocals stay finite.
   ZEROPP_HD static Bf16 scale_of(float absmax) {
-    const Bf16 scale = round_up_to_bf16(divide(absmax, qmax));
+    const Bf16 scale = round_up_to_bf16(divide_by<static_cast<int>(qmax)>(absmax));
     return scale.bits < 0x0080U ? Bf16{0} : scale;
   }
   ZEROPP_HD static Bf16 non_finite_scale() { return {kCanonicalNanBf16}; }
   ZEROPP_HD static float scale_value(Bf16 stored) { return to_float(stored); }
   ZEROPP_HD static float reciprocal(Bf16 stored) {
-    return stored.bits == 0 ? 0.0F : divide(1.0F, to_float(stored));
+    return stored.bits == 0 ? 0.0F : invert(to_float(stored));
   }
 
   ZEROPP_HD static Code encode(float value, float reciprocal) {

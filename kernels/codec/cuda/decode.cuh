@@ -12,8 +12,8 @@ namespace zeropp::codec::cuda {
 template <class Format, class Memory>
 __global__ void __launch_bounds__(kThreads)
     decode_images(ConstWireImages in, const __grid_constant__ ImageShape shape,
-                  const __grid_constant__ DeviceLayout layout, Tiles tiles, Memory* memory) {
-  const Tile tile(tiles);
+                  const __grid_constant__ DeviceLayout layout, Memory* memory) {
+  const Tile tile;
   const Cursor cursor(layout, tile.image, tile.first);
   const std::byte* const image = in.data + tile.image * in.stride;
   Encoded<Format, kWidth> encoded[kRows<kWidth>];
@@ -66,9 +66,9 @@ void decode(const Params& params, ConstWireImages in, const Layout& layout, Memo
             StreamHandle stream) {
   const std::size_t n = layout.wire_elements();
   const Tiles tiles = tiles_of(layout.images, n);
-  if (tiles.total == 0) return;
-  decode_images<Format, Memory><<<tiles.total, kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-      in, ImageShape::of<Format>(n, params.block), DeviceLayout::of(layout, memory), tiles, memory);
+  if (tiles.empty()) return;
+  decode_images<Format, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+      in, ImageShape::of<Format>(n, params.block), DeviceLayout::of(layout, memory), memory);
   zeropp::cuda::check_launch();
 }
 

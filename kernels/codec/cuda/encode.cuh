@@ -13,9 +13,9 @@ namespace zeropp::codec::cuda {
 
 template <ScaledFormat Format, class Memory, int kBlock>
 __global__ void __launch_bounds__(kThreads)
-    encode_blocks(const Memory* memory, const __grid_constant__ DeviceLayout layout, Tiles tiles,
+    encode_blocks(const Memory* memory, const __grid_constant__ DeviceLayout layout,
                   const __grid_constant__ WireShape shape, WireImages out) {
-  const Tile tile(tiles);
+  const Tile tile;
   const Cursor cursor(layout, tile.image, tile.first);
   Vector<Memory> vectors[kRows<kWidth>];
   cursor.load_rows(memory, vectors);
@@ -23,16 +23,20 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll
   for (int row = 0; row < kRows<kWidth>; ++row) largest[row] = largest_magnitude(vectors[row]);
   encode_tile<Format, kBlock, kWidth>(
-      largest, [&](int row, float(&values)[kWidth]) { widen(vectors[row], values); }, tile.first,
-      shape, out.data + tile.image * out.stride);
+      largest,
+      [&](int row, float reciprocal, float(&values)[kWidth]) {
+        widen(vectors[row], values);
+        return reciprocal;
+      },
+      tile.first, shape, out.data + tile.image * out.stride);
 }
 
 template <CastFormat Format, class Memory>
 __global__ void __launch_bounds__(kThreads)
-    encode_values(const Memory* memory, const __grid_constant__ DeviceLayout layout, Tiles tiles,
+    encode_values(const Memory* memory, const __grid_constant__ DeviceLayout layout,
                   const __grid_constant__ WireShape shape, WireImages out) {
   using Wire = typename Format::Wire;
-  const Tile tile(tiles);
+  const Tile tile;
   const Cursor cursor(layout, tile.image, tile.first);
   Vector<Memory> vectors[kRows<kWidth>];
   cursor.load_rows(memory, vectors);
@@ -60,17 +64,17 @@ void encode(const Params& params, const Memory* memory, const Layout& layout, Wi
   const std::size_t n = layout.wire_elements();
   const WireShape shape = ImageShape::of<Format>(n, params.block).wire;
   const Tiles tiles = tiles_of(layout.images, n);
-  if (tiles.total == 0) return;
+  if (tiles.empty()) return;
   const DeviceLayout device_layout = DeviceLayout::of(layout, memory);
   if constexpr (ScaledFormat<Format>) {
     with_block<Format>(params.block, [&](auto block) {
       encode_blocks<Format, Memory, decltype(block)::value>
-          <<<tiles.total, kThreads, 0, zeropp::cuda::stream_of(stream)>>>(memory, device_layout,
-                                                                          tiles, shape, out);
+          <<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(memory, device_layout,
+                                                                           shape, out);
     });
   } else {
-    encode_values<Format, Memory><<<tiles.total, kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-        memory, device_layout, tiles, shape, out);
+    encode_values<Format, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+        memory, device_layout, shape, out);
   }
   zeropp::cuda::check_launch();
 }

@@ -114,9 +114,10 @@ __device__ __forceinline__ void zero_padding(const WireShape& shape, std::byte* 
   }
 }
 
-/// Writes the tile that begins at value `first` of `image`. values(row, out) gives the chunk `row`
-/// of this thread in fp32, `largest` its largest magnitudes. All threads of the thread block call
-/// it.
+/// Writes the tile that begins at value `first` of `image`. values(row, reciprocal, out) gives the
+/// chunk `row` of this thread in fp32 and returns the factor to encode it with, for which it has
+/// the reciprocal of the block's scale; `largest` holds the largest magnitudes of its chunks. All
+/// threads of the thread block call it.
 template <ScaledFormat Format, int kBlock, int kChunk, class Values>
 __device__ __forceinline__ void encode_tile(const std::uint32_t (&largest)[kRows<kChunk>],
                                             const Values& values, std::size_t first,
@@ -135,8 +136,8 @@ __device__ __forceinline__ void encode_tile(const std::uint32_t (&largest)[kRows
     const unsigned place = place_of<kChunk>(row);
     if (place >= count) break;
     float chunk[kChunk];
-    values(row, chunk);
-    Codes<Format, kChunk> codes = encode_codes<Format>(chunk, reciprocals[block]);
+    const float factor = values(row, reciprocals[block], chunk);
+    Codes<Format, kChunk> codes = encode_codes<Format>(chunk, factor);
     const bool finite = !is_nan_bits(bits_of(reciprocals[block]));
 #pragma unroll
     for (std::uint32_t& word : codes.words) word = finite ? word : 0U;

@@ -112,15 +112,22 @@ __device__ __forceinline__ void accumulate_codes(const Codes<Format, kCount>& co
   }
 }
 
-/// The scale of wire value `first` + `ahead`; `first` begins a block, or `ahead` is 0.
+/// Where the scale of wire value `first` + `ahead` lies; `first` begins a block, or `ahead` is 0.
 template <ScaledFormat Format>
-__device__ __forceinline__ float load_scale(const std::byte* image, const ImageShape& shape,
-                                            std::size_t first, unsigned ahead = 0) {
+__device__ __forceinline__ const typename Format::Scale* scale_at(const std::byte* image,
+                                                                  const ImageShape& shape,
+                                                                  std::size_t first,
+                                                                  unsigned ahead = 0) {
   const auto log2_block = static_cast<unsigned>(shape.log2_block);
   const auto* const scales =
       reinterpret_cast<const typename Format::Scale*>(image + shape.wire.scale_offset) +
       (first >> log2_block);
-  return Format::scale_value(scales[ahead >> log2_block]);
+  return scales + (ahead >> log2_block);
+}
+template <ScaledFormat Format>
+__device__ __forceinline__ float load_scale(const std::byte* image, const ImageShape& shape,
+                                            std::size_t first, unsigned ahead = 0) {
+  return Format::scale_value(*scale_at<Format>(image, shape, first, ahead));
 }
 
 /// The chunk of wire values from `first` + `ahead` on, a multiple of kChunk inside the image;
@@ -181,12 +188,11 @@ struct Encoded<Format, kWidth> {
   }
 };
 
-/// sum += the chunks of `images` images, in image order.
-template <class Format, int kChunk>
+/// sum += the chunks of `images` images, in image order; loads of kAtOnce images are in flight.
+template <class Format, int kChunk, int kAtOnce = 4>
 __device__ __forceinline__ void accumulate_images(const ConstWireImages& in, std::size_t images,
                                                   const ImageShape& shape, std::size_t first,
                                                   float (&sum)[kChunk]) {
-  constexpr int kAtOnce = 4;  // loads in flight
   const std::byte* image = in.data;
   std::size_t left = images;
   for (; left >= kAtOnce; left -= kAtOnce) {

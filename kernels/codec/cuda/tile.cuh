@@ -32,32 +32,29 @@ __device__ __forceinline__ unsigned place_of(int row) {
   return warp * kWarpTile + static_cast<unsigned>(row) * (kWarp * kChunk) + lane * kChunk;
 }
 
-/// The tiles of a launch: `each` of every image, one thread block a tile.
+/// The grid of a launch: a row of tiles an image, one thread block a tile. Empty: nothing to
+/// launch.
 struct Tiles {
   unsigned each = 0;
-  unsigned total = 0;  ///< 0: nothing to launch
+  unsigned images = 0;
+
+  [[nodiscard]] bool empty() const { return each == 0 || images == 0; }
+  [[nodiscard]] dim3 grid() const { return {each, images}; }
 };
 
 /// For `images` images of `values` wire values.
 inline Tiles tiles_of(std::size_t images, std::size_t values) {
   const std::size_t each = (values + kTile - 1) / kTile;
-  constexpr std::size_t most = 0x7FFFFFFF;  // of a grid: 2^44 values
-  if (each > most || (each > 0 && images > most / each)) {
-    throw std::logic_error("CUDA codec: more values than a launch can cover");
+  if (each > 0x7FFFFFFF || images > 0xFFFF) {  // of a grid: 2^44 values an image
+    throw std::logic_error("CUDA codec: more values or images than a launch can cover");
   }
-  return {static_cast<unsigned>(each), static_cast<unsigned>(images * each)};
+  return {static_cast<unsigned>(each), static_cast<unsigned>(images)};
 }
 
 /// The tile of this thread block.
 struct Tile {
-  std::size_t image;
-  std::size_t first;  ///< wire value of the image
-
-  __device__ __forceinline__ explicit Tile(const Tiles& tiles) {
-    const unsigned at = blockIdx.x / tiles.each;
-    image = at;
-    first = static_cast<std::size_t>(blockIdx.x - at * tiles.each) * kTile;
-  }
+  std::size_t image = blockIdx.y;
+  std::size_t first = static_cast<std::size_t>(blockIdx.x) * kTile;  ///< wire value of the image
 };
 
 /// Values of memory that lie in a row.
