@@ -32,26 +32,27 @@ class GpuTrain(zpp.TestCase):
         return self.trace(out)
 
     def test_every_place_stage_and_dtype(self):
-        for ranks, transport in PLACES:
-            for dtype, stage in (("--bf16", "3"), ("--no-bf16", "2"), ("--no-bf16", "1"), ("--bf16", "0")):
-                with self.subTest(ranks=ranks, transport=transport, dtype=dtype, stage=stage):
-                    root, groups = self.run_on(ranks, transport, dtype, "--zero-stage", stage,
-                                               name=f"{ranks}{transport}{dtype}{stage}")
-                    self.assertEqual((root["backend"], root["transport"]), ("cuda", transport))
-                    self.assertIn("attention=", root["kernels"])
-                    self.assertEqual(groups["ranks"]["gpu"], [GPUS[0]["name"]] * ranks)
-                    self.assertTrue(all(math.isfinite(loss) for loss in groups["steps"]["loss"]))
+        cases = [(*place, *kind) for place in PLACES
+                 for kind in (("--bf16", "3"), ("--no-bf16", "2"), ("--no-bf16", "1"), ("--bf16", "0"))]
+        traces = zpp.side_by_side(lambda case: self.run_on(case[0], case[1], case[2], "--zero-stage", case[3],
+                                                           name="".join(map(str, case))), cases)
+        for (ranks, transport, dtype, stage), (root, groups) in zip(cases, traces):
+            with self.subTest(ranks=ranks, transport=transport, dtype=dtype, stage=stage):
+                self.assertEqual((root["backend"], root["transport"]), ("cuda", transport))
+                self.assertIn("attention=", root["kernels"])
+                self.assertEqual(groups["ranks"]["gpu"], [GPUS[0]["name"]] * ranks)
+                self.assertTrue(all(math.isfinite(loss) for loss in groups["steps"]["loss"]))
 
     def test_same_bits_on_every_run_with_hpz_on_and_off_and_either_transport(self):
         for ranks in sorted({ranks for ranks, _ in PLACES if ranks > 1}):
-            hashes = {}
-            for transport in (t for r, t in PLACES if r == ranks):
-                for hpz in ("1", "2"):
-                    for run in ("a", "b"):
-                        root, groups = self.run_on(ranks, transport, *FEATURES, "--bf16", "--node-size", "2",
-                                                   "--zero-hpz-partition-size", hpz,
-                                                   name=f"{ranks}{transport}{hpz}{run}")
-                        hashes[transport, hpz, run] = root["parameters_hash"], tuple(groups["steps"]["loss"])
+            cases = [(transport, hpz, run) for transport in (t for r, t in PLACES if r == ranks)
+                     for hpz in ("1", "2") for run in ("a", "b")]
+            traces = zpp.side_by_side(
+                lambda case, ranks=ranks: self.run_on(ranks, case[0], *FEATURES, "--bf16", "--node-size", "2",
+                                                      "--zero-hpz-partition-size", case[1],
+                                                      name=str(ranks) + "".join(case)), cases)
+            hashes = {case: (root["parameters_hash"], tuple(groups["steps"]["loss"]))
+                      for case, (root, groups) in zip(cases, traces)}
             self.assertEqual(len(set(hashes.values())), 1, hashes)
 
     def test_close_to_the_host(self):

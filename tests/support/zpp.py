@@ -156,8 +156,8 @@ def skip_without_gpus(ranks):
 
 
 def side_by_side(function, items):
-    """[function(item), ...]; two at a time, for a launcher waits more than it works."""
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+    """[function(item), ...]; two at a time, for a launcher waits more than it works, and more on a large machine."""
+    with concurrent.futures.ThreadPoolExecutor(max(2, (os.cpu_count() or 2) // 8)) as pool:
         return list(pool.map(function, items))
 
 
