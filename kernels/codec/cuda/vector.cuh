@@ -115,17 +115,26 @@ __device__ __forceinline__ float larger_magnitude(float a, float b) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(fabsf(a)), "f"(fabsf(b)));
   return larger;
 }
-/// The same for two packed values each; signs of the result mean nothing.
+/// The same for two packed values each; signs of the result mean nothing. An A100 (sm_80) has no
+/// maximum of magnitudes.
+#if __CUDA_ARCH__ >= 860
+#define ZEROPP_LARGER_MAGNITUDES(type, result, a, b) \
+  asm("max.NaN.xorsign.abs." type " %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b))
+#else
+#define ZEROPP_LARGER_MAGNITUDES(type, result, a, b) \
+  asm("max.NaN." type " %0, %1, %2;" : "=r"(result) : "r"((a)&0x7FFF7FFFU), "r"((b)&0x7FFF7FFFU))
+#endif
 __device__ __forceinline__ std::uint32_t larger_magnitudes(Bf16, std::uint32_t a, std::uint32_t b) {
   std::uint32_t larger;
-  asm("max.NaN.xorsign.abs.bf16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  ZEROPP_LARGER_MAGNITUDES("bf16x2", larger, a, b);
   return larger;
 }
 __device__ __forceinline__ std::uint32_t larger_magnitudes(Fp16, std::uint32_t a, std::uint32_t b) {
   std::uint32_t larger;
-  asm("max.NaN.xorsign.abs.f16x2 %0, %1, %2;" : "=r"(larger) : "r"(a), "r"(b));
+  ZEROPP_LARGER_MAGNITUDES("f16x2", larger, a, b);
   return larger;
 }
+#undef ZEROPP_LARGER_MAGNITUDES
 
 /// The bits, in fp32, of the largest magnitude; not those of a finite value where a value is not
 /// finite.
