@@ -2,25 +2,20 @@
 //   bench_codec_cuda [OUT.json]
 // For int8 and int4 at every block size: encode and decode of 256 Mi bf16 values, and the fused
 // decode, sum and encode of 4 and 16 images. Bytes are those that an operation must move: each
-// input read once, each output written once; time is the median of the samples, each of four calls
-// between two events. The copy is measured again before the rows of every block, so that a clock
-// that sinks during the run does not look like a slow block. Every operand is larger than the
-// caches or is used again only after others that are.
-#include <algorithm>
+// input read once, each output written once. The copy is measured again before the rows of every
+// block, so that a clock that sinks during the run does not look like a slow block. Every operand
+// is larger than the caches or is used again only after others that are.
 #include <cstdio>
 #include <fstream>
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
 #include <vector>
 
 #include "kernels/codec/codec.hpp"
-#include "kernels/core/cuda/launch.cuh"
 #include "kernels/core/memory_ops.hpp"
 #include "lib/device/buffer.hpp"
-#include "lib/device/runtime.hpp"
-#include "lib/device/stream.hpp"
+#include "tests/bench/gpu_bench.cuh"
 
 namespace zeropp {
 namespace {
@@ -31,37 +26,10 @@ using codec::ReduceEncode;
 using codec::WireImages;
 
 constexpr std::size_t kValues = std::size_t{1} << 28U;
-constexpr int kWarmUps = 3;
-constexpr int kSamples = 21;
-constexpr int kCalls = 4;  ///< of a sample: a launch is hidden behind the call before
 
-const Stream& stream() {
-  static const Stream made(*cuda_runtime(), "bench");
-  return made;
-}
-
-/// Seconds of one call, the median.
-double median_time(const std::function<void()>& call) {
-  cudaEvent_t begin = nullptr;
-  cudaEvent_t end = nullptr;
-  cuda::check(cudaEventCreate(&begin));
-  cuda::check(cudaEventCreate(&end));
-  const cudaStream_t native = cuda::stream_of(stream().handle());
-  std::vector<float> milliseconds;
-  for (int i = 0; i < kWarmUps + kSamples; ++i) {
-    cuda::check(cudaEventRecord(begin, native));
-    for (int k = 0; k < kCalls; ++k) call();
-    cuda::check(cudaEventRecord(end, native));
-    cuda::check(cudaEventSynchronize(end));
-    float elapsed = 0;
-    cuda::check(cudaEventElapsedTime(&elapsed, begin, end));
-    if (i >= kWarmUps) milliseconds.push_back(elapsed);
-  }
-  cuda::check(cudaEventDestroy(begin));
-  cuda::check(cudaEventDestroy(end));
-  std::ranges::nth_element(milliseconds, milliseconds.begin() + kSamples / 2);
-  return 1e-3 / kCalls * milliseconds[kSamples / 2];
-}
+using bench::median_time;
+using bench::stream;
+using bench::Table;
 
 /// kValues normal bf16 values: a tile of them, over and over.
 Buffer normal_values() {
@@ -79,38 +47,6 @@ Buffer normal_values() {
   stream().synchronize();
   return memory;
 }
-
-class Table {
- public:
-  Table() {
-    std::printf("%-14s %-26s %10s %8s %8s\n", "operation", "codec", "MB", "TB/s", "of copy");
-  }
-  /// A copy took so long: what the rows that follow are compared with.
-  void copy(std::size_t bytes, double seconds) {
-    copy_ = static_cast<double>(bytes) / seconds;
-    add("copy", "", bytes, seconds);
-  }
-  void add(const char* operation, const std::string& codec, std::size_t bytes, double seconds) {
-    const double rate = static_cast<double>(bytes) / seconds;
-    std::printf("%-14s %-26s %10.1f %8.3f %7.1f%%\n", operation, codec.c_str(),
-                1e-6 * static_cast<double>(bytes), 1e-12 * rate, 100 * rate / copy_);
-    rows_.push_back({{"operation", operation},
-                     {"codec", codec},
-                     {"bytes", bytes},
-                     {"seconds", seconds},
-                     {"bytes_per_second", rate},
-                     {"of_copy", rate / copy_}});
-  }
-  [[nodiscard]] nlohmann::json json() const {
-    return {{"values", kValues},           {"samples", kSamples},
-            {"calls_per_sample", kCalls},  {"gpu", visible_gpus().front().name},
-            {"versions", cuda_versions()}, {"rows", rows_}};
-  }
-
- private:
-  double copy_ = 0;
-  nlohmann::json rows_ = nlohmann::json::array();
-};
 
 void measure(const std::string& format, Table& table, const Buffer& values, const Buffer& back) {
   const StreamHandle on = stream().handle();
@@ -170,9 +106,13 @@ int run(const char* path) {
   use_gpu(0);
   const Buffer values = normal_values();
   const Buffer back(values.bytes(), MemoryKind::device);
-  Table table;
+  Table table("codec");
   for (const char* format : {"int8", "int4"}) measure(format, table, values, back);
-  if (path != nullptr) std::ofstream(path) << table.json().dump(1) << "\n";
+  if (path != nullptr) {
+    nlohmann::json json = table.json();
+    json["values"] = kValues;
+    std::ofstream(path) << json.dump(1) << "\n";
+  }
   return 0;
 }
 
