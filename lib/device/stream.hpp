@@ -69,7 +69,7 @@ class Stream {
  public:
   Stream() = default;  ///< the host's
   /// `name` is what profilers show.
-  Stream(const Runtime& runtime, const char* name, StreamPriority priority)
+  Stream(const Runtime& runtime, const char* name, StreamPriority priority = StreamPriority::normal)
       : runtime_(&runtime), handle_{runtime.make_stream(name, priority)}, owned_(true) {}
   ~Stream() {
     if (owned_) runtime_->release_stream(handle_.native);

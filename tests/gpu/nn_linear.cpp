@@ -1,7 +1,8 @@
 // ctest: name=gpu_nn_linear timeout=300
 // Linear layers on the GPU against the host's, in both dtypes: odd sizes, which take the plain
-// paths, and even ones, which the library fuses; rows apart; every combination of bias, residual
-// and GELU; and the same bits in a second run.
+// paths, and even ones, which the library fuses; outputs of which the last columns are multiplied
+// apart; rows apart; every combination of bias, residual and GELU; and the same bits in a second
+// run.
 #include <utility>
 
 #include "lib/device/device.hpp"
@@ -188,6 +189,12 @@ TEST_P(Linear, AgreesWithTheHost) {
                                   {7, 12, 10, 11},
                                   {300, 96, 384},
                                   {1024, 256, 768},
+                                  // odd columns that are multiplied apart, in rows of whole packs
+                                  {21, 16, 5, 8},
+                                  {21, 16, 8, 16},
+                                  {1, 8, 9, 16},
+                                  {65, 72, 263, 264},
+                                  {40, 48, 50257, 50304},
                                   {2000, 40, 1000, 1024}}) {
     const Case c(shape, GetParam());
     for (const bool with_bias : {false, true}) {

@@ -1,7 +1,8 @@
 // ctest: name=gpu_nn_rows timeout=300
 // Layer normalisation, embedding and cross-entropy on the GPU against the host's, in both dtypes:
 // inputs rounded to the dtype on both sides, outputs and workspace poisoned; rows of any length,
-// aligned or not, also longer than a block keeps in registers; the same bits in a second run.
+// aligned or not, also longer than a block keeps; the same bits in a second run; and results that
+// are not finite, or would not be in the dtype.
 #include <utility>
 
 #include "lib/device/device.hpp"
@@ -79,8 +80,9 @@ LayernormResult layernorm(std::size_t rows, std::size_t hidden, Dtype dtype, con
 
 TEST_P(GpuRows, Layernorm) {
   const std::pair<std::size_t, std::size_t> shapes[] = {
-      {1, 3},    {3, 31},      {17, 32},  {5, 333},  {2, 1100},  {1061, 768},
-      {700, 65}, {1100, 1600}, {9, 8192}, {3, 5001}, {3, 20000}, {530, 40000}};
+      {1, 3},    {3, 31},      {17, 32},     {5, 333},   {2, 1100},   {1061, 768},
+      {700, 65}, {1100, 1600}, {1500, 64},   {9, 8192},  {270, 4096}, {400, 6144},
+      {3, 5001}, {140, 8200},  {300, 12288}, {3, 20000}, {530, 40000}};
   for (const auto& [rows, hidden] : shapes) {
     SCOPED_TRACE(std::to_string(rows) + " x " + std::to_string(hidden));
     const std::size_t n = rows * hidden;
@@ -180,6 +182,39 @@ TEST_P(GpuRows, EmbeddingOfOneTokenOverAndOver) {
   for (const std::int32_t token : {0, 511}) {
     check_embedding({4, 257, 512, 72}, GetParam(),
                     std::vector<std::int32_t>(std::size_t{4} * 257, token));
+  }
+}
+
+/// Whole packs and single elements: large sums saturate, infinities and NaN stay, and their
+/// neighbours are rounded as ever.
+TEST_P(GpuRows, ResultsThatAreNotFinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLargest = 3.38953139e38F;  // of bf16; the sums with it are finite in fp32
+  const DeviceTokens token(std::vector<std::int32_t>{0});
+  const Floats special = {kLargest, -kLargest, kInfinity, -kInfinity, kInfinity,
+                          0.1F,     -0.0F,     kLargest,  1.0F,       0.3F};
+  const Floats added = {1e36F, -1e36F, 1.0F, 1.0F, -kInfinity, 0.7F, -0.0F, 0.0F, 0.0039F, -1e-4F};
+  for (const std::size_t hidden : {40U, 39U}) {
+    SCOPED_TRACE("rows of " + std::to_string(hidden));
+    Floats table = normals(hidden, 1);
+    Floats positions = normals(hidden, 2);
+    // Some packs have one of these values, others none.
+    for (std::size_t i = 0; i < special.size(); ++i) {
+      table[3 * i] = special[i];
+      positions[3 * i] = added[i];
+    }
+    table = rounded(table, GetParam());
+    positions = rounded(positions, GetParam());
+    Floats wanted;
+    for (std::size_t i = 0; i < hidden; ++i) {
+      const float sum = table[i] + positions[i];
+      wanted.push_back(GetParam() == Dtype::bf16 ? to_float(saturating_cast<Bf16>(sum))
+                                                 : saturating_cast<float>(sum));
+    }
+    const DeviceArray y = up(poisoned(hidden), GetParam());
+    gpu().nn->embedding_forward({}, {1, 1, 1, hidden}, token.data(), up(table, GetParam()).read(),
+                                up(positions, GetParam()).read(), y.view());
+    expect_same_bits(y.download(), wanted, "y");
   }
 }
 

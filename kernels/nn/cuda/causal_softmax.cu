@@ -27,7 +27,7 @@ __global__ void forward_kernel(std::size_t length, const float* scores, T* proba
   const float top = RunningSoftmax::base(softmax.largest);
   const float inverse = 1.0F / softmax.sum;
   for (std::size_t j = threadIdx.x; j < length; j += kRowThreads) {
-    out[j] = saturating_cast<T>(j < n ? fast_exp(in[j] - top) * inverse : 0.0F);
+    out[j] = saturating_cast<T>(j < n ? softmax_exp(in[j] - top) * inverse : 0.0F);
   }
 }
 
@@ -41,7 +41,7 @@ __global__ void backward_kernel(std::size_t length, const T* probabilities,
   T* const out = d_scores + blockIdx.x * length;
   float dot[1] = {0.0F};
   for (std::size_t j = threadIdx.x; j < n; j += kRowThreads) dot[0] += to_float(p[j]) * d[j];
-  block_sums(dot, scratch);
+  row_sums(dot, scratch);
   for (std::size_t j = threadIdx.x; j < length; j += kRowThreads) {
     out[j] = saturating_cast<T>(j < n ? to_float(p[j]) * (d[j] - dot[0]) : 0.0F);
   }

@@ -3,72 +3,65 @@
 #include "kernels/core/cuda/launch.cuh"
 #include "kernels/nn/cuda/column_sums.hpp"
 #include "kernels/nn/cuda/rows.cuh"
+#include "kernels/nn/cuda/shares.hpp"
 #include "kernels/nn/cuda/views.hpp"
 
 namespace zeropp::nn::cuda_ops {
 
 namespace {
 
-constexpr unsigned kLanes = 32;  ///< packs of columns a block
-constexpr unsigned kWarps = 8;   ///< rows that a block reads at once
+constexpr unsigned kLanes = 32;  ///< packs of columns of a block
+constexpr unsigned kWarps = 8;   ///< rows that a block reads side by side
+constexpr int kInFlight = 8;     ///< rows that a warp reads at once
+constexpr unsigned kBlocks = 4;  ///< of a multiprocessor
 
 constexpr std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
 
-/// Groups of rows with a partial sum each: enough blocks for a GPU, and not so many that the second
-/// pass has much to read.
+/// Groups of rows with a share of the sums each: as many as make the blocks that a Hopper runs at
+/// once. More would not read faster, and the second pass would have more to read.
 std::size_t groups_for(std::size_t rows, std::size_t columns) {
-  constexpr std::size_t kBlocks = 8 * 132;
-  const std::size_t most = std::max<std::size_t>(1, kBlocks / ceil_div(columns, 256));
-  return std::min(ceil_div(rows, 4 * kWarps), most);
+  const std::size_t most = kBlocks * 132 / ceil_div(columns, kLanes * kPack<Bf16>);
+  return std::min(ceil_div(rows, kInFlight * kWarps), std::max<std::size_t>(1, most));
 }
 
-/// partial[group, j] = sum over the group's rows of dy[r, j]. Warp w of a block takes rows w,
+/// share[group, j] = sum over the group's rows of dy[r, j]. Warp w of a block takes rows w,
 /// w + 8, ... of its group; then the warps' sums are added in order.
 template <class T, int W>
-__global__ void column_sums_kernel(std::size_t rows, std::size_t columns, std::size_t stride,
-                                   std::size_t group_rows, const T* dy, float* partial) {
+__global__ void __launch_bounds__(kLanes* kWarps, kBlocks)
+    column_sums_kernel(std::size_t rows, std::size_t columns, std::size_t stride,
+                       std::size_t group_rows, const T* dy, float* share) {
   __shared__ float sums[kWarps][W][kLanes];
   const std::size_t column = (static_cast<std::size_t>(blockIdx.x) * kLanes + threadIdx.x) * W;
   const std::size_t first = blockIdx.y * group_rows;
   const std::size_t last = first + group_rows < rows ? first + group_rows : rows;
   float sum[W] = {};
   if (column < columns) {
-#pragma unroll 4
-    for (std::size_t row = first + threadIdx.y; row < last; row += kWarps) {
-      const Pack<T, W> values = load<W>(dy + row * stride + column);
+    for (std::size_t row = first + threadIdx.y; row < last; row += kInFlight * kWarps) {
+      Pack<T, W> packs[kInFlight] = {};
 #pragma unroll
-      for (int i = 0; i < W; ++i) sum[i] += to_float(values.value[i]);
+      for (int k = 0; k < kInFlight; ++k) {
+        const std::size_t r = row + k * kWarps;
+        if (r < last) packs[k] = load<W>(dy + r * stride + column);
+      }
+#pragma unroll
+      for (int k = 0; k < kInFlight; ++k) {
+#pragma unroll
+        for (int i = 0; i < W; ++i) sum[i] += packs[k][i];
+      }
     }
   }
 #pragma unroll
   for (int i = 0; i < W; ++i) sums[threadIdx.y][i][threadIdx.x] = sum[i];
   __syncthreads();
   if (threadIdx.y != 0 || column >= columns) return;
+  Pack<float, W> total = {};
 #pragma unroll
-  for (int i = 0; i < W; ++i) {
-    float total = 0.0F;
+  for (unsigned warp = 0; warp < kWarps; ++warp) {
 #pragma unroll
-    for (unsigned warp = 0; warp < kWarps; ++warp) total += sums[warp][i][threadIdx.x];
-    partial[blockIdx.y * columns + column + i] = total;
+    for (int i = 0; i < W; ++i) total.value[i] += sums[warp][i][threadIdx.x];
   }
+  store(share + blockIdx.y * columns + column, total);
 }
-
-struct JoinGroups {
-  std::size_t groups;
-  std::size_t columns;
-  const float* partial;
-  bool accumulate;
-  float* d_bias;
-
-  __device__ void operator()(std::size_t column) const {
-    float total = 0.0F;
-#pragma unroll 4
-    for (std::size_t group = 0; group < groups; ++group) {
-      total += partial[group * columns + column];
-    }
-    d_bias[column] = accumulate ? d_bias[column] + total : total;
-  }
-};
 
 }  // namespace
 
@@ -77,7 +70,7 @@ void column_sums(const NnContext& context, const LinearShape& shape, ConstView d
   const std::size_t columns = shape.out;
   const std::size_t group_rows = ceil_div(shape.rows, groups_for(shape.rows, columns));
   const std::size_t groups = ceil_div(shape.rows, group_rows);
-  float* const partial =
+  float* const share =
       elements<float>(context.workspace, groups * columns, "workspace of column sums");
   with_activation(dy.dtype, "linear output gradient", [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -89,12 +82,11 @@ void column_sums(const NnContext& context, const LinearShape& shape, ConstView d
                       static_cast<unsigned>(groups));
       column_sums_kernel<T, kWidth>
           <<<grid, dim3(kLanes, kWarps), 0, cuda::stream_of(context.stream)>>>(
-              shape.rows, columns, shape.stride(), group_rows, from, partial);
+              shape.rows, columns, shape.stride(), group_rows, from, share);
       cuda::check_launch();
     });
   });
-  cuda::for_each(columns, context.stream,
-                 JoinGroups{groups, columns, partial, accumulate, d_bias.as<float>()});
+  join_shares(context.stream, groups, columns, accumulate, {{share, d_bias.as<float>()}});
 }
 
 std::size_t column_sums_workspace(const LinearShape& shape) {

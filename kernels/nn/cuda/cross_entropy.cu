@@ -1,5 +1,7 @@
-// Cross-entropy on the GPU: a block a row, which is read once for its statistics and once more,
-// from the cache where it fits, for the gradient that replaces it.
+// Cross-entropy on the GPU: a block a row, which is read from memory once, for its statistics, and
+// kept in shared memory for the gradient that replaces it. What does not fit there is read again.
+#include <algorithm>
+
 #include "kernels/core/cuda/launch.cuh"
 #include "kernels/nn/cuda/operations.hpp"
 #include "kernels/nn/cuda/rows.cuh"
@@ -10,30 +12,56 @@ namespace zeropp::nn::cuda_ops {
 
 namespace {
 
-constexpr unsigned kRowThreads = 512;
+constexpr unsigned kThreads = 512;
+/// Blocks of a multiprocessor: while one computes, the other reads or writes.
+constexpr unsigned kBlocks = 2;
+/// Bytes of a row that a block keeps: half of a Hopper's shared memory, less what is reserved.
+constexpr std::size_t kKeptBytes = std::size_t{112} << 10U;
+constexpr int kInFlight = 7;  ///< packs that a thread reads at once
 
-/// Rows lie `stride` apart. The last pack of a row may reach into the padding.
+/// `value` for what lies behind the row's end in the pack at v.
+template <int W>
+__device__ __forceinline__ void mask(float (&values)[W], unsigned v, unsigned vocab, float value) {
+  if (v + W <= vocab) return;
+#pragma unroll
+  for (int i = 0; i < W; ++i) values[i] = v + i < vocab ? values[i] : value;
+}
+
+/// Rows lie `stride` apart; `kept` of their elements, whole packs, have room in shared memory. A
+/// thread reads there what it has written itself. The last pack of a row may reach into the
+/// padding.
 template <class T, int W>
-__global__ void __launch_bounds__(kRowThreads)
-    cross_entropy_kernel(std::size_t vocab, std::size_t stride, const std::int32_t* targets,
-                         bool gradient, float inverse_rows, T* logits, float* row_loss) {
+__global__ void __launch_bounds__(kThreads, kBlocks)
+    cross_entropy_kernel(unsigned vocab, unsigned stride, unsigned kept,
+                         const std::int32_t* targets, bool gradient, float inverse_rows, T* logits,
+                         float* row_loss) {
+  extern __shared__ uint4 shared[];
   __shared__ RunningSoftmax scratch[32];
-  const std::size_t r = blockIdx.x;
-  T* const row = logits + r * stride;
-  const auto target = static_cast<std::size_t>(targets[r]);
-  const std::size_t step = static_cast<std::size_t>(blockDim.x) * W;
-  const std::size_t begin = static_cast<std::size_t>(threadIdx.x) * W;
+  T* const copy = reinterpret_cast<T*>(shared);
+  const unsigned r = blockIdx.x;
+  T* const row = logits + static_cast<std::size_t>(r) * stride;
+  const auto target = static_cast<unsigned>(targets[r]);
+  constexpr unsigned kStep = kThreads * W;
+  const unsigned begin = threadIdx.x * W;
 
   RunningSoftmax softmax;
-#pragma unroll 4
-  for (std::size_t v = begin; v < vocab; v += step) {
-    const Pack<T, W> pack = load<W>(row + v);
-    float values[W];
+  for (unsigned first = begin; first < vocab; first += kInFlight * kStep) {
+    Pack<T, W> packs[kInFlight];
 #pragma unroll
-    for (int i = 0; i < W; ++i) {
-      values[i] = v + i < vocab ? to_float(pack.value[i]) : -INFINITY;
+    for (int k = 0; k < kInFlight; ++k) {
+      if (first + k * kStep < vocab) packs[k] = load<W>(row + first + k * kStep);
     }
-    softmax.add(values);
+#pragma unroll
+    for (int k = 0; k < kInFlight; ++k) {
+      const unsigned v = first + k * kStep;
+      if (v >= vocab) break;
+      if (v < kept) store(copy + v, packs[k]);
+      float values[W];
+#pragma unroll
+      for (int i = 0; i < W; ++i) values[i] = packs[k][i];
+      mask(values, v, vocab, -INFINITY);
+      softmax.add(values);
+    }
   }
   const float at_target = to_float(row[target]);  // before any thread replaces it: join_block waits
   softmax.join_block(scratch);
@@ -43,16 +71,19 @@ __global__ void __launch_bounds__(kRowThreads)
 
   const float scale = inverse_rows / softmax.sum;
 #pragma unroll 4
-  for (std::size_t v = begin; v < stride; v += step) {
-    Pack<T, W> pack = load<W>(row + v);
+  for (unsigned v = begin; v < stride; v += kStep) {
+    float values[W] = {};
+    if (v < vocab) {
+      const Pack<T, W> pack = v < kept ? load<W>(copy + v) : load<W>(row + v);
 #pragma unroll
-    for (int i = 0; i < W; ++i) {
-      const std::size_t column = v + i;
-      float value = column < vocab ? fast_exp(to_float(pack.value[i]) - top) * scale : 0.0F;
-      if (column == target) value -= inverse_rows;
-      pack.value[i] = saturating_cast<T>(value);
+      for (int i = 0; i < W; ++i) values[i] = softmax_exp(pack[i] - top) * scale;
+      mask(values, v, vocab, 0.0F);
+      if (target - v < W) {
+#pragma unroll
+        for (int i = 0; i < W; ++i) values[i] -= v + i == target ? inverse_rows : 0.0F;
+      }
     }
-    store(row + v, pack);
+    store(row + v, rounded<T>(values));
   }
 }
 
@@ -67,9 +98,15 @@ void cross_entropy(const NnContext& context, std::size_t rows, std::size_t vocab
     using T = std::remove_pointer_t<decltype(type)>;
     T* const values = elements<T>(logits, rows * stride, "cross-entropy logits");
     with_pack<T>(rows_aligned<T>(stride, {values}), [&](auto pack) {
-      cross_entropy_kernel<T, pack>
-          <<<static_cast<unsigned>(rows), kRowThreads, 0, cuda::stream_of(context.stream)>>>(
-              vocab, stride, targets, gradient, 1.0F / static_cast<float>(rows), values, losses);
+      constexpr int kWidth = pack;
+      const auto kernel = cross_entropy_kernel<T, kWidth>;
+      const std::size_t kept = gradient ? std::min(stride, kKeptBytes / sizeof(T)) : 0;
+      cuda::check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                       static_cast<int>(kKeptBytes)));
+      kernel<<<static_cast<unsigned>(rows), kThreads, kept * sizeof(T),
+               cuda::stream_of(context.stream)>>>(
+          static_cast<unsigned>(vocab), static_cast<unsigned>(stride), static_cast<unsigned>(kept),
+          targets, gradient, 1.0F / static_cast<float>(rows), values, losses);
       cuda::check_launch();
     });
   });

@@ -15,6 +15,8 @@ namespace {
 
 /// Rows whose loads are in flight together.
 constexpr int kInFlight = 8;
+/// Packs of a row for each thread.
+constexpr std::size_t kPacks = 4;
 
 template <class T, int W>
 __global__ void forward_kernel(EmbeddingShape shape, const std::int32_t* tokens,
@@ -27,12 +29,10 @@ __global__ void forward_kernel(EmbeddingShape shape, const std::int32_t* tokens,
        j += static_cast<std::size_t>(blockDim.x) * W) {
     const Pack<T, W> a = load<W>(token + j);
     const Pack<T, W> b = load<W>(position + j);
-    Pack<T, W> sum;
+    float sum[W];
 #pragma unroll
-    for (int i = 0; i < W; ++i) {
-      sum.value[i] = saturating_cast<T>(to_float(a.value[i]) + to_float(b.value[i]));
-    }
-    store(out + j, sum);
+    for (int i = 0; i < W; ++i) sum[i] = a[i] + b[i];
+    store(out + j, rounded<T>(sum));
   }
 }
 
@@ -51,13 +51,13 @@ __device__ __forceinline__ void add_rows(std::size_t n, const T* values, std::si
 #pragma unroll
     for (int p = 0; p < kInFlight; ++p) {
 #pragma unroll
-      for (int i = 0; i < W; ++i) sum[i] += to_float(pack[p].value[i]);
+      for (int i = 0; i < W; ++i) sum[i] += pack[p][i];
     }
   }
   for (; k < n; ++k) {
     const Pack<T, W> pack = load<W>(values + row_of(k) * stride);
 #pragma unroll
-    for (int i = 0; i < W; ++i) sum[i] += to_float(pack.value[i]);
+    for (int i = 0; i < W; ++i) sum[i] += pack[i];
   }
 #pragma unroll
   for (int i = 0; i < W; ++i) total[i] = sum[i];
@@ -147,7 +147,7 @@ void embedding_forward(const NnContext& context, const EmbeddingShape& shape,
     T* const out = elements<T>(y, rows * shape.hidden, "embedding output");
     with_pack<T>(rows_aligned<T>(shape.hidden, {token, position, out}), [&](auto pack) {
       constexpr int kWidth = pack;
-      const unsigned threads = threads_for((shape.hidden + kWidth - 1) / kWidth, 256);
+      const unsigned threads = threads_for(shape.hidden / kWidth, kPacks, 256);
       forward_kernel<T, kWidth>
           <<<static_cast<unsigned>(rows), threads, 0, cuda::stream_of(context.stream)>>>(
               shape, tokens, token, position, out);
@@ -185,7 +185,7 @@ void embedding_backward(const NnContext& context, const EmbeddingShape& shape,
     const T* const grad = elements<T>(dy, rows * shape.hidden, "embedding output gradient");
     with_pack<T>(rows_aligned<T>(shape.hidden, {grad}), [&](auto pack) {
       constexpr int kWidth = pack;
-      const unsigned threads = threads_for((shape.hidden + kWidth - 1) / kWidth, 256);
+      const unsigned threads = threads_for(shape.hidden / kWidth, kPacks, 256);
       token_gradient_kernel<T, kWidth><<<static_cast<unsigned>(rows), threads, 0, stream>>>(
           rows, shape.hidden, sorted_tokens, sorted_rows, grad, d_token);
       cuda::check_launch();

@@ -27,16 +27,44 @@ bool fuses_gelu(const ConstView& gelu_input, std::size_t columns, std::size_t st
          reinterpret_cast<std::uintptr_t>(gelu_input.data) % 16 == 0;
 }
 
+/// A range of the columns of y: a linear layer of its own.
+struct Columns {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+/// The last columns of y, fewer than 8, that are better multiplied apart: a vocabulary's one. For
+/// 16-bit inputs cuBLASLt's fast kernels want every dimension, and every row, at a multiple of 16
+/// bytes; its others take seven times as long.
+Columns rest_of(const LinearShape& shape, Dtype inputs) {
+  constexpr std::size_t kMultiple = 8;
+  const std::size_t rest = shape.out % kMultiple;
+  const bool gains = size_of(inputs) == 2 && shape.out > kMultiple && shape.in % kMultiple == 0 &&
+                     shape.stride() % kMultiple == 0;
+  return gains ? Columns{shape.out - rest, rest} : Columns{shape.out, 0};
+}
+
+/// Enqueues the product of rest_of(), product_of(Columns), if there is one and the library knows
+/// it; returns the columns that are left, all of them otherwise.
+template <class ProductOf>
+Columns multiply_rest(const NnContext& context, const LinearShape& shape, Dtype inputs,
+                      ProductOf product_of) {
+  const Columns rest = rest_of(shape, inputs);
+  const bool apart = rest.count > 0 && try_multiply(context, product_of(rest));
+  return {0, apart ? rest.first : shape.out};
+}
+
 /// x W^T; the views have been checked.
-Product forward_product(const LinearShape& shape, ConstView x, ConstView weight, View y) {
+Product forward_product(const LinearShape& shape, Columns columns, ConstView x, ConstView weight,
+                        View y) {
   return {.m = shape.rows,
-          .n = shape.out,
+          .n = columns.count,
           .k = shape.in,
           .inputs = y.dtype,
           .output = y.dtype,
           .a = {x.data, shape.in},
-          .b = {weight.data, shape.in, true},
-          .d = y.data,
+          .b = {weight.part(columns.first * shape.in, 0).data, shape.in, true},
+          .d = y.part(columns.first, 0).data,
           .d_stride = shape.stride()};
 }
 
@@ -52,18 +80,25 @@ void linear_forward(const NnContext& context, const LinearShape& shape, ConstVie
                     ConstView weight, ConstView bias, ConstView residual, View y) {
   require_forward(shape, x, weight, y);
   if (shape.rows == 0) return;  // no matrix of the library's is empty, here and below
-  Product product = forward_product(shape, x, weight, y);
-  if (residual.count > 0) {
-    require(residual, output_extent(shape), y.dtype, "linear residual");
-    product.c = residual.data;
-  }
-  if (bias.count == 0) return multiply(context, product);
+  if (residual.count > 0) require(residual, output_extent(shape), y.dtype, "linear residual");
+  const auto product_of = [&](Columns columns) {
+    Product product = forward_product(shape, columns, x, weight, y);
+    if (residual.count > 0) product.c = residual.part(columns.first, 0).data;
+    return product;
+  };
+  const auto multiply_all = [&] {
+    multiply(context, product_of(multiply_rest(context, shape, y.dtype, product_of)));
+  };
+  if (bias.count == 0) return multiply_all();
   require(bias, shape.out, y.dtype, "linear bias");
-  Product with_bias = product;
-  with_bias.epilogue = Epilogue::bias;
-  with_bias.bias = bias.data;
-  if (try_multiply(context, with_bias)) return;
-  multiply(context, product);
+  const auto with_bias = [&](Columns columns) {
+    Product product = product_of(columns);
+    product.epilogue = Epilogue::bias;
+    product.bias = bias.part(columns.first, 0).data;
+    return product;
+  };
+  if (try_multiply(context, with_bias(multiply_rest(context, shape, y.dtype, with_bias)))) return;
+  multiply_all();
   add_bias(context.stream, shape, bias, y);
 }
 
@@ -74,7 +109,7 @@ void linear_gelu_forward(const NnContext& context, const LinearShape& shape, Con
   require(bias, shape.out, y.dtype, "linear bias");
   if (shape.rows == 0) return;
   if (fuses_gelu(pre, shape.out, shape.stride())) {
-    Product product = forward_product(shape, x, weight, y);
+    Product product = forward_product(shape, {0, shape.out}, x, weight, y);
     product.epilogue = Epilogue::gelu_bias;
     product.bias = bias.data;
     product.gelu_input = pre.data;
@@ -100,36 +135,49 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
     return;
   }
   if (d_bias.count > 0) column_sums(context, shape, dy, accumulate, d_bias);
-  multiply(context, {.m = shape.out,
-                     .n = shape.in,
-                     .k = shape.rows,
-                     .inputs = dy.dtype,
-                     .output = Dtype::fp32,
-                     .a = {dy.data, shape.stride(), true},
-                     .b = {x.data, shape.in},
-                     .c = accumulate ? d_weight.data : nullptr,
-                     .d = d_weight.data,
-                     .d_stride = shape.in});
+  const auto to_weight = [&](Columns columns) {
+    const View rows = d_weight.part(columns.first * shape.in, 0);
+    return Product{.m = columns.count,
+                   .n = shape.in,
+                   .k = shape.rows,
+                   .inputs = dy.dtype,
+                   .output = Dtype::fp32,
+                   .a = {dy.part(columns.first, 0).data, shape.stride(), true},
+                   .b = {x.data, shape.in},
+                   .c = accumulate ? rows.data : nullptr,
+                   .d = rows.data,
+                   .d_stride = shape.in};
+  };
+  multiply(context, to_weight(multiply_rest(context, shape, dy.dtype, to_weight)));
 
-  const Product to_input{.m = shape.rows,
-                         .n = shape.in,
-                         .k = shape.out,
-                         .inputs = dy.dtype,
-                         .output = dy.dtype,
-                         .a = {dy.data, shape.stride()},
-                         .b = {weight.data, shape.in},
-                         .d = dx.data,
-                         .d_stride = shape.in};
-  if (gelu_input.count == 0) return multiply(context, to_input);
+  // What is left adds to what the rest has written: of the sum, only the contribution of those few
+  // columns has been rounded to dx's dtype before.
+  const auto to_input = [&](Columns columns) {
+    const bool adds = columns.first == 0 && columns.count < shape.out;
+    return Product{.m = shape.rows,
+                   .n = shape.in,
+                   .k = columns.count,
+                   .inputs = dy.dtype,
+                   .output = dy.dtype,
+                   .a = {dy.part(columns.first, 0).data, shape.stride()},
+                   .b = {weight.part(columns.first * shape.in, 0).data, shape.in},
+                   .c = adds ? dx.data : nullptr,
+                   .d = dx.data,
+                   .d_stride = shape.in};
+  };
+  const auto multiply_to_input = [&] {
+    multiply(context, to_input(multiply_rest(context, shape, dy.dtype, to_input)));
+  };
+  if (gelu_input.count == 0) return multiply_to_input();
   require(gelu_input, shape.rows * shape.in, dy.dtype, "gelu input");
   if (fuses_gelu(gelu_input, shape.in, shape.in)) {
-    Product product = to_input;
+    Product product = to_input({0, shape.out});
     product.epilogue = Epilogue::d_gelu;
     product.gelu_input = gelu_input.data;
     product.gelu_stride = shape.in;
     if (try_multiply(context, product)) return;
   }
-  multiply(context, to_input);
+  multiply_to_input();
   gelu_backward(context.stream, shape.rows * shape.in, gelu_input, dx);
 }
 

@@ -31,12 +31,11 @@ struct AddBias {
 
   __device__ void operator()(std::size_t at, std::size_t column) const {
     const Pack<T, W> b = load<W>(bias + column);
-    Pack<T, W> values = load<W>(y + at);
+    const Pack<T, W> values = load<W>(y + at);
+    float sum[W];
 #pragma unroll
-    for (int i = 0; i < W; ++i) {
-      values.value[i] = saturating_cast<T>(to_float(values.value[i]) + to_float(b.value[i]));
-    }
-    store(y + at, values);
+    for (int i = 0; i < W; ++i) sum[i] = values[i] + b[i];
+    store(y + at, rounded<T>(sum));
   }
 };
 
@@ -46,12 +45,11 @@ struct GeluForward {
   T* y;
 
   __device__ void operator()(std::size_t at, std::size_t /*column*/) const {
-    Pack<T, W> values = load<W>(pre + at);
+    const Pack<T, W> x = load<W>(pre + at);
+    float values[W];
 #pragma unroll
-    for (int i = 0; i < W; ++i) {
-      values.value[i] = saturating_cast<T>(Gelu::value(to_float(values.value[i])));
-    }
-    store(y + at, values);
+    for (int i = 0; i < W; ++i) values[i] = Gelu::value(x[i]);
+    store(y + at, rounded<T>(values));
   }
 };
 
@@ -62,13 +60,11 @@ struct GeluBackward {
 
   __device__ void operator()(std::size_t at, std::size_t /*column*/) const {
     const Pack<T, W> x = load<W>(pre + at);
-    Pack<T, W> values = load<W>(d + at);
+    const Pack<T, W> gradient = load<W>(d + at);
+    float values[W];
 #pragma unroll
-    for (int i = 0; i < W; ++i) {
-      values.value[i] =
-          saturating_cast<T>(to_float(values.value[i]) * Gelu::derivative(to_float(x.value[i])));
-    }
-    store(d + at, values);
+    for (int i = 0; i < W; ++i) values[i] = gradient[i] * Gelu::derivative(x[i]);
+    store(d + at, rounded<T>(values));
   }
 };
 
