@@ -74,7 +74,10 @@ def finish_order(layers):
     return order
 
 
-def buckets(shards, capacity):
+ENOUGH_FOR_BUCKET = 1 << 24  # elements over all ranks
+
+
+def buckets(shards, capacity, world_size):
     """Parts (elements a rank) of the reductions of one backward pass."""
     parts, held = [], 0
     for shard in shards:
@@ -85,6 +88,9 @@ def buckets(shards, capacity):
         while held > capacity:  # one shard larger than a bucket
             parts.append(capacity)
             held -= capacity
+        if held * world_size >= ENOUGH_FOR_BUCKET:
+            parts.append(held)
+            held = 0
     return parts + ([held] if held else [])
 
 
@@ -143,7 +149,7 @@ class Run:
         quantum = 8 * max(map(codec_block, s.gradient_codecs))
         capacity = s.bucket_elements // topology.size // quantum * quantum
         self.buckets = buckets([self.shards[u] for u in finish_order(layers)],
-                               max(quantum, capacity))
+                               max(quantum, capacity), topology.size)
         self.reductions = [self.reduction(part) for part in self.buckets]
         self.sums = [self.gather("gradients", "none", part, 4) for part in self.buckets]
         codec = s.weight_codec if s.stage == 3 else "none"

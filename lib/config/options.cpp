@@ -45,7 +45,8 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zero_optimization.stage3_prefetch_bucket_size",
         .flag = "--prefetch-bucket-size",
         .field = &c.zero.prefetch_bucket_size,
-        .help = "Weights that may be gathered ahead of their use; 0 is off",
+        .help = "Weights that may be gathered ahead of their use, beyond the next two layers; 0 is "
+                "off",
         .unit = "elements",
         .in_effect = [&c] { return c.zero.stage == 3 && c.zero.overlap_comm; },
         .effect_needs = "zero_optimization.stage 3 with zero_optimization.overlap_comm"},

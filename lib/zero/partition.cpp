@@ -84,6 +84,7 @@ std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
       buckets.push_back({{{unit, offset, capacity}}});
     }
     open.segments.push_back({unit, offset, left});
+    if (open.count() * world_size >= kEnoughForBucket) close();
   }
   close();
   return buckets;

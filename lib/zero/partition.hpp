@@ -53,10 +53,13 @@ std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::siz
 /// Units in the order in which backward finishes their gradients: after a unit's last use there.
 std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::size_t unit_count);
 
+inline constexpr std::size_t kEnoughForBucket = std::size_t{1} << 24U;  ///< over all ranks
+
 /// Fills buckets of at most `bucket_size` elements (over all ranks) with units in `order`: a shard
 /// joins the open bucket while it fits, else the bucket is closed first; a shard that no bucket can
 /// hold is cut. A rank's capacity is a multiple of `quantum` (8 codec blocks), at least one
-/// quantum.
+/// quantum. A bucket that holds kEnoughForBucket elements takes no further unit: its messages are
+/// long, and one unit alone is reduced where it lies.
 std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
                                  const std::vector<std::size_t>& order, std::size_t world_size,
                                  std::size_t bucket_size, std::size_t quantum);

@@ -38,6 +38,10 @@ struct Use {
 /// While one crosses nodes, the next is inside its node.
 constexpr std::size_t kReductionsInFlight = 2;
 
+/// Uses whose weights are gathered ahead whatever their size: likewise, and for one that computes
+/// for less time than its gather takes.
+constexpr std::size_t kUsesAhead = 2;
+
 std::vector<Use> uses_of_step(std::size_t layers, std::size_t micro_steps) {
   std::vector<Use> uses;
   for (std::size_t m = 0; m < micro_steps; ++m) {
@@ -139,7 +143,7 @@ class Builder {
     }
   }
 
-  /// Gathers ahead: the next use, and more within the limit. A unit that is live is not gathered
+  /// Gathers ahead: the next uses, and more within the limit. A unit that is live is not gathered
   /// again before it is released, which also keeps one run of a unit's collective in flight.
   void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
     std::size_t ahead = 0;
@@ -152,8 +156,8 @@ class Builder {
         break;
       }
       ahead += elements(next);
-      const bool next_use = gathered == current + 1 && in_.prefetch_elements > 0;
-      if (ahead > in_.prefetch_elements && !next_use) break;
+      const bool always = gathered <= current + kUsesAhead && in_.prefetch_elements > 0;
+      if (ahead > in_.prefetch_elements && !always) break;
       gather_for(next);
       ++gathered;
     }

@@ -106,7 +106,7 @@ struct ScheduleInput {
   StagePreset preset{};
   bool hpz = false;
   std::size_t micro_steps = 1;
-  /// Of weights gathered ahead of their use; not 0: what is used next, however large, and more
+  /// Of weights gathered ahead of their use; not 0: the next two uses, however large, and more
   /// within the limit.
   std::size_t prefetch_elements = 0;
   bool overlap = true;  ///< false: every collective completes before the next operation

@@ -14,7 +14,7 @@ namespace {
 constexpr float kEpsilon = 1e-5F;
 constexpr unsigned kThreads = 1024;  ///< of a row, at most
 constexpr unsigned kRows = 8;        ///< of a block, where a warp has a row
-constexpr int kKept = 8;             ///< packs of a row that a thread keeps
+constexpr int kKept = 2;             ///< packs of a row that a thread keeps
 
 /// body(j, pack) for every pack of a thread: j the first element. The first kKept come from
 /// `kept`, the rest from memory.
