@@ -50,7 +50,7 @@ feature_flags() {  # FEATURE
   local qwz=(--zero-quantized-weights) hpz=(--zero-hpz-partition-size "$node_size") qgz=(--zero-quantized-gradients)
   case $1 in
     none) feature=() ;;
-    none-flat) feature=(--all-gather-algorithm flat) ;;
+    none-flat) feature=(--all-gather-algorithm native --reduce-scatter-algorithm native) ;;
     none-2hop) feature=(--reduce-scatter-algorithm 2-hop) ;;
     qwz) feature=("${qwz[@]}") ;;
     hpz) feature=("${hpz[@]}") ;;
