@@ -98,8 +98,14 @@ __device__ __forceinline__ bool sum_in_integers(const ConstWireImages& in, unsig
     left -= kAtOnce;
   }
   const std::byte* const rest = scale;
-#pragma unroll 4
-  for (unsigned i = 0; i < left; ++i) scales.see(next_scale());
+  unsigned unseen = left;
+#pragma unroll 3  // of 16 images all the rest at once
+  for (; unseen >= kAtOnce; unseen -= kAtOnce) {
+#pragma unroll
+    for (unsigned i = 0; i < kAtOnce; ++i) scales.see(next_scale());
+  }
+#pragma unroll 1
+  for (; unseen > 0; --unseen) scales.see(next_scale());
   scale = rest;
   if (group) {
 #pragma unroll
