@@ -1,4 +1,4 @@
-// When sums of code * scale over the images of SymmetricInt can be made in integers, bit for bit
+// When sums of code * scale over the images of SymmetricInt<4> can be made in integers, bit for bit
 // what fp32 gives in image order. Scales are bf16, so that a product is an integer of few bits
 // times a power of two. Where the scales that a block has in the images differ by few powers of
 // two, every partial sum is a multiple of one power and has at most 24 bits: no addition rounds in
@@ -21,14 +21,15 @@ struct IntegerRange {
   unsigned spread = 0;    ///< powers of two between the largest scale and the smallest but zeros
   std::uint32_t top = 0;  ///< bits, in fp32, of the largest scale
 
-  /// For codes of `bits` bits. Significands of scales have 8, so that a partial sum has bits - 1 +
-  /// 8
-  /// + spread + log2(images); integers that stand for scales have at most 15.
-  static IntegerRange of(std::size_t images, std::size_t bits) {
+  static constexpr int kBits = 4;  ///< of a code
+
+  /// Significands of scales have 8 bits, so that a partial sum has
+  /// kBits - 1 + 8 + spread + log2(images); integers that stand for scales have at most 15.
+  static IntegerRange of(std::size_t images) {
     const int log2_images = images < 2 ? 0 : static_cast<int>(std::bit_width(images - 1));
-    const int spare = 24 - (static_cast<int>(bits) - 1 + 8) - log2_images;
+    const int spare = 24 - (kBits - 1 + 8) - log2_images;
     if (spare < 0) return {};  // zeros only
-    const auto exponent = static_cast<std::uint32_t>(254 - static_cast<int>(bits) - log2_images);
+    const auto exponent = static_cast<std::uint32_t>(254 - kBits - log2_images);
     return {static_cast<unsigned>(std::min(spare, 7)), (exponent << 23U) | 0x7FFFFFU};
   }
 };

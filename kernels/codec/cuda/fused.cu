@@ -16,33 +16,68 @@ namespace zeropp::codec {
 namespace cuda {
 namespace {
 
-/// The sums of the wire values `first` to `end`, zeros beyond, wherever they lie. A call: one copy
-/// of what is seldom needed, and no registers of the kernel's.
+/// What is summed: `range` says of which scales in integers, where the format has such sums.
+struct Summands {
+  ConstWireImages in;
+  unsigned images;
+  IntegerRange range;
+  ImageShape shape;
+};
+
+/// The sum of one wire value, wherever it lies.
+template <ScaledFormat Format>
+__device__ float sum_of(const Summands& from, std::size_t at) {
+  float sum = 0.0F;
+  const std::byte* image = from.in.data;
+  for (unsigned i = from.images; i > 0; --i, image += from.in.stride) {
+    const std::size_t bit = at * Format::bits;
+    Codes<Format, Codes<Format, 8>::kPerWord> codes;
+    codes.words[0] = std::to_integer<std::uint32_t>(image[bit / 8]) >> (bit % 8);
+    sum = Format::accumulate(codes.get(0), load_scale<Format>(image, from.shape, at), sum);
+  }
+  return sum;
+}
+
+/// The same of the wire values from `first` on, zeros from `end` on.
 template <ScaledFormat Format, int kChunk>
-__device__ __noinline__ void sum_values(ConstWireImages in, unsigned images,
-                                        const ImageShape& shape, std::size_t first, std::size_t end,
-                                        float* sums) {
-  for (int k = 0; k < kChunk; ++k, ++first) {
-    float sum = 0.0F;
-    const std::byte* image = in.data;
-    for (unsigned i = first < end ? images : 0; i > 0; --i, image += in.stride) {
-      const std::size_t bit = first * Format::bits;
-      Codes<Format, Codes<Format, 8>::kPerWord> codes;
-      codes.words[0] = std::to_integer<std::uint32_t>(image[bit / 8]) >> (bit % 8);
-      sum = Format::accumulate(codes.get(0), load_scale<Format>(image, shape, first), sum);
-    }
-    sums[k] = sum;
+__device__ __forceinline__ void sum_values(const Summands& from, std::size_t first, std::size_t end,
+                                           float (&sums)[kChunk]) {
+#pragma unroll 1
+  for (int k = kChunk - 1; k >= 0; --k) {
+    const std::size_t at = first + static_cast<unsigned>(k);
+    // Registers have no index: the values move up.
+#pragma unroll
+    for (int i = kChunk - 1; i > 0; --i) sums[i] = sums[i - 1];
+    sums[0] = at < end ? sum_of<Format>(from, at) : 0.0F;
   }
 }
 
-/// The same where all values of the chunk are there.
+/// The same; `whole`: the chunk lies before `end` and begins on 16 bytes.
 template <ScaledFormat Format, int kChunk>
-__device__ __noinline__ void sum_chunk(ConstWireImages in, unsigned images, const ImageShape& shape,
-                                       std::size_t first, float* sums) {
-  float values[kChunk] = {};
-  accumulate_images<Format, kChunk>(in, images, shape, first, values);
+__device__ __forceinline__ void sum_in_fp32(const Summands& from, std::size_t first,
+                                            std::size_t end, bool whole, float (&sums)[kChunk]) {
 #pragma unroll
-  for (int i = 0; i < kChunk; ++i) sums[i] = values[i];
+  for (float& sum : sums) sum = 0.0F;
+  if (whole) {
+    accumulate_images<Format, kChunk>(from.in, from.images, from.shape, first, sums);
+  } else {
+    sum_values<Format>(from, first, end, sums);
+  }
+}
+
+/// By value: an array behind a pointer would lie in memory on every path to its use.
+template <int kChunk>
+struct Sums {
+  float values[kChunk];
+};
+
+/// The same as a call, for what is seldom needed: it takes no registers of the kernel's.
+template <ScaledFormat Format, int kChunk>
+__device__ __noinline__ Sums<kChunk> call_sum_in_fp32(const Summands& from, std::size_t first,
+                                                      std::size_t end, bool whole) {
+  Sums<kChunk> sums;
+  sum_in_fp32<Format>(from, first, end, whole, sums.values);
+  return sums;
 }
 
 /// The largest magnitude, NaN where a value is NaN, by short chains.
@@ -58,55 +93,84 @@ __device__ __forceinline__ float largest_of(const float (&values)[kCount]) {
                           larger_magnitude(largest[2], largest[3]));
 }
 
-/// Thread blocks of reduce_encode on one multiprocessor: as many as leave the registers for the
-/// words of all images whose loads are in flight, beside the sums and, of 8 bits, those of the
-/// other row.
-template <ScaledFormat From>
-inline constexpr int kResident = From::bits == 8 ? 3 : 4;
+/// The sums of a chunk over the images, in fp32. Of 8-bit codes they keep up with the memory, where
+/// sums in integers would spill registers: integer_sum.cuh has the measurements.
+template <ScaledFormat Format, int kChunk>
+struct ChunkSums {
+  /// Thread blocks on one multiprocessor: as many as leave the registers for the words of all
+  /// images whose loads are in flight, beside the sums of this row and of the other.
+  static constexpr int kResident = 3;
+  float values[kChunk];
+
+  /// Parameters as of sum_in_fp32.
+  __device__ __forceinline__ void make(const Summands& from, std::size_t first, std::size_t end,
+                                       bool whole) {
+    sum_in_fp32<Format>(from, first, end, whole, values);
+  }
+  /// The largest magnitude, as bits.
+  [[nodiscard]] __device__ __forceinline__ std::uint32_t largest() const {
+    return bits_of(largest_of(values));
+  }
+  /// The factor to encode `values` with, of the reciprocal of their block's scale.
+  [[nodiscard]] __device__ __forceinline__ float factor(float reciprocal) const {
+    return reciprocal;
+  }
+};
+
+/// The same for 4-bit codes: in integers, but for scales out of the range. The sums are
+/// values[i] * unit, a power of two.
+template <InIntegerSums Format, int kChunk>
+struct ChunkSums<Format, kChunk> {
+  static constexpr int kResident = 4;  // there is one row
+  float values[kChunk];
+  float unit;
+
+  __device__ __forceinline__ void make(const Summands& from, std::size_t first, std::size_t end,
+                                       bool whole) {
+    if (whole && sum_in_integers<Format>(from.in, from.images, from.shape, from.range, first,
+                                         values, unit)) {
+      return;
+    }
+    const auto sums = call_sum_in_fp32<Format, kChunk>(from, first, end, whole);
+    unit = 1.0F;
+#pragma unroll
+    for (int i = 0; i < kChunk; ++i) values[i] = sums.values[i];
+  }
+  [[nodiscard]] __device__ __forceinline__ std::uint32_t largest() {
+    const float most = largest_of(values);
+    const std::uint32_t bits = bits_of(multiply(most, unit));
+    // Of zeros the unit says nothing, and times a reciprocal it might be infinite.
+    if (most == 0.0F) unit = 0.0F;
+    return bits;
+  }
+  [[nodiscard]] __device__ __forceinline__ float factor(float reciprocal) const {
+    return multiply(unit, reciprocal);
+  }
+};
 
 /// Tiles are those of the slices, images of `To`: slice j begins at wire value j * padded of the
 /// images of `From`.
 template <ScaledFormat From, ScaledFormat To, int kBlock, int kChunk>
-__global__ void __launch_bounds__(kThreads, kResident<From>)
-    reduce_encode(ConstWireImages in, unsigned images, const __grid_constant__ IntegerRange range,
-                  const __grid_constant__ ImageShape from, std::size_t padded,
+__global__ void __launch_bounds__(kThreads, (ChunkSums<From, kChunk>::kResident))
+    reduce_encode(const __grid_constant__ Summands from, std::size_t padded,
                   const __grid_constant__ WireShape shape, WireImages out) {
   const Tile tile;
   const std::size_t begin = tile.image * padded;
-  float sums[kRows<kChunk>][kChunk];  // each row in its own power of two
-  float units[kRows<kChunk>];
+  ChunkSums<From, kChunk> sums[kRows<kChunk>];
   std::uint32_t largest[kRows<kChunk>];
 #pragma unroll
   for (int row = 0; row < kRows<kChunk>; ++row) {
     const std::size_t at = tile.first + place_of<kChunk>(row);
     const bool whole = begin % kChunk == 0 && at + kChunk <= padded;
-    bool summed = false;
-    if constexpr (InIntegerSums<From>) {
-      summed = whole &&
-               sum_in_integers<From>(in, images, from, range, begin + at, sums[row], units[row]);
-    }
-    if (!summed) {
-      float values[kChunk];
-      if (whole) {
-        sum_chunk<From, kChunk>(in, images, from, begin + at, values);
-      } else {
-        sum_values<From, kChunk>(in, images, from, begin + at, begin + padded, values);
-      }
-      units[row] = 1.0F;
-#pragma unroll
-      for (int i = 0; i < kChunk; ++i) sums[row][i] = values[i];
-    }
-    const float most = largest_of(sums[row]);
-    largest[row] = bits_of(multiply(most, units[row]));
-    // Of zeros the unit says nothing, and times a reciprocal it might be infinite.
-    if (most == 0.0F) units[row] = 0.0F;
+    sums[row].make(from, begin + at, begin + padded, whole);
+    largest[row] = sums[row].largest();
   }
   encode_tile<To, kBlock, kChunk>(
       largest,
       [&](int row, float reciprocal, float(&values)[kChunk]) {
 #pragma unroll
-        for (int i = 0; i < kChunk; ++i) values[i] = sums[row][i];
-        return multiply(units[row], reciprocal);
+        for (int i = 0; i < kChunk; ++i) values[i] = sums[row].values[i];
+        return sums[row].factor(reciprocal);
       },
       tile.first, shape, out.data + tile.image * out.stride);
 }
@@ -120,13 +184,13 @@ struct CudaReduceEncode {
     check_images(out, slices);
     const Tiles tiles = tiles_of(slices, padded);
     if (tiles.empty()) return;
-    const ImageShape from_shape = ImageShape::of<From>(slices * padded, from.block);
+    const Summands summands{in, static_cast<unsigned>(images), IntegerRange::of(images),
+                            ImageShape::of<From>(slices * padded, from.block)};
     const WireShape shape = ImageShape::of<To>(padded, to.block).wire;
     with_block<To>(to.block, [&](auto block) {
       reduce_encode<From, To, decltype(block)::value, kChunk>
-          <<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-              in, static_cast<unsigned>(images), IntegerRange::of(images, From::bits), from_shape,
-              padded, shape, out);
+          <<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(summands, padded, shape,
+                                                                           out);
     });
     zeropp::cuda::check_launch();
   }
