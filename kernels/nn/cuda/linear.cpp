@@ -74,6 +74,57 @@ void require_forward(const LinearShape& shape, ConstView x, ConstView weight, Vi
   require(weight, shape.in * shape.out, y.dtype, "linear weight");
 }
 
+/// dx = dy W, or the gradient of the GELU's input. Of what is split, the large part adds to what
+/// the rest has written: of the sum, only the contribution of those few columns has been rounded to
+/// dx's dtype before.
+void multiply_to_input(const NnContext& context, const LinearShape& shape, ConstView dy,
+                       ConstView weight, ConstView gelu_input, View dx) {
+  const auto product_of = [&](Columns columns) {
+    const bool adds = columns.first == 0 && columns.count < shape.out;
+    return Product{.m = shape.rows,
+                   .n = shape.in,
+                   .k = columns.count,
+                   .inputs = dy.dtype,
+                   .output = dy.dtype,
+                   .a = {dy.part(columns.first, 0).data, shape.stride()},
+                   .b = {weight.part(columns.first * shape.in, 0).data, shape.in},
+                   .c = adds ? dx.data : nullptr,
+                   .d = dx.data,
+                   .d_stride = shape.in};
+  };
+  if (gelu_input.count > 0) {
+    require(gelu_input, shape.rows * shape.in, dy.dtype, "gelu input");
+    if (fuses_gelu(gelu_input, shape.in, shape.in)) {
+      Product product = product_of({0, shape.out});
+      product.epilogue = Epilogue::d_gelu;
+      product.gelu_input = gelu_input.data;
+      product.gelu_stride = shape.in;
+      if (try_multiply(context, product)) return;
+    }
+  }
+  multiply(context, product_of(multiply_rest(context, shape, dy.dtype, product_of)));
+  if (gelu_input.count > 0) gelu_backward(context.stream, shape.rows * shape.in, gelu_input, dx);
+}
+
+/// d_weight = (accumulate ? d_weight : 0) + dy^T x.
+void multiply_to_weight(const NnContext& context, const LinearShape& shape, ConstView dy,
+                        ConstView x, bool accumulate, View d_weight) {
+  const auto product_of = [&](Columns columns) {
+    const View rows = d_weight.part(columns.first * shape.in, 0);
+    return Product{.m = columns.count,
+                   .n = shape.in,
+                   .k = shape.rows,
+                   .inputs = dy.dtype,
+                   .output = Dtype::fp32,
+                   .a = {dy.part(columns.first, 0).data, shape.stride(), true},
+                   .b = {x.data, shape.in},
+                   .c = accumulate ? rows.data : nullptr,
+                   .d = rows.data,
+                   .d_stride = shape.in};
+  };
+  multiply(context, product_of(multiply_rest(context, shape, dy.dtype, product_of)));
+}
+
 }  // namespace
 
 void linear_forward(const NnContext& context, const LinearShape& shape, ConstView x,
@@ -134,51 +185,11 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
     for (const View& sum : {d_weight, d_bias}) cuda_memory_ops()->clear(sum, context.stream);
     return;
   }
+  // In this order: a backward pass gathers the next weights while it begins, and the product to the
+  // weight, whose blocks stay on their multiprocessors, takes twice its time beside that.
+  multiply_to_input(context, shape, dy, weight, gelu_input, dx);
   if (d_bias.count > 0) column_sums(context, shape, dy, accumulate, d_bias);
-  const auto to_weight = [&](Columns columns) {
-    const View rows = d_weight.part(columns.first * shape.in, 0);
-    return Product{.m = columns.count,
-                   .n = shape.in,
-                   .k = shape.rows,
-                   .inputs = dy.dtype,
-                   .output = Dtype::fp32,
-                   .a = {dy.part(columns.first, 0).data, shape.stride(), true},
-                   .b = {x.data, shape.in},
-                   .c = accumulate ? rows.data : nullptr,
-                   .d = rows.data,
-                   .d_stride = shape.in};
-  };
-  multiply(context, to_weight(multiply_rest(context, shape, dy.dtype, to_weight)));
-
-  // What is left adds to what the rest has written: of the sum, only the contribution of those few
-  // columns has been rounded to dx's dtype before.
-  const auto to_input = [&](Columns columns) {
-    const bool adds = columns.first == 0 && columns.count < shape.out;
-    return Product{.m = shape.rows,
-                   .n = shape.in,
-                   .k = columns.count,
-                   .inputs = dy.dtype,
-                   .output = dy.dtype,
-                   .a = {dy.part(columns.first, 0).data, shape.stride()},
-                   .b = {weight.part(columns.first * shape.in, 0).data, shape.in},
-                   .c = adds ? dx.data : nullptr,
-                   .d = dx.data,
-                   .d_stride = shape.in};
-  };
-  const auto multiply_to_input = [&] {
-    multiply(context, to_input(multiply_rest(context, shape, dy.dtype, to_input)));
-  };
-  if (gelu_input.count == 0) return multiply_to_input();
-  require(gelu_input, shape.rows * shape.in, dy.dtype, "gelu input");
-  if (fuses_gelu(gelu_input, shape.in, shape.in)) {
-    Product product = to_input({0, shape.out});
-    product.epilogue = Epilogue::d_gelu;
-    product.gelu_input = gelu_input.data;
-    product.gelu_stride = shape.in;
-    if (try_multiply(context, product)) return;
-  }
-  multiply_to_input();
-  gelu_backward(context.stream, shape.rows * shape.in, gelu_input, dx);
+  multiply_to_weight(context, shape, dy, x, accumulate, d_weight);
 }
 
 std::size_t linear_workspace(const LinearShape& shape, Dtype /*compute*/) {
