@@ -25,6 +25,7 @@ from pathlib import Path
 
 import gpt_floors
 import kernel_file
+import markdown_table
 
 COMMUNICATION = "communication"
 
@@ -214,16 +215,6 @@ def read_rank(path, shape, machine, options):
     return Rank(steps, marks[-1] - marks[0], covered(inside), covered(work), covered([inside[i] for i in talk]), rows, notes)
 
 
-def aligned(header, rows, text_columns):
-    """A Markdown table."""
-    cells = [header, *rows]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    rule = ["-" * width if i in text_columns else "-" * (width - 1) + ":" for i, width in enumerate(widths)]
-    lines = [[cell.ljust(width) if i in text_columns else cell.rjust(width)
-              for i, (cell, width) in enumerate(zip(row, widths))] for row in cells]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
-
-
 def shortened(names, most=2, width=66):
     """What a cell can hold."""
     shown = [name if len(name) <= width else name[:width - 3] + "..." for name in names[:most]]
@@ -282,14 +273,15 @@ def report(ranks, shape, options):
         f"GPT of {shape.layers} x {shape.hidden}, {shape.heads} heads, {shape.length} tokens, vocabulary {shape.vocab}; "
         f"{shape.micro_steps} x {shape.sequences} sequences a rank and step, {shape.ranks} ranks, {8 * shape.element}-bit.",
         f"Floors: {options.bandwidth:g} TB/s by a copy, {options.tflops:g} TFLOP/s by products.", "",
-        aligned(["operation", "category", "kernels", "ms a step", "calls", "us a call", "floor (ms)", "of floor"], table,
-                {0, 1, 2}), "",
+        markdown_table.aligned(["operation", "category", "kernels", "ms a step", "calls", "us a call", "floor (ms)",
+                                "of floor"], table, {"operation", "category", "kernels"}), "",
         f"A step takes {milliseconds(step)} ms. Operations with a floor take {milliseconds(with_floor)} ms and need "
         f"{milliseconds(floor_sum)} ms: {percent(floor_sum, with_floor)}.", "", *disturbance(options),
-        aligned(["category", "ms a step", "of the step"],
-                [[name, milliseconds(spent), percent(spent, step)]
-                 for name, spent in sorted(categories.items(), key=lambda item: -item[1])], {0}), "",
-        aligned(["rank", "steps", "step (ms)", "busy", "idle", "communicating", "exposed", "overlapped"], devices, set()), "",
+        markdown_table.aligned(["category", "ms a step", "of the step"],
+                               [[name, milliseconds(spent), percent(spent, step)]
+                                for name, spent in sorted(categories.items(), key=lambda item: -item[1])], {"category"}), "",
+        markdown_table.aligned(["rank", "steps", "step (ms)", "busy", "idle", "communicating", "exposed", "overlapped"],
+                               devices, set()), "",
         "of floor: the floor over the time taken. busy: at least one kernel, copy or set runs; exposed: nothing but",
         "communication does; overlapped: communication and something else. Sums of kernels that run side by side may exceed",
         "the step.", *(f"Note: {note}." for note in notes), ""]

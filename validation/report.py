@@ -16,10 +16,16 @@ import statistics
 import sys
 from pathlib import Path
 
+import bound
 import closed_forms
 import h5py
+import markdown_table
 
 COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b5a2b"]
+
+COLUMNS = ("configuration", "weights", "gradients", "loss", "bits/byte", "bytes/step", "predicted", "vs flat",
+           "vs two-level", "ms/step", "products", "bound by")
+TEXT_COLUMNS = {"configuration", "weights", "gradients", "bound by"}
 
 
 class Run:
@@ -37,6 +43,7 @@ class Run:
             self.counted = [int(value) for value in steps["bytes_inter_node"]]
             self.predicted = [int(value) for value in steps["bytes_predicted_inter_node"]]
             self.seconds = statistics.median(steps["time"][()].tolist())
+            self.bound = bound.bound_by({name: column[()].tolist() for name, column in steps.items()})
             self.products = share_of_products(trace["timers"])
             self.gather = algorithms(trace["collectives"], "all_gather")
             self.reduce = algorithms(trace["collectives"], "reduce_scatter")
@@ -109,27 +116,12 @@ def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
 
 def table(runs):
     """The rows as aligned Markdown."""
-    header = ["configuration", "weights", "gradients", "loss", "bits/byte", "bytes/step", "predicted",
-              "vs flat", "vs two-level", "ms/step", "products"]
-    rows = [header, ["-"] * len(header)]
-    for run in runs:
-        rows.append([
-            run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}", f"{run.bits_per_byte:.4f}",
-            f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
-            times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
-            f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}",
-        ])
-    widths = [max(len(row[column]) for row in rows) for column in range(len(header))]
-    lines = []
-    for row in rows:
-        cells = []
-        for column, cell in enumerate(row):
-            if cell == "-":
-                cells.append("-" * widths[column] if column < 3 else "-" * (widths[column] - 1) + ":")
-            else:
-                cells.append(cell.ljust(widths[column]) if column < 3 else cell.rjust(widths[column]))
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
+    return markdown_table.aligned(COLUMNS, [[
+        run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}", f"{run.bits_per_byte:.4f}",
+        f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
+        times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
+        f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}", run.bound,
+    ] for run in runs], TEXT_COLUMNS)
 
 
 LEGEND = """
@@ -138,7 +130,7 @@ bytes/step: counted across nodes in an ordinary step, over all ranks; predicted:
 vs flat, vs two-level: how many times less than ZeRO-3 without compression, with flat rings or two-level
 collectives. ms/step: the median step, with all ranks on this machine. products: matrix products, as a
 share of the time in which ranks do not wait for each other.
-"""
+""" + bound.LEGEND
 
 
 def times(baseline, counted):

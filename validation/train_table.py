@@ -18,6 +18,8 @@ import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import bound
+import markdown_table
 import model_flops
 import sample_statistics
 
@@ -26,8 +28,8 @@ LONG_STEP, FEW, FEW_LONG = 5.0, 20, 5  # seconds; the fewest samples, and where 
 TIME_LIMIT = {124, 137}  # exit codes of timeout(1)
 
 COLUMNS = ("run", "step (ms)", "95 % interval", "p95", "CV", "tokens/s/GPU", "MFU", "HFU", "exposed (ms)",
-           "GB across nodes", "predicted", "GB on lo", "GiB a GPU", "vs FSDP2", "vs hybrid", "notes")
-TEXT_COLUMNS = {"run", "notes"}
+           "bound by", "GB across nodes", "predicted", "GB on lo", "GiB a GPU", "vs FSDP2", "vs hybrid", "notes")
+TEXT_COLUMNS = {"run", "bound by", "notes"}
 
 LEGEND = """step: the median of the timed steps, the largest over ranks of each; 95 % interval: of that median, by order statistics.
 exposed: time in which compute waited for communication. GB across nodes: sent between nodes a step, counted over all
@@ -36,7 +38,7 @@ meet; of zpp_train over the whole run, its start included. GiB a GPU: peak (zpp_
 vs FSDP2, vs hybrid: speed-up over the fastest flat FSDP2, and over the fastest hybrid sharding, of the same table.
 MFU: 6 (12 L C^2 + V C) + 12 L T C FLOP a token, of {peak} TFLOP/s. HFU: 16 C^2 + 4 T C more for each block whose
 forward runs again in backward: none, or with recompute L of a peer and L - 1 of zpp_train.
-"""
+""" + bound.LEGEND
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Row:
     shape: tuple = ()  # layers, hidden, sequence, vocabulary
     recomputed: int = 0  # blocks
     exposed: float | None = None
+    bound: str = bound.UNKNOWN
     counted: float | None = None
     predicted: float | None = None
     loopback: float | None = None
@@ -84,7 +87,9 @@ def read_zpp(row, summary, entry):
     row.shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
                  model["vocab_size"] or summary["data"]["vocab_size"])
     row.recomputed = model_flops.blocks_recomputed(row.shape[0]) if model.get("recompute_activations") else 0
-    row.exposed = statistics.median(timed["time_communication_exposed"])
+    if "time_communication_exposed" in timed:
+        row.exposed = statistics.median(timed["time_communication_exposed"])
+    row.bound = bound.bound_by(timed)
     row.counted = statistics.median_low(timed["bytes_inter_node"])
     row.predicted = statistics.median_low(timed["bytes_predicted_inter_node"])
     row.loopback = (int(entry["loopback_after"]) - int(entry["loopback_before"])) / len(steps["time"])
@@ -178,19 +183,9 @@ def cells(row, flat, hybrid, peak):
     hfu = model_flops.utilization(rate, model_flops.hardware_flops_per_token(*row.shape, row.recomputed), peak)
     ms = lambda seconds: f"{seconds * 1e3:,.1f}"
     return [row.name, ms(times.median), f"{ms(times.low)} to {ms(times.high)}", ms(times.p95), f"{times.variation:.1%}",
-            f"{rate:,.0f}", f"{mfu:.1%}", f"{hfu:.1%}", scaled(row.exposed, 1e-3, 1), scaled(row.counted, 1e9, 3),
-            scaled(row.predicted, 1e9, 3), scaled(row.loopback, 1e9, 3), scaled(row.memory, 2**30, 1),
-            ratio(flat, times), ratio(hybrid, times), notes]
-
-
-def markdown(rows):
-    """Aligned; the first of `rows` is the header."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    left = [name in TEXT_COLUMNS for name in rows[0]]
-    rule = ["-" * width if text else "-" * (width - 1) + ":" for width, text in zip(widths, left)]
-    lines = [[cell.ljust(width) if text else cell.rjust(width) for cell, width, text in zip(row, widths, left)]
-             for row in rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
+            f"{rate:,.0f}", f"{mfu:.1%}", f"{hfu:.1%}", scaled(row.exposed, 1e-3, 1), row.bound,
+            scaled(row.counted, 1e9, 3), scaled(row.predicted, 1e9, 3), scaled(row.loopback, 1e9, 3),
+            scaled(row.memory, 2**30, 1), ratio(flat, times), ratio(hybrid, times), notes]
 
 
 def drift(rows):
@@ -208,7 +203,7 @@ def section(title, rows, peak):
         add_notes(row, flat)
     places = dict.fromkeys(row.place for row in rows if row.place)
     lines = [f"## {title}" + (f": {' / '.join(places)}" if places else ""), "",
-             markdown([list(COLUMNS), *(cells(row, flat, hybrid, peak) for row in rows)]), ""]
+             markdown_table.aligned(COLUMNS, [cells(row, flat, hybrid, peak) for row in rows], TEXT_COLUMNS), ""]
     warnings = list(drift(rows))
     return "\n".join(lines + warnings + ([""] if warnings else []))
 

@@ -24,7 +24,7 @@ ALL = 4 * (SHARD + SHARD // 128) + 4 * (SHARD // 2 + SHARD // 64)
 STEPS = 6
 
 
-def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5):
+def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5, exposed=None):
     text = h5py.string_dtype()
     with h5py.File(path, "w") as trace:
         config = {"zero_optimization": {"stage": 3, "zero_quantized_weights": qwz, "zero_hpz_partition_size": hpz,
@@ -44,6 +44,9 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5)
             "evaluations/bits_per_byte": [8.0, 4.0, 2.25],
             "timers/seconds": [6.0, 2.0, 5.0, 3.0, 1.0, 9.0],
         }
+        if exposed is not None:
+            columns |= {"steps/time_forward": [0.0625] * STEPS, "steps/time_backward": [0.03125] * STEPS,
+                        "steps/time_communication_exposed": [0.5] + [exposed] * (STEPS - 1)}
         for name, values in columns.items():
             trace[name] = numpy.array(values)
         for name, values in {"units/name": ["block"], "layers/units": ["0"],
@@ -64,16 +67,21 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_trace(folder / "zero3.h5", FLAT, FLAT)
-        write_trace(folder / "all.h5", ALL, ALL, qwz=True, hpz=2, qgz=True, loss=1.5123)
+        write_trace(folder / "all.h5", ALL, ALL, qwz=True, hpz=2, qgz=True, loss=1.5123, exposed=0.0625)
         result = report(folder, "zero3.h5", "all.h5")
         assert result.returncode == 0, result.stderr
         rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.stdout.splitlines() if line.startswith("|")]
-        header, _, plain, full = rows
-        assert header[0] == "configuration" and header[5] == "bytes/step", header
+        header, rule, plain, full = rows
+        assert header[0] == "configuration" and header[5] == "bytes/step" and header[11] == "bound by", header
+        assert all(len(cell.strip(":")) > 1 for cell in rule), rule
+        # A trace without the times of the compute stream.
+        assert plain[11] == "-", plain
         assert plain[0] == "ZeRO-3" and plain[5:9] == [f"{FLAT:,}", f"{FLAT:,}", "1.00x", "0.67x"], plain
         # 18 W against 4 (1.0078 + 0.5156) W / 2: 5.91; the two-level baseline sends 12 W: 3.94.
         assert full[0] == "ZeRO++ (all three)" and full[1] == "two-level int8:256", full
-        assert full[3:5] == ["1.5123", "2.2500"] and full[7:] == ["5.91x", "3.94x", "125.0", "75%"], full
+        assert full[3:5] == ["1.5123", "2.2500"] and full[7:11] == ["5.91x", "3.94x", "125.0", "75%"], full
+        # Of 1/8 s: 1/16 waiting, 3/32 - 1/16 computing, 1/32 outside.
+        assert full[11] == "communication across nodes 50 %", full
         assert "emulated" in result.stdout
         assert (folder / "out" / "table.md").read_text() in result.stdout
         assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 VALIDATION = Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 sys.path.insert(0, str(VALIDATION))
+import bound
 import model_flops
 import sample_statistics
 
@@ -45,6 +46,39 @@ def check_statistics():
     # 3 (16 * 10^6 + 4 * 100 * 1000) more
     assert model_flops.hardware_flops_per_token(LAYERS, HIDDEN, SEQ, VOCAB, 3) == 354_000_000
     assert model_flops.blocks_recomputed(LAYERS) == 3
+
+
+def check_bound():
+    def named(time, forward, backward, exposed, across=0):
+        values = {"time": time, "time_forward": forward, "time_backward": backward,
+                  "time_communication_exposed": exposed, "bytes_inter_node": across}
+        return bound.bound_by({name: [value] for name, value in values.items()})
+
+    for wanted, times in (
+            ("compute 97 %", (1.0, 0.375, 0.625, 0.03)),
+            ("compute 75 %", (1.0, 0.25, 0.625, 0.125, 8)),
+            ("communication inside the node 50 %", (1.0, 0.25, 0.625, 0.5)),
+            ("communication across nodes 51 %", (1.0, 0.25, 0.625, 0.51, 8)),
+            ("communication across nodes 100 %", (1.0, 0.5, 0.5, 1.0, 8)),
+            ("host and optimizer 75 %", (1.0, 0.125, 0.125, 0.125, 8)),
+            # Ties: of all three, then of two.
+            ("compute 33 %", (0.375, 0.125, 0.125, 0.125, 8)), ("compute 50 %", (1.0, 0.5, 0.5, 0.5, 8)),
+            ("compute 50 %", (1.0, 0.25, 0.25, 0.0)),
+            ("communication inside the node 50 %", (1.0, 0.25, 0.25, 0.5)),
+            # The largest of different ranks: 3/2 s of schedule in a step of 1 s; 3/4 s of waits in a schedule of 1/2 s.
+            ("compute 75 %", (1.0, 0.75, 0.75, 0.375)),
+            ("communication inside the node 60 %", (1.0, 0.25, 0.25, 0.75)),
+            ("-", (1.0, 0.0, 0.0, 0.0))):
+        assert named(*times) == wanted, (times, named(*times), wanted)
+    # Medians of the columns: one step is long, another waits for long, and one or two cross nodes.
+    steps = {"time": [1.0, 1.0, 9.0], "time_forward": [0.25, 0.25, 4.5], "time_backward": [0.5, 0.5, 4.5],
+             "time_communication_exposed": [9.0, 0.5, 0.5], "bytes_inter_node": [0, 8, 0], "loss": [1, 2, 3]}
+    assert bound.bound_by(steps) == "communication inside the node 50 %", bound.bound_by(steps)
+    steps["bytes_inter_node"] = [0, 8, 8]
+    assert bound.bound_by(steps) == "communication across nodes 50 %", bound.bound_by(steps)
+    for name in bound.COLUMNS:
+        without = {other: values for other, values in steps.items() if other != name}
+        assert bound.bound_by(without) == bound.bound_by({**without, name: []}) == "-", name
 
 
 class Study:
@@ -83,14 +117,19 @@ def peer(seconds, node_size=2, loopback=3 * GB, recompute=False):
                         "micro_batch_size": BATCH, "recompute": recompute}}
 
 
-def zpp(seconds, inter=2 * GB, predicted=None, verdict="VALID", modelled=0, transport="nccl", recompute=False):
+def zpp(seconds, inter=2 * GB, predicted=None, verdict="VALID", modelled=0, transport="nccl", recompute=False,
+        shares=None):
     steps = WARMUP + len(seconds)
     predicted = inter if predicted is None else predicted
+    # Forward, backward and exposed; the warm-up waits for most of its time.
+    split = {} if shares is None else {
+        name: [warmup] * WARMUP + [share * second for second in seconds] for name, warmup, share in
+        zip(("time_forward", "time_backward", "time_communication_exposed"), (40.0, 40.0, 77.0), shares)}
     return {"world_size": RANKS, "node_count": 2, "emulated": 1, "verdict": verdict, "transport": transport,
             "config": {"train_batch_size": BATCH * RANKS,
                        "zeropp": {"model": {"num_layers": LAYERS, "hidden_size": HIDDEN, "seq_length": SEQ,
                                             "vocab_size": VOCAB, "recompute_activations": recompute}}},
-            "steps": {"time": [99.0] * WARMUP + seconds, "time_communication_exposed": [77.0] * WARMUP + [0.125] * len(seconds),
+            "steps": {"time": [99.0] * WARMUP + seconds, **split,
                       "bytes_inter_node": [inter] * steps, "bytes_predicted_inter_node": [predicted] * steps,
                       "bytes_intra_node": [7] * steps, "bytes_predicted_intra_node": [7] * steps,
                       "skipped": [0] * steps},
@@ -100,14 +139,15 @@ def zpp(seconds, inter=2 * GB, predicted=None, verdict="VALID", modelled=0, tran
 
 def main():
     check_statistics()
+    check_bound()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         study = Study(folder / "good")
         study.add("peer", "fsdp2", peer([1.01] * 20))
         study.add("peer", "fsdp2-compile", peer([1.0] * 20))
         study.add("peer", "hybrid", peer([0.4] * 20))
-        study.add("zeropp", "all", zpp(STEADY), loopback=(10 * GB, 62 * GB + GB // 2))
-        study.add("zeropp", "none", zpp([2.0] * 20, modelled=1))
+        study.add("zeropp", "all", zpp(STEADY, shares=(0.25, 0.5, 0.25)), loopback=(10 * GB, 62 * GB + GB // 2))
+        study.add("zeropp", "none", zpp([2.0] * 20, modelled=1, shares=(0.25, 0.5, 0.75)))
         study.add("zeropp", "recompute", zpp(STEADY, recompute=True), loopback=(0, 60 * GB))
         study.add("peer", "fsdp2-recompute", peer([2.0] * 20, recompute=True))
         study.add("zeropp", "noisy", zpp(SPREAD), loopback=(0, 100 * GB))
@@ -118,18 +158,21 @@ def main():
         assert done.returncode == 0, done
         fsdp2, compiled, hybrid, full, plain, again, peer_again, noisy, few, _ = rows
         # 1000 tokens a GPU in half a second, 304.8 MFLOP each: half of 1.2192 TFLOP/s. 105 GB / 2 over 25 steps.
-        assert full == ["all", "500.0", "500.0 to 500.0", "500.0", "0.0%", "2,000", "50.0%", "50.0%", "125.0", "2.000", "2.000",
-                        "2.100", "1.0", "2.00x", "0.80x", ""], full
+        assert full == ["all", "500.0", "500.0 to 500.0", "500.0", "0.0%", "2,000", "50.0%", "50.0%", "125.0",
+                        "compute 50 %", "2.000", "2.000", "2.100", "1.0", "2.00x", "0.80x", ""], full
         # 354 and 370.4 MFLOP: 58.07 % of the peak at 2000 tokens/s, 15.19 % at 500.
         assert again[6:8] == ["50.0%", "58.1%"] and peer_again[6:8] == ["12.5%", "15.2%"], (again, peer_again)
-        assert fsdp2[:2] == ["fsdp2", "1,010.0"] and fsdp2[8:] == ["-", "-", "-", "3.000", "3.0", "0.99x", "0.40x", ""], fsdp2
-        assert compiled[13] == "1.00x" and hybrid[13:15] == ["2.50x", "1.00x"], (compiled, hybrid)
-        assert plain[13] == "0.50x" and "slower than FSDP2" in plain[-1] and "modelled" in plain[-1], plain
+        assert fsdp2[:2] == ["fsdp2", "1,010.0"] and fsdp2[8:] == ["-", "-", "-", "-", "3.000", "3.0", "0.99x", "0.40x",
+                                                                  ""], fsdp2
+        assert compiled[14] == "1.00x" and hybrid[14:16] == ["2.50x", "1.00x"], (compiled, hybrid)
+        assert plain[8:10] == ["1,500.0", "communication across nodes 75 %"], plain
+        assert noisy[8:10] == ["-", "-"], noisy  # a trace without the times of the compute stream
+        assert plain[14] == "0.50x" and "slower than FSDP2" in plain[-1] and "modelled" in plain[-1], plain
         assert noisy[1:3] == ["2,050.0", "1,600.0 to 2,500.0"] and "CV above 2%" in noisy[-1], noisy
         assert "samples" not in few[-1], few
         assert "drifted by 8.9%" in done.stdout, done.stdout
         assert "2 x 2, emulated" in done.stdout and "session s2: 1 x 4\n" in done.stdout, done.stdout
-        assert other[0][13:15] == ["1.00x", "-"], other
+        assert other[0][14:16] == ["1.00x", "-"], other
 
         study = Study(folder / "bad")
         study.add("zeropp", "no-peer", zpp(STEADY[:19]), loopback=(0, GB))
