@@ -27,7 +27,8 @@ TEST(LargeMessage, ArrivesWhole) {
   std::vector<Receive> receives;
   if (rank == 0) sends.push_back({memory.data(), kBytes, 1});
   if (rank == 1) receives.push_back({memory.data(), kBytes, 0});
-  groups.world->exchange(sends, receives, test::stream().handle(), sent)->wait(test::stream().handle());
+  groups.world->exchange(sends, receives, test::stream().handle(), sent)
+      ->wait(test::stream().handle());
   memory.download().swap(buffer);
   values = reinterpret_cast<std::uint32_t*>(buffer.data());
   EXPECT_EQ(sent, (rank == 0 ? Bytes{0, kBytes} : Bytes{}));
