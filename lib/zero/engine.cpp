@@ -142,7 +142,7 @@ double Engine::evaluate(const Batch& batch) {
   return wait_for_loss();
 }
 
-/// The one time in a step that the host waits for compute, and where a hang is noticed.
+/// The host's one wait for a whole step, where a hang is noticed.
 double Engine::wait_for_loss() {
   auto* const loss = reinterpret_cast<double*>(loss_.data());
   const Stream& compute = stream(StreamId::compute);

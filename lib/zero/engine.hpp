@@ -44,8 +44,9 @@ struct StepResult {
   comm::Bytes predicted;     ///< closed form
   double time_forward = 0;   ///< seconds on the compute stream
   double time_backward = 0;  ///< the same, until the last reduction is done
-  double time_exposed = 0;   ///< of both, that compute waited for gathers and reductions; on the
-                             ///< host, which has one thread, with the codec work of these
+  double time_exposed = 0;  ///< of both, that compute waited for gathers and reductions, at stage 3
+                            ///< also for the update before a unit's first gather; on the
+                            ///< host, which has one thread, with the codec work of these
 };
 
 class Engine {

@@ -144,6 +144,10 @@ void Engine::run(const Op& op, std::size_t position) {
       break;
     }
     case OpKind::reduce:
+      // A sum may go straight into the shard that the last update reads.
+      for (const Segment& segment : plan_.input.buckets[op.index].segments) {
+        stream(op.stream).wait(updated_[segment.unit]);
+      }
       gradients_.start(op.index, gradient_views_, sum_of(op), workspace(op),
                        stream(op.stream).handle());
       pending_[position] = [this, bucket = op.index](StreamHandle end) {

@@ -2,8 +2,9 @@
 // they know no MPI, no device and no memory. Three readers: the engine executes it, volume.hpp
 // folds it into bytes, and a planner can cost it. An operation names the operations it waits for;
 // operations on one stream begin in order and, but for collectives, end in order too; a schedule
-// begins after all work before it, except the update, of which a gather waits for its own unit's.
-// Memory that lives within a step lies in one arena, whose offsets are assigned here.
+// begins after all work before it, except the update, of which gathers and reductions wait for
+// their own units'. Memory that lives within a step lies in one arena, whose offsets are assigned
+// here.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +43,8 @@ enum class StreamId : std::uint8_t {
 };
 inline constexpr std::size_t kStreams = 7;
 
-/// The stream on which an operation of stream `id` ends: what waits for the operation waits there.
+/// The stream on which a collective of stream `id` that is started first and finished later ends:
+/// what waits for it waits there. `refresh` does both at once, on `gather`.
 constexpr StreamId ends_on(StreamId id) {
   switch (id) {
     case StreamId::gather:

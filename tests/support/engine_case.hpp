@@ -66,8 +66,9 @@ class EngineCase {
                    .compute = options_.compute,
                    .deterministic = options_.deterministic,
                    .timers = recorder_.timers});
-    engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, *groups_, *groups_,
-                                             world().control(), device_, recorder_);
+    engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, *groups_,
+                                             kept_groups(node_size, {}, 1), world().control(),
+                                             device_, recorder_);
   }
 
   /// One step on the batches of step `index`, which takes no device memory.

@@ -20,7 +20,8 @@ inline comm::Groups make_groups(comm::GroupOptions options = {}) {
 }
 
 /// Sets the topology, then returns groups for it that were made once and live until the tests end:
-/// NCCL takes a second to start a group. Not for tests of making and ending groups.
-comm::Groups& kept_groups(int node_size, const comm::GroupOptions& options);
+/// NCCL takes a second to start a group. `copy`: groups of the same ranks, but others. Not for
+/// tests of making and ending groups.
+comm::Groups& kept_groups(int node_size, const comm::GroupOptions& options, int copy = 0);
 
 }  // namespace zeropp::test

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <limits>
 #include <vector>
 
@@ -199,6 +200,9 @@ const Runtime* cuda_runtime() { return &kRuntime; }
 void set_stream_watch(StreamWatch watch) { stream_watch = watch; }
 
 std::vector<GpuInfo> visible_gpus() {
+  // Streams beyond the eight queues that a process has unless told would wait for each other. The
+  // driver reads this when it starts; what the user has set stays.
+  (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) {
     (void)cudaGetLastError();
