@@ -18,7 +18,8 @@ endfunction()
 #   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME, on a GPU when MAIN is
 #   zeropp_gpu_main. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same
 #   program on GPUs, entries NAME.cuda-<transport>.np<n>, label gpu, skipped where there are none. Over MPI
-#   ranks share GPUs, which is slow: at up to 4 ranks.
+#   ranks share GPUs, which is slow: at up to 4 ranks. Over NCCL one entry runs at a time: kernels of NCCL wait on
+#   the GPU for other ranks, and jobs that share GPUs would take their turns with waiting.
 #   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.
 function(zeropp_add_test)
   cmake_parse_arguments(arg "" "NAME;MAIN;TIMEOUT" "SOURCES;NP;CUDA;LABELS" ${ARGN})
@@ -52,6 +53,9 @@ function(zeropp_add_test)
       add_test(NAME ${entry} COMMAND ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
       set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
                            PROCESSORS ${np} SKIP_RETURN_CODE 77)
+      if(device STREQUAL cuda-nccl)
+        set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
+      endif()
       zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device})
     endforeach()
   endforeach()
@@ -92,6 +96,9 @@ function(zeropp_add_script_test)
     add_test(NAME ${entry} COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
     set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
                          PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
+    if(device STREQUAL cuda-nccl OR gpu IN_LIST arg_LABELS)
+      set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
+    endif()
     zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device})
   endforeach()
 endfunction()

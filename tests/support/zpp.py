@@ -4,6 +4,7 @@ A test calls train() or launch() and looks at the Result; zpp.main() runs the un
 """
 
 import concurrent.futures
+import contextlib
 import json
 import os
 import pathlib
@@ -12,6 +13,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 import h5py
@@ -123,9 +125,14 @@ def launch(groups, **options):
     return Process(MPIRUN + words, **options)
 
 
+# Kernels of NCCL wait on a GPU for those of other ranks: jobs that share GPUs would take their turns with waiting.
+NCCL_JOB = threading.Lock()
+
+
 def train(ranks, *words, out=None, **options):
-    """zpp_train of the tiny model, to its end."""
-    return launch([(ranks, train_command(*words, out=out))], **options).end()
+    """zpp_train of the tiny model, to its end; over NCCL one at a time."""
+    with NCCL_JOB if "nccl" in (*words, TRANSPORT) else contextlib.nullcontext():
+        return launch([(ranks, train_command(*words, out=out))], **options).end()
 
 
 def train_command(*words, out=None):
