@@ -8,35 +8,28 @@
 #include <map>
 
 #include "tests/support/engine_case.hpp"
+#include "tests/support/wrapped_model.hpp"
 
 namespace zeropp::test {
 namespace {
 
 /// A GPT that remembers where the engine kept each unit's gradient, and looks at it after every
 /// backward.
-class Watched final : public zero::UnitModel {
+class Watched final : public WrappedModel {
  public:
-  explicit Watched(std::unique_ptr<zero::UnitModel> model) : model_(std::move(model)) {}
+  using WrappedModel::WrappedModel;
 
-  [[nodiscard]] const std::vector<zero::Unit>& units() const override { return model_->units(); }
-  [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return model_->layers(); }
   void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
     stream_ = stream;
-    model_->begin(batch, train, stream);
-  }
-  void forward(std::size_t layer, std::span<const ConstView> weights,
-               StreamHandle stream) override {
-    model_->forward(layer, weights, stream);
+    WrappedModel::begin(batch, train, stream);
   }
   void backward(std::size_t layer, std::span<const ConstView> weights,
                 std::span<const zero::Gradient> gradients, StreamHandle stream) override {
-    model_->backward(layer, weights, gradients, stream);
+    WrappedModel::backward(layer, weights, gradients, stream);
     for (std::size_t i = 0; i < gradients.size(); ++i) {
       check(layer, layers()[layer].units[i], gradients[i], stream);
     }
   }
-  void take_loss(double* loss, StreamHandle stream) override { model_->take_loss(loss, stream); }
-  [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
 
   /// Fills all memory that has held gradients with NaN, after the step's work on the stream: then
   /// nothing of it is in use.
@@ -72,7 +65,6 @@ class Watched final : public zero::UnitModel {
     }
   }
 
-  std::unique_ptr<zero::UnitModel> model_;
   std::map<void*, View> seen_;  ///< by address, as last given
   std::size_t fresh_ = 0;
   StreamHandle stream_;  ///< of the last batch

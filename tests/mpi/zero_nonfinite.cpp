@@ -9,6 +9,7 @@
 
 #include "lib/collective/collective.hpp"
 #include "tests/support/engine_case.hpp"
+#include "tests/support/wrapped_model.hpp"
 
 namespace zeropp::test {
 namespace {
@@ -22,24 +23,18 @@ struct Plant {
 using Plants = std::map<std::size_t, Plant>;
 
 /// A model that another one is, but for the planted values.
-class Planted final : public zero::UnitModel {
+class Planted final : public WrappedModel {
  public:
   Planted(std::unique_ptr<zero::UnitModel> model, Plants plants, std::size_t micro_steps)
-      : model_(std::move(model)), plants_(std::move(plants)), micro_steps_(micro_steps) {}
+      : WrappedModel(std::move(model)), plants_(std::move(plants)), micro_steps_(micro_steps) {}
 
-  [[nodiscard]] const std::vector<zero::Unit>& units() const override { return model_->units(); }
-  [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return model_->layers(); }
   void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
     begun_ += train ? 1 : 0;
-    model_->begin(batch, train, stream);
-  }
-  void forward(std::size_t layer, std::span<const ConstView> weights,
-               StreamHandle stream) override {
-    model_->forward(layer, weights, stream);
+    WrappedModel::begin(batch, train, stream);
   }
   void backward(std::size_t layer, std::span<const ConstView> weights,
                 std::span<const zero::Gradient> gradients, StreamHandle stream) override {
-    model_->backward(layer, weights, gradients, stream);
+    WrappedModel::backward(layer, weights, gradients, stream);
     const auto plant = plants_.find((begun_ - 1) / micro_steps_);
     // In the first micro-step: what follows must not hide it.
     if (plant == plants_.end() || (begun_ - 1) % micro_steps_ != 0 ||
@@ -52,11 +47,8 @@ class Planted final : public zero::UnitModel {
                         gradients.front().values.part(unit.tensors.back().offset, 1), stream);
     on.runtime->synchronize(stream.native);
   }
-  void take_loss(double* loss, StreamHandle stream) override { model_->take_loss(loss, stream); }
-  [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
 
  private:
-  std::unique_ptr<zero::UnitModel> model_;
   Plants plants_;
   std::size_t micro_steps_;
   std::size_t begun_ = 0;
