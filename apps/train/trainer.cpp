@@ -59,7 +59,8 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
   const std::size_t partition = config_.zero.hpz_partition_size;
   comm::GroupOptions options{
       .device = device_,
-      .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi};
+      .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
+      .rail_lanes = config_.rail_lanes};
   reduce_groups_ = context_.world().make_groups(options);
   if (partition > 1) options.secondary_size = static_cast<int>(partition);
   groups_ = context_.world().make_groups(options);

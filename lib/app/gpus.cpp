@@ -2,13 +2,33 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
 
 #include "lib/base/host_name.hpp"
 
 namespace zeropp::app {
+
+namespace {
+
+/// As NCCL decides it: InfiniBand verbs, unless its environment says otherwise.
+bool can_take_rdma() {
+  const auto is = [](const char* name, std::string_view value) {
+    const char* const set = std::getenv(name);
+    return set != nullptr && set == value;
+  };
+  if (is("NCCL_NET", "Socket") || is("NCCL_IB_DISABLE", "1")) return false;
+  std::error_code absent;
+  return std::filesystem::directory_iterator("/sys/class/infiniband", absent) !=
+         std::filesystem::directory_iterator{};
+}
+
+}  // namespace
 
 GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank) {
   GpuPlacement placement;
@@ -17,6 +37,7 @@ GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank) {
   std::size_t with_gpu = 0;
   std::string without;  // the first host with a rank that sees none
   std::string shared;   // the first host whose ranks share a GPU
+  placement.rdma = std::ranges::all_of(by_rank, &VisibleGpus::rdma);
   for (const VisibleGpus& rank : by_rank) {
     const std::size_t on_host = ranks_on[rank.host]++;
     if (rank.uuids.empty()) {
@@ -62,7 +83,7 @@ GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank) {
 
 GpuPlacement find_gpus(comm::World& world) {
   using nlohmann::json;
-  json own{{"host", host_name()}, {"uuids", json::array()}};
+  json own{{"host", host_name()}, {"uuids", json::array()}, {"rdma", can_take_rdma()}};
   for (const GpuInfo& gpu : visible_gpus()) own["uuids"].push_back(gpu.uuid);
   json all = json::array();
   for (const std::string& text : world.control().gather(own.dump())) {
@@ -70,7 +91,7 @@ GpuPlacement find_gpus(comm::World& world) {
   }
   std::vector<VisibleGpus> by_rank;
   for (const json& rank : json::parse(world.control().broadcast(all.dump()))) {
-    by_rank.push_back({rank["host"], rank["uuids"]});
+    by_rank.push_back({rank["host"], rank["uuids"], rank["rdma"]});
   }
   return place_on_gpus(by_rank);
 }

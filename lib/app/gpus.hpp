@@ -1,5 +1,5 @@
-// Which GPU a rank takes, and whether every rank can have one for itself. What all ranks see is put
-// together once, so that every rank comes to the same answer.
+// Which GPU a rank takes, whether every rank can have one for itself, and what NCCL has between
+// nodes. What all ranks see is put together once, so that every rank comes to the same answer.
 #pragma once
 
 #include <string>
@@ -14,11 +14,13 @@ namespace zeropp::app {
 struct VisibleGpus {
   std::string host;
   std::vector<std::string> uuids;  ///< in the driver's order
+  bool rdma = false;               ///< NCCL can take InfiniBand or RoCE here
 };
 
 struct GpuPlacement {
   std::vector<int> index;   ///< by rank: the GPU that it takes of those that it sees; -1: sees none
   bool every_rank = false;  ///< every rank sees a GPU
+  bool rdma = false;        ///< every rank can take InfiniBand or RoCE: NCCL takes no sockets
   bool own = false;         ///< and has one that no other rank takes
   std::string problem;      ///< unless `own`: what is missing, where, and the remedy
   std::string warning;      ///< empty, or what costs speed, and the remedy

@@ -12,6 +12,7 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
                           .ranks_per_node = topology.ranks_per_node,
                           .gpus = gpus.every_rank,
                           .own_gpus = gpus.own,
+                          .rdma = gpus.rdma,
                           .gpu_problem = gpus.problem,
                           .all_gather = {},
                           .reduce_scatter = {},

@@ -6,7 +6,7 @@ namespace zeropp::comm {
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::string, CommHandle,
                                                      std::vector<LinkClass>, const Device&,
-                                                     const NcclPlace&) {
+                                                     const NcclPlace&, std::size_t) {
   throw Error(ExitCode::environment, no_gpu_reason());
 }
 

@@ -2,6 +2,7 @@
 // (cuda_absent.cpp).
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,13 +21,15 @@ struct NcclPlace {
 };
 
 /// A communicator over the ranks of `group`, which is needed only until this returns; every one of
-/// them calls it. Sets NCCL's environment before the first call of the process: NCCL_NVLS_ENABLE=0,
+/// them calls it, with the same number of `lanes` for messages to other nodes (lib/comm/lanes.hpp).
+/// Sets NCCL's environment before the first call of the process: NCCL_NVLS_ENABLE=0,
 /// and with emulated nodes NCCL_HOSTID by node (neither shared memory nor peer-to-peer copies cross
 /// them) and, on one machine, NCCL_SOCKET_IFNAME=lo; what the user has set stays. `device` is the
 /// current GPU of the process. Throws Error(environment) with the remedy, and when the other ranks
 /// do not come within two minutes.
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
                                                      std::vector<LinkClass> links,
-                                                     const Device& device, const NcclPlace& place);
+                                                     const Device& device, const NcclPlace& place,
+                                                     std::size_t lanes);
 
 }  // namespace zeropp::comm

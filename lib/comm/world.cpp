@@ -58,10 +58,11 @@ Host find_host(int launched_rank) {
 /// The transport chosen by `options`, over the ranks of `handle`.
 std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle handle,
                                                 std::vector<LinkClass> links,
-                                                const GroupOptions& options,
-                                                const NcclPlace& place) {
+                                                const GroupOptions& options, const NcclPlace& place,
+                                                std::size_t lanes) {
   if (options.transport == Transport::nccl) {
-    return make_nccl_communicator(name, std::move(handle), std::move(links), options.device, place);
+    return make_nccl_communicator(name, std::move(handle), std::move(links), options.device, place,
+                                  lanes);
   }
   auto over_mpi = std::make_unique<MpiCommunicator>(name, std::move(handle), std::move(links),
                                                     options.max_message_bytes);
@@ -157,10 +158,14 @@ Groups World::make_groups(const GroupOptions& options) {
   if (options.max_message_bytes == 0) {
     throw Error(ExitCode::usage, "the largest message cannot be 0 bytes: give at least 1");
   }
+  if (options.rail_lanes == 0) {
+    throw Error(ExitCode::usage, "a rail cannot have 0 lanes: give at least 1");
+  }
   const int own = control().rank();
   const NcclPlace nccl_place{places[static_cast<std::size_t>(own)].node, layout.emulated,
                              state_->host.ranks == state_->size};
-  const auto make = [&](const char* name, auto color_of) -> std::unique_ptr<Communicator> {
+  const auto make = [&](const char* name, auto color_of,
+                        std::size_t lanes = 1) -> std::unique_ptr<Communicator> {
     std::vector<LinkClass> links;
     for (int r = 0; r < state_->size; ++r) {
       if (color_of(r) != color_of(own)) continue;
@@ -170,7 +175,7 @@ Groups World::make_groups(const GroupOptions& options) {
                                              : LinkClass::inter_node);
     }
     return make_communicator(name, split(state_->control->comm(), color_of(own), own),
-                             std::move(links), options, nccl_place);
+                             std::move(links), options, nccl_place, lanes);
   };
   const auto place = [&](int rank) { return places[static_cast<std::size_t>(rank)]; };
   Groups groups;
@@ -179,7 +184,10 @@ Groups World::make_groups(const GroupOptions& options) {
   groups.waits_on_stream = options.transport == Transport::nccl;
   groups.world = make("world", [](int) { return 0; });
   groups.node = make("node", [&](int rank) { return place(rank).node; });
-  if (layout.uniform()) groups.rail = make("rail", [&](int rank) { return place(rank).local; });
+  if (layout.uniform()) {
+    groups.rail = make(
+        "rail", [&](int rank) { return place(rank).local; }, options.rail_lanes);
+  }
   if (secondary_size > 0) {
     groups.secondary = make("secondary", [&](int rank) { return rank / secondary_size; });
   }

@@ -79,6 +79,8 @@ struct GroupOptions {
   int secondary_size = 0;          ///< ranks of an hpZ group; 0: no such group
   Device device = Device::host();  ///< whose memory the groups move
   Transport transport = Transport::mpi;
+  /// Of NCCL: how many communicators carry what a rail sends (lib/comm/lanes.hpp); at least 1.
+  std::size_t rail_lanes = 1;
   /// Of MPI: longer ones are split (tests lower it).
   std::size_t max_message_bytes = std::size_t{1} << 30U;
 };

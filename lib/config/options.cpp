@@ -181,6 +181,12 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.autotune_gemm,
         .help = "Back end cuda: time cuBLASLt's algorithms for each matrix product in the first "
                 "step and keep the fastest; runs and ranks may choose differently"},
+       {.path = "zeropp.rail_lanes",
+        .flag = "--rail-lanes",
+        .field = &c.rail_lanes,
+        .help = "NCCL communicators that share what two-level and 2-hop send between nodes: each "
+                "has a thread of its own for its sockets; 0: 4 over sockets, else 1",
+        .range = between(0, 16)},
        {.path = "zeropp.node_size",
         .flag = "--node-size",
         .field = &c.node_size,

@@ -231,6 +231,23 @@ void check_pipeline(const zero::Options& zero, const Machine& machine) {
   }
 }
 
+/// Lanes are of use where a host's thread copies what goes to other nodes, not where the network's
+/// hardware does.
+void choose_rail_lanes(TrainConfig& c, const Machine& machine) {
+  const bool rails =
+      c.transport == "nccl" && has_levels(machine) &&
+      (find(machine.all_gather, c.zero.all_gather_algorithm, "").hierarchical ||
+       find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "").hierarchical);
+  if (c.rail_lanes == 0) {
+    c.rail_lanes = rails && !machine.rdma ? 4 : 1;
+  } else if (c.rail_lanes > 1 && !rails) {
+    refuse(
+        "zeropp.rail_lanes {} would have no effect: only two-level and 2-hop over nccl, on several "
+        "nodes of several ranks, send on rails; leave it out",
+        c.rail_lanes);
+  }
+}
+
 }  // namespace
 
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine) {
@@ -243,6 +260,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   choose_secondary_gather(config, machine);
   choose_reduce_scatter(config, given, machine);
   check_pipeline(config.zero, machine);
+  choose_rail_lanes(config, machine);
   machine.check_model(config.model);
   machine.check_data(config.data);
   complete_batch(config, static_cast<std::size_t>(machine.world_size));

@@ -28,6 +28,7 @@ struct Machine {
   int ranks_per_node = 1;   ///< 0: nodes hold different numbers of ranks
   bool gpus = false;        ///< every rank sees a GPU
   bool own_gpus = false;    ///< and has one for itself
+  bool rdma = false;        ///< NCCL finds InfiniBand or RoCE between nodes, else it takes sockets
   std::string gpu_problem;  ///< unless own_gpus: what is missing, and the remedy
   std::vector<Algorithm> all_gather;
   std::vector<Algorithm> reduce_scatter;

@@ -296,7 +296,8 @@ class Effects(zpp.TestCase):
         tested = {"--" + flag[5:] if flag.startswith("--no-") else flag for flag in [*BASE, *CHANGES, *NEUTRAL]}
         others = {"--help", "--version", "--config", "--output", "--json", "--data-source", "--data-path",
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
-                  "--autotune-gemm"}  # refused without a GPU: contract9_config_resolve, contract3_gpu_train
+                  # refused without a GPU: contract9_config_resolve, contract3_gpu_train
+                  "--autotune-gemm", "--rail-lanes"}
         self.assertEqual({flag for flag in known if flag not in ("--no-FLAG",)} - others - tested, set())
 
 

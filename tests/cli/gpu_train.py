@@ -73,6 +73,15 @@ class GpuTrain(zpp.TestCase):
         for step, (a, b) in enumerate(zip(tuned[1]["steps"]["loss"], plain[1]["steps"]["loss"])):
             self.assertLess(abs(a - b), 2e-2 * b, f"step {step}: {a} tuned, {b} by the heuristics")
 
+    def test_lanes_change_no_bit(self):
+        if len(GPUS) < 4:
+            self.skipTest("needs four GPUs")
+        # Weights of a block are longer than what one lane takes.
+        words = [*FEATURES, "--bf16", "--node-size", "2", "--hidden-size", "512", "--num-attention-heads", "8"]
+        hashes = {lanes: self.run_on(4, "nccl", *words, "--rail-lanes", lanes, name="lanes" + lanes)[0]["parameters_hash"]
+                  for lanes in ("1", "4")}
+        self.assertEqual(len(set(hashes.values())), 1, hashes)
+
     def test_more_ranks_than_gpus(self):
         self.check_fails(self.train(2, "--backend", "cuda", env={"CUDA_VISIBLE_DEVICES": "0"}), zpp.ENVIRONMENT,
                          "2 ranks", "share 1 visible GPU", "--transport mpi")

@@ -92,6 +92,24 @@ TEST(Exchange, SeveralInFlightWithSplitAndEmptyMessages) {
   }
 }
 
+TEST(Exchange, LanesOfARailCarryOneMessage) {
+  if (over_mpi()) GTEST_SKIP() << "MPI has no lanes";
+  const int n = world().size();
+  for (int g = 1; g < n; ++g) {
+    if (n % g != 0) continue;
+    world().set_topology(g);
+    const Groups groups = test::make_groups({.rail_lanes = 3});
+    // Slices of 128 KiB: messages of none, one, and three lanes, the last one short.
+    for (const std::size_t scale : {std::size_t{1000}, std::size_t{200'001}}) {
+      std::vector<std::unique_ptr<Rally>> rallies;
+      for (int round = 0; round < 3; ++round) {
+        rallies.push_back(std::make_unique<Rally>(*groups.rail, round, scale));
+      }
+      for (const auto& rally : rallies) rally->verify(*groups.rail);
+    }
+  }
+}
+
 TEST(Exchange, SelfMessagesAreCopiedAndNotCounted) {
   world().set_topology(world().size());
   const Groups groups = test::make_groups();

@@ -124,6 +124,7 @@ TEST(World, RefusalsNameTheRemedy) {
   EXPECT_THROW(world().set_topology(-1), Error);
   world().set_topology(n);
   EXPECT_THROW((void)world().make_groups({.secondary_size = n + 1}), Error);
+  EXPECT_THROW((void)world().make_groups({.rail_lanes = 0}), Error);
   EXPECT_THROW((void)world().make_groups({.max_message_bytes = 0}), Error);
 }
 

@@ -22,6 +22,7 @@ Machine machine(int nodes, int ranks_per_node, int world = 0) {
           .ranks_per_node = ranks_per_node,
           .gpus = false,
           .own_gpus = false,
+          .rdma = false,
           .gpu_problem = "no GPU here",
           .all_gather = {{"direct"},
                          {"flat"},
@@ -55,6 +56,27 @@ std::string refusal(const std::string& text, const Machine& on) {
   }
   ADD_FAILURE() << text << " was accepted";
   return "";
+}
+
+TEST(ConfigResolve, RailsHaveLanesOverSockets) {
+  Machine on = machine(2, 2);
+  on.gpus = on.own_gpus = true;
+  const auto lanes = [&](const std::string& own) {
+    return resolved(R"({"zeropp": {)" + own + "}}", on).rail_lanes;
+  };
+  EXPECT_EQ(lanes(""), 4U);
+  EXPECT_EQ(lanes(R"("rail_lanes": 2)"), 2U);
+  EXPECT_EQ(lanes(R"("transport": "mpi")"), 1U);
+  const std::string flat = R"("all_gather_algorithm": "flat", "reduce_scatter_algorithm": "flat")";
+  EXPECT_EQ(lanes(flat), 1U);
+  EXPECT_THAT(refusal(R"({"zeropp": {"rail_lanes": 2, )" + flat + "}}", on),
+              AllOf(HasSubstr("zeropp.rail_lanes 2"), HasSubstr("no effect")));
+  on.rdma = true;
+  EXPECT_EQ(lanes(""), 1U);
+  EXPECT_EQ(lanes(R"("rail_lanes": 3)"), 3U);
+  on = machine(2, 2);
+  EXPECT_EQ(lanes(""), 1U) << "no GPU";
+  EXPECT_THAT(refusal(R"({"zeropp": {"rail_lanes": 2}})", on), HasSubstr("no effect"));
 }
 
 TEST(ConfigResolve, AutoTakesGpusWhereEveryRankHasItsOwn) {

@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
@@ -33,21 +34,24 @@ void set_environment(const NcclPlace& place) {
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
                                                      std::vector<LinkClass> links,
-                                                     const Device& device, const NcclPlace& place) {
+                                                     const Device& device, const NcclPlace& place,
+                                                     std::size_t lanes) {
   set_environment(place);
   int rank = 0;
   check(MPI_Comm_rank(group.get(), &rank));
-  ncclUniqueId id{};
+  std::vector<ncclUniqueId> ids(lanes);
   if (rank == 0) {
-    const ncclResult_t status = ncclGetUniqueId(&id);
-    if (status != ncclSuccess) {
+    for (ncclUniqueId& id : ids) {
+      const ncclResult_t status = ncclGetUniqueId(&id);
+      if (status == ncclSuccess) continue;
       throw Error(ExitCode::environment,
                   fmt::format("NCCL group '{}', creation, rank 0: {}: NCCL_DEBUG=INFO says more",
                               name, ncclGetErrorString(status)));
     }
   }
-  check(MPI_Bcast(&id, sizeof(id), MPI_BYTE, 0, group.get()));
-  return std::make_unique<NcclCommunicator>(std::move(name), rank, std::move(links), device, id);
+  check(MPI_Bcast(ids.data(), static_cast<int>(lanes * sizeof(ncclUniqueId)), MPI_BYTE, 0,
+                  group.get()));
+  return std::make_unique<NcclCommunicator>(std::move(name), rank, std::move(links), device, ids);
 }
 
 }  // namespace zeropp::comm

@@ -1,8 +1,10 @@
 #include "lib/comm/cuda/nccl_communicator.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/comm/in_flight.hpp"
+#include "lib/comm/lanes.hpp"
 #include "lib/comm/native_checks.hpp"
 #include "lib/comm/self_messages.hpp"
 
@@ -42,50 +44,66 @@ class NcclWork final : public Work {
 
 }  // namespace
 
+NcclCommunicator::Lane::Lane(const std::string& group, int rank, int size, const Device& device,
+                             const ncclUniqueId& id)
+    : stream(device.make_stream(("nccl " + group).c_str(), StreamPriority::high)),
+      handle(group, rank, size, id) {}
+
 NcclCommunicator::NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links,
-                                   const Device& device, const ncclUniqueId& id)
-    : name_(std::move(name)),
-      rank_(rank),
-      links_(std::move(links)),
-      runtime_(*device.runtime),
-      stream_(device.make_stream(("nccl " + name_).c_str(), StreamPriority::high)),
-      handle_(name_, rank_, static_cast<int>(links_.size()), id) {}
+                                   const Device& device, std::span<const ncclUniqueId> ids)
+    : name_(std::move(name)), rank_(rank), links_(std::move(links)), runtime_(*device.runtime) {
+  for (const ncclUniqueId& id : ids) lanes_.emplace_back(name_, rank_, size(), device, id);
+}
 
 void NcclCommunicator::follow(StreamHandle caller) {
   Stream::borrow(runtime_, caller).record(ready_);
-  stream_.wait(ready_);
+  own().stream.wait(ready_);
 }
 
 std::unique_ptr<Work> NcclCommunicator::started() {
   Event done;
-  stream_.record(done);
+  own().stream.record(done);
   return std::make_unique<NcclWork>(runtime_, std::move(done));
 }
 
 void NcclCommunicator::move(const char* operation, std::span<const Send> sends,
                             std::span<const Receive> receives) {
   for (const auto& [send, receive] : self_messages(sends, receives, rank_)) {
-    stream_.copy(receive.data, send.data, send.bytes);
+    own().stream.copy(receive.data, send.data, send.bytes);
   }
-  // Zero bytes are no message: both sides know the size.
-  const auto travels = [this](const auto& message) {
-    return message.peer != rank_ && message.bytes > 0;
-  };
-  handle_.run_group(operation, [&](ncclComm_t comm) {
-    for (const Send& send : sends) {
-      if (!travels(send)) continue;
-      const ncclResult_t status =
-          ncclSend(send.data, send.bytes, ncclUint8, send.peer, comm, native(stream_));
-      if (NcclHandle::is_error(status)) return status;
+  for (std::size_t index = 0; index < lanes_.size(); ++index) {
+    // Zero bytes are no message: both sides know the size.
+    const auto carried = [&](const auto& message) -> Slice {
+      if (message.peer == rank_) return {};
+      const bool crosses = link_to(message.peer) == LinkClass::inter_node;
+      return slice_of(message.bytes, crosses ? lanes_.size() : 1, index);
+    };
+    const auto idle = [&](const auto& message) { return carried(message).bytes == 0; };
+    if (std::ranges::all_of(sends, idle) && std::ranges::all_of(receives, idle)) continue;
+    Lane& lane = lanes_[index];
+    if (index > 0) lane.stream.wait(ready_);
+    lane.handle.run_group(operation, [&](ncclComm_t comm) {
+      for (const Send& send : sends) {
+        const Slice slice = carried(send);
+        if (slice.bytes == 0) continue;
+        const ncclResult_t status = ncclSend(send.data + slice.first, slice.bytes, ncclUint8,
+                                             send.peer, comm, native(lane.stream));
+        if (NcclHandle::is_error(status)) return status;
+      }
+      for (const Receive& receive : receives) {
+        const Slice slice = carried(receive);
+        if (slice.bytes == 0) continue;
+        const ncclResult_t status = ncclRecv(receive.data + slice.first, slice.bytes, ncclUint8,
+                                             receive.peer, comm, native(lane.stream));
+        if (NcclHandle::is_error(status)) return status;
+      }
+      return ncclSuccess;
+    });
+    if (index > 0) {
+      lane.stream.record(lane.done);
+      own().stream.wait(lane.done);
     }
-    for (const Receive& receive : receives) {
-      if (!travels(receive)) continue;
-      const ncclResult_t status =
-          ncclRecv(receive.data, receive.bytes, ncclUint8, receive.peer, comm, native(stream_));
-      if (NcclHandle::is_error(status)) return status;
-    }
-    return ncclSuccess;
-  });
+  }
 }
 
 std::unique_ptr<Work> NcclCommunicator::exchange(std::span<const Send> sends,
@@ -104,9 +122,9 @@ std::unique_ptr<Work> NcclCommunicator::native_all_gather(ConstView part, View f
   require_equal_parts(full.count, part.count, size());
   follow(stream);
   if (part.count > 0) {
-    handle_.run("all-gather", [&](ncclComm_t comm) {
+    own().handle.run("all-gather", [&](ncclComm_t comm) {
       return ncclAllGather(part.data, full.data, part.count, type_of(part.dtype), comm,
-                           native(stream_));
+                           native(own().stream));
     });
   }
   return started();
@@ -119,9 +137,9 @@ std::unique_ptr<Work> NcclCommunicator::native_reduce_scatter(ConstView full, Vi
   require_equal_parts(full.count, part.count, size());
   follow(stream);
   if (part.count > 0) {
-    handle_.run("reduce-scatter", [&](ncclComm_t comm) {
+    own().handle.run("reduce-scatter", [&](ncclComm_t comm) {
       return ncclReduceScatter(full.data, part.data, part.count, type_of(full.dtype), ncclSum, comm,
-                               native(stream_));
+                               native(own().stream));
     });
   }
   return started();
@@ -131,9 +149,9 @@ std::unique_ptr<Work> NcclCommunicator::native_all_reduce(View in_place, StreamH
   require_device_memory(in_place, "NCCL");
   follow(stream);
   if (in_place.count > 0) {
-    handle_.run("all-reduce", [&](ncclComm_t comm) {
+    own().handle.run("all-reduce", [&](ncclComm_t comm) {
       return ncclAllReduce(in_place.data, in_place.data, in_place.count, type_of(in_place.dtype),
-                           ncclSum, comm, native(stream_));
+                           ncclSum, comm, native(own().stream));
     });
   }
   return started();

@@ -1,10 +1,14 @@
-// The Communicator for device memory, over NCCL. Owns a stream: an operation makes it wait for the
-// caller's, runs on it, and Work::wait() makes the caller's stream wait for the operation. The host
-// waits for neither. Operations of one group run one after the other, in the order in which they
-// were started, which is the same on all ranks; those of different groups overlap.
+// The Communicator for device memory, over NCCL. Owns streams: an operation makes them wait for the
+// caller's, runs on them, and Work::wait() makes the caller's stream wait for the operation. The
+// host waits for none. Operations of one group run one after the other, in the order in which they
+// were started, which is the same on all ranks; those of different groups overlap. Messages to
+// other nodes are cut over lanes (lib/comm/lanes.hpp), each an NCCL communicator with a stream; all
+// else runs on the first.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,9 +20,9 @@ namespace zeropp::comm {
 
 class NcclCommunicator final : public Communicator {
  public:
-  /// Every rank of the group calls it with the same `id`.
+  /// Every rank of the group calls it with the same `ids`, one a lane.
   NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links, const Device& device,
-                   const ncclUniqueId& id);
+                   std::span<const ncclUniqueId> ids);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] int rank() const override { return rank_; }
@@ -40,7 +44,16 @@ class NcclCommunicator final : public Communicator {
                                                         StreamHandle stream) override;
 
  private:
-  /// What is enqueued on the own stream from here on comes after what `caller` holds so far.
+  struct Lane {
+    Lane(const std::string& group, int rank, int size, const Device& device,
+         const ncclUniqueId& id);
+    Stream stream;
+    Event done;  ///< of what the lane carried of the operation being started
+    NcclHandle handle;
+  };
+
+  [[nodiscard]] Lane& own() { return lanes_.front(); }
+  /// What is enqueued on the first lane from here on comes after what `caller` holds so far.
   void follow(StreamHandle caller);
   /// Messages to other ranks and copies of those to the own one, as one operation.
   void move(const char* operation, std::span<const Send> sends, std::span<const Receive> receives);
@@ -51,9 +64,8 @@ class NcclCommunicator final : public Communicator {
   int rank_;
   std::vector<LinkClass> links_;
   const Runtime& runtime_;
-  Stream stream_;
-  Event ready_;  ///< in the caller's stream, of the operation being started
-  NcclHandle handle_;
+  std::deque<Lane> lanes_;  ///< they do not move
+  Event ready_;             ///< in the caller's stream, of the operation being started
 };
 
 }  // namespace zeropp::comm
