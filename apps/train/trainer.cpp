@@ -2,17 +2,20 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <numbers>
+#include <string_view>
 #include <system_error>
 
 #include "apps/train/collect.hpp"
 #include "lib/app/interrupt.hpp"
 #include "lib/base/atomic_file.hpp"
 #include "lib/base/log.hpp"
+#include "lib/collective/collective.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
@@ -35,6 +38,13 @@ void refuse_same_file(const std::filesystem::path& trace, const std::filesystem:
               fmt::format("--json {} is the file of the trace: choose another name, or another "
                           "--output",
                           json.string()));
+}
+
+template <class Algorithm>
+bool is_hierarchical(std::string_view name, const std::vector<const Algorithm*>& known) {
+  return std::ranges::any_of(known, [&](const Algorithm* algorithm) {
+    return algorithm->name == name && algorithm->hierarchical;
+  });
 }
 
 }  // namespace
@@ -61,7 +71,12 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
       .device = device_,
       .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
       .rail_lanes = config_.rail_lanes};
+  // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
+  options.levels = is_hierarchical(config_.zero.reduce_scatter_algorithm,
+                                   collective::reduce_scatter_algorithms());
   reduce_groups_ = context_.world().make_groups(options);
+  options.levels =
+      is_hierarchical(config_.zero.all_gather_algorithm, collective::all_gather_algorithms());
   if (partition > 1) options.secondary_size = static_cast<int>(partition);
   groups_ = context_.world().make_groups(options);
   context_.agree_on([&] {

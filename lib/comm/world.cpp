@@ -183,8 +183,8 @@ Groups World::make_groups(const GroupOptions& options) {
   groups.memory = options.device.memory;
   groups.waits_on_stream = options.transport == Transport::nccl;
   groups.world = make("world", [](int) { return 0; });
-  groups.node = make("node", [&](int rank) { return place(rank).node; });
-  if (layout.uniform()) {
+  if (options.levels) groups.node = make("node", [&](int rank) { return place(rank).node; });
+  if (options.levels && layout.uniform()) {
     groups.rail = make(
         "rail", [&](int rank) { return place(rank).local; }, options.rail_lanes);
   }

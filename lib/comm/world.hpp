@@ -77,6 +77,7 @@ constexpr std::string_view name_of(Transport transport) {
 
 struct GroupOptions {
   int secondary_size = 0;          ///< ranks of an hpZ group; 0: no such group
+  bool levels = true;              ///< node and rail, which hierarchical algorithms need
   Device device = Device::host();  ///< whose memory the groups move
   Transport transport = Transport::mpi;
   /// Of NCCL: how many communicators carry what a rail sends (lib/comm/lanes.hpp); at least 1.

@@ -71,38 +71,42 @@ void NcclCommunicator::move(const char* operation, std::span<const Send> sends,
   for (const auto& [send, receive] : self_messages(sends, receives, rank_)) {
     own().stream.copy(receive.data, send.data, send.bytes);
   }
-  for (std::size_t index = 0; index < lanes_.size(); ++index) {
-    // Zero bytes are no message: both sides know the size.
-    const auto carried = [&](const auto& message) -> Slice {
-      if (message.peer == rank_) return {};
-      const bool crosses = link_to(message.peer) == LinkClass::inter_node;
-      return slice_of(message.bytes, crosses ? lanes_.size() : 1, index);
-    };
-    const auto idle = [&](const auto& message) { return carried(message).bytes == 0; };
-    if (std::ranges::all_of(sends, idle) && std::ranges::all_of(receives, idle)) continue;
-    Lane& lane = lanes_[index];
-    if (index > 0) lane.stream.wait(ready_);
-    lane.handle.run_group(operation, [&](ncclComm_t comm) {
-      for (const Send& send : sends) {
-        const Slice slice = carried(send);
-        if (slice.bytes == 0) continue;
-        const ncclResult_t status = ncclSend(send.data + slice.first, slice.bytes, ncclUint8,
-                                             send.peer, comm, native(lane.stream));
-        if (NcclHandle::is_error(status)) return status;
-      }
-      for (const Receive& receive : receives) {
-        const Slice slice = carried(receive);
-        if (slice.bytes == 0) continue;
-        const ncclResult_t status = ncclRecv(receive.data + slice.first, slice.bytes, ncclUint8,
-                                             receive.peer, comm, native(lane.stream));
-        if (NcclHandle::is_error(status)) return status;
-      }
-      return ncclSuccess;
-    });
-    if (index > 0) {
-      lane.stream.record(lane.done);
-      own().stream.wait(lane.done);
+  // Zero bytes are no message: both sides know the size.
+  const auto carried = [&](const auto& message, std::size_t lane) -> Slice {
+    if (message.peer == rank_) return {};
+    const bool crosses = link_to(message.peer) == LinkClass::inter_node;
+    return slice_of(message.bytes, crosses ? lanes_.size() : 1, lane);
+  };
+  // Later lanes carry nothing of short messages: those that carry something come first.
+  std::vector<NcclHandle*> busy;
+  for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const auto has_part = [&](const auto& message) { return carried(message, lane).bytes > 0; };
+    if (std::ranges::none_of(sends, has_part) && std::ranges::none_of(receives, has_part)) break;
+    busy.push_back(&lanes_[lane].handle);
+    if (lane > 0) lanes_[lane].stream.wait(ready_);
+  }
+  if (busy.empty()) return;
+  NcclHandle::run_group(operation, busy, [&](std::size_t lane, ncclComm_t comm) {
+    const cudaStream_t stream = native(lanes_[lane].stream);
+    for (const Send& send : sends) {
+      const Slice slice = carried(send, lane);
+      if (slice.bytes == 0) continue;
+      const ncclResult_t status =
+          ncclSend(send.data + slice.first, slice.bytes, ncclUint8, send.peer, comm, stream);
+      if (NcclHandle::is_error(status)) return status;
     }
+    for (const Receive& receive : receives) {
+      const Slice slice = carried(receive, lane);
+      if (slice.bytes == 0) continue;
+      const ncclResult_t status =
+          ncclRecv(receive.data + slice.first, slice.bytes, ncclUint8, receive.peer, comm, stream);
+      if (NcclHandle::is_error(status)) return status;
+    }
+    return ncclSuccess;
+  });
+  for (std::size_t lane = 1; lane < busy.size(); ++lane) {
+    lanes_[lane].stream.record(lanes_[lane].done);
+    own().stream.wait(lanes_[lane].done);
   }
 }
 

@@ -11,7 +11,9 @@
 
 #include <nccl.h>
 
+#include <cstddef>
 #include <exception>
+#include <span>
 #include <string>
 
 #include "lib/base/error.hpp"
@@ -36,17 +38,25 @@ class NcclHandle {
     require_alive();
     settle(call(comm_));
   }
-  /// The same for several calls that NCCL is to start as one: `calls` returns the first result
-  /// that is an error, or ncclSuccess.
+  /// The same for several calls that NCCL is to start as one, on every one of `handles`:
+  /// `calls(i, communicator of handle i)` returns the first result that is an error, or
+  /// ncclSuccess. One group for all: NCCL starts a thread for each group that may not block.
   template <class Calls>
-  void run_group(const char* operation, Calls&& calls) {
-    run(operation, [&](ncclComm_t comm) {
-      ncclResult_t status = ncclGroupStart();
-      if (status != ncclSuccess) return status;
-      status = calls(comm);
+  static void run_group(const char* operation, std::span<NcclHandle* const> handles,
+                        Calls&& calls) {
+    for (NcclHandle* const handle : handles) {
+      handle->operation_ = operation;
+      handle->require_alive();
+    }
+    ncclResult_t status = ncclGroupStart();
+    if (status == ncclSuccess) {
+      for (std::size_t i = 0; i < handles.size() && !is_error(status); ++i) {
+        status = calls(i, handles[i]->comm_);
+      }
       const ncclResult_t end = ncclGroupEnd();
-      return is_error(status) ? status : end;
-    });
+      if (!is_error(status)) status = end;
+    }
+    for (NcclHandle* const handle : handles) handle->settle(status);
   }
 
   static bool is_error(ncclResult_t status) {
