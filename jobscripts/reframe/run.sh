@@ -9,8 +9,9 @@
 #   --venv DIR       the virtual environment; made where it is missing or has other versions than requirements.txt
 #                    [.deps/reframe]
 #   --python FILE    Python 3.11 or later with the module venv, to make it [python3]
+#   --list           list the checks and what can be set, run none
 #   --dry-run        print the command and do nothing
-#   REFRAME_ARGUMENT passed on: -S nodes=4, -S ranks_per_node=8, -S ZppTrain.config=FILE, -n ZppTrain, --list ...
+#   REFRAME_ARGUMENT passed on: -S nodes=4, -S ranks_per_node=8, -S ZppTrain.config=FILE, -n ZppTrain ...
 # In DIR of --output lie report.json, perflogs/, reframe.log, and stage/ with the files of checks that failed.
 #
 # Exit codes: 0 every check passed, 1 one failed, 2 usage, 3 no zeropp or no Python, 77 ReFrame cannot be installed here.
@@ -22,9 +23,10 @@ fail() { echo "reframe: error: $2" >&2; exit "$1"; }
 skip() { echo "reframe: skipped: $*" >&2; exit 77; }
 
 system=local settings=$root/jobscripts/reframe/settings.py build=$root/build output='' venv=$root/.deps/reframe
-python=python3 dry_run=0
+python=python3 action=--run dry_run=0
 while [ $# -gt 0 ]; do
   case $1 in
+    --list) action=--list-detailed; shift; continue ;;
     --dry-run) dry_run=1; shift; continue ;;
     -h | --help) usage; exit 0 ;;
     --) shift; break ;;
@@ -33,7 +35,7 @@ while [ $# -gt 0 ]; do
   case $1 in
     --system) system=$2 ;;
     --settings) settings=$(realpath -m -- "$2") ;;
-    --build) build=$(realpath -m -- "$2") ;;
+    --build) build=$(realpath -ms -- "$2") ;;
     --output) output=$(realpath -m -- "$2") ;;
     --venv) venv=$(realpath -m -- "$2") ;;
     --python) python=$2 ;;
@@ -45,14 +47,12 @@ output=${output:-$root/out/reframe/${system//[^A-Za-z0-9_-]/-}}
 [ -f "$settings" ] || fail 2 "no settings file $settings"
 
 checks=$root/jobscripts/reframe/zeropp_checks.py
-[ $# -gt 0 ] || set -- --run
-case " $* " in
-  *" -r "* | *" --run "* | *" -l "* | *" --list "* | *" -L "* | *" --list-detailed "* | *" --dry-run "*) ;;
-  *) set -- --run "$@" ;;
-esac
+for path in "$output" "$settings" "$checks"; do  # ReFrame hands these to a shell; what DIR of --build holds is quoted
+  [[ $path =~ ^[[:alnum:]_./+,:@%=-]+$ ]] || fail 2 "ReFrame cannot cope with the name $path: letters, digits, _./+,:@%=- only"
+done
 command=("$venv/bin/python" "$root/jobscripts/reframe/interruptible_reframe.py" --config-file "$settings"
-  --checkpath "$checks" --system "$system" --setvar "build=$build" --prefix "$output" --report-file "$output/report.json"
-  "$@")
+  --checkpath "$checks" --system "$system" --setvar "build=$build"
+  --prefix "$output" --report-file "$output/report.json" "$action" "$@")
 if [ $dry_run -eq 1 ]; then
   printf '%q ' "${command[@]}"
   echo

@@ -36,6 +36,9 @@ site_configuration = {
                 "environs": ["builtin"],
                 "max_jobs": 1,
                 "features": ["emulated-nodes"],
+                # ReFrame kills the launcher when the job's shell is gone: told to end, that one waits for the launcher,
+                # which first ends its ranks.
+                "prepare_cmds": ["trap : TERM"],
                 "env_vars": ON_FEW_CORES,
                 "extras": {"launcher_options": ["-q"], "zpp_train": UNKNOWN_MACHINE},
             }],
