@@ -53,7 +53,7 @@ site_configuration = {
                 "launcher": "srun",
                 "environs": ["builtin"],
                 "max_jobs": 1,
-                "env_vars": ON_FEW_CORES,
+                "env_vars": [*ON_FEW_CORES, ["OMPI_MCA_btl", "tcp,self"]],  # its nodes share the memory of one machine
                 "extras": {"launcher_options": ["--mpi=pmix"], "zpp_train": UNKNOWN_MACHINE},
             }],
         },

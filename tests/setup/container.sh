@@ -19,7 +19,9 @@ section() {  # NAME: its text, with the defaults of %arguments in place
   [ -n "$text" ] || { echo "container: error: no section %$1 in $definition" >&2; exit 1; }
   printf '%s\n' "$text"
 }
-post=$(section post) test=$(section environment; section test)
+post=$(section post)
+test="export PATH=/usr/local/bin:\$PATH  # as in Apptainer
+$(section environment; section test)"
 printf -v command 'rm -rf /opt/zeropp /opt/zeropp.git; cp -a .git /opt/zeropp.git; sh -c %q; cd /; sh -c %q' \
   "$post" "$test"
 exec "$here/bare_root.sh" "$1" "$command"
