@@ -61,7 +61,6 @@ site_configuration = {
     "general": [{
         "topology_prefix": "topology",
         "report_file": "report.json",
-        "trap_job_errors": True,
     }],
     "logging": [{
         "handlers": [

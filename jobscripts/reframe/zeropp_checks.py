@@ -52,6 +52,10 @@ class ZeroppCheck(rfm.RunOnlyRegressionTest):
     def flags(self):
         return []
 
+    def ended_well(self):
+        """Some schedulers do not say how a job ended: then the summary alone tells."""
+        return sn.assert_in(self.job.exitcode, (0, None), "exit code {0}")
+
 
 @rfm.simple_test
 class ZppTrain(ZeroppCheck):
@@ -75,7 +79,7 @@ class ZppTrain(ZeroppCheck):
     @sanity_function
     def is_valid_and_complete(self):
         problems = self.summary().problems(self.nodes, self.ranks_per_node)
-        return sn.assert_eq(problems, [], "; ".join(problems))
+        return sn.all([self.ended_well(), sn.assert_eq(problems, [], "; ".join(problems))])
 
     @performance_function("s")
     def step_time(self):
@@ -110,6 +114,7 @@ class ZppInfo(ZeroppCheck):
         info = json.loads(pathlib.Path(self.stagedir, SUMMARY).read_text(encoding="utf-8"))
         topology = info["topology"]
         return sn.all([
+            self.ended_well(),
             sn.assert_eq(info["schema"], "zeropp-info"),
             sn.assert_eq(topology["world_size"], self.nodes * self.ranks_per_node, "{0} ranks, not {1}"),
             sn.assert_eq(topology["node_count"], self.nodes, "{0} nodes, not {1}"),
