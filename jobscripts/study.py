@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """The runs of a study (jobscripts/README.md): which there are, which are missing, run one, collect them.
 
-usage: study.py list STUDY.json [--json]
-       study.py missing STUDY.json [--results DIR] [--why] [--nodes N] [--ranks-per-node N]
+usage: study.py name STUDY.json
+       study.py list STUDY.json [--json]
+       study.py missing STUDY.json [--results DIR] [--why | --arrays] [--except I,J,...]
        study.py run STUDY.json INDEX [--results DIR] [--build DIR] [--provides KEY] [--declare-nodes] [--dry-run]
                 [--launcher WORD...]
        study.py collect STUDY.json [--results DIR] [--output DIR]
 
-list prints a line a run: index, name, nodes, ranks a node; with --json everything, also the commands. missing prints
-the indices of the runs that are not complete. run starts run INDEX with the words of the launcher before it and keeps
+name prints the study's name. list prints a line a run: index, name, nodes, ranks a node; with --json everything, also the commands. missing prints
+the indices of the runs that are not complete; with --arrays a line for each layout: nodes, ranks a node, minutes, indices
+as sbatch --array takes them. run starts run INDEX with the words of the launcher before it and keeps
 all it leaves in RESULTS/runs/NAME/; a run that is complete is not started again. In the launcher's words @NODES@,
 @RANKS@ and @RANKS_PER_NODE@ become the run's numbers. collect writes table.md, table.tsv, plot.png and plot.svg.
 
@@ -18,13 +20,18 @@ or study; 5 files; 124 the time limit; else, of run, that of the program (README
 
 import argparse
 import json
+import math
 import shlex
 import sys
 from pathlib import Path
 
+import environment_snapshot
 import study_file
 import study_results
+import supervise
 from study_file import ROOT, StudyError
+
+STARTING = 180  # seconds that a job has beside the time limit of its run; a signal warns it 120 s before its end
 
 
 def main(words=None):
@@ -47,6 +54,11 @@ def fail(code, message):
     return code
 
 
+def indices(text):
+    """Of --except; raises ValueError."""
+    return {int(part) for part in text.split(",") if part}
+
+
 def parse(words):
     parser = argparse.ArgumentParser(prog="study.py", description="The runs of a study (jobscripts/README.md).",
                                      allow_abbrev=False)
@@ -59,13 +71,15 @@ def parse(words):
         added.set_defaults(command=function)
         return added
 
+    command("name", print_name, "the study's name")
     added = command("list", list_runs, "a line a run: index, name, nodes, ranks a node")
     added.add_argument("--json", action="store_true", help="everything, as JSON")
     added.add_argument("--build", type=Path, default=Path("build"), metavar="DIR", help="of zeropp [build]")
     added = command("missing", list_missing, "the indices of the runs that are not complete, a line each")
     added.add_argument("--why", action="store_true", help="with name and reason")
-    added.add_argument("--nodes", type=int, metavar="N", help="only runs on N nodes")
-    added.add_argument("--ranks-per-node", type=int, metavar="N", help="only runs with N ranks a node")
+    added.add_argument("--arrays", action="store_true", help="by layout: nodes, ranks a node, minutes, indices")
+    added.add_argument("--except", dest="excepted", type=indices, default=set(), metavar="I,J,...",
+                       help="leave these out")
     added = command("run", run_one, "starts run INDEX, unless it is complete")
     added.add_argument("index", type=int, metavar="INDEX")
     added.add_argument("--build", type=Path, default=Path("build"), metavar="DIR", help="of zeropp [build]")
@@ -89,6 +103,11 @@ def command_words(study, run, arguments):
             "--output", str(output)]
 
 
+def print_name(study, _):
+    print(study.name)
+    return 0
+
+
 def list_runs(study, arguments):
     if arguments.json:
         print(json.dumps([{"index": run.index, "name": run.name, "values": run.values, "nodes": run.nodes,
@@ -103,21 +122,43 @@ def list_runs(study, arguments):
 
 
 def list_missing(study, arguments):
+    layouts = {}
     for run in study.runs:
-        if arguments.nodes not in (None, run.nodes) or arguments.ranks_per_node not in (None, run.ranks_per_node):
+        why = None if run.index in arguments.excepted else study_results.why_missing(study, arguments.results, run)
+        if why is None:
             continue
-        why = study_results.why_missing(study, arguments.results, run)
-        if why is not None:
+        if not arguments.arrays:
             print(f"{run.index}\t{run.name}\t{why}" if arguments.why else run.index)
+            continue
+        require_provided(study, run, ())
+        layouts.setdefault((run.nodes, run.ranks_per_node), []).append(run.index)
+    for (nodes, ranks_per_node), chosen in layouts.items():
+        minutes = math.ceil((study.time_limit + supervise.GRACE + STARTING) / 60)
+        print(f"{nodes}\t{ranks_per_node}\t{minutes}\t{ranges(chosen)}")
     return 0
+
+
+def ranges(chosen):
+    """[0, 1, 2, 5] as "0-2,5"."""
+    parts = []
+    for index in chosen:
+        if parts and parts[-1][1] == index - 1:
+            parts[-1][1] = index
+        else:
+            parts.append([index, index])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in parts)
+
+
+def require_provided(study, run, provided):
+    unmet = sorted(set(run.environment) - set(provided))
+    if unmet:
+        raise StudyError(f"{study.path}: {run.name} needs {', '.join(unmet)}, which this runner does not provide: "
+                         "use jobscripts/local/netns")
 
 
 def run_one(study, arguments):
     run = study.run(arguments.index)
-    unmet = sorted(set(run.environment) - set(arguments.provides))
-    if unmet:
-        raise StudyError(f"{study.path}: {run.name} needs {', '.join(unmet)}, which this runner does not provide: "
-                         "use jobscripts/local/netns")
+    require_provided(study, run, arguments.provides)
     words = run.fill(arguments.launcher) + command_words(study, run, arguments)
     if arguments.dry_run:
         print(shlex.join(words))
@@ -130,9 +171,6 @@ def run_one(study, arguments):
 
 def start(study, run, words, results):
     """Runs it and keeps what it leaves; returns the exit code."""
-    import environment_snapshot
-    import supervise
-
     place = study_results.folder(results, run)
     place.mkdir(parents=True, exist_ok=True)
     study_results.trace_path(study, results, run).unlink(missing_ok=True)  # of an earlier, incomplete run

@@ -16,12 +16,17 @@ def draw(title, rows, paths):
     style = {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
              "grid.color": "#e4e4e4", "axes.axisbelow": True, "svg.hashsalt": title}
     with matplotlib.rc_context(style):
-        figure, (times, volume) = plt.subplots(1, 2, sharey=True, figsize=(11, 1.8 + 0.32 * len(rows)),
+        figure, (times, volume) = plt.subplots(1, 2, sharey=True, figsize=(11, 2.1 + 0.32 * len(rows)),
                                                layout="constrained")
         draw_times(times, rows)
         draw_bytes(volume, rows)
         times.set_yticks(range(len(rows)), [row.name for row in rows])
         times.invert_yaxis()
+        handles, labels = volume.get_legend_handles_labels()
+        if handles:
+            below = 0.3 / figure.get_figheight()
+            figure.get_layout_engine().set(rect=(0, below, 1, 1 - below))
+            figure.legend(handles, labels, loc="lower right", frameon=False, ncols=3)
         emulated = " (nodes emulated)" if any(row.emulated for row in rows) else ""
         figure.suptitle(f"{title}{emulated}", fontweight="bold")
         for path in paths:
@@ -51,5 +56,3 @@ def draw_bytes(axes, rows):
     total = [sum(row.predicted.values()) / 1e6 for _, row in complete]
     axes.plot(total, places, linestyle="none", marker="|", markersize=14, color="black", label="predicted, both")
     axes.set(title="Sent a step, over all ranks", xlabel="MB (10$^6$ bytes)")
-    if complete:
-        axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=3)

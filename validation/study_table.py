@@ -80,7 +80,9 @@ class Row:
             evaluated = trace["evaluations/loss"][()].tolist()
             self.held_out = evaluated[-1] if evaluated else None
             self.parameters_hash = trace.attrs["parameters_hash"]
-            self.emulated = bool(trace.attrs["emulated"])
+            # Nodes were declared, or several are on one host.
+            hosts = set(trace["ranks/host"].asstr()[()])
+            self.emulated = bool(trace.attrs["emulated"]) or len(hosts) < trace.attrs["node_count"]
             self.bound = bound.bound_by(steps)
 
 

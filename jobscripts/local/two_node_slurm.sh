@@ -46,8 +46,8 @@ wait_until() {  # COMMAND...
 alive() {  # PIDFILE PROGRAM
   local pid name
   { read -r pid <"$1"; } 2>/dev/null || return 1
-  { read -r name <"/proc/$pid/comm"; } 2>/dev/null || return 1
-  [ "$name" = "$2" ] && echo "$pid"
+  { IFS= read -r -d '' name <"/proc/$pid/cmdline"; } 2>/dev/null || return 1  # empty where it has ended
+  [ "${name##*/}" = "$2" ] && echo "$pid"
 }
 
 is_up() { [ -e "$marker" ] && alive "$state/slurmctld.pid" slurmctld >/dev/null; }
@@ -78,7 +78,7 @@ SlurmctldPort=${ports[0]}
 SlurmUser=$user
 SlurmdUser=$user
 AuthType=auth/munge
-AuthInfo=socket=$state/munge.socket
+AuthInfo=socket=$state/munge.socket,cred_expire=5
 CredType=cred/munge
 StateSaveLocation=$state/controller
 SlurmctldPidFile=$state/slurmctld.pid
@@ -115,7 +115,7 @@ start() {
   ! is_up || fail 2 "it runs already in $state: stop it first"
   if [ -e "$marker" ]; then stop; fi  # of one that was killed
   [ ! -e "$state" ] || [ -z "$(ls -A "$state")" ] || fail 2 "--state $state holds other files: choose a new folder"
-  mkdir -p -m 755 "$state"
+  mkdir -p "$state"
   : >"$marker"
   trap 'stop' EXIT
   trap 'exit 130' INT TERM HUP
