@@ -31,6 +31,7 @@ class ReframeSlurm(zpp.TestCase):
         self.output = self.folder / "output"
         state = tempfile.TemporaryDirectory(prefix="zpp-slurm-")
         self.addCleanup(state.cleanup)
+        os.chmod(state.name, 0o755)  # munged wants a socket that all may reach
         self.slurm = [str(SLURM), "--state", str(pathlib.Path(state.name) / "state")]
         self.addCleanup(lambda: subprocess.run([*self.slurm, "stop"], check=True, timeout=120))
         done = subprocess.run([*self.slurm, "start"], capture_output=True, text=True, timeout=120, check=False)
@@ -69,7 +70,7 @@ class ReframeSlurm(zpp.TestCase):
 
     def test_cancels_its_jobs(self):
         """Told to end while its job waits for the nodes."""
-        subprocess.run(["sbatch", "--nodes=2", "--exclusive", "--output=none", "--chdir", self.folder, "--wrap", "sleep 600"],
+        subprocess.run(["sbatch", "--nodes=2", "--exclusive", "--output=/dev/null", "--chdir", self.folder, "--wrap", "sleep 600"],
                        env=self.environment, check=True, capture_output=True, timeout=60)
         self.wait(lambda: self.jobs() == ["RUNNING"], "the nodes are taken")
         process = subprocess.Popen(self.command("--", "-n", "features=none"), env=self.environment,
