@@ -14,7 +14,8 @@
 #   REFRAME_ARGUMENT passed on: -S nodes=4, -S ranks_per_node=8, -S ZppTrain.config=FILE, -n ZppTrain ...
 # In DIR of --output lie report.json, perflogs/, reframe.log, and stage/ with the files of checks that failed.
 #
-# Exit codes: 0 every check passed, 1 one failed, 2 usage, 3 no zeropp or no Python, 77 ReFrame cannot be installed here.
+# Exit codes: 0 every check passed; 1 one failed, or ReFrame refused its arguments; 2 usage, or no check ran; 3 no zeropp or
+# no Python; 77 ReFrame cannot be installed here.
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 
@@ -50,9 +51,9 @@ checks=$root/jobscripts/reframe/zeropp_checks.py
 for path in "$output" "$settings" "$checks"; do  # ReFrame hands these to a shell; what DIR of --build holds is quoted
   [[ $path =~ ^[[:alnum:]_./+,:@%=-]+$ ]] || fail 2 "ReFrame cannot cope with the name $path: letters, digits, _./+,:@%=- only"
 done
-command=("$venv/bin/python" "$root/jobscripts/reframe/interruptible_reframe.py" --config-file "$settings"
-  --checkpath "$checks" --system "$system" --setvar "build=$build"
-  --prefix "$output" --report-file "$output/report.json" "$action" "$@")
+report=$output/report.json
+command=("$venv/bin/python" "$root/jobscripts/reframe/session.py" "$report" --config-file "$settings" --checkpath "$checks"
+  --system "$system" --setvar "build=$build" --prefix "$output" --report-file "$report" --warn-as-error "$action" "$@")
 if [ $dry_run -eq 1 ]; then
   printf '%q ' "${command[@]}"
   echo
@@ -66,7 +67,7 @@ done
 # Makes the virtual environment; its stamp comes last, so that one that was interrupted is made again.
 install_reframe() {
   local pinned=$root/jobscripts/reframe/requirements.txt log=$venv.log reason
-  cmp -s "$pinned" "$venv/pinned.txt" && return 0
+  if cmp -s "$pinned" "$venv/pinned.txt" && [ -x "$venv/bin/python" ]; then return 0; fi
   "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null ||
     fail 3 "$python is no Python 3.11 or later: name one with --python"
   echo "reframe: installing ReFrame into $venv (pip; log in $log)"

@@ -169,6 +169,16 @@ class ReframeChecks(zpp.TestCase):
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (code, 1), done)
                 self.assertTrue(done.stderr.startswith("reframe: error: "), done)
 
+    def test_nothing_passes_unseen(self):
+        """A name that fits no check, and a variable that no check has."""
+        words = ("--python", sys.executable, "--build", zpp.BIN.parent, "--output", self.folder / "output", "--")
+        done = run(*words, "-n", "no_such_check")
+        self.assertEqual(done.returncode, 2, done)
+        self.assertIn("reframe: error: no check ran", done.stderr)
+        done = run(*words, "-n", "ZppInfo", "-S", "ranks=4")
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("variables were not set: 'ranks'", done.stdout + done.stderr)
+
     def test_where_nothing_can_be_installed(self):
         done = run("--python", sys.executable, "--venv", self.folder / "venv", "--build", zpp.BIN.parent,
                    "--output", self.folder / "output",
@@ -180,7 +190,7 @@ class ReframeChecks(zpp.TestCase):
 
 
 if __name__ == "__main__":
-    available = run("--python", sys.executable, "--build", zpp.BIN.parent, "--output", zpp.BIN.parent / "reframe", "--list")
+    available = run("--python", sys.executable, "--build", zpp.BIN.parent, "--output", zpp.BIN.parent / "reframe" / "local", "--list")
     if available.returncode == zpp.SKIPPED:
         print(available.stderr)
         sys.exit(zpp.SKIPPED)

@@ -93,7 +93,7 @@ if __name__ == "__main__":
     if missing:
         print(f"skipped: Slurm is not installed: no {', '.join(missing)}")
         sys.exit(zpp.SKIPPED)
-    available = subprocess.run(reframe("--output", zpp.BIN.parent / "reframe", "--list"), capture_output=True, text=True,
+    available = subprocess.run(reframe("--output", zpp.BIN.parent / "reframe" / "slurm", "--list"), capture_output=True, text=True,
                                timeout=300, check=False)
     if available.returncode == zpp.SKIPPED:
         print(available.stderr)
