@@ -81,6 +81,8 @@ class ReframeChecks(zpp.TestCase):
         self.assertLess(across["all"], min(across[name] for name in FEATURES[1:4]))
         self.assertGreater(across["none"], max(across[name] for name in FEATURES[1:4]))
         self.assertEqual([path for path in self.folder.rglob("pwned")], [])
+        self.assertEqual({path.name for path in (self.folder / "output").iterdir()},
+                         {"output", "perflogs", "reframe.log", "report.json", "stage"})
 
     def test_a_run_that_fails(self):
         build = programs(self.folder / "build", zpp_train="#!/bin/sh\necho broken >&2\nexit 3\n")
