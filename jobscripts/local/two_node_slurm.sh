@@ -124,7 +124,8 @@ start() {
   (umask 077 && head -c 128 /dev/urandom >"$state/munge.key")
   write_configuration
   # Daemons hold no file of the caller, who may wait for the end of a pipe.
-  munged --socket="$state/munge.socket" --key-file="$state/munge.key" --pid-file="$state/munged.pid" \
+  # --force: the folder above may be closed to others, who have no business here.
+  munged --force --socket="$state/munge.socket" --key-file="$state/munge.key" --pid-file="$state/munged.pid" \
     --log-file="$state/munged.log" --seed-file="$state/munge.seed" --num-threads=2 </dev/null >"$state/munged.out" 2>&1 ||
     fail 3 "munged does not start: $(tail -n 1 "$state/munged.out")"
   slurmctld -f "$conf" </dev/null >"$state/slurmctld.out" 2>&1 ||
