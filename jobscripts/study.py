@@ -21,6 +21,7 @@ or study; 5 files; 124 the time limit; else, of run, that of the program (README
 import argparse
 import json
 import math
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -195,9 +196,10 @@ def start(study, run, words, results):
 
 
 def last_line(path):
-    """What a failed command said: its error line, else its last line."""
+    """What a failed program said: its error line, else the last line, which may be the launcher's."""
     lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
-    return next((line for line in lines if ": error: " in line), lines[-1] if lines else "no output")
+    own = (line for line in lines if re.match(r"zpp_\w+: error: ", line))
+    return next(own, lines[-1] if lines else "no output")
 
 
 def collect(study, arguments):

@@ -12,6 +12,7 @@ import bound
 import h5py
 import markdown_table
 import sample_statistics
+import trace_file
 
 NOISY = 0.02  # coefficient of variation
 LINKS = ("intra", "inter")
@@ -79,7 +80,7 @@ class Row:
             self.loss = steps["loss"][-1]
             evaluated = trace["evaluations/loss"][()].tolist()
             self.held_out = evaluated[-1] if evaluated else None
-            self.parameters_hash = trace.attrs["parameters_hash"]
+            self.parameters_hash = trace_file.text(trace.attrs["parameters_hash"])
             # Nodes were declared, or several are on one host.
             hosts = set(trace["ranks/host"].asstr()[()])
             self.emulated = bool(trace.attrs["emulated"]) or len(hosts) < trace.attrs["node_count"]

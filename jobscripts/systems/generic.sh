@@ -6,7 +6,7 @@
 #   python          a Python with NumPy, h5py and matplotlib
 #   launcher        the words that start a run's ranks; @NODES@, @RANKS@ and @RANKS_PER_NODE@ become the run's numbers
 #   container       words between the launcher and the program
-#   sbatch_options  what submit gives to sbatch before the user's options: account, partition, GPUs
+#   sbatch_options  what submit gives to sbatch before the user's options: partition, GPUs; @RANKS_PER_NODE@ as above
 # The environment may name build, python and an Apptainer image: ZEROPP_BUILD, ZEROPP_PYTHON, ZEROPP_CONTAINER.
 # shellcheck disable=SC2034  # what is set here, the scripts that source it read
 
