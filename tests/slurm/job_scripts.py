@@ -3,7 +3,6 @@
 USR1, requeue, scancel; an array with one task killed and resumed; exit codes; odd names of files."""
 
 import csv
-import json
 import os
 import pathlib
 import re
