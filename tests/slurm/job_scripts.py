@@ -223,7 +223,9 @@ class Slurm(zpp.TestCase):
         task = re.search(r"JobId=(\d+)", command("scontrol", "--oneliner", "show", "job", f"{array}_1").stdout)[1]
         os.kill(self.ranks_of(task)[-1], signal.SIGKILL)
         state, code, _ = self.ended(f"{array}_1")
-        self.assertEqual((state, code), ("FAILED", "137:0"))
+        # 137: that of the killed rank; 3: that of another, which found it gone and was faster.
+        self.assertEqual(state, "FAILED")
+        self.assertIn(code, ("137:0", "3:0"))
         for index in (0, 2):
             self.assertEqual(self.ended(f"{array}_{index}")[0], "COMPLETED")
         self.assertEqual([name for name, _ in self.missing(study)], ["steps=b"])
