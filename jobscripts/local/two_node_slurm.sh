@@ -190,11 +190,11 @@ case ${1:-} in
   run)
     shift
     [ $# -gt 0 ] || fail 2 "run needs a command (try --help)"
-    if ! is_up; then
-      start
-      trap 'stop' EXIT
-      trap 'kill -TERM "$child" 2>/dev/null || true; wait "$child" || true; exit 130' INT TERM HUP
-    fi
+    if is_up; then exec "$@"; fi
+    start
+    child=''
+    trap 'stop' EXIT
+    trap '[ -z "$child" ] || { kill -TERM "$child" 2>/dev/null || true; wait "$child" || true; }; exit 130' INT TERM HUP
     "$@" &
     child=$!
     wait "$child"
