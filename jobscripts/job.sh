@@ -37,8 +37,8 @@ parse_words() {  # WORD...
 
 # Runs COMMAND..., passing on USR1 and TERM; returns its exit code. `wait` comes back early when a signal arrives, and
 # tells the code of a command that has ended as often as it is asked.
-child='' signalled=0
-pass_on() { signalled=1; [ -z "$child" ] || kill -"$1" "$child" 2>/dev/null || true; }
+child='' signalled=0 asked=0  # asked: since the job began
+pass_on() { signalled=1 asked=1; [ -z "$child" ] || kill -"$1" "$child" 2>/dev/null || true; }
 run_and_wait() {  # COMMAND...
   local code
   "$@" &
@@ -85,10 +85,12 @@ run_study() {  # DEFAULT-STUDY WORD...
   trap 'pass_on USR1' USR1
   trap 'pass_on TERM' TERM
   for index in "${indices[@]}"; do
+    if [ $asked -eq 1 ]; then requeue; exit 85; fi  # between two runs
     code=0
     run_and_wait "$python" jobscripts/study.py run "$study" "$index" "${results[@]}" --build "$build" \
       --launcher "${launcher[@]}" "${container[@]}" || code=$?
-    if [ $code -eq 85 ]; then requeue; exit 85; fi
+    # Also where the signal came before there was a program to pass it on to.
+    if [ $code -eq 85 ] || { [ $asked -eq 1 ] && [ $code -gt 128 ]; }; then requeue; exit 85; fi
     if [ $first -eq 0 ]; then first=$code; fi
   done
   return "$first"

@@ -140,8 +140,9 @@ ExitCode Trainer::run() {
   if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
   if (verdict != "VALID") return ExitCode::check_failed;
   if (recorder_.interrupted.empty()) return ExitCode::ok;
-  log::warn(fmt::format("ended by {} after {} of {} steps, which are in the trace: start again to run it whole",
-                        recorder_.interrupted, recorder_.steps.size(), config_.train_steps));
+  log::warn(fmt::format(
+      "ended by {} after {} of {} steps, which are in the trace: start again to run it whole",
+      recorder_.interrupted, recorder_.steps.size(), config_.train_steps));
   return ExitCode::requeue;
 }
 

@@ -10,7 +10,7 @@
 #   --state DIR  of its files [zeropp-slurm-UID in $TMPDIR or the system's folder for such]; shorter than 80 characters
 #   --cpus N     of each node, whatever the host has: they are shared [4]
 # Needs slurmctld, slurmd, slurm-client and munge (Debian: cmake/setup.sh check). MPI programs of Debian's Open MPI run
-# with `srun --mpi=pmix`; between nodes they need OMPI_MCA_btl=tcp,self (jobscripts/systems/two-node-local.sh).
+# with `srun --mpi=pmix`; they need a transport without shared memory (jobscripts/systems/two-node-local.sh).
 # Exits with 2 for a wrong command line, 3 when it does not start, else with 0 or the code of COMMAND.
 set -euo pipefail
 script=$(readlink -f "$0")
@@ -190,11 +190,11 @@ case ${1:-} in
   run)
     shift
     [ $# -gt 0 ] || fail 2 "run needs a command (try --help)"
-    if ! is_up; then
-      start
-      trap 'stop' EXIT
-      trap 'kill -TERM "$child" 2>/dev/null || true; wait "$child" || true; exit 130' INT TERM HUP
-    fi
+    if is_up; then exec "$@"; fi
+    start
+    child=''
+    trap 'stop' EXIT
+    trap '[ -z "$child" ] || { kill -TERM "$child" 2>/dev/null || true; wait "$child" || true; }; exit 130' INT TERM HUP
     "$@" &
     child=$!
     wait "$child"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # NERSC Perlmutter, GPU nodes: 4 A100, 64 cores of 2 threads, Slingshot with 4 NICs; Cray MPICH, whose ranks srun starts
-# without PMIx. To be sourced; see generic-gpu.sh. The account is given as an option of sbatch. Written from the site's
-# documentation, and not run there.
+# without PMIx. To be sourced; see generic-gpu.sh. The account is given as an option of sbatch. Not run there: compare
+# modules and options with the site's pages.
 # shellcheck disable=SC2034  # what is set here, the scripts that source it read
 
 module load PrgEnv-gnu cudatoolkit cray-hdf5 nccl

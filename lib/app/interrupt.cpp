@@ -38,18 +38,20 @@ int agreed_interrupt(comm::Control& control) {
 
 const char* name_of_interrupt(int signal) {
   switch (signal) {
-    case SIGINT: return "SIGINT";
-    case SIGTERM: return "SIGTERM";
-    default: return "SIGUSR1";
+    case SIGINT:
+      return "SIGINT";
+    case SIGTERM:
+      return "SIGTERM";
+    default:
+      return "SIGUSR1";
   }
 }
 
 comm::AgreedError nothing_kept(int signal, const std::string& where) {
-  return {
-      signal == SIGINT ? ExitCode::interrupted : ExitCode::requeue,
-      fmt::format("interrupted by {} at {}: nothing was written; start again to run it whole",
-                  name_of_interrupt(signal), where),
-      0};
+  return {signal == SIGINT ? ExitCode::interrupted : ExitCode::requeue,
+          fmt::format("interrupted by {} at {}: nothing was written; start again to run it whole",
+                      name_of_interrupt(signal), where),
+          0};
 }
 
 }  // namespace zeropp::app

@@ -1,7 +1,7 @@
-// SIGINT, SIGTERM and SIGUSR1: the handler sets a flag, and the work stops where all ranks can agree
-// to stop. SIGINT asks to give up; SIGTERM and SIGUSR1, which batch systems send, ask to end in
-// order and to be started again. The second signal of a kind ends the process as if there were no
-// handler.
+// SIGINT, SIGTERM and SIGUSR1: the handler sets a flag, and the work stops where all ranks can
+// agree to stop. SIGINT asks to give up; SIGTERM and SIGUSR1, which batch systems send, ask to end
+// in order and to be started again. The second signal of a kind ends the process as if there were
+// no handler.
 #pragma once
 
 #include "lib/comm/world.hpp"

@@ -74,10 +74,9 @@ TEST(Interrupt, ASignalOnOneRankIsAgreedByAll) {
 }
 
 TEST(Interrupt, TheCodeSaysWhetherToStartAgain) {
-  for (const auto& [signal, code, name] :
-       {std::tuple{SIGINT, ExitCode::interrupted, "SIGINT"},
-        std::tuple{SIGTERM, ExitCode::requeue, "SIGTERM"},
-        std::tuple{SIGUSR1, ExitCode::requeue, "SIGUSR1"}}) {
+  for (const auto& [signal, code, name] : {std::tuple{SIGINT, ExitCode::interrupted, "SIGINT"},
+                                           std::tuple{SIGTERM, ExitCode::requeue, "SIGTERM"},
+                                           std::tuple{SIGUSR1, ExitCode::requeue, "SIGUSR1"}}) {
     const comm::AgreedError error = nothing_kept(signal, "step 2 of 9");
     EXPECT_EQ(error.code(), code);
     EXPECT_THAT(error.what(), AllOf(HasSubstr(name), HasSubstr("step 2 of 9")));
