@@ -84,10 +84,14 @@ def judge(rows, level, confidence, threshold, resampling):
 
 @dataclass
 class Result:
-    rows: list
-    only_a: list
-    only_b: list
-    notes: list
+    """`places`: where A and B ran; `wrong`: which bytes differ that must not."""
+
+    rows: list = field(default_factory=list)
+    only_a: list = field(default_factory=list)
+    only_b: list = field(default_factory=list)
+    places: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+    wrong: list = field(default_factory=list)
 
     @property
     def failed(self):
@@ -96,8 +100,7 @@ class Result:
 
 def pair_up(a, b, collectives, across_machines):
     """The rows that both sides have, not yet judged, and what only one has. Raises FileProblem."""
-    result = Result([], [], [], [])
-    wrong = []
+    result = Result()
     for name in sorted({*a, *b}):
         sides = a.get(name), b.get(name)
         for measured in filter(None, sides):
@@ -115,8 +118,11 @@ def pair_up(a, b, collectives, across_machines):
         result.only_b += [label(key) for key in after.rows if key not in before.rows]
         other = measurement.differences(before, after)
         result.notes += [f"{label('configurations differ, A / B')}: {'; '.join(other)}"] if other else []
-        wrong += [label(text) for text in measurement.other_bytes(before, after)]
-    return result, wrong
+        result.wrong += [label(text) for text in measurement.other_bytes(before, after)]
+        for side, measured in zip("AB", sides):
+            result.places.append(f"{side}: {measurement.place(measured)}")
+    result.places = sorted(set(result.places))
+    return result
 
 
 def cells(row):
@@ -126,12 +132,12 @@ def cells(row):
             "; ".join(row.notes)]
 
 
-def text_of(result, wrong, arguments):
+def text_of(result, arguments):
     count = {verdict: sum(row.verdict == verdict for row in result.rows) for verdict in (SLOWER, FASTER, SAME, UNDECIDED)}
-    lines = [markdown_table.aligned(COLUMNS, [cells(row) for row in result.rows], TEXT_COLUMNS), ""]
+    lines = [*result.places, "", markdown_table.aligned(COLUMNS, [cells(row) for row in result.rows], TEXT_COLUMNS), ""]
     for side, names in (("A", result.only_a), ("B", result.only_b)):
         lines += [f"only in {side}: {name}" for name in names]
-    lines += result.notes + wrong
+    lines += result.notes + result.wrong
     lines.append(f"{len(result.rows)} rows: " + ", ".join(f"{number} {verdict}" for verdict, number in count.items())
                  + f"; {len(result.failed)} slower beyond {arguments.threshold:.1%}")
     lines.append(f"verdicts: rank-sum test, Holm over all rows, level {arguments.level:g}; interval: bootstrap, "
@@ -139,7 +145,7 @@ def text_of(result, wrong, arguments):
     return "\n".join(lines)
 
 
-def document_of(result, wrong, arguments):
+def document_of(result, arguments):
     return {
         "schema": "zeropp-comparison", "schema_version": "1.0", "a": str(arguments.a), "b": str(arguments.b),
         "units": {"median": "microseconds", "interval": "of ratio, B / A"},
@@ -148,7 +154,8 @@ def document_of(result, wrong, arguments):
         "rows": [{"row": row.name, "median_a": statistics.median(row.before), "median_b": statistics.median(row.after),
                   "samples_a": len(row.before), "samples_b": len(row.after), "ratio": row.ratio, "interval": row.interval,
                   "p": row.p, "verdict": row.verdict, "beyond": row.beyond, "notes": row.notes} for row in result.rows],
-        "only_a": result.only_a, "only_b": result.only_b, "notes": result.notes, "other_bytes": wrong}
+        "only_a": result.only_a, "only_b": result.only_b, "places": result.places, "notes": result.notes,
+        "other_bytes": result.wrong}
 
 
 def share(text):
@@ -189,7 +196,7 @@ def main():
     arguments = parse()
     try:
         sides = [measurement.read_side(path, arguments.warmup) for path in (arguments.a, arguments.b)]
-        result, wrong = pair_up(*sides, arguments.collective, arguments.across_machines)
+        result = pair_up(*sides, arguments.collective, arguments.across_machines)
         if not result.rows:
             raise FileProblem(f"{arguments.a} and {arguments.b} have no row in common: measure the same rows in both")
     except FileProblem as problem:
@@ -197,17 +204,17 @@ def main():
         return 2
     judge(result.rows, arguments.level, arguments.confidence, arguments.threshold,
           bootstrap.Bootstrap(arguments.resamples, arguments.seed))
-    print(text_of(result, wrong, arguments))
+    print(text_of(result, arguments))
     if arguments.json:
         try:
-            arguments.json.write_text(json.dumps(document_of(result, wrong, arguments), indent=1) + "\n")
+            arguments.json.write_text(json.dumps(document_of(result, arguments), indent=1) + "\n")
         except OSError as error:
             print(f"compare: error: --json {arguments.json} cannot be written: {error.strerror}: name a file in a folder "
                   "that exists", file=sys.stderr)
             return 2
-    if wrong or result.failed:
+    if result.wrong or result.failed:
         names = [f"{row.name} (at least {row.interval[0] - 1:.1%})" for row in result.failed]
-        print(f"compare: error: slower or other bytes: {'; '.join(names + wrong)}", file=sys.stderr)
+        print(f"compare: error: slower or other bytes: {'; '.join(names + result.wrong)}", file=sys.stderr)
         return 1
     if all(row.verdict == UNDECIDED for row in result.rows):
         needed = rank_test.samples_needed(arguments.level / len(result.rows))

@@ -17,12 +17,12 @@ DIFFERENCES_SHOWN = 8
 
 @dataclass
 class Measurement:
-    """One file. `rows`: key -> sweep_file.Row, microseconds. `work`: what has to be equal for times to be comparable at all.
-    `sent`: bytes of the median step by link, {} of a sweep."""
+    """One file. `rows`: key -> sweep_file.Row, microseconds. `layout`: ranks and nodes. `work`: what has to be equal for times to
+    be comparable at all. `sent`: bytes of the median step by link, {} of a sweep."""
 
     path: Path
     rows: dict
-    world: str
+    layout: str
     machine: tuple
     config: dict
     work: str = ""
@@ -40,7 +40,7 @@ def read_training(path, run, warmup):
     machine = tuple(sorted(gpu or host for gpu, host in zip(ranks["gpu"], ranks["host"])))
     config = run["config"]
     tokens = config["train_batch_size"] * config["zeropp"]["model"].get("seq_length", 1)
-    layout = f"{run['world_size']} ranks on {run['node_count']} nodes"
+    layout = f"{run['world_size']} ranks on {run['node_count']} nodes" + (", emulated" if run["emulated"] else "")
     return Measurement(path, {"step time": sweep_file.Row(times)}, layout, machine, config, f"{tokens} tokens a step",
                        config_hash=run["config_hash"], sent=sent)
 
@@ -49,7 +49,7 @@ def read_sweep(path, document):
     sweep = sweep_file.read_sweep(document)
     if not sweep.rows:
         raise FileProblem(f"{path} holds no time: run the sweep again")
-    return Measurement(path, sweep.rows, f"{sweep.world_size} ranks", sweep.machine, sweep.config,
+    return Measurement(path, sweep.rows, sweep.layout, sweep.machine, sweep.config,
                        collectives={key.collective for key in sweep.rows}), sweep.verdict
 
 
@@ -99,10 +99,15 @@ def require_comparable(a, b, across_machines):
                           + (f"give --collective {common}" if common else "measure the same ones"))
     if a.work != b.work:
         raise FileProblem(f"{pair} did other work: {a.work} / {b.work}: train with the same batch and sequence")
-    for what, before, after in (("numbers of ranks", a.world, b.world),
+    for what, before, after in (("ranks and nodes", a.layout, b.layout),
                                 ("machines", machine_text(a.machine), machine_text(b.machine))):
         if before != after and not across_machines:
             raise FileProblem(f"{pair} are of other {what}: {before} / {after}: measure again there, or give --across-machines")
+
+
+def place(measured):
+    """Where it ran, as text."""
+    return f"{measured.layout}; {machine_text(measured.machine)}"
 
 
 def machine_text(machine):

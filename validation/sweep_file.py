@@ -47,10 +47,10 @@ class Row:
 
 @dataclass
 class Sweep:
-    """`machine`: what it ran on, `verdict`: VALID or why not, `config`: what was asked for."""
+    """`layout`: ranks and hosts, `machine`: what they ran on, `verdict`: VALID or why not, `config`: what was asked for."""
 
     rows: dict
-    world_size: int
+    layout: str
     machine: tuple
     verdict: str
     config: dict
@@ -116,4 +116,7 @@ def read_sweep(document):
     bounds = document.get("out_of_bounds", {})
     okay = str(bounds.get("okay", True)).lower() == "true"  # nccl-tests: a text
     verdict = document.get("verdict", "VALID") if okay else f"INVALID: {bounds.get('count')} wrong values"
-    return Sweep(read_rows(document), len(devices) * ranks_a_device, tuple(names), verdict, config)
+    hosts = len({device.get("hostname", "") for device in devices})
+    emulated = ", emulated" if document.get("emulated") or config.get("emulated") else ""
+    layout = f"{len(devices) * ranks_a_device} ranks on {hosts} hosts{emulated}"
+    return Sweep(read_rows(document), layout, tuple(names), verdict, config)
