@@ -38,9 +38,10 @@ class Key(NamedTuple):
 @dataclass
 class Row:
     """`samples`: microseconds, maximum over ranks; of a file without them, the one time that it has. Bandwidths in GB/s, None
-    where the file has none."""
+    where the file has none; they are those of `time`. Of several cells, those of the last."""
 
     samples: list = field(default_factory=list)
+    time: float = math.nan
     bus_bw: float | None = None
     wire_bus_bw: float | None = None
 
@@ -80,14 +81,14 @@ def number(value):
 
 def add(row, measured):
     """A cell of the file to the row of its key."""
-    samples = measured.get("samples") or []
-    time = number(measured.get("time"))
-    if not samples and time is not None:
-        samples = [time]
+    time = number(measured["time"])
+    if time is None:
+        return
+    samples = measured.get("samples") or [time]
     if any(not 0 < value < math.inf for value in samples):
         raise ValueError("a time is not above 0")
     row.samples += samples
-    row.bus_bw, row.wire_bus_bw = number(measured.get("bus_bw")), number(measured.get("wire_bus_bw"))
+    row.time, row.bus_bw, row.wire_bus_bw = time, number(measured.get("bus_bw")), number(measured.get("wire_bus_bw"))
 
 
 def read_rows(document):
@@ -118,5 +119,5 @@ def read_sweep(document):
     verdict = document.get("verdict", "VALID") if okay else f"INVALID: {bounds.get('count')} wrong values"
     hosts = len({device.get("hostname", "") for device in devices})
     emulated = ", emulated" if document.get("emulated") or config.get("emulated") else ""
-    layout = f"{len(devices) * ranks_a_device} ranks on {hosts} hosts{emulated}"
+    layout = f"{len(devices) * ranks_a_device} ranks on {hosts} host{'s' if hosts > 1 else ''}{emulated}"
     return Sweep(read_rows(document), layout, tuple(names), verdict, config)

@@ -6,7 +6,7 @@ numbers are those of 8 GPUs on a link of 300 GB/s, so that codecs pay from some 
 
 import numpy as np
 
-LINK, CODEC = 300e3, 1200e3  # bytes a microsecond
+LINK, CODEC = 300e3, 4000e3  # bytes a microsecond
 RATIO = {"none": 1.0, "int8:256": (256 + 2) / 512, "int4:128": (64 + 2) / 256}  # of wire bytes to those of bf16
 LATENCY = {"none": 12.0, "int8:256": 26.0, "int4:128": 30.0}  # microseconds
 ALGORITHMS = {"all_gather": ("flat", "two-level"), "reduce_scatter": ("flat", "2-hop"), "all_reduce": ("flat",),
