@@ -56,11 +56,13 @@ class Crossings(unittest.TestCase):
 
     def test_baseline_is_the_fastest(self):
         times = {("none", "flat"): {4: [10.0], 8: [20.0]}, ("none", "two-level"): {4: [12.0], 8: [8.0]},
-                 ("int8:256", "flat"): {4: [5.0], 8: [16.0], 16: [1.0]}}
+                 ("int8:256", "flat"): {4: [5.0], 8: [16.0], 16: [1.0]},
+                 ("int4:128", "flat"): {8: [4.0]}}
         made = table(times)
         self.assertEqual([made.baseline(size) and made.baseline(size).algorithm for size in (4, 8, 16)],
                          ["flat", "two-level", None])
         self.assertEqual([made.speed_up(crossings.Series("int8:256", "flat"), size) for size in (4, 8, 16)], [2.0, 0.5, None])
+        self.assertEqual([made.speed_up(crossings.Series("int4:128", "flat"), size) for size in (4, 8)], [None, 2.0])
         self.assertEqual(found(times).size, math.inf)  # at 8, the largest that both have
         self.assertIsNone(found({("none", "flat"): {4: [1.0]}, ("int8:256", "flat"): {8: [1.0]}}))
 
