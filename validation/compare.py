@@ -21,8 +21,8 @@ The interval knows how times spread inside a run, not how runs differ: compare t
 threshold above that. A step time is also slower where its run sends other bytes: a run of the same configuration that does, fails.
 
 Exits with 1 when a row is slower beyond the threshold or sends other bytes, with 2 when the files cannot be compared: unreadable,
-not VALID, other collectives (--collective), another machine or number of ranks (--across-machines), no row in common, or no row
-with samples enough.
+not VALID, other collectives (--collective), another machine or number of ranks (--across-machines), no row in common; or, with the
+table printed, when a row is undecided.
 """
 
 import argparse
@@ -216,10 +216,11 @@ def main():
         names = [f"{row.name} (at least {row.interval[0] - 1:.1%})" for row in result.failed]
         print(f"compare: error: slower or other bytes: {'; '.join(names + result.wrong)}", file=sys.stderr)
         return 1
-    if all(row.verdict == UNDECIDED for row in result.rows):
+    undecided = sum(row.verdict == UNDECIDED for row in result.rows)
+    if undecided:
         needed = rank_test.samples_needed(arguments.level / len(result.rows))
-        print(f"compare: error: no row has samples enough for an interval: {needed} on either side are needed among "
-              f"{len(result.rows)} rows: measure more cycles or steps (nccl-tests: -N {needed})", file=sys.stderr)
+        print(f"compare: error: {undecided} of {len(result.rows)} rows are undecided: {needed} samples on either side are needed "
+              f"among so many: measure more cycles (-N {needed} of zpp_sweep and nccl-tests) or steps", file=sys.stderr)
         return 2
     return 0
 

@@ -112,6 +112,19 @@ class Compare(unittest.TestCase):
         for row in rows.values():
             self.assertEqual((row["verdict"], row["notes"]), ("same", ["3.0% not excluded"]))
 
+    def test_few_samples_in_one_row(self):
+        """The others are judged; and a regression is said before what is undecided."""
+        made = lambda seed, **options: synthetic_sweep.sweep(seed=seed, codecs=("none",), sizes=(1 << 20, 1 << 22), **options)
+        before = self.json_file("a.json", made(1))
+        for factor, code in ((1.0, 2), (1.2, 1)):
+            document = made(2, factor=lambda *row, by=factor: by)
+            document["results"][0]["in_place"]["samples"][4:] = []
+            done, rows = self.compare(before, self.json_file("b.json", document), code=code)
+            verdicts = [row["verdict"] for row in rows.values()]
+            self.assertEqual(verdicts.count("undecided"), 1)
+            self.assertEqual(verdicts.count("slower" if code == 1 else "same"), len(rows) - 1)
+            self.assertIn("1 undecided", done.stdout)
+
     def test_other_collectives(self):
         before = self.json_file("a.json", synthetic_sweep.sweep(collectives=("all_gather", "all_reduce"), sizes=(1024,)))
         after = self.json_file("b.json", synthetic_sweep.sweep(collectives=("all_gather", "reduce_scatter"), sizes=(1024,)))
@@ -150,8 +163,8 @@ class Compare(unittest.TestCase):
     def test_nccl_tests(self):
         one, other = (self.json_file(f"{n}.json", synthetic_sweep.nccl_tests(seed=n)) for n in (1, 2))
         done, rows = self.compare(one, other, code=2)
-        self.assertIn("no row has samples enough for an interval", done.stderr)
-        self.assertIn("-N 8", done.stderr)
+        self.assertIn("6 of 6 rows are undecided: 8 samples on either side are needed", done.stderr)
+        self.assertIn("-N 8 of zpp_sweep and nccl-tests", done.stderr)
         for row in rows.values():
             self.assertEqual((row["verdict"], row["interval"], row["notes"]), ("undecided", None, ["8 samples needed"]))
         self.assertEqual(len(rows), 6)
@@ -196,7 +209,7 @@ class Compare(unittest.TestCase):
         self.compare(a, self.folder / "b.h5")  # one of each
         self.refused(a, b, "no step left", words=("--warmup", str(STEPS)))
         few = self.trace("few.h5", 1, steps=5)
-        self.assertIn("6 on either side are needed", self.compare(few, few, code=2)[0].stderr)
+        self.assertIn("6 samples on either side are needed", self.compare(few, few, code=2)[0].stderr)
 
     def test_skipped_steps_are_no_samples(self):
         skipped = [0] * STEPS
