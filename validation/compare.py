@@ -18,7 +18,7 @@ Above 1 is slower.
             not in this bound: it is rows that did not change that are many.
 
 The interval knows how times spread inside a run, not how runs differ: compare two runs of the same program first, and choose a
-threshold above that. A step time is also slower where its run sends other bytes: a run of the same configuration that does, fails.
+threshold above that. Bytes do not spread: a training run of the same configuration that sends other bytes a step fails as well.
 
 Exits with 1 when a row is slower beyond the threshold or sends other bytes, with 2 when the files cannot be compared: unreadable,
 not VALID, other collectives (--collective), another machine or number of ranks (--across-machines), no row in common; or, with the

@@ -10,6 +10,7 @@ from pathlib import Path
 import run_file
 import sweep_file
 from run_file import FileProblem
+from sweep_file import counted
 
 BYTES = ("bytes_intra_node", "bytes_inter_node")
 DIFFERENCES_SHOWN = 8
@@ -40,7 +41,8 @@ def read_training(path, run, warmup):
     machine = tuple(sorted(gpu or host for gpu, host in zip(ranks["gpu"], ranks["host"])))
     config = run["config"]
     tokens = config["train_batch_size"] * config["zeropp"]["model"].get("seq_length", 1)
-    layout = f"{run['world_size']} ranks on {run['node_count']} nodes" + (", emulated" if run["emulated"] else "")
+    ranks_text, nodes_text = counted(run["world_size"], "rank"), counted(run["node_count"], "node")
+    layout = f"{ranks_text} on {nodes_text}" + (", emulated" if run["emulated"] else "")
     return Measurement(path, {"step time": sweep_file.Row(times)}, layout, machine, config, f"{tokens} tokens a step",
                        config_hash=run["config_hash"], sent=sent)
 
@@ -81,8 +83,10 @@ def read_side(path, warmup):
 
 
 def select(measured, collectives):
-    """Leaves the rows of `collectives` (all where empty)."""
-    if collectives and measured.collectives:
+    """Leaves the rows of `collectives` (all where empty). Raises FileProblem where there are none to choose from."""
+    if collectives:
+        if not measured.collectives:
+            raise FileProblem(f"{measured.path} is of a training run, which --collective says nothing of: leave it out")
         measured.rows = {key: row for key, row in measured.rows.items() if key.collective in collectives}
         measured.collectives &= collectives
 

@@ -63,6 +63,10 @@ def bytes_text(size):
     return f"{size / 1024**unit:.4g} {('B', 'KiB', 'MiB', 'GiB', 'TiB')[unit]}"
 
 
+def counted(number, noun):
+    return f"{number} {noun}{'s' if number != 1 else ''}"
+
+
 def is_sweep(document):
     return document.get("schema") == SCHEMA or isinstance(document.get("results"), list)
 
@@ -119,5 +123,5 @@ def read_sweep(document):
     verdict = document.get("verdict", "VALID") if okay else f"INVALID: {bounds.get('count')} wrong values"
     hosts = len({device.get("hostname", "") for device in devices})
     emulated = ", emulated" if document.get("emulated") or config.get("emulated") else ""
-    layout = f"{len(devices) * ranks_a_device} ranks on {hosts} host{'s' if hosts > 1 else ''}{emulated}"
+    layout = f"{counted(len(devices) * ranks_a_device, 'rank')} on {counted(hosts, 'host')}{emulated}"
     return Sweep(read_rows(document), layout, tuple(names), verdict, config)

@@ -223,6 +223,7 @@ class Compare(unittest.TestCase):
         self.refused(a, self.trace("b.h5", 1, micro=4), "other work: 192 tokens a step / 384", words=("--across-machines",))
         self.refused(a, self.trace("b.h5", 1, attributes={"verdict": "INVALID: loss is not finite"}), "loss is not finite")
         self.refused(a, self.trace("b.h5", 1, attributes={"emulated": 1}), "2 nodes, emulated")
+        self.refused(a, a, "leave it out", words=("--collective", "all_gather"))
 
     def test_bytes(self):
         """Another configuration may send other bytes; the same one may not."""
