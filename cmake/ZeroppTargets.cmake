@@ -1,7 +1,8 @@
-# zeropp_add_app(name file...): one program of apps/, named zpp_<name>.
+# zeropp_add_app(name file...): one program of apps/, named zpp_<name>; `cmake --install` puts it into bin/.
 function(zeropp_add_app name)
   add_executable(zpp_${name} ${ARGN})
   target_link_libraries(zpp_${name} PRIVATE zeropp)
+  install(TARGETS zpp_${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
 # zeropp_test_devices(OUT transport...): where a test's entries run: host, and with CUDA cuda-<transport> each.

@@ -15,7 +15,10 @@ required=(
 )
 case ${1:-} in
   demo) optional=(dict-gcide) ;;  # the text to train on; the built-in source takes its place
-  check) optional=(clang-format clang-tidy-16 shellcheck) ;;  # the tests that need them are skipped
+  check)  # the tests that need them are skipped
+    optional=(clang-format clang-tidy-16 shellcheck pyflakes3 python3-venv
+      slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge)
+    ;;
   *) echo "usage: cmake/setup.sh demo|check" >&2; exit 2 ;;
 esac
 

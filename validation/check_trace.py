@@ -112,9 +112,12 @@ class Checker:
                      "/ranks/pid is not one process a rank")
 
     def check_steps(self):
-        self.require(len(self.steps) == self.expected_steps,
-                     f"{len(self.steps)} steps of {self.expected_steps}")
-        if self.steps:
+        signal, count = self.attributes["interrupted"], len(self.steps)
+        self.interrupted = signal != ""
+        self.require(signal in ("", "SIGTERM", "SIGUSR1"), f"interrupted by {signal!r}")
+        self.require(count < self.expected_steps if self.interrupted else count == self.expected_steps,
+                     f"{count} steps of {self.expected_steps}" + f", interrupted by {signal}" * self.interrupted)
+        if self.steps and not self.interrupted:
             self.require(not self.steps[-1]["skipped"],
                          "the last step was skipped" if not all(r["skipped"] for r in self.steps)
                          else "all steps were skipped")
@@ -138,11 +141,12 @@ class Checker:
                          f"{where}: learning_rate is not the configuration's {self.learning_rate}")
 
     def check_evaluations(self):
-        """Before the first step, after every evaluation_interval steps, and after the last."""
+        """Before the first step, after every evaluation_interval steps, and after the last that was asked for."""
         rows, interval, last = self.trace.rows("evaluations"), self.evaluation_interval, len(self.steps)
         self.evaluations = [row["step"] for row in rows]
         self.evaluation_batches = [row["batches"] for row in rows]
-        expected = sorted({*range(0, last, interval), last}) if interval else []
+        ends = set() if self.interrupted else {last}
+        expected = sorted({*range(0, last + 1, interval), *ends}) if interval else []
         self.require(self.evaluations == expected,
                      f"/evaluations/step does not follow the interval {interval}")
         largest = self.config["zeropp"].get("evaluation_batches", 0)

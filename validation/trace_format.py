@@ -1,12 +1,12 @@
 """What a complete trace holds: the fixed parts of lib/trace/README.md, as tables."""
 
 SCHEMA = "zeropp-trace"
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",
     "mpi_library", "hdf5_version", "kokkos_version", "blas_library", "cuda_versions", "backend",
-    "transport", "kernels", "run_id", "started_at", "command_line", "config_json", "config_hash", "parameters_hash", "verdict")
+    "transport", "kernels", "run_id", "started_at", "command_line", "config_json", "config_hash", "parameters_hash", "verdict", "interrupted")
 INTEGER_ATTRIBUTES = (
     "complete", "git_dirty", "world_size", "node_count", "ranks_per_node", "emulated", "seed",
     "deterministic")

@@ -66,7 +66,8 @@ std::string verdict_of(const trace::Recorder& recorder) {
     }
   }
   // A skipped step is an incident; training that ends in one has diverged.
-  if (!recorder.steps.empty() && recorder.steps.back().skipped > 0) {
+  const bool whole = recorder.interrupted.empty();
+  if (whole && !recorder.steps.empty() && recorder.steps.back().skipped > 0) {
     return "INVALID: the last step was skipped: its gradient is not finite";
   }
   return "VALID";
@@ -90,6 +91,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.hardware_flops_per_token = model.hardware_flops_per_token();
   if (config.hash_parameters) data.parameters_hash = engine.parameters_hash();
   data.verdict = verdict_of(recorder);
+  data.interrupted = recorder.interrupted;
   data.seed = config.seed;
   data.deterministic = config.zero.deterministic;
   data.world_size = static_cast<std::uint64_t>(topology.world_size);

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <numbers>
 #include <string_view>
@@ -126,8 +127,7 @@ ExitCode Trainer::run() {
     const trace::Timers::Scope loop(recorder_.timers, Category::other);
     if (config_.evaluation_interval > 0) evaluate(0);
     for (std::uint64_t done = 0; done < config_.train_steps;) {
-      app::stop_if_interrupted(context_.control(),
-                               fmt::format("step {} of {}", done, config_.train_steps));
+      if (end_early(done)) break;
       step(done);
       ++done;
       progress_.report(done, recorder_.steps.back());
@@ -138,7 +138,23 @@ ExitCode Trainer::run() {
   }
   const std::string verdict = write_trace();
   if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
-  return verdict == "VALID" ? ExitCode::ok : ExitCode::check_failed;
+  if (verdict != "VALID") return ExitCode::check_failed;
+  if (recorder_.interrupted.empty()) return ExitCode::ok;
+  log::warn(fmt::format("ended by {} after {} of {} steps, which are in the trace: start again to run it whole",
+                        recorder_.interrupted, recorder_.steps.size(), config_.train_steps));
+  return ExitCode::requeue;
+}
+
+/// Whether a signal asks to end after `done` steps with a trace of these. Throws AgreedError where
+/// there is nothing to keep: before the first step, and after SIGINT.
+bool Trainer::end_early(std::uint64_t done) {
+  const int signal = app::agreed_interrupt(context_.control());
+  if (signal == 0) return false;
+  if (signal == SIGINT || done == 0) {
+    throw app::nothing_kept(signal, fmt::format("step {} of {}", done, config_.train_steps));
+  }
+  recorder_.interrupted = app::name_of_interrupt(signal);
+  return true;
 }
 
 void Trainer::step(std::uint64_t step) {

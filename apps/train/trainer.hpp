@@ -29,6 +29,7 @@ class Trainer {
 
  private:
   void agree_on_data();
+  bool end_early(std::uint64_t done);
   void step(std::uint64_t step);
   void evaluate(std::uint64_t steps_done);
   /// Sums and maxima over ranks; rank 0 writes. Returns the verdict.

@@ -1,19 +1,28 @@
-// SIGINT and SIGTERM: the handler sets a flag, and the work stops where all ranks can agree to
-// stop. The second signal of a kind ends the process as if there were no handler.
+// SIGINT, SIGTERM and SIGUSR1: the handler sets a flag, and the work stops where all ranks can agree
+// to stop. SIGINT asks to give up; SIGTERM and SIGUSR1, which batch systems send, ask to end in
+// order and to be started again. The second signal of a kind ends the process as if there were no
+// handler.
 #pragma once
 
 #include "lib/comm/world.hpp"
 
 namespace zeropp::app {
 
-/// Call after MPI has started, once.
+/// Call once, first of all: a batch system may warn a job that is still starting.
 void install_interrupt_handlers();
 
 /// The signal that this process got, or 0.
 int interrupted();
 
-/// At a boundary that every rank reaches: when any rank got a signal, all throw
-/// AgreedError(interrupted). `where` completes the message: "step 12 of 200".
-void stop_if_interrupted(comm::Control& control, const std::string& where);
+/// At a boundary that every rank reaches: the signal that any rank got, the same one on all; 0 when
+/// none did. Of several SIGINT counts before SIGTERM, and that before SIGUSR1.
+int agreed_interrupt(comm::Control& control);
+
+/// "SIGTERM".
+const char* name_of_interrupt(int signal);
+
+/// What all ranks throw when `signal` ends work of which nothing is kept: code interrupted after
+/// SIGINT, else requeue. `where` completes the message: "step 12 of 200".
+comm::AgreedError nothing_kept(int signal, const std::string& where);
 
 }  // namespace zeropp::app

@@ -75,7 +75,6 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
         [&] { app.resolve(app.options, machine_of(context.topology(), context.gpus)); });
   }
   const HostRuntime runtime;
-  install_interrupt_handlers();
   return app.run(context);
 }
 
@@ -107,6 +106,7 @@ int run(App app, int argc, char** argv) {
     if (!is_launched_beside_rank_0()) std::fputs(line.answer->c_str(), stdout);
     return 0;
   }
+  install_interrupt_handlers();
   std::optional<comm::World> world;
   try {
     world.emplace(argc, argv);

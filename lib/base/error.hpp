@@ -15,9 +15,9 @@ enum class ExitCode : int {
   environment = 3,    ///< the machine: no GPU, wrong binding, wrong world size
   io = 5,             ///< files
   skipped = 77,       ///< a test that cannot run here
-  requeue = 85,       ///< reserved: checkpointed, start me again
+  requeue = 85,       ///< SIGTERM or SIGUSR1, at a step boundary agreed by all ranks: start me again
   watchdog = 124,     ///< a collective hung
-  interrupted = 130,  ///< SIGINT or SIGTERM, at a step boundary agreed by all ranks
+  interrupted = 130,  ///< SIGINT, at a step boundary agreed by all ranks
 };
 
 /// One line: what, where, and the remedy.

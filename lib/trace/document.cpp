@@ -62,6 +62,7 @@ std::vector<Attribute> root_attributes(const TraceData& t) {
       {"seed", t.seed},
       {"deterministic", flag(t.deterministic)},
       {"verdict", t.verdict},
+      {"interrupted", t.interrupted},
   };
   for (const auto& [name, value] : p.job) attributes.push_back({name, value});
   return attributes;

@@ -5,7 +5,6 @@ touched, nothing left half written."""
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 
 import h5py

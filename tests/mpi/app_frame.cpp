@@ -60,20 +60,27 @@ TEST(Agreement, AStepThatFailsOnOneRankFailsOnAll) {
   expect([] { throw std::runtime_error("odd"); }, ExitCode::environment, "odd");
 }
 
-TEST(Interrupt, ASignalOnOneRankStopsAllAtTheBoundary) {
+TEST(Interrupt, ASignalOnOneRankIsAgreedByAll) {
   auto& control = test::world().control();
+  const bool signalled = control.rank() == control.size() - 1;
   install_interrupt_handlers();
   EXPECT_EQ(interrupted(), 0);
-  EXPECT_NO_THROW(stop_if_interrupted(control, "step 1 of 9"));
-  const bool signalled = control.rank() == control.size() - 1;
-  if (signalled) std::raise(SIGTERM);
-  EXPECT_EQ(interrupted(), signalled ? SIGTERM : 0);
-  try {
-    stop_if_interrupted(control, "step 2 of 9");
-    FAIL() << "no rank may go on";
-  } catch (const comm::AgreedError& error) {
-    EXPECT_EQ(error.code(), ExitCode::interrupted);
-    EXPECT_THAT(error.what(), AllOf(HasSubstr("SIGTERM"), HasSubstr("step 2 of 9")));
+  EXPECT_EQ(agreed_interrupt(control), 0);
+  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {  // of several the later one here counts
+    if (signalled) std::raise(signal);
+    EXPECT_EQ(interrupted(), signalled ? signal : 0);
+    EXPECT_EQ(agreed_interrupt(control), signal);
+  }
+}
+
+TEST(Interrupt, TheCodeSaysWhetherToStartAgain) {
+  for (const auto& [signal, code, name] :
+       {std::tuple{SIGINT, ExitCode::interrupted, "SIGINT"},
+        std::tuple{SIGTERM, ExitCode::requeue, "SIGTERM"},
+        std::tuple{SIGUSR1, ExitCode::requeue, "SIGUSR1"}}) {
+    const comm::AgreedError error = nothing_kept(signal, "step 2 of 9");
+    EXPECT_EQ(error.code(), code);
+    EXPECT_THAT(error.what(), AllOf(HasSubstr(name), HasSubstr("step 2 of 9")));
   }
 }
 

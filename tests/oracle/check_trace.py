@@ -203,6 +203,13 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda *_: None, "the last step was skipped", dict(FEATURES, skipped=(0, 0, 1)))
         self.change(lambda *_: None, "all steps were skipped", dict(FEATURES, skipped=(1, 1, 1)))
 
+    def test_interrupted(self):
+        early = dict(FEATURES, evaluations=((0, 2), (2, 2)), interrupted="SIGUSR1", planned=9)
+        self.change(lambda a, _: a.update(interrupted=""), "3 steps of 9", early)
+        self.change(lambda a, _: a.update(interrupted="SIGINT"), "interrupted by 'SIGINT'", early)
+        self.change(lambda *_: None, "3 steps of 3, interrupted by SIGUSR1", dict(early, planned=3))
+        self.change(lambda *_: None, "/evaluations/step", dict(early, evaluations=((0, 2), (2, 2), (3, 2))))
+
     def test_evaluation_steps(self):
         """After 0, 2 and all 3 steps, or never: nothing else is the interval's."""
         for evaluations in (((0, 2), (1, 2), (3, 2)), ((0, 2), (2, 2)), ((2, 2), (3, 2)), ((0, 2), (3, 2)),

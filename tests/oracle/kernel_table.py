@@ -70,7 +70,7 @@ class Recording:
 def table(*words):
     done = subprocess.run([sys.executable, VALIDATION / "kernel_table.py", *map(str, words)], capture_output=True, text=True,
                           check=False)
-    tables = []
+    tables, previous = [], []
     for line in done.stdout.splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
         if line.startswith("| -"):

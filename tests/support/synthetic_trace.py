@@ -109,7 +109,7 @@ def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
-             codecs=("int8:256", "int4:64", "int8:128"), recompute=False)
+             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None)
     c.update(case)
     n = c["nodes"] * c["local"]
     nodes = [r // c["local"] for r in range(n)]
@@ -190,7 +190,7 @@ def make(case):
     evaluate(len(steps))
 
     own = {"all_gather_algorithm": c["gather"], "reduce_scatter_algorithm": c["reduce"], "node_size": 0,
-           "deterministic": False, "seed": 7, "train_steps": len(steps), "evaluation_batches": 2,
+           "deterministic": False, "seed": 7, "train_steps": c["planned"] or len(steps), "evaluation_batches": 2,
            "evaluation_interval": c["interval"],
            "model": {"seq_length": 8, "name": "gpt", "num_layers": 3, "hidden_size": 10, "vocab_size": 0,
                      "recompute_activations": c["recompute"]}}
@@ -207,7 +207,7 @@ def make(case):
               "optimizer": {"params": {"lr": 1e-3}}, "zeropp": own}
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     attributes = {name: "x" for name in TEXT}
-    attributes.update(schema="zeropp-trace", schema_version="1.1", app="train", verdict="VALID",
+    attributes.update(schema="zeropp-trace", schema_version="1.2", app="train", verdict="VALID", interrupted=c["interrupted"],
                       config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
                       parameters_hash="0a" * 32,
                       # 6 (3 * 12 * 10^2 + 64 * 10) + 12 * 3 * 8 * 10; again (3 - 1) (16 * 10^2 + 4 * 8 * 10)
@@ -303,6 +303,9 @@ CASES = {
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
     "no evaluation": dict(FEATURES, evaluations=(), interval=0),
     "all skipped but the last": dict(FEATURES, skipped=(1, 1, 0)),
+    "interrupted": dict(FEATURES, evaluations=((0, 2), (2, 2)), interrupted="SIGUSR1", planned=9),
+    "interrupted after a skipped step": dict(FEATURES, skipped=(0, 0, 1), evaluations=((0, 2), (2, 2)),
+                                             interrupted="SIGTERM", planned=4),
     "an evaluation after every step": dict(FEATURES, evaluations=((0, 1), (1, 1), (2, 1), (3, 1)),
                                            interval=1),
 }

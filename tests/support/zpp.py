@@ -37,7 +37,7 @@ TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2"
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
-OK, INVALID, USAGE, ENVIRONMENT, IO, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 5, 130, 77
+OK, INVALID, USAGE, ENVIRONMENT, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3, 5, 85, 130, 77
 
 
 class Result:
@@ -204,9 +204,9 @@ class TestCase(unittest.TestCase):
         options.setdefault("cwd", self.folder)
         return train(ranks, *words, **options)
 
-    def start(self, ranks, *words):
+    def start(self, ranks, *words, env=None):
         """zpp_train, running; stopped when the test ends."""
-        process = launch([(ranks, train_command(*words, out=self.out))], cwd=self.folder, patient=True)
+        process = launch([(ranks, train_command(*words, out=self.out))], cwd=self.folder, env=env, patient=True)
         self.addCleanup(process.stop)
         return process
 

@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# What the job scripts (jobscripts/*.sbatch) share: runs what is missing of a study, passes signals on, and requeues the
+# job when a run was asked to end before it was whole. To be sourced in a job, in the root of the source tree.
+#
+# Words of every job script:
+#   STUDY.json        instead of the script's own study
+#   --system NAME     of jobscripts/systems/ [generic]
+#   --results DIR     [out/studies/NAME]
+#   --max-restarts N  how often the job is requeued [3]
+# As an array, task I does run I; else the job does one missing run after the other, and goes on after one that failed.
+# Exits with 0 when all it had to do is complete, else with the code of the first run that failed; 85: ended by a
+# signal and not requeued.
+
+usage() { sed -n '/^# Words/,/^# signal/s/^# \{0,1\}//p' jobscripts/job.sh; }
+fail() { echo "${SLURM_JOB_NAME:-job}: error: $*" >&2; exit 2; }
+
+study='' system=generic results=() max_restarts=3
+parse_words() {  # WORD...
+  while [ $# -gt 0 ]; do
+    case $1 in
+      -h | --help) usage; exit 0 ;;
+      --system | --results | --max-restarts) [ $# -ge 2 ] || fail "$1 needs a value" ;;
+    esac
+    case $1 in
+      --system) system=$2; shift ;;
+      --results) results=(--results "$2"); shift ;;
+      --max-restarts) max_restarts=$2; shift ;;
+      -*) fail "unknown option '$1' (try --help)" ;;
+      *) study=$1 ;;
+    esac
+    shift
+  done
+  [[ $max_restarts =~ ^[0-9]+$ ]] || fail "--max-restarts '$max_restarts' is no number"
+  [[ $system =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ && -r jobscripts/systems/$system.sh ]] ||
+    fail "no jobscripts/systems/$system.sh: there are $(cd jobscripts/systems && echo *.sh)"
+}
+
+# Runs COMMAND..., passing on USR1 and TERM; returns its exit code. `wait` comes back early when a signal arrives, and
+# tells the code of a command that has ended as often as it is asked.
+child='' signalled=0
+pass_on() { signalled=1; [ -z "$child" ] || kill -"$1" "$child" 2>/dev/null || true; }
+run_and_wait() {  # COMMAND...
+  local code
+  "$@" &
+  child=$!
+  while :; do
+    signalled=0 code=0
+    wait "$child" || code=$?
+    [ $signalled -eq 1 ] || break
+  done
+  child=''
+  return "$code"
+}
+
+# Back into the queue, unless it was often enough or someone cancelled the job.
+requeue() {
+  local id=$SLURM_JOB_ID restarts=${SLURM_RESTART_COUNT:-0} state
+  # The id of an array's last task is that of the whole array as well.
+  [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || id=${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID
+  state=$(squeue --noheader --jobs="$id" --format=%T) || true
+  if [ "$state" != RUNNING ]; then
+    echo "${SLURM_JOB_NAME:-job}: not requeued: the job is ${state:-gone}" >&2
+  elif [ "$restarts" -ge "$max_restarts" ]; then
+    echo "${SLURM_JOB_NAME:-job}: not requeued: it was restarted $restarts times already; submit it again" >&2
+  else
+    echo "${SLURM_JOB_NAME:-job}: requeued ($((restarts + 1)) of at most $max_restarts)"
+    scontrol requeue "$id"
+  fi
+}
+
+run_study() {  # DEFAULT-STUDY WORD...
+  study=$1
+  shift
+  parse_words "$@"
+  # shellcheck source=jobscripts/systems/generic.sh
+  source "jobscripts/systems/$system.sh"
+  local index code first=0 text
+  local -a indices
+  if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then
+    indices=("$SLURM_ARRAY_TASK_ID")
+  else
+    text=$("$python" jobscripts/study.py missing "$study" "${results[@]}")
+    mapfile -t indices < <(printf %s "${text:+$text$'\n'}")
+  fi
+  trap 'pass_on USR1' USR1
+  trap 'pass_on TERM' TERM
+  for index in "${indices[@]}"; do
+    code=0
+    run_and_wait "$python" jobscripts/study.py run "$study" "$index" "${results[@]}" --build "$build" \
+      --launcher "${launcher[@]}" "${container[@]}" || code=$?
+    if [ $code -eq 85 ]; then requeue; exit 85; fi
+    if [ $first -eq 0 ]; then first=$code; fi
+  done
+  return "$first"
+}

@@ -1,0 +1,318 @@
+# ctest: name=slurm_job_scripts timeout=300 labels=slurm processors=2
+"""The job scripts on a real Slurm of two nodes on this host (jobscripts/local/two_node_slurm.sh): each ends as it should;
+USR1, requeue, scancel; an array with one task killed and resumed; exit codes; odd names of files."""
+
+import csv
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+CLUSTER = zpp.SOURCE / "jobscripts" / "local" / "two_node_slurm.sh"
+PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "scontrol")
+PATIENCE = 60  # seconds for anything here
+ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL"}
+TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
+        "--micro-batch-size", "2", "--train-iters", "4", "--backend", "host"]
+ENDLESS = [*TINY[:-4], "--train-iters", "1000000", "--log-interval", "50", "--backend", "host"]
+FEATURES = {"none": [], "qwz": ["--zero-quantized-weights"]}
+state = None
+
+
+def setUpModule():
+    global state
+    os.environ["PATH"] += ":/usr/sbin:/sbin"
+    lacking = [name for name in PROGRAMS if shutil.which(name) is None]
+    if lacking:
+        raise unittest.SkipTest(f"no {', '.join(lacking)}: install slurmctld, slurmd, slurm-client, munge")
+    folder = tempfile.mkdtemp(prefix="zpp-slurm-")
+    state = pathlib.Path(folder) / "state"
+    unittest.addModuleCleanup(shutil.rmtree, folder)
+    unittest.addModuleCleanup(stop)
+    done = cluster("start")
+    assert done.returncode == 0, done
+    os.environ.update(SLURM_CONF=str(state / "slurm.conf"), ZEROPP_BUILD=str(zpp.BIN.parent), ZEROPP_PYTHON=sys.executable)
+
+
+def cluster(*words):
+    return subprocess.run([CLUSTER, "--state", state, *words], capture_output=True, text=True, timeout=PATIENCE)
+
+
+def stop():
+    """And nothing is left of it: no process that was told of its configuration, no file."""
+    done = cluster("stop")
+    assert done.returncode == 0, done
+    assert not state.exists(), list(state.iterdir())
+    mine = {os.getpid()}
+    left = [pid for pid in processes() if pid not in mine and str(state).encode() in read(f"/proc/{pid}/environ")
+            + read(f"/proc/{pid}/cmdline")]
+    assert not left, [read(f"/proc/{pid}/cmdline") for pid in left]
+
+
+def processes():
+    return [int(entry.name) for entry in pathlib.Path("/proc").iterdir() if entry.name.isdigit()]
+
+
+def read(path):
+    """Of /proc: what ended meanwhile says nothing."""
+    try:
+        return pathlib.Path(path).read_bytes()
+    except OSError:
+        return b""
+
+
+def command(*words, **options):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=PATIENCE, cwd=zpp.SOURCE,
+                          **options)
+
+
+def wait_for(what, ask):
+    end = time.monotonic() + PATIENCE
+    while True:
+        answer = ask()
+        if answer:
+            return answer
+        if time.monotonic() > end:
+            raise AssertionError(f"{what}: not within {PATIENCE} s: {command('squeue').stdout}")
+        time.sleep(0.1)
+
+
+def job(identity):
+    """State, exit code, restarts of a job or array task."""
+    text = command("scontrol", "--oneliner", "show", "job", identity).stdout
+    # Of a requeued job there may be several lines; the first is what it is now.
+    found = dict(re.findall(r"(JobState|ExitCode|Restarts)=(\S+)", text.splitlines()[0])) if text else {}
+    return found.get("JobState"), found.get("ExitCode"), int(found.get("Restarts", 0))
+
+
+class Slurm(zpp.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.results = self.folder / "results"
+
+    def study(self, flags, axes=None, name="study", **keys):
+        return self.write_json(f"{name}.json", {"name": "study", "app": "zpp_train", "nodes": 2, "ranks_per_node": 2,
+                                                "warmup": 1, "flags": flags, "axes": axes or {}, **keys})
+
+    def sbatch(self, script, *words, options=(), results=None):
+        """Submits; returns the job's id. Its log is self.log."""
+        self.log = self.folder / "job.log"
+        done = command("sbatch", "--parsable", f"--output={self.log}", *options, f"jobscripts/{script}.sbatch", *words,
+                       "--system", "two-node-local", "--results", results or self.results)
+        self.assertEqual(done.returncode, 0, done)
+        identity = done.stdout.strip()
+        self.addCleanup(command, "scancel", identity)
+        return identity
+
+    def ended(self, identity):
+        """(state, exit code, restarts) of a job, once it has ended."""
+        wait_for(f"job {identity}", lambda: job(identity)[0] in ENDED)
+        return job(identity)
+
+    def check_ended(self, identity, state="COMPLETED", code="0:0"):
+        found = self.ended(identity)
+        self.assertEqual(found[:2], (state, code), self.log.read_text() if self.log.exists() else "no log")
+        return found[2]
+
+    def submit(self, study, *words):
+        return command("jobscripts/submit", study, "--system", "two-node-local", "--results", self.results, *words)
+
+    def missing(self, study):
+        done = command(sys.executable, "jobscripts/study.py", "missing", study, "--results", self.results, "--why")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        return [line.split("\t")[1:] for line in done.stdout.splitlines()]
+
+    def started(self, run="run", steps=50):
+        """Waits until a run is in the midst of its steps."""
+        log = self.results / "runs" / run / "output.log"
+        wait_for(f"step {steps} of {run}", lambda: f"step {steps}/" in read(log).decode())
+
+    def trace_of(self, run="run"):
+        return zpp.read_trace(self.results / "runs" / run / "train.h5")
+
+    def ranks_of(self, identity):
+        return [pid for pid in processes() if f"SLURM_JOB_ID={identity}".encode() in read(f"/proc/{pid}/environ").split(b"\0")
+                and b"zpp_train" in read(f"/proc/{pid}/comm")]
+
+    def test_every_script_ends_well(self):
+        """One after the other, so that a script waits for none; the gate accepts its own baseline, and no faster one."""
+        study = self.study(TINY, {"feature": FEATURES})
+        scripts = sorted(path.stem for path in (zpp.SOURCE / "jobscripts").glob("*.sbatch"))
+        self.assertEqual(scripts, ["convergence", "regression", "scaling", "study", "train"])
+        for script in ("study", "train", "scaling"):
+            with self.subTest(script):
+                self.check_ended(self.sbatch(script, study, results=self.folder / script))
+                self.assertEqual(command(sys.executable, "jobscripts/study.py", "missing", study, "--results",
+                                         self.folder / script).stdout, "")
+        identity = self.sbatch("convergence", study, options=["--array=0-1"])
+        for index in range(2):
+            self.check_ended(f"{identity}_{index}")
+        self.assertEqual(self.missing(study), [])
+        collected = self.submit(study, "--collect")
+        self.assertEqual(collected.returncode, 0, collected)
+        with open(self.results / "table.tsv", newline="") as stream:
+            rows = list(csv.DictReader(stream, delimiter="\t"))
+        self.assertEqual([(row["run"], row["verdict"], row["emulated"], row["steps"]) for row in rows],
+                         [(f"feature={name}", "VALID", "1", "3") for name in FEATURES])
+        for row in rows:
+            self.assertGreater(int(row["bytes_inter_node"]), 0)
+            self.assertEqual(row["bytes_inter_node"], row["bytes_predicted_inter_node"])
+        for row in rows:  # times of a busy machine are not judged here
+            row["step_high_s"] = "1000"
+        self.check_gate(study, rows, "COMPLETED", "0:0", "ok")
+        rows[1]["bytes_inter_node"] = "1"
+        self.check_gate(study, rows, "FAILED", "1:0", "bytes_inter_node a step are")
+
+    def check_gate(self, study, rows, state, code, text):
+        baseline = self.folder / "baseline.tsv"
+        with open(baseline, "w", newline="") as stream:
+            writer = csv.DictWriter(stream, rows[0], delimiter="\t")
+            writer.writeheader()
+            writer.writerows(rows)
+        self.check_ended(self.sbatch("regression", baseline, study, results=self.folder / f"gate-{state}"), state, code)
+        self.assertIn(text, self.log.read_text())
+
+    def test_user_signal_requeues_until_the_cap(self):
+        """The first USR1 brings the job back into the queue, the second, at the cap, ends it with 85."""
+        study = self.study(ENDLESS)
+        identity = self.sbatch("study", study, "--max-restarts", 1)
+        self.started()
+        self.assertEqual(command("scancel", "--signal=USR1", "--batch", identity).returncode, 0)
+        wait_for("the requeue", lambda: job(identity)[2] == 1)
+        attributes, groups = self.trace_of()
+        self.assertEqual((attributes["interrupted"], attributes["verdict"]), ("SIGUSR1", "VALID"))
+        self.assertEqual(zpp.check_trace(self.results / "runs" / "run" / "train.h5").stdout, "VALID\n")
+        wait_for("the restart", lambda: job(identity)[0] == "RUNNING")
+        wait_for("its own trace", lambda: not (self.results / "runs" / "run" / "train.h5").exists())
+        self.started()
+        self.assertEqual(command("scancel", "--signal=USR1", "--batch", identity).returncode, 0)
+        self.assertEqual(self.check_ended(identity, "FAILED", "85:0"), 1)
+        self.assertIn("not requeued: it was restarted 1 times already", self.log.read_text())
+        self.assertEqual(self.missing(study), [["run", "interrupted"]])
+        self.assertEqual(self.trace_of()[0]["SLURM_RESTART_COUNT"], "1")
+
+    def test_scancel_ends_for_good(self):
+        study = self.study(ENDLESS)
+        identity = self.sbatch("study", study)
+        self.started()
+        self.assertEqual(len(self.ranks_of(identity)), 4)
+        self.assertEqual(command("scancel", identity).returncode, 0)
+        wait_for("the end of all ranks", lambda: not self.ranks_of(identity))
+        self.assertEqual(self.ended(identity)[0::2], ("CANCELLED", 0))
+        self.assertEqual(len(self.missing(study)), 1)
+
+    def test_array_with_a_killed_task_is_resumed(self):
+        """A rank of task 1 dies; the others complete, and submit starts task 1 alone."""
+        few, many = ["--train-iters", "4"], ["--train-iters", "400", "--log-interval", "10"]
+        study = self.study(TINY[:-4] + ["--backend", "host"], {"steps": {"a": few, "b": many, "c": few}})
+        array = self.submitted(study)
+        self.started("steps=b", 10)
+        again = self.submit(study)
+        self.assertEqual((again.returncode, again.stdout), (0, ""), again)
+        self.assertIn("nothing is missing but what is in the queue: runs ", again.stderr)
+        task = re.search(r"JobId=(\d+)", command("scontrol", "--oneliner", "show", "job", f"{array}_1").stdout)[1]
+        os.kill(self.ranks_of(task)[-1], signal.SIGKILL)
+        state, code, _ = self.ended(f"{array}_1")
+        self.assertEqual((state, code), ("FAILED", "137:0"))
+        for index in (0, 2):
+            self.assertEqual(self.ended(f"{array}_{index}")[0], "COMPLETED")
+        self.assertEqual([name for name, _ in self.missing(study)], ["steps=b"])
+        self.assertEqual(self.submit(study, "--collect").returncode, 1)
+        second = self.submitted(study)
+        self.assertEqual(self.ended(f"{second}_1")[:2], ("COMPLETED", "0:0"))
+        self.assertEqual(job(f"{second}_0")[0], None)  # was not submitted
+        self.assertEqual(self.missing(study), [])
+        self.assertEqual(self.submit(study, "--collect").returncode, 0)
+
+    def submitted(self, study):
+        """The id of the array that submit starts."""
+        done = self.submit(study)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertRegex(done.stdout, r"^\d+\n$")
+        self.addCleanup(command, "scancel", done.stdout.strip())
+        return done.stdout.strip()
+
+    def test_exit_codes(self):
+        """What the program ends with is the code of the job; its error line is in the log."""
+        absent = self.folder / "absent.txt"
+        cases = {"2:0": (["--no-such-flag"], "unknown flag --no-such-flag"),
+                 "5:0": (["--data-source", "text", "--data-path", str(absent)], "absent.txt")}
+        for code, (flags, text) in cases.items():
+            with self.subTest(code):
+                study = self.study(TINY + flags)
+                self.check_ended(self.sbatch("study", study, results=self.folder / code), "FAILED", code)
+                self.assertIn(text, self.log.read_text())
+        with self.subTest("no study"):
+            self.check_ended(self.sbatch("study", self.folder / "none.json"), "FAILED", "2:0")
+            self.assertIn("none.json cannot be read", self.log.read_text())
+        with self.subTest("no system"):
+            self.check_ended(self.sbatch("train", "--system", "nowhere", "--system"), "FAILED", "2:0")
+
+    def test_one_failure_does_not_stop_the_rest(self):
+        study = self.study(TINY, {"feature": {"wrong": ["--no-such-flag"], "none": []}})
+        self.check_ended(self.sbatch("study", study), "FAILED", "2:0")
+        self.assertEqual([name for name, _ in self.missing(study)], ["feature=wrong"])
+
+    def test_odd_names(self):
+        """Blanks, quotes and a command substitution in the names of study, results and data."""
+        odd = "it's \"odd\" $(touch pwned) `touch pwned`; 100%A & done"
+        text = self.folder / f"{odd}.txt"
+        text.write_text("The quick brown fox jumps over the lazy dog. " * 200)
+        self.results = self.folder / odd / "results"
+        study = self.study([*TINY, "--data-source", "text", "--data-path", str(text)], name=odd)
+        array = self.submitted(study)
+        self.assertEqual(self.ended(f"{array}_0")[:2], ("COMPLETED", "0:0"))
+        self.assertEqual(self.missing(study), [])
+        self.assertEqual([path.name for path in (self.results / "jobs").iterdir()], [f"{array}_0.log"])
+        self.assertEqual(self.submit(study, "--collect").returncode, 0)
+        self.assertEqual([*zpp.SOURCE.glob("pwned"), *self.folder.rglob("pwned")], [])
+
+    def test_environment_beside_the_results(self):
+        os.environ.update(NCCL_TEST_TOKEN="hidden", PRIVATE_THING="private")
+        self.addCleanup(os.environ.pop, "NCCL_TEST_TOKEN")
+        self.addCleanup(os.environ.pop, "PRIVATE_THING")
+        identity = self.sbatch("study", self.study(TINY))
+        self.check_ended(identity)
+        text = (self.results / "runs" / "run" / "environment.txt").read_text()
+        self.assertIn(f"SLURM_JOB_ID='{identity}'\n", text)
+        self.assertIn("NCCL_TEST_TOKEN='<redacted>'\n", text)
+        self.assertNotIn("hidden", text)
+        self.assertNotIn("PRIVATE_THING", text)
+
+
+class Cluster(zpp.TestCase):
+    def test_status_and_second_start(self):
+        done = cluster("status")
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn(f"export SLURM_CONF={state}/slurm.conf\n", done.stdout)
+        again = cluster("start")
+        self.assertEqual(again.returncode, zpp.USAGE, again)
+        self.assertIn("runs already", again.stderr)
+        self.assertEqual(cluster("run", "sh", "-c", "exit 7").returncode, 7)
+        self.assertEqual(cluster("status").returncode, 0)
+
+    def test_usage(self):
+        occupied = self.folder / "occupied"
+        occupied.mkdir()
+        (occupied / "file").touch()
+        for words, text in (([], "unknown argument ''"), (["start", "now"], "takes no argument 'now'"), (["run"], "needs a command"),
+                            (["--cpus", "many", "start"], "no number of CPUs"),
+                            (["--state", occupied, "start"], "holds other files"),
+                            (["--state", self.folder / "a b", "start"], "takes no blank")):
+            done = command(CLUSTER, *words)
+            self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.USAGE, 1), done)
+            self.assertIn(text, done.stderr)
+        self.assertEqual([path.name for path in occupied.iterdir()], ["file"])
+
+
+if __name__ == "__main__":
+    zpp.main()

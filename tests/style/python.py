@@ -1,0 +1,31 @@
+# ctest: name=pyflakes timeout=60 labels=style
+"""pyflakes finds nothing in any tracked Python file: no undefined name, no import or variable that nobody uses."""
+
+import os
+import re
+import subprocess
+import sys
+
+# These two get their names from Spack and Ramble, all at once, as is the custom there.
+STAR_IMPORTS = re.compile(r"(jobscripts/spack/.*/package\.py|jobscripts/ramble/.*/application\.py):.*"
+                          r"(unable to detect undefined names|may be undefined, or defined from star imports)")
+
+
+def complaints(*words, text=None):
+    done = subprocess.run([sys.executable, "-m", "pyflakes", *words], capture_output=True, text=True, check=False, input=text,
+                          cwd=os.environ["ZEROPP_SOURCE"])
+    return [line for line in (done.stdout + done.stderr).splitlines() if not STAR_IMPORTS.match(line)]
+
+
+if subprocess.run([sys.executable, "-c", "import pyflakes"], capture_output=True, check=False).returncode != 0:
+    print("skipped: pyflakes3 is not installed")
+    sys.exit(77)
+root = os.environ["ZEROPP_SOURCE"]
+assert len(complaints(text="import os\nprint(nobody)\n")) == 2
+listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z", "*.py"], cwd=root, check=True,
+                        capture_output=True, text=True)
+files = [file for file in listed.stdout.split("\0") if file and os.path.exists(os.path.join(root, file))]
+assert {"jobscripts/reframe/zeropp_checks.py", "validation/check_trace.py", "tests/support/zpp.py"} <= set(files), files
+found = complaints(*files)
+print("\n".join(found))
+sys.exit(1 if found else 0)
