@@ -17,6 +17,9 @@ Above 1 is slower.
   beyond    a slower row whose whole interval lies above 1 + --threshold (0.03). The correction for many rows is in the verdict,
             not in this bound: it is rows that did not change that are many.
 
+Notes: "A drifts" (or B): its samples resemble the one before, so they say less than so many independent ones: verdicts of such rows
+come too easily. One row of 100 has the note by chance. "3.0% not excluded": the interval reaches beyond the threshold.
+
 The interval knows how times spread inside a run, not how runs differ: compare two runs of the same program first, and choose a
 threshold above that. Bytes do not spread: a training run of the same configuration that sends other bytes a step fails as well.
 
@@ -70,6 +73,7 @@ def judge(rows, level, confidence, threshold, resampling):
             decided.append(row)
         else:
             row.notes.append(f"{needed} samples needed")
+        row.notes += [f"{side} drifts" for side, samples in (("A", row.before), ("B", row.after)) if rank_test.serial(samples)]
     for row, p in zip(decided, rank_test.holm([rank_test.p_value(row.before, row.after) for row in decided])):
         row.p, row.interval = p, resampling.ratio(row.before, row.after, confidence)
         low, high = row.interval

@@ -115,6 +115,13 @@ def check_ranks():
     assert rank_test.samples_needed(0.01) == 6
     count = rank_test.samples_needed(1e-4)
     assert rank_test.smallest_p(count, count) <= 1e-4 < rank_test.smallest_p(count - 1, count - 1)
+    drift = random.standard_normal((2, 1000, 50))
+    assert 0.002 <= np.mean([rank_test.serial(row) for row in drift[0]]) <= 0.02
+    # Half of a sample is that before it.
+    for index in range(1, 50):
+        drift[1, :, index] = 0.5 * drift[1, :, index - 1] + math.sqrt(0.75) * drift[1, :, index]
+    assert np.mean([rank_test.serial(row) for row in drift[1]]) > 0.75
+    assert rank_test.serial(np.arange(20.0)) and not rank_test.serial([2.0] * 20)
     # Holm's own rule by hand: 3 x 0.01, 2 x 0.02, 0.3, never falling.
     assert np.allclose(rank_test.holm([0.3, 0.01, 0.02]), [0.3, 0.03, 0.04]), rank_test.holm([0.3, 0.01, 0.02])
     assert np.allclose(rank_test.holm([0.02, 0.02, 0.9]), [0.06, 0.06, 0.9]) and rank_test.holm([]) == []
