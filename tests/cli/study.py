@@ -102,10 +102,15 @@ class Format(Base):
                 ({"axes": {"a": {"x": {"flag": []}}}}, "did you mean 'flags'?"), ({"axes": two}, "both set nodes"),
                 ({"axes": rates}, "both set network.rate"), ({"network": "slow"}, "an object"),
                 ({"axes": {f"{letter * 60}": {"v" * 60: []} for letter in "ab"}}, "longer than 200"),
-                ({"description": 1}, "description is a text")):
+                ({"description": 1}, "description is a text"), ({"nodes": 10**300}, "at most"),
+                ({"ranks_per_node": 10**300}, "at most"), ({"time_limit": 10**400}, "at most"), ({"warmup": 10**300}, "at most"),
+                ({"axes": {axis: {str(value): [] for value in range(100)} for axis in "abcd"}}, "combine to 100000000 runs"),
+                ({"network": {"rate": float("nan")}}, "NaN is no number of JSON"),
+                ({"flags": ["\ud800"]}, "is no JSON"), ({"description": "\ud800"}, "is no JSON")):
             with self.subTest(text, keys=keys):
                 self.check_refused(self.study(**keys), text)
         for text, part in (("{", "is no JSON"), ('{"name": "a", "name": "b"}', "'name' is there twice"), ("[]", "an object"),
+                           ("[" * 100000, "nested too deep"),
                            ('{"name": "a"}', "the key 'app' is missing")):
             with self.subTest(part):
                 self.check_refused(self.write_json("mine.json", text), part)
