@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -176,6 +177,10 @@ class Runs(Base):
         self.assertEqual(self.missing(study), {"feature=all": "no trace, exit code 0"})
         (place / "train.h5").write_bytes(trace)
         self.assertEqual(self.missing(study), {})
+        other = self.results / "runs" / "feature=none" / "train.h5"
+        (place / "train.h5").write_bytes(other.read_bytes())
+        self.assertEqual(self.missing(study), {"feature=all": "the trace is of another command"})
+        (place / "train.h5").write_bytes(trace)
         changed = self.study(flags=[*TINY, "--train-iters", "5", "--deterministic"], axes={"feature": FEATURES})
         self.assertEqual(set(self.missing(changed).values()), {"the study has changed since it ran"})
 
@@ -202,6 +207,39 @@ class Runs(Base):
         done = self.call("run", self.study(), 0, "--build", self.folder, "--launcher")
         self.assertEqual(done.returncode, zpp.USAGE, done)
         self.assertIn("no program", done.stderr)
+
+    def test_what_cannot_be_started(self):
+        done = self.call("run", self.study(), 0, "--launcher", self.folder)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.USAGE, 1), done)
+        self.assertIn(f"no program {self.folder} (Permission denied)", done.stderr)
+
+    @zpp.unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
+    def test_full_disk(self):
+        """The record is refused with the file's name; a table that does not fit leaves the one before it."""
+        study = self.study(flags=[*TINY, "--train-iters", "2"], axes={"feature": FEATURES})
+        self.results.mkdir()
+        words = [sys.executable, STUDY, "run", study, "0", "--results", self.results, "--launcher", "true"]
+        done = self.on_full_disk("", *words)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.IO, 1), done)
+        self.assertIn("run.json: No space left on device", done.stderr)
+        self.assertEqual(done.stdout, f"{self.results}/fill\n")
+        done = self.on_full_disk(f"echo before >{shlex.quote(str(self.results))}/table.md", sys.executable, STUDY, "collect",
+                                 study, "--results", self.results)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.IO, 1), done)
+        self.assertIn("table.md: No space left on device", done.stderr)
+        self.assertEqual(done.stdout.splitlines()[-2:], [f"{self.results}/fill", f"{self.results}/table.md"])
+        self.assertIn("before", done.stdout.splitlines())
+
+    def on_full_disk(self, first, *words):
+        """Runs it with the results on a full tmpfs, then prints its tables and the names of its files."""
+        script = ('results=$1; shift; mount -t tmpfs -o size=16m tmpfs "$results" || exit 77; ' + (first or ":") + '; '
+                  'cat /dev/zero >"$results/fill" 2>/dev/null; code=0; "$@" || code=$?; cat "$results"/*.md 2>/dev/null; '
+                  'find "$results" -type f | sort; exit $code')
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *map(str, (self.results, *words))],
+                              capture_output=True, text=True, timeout=60)
+        if done.returncode == zpp.SKIPPED or done.stderr.startswith("unshare:"):
+            self.skipTest(f"cannot mount: {done.stderr}")
+        return done
 
     def test_time_limit(self):
         begin = time.monotonic()
