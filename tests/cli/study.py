@@ -304,9 +304,23 @@ class Shipped(Base):
             for word in ("@NODES@", "@RANKS@", "@RANKS_PER_NODE@", "--kill-on-bad-exit=0"):
                 self.assertIn(word, done.stdout.splitlines()[2], name)
 
-    def submit(self, *words):
+    def submit(self, *words, **environment):
         return subprocess.run([JOBS / "submit", *map(str, words)], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "ZEROPP_PYTHON": sys.executable, "ZEROPP_BUILD": str(zpp.BIN.parent)})
+                              env={**os.environ, "ZEROPP_PYTHON": sys.executable, "ZEROPP_BUILD": str(zpp.BIN.parent),
+                                   **environment})
+
+    def test_submit_without_an_answer_of_the_queue(self):
+        """What may be in the queue already is not submitted again."""
+        programs = self.folder / "programs"
+        programs.mkdir()
+        for name, text in (("squeue", "echo no answer >&2; exit 1"), ("sbatch", "echo 7")):
+            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+            (programs / name).chmod(0o755)
+        words, path = (self.study(), "--results", self.results), f"{programs}:{os.environ['PATH']}"
+        first = self.submit(*words, PATH=path)
+        self.assertEqual((first.returncode, first.stdout, first.stderr), (0, "7\n", ""), first)
+        again = self.submit(*words, PATH=path)
+        self.assertEqual((again.returncode, again.stdout, again.stderr), (1, "", "no answer\n"), again)
 
     def test_submit_dry_run(self):
         study = self.study(axes={"nodes": {"1": {"nodes": 1}, "2": []}, "seed": {"1": [], "2": []}}, time_limit=600)
@@ -325,10 +339,14 @@ class Shipped(Base):
         study = self.study()
         for words, text in (([], "name a study"), ([study, "--system", "../x"], "no jobscripts/systems"),
                             ([study, "--nodes", 3], "unknown option '--nodes'"), ([study, study], "one study at a time"),
-                            ([study, "--parallel", "x"], "no number of runs"), ([study, "--results"], "needs a value")):
+                            ([study, "--parallel", "x"], "no number of runs"), ([study, "--results"], "needs a value"),
+                            ([study, "--max-restarts", "9" * 20], "is no number"),
+                            ([self.folder / "none.json", "--results", self.results], "cannot be read"),
+                            ([study, "--results", f"{self.results}\\"], "takes no backslash")):
             done = self.submit(*words)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.USAGE, 1), done)
             self.assertIn(text, done.stderr)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["mine.json"])
 
 
 if __name__ == "__main__":
