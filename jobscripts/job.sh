@@ -26,23 +26,26 @@ parse_words() {  # WORD...
       --results) results=(--results "$2"); shift ;;
       --max-restarts) max_restarts=$2; shift ;;
       -*) fail "unknown option '$1' (try --help)" ;;
-      *) study=$1 ;;
+      *) [ -z "$study" ] || fail "one study at a time, not also '$1'"; study=$1 ;;
     esac
     shift
   done
-  [[ $max_restarts =~ ^[0-9]+$ ]] || fail "--max-restarts '$max_restarts' is no number"
+  [[ $max_restarts =~ ^[0-9]{1,6}$ ]] || fail "--max-restarts '$max_restarts' is no number"
   [[ $system =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ && -r jobscripts/systems/$system.sh ]] ||
     fail "no jobscripts/systems/$system.sh: there are $(cd jobscripts/systems && echo *.sh)"
 }
 
 # Runs COMMAND..., passing on USR1 and TERM; returns its exit code. `wait` comes back early when a signal arrives, and
 # tells the code of a command that has ended as often as it is asked.
-child='' signalled=0 asked=0  # asked: since the job began
-pass_on() { signalled=1 asked=1; [ -z "$child" ] || kill -"$1" "$child" 2>/dev/null || true; }
+child='' signalled=0 asked=''  # asked: the last signal since the job began
+pass_on() { signalled=1 asked=$1; [ -z "$child" ] || kill -"$1" "$child" 2>/dev/null || true; }
+trap 'pass_on USR1' USR1
+trap 'pass_on TERM' TERM
 run_and_wait() {  # COMMAND...
   local code
   "$@" &
   child=$!
+  [ -z "$asked" ] || kill -"$asked" "$child" 2>/dev/null || true  # it came before there was a child to pass it on to
   while :; do
     signalled=0 code=0
     wait "$child" || code=$?
@@ -63,15 +66,16 @@ requeue() {
   elif [ "$restarts" -ge "$max_restarts" ]; then
     echo "${SLURM_JOB_NAME:-job}: not requeued: it was restarted $restarts times already; submit it again" >&2
   else
-    echo "${SLURM_JOB_NAME:-job}: requeued ($((restarts + 1)) of at most $max_restarts)"
-    scontrol requeue "$id"
+    echo "${SLURM_JOB_NAME:-job}: goes back into the queue ($((restarts + 1)) of at most $max_restarts)"
+    scontrol requeue "$id" || echo "${SLURM_JOB_NAME:-job}: not requeued: scontrol failed; submit it again" >&2
   fi
 }
 
 run_study() {  # DEFAULT-STUDY WORD...
-  study=$1
+  local default=$1
   shift
   parse_words "$@"
+  study=${study:-$default}
   # shellcheck source=jobscripts/systems/generic.sh
   source "jobscripts/systems/$system.sh"
   local index code first=0 text
@@ -82,15 +86,13 @@ run_study() {  # DEFAULT-STUDY WORD...
     text=$("$python" jobscripts/study.py missing "$study" "${results[@]}")
     mapfile -t indices < <(printf %s "${text:+$text$'\n'}")
   fi
-  trap 'pass_on USR1' USR1
-  trap 'pass_on TERM' TERM
   for index in "${indices[@]}"; do
-    if [ $asked -eq 1 ]; then requeue; exit 85; fi  # between two runs
+    if [ -n "$asked" ]; then requeue; exit 85; fi  # before the first run, or between two
     code=0
     run_and_wait "$python" jobscripts/study.py run "$study" "$index" "${results[@]}" --build "$build" \
       --launcher "${launcher[@]}" "${container[@]}" || code=$?
     # Also where the signal came before there was a program to pass it on to.
-    if [ $code -eq 85 ] || { [ $asked -eq 1 ] && [ $code -gt 128 ]; }; then requeue; exit 85; fi
+    if [ $code -eq 85 ] || { [ -n "$asked" ] && [ $code -gt 128 ]; }; then requeue; exit 85; fi
     if [ $first -eq 0 ]; then first=$code; fi
   done
   return "$first"

@@ -45,7 +45,7 @@ def main(words=None):
     except StudyError as error:
         return fail(2, error)
     except OSError as error:
-        return fail(5, f"{error.filename}: {error.strerror}: check the folder and the space on its disk")
+        return fail(5, f"{error.filename or arguments.results}: {error.strerror}: check the folder and the space on its disk")
     except ModuleNotFoundError as error:
         return fail(3, f"no Python module {error.name}: install it, or name another Python (jobscripts/README.md)")
 
@@ -183,8 +183,10 @@ def start(study, run, words, results):
     print(f"{run.name}: {shlex.join(words)}", flush=True)
     try:
         code, seconds = supervise.supervise(words, ROOT, log, study.time_limit)
-    except FileNotFoundError:
-        return fail(2, f"{run.name}: no program {words[0]}: build it, or correct the launcher")
+    except OSError as error:
+        if error.filename != words[0]:
+            raise
+        return fail(2, f"{run.name}: no program {words[0]} ({error.strerror}): build it, or correct the launcher")
     study_results.write_record(results, run, {**record, "exit": code, "seconds": round(seconds, 3)})
     if code != 0:
         return fail(code, f"{run.name}: exit code {code} after {seconds:.0f} s: {last_line(log)} (see {log})")
@@ -214,9 +216,11 @@ def collect(study, arguments):
     output.mkdir(parents=True, exist_ok=True)
     text = study_table.markdown(study.name, study.description, list(study.axes), rows)
     print(text, end="")
-    (output / "table.md").write_text(text, encoding="utf-8")
-    (output / "table.tsv").write_text(study_table.tab_separated(list(study.axes), rows), encoding="utf-8")
-    study_plot.draw(study.name, rows, [output / "plot.png", output / "plot.svg"])
+    study_results.write_text(output / "table.md", text)
+    study_results.write_text(output / "table.tsv", study_table.tab_separated(list(study.axes), rows))
+    for name in ("plot.png", "plot.svg"):
+        with study_results.replaced(output / name) as partial:
+            study_plot.draw(study.name, rows, [partial])
     wrong = [f"{row.name} ({problem})" for row in rows for problem in row.problems]
     return fail(1, f"{len(wrong)} problems: {'; '.join(wrong)}") if wrong else 0
 

@@ -7,6 +7,7 @@ import difflib
 import hashlib
 import itertools
 import json
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,10 @@ STUDY_KEYS = ("name", "description", "app", "nodes", "ranks_per_node", "flags", 
 VALUE_KEYS = ("flags", "nodes", "ranks_per_node", "network")  # of a value of an axis
 OWN_FLAGS = ("--output", "--node-size")  # given by what starts a run
 LONGEST_NAME = 200  # of a run: it is a folder's name
+MOST_RUNS = 1000  # Slurm takes indices of an array up to 1000 where the site has not set MaxArraySize
+MOST_RANKS = 1_000_000  # nodes, and ranks of a node
+MOST_STEPS = 10**9
+LONGEST_RUN = 365 * 24 * 3600  # seconds
 
 
 class StudyError(Exception):
@@ -87,15 +92,23 @@ class Study:
 def load(path):
     path = Path(path)
     try:
-        raw = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=without_duplicates)
+        raw = json.loads(path.read_text(encoding="utf-8"), object_pairs_hook=without_duplicates, parse_constant=refuse)
+        json.dumps(raw, ensure_ascii=False).encode()  # no text that cannot be written
     except OSError as error:
         raise StudyError(f"{path} cannot be read: {error.strerror}: name a file of inputs/studies/") from None
-    except ValueError as error:  # also what without_duplicates raises
+    except RecursionError:
+        raise StudyError(f"{path} is nested too deep: correct it") from None
+    except ValueError as error:  # also what without_duplicates and refuse raise
         raise StudyError(f"{path} is no JSON: {error}: correct it") from None
     try:
         return expand(path, raw)
     except StudyError as error:
         raise StudyError(f"{path}: {error}") from None
+
+
+def refuse(constant):
+    """NaN and infinities: they are no JSON, and a NaN is never what it was."""
+    raise ValueError(f"{constant} is no number of JSON")
 
 
 def without_duplicates(pairs):
@@ -127,10 +140,14 @@ def expand(path, raw):
             raise StudyError(f"axis {axis} has no value: add one, or remove the axis")
         choices.append([(axis, plain_name(f"a value of axis {axis}", value), axis_value(axis, value, given))
                         for value, given in values.items()])
+    count = math.prod(len(values) for values in axes.values())
+    if count > MOST_RUNS:
+        raise StudyError(f"the axes combine to {count} runs, more than {MOST_RUNS}: make several studies of it")
     runs = tuple(combine(index, base, chosen) for index, chosen in enumerate(itertools.product(*choices)))
     return Study(path, name, raw.get("description", ""), raw["app"],
                  {axis: tuple(values) for axis, values in axes.items()},
-                 whole("time_limit", raw.get("time_limit", 3600), 1), whole("warmup", raw.get("warmup", 1), 0), runs)
+                 whole("time_limit", raw.get("time_limit", 3600), 1, LONGEST_RUN),
+                 whole("warmup", raw.get("warmup", 1), 0, MOST_STEPS), runs)
 
 
 def axis_value(axis, value, given):
@@ -154,7 +171,7 @@ def settings(where, given):
             raise StudyError(f"{word} in {where}: what starts a run gives {' and '.join(OWN_FLAGS)}: remove it")
     for key in ("nodes", "ranks_per_node"):
         if key in given:
-            whole(f"{key} of {where}", given[key], 1)
+            whole(f"{key} of {where}", given[key], 1, MOST_RANKS)
     known_type(f"network of {where}", given.get("network", {}), dict, "an object")
     return dict(given)
 
@@ -205,7 +222,8 @@ def plain_name(what, value):
     return value
 
 
-def whole(what, value, least):
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise StudyError(f"{what} is {json.dumps(value)[:60]}, and should be a whole number of at least {least}")
+def whole(what, value, least, most):
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+        raise StudyError(f"{what} is {json.dumps(value)[:60]}, and should be a whole number of at least {least} "
+                         f"and at most {most}")
     return value

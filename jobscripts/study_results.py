@@ -2,7 +2,10 @@
 output.log and environment.txt. Says which runs are complete; needs h5py for that.
 """
 
+import contextlib
 import json
+import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -36,17 +39,34 @@ def read_record(results, run):
     return record if isinstance(record, dict) else {}
 
 
+@contextlib.contextmanager
+def replaced(path):
+    """A name to write to; what is there becomes `path` at the end, so that no reader finds half of it and a full disk
+    leaves what was there before."""
+    partial = path.with_name(f".partial.{path.name}")
+    try:
+        yield partial
+        partial.replace(path)
+    except OSError as error:
+        # One of a write names no file.
+        raise OSError(error.errno, error.strerror or str(error), str(path)) from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_text(path, text):
+    with replaced(path) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
 def write_record(results, run, record):
-    """Replaces the record at once: no reader finds half of it."""
-    path = record_path(results, run)
-    partial = path.with_name(".run.json.partial")
-    partial.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    partial.replace(path)
+    write_text(record_path(results, run), json.dumps(record, indent=2) + "\n")
 
 
 def why_missing(study, results, run):
     """Why the run has to be started (again), as text; None where it is complete: its record is of this run as the
-    study has it now, and its trace is one that validation/check_trace.py accepts, of all steps, on these nodes."""
+    study has it now, and its trace is one that validation/check_trace.py accepts, of the command in that record, of all
+    steps, on these nodes."""
     record = read_record(results, run)
     path = trace_path(study, results, run)
     if not record:
@@ -65,7 +85,18 @@ def why_missing(study, results, run):
     with h5py.File(path, "r") as trace:
         if trace.attrs.get("interrupted", b""):
             return "interrupted"
+        if not is_of_command(trace.attrs["command_line"], record.get("command")):
+            return "the trace is of another command"
         found = tuple(int(trace.attrs[name]) for name in ("node_count", "world_size"))
     if found != (run.nodes, run.ranks):
         return f"ran on {found[0]} nodes with {found[1]} ranks in all, not on {run.nodes} with {run.ranks}"
     return None
+
+
+def is_of_command(command_line, command):
+    """Whether a trace's command line, quoted for a shell, is the end of `command`, which begins with a launcher."""
+    try:
+        words = shlex.split(os.fsdecode(command_line))
+    except ValueError:
+        return False
+    return isinstance(command, list) and 0 < len(words) and command[-len(words):] == words

@@ -20,15 +20,21 @@ fail() { echo "two_node_slurm: error: $2" >&2; exit "$1"; }
 state=${TMPDIR:-/tmp}/zeropp-slurm-$(id -u) cpus=4
 while [ $# -gt 0 ]; do
   case $1 in
-    --state) state=$(readlink -m -- "${2:?two_node_slurm: error: --state needs a value}"); shift 2 ;;
-    --cpus) cpus=${2:?two_node_slurm: error: --cpus needs a value}; shift 2 ;;
+    --state | --cpus)
+      [ -n "${2:-}" ] || fail 2 "$1 needs a value"
+      case $1 in
+        --state) state=$(readlink -m -- "$2") ;;
+        --cpus) cpus=$2 ;;
+      esac
+      shift 2
+      ;;
     -h | --help) usage; exit 0 ;;
     *) break ;;
   esac
 done
 [[ $cpus =~ ^[1-9][0-9]{0,3}$ ]] || fail 2 "--cpus '$cpus' is no number of CPUs"
 [ ${#state} -lt 80 ] || fail 2 "--state $state is too long for a socket's name: choose one below 80 characters"
-[[ $state != *[[:space:]#%\"\'\\]* ]] || fail 2 "--state '$state': slurm.conf takes no blank, quote, # or % in a path"
+[[ $state != *[[:space:]#%,\"\'\\]* ]] || fail 2 "--state '$state': slurm.conf takes no blank, quote, comma, # or % in a path"
 PATH=$PATH:/usr/sbin:/sbin
 readonly marker=$state/made-by-two_node_slurm conf=$state/slurm.conf nodes=(zpp1 zpp2) patience=30
 export SLURM_CONF=$conf

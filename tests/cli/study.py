@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,10 +103,15 @@ class Format(Base):
                 ({"axes": {"a": {"x": {"flag": []}}}}, "did you mean 'flags'?"), ({"axes": two}, "both set nodes"),
                 ({"axes": rates}, "both set network.rate"), ({"network": "slow"}, "an object"),
                 ({"axes": {f"{letter * 60}": {"v" * 60: []} for letter in "ab"}}, "longer than 200"),
-                ({"description": 1}, "description is a text")):
+                ({"description": 1}, "description is a text"), ({"nodes": 10**300}, "at most"),
+                ({"ranks_per_node": 10**300}, "at most"), ({"time_limit": 10**400}, "at most"), ({"warmup": 10**300}, "at most"),
+                ({"axes": {axis: {str(value): [] for value in range(100)} for axis in "abcd"}}, "combine to 100000000 runs"),
+                ({"network": {"rate": float("nan")}}, "NaN is no number of JSON"),
+                ({"flags": ["\ud800"]}, "is no JSON"), ({"description": "\ud800"}, "is no JSON")):
             with self.subTest(text, keys=keys):
                 self.check_refused(self.study(**keys), text)
         for text, part in (("{", "is no JSON"), ('{"name": "a", "name": "b"}', "'name' is there twice"), ("[]", "an object"),
+                           ("[" * 100000, "nested too deep"),
                            ('{"name": "a"}', "the key 'app' is missing")):
             with self.subTest(part):
                 self.check_refused(self.write_json("mine.json", text), part)
@@ -171,6 +177,10 @@ class Runs(Base):
         self.assertEqual(self.missing(study), {"feature=all": "no trace, exit code 0"})
         (place / "train.h5").write_bytes(trace)
         self.assertEqual(self.missing(study), {})
+        other = self.results / "runs" / "feature=none" / "train.h5"
+        (place / "train.h5").write_bytes(other.read_bytes())
+        self.assertEqual(self.missing(study), {"feature=all": "the trace is of another command"})
+        (place / "train.h5").write_bytes(trace)
         changed = self.study(flags=[*TINY, "--train-iters", "5", "--deterministic"], axes={"feature": FEATURES})
         self.assertEqual(set(self.missing(changed).values()), {"the study has changed since it ran"})
 
@@ -197,6 +207,39 @@ class Runs(Base):
         done = self.call("run", self.study(), 0, "--build", self.folder, "--launcher")
         self.assertEqual(done.returncode, zpp.USAGE, done)
         self.assertIn("no program", done.stderr)
+
+    def test_what_cannot_be_started(self):
+        done = self.call("run", self.study(), 0, "--launcher", self.folder)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.USAGE, 1), done)
+        self.assertIn(f"no program {self.folder} (Permission denied)", done.stderr)
+
+    @zpp.unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
+    def test_full_disk(self):
+        """The record is refused with the file's name; a table that does not fit leaves the one before it."""
+        study = self.study(flags=[*TINY, "--train-iters", "2"], axes={"feature": FEATURES})
+        self.results.mkdir()
+        words = [sys.executable, STUDY, "run", study, "0", "--results", self.results, "--launcher", "true"]
+        done = self.on_full_disk("", *words)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.IO, 1), done)
+        self.assertIn("run.json: No space left on device", done.stderr)
+        self.assertEqual(done.stdout, f"{self.results}/fill\n")
+        done = self.on_full_disk(f"echo before >{shlex.quote(str(self.results))}/table.md", sys.executable, STUDY, "collect",
+                                 study, "--results", self.results)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.IO, 1), done)
+        self.assertIn("table.md: No space left on device", done.stderr)
+        self.assertEqual(done.stdout.splitlines()[-2:], [f"{self.results}/fill", f"{self.results}/table.md"])
+        self.assertIn("before", done.stdout.splitlines())
+
+    def on_full_disk(self, first, *words):
+        """Runs it with the results on a full tmpfs, then prints its tables and the names of its files."""
+        script = ('results=$1; shift; mount -t tmpfs -o size=16m tmpfs "$results" || exit 77; ' + (first or ":") + '; '
+                  'cat /dev/zero >"$results/fill" 2>/dev/null; code=0; "$@" || code=$?; cat "$results"/*.md 2>/dev/null; '
+                  'find "$results" -type f | sort; exit $code')
+        done = subprocess.run(["unshare", "--mount", "sh", "-c", script, "sh", *map(str, (self.results, *words))],
+                              capture_output=True, text=True, timeout=60)
+        if done.returncode == zpp.SKIPPED or done.stderr.startswith("unshare:"):
+            self.skipTest(f"cannot mount: {done.stderr}")
+        return done
 
     def test_time_limit(self):
         begin = time.monotonic()
@@ -261,9 +304,23 @@ class Shipped(Base):
             for word in ("@NODES@", "@RANKS@", "@RANKS_PER_NODE@", "--kill-on-bad-exit=0"):
                 self.assertIn(word, done.stdout.splitlines()[2], name)
 
-    def submit(self, *words):
+    def submit(self, *words, **environment):
         return subprocess.run([JOBS / "submit", *map(str, words)], capture_output=True, text=True, timeout=60,
-                              env={**os.environ, "ZEROPP_PYTHON": sys.executable, "ZEROPP_BUILD": str(zpp.BIN.parent)})
+                              env={**os.environ, "ZEROPP_PYTHON": sys.executable, "ZEROPP_BUILD": str(zpp.BIN.parent),
+                                   **environment})
+
+    def test_submit_without_an_answer_of_the_queue(self):
+        """What may be in the queue already is not submitted again."""
+        programs = self.folder / "programs"
+        programs.mkdir()
+        for name, text in (("squeue", "echo no answer >&2; exit 1"), ("sbatch", "echo 7")):
+            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+            (programs / name).chmod(0o755)
+        words, path = (self.study(), "--results", self.results), f"{programs}:{os.environ['PATH']}"
+        first = self.submit(*words, PATH=path)
+        self.assertEqual((first.returncode, first.stdout, first.stderr), (0, "7\n", ""), first)
+        again = self.submit(*words, PATH=path)
+        self.assertEqual((again.returncode, again.stdout, again.stderr), (1, "", "no answer\n"), again)
 
     def test_submit_dry_run(self):
         study = self.study(axes={"nodes": {"1": {"nodes": 1}, "2": []}, "seed": {"1": [], "2": []}}, time_limit=600)
@@ -282,10 +339,14 @@ class Shipped(Base):
         study = self.study()
         for words, text in (([], "name a study"), ([study, "--system", "../x"], "no jobscripts/systems"),
                             ([study, "--nodes", 3], "unknown option '--nodes'"), ([study, study], "one study at a time"),
-                            ([study, "--parallel", "x"], "no number of runs"), ([study, "--results"], "needs a value")):
+                            ([study, "--parallel", "x"], "no number of runs"), ([study, "--results"], "needs a value"),
+                            ([study, "--max-restarts", "9" * 20], "is no number"),
+                            ([self.folder / "none.json", "--results", self.results], "cannot be read"),
+                            ([study, "--results", f"{self.results}\\"], "takes no backslash")):
             done = self.submit(*words)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.USAGE, 1), done)
             self.assertIn(text, done.stderr)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["mine.json"])
 
 
 if __name__ == "__main__":

@@ -2,10 +2,12 @@
 """The job scripts on a real Slurm of two nodes on this host (jobscripts/local/two_node_slurm.sh): each ends as it should;
 USR1, requeue, scancel; an array with one task killed and resumed; exit codes; odd names of files."""
 
+import contextlib
 import csv
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -210,6 +212,68 @@ class Slurm(zpp.TestCase):
         self.assertEqual(self.missing(study), [["run", "interrupted"]])
         self.assertEqual(self.trace_of()[0]["SLURM_RESTART_COUNT"], "1")
 
+    def test_signal_outside_a_run_requeues(self):
+        """USR1 while the job asks what is missing, and at the end of the first of two runs: each brings the job back
+        once, and no run is done twice."""
+        for command in ("missing", "run"):
+            with self.subTest(command):
+                self.results = self.folder / command
+                study = self.study(TINY, {"feature": FEATURES})
+                with self.signal_at(command):
+                    identity = self.sbatch("study", study)
+                    self.assertEqual(self.check_ended(identity), 1)
+                log = self.log.read_text()
+                self.log.unlink()
+                self.assertEqual(log.count("goes back into the queue (1 of at most 3)"), 1, log)
+                for name in FEATURES:
+                    self.assertEqual(log.count(f"feature={name}: complete"), 1, log)
+                self.assertEqual(self.missing(study), [])
+
+    @contextlib.contextmanager
+    def signal_at(self, command):
+        """Jobs get a Python that signals the job's shell once, at the end of the first `study.py COMMAND`."""
+        python, sent = self.folder / f"python-{command}", self.folder / f"sent-{command}"
+        python.write_text(f"""#!/bin/sh
+{shlex.quote(sys.executable)} "$@"
+code=$?
+if [ "$2" = {command} ] && [ ! -e {shlex.quote(str(sent))} ]; then
+  : >{shlex.quote(str(sent))}
+  kill -USR1 "$(ps -o pgid= -p $$ | tr -d ' ')"  # the leader of the job's processes is its shell
+fi
+exit $code
+""")
+        python.chmod(0o755)
+        before = os.environ["ZEROPP_PYTHON"]
+        os.environ["ZEROPP_PYTHON"] = str(python)
+        try:
+            yield
+        finally:
+            os.environ["ZEROPP_PYTHON"] = before
+
+    def test_job_that_may_not_be_requeued(self):
+        """Ends with 85, and its log says why."""
+        identity = self.sbatch("study", self.study(ENDLESS), options=["--no-requeue"])
+        self.started()
+        self.assertEqual(command("scancel", "--signal=USR1", "--batch", identity).returncode, 0)
+        self.assertEqual(self.check_ended(identity, "FAILED", "85:0"), 0)
+        self.assertIn("not requeued: scontrol failed", self.log.read_text())
+
+    def test_two_submits_at_once(self):
+        """One of them submits, the other finds it in the queue."""
+        study = self.study(TINY, {"feature": FEATURES})
+        words = ["jobscripts/submit", study, "--system", "two-node-local", "--results", self.results]
+        both = [subprocess.Popen(words, cwd=zpp.SOURCE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+                for _ in range(2)]
+        texts = [process.communicate(timeout=PATIENCE) for process in both]
+        arrays = "".join(out for out, _ in texts).split()
+        for array in arrays:
+            self.addCleanup(command, "scancel", array)
+        self.assertEqual([process.returncode for process in both], [0, 0], texts)
+        self.assertEqual(len(arrays), 1, texts)
+        self.assertIn("nothing is missing", "".join(error for _, error in texts))
+        for index in range(2):
+            self.assertEqual(self.ended(f"{arrays[0]}_{index}")[:2], ("COMPLETED", "0:0"))
+
     def test_scancel_ends_for_good(self):
         study = self.study(ENDLESS)
         identity = self.sbatch("study", study)
@@ -266,6 +330,9 @@ class Slurm(zpp.TestCase):
         with self.subTest("no study"):
             self.check_ended(self.sbatch("study", self.folder / "none.json"), "FAILED", "2:0")
             self.assertIn("none.json cannot be read", self.log.read_text())
+        with self.subTest("two studies"):
+            self.check_ended(self.sbatch("train", self.study(TINY), self.folder / "none.json"), "FAILED", "2:0")
+            self.assertIn("one study at a time", self.log.read_text())
         with self.subTest("no system"):
             self.check_ended(self.sbatch("train", "--system", "nowhere", "--system"), "FAILED", "2:0")
 
@@ -333,7 +400,9 @@ class Cluster(zpp.TestCase):
         for words, text in (([], "unknown argument ''"), (["start", "now"], "takes no argument 'now'"), (["run"], "needs a command"),
                             (["--cpus", "many", "start"], "no number of CPUs"),
                             (["--state", occupied, "start"], "holds other files"),
-                            (["--state", self.folder / "a b", "start"], "takes no blank")):
+                            (["--state", self.folder / "a b", "start"], "takes no blank"),
+                            (["--state", self.folder / "a,b", "start"], "takes no blank"),
+                            (["--state"], "needs a value"), (["--state", "", "status"], "needs a value")):
             done = command(CLUSTER, *words)
             self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.USAGE, 1), done)
             self.assertIn(text, done.stderr)
