@@ -1,0 +1,38 @@
+// Measures and checks one row: memory, plans, data, cycles, and the comparison of what came out.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/sweep/collective.hpp"
+#include "apps/sweep/results.hpp"
+#include "lib/app/app.hpp"
+
+namespace zeropp::sweep {
+
+/// Which time of several ranks the column shows (nccl-tests' -a).
+enum class OverRanks { rank_0, average, minimum, maximum };
+
+struct BenchOptions {
+  Repetition repetition;
+  OverRanks over_ranks = OverRanks::maximum;
+  std::size_t checks = 1;  ///< runs with other data beside the timed ones; 0: nothing is checked
+  std::uint64_t seed = 1;
+  double link_peak = 0;  ///< GB/s; 0: unknown
+};
+
+/// What it runs on. All outlive the measurements.
+struct Place {
+  const app::Context& context;
+  comm::Groups& groups;
+  comm::Communicator& group;
+  Device device;
+  const Stream& stream;
+};
+
+/// Fills all of `row` but its names and ratios. `errors` gets, on rank 0, one line for each rank
+/// that found something wrong. Collective over the world.
+void bench(const Place& place, const BenchOptions& options, const Collective& collective,
+           const Shape& shape, const Way& way, Row& row, std::vector<std::string>& errors);
+
+}  // namespace zeropp::sweep
