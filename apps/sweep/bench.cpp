@@ -34,14 +34,14 @@ std::size_t bits_of_format(const codec::CodecSpec& spec) {
 class Bench {
  public:
   Bench(const Place& place, const BenchOptions& options, const Collective& collective,
-        const Shape& shape, const Way& way, std::string label, std::vector<std::string>& errors)
+        const Shape& shape, const Way& way, std::string label, std::vector<Finding>& findings)
       : place_(place),
         options_(options),
         collective_(collective),
         shape_(shape),
         way_(way),
         label_(std::move(label)),
-        errors_(errors),
+        findings_(findings),
         memory_(collective.memory(shape, way)),
         data_(way.is_lossless() ? Data::Kind::integers : Data::Kind::normal, options.seed,
               shape.dtype, static_cast<int>(shape.ranks())),
@@ -269,7 +269,11 @@ class Bench {
     Moments moments;
     std::array<double, 1> largest{0};
     for (const Lane& lane : lanes_) {
-      if (is_verified(lane)) continue;
+      if (is_verified(lane)) {
+        largest[0] = std::max(largest[0], verified_error_);
+        moments = verified_moments_;
+        continue;
+      }
       Comparison comparison(sign_);
       for_each_piece(
           lane, [&](ConstView got, std::size_t index, std::size_t part, std::size_t first) {
@@ -279,7 +283,7 @@ class Bench {
       wrong[0] += comparison.wrong();
       largest[0] = std::max(largest[0], comparison.largest_error());
       moments = comparison.moments();
-      if (comparison.wrong() == 0) remember(lane);
+      if (comparison.wrong() == 0) remember(lane, comparison);
       if (comparison.wrong() > 0 && finding.empty()) finding = comparison.describe();
     }
     control().all_reduce_sum(wrong);
@@ -299,7 +303,7 @@ class Bench {
         moments.count};
     const std::vector<double> all = control().all_gather(own);
     for (std::size_t i = 0; i < all.size(); i += own.size()) {
-      if (all[i + 2] == 0) continue;  // had seen these bits before, or has no elements
+      if (all[i + 2] == 0) continue;  // has no elements
       const double deviation = std::abs(all[i] - 1);
       if (std::isnan(m.slope) || !(deviation <= std::abs(m.slope - 1))) m.slope = all[i];
       if (!elements_are_right || deviation <= all[i + 1]) continue;
@@ -374,8 +378,10 @@ class Bench {
     });
     return same;
   }
-  void remember(const Lane& lane) {
+  void remember(const Lane& lane, const Comparison& comparison) {
     if (!verified_.empty()) return;
+    verified_error_ = comparison.largest_error();
+    verified_moments_ = comparison.moments();
     verified_.resize(memory_.result_bytes());
     verified_sign_ = sign_;
     for_each_piece(lane, [&](ConstView got, std::size_t index, std::size_t, std::size_t) {
@@ -388,13 +394,14 @@ class Bench {
 
   /// One line a rank that found something.
   void report(const char* which, const std::string& finding) {
-    for (const std::string& line :
-         control().gather(finding.empty() ? finding
-                                          : fmt::format("{} {}: rank {} ({} run), {}", label_,
-                                                        mode_ == Mode::out_of_place ? "out of place"
-                                                                                    : "in place",
-                                                        control().rank(), which, finding))) {
-      if (!line.empty()) errors_.push_back(line);
+    const std::string own =
+        finding.empty() ? finding
+                        : fmt::format("{} {}: rank {} ({} run), {}", label_,
+                                      mode_ == Mode::out_of_place ? "out of place" : "in place",
+                                      control().rank(), which, finding);
+    const std::vector<std::string> all = control().gather(own);
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      if (!all[rank].empty()) findings_.push_back({rank, all[rank]});
     }
   }
 
@@ -427,7 +434,7 @@ class Bench {
   const Shape& shape_;
   const Way& way_;
   std::string label_;
-  std::vector<std::string>& errors_;
+  std::vector<Finding>& findings_;
   Memory memory_;
   Data data_;
   Buffer staging_;
@@ -440,18 +447,20 @@ class Bench {
   std::vector<std::string> problems_;
   std::vector<std::byte> verified_;  ///< a result that is right; empty: none yet
   double verified_sign_ = 1;
+  double verified_error_ = 0;  ///< of its comparison, as are the moments
+  Moments verified_moments_;
 };
 
 }  // namespace
 
 void bench(const Place& place, const BenchOptions& options, const Collective& collective,
-           const Shape& shape, const Way& way, Row& row, std::vector<std::string>& errors) {
+           const Shape& shape, const Way& way, Row& row, std::vector<Finding>& findings) {
   std::optional<Bench> run;
   place.context.agree_on([&] {
     run.emplace(place, options, collective, shape, way,
                 fmt::format("{} {} {} of {} bytes on group {}", row.collective, row.codec,
                             row.algorithm, row.size, row.group),
-                errors);
+                findings);
   });
   run->run(row);
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/sweep/collective.hpp"
+#include "apps/sweep/outcome.hpp"
 #include "apps/sweep/results.hpp"
 #include "lib/app/app.hpp"
 
@@ -30,9 +31,9 @@ struct Place {
   const Stream& stream;
 };
 
-/// Fills all of `row` but its names and ratios. `errors` gets, on rank 0, one line for each rank
-/// that found something wrong. Collective over the world.
+/// Fills all of `row` but its names and ratios. `findings` gets, on rank 0, what each rank found
+/// wrong in each check. Collective over the world.
 void bench(const Place& place, const BenchOptions& options, const Collective& collective,
-           const Shape& shape, const Way& way, Row& row, std::vector<std::string>& errors);
+           const Shape& shape, const Way& way, Row& row, std::vector<Finding>& findings);
 
 }  // namespace zeropp::sweep

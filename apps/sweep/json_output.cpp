@@ -95,6 +95,8 @@ json units() {
 json to_json(const Outcome& outcome, const trace::TraceData& run, const std::string& end_time) {
   json results = json::array();
   for (const Row& row : outcome.rows) results.push_back(to_json(row));
+  json errors = json::array();
+  for (const Finding& finding : outcome.findings) errors.push_back(finding.text);
   json result = trace::to_json(trace::describe_run(run));
   json config = std::move(result["config"]);
   return {{"schema", "zeropp-sweep"},
@@ -112,7 +114,7 @@ json to_json(const Outcome& outcome, const trace::TraceData& run, const std::str
            {{"count", outcome.out_of_bounds()}, {"okay", outcome.out_of_bounds() == 0}}},
           {"average_bus_bandwidth",
            {{"bandwidth", outcome.average_bus_bandwidth()}, {"okay", "unchecked"}}},
-          {"errors", outcome.errors},
+          {"errors", std::move(errors)},
           {"verdict", outcome.verdict()}};
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <set>
+
 namespace zeropp::sweep {
 
 std::uint64_t Outcome::out_of_bounds() const {
@@ -17,6 +19,15 @@ double Outcome::average_bus_bandwidth() const {
   double sum = 0;
   for (const Row& row : rows) sum += row.out_of_place.bus_bw + row.in_place.bus_bw;
   return sum / static_cast<double>(2 * rows.size());
+}
+
+std::vector<std::string> Outcome::first_findings() const {
+  std::set<std::size_t> heard;
+  std::vector<std::string> lines;
+  for (const Finding& finding : findings) {
+    if (heard.insert(finding.rank).second) lines.push_back(finding.text);
+  }
+  return lines;
 }
 
 std::string Outcome::verdict() const {

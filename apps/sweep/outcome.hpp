@@ -8,9 +8,15 @@
 
 namespace zeropp::sweep {
 
+/// What a check of one rank found, as one line.
+struct Finding {
+  std::size_t rank;
+  std::string text;
+};
+
 struct Outcome {
   std::vector<Row> rows;
-  std::vector<std::string> errors;  ///< one line for each rank and check that found something
+  std::vector<Finding> findings;  ///< on rank 0
 
   /// Wrong values of all rows.
   [[nodiscard]] std::uint64_t out_of_bounds() const;
@@ -18,6 +24,8 @@ struct Outcome {
   [[nodiscard]] double average_bus_bandwidth() const;
   /// "VALID", or "INVALID: reason".
   [[nodiscard]] std::string verdict() const;
+  /// The first line of each rank.
+  [[nodiscard]] std::vector<std::string> first_findings() const;
 };
 
 }  // namespace zeropp::sweep

@@ -61,7 +61,7 @@ class Sweep {
     for (const Collective* collective : settings_.collectives) measure(*collective);
     print(footer(outcome_));
     // Rank 0 alone has the lines of all ranks, all have the same verdict.
-    for (const std::string& line : outcome_.errors) log::error(line);
+    for (const std::string& line : outcome_.first_findings()) log::error(line);
     head.verdict = outcome_.verdict();
     context_.agree_on([&] {
       if (!context_.is_root()) return;
@@ -198,7 +198,7 @@ class Sweep {
       app::stop_if_interrupted(context_.control(), what);
       const Watchdog watchdog(options_.timeout, what);
       bench({context_, groups_, setting.group, device_, stream_}, settings_.bench, collective,
-            shape, way, row, outcome_.errors);
+            shape, way, row, outcome_.findings);
       rows.push_back(std::move(row));
     }
     compare(rows, &Row::out_of_place);

@@ -70,6 +70,22 @@ class Cycle {
   const std::function<void()>& operate_;
 };
 
+/// Returns the seconds of the last iteration, largest over ranks. Where the number of cycles is
+/// free, iterations end when their time is up as well: one runs even where none was asked for.
+double warm_up(const Cycle& cycle, const Repetition& repetition, comm::Control& control) {
+  if (repetition.cycles > 0 && repetition.iterations > 0) {
+    if (repetition.warmups > 0) (void)cycle.run(repetition.warmups);
+    return 0;
+  }
+  double all = 0;
+  for (std::size_t done = 1;; ++done) {
+    std::array<double, 1> slowest{cycle.run(1) * static_cast<double>(repetition.aggregated)};
+    control.all_reduce_max(slowest);
+    all += slowest[0];
+    if (done >= repetition.warmups || all >= repetition.seconds) return slowest[0];
+  }
+}
+
 }  // namespace
 
 std::vector<double> Samples::slowest() const {
@@ -81,14 +97,11 @@ std::vector<double> Samples::slowest() const {
 Samples measure(const Repetition& repetition, comm::Control& control, const Stream& stream,
                 const std::function<void()>& restore, const std::function<void()>& operate) {
   const Cycle cycle(repetition, control, stream, restore, operate);
-  if (repetition.warmups > 0) (void)cycle.run(repetition.warmups);
+  const double one = warm_up(cycle, repetition, control);
   Samples samples;
   samples.iterations = repetition.iterations;
   if (samples.iterations == 0) {
-    std::array<double, 1> one{cycle.run(1)};
-    control.all_reduce_max(one);
-    const double wanted =
-        kCycleSeconds / (std::max(one[0], 1e-9) * static_cast<double>(repetition.aggregated));
+    const double wanted = kCycleSeconds / std::max(one, 1e-9);
     samples.iterations = static_cast<std::size_t>(std::clamp(std::ceil(wanted), 1.0, 1000.0));
   }
   const auto begin = Clock::now();

@@ -17,11 +17,11 @@ namespace zeropp::sweep {
 enum class Blocking { none, wait_and_barrier, wait };
 
 struct Repetition {
-  std::size_t warmups = 5;
+  std::size_t warmups = 5;     ///< at most, where iterations or cycles are free
   std::size_t iterations = 0;  ///< of a cycle; 0: as many as last kCycleSeconds
   std::size_t cycles = 0;      ///< 0: until kPrecision or `seconds`
   std::size_t aggregated = 1;  ///< operations started together in an iteration
-  double seconds = 0.2;        ///< of all cycles of a measurement, where `cycles` is 0
+  double seconds = 0.2;  ///< of warm-ups, and of all cycles of a measurement, where they are free
   Blocking blocking = Blocking::none;
 };
 
