@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/sweep/bench.hpp"
@@ -62,8 +63,16 @@ struct Settings {
   std::vector<Dtype> dtypes;
   std::vector<int> roots;
   BenchOptions bench;
-  bool levels = false;  ///< several nodes of several ranks
+  bool levels = false;   ///< several nodes of several ranks
+  bool uniform = false;  ///< nodes have equal numbers of ranks
 };
+
+/// What runs of one collective on one group: of the codecs and algorithms that were asked for, the
+/// pairs that exist. An algorithm of levels needs the world and equal nodes.
+std::vector<Way> ways(const Settings& settings, const Collective& collective,
+                      const std::string& group);
+
+bool is_hierarchical(const Collective& collective, std::string_view algorithm);
 
 /// Decides `auto` in `options`, and refuses what does not exist or would have no effect, with the
 /// reason. `table`: the collectives that there are. Throws Error(usage), or Error(environment)

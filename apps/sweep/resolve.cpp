@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <stdexcept>
 #include <string_view>
 
@@ -163,6 +164,35 @@ void check_algorithms(const Settings& settings) {
   }
 }
 
+/// Everything that was asked for runs somewhere.
+void check_ways(const Settings& settings) {
+  std::set<std::string> codecs;
+  std::set<std::string> algorithms;
+  for (const Collective* collective : settings.collectives) {
+    for (const std::string& group : settings.groups) {
+      for (const Way& way : ways(settings, *collective, group)) {
+        codecs.insert(codec::to_string(way.codec));
+        algorithms.insert(way.algorithm);
+      }
+    }
+  }
+  for (const codec::CodecSpec& codec : settings.codecs) {
+    const std::string name = codec::to_string(codec);
+    if (codecs.contains(name)) continue;
+    refuse(
+        "--codec {}: none of the chosen algorithms carries it: leave it out, or choose other "
+        "collectives or algorithms (zpp_info lists them)",
+        name);
+  }
+  for (const std::string& name : settings.algorithms) {
+    if (name == "auto" || name == "all" || algorithms.contains(name)) continue;
+    refuse(
+        "--algorithm {} would not run: it carries none of the chosen codecs, or needs the group "
+        "world and nodes with equal numbers of ranks (--node-size)",
+        name);
+  }
+}
+
 void check_groups(const Settings& settings, const config::Machine& machine) {
   const bool rail = std::ranges::find(settings.groups, "rail") != settings.groups.end();
   if (rail && machine.ranks_per_node == 0) {
@@ -173,6 +203,33 @@ void check_groups(const Settings& settings, const config::Machine& machine) {
 }
 
 }  // namespace
+
+bool is_hierarchical(const Collective& collective, std::string_view name) {
+  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
+    return algorithm.name == name && algorithm.hierarchical;
+  });
+}
+
+std::vector<Way> ways(const Settings& settings, const Collective& collective,
+                      const std::string& group) {
+  std::vector<std::string> names = settings.algorithms;
+  if (names.front() == "auto") {
+    names = {"native", std::string(collective.preferred(settings.levels && group == "world"))};
+  } else if (names.front() == "all") {
+    names.clear();
+    for (const Algorithm& algorithm : collective.algorithms()) names.emplace_back(algorithm.name);
+  }
+  std::vector<Way> chosen;
+  for (const codec::CodecSpec& codec : settings.codecs) {
+    for (const std::string& name : names) {
+      const bool needs_levels = is_hierarchical(collective, name);
+      if (needs_levels && !(settings.uniform && group == "world")) continue;
+      Way way{name, codec};
+      if (can_run(collective, way)) chosen.push_back(std::move(way));
+    }
+  }
+  return chosen;
+}
 
 std::string type_name(Dtype dtype) {
   switch (dtype) {
@@ -205,6 +262,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   Settings settings;
   settings.sizes = sizes(o.minimum_bytes, o.maximum_bytes, o.step_bytes, o.step_factor);
   settings.levels = machine.node_count > 1 && machine.ranks_per_node > 1;
+  settings.uniform = machine.ranks_per_node > 0;
 
   std::vector<std::string> names;
   for (const Collective* collective : table) names.emplace_back(collective->name());
@@ -223,6 +281,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   check_algorithms(settings);
   settings.groups = choose(o.group, {"world", "node", "rail"}, "--group");
   check_groups(settings, machine);
+  check_ways(settings);
   settings.dtypes = choose_types(o.datatype);
   const bool rooted = std::ranges::any_of(
       settings.collectives, [](const Collective* collective) { return collective->has_root(); });

@@ -91,45 +91,11 @@ class Sweep {
       return true;
     }
     for (const Collective* collective : settings_.collectives) {
-      for (const Way& way : ways(*collective, "world")) {
+      for (const Way& way : ways(settings_, *collective, "world")) {
         if (is_hierarchical(*collective, way.algorithm)) return true;
       }
     }
     return false;
-  }
-
-  static bool is_hierarchical(const Collective& collective, const std::string& name) {
-    return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
-      return algorithm.name == name && algorithm.hierarchical;
-    });
-  }
-
-  /// What runs of what was asked for: a codec that an algorithm cannot carry, and an algorithm of
-  /// levels on another group than the world or on unequal nodes, are left out.
-  [[nodiscard]] std::vector<Way> ways(const Collective& collective,
-                                      const std::string& group) const {
-    const bool levels = settings_.levels && group == "world";
-    const bool can_level = context_.topology().uniform() && group == "world";
-    std::vector<Way> chosen;
-    for (const codec::CodecSpec& codec : settings_.codecs) {
-      for (const std::string& name : names(collective, levels)) {
-        Way way{name, codec};
-        if (!can_run(collective, way)) continue;
-        if (is_hierarchical(collective, name) && !can_level) continue;
-        chosen.push_back(std::move(way));
-      }
-    }
-    return chosen;
-  }
-
-  [[nodiscard]] std::vector<std::string> names(const Collective& collective, bool levels) const {
-    if (settings_.algorithms == std::vector<std::string>{"auto"}) {
-      return {"native", std::string(collective.preferred(levels))};
-    }
-    if (settings_.algorithms != std::vector<std::string>{"all"}) return settings_.algorithms;
-    std::vector<std::string> all;
-    for (const Algorithm& algorithm : collective.algorithms()) all.emplace_back(algorithm.name);
-    return all;
   }
 
   [[nodiscard]] comm::Communicator& group_of(const std::string& name) const {
@@ -159,10 +125,11 @@ class Sweep {
         const int size = setting.group.size();
         setting.shape.topology = {.world_size = size, .ranks_per_node = size};
       }
-      const auto all = ways(collective, name);
+      const auto all = ways(settings_, collective, name);
       if (all.empty()) {
-        print(fmt::format("# {} on group {}: none of the algorithms carries the codecs\n",
+        print(fmt::format("# {} on group {}: none of its algorithms carries the codecs asked for\n",
                           collective.name(), name));
+        continue;
       }
       for (const Dtype dtype : settings_.dtypes) {
         setting.shape.dtype = dtype;
