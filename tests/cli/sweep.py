@@ -156,6 +156,12 @@ class Output(Sweep):
         self.assertIsNone(found["results"][0]["out_of_place"]["ratio"])
         self.assertRegex(out, r"int8:256 .* - +0\.\d+ |int8:256 .* - +1\.000 ")
 
+    def test_the_checker_of_training_says_that_it_is_none(self):
+        self.measured(1, "-b", 1024, "-e", 1024, "--collective", "all_gather")
+        result = zpp.check_trace(self.out / "sweep.h5")
+        self.assertEqual((result.code, result.stdout),
+                         (1, "INVALID: a trace of zpp_sweep: those of zpp_train are judged here\n"))
+
     def test_trace_holds_the_same_digits(self):
         _, found = self.measured(2, "-b", 1024, "-e", 4096, "-f", 2, "-N", 3, "--collective", "all_reduce")
         attributes, groups = zpp.read_trace(self.out / "sweep.h5")

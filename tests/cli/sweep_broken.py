@@ -95,6 +95,28 @@ class Broken(zpp.TestCase):
                             self.assertEqual(finding["rank"], "0")
                             self.assertTrue(finding["kind"].startswith("stale"), finding)
 
+    def test_a_bias_that_the_bounds_hide(self):
+        for collective in COLLECTIVES:
+            with self.subTest(collective=collective):
+                path = self.folder / "sweep.json"
+                words = ["-b", "1M", "-e", "1M", "-n", 1, "-w", 0, "--collective", collective, "--json", path]
+                command = [PROGRAM, *words, "--algorithm", "biased", "--codec", "int4:128"]
+                result = zpp.launch([(4, command)], cwd=self.folder, patient=True).end()
+                self.assertEqual(result.code, zpp.INVALID, result)
+                (row,) = json.loads(path.read_text())["results"]
+                self.assertRegex(row["out_of_place"]["verdict"], r"^INVALID: .* has the slope 1\.03\d+, not 1 within 0\.02")
+                self.assertEqual(row["out_of_place"]["nwrong"], 0)
+
+    def test_values_that_are_not_finite_get_lost(self):
+        for collective in (*COLLECTIVES, "broadcast"):
+            for codec in ("none", "int8:256"):
+                if (collective, codec) == ("broadcast", "int8:256"):
+                    continue
+                with self.subTest(collective=collective, codec=codec):
+                    findings = self.broken(collective, "finite", "--codec", codec)
+                    self.assertEqual({(f["run"], f["got"], f["wanted"]) for f in findings},
+                                     {("non-finite", "0", "a NaN or an infinity")})
+
     def test_broadcast(self):
         self.assertTrue(self.broken("broadcast", "dropped-block", "-r", 2))
 

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <memory>
@@ -38,13 +39,26 @@ void drop_a_block(const Spoiled& s) {
   if (s.rank == 1) std::memcpy(s.result.data, s.before.data(), kBlock * size_of(s.result.dtype));
 }
 
-void scale(const Spoiled& s) {
-  with_type(s.result.dtype, [&]<class T>(T*) {
-    T* const values = s.result.as<T>();
-    for (std::size_t i = 0; i < s.result.count; ++i) {
-      values[i] = saturating_cast<T>(2 * to_float(values[i]));
+template <class Change>
+void change_every(const View& result, Change change) {
+  with_type(result.dtype, [&]<class T>(T*) {
+    T* const values = result.as<T>();
+    for (std::size_t i = 0; i < result.count; ++i) {
+      values[i] = saturating_cast<T>(change(to_float(values[i])));
     }
   });
+}
+
+void scale(const Spoiled& s) {
+  change_every(s.result, [](float value) { return 2 * value; });
+}
+
+void scale_a_little(const Spoiled& s) {
+  change_every(s.result, [](float value) { return 1.03F * value; });
+}
+
+void hide_what_is_not_finite(const Spoiled& s) {
+  change_every(s.result, [](float value) { return std::isfinite(value) ? value : 0; });
 }
 
 void keep_a_part(const Spoiled& s) {
@@ -58,11 +72,14 @@ void hang(const Spoiled& s) {
 struct Failure {
   std::string_view name;
   void (*spoil)(const Spoiled&);
+  bool drops_the_codec = false;  ///< the run is exact, whatever codec was asked for
 };
 constexpr Failure kFailures[] = {{"flipped-bit", flip_a_bit},
                                  {"dropped-block", drop_a_block},
                                  {"scaled", scale},
                                  {"stale-part", keep_a_part},
+                                 {"biased", scale_a_little, true},
+                                 {"finite", hide_what_is_not_finite},
                                  {"hangs", hang}};
 
 class BrokenRun final : public Planned {
@@ -121,7 +138,11 @@ class Broken final : public Collective {
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
                                               const Shape& shape, const Way& way) const override {
-    auto run = right_.plan(context, shape, inner(way));
+    Way planned = inner(way);
+    for (const auto& failure : kFailures) {
+      if (failure.name == way.algorithm && failure.drops_the_codec) planned.codec = {};
+    }
+    auto run = right_.plan(context, shape, planned);
     for (const auto& failure : kFailures) {
       if (failure.name != way.algorithm) continue;
       return std::make_unique<BrokenRun>(std::move(run), failure.spoil, shape.rank,
