@@ -37,7 +37,8 @@ std::map<std::string, std::uint64_t> counters_of_ranks(const trace::Recorder& re
                                                        comm::Control& control) {
   std::map<std::string, std::uint64_t> sums;
   for (const std::string& text : control.gather(json(recorder.counters).dump())) {
-    for (const auto& [name, value] : json::parse(text).items()) {
+    const json counters = json::parse(text);
+    for (const auto& [name, value] : counters.items()) {
       sums[name] += value.get<std::uint64_t>();
     }
   }
