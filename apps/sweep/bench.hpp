@@ -1,18 +1,19 @@
-// Measures and checks one row: memory, plans, data, cycles, and the comparison of what came out.
+// Measures and checks one row, out of place and in place.
 #pragma once
 
-#include <string>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "apps/sweep/collective.hpp"
+#include "apps/sweep/operation.hpp"
 #include "apps/sweep/outcome.hpp"
-#include "apps/sweep/results.hpp"
-#include "lib/app/app.hpp"
+#include "apps/sweep/timing.hpp"
 
 namespace zeropp::sweep {
 
 /// Which time of several ranks the column shows (nccl-tests' -a).
-enum class OverRanks { rank_0, average, minimum, maximum };
+enum class OverRanks : std::uint8_t { rank_0, average, minimum, maximum };
 
 struct BenchOptions {
   Repetition repetition;
@@ -20,15 +21,6 @@ struct BenchOptions {
   std::size_t checks = 1;  ///< runs with other data beside the timed ones; 0: nothing is checked
   std::uint64_t seed = 1;
   double link_peak = 0;  ///< GB/s; 0: unknown
-};
-
-/// What it runs on. All outlive the measurements.
-struct Place {
-  const app::Context& context;
-  comm::Groups& groups;
-  comm::Communicator& group;
-  Device device;
-  const Stream& stream;
 };
 
 /// Fills all of `row` but its names and ratios. `findings` gets, on rank 0, what each rank found

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -14,7 +15,7 @@
 namespace zeropp::sweep {
 
 /// What a CPU does after each operation (nccl-tests' -z).
-enum class Blocking { none, wait_and_barrier, wait };
+enum class Blocking : std::uint8_t { none, wait_and_barrier, wait };
 
 struct Repetition {
   std::size_t warmups = 5;     ///< at most, where iterations or cycles are free

@@ -1,4 +1,4 @@
-# ctest: name=sweep labels=cli timeout=300 processors=4
+# ctest: name=sweep cuda=mpi,nccl labels=cli timeout=300 processors=4
 """zpp_sweep's output is nccl-tests': columns at its places, read by the regular expressions that Ramble and
 ReFrame's users publish for it; its JSON key names; bytes as the closed form says; flags with their meaning, and
 refusals where something is not offered."""
@@ -8,6 +8,7 @@ import os
 import pathlib
 import re
 import sys
+import unittest
 
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
@@ -16,6 +17,7 @@ import wire
 import zpp
 
 PROGRAM = str(zpp.BIN / "zpp_sweep")
+PLACE = ["--backend", zpp.BACKEND, *(["--transport", zpp.TRANSPORT] if zpp.TRANSPORT else [])]
 
 # Facts of nccl-tests (src/util.cu): the line of names, two characters into it.
 NAMES = ("#       size         count      type   redop    root     time   algbw   busbw  #wrong"
@@ -68,8 +70,10 @@ def closed_form(row, topology):
 
 
 class Sweep(zpp.TestCase):
-    def sweep(self, ranks, *words):
-        return zpp.launch([(ranks, [PROGRAM, *words, "--output", self.out])], cwd=self.folder).end(timeout=120)
+    def sweep(self, ranks, *words, env=None):
+        place = [] if "--backend" in words else PLACE
+        command = [PROGRAM, *words, *place, "--output", self.out]
+        return zpp.launch([(ranks, command)], cwd=self.folder, env=env).end(timeout=120)
 
     def measured(self, ranks, *words):
         """(standard output, JSON), of a run that found nothing wrong."""
@@ -82,7 +86,7 @@ class Sweep(zpp.TestCase):
 
     def refused(self, *words, code=zpp.USAGE, ranks=2):
         *words, part = words
-        result = self.sweep(ranks, *words)
+        result = self.sweep(ranks, *words, env={"CUDA_VISIBLE_DEVICES": ""})
         self.check_fails(result, code, *([part] if isinstance(part, str) else part), program="zpp_sweep")
 
 
@@ -186,7 +190,7 @@ class Output(Sweep):
 class Meaning(Sweep):
     def check_bytes(self, found, topology, group="world"):
         for row in found["results"]:
-            self.assertEqual(row["group"], group)
+            self.assertEqual((row["group"], row["transport"]), (group, zpp.TRANSPORT or "mpi"))
             bytes_ = closed_form(row, topology)
             for mode in MODES:
                 self.assertEqual((row[mode]["wire_bytes_intra"], row[mode]["wire_bytes_inter"]),
@@ -275,6 +279,7 @@ class Meaning(Sweep):
         self.assertEqual([row["size"] for row in found["results"] if row["algorithm"] == "native"], [1024, 524288])
 
 
+@unittest.skipUnless(zpp.DEVICE == "host", "the same everywhere")
 class Refusals(Sweep):
     def test_what_is_not_offered_says_why(self):
         self.refused("-G", 1, ("-G", "CUDA graph"))
@@ -319,4 +324,5 @@ class Refusals(Sweep):
 
 
 if __name__ == "__main__":
+    zpp.skip_without_gpus(4)
     zpp.main()

@@ -25,7 +25,7 @@ RESULT = {"all_gather": 1024, "reduce_scatter": 256, "all_reduce": 1024, "all_to
 class Broken(zpp.TestCase):
     def sweep(self, collective, algorithm, *words):
         command = [PROGRAM, "-b", SIZE, "-e", SIZE, "-n", 2, "-w", 1, "--collective", collective, "--algorithm",
-                   algorithm, *words]
+                   algorithm, "--backend", "host", *words]
         return zpp.launch([(4, command)], cwd=self.folder, patient=True).end()
 
     def broken(self, collective, algorithm, *words):
@@ -100,7 +100,7 @@ class Broken(zpp.TestCase):
             with self.subTest(collective=collective):
                 path = self.folder / "sweep.json"
                 words = ["-b", "1M", "-e", "1M", "-n", 1, "-w", 0, "--collective", collective, "--json", path]
-                command = [PROGRAM, *words, "--algorithm", "biased", "--codec", "int4:128"]
+                command = [PROGRAM, *words, "--algorithm", "biased", "--codec", "int4:128", "--backend", "host"]
                 result = zpp.launch([(4, command)], cwd=self.folder, patient=True).end()
                 self.assertEqual(result.code, zpp.INVALID, result)
                 (row,) = json.loads(path.read_text())["results"]
