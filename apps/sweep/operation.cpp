@@ -52,6 +52,7 @@ void Operation::send(const Data& data, double sign) {
 
 void Operation::forget() {
   for (const Lane& lane : lanes_) {
+    if (lane.result.bytes() == 0) continue;
     place_.device.runtime->fill(lane.result.data(), lane.result.bytes(), lane.result.kind(),
                                 Comparison::kPoison);
   }
