@@ -61,7 +61,7 @@ struct Settings {
   std::vector<std::string> algorithms;  ///< names, `auto` or `all`
   std::vector<std::string> groups;
   std::vector<Dtype> dtypes;
-  std::vector<int> roots;
+  std::vector<int> roots;  ///< in the group; empty: all of its ranks
   BenchOptions bench;
   bool levels = false;   ///< several nodes of several ranks
   bool uniform = false;  ///< nodes have equal numbers of ranks

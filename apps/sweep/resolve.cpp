@@ -72,17 +72,23 @@ std::vector<Dtype> choose_types(const std::string& text) {
   return chosen;
 }
 
-std::vector<int> choose_roots(const std::string& text, int ranks) {
-  std::vector<int> roots;
-  if (text == "all") {
-    for (int rank = 0; rank < ranks; ++rank) roots.push_back(rank);
-    return roots;
-  }
+/// Ranks of each group of that name.
+int size_of_group(const std::string& name, const config::Machine& machine) {
+  if (name == "node") return machine.ranks_per_node;
+  return name == "rail" ? machine.node_count : machine.world_size;
+}
+
+/// Empty: every rank of a group.
+std::vector<int> choose_roots(const std::string& text, const std::vector<std::string>& groups,
+                              const config::Machine& machine) {
+  if (text == "all") return {};
+  int ranks = machine.world_size;
+  for (const std::string& name : groups) ranks = std::min(ranks, size_of_group(name, machine));
   int root = -1;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, root);
   if (error != std::errc() || stop != end || root < 0 || root >= ranks) {
-    refuse("--root (-r) \"{}\": give a rank from 0 to {}, or all", text, ranks - 1);
+    refuse("--root (-r) \"{}\": give a rank of the group, from 0 to {}, or all", text, ranks - 1);
   }
   return {root};
 }
@@ -194,11 +200,13 @@ void check_ways(const Settings& settings) {
 }
 
 void check_groups(const Settings& settings, const config::Machine& machine) {
-  const bool rail = std::ranges::find(settings.groups, "rail") != settings.groups.end();
-  if (rail && machine.ranks_per_node == 0) {
+  if (machine.ranks_per_node > 0) return;
+  for (const std::string& name : settings.groups) {
+    if (name == "world") continue;
     refuse(
-        "--group rail needs nodes with equal numbers of ranks: start the same number on each, or "
-        "declare nodes with --node-size");
+        "--group {} needs nodes with equal numbers of ranks: start the same number on each, or "
+        "declare nodes with --node-size",
+        name);
   }
 }
 
@@ -288,7 +296,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   if (!rooted && config::is_given(given, "root")) {
     refuse("--root (-r) has no effect: no chosen collective has a root; leave it out");
   }
-  settings.roots = choose_roots(o.root, machine.world_size);
+  settings.roots = choose_roots(o.root, settings.groups, machine);
   settings.bench = {
       .repetition = {.warmups = o.warmup_iterations,
                      .iterations = o.iterations,

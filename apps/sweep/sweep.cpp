@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <ctime>
 #include <limits>
+#include <numeric>
 
 #include "apps/sweep/columns.hpp"
 #include "apps/sweep/options.hpp"
@@ -115,6 +116,15 @@ class Sweep {
     return members;
   }
 
+  [[nodiscard]] std::vector<int> roots_of(const Collective& collective,
+                                          const comm::Communicator& group) const {
+    if (!collective.has_root()) return {0};
+    if (!settings_.roots.empty()) return settings_.roots;
+    std::vector<int> all(static_cast<std::size_t>(group.size()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
   void measure(const Collective& collective) {
     for (const std::string& name : settings_.groups) {
       Setting setting{collective, group_of(name), {}};
@@ -133,8 +143,7 @@ class Sweep {
       }
       for (const Dtype dtype : settings_.dtypes) {
         setting.shape.dtype = dtype;
-        for (const int root : collective.has_root() ? settings_.roots : std::vector<int>{0}) {
-          if (root >= setting.group.size()) continue;
+        for (const int root : roots_of(collective, setting.group)) {
           setting.shape.root = root;
           for (const std::size_t size : settings_.sizes) measure(setting, size, all);
         }

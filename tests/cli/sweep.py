@@ -228,6 +228,10 @@ class Meaning(Sweep):
         _, found = self.measured(3, "-b", "4K", "-e", "4K", "--collective", "broadcast", "-r", "all")
         self.assertEqual([row["root"] for row in found["results"]], [0, 1, 2])
         self.check_bytes(found, wire.Topology.uniform(1, 3))
+        _, found = self.measured(4, "-b", "4K", "-e", "4K", "--collective", "broadcast", "-r", "all", "--group",
+                                 "world,rail", "--node-size", 2)
+        self.assertEqual([(row["group"], row["root"]) for row in found["results"]],
+                         [("world", 0), ("world", 1), ("world", 2), ("world", 3), ("rail", 0), ("rail", 1)])
 
     def test_aggregated_and_blocking(self):
         for words in (["-m", 3], ["-z", 1], ["-z", 2], ["-m", 2, "-z", 1]):
@@ -302,6 +306,7 @@ class Refusals(Sweep):
         self.refused("-b", "1X", ("--minbytes", "1X", "K, M, G"))
         self.refused("-z", 3, "0 to 2")
         self.refused("-r", 2, ("-r", "0 to 1"))
+        self.refused("-r", 1, "--group", "world,node", "--node-size", 1, ("-r", "0 to 0"))
         self.refused("-x", 2, "unknown flag -x")
         self.refused("--collective", "allgather", ("allgather", "all_gather"))
         self.refused("--collective", "all_gather,all_gather", "twice")
