@@ -17,8 +17,8 @@
 #include "apps/sweep/watchdog.hpp"
 #include "lib/app/app.hpp"
 #include "lib/app/interrupt.hpp"
+#include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
-#include "lib/base/atomic_file.hpp"
 #include "lib/base/log.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
@@ -33,11 +33,7 @@ class Sweep {
  public:
   Sweep(const Options& options, const Settings& settings, const app::Context& context)
       : options_(options), settings_(settings), context_(context) {
-    context_.agree_on([&] {
-      if (!context_.is_root()) return;
-      trace::preflight_hdf5(context_.trace_path());
-      if (context_.json) preflight_write(*context_.json, 0);
-    });
+    context_.agree_on([&] { app::preflight_outputs(context_); });
     const auto rank = static_cast<std::size_t>(context_.control().rank());
     context_.agree_on([&] {
       device_ =

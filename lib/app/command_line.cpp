@@ -101,7 +101,7 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   cli.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   std::vector<std::string> known{"--help", "--version", "--output", "--json"};
   if (!app.options.empty()) {
-    cli.add_option("--config", config, "DeepSpeed-style JSON file; flags override it")
+    cli.add_option("--config", config, "JSON file with the keys below; flags override it")
         ->type_name("FILE.json");
     known.emplace_back("--config");
   }

@@ -324,6 +324,15 @@ class Refusals(Sweep):
         self.refused("--algorithm", "native", "--codec", "none,int8", ("--codec", "int8:256"))
         self.refused("--algorithm", "two-level,direct", "--group", "node", ("--algorithm", "two-level", "world"))
 
+    def test_summary_over_the_trace(self):
+        self.refused("--json", self.out / "sweep.h5", ("--json", "file of the trace"))
+
+    def test_foreign_file_under_the_traces_name(self):
+        self.out.mkdir()
+        (self.out / "sweep.h5").write_text("mine")
+        result = self.sweep(1, "-b", 1024, "-e", 1024)
+        self.assertEqual((result.code, (self.out / "sweep.h5").read_text()), (zpp.IO, "mine"), result)
+
     def test_flag_and_letter_are_one(self):
         self.refused("-b", "1K", "--minbytes", "2K", "--minbytes")
 
