@@ -1,7 +1,20 @@
-# zeropp_add_app(name file...): one program of apps/, named zpp_<name>; `cmake --install` puts it into bin/.
+# zeropp_add_app(name file...): one program of apps/, named zpp_<name>; `cmake --install` puts it into bin/. What a folder has beside main.cpp is a
+# library, zeropp_app_<name>, which tests may link.
 function(zeropp_add_app name)
-  add_executable(zpp_${name} ${ARGN})
-  target_link_libraries(zpp_${name} PRIVATE zeropp)
+  set(main ${ARGN})
+  set(parts ${ARGN})
+  list(FILTER parts EXCLUDE REGEX "/main[.]cpp$")
+  list(LENGTH ARGN files)
+  if(files EQUAL 1)
+    set(parts "")
+  endif()
+  if(parts)
+    list(FILTER main INCLUDE REGEX "/main[.]cpp$")
+    add_library(zeropp_app_${name} STATIC ${parts})
+    target_link_libraries(zeropp_app_${name} PUBLIC zeropp)
+  endif()
+  add_executable(zpp_${name} ${main})
+  target_link_libraries(zpp_${name} PRIVATE zeropp $<TARGET_NAME_IF_EXISTS:zeropp_app_${name}>)
   install(TARGETS zpp_${name} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endfunction()
 
@@ -15,7 +28,7 @@ function(zeropp_test_devices out)
   set(${out} ${devices} PARENT_SCOPE)
 endfunction()
 
-# zeropp_add_test(NAME name MAIN library SOURCES file... [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
+# zeropp_add_test(NAME name MAIN library SOURCES file... [LINK library...] [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
 #   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME, on a GPU when MAIN is
 #   zeropp_gpu_main. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same
 #   program on GPUs, entries NAME.cuda-<transport>.np<n>, label gpu, skipped where there are none. Over MPI
@@ -23,12 +36,12 @@ endfunction()
 #   the GPU for other ranks, and jobs that share GPUs would take their turns with waiting.
 #   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.
 function(zeropp_add_test)
-  cmake_parse_arguments(arg "" "NAME;MAIN;TIMEOUT" "SOURCES;NP;CUDA;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;MAIN;TIMEOUT" "SOURCES;LINK;NP;CUDA;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
   add_executable(test_${arg_NAME} ${arg_SOURCES})
-  target_link_libraries(test_${arg_NAME} PRIVATE zeropp ${arg_MAIN} GTest::gmock)
+  target_link_libraries(test_${arg_NAME} PRIVATE zeropp ${arg_LINK} ${arg_MAIN} GTest::gmock)
   set_target_properties(test_${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   if(NOT arg_NP)
     add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
@@ -62,11 +75,11 @@ function(zeropp_add_test)
   endforeach()
 endfunction()
 
-# zeropp_add_test_tool(file.cpp): a program that script tests call, in ZEROPP_TEST_BIN.
+# zeropp_add_test_tool(file.cpp [library...]): a program that script tests call, in ZEROPP_TEST_BIN.
 function(zeropp_add_test_tool source)
   get_filename_component(name ${source} NAME_WE)
   add_executable(${name} ${source})
-  target_link_libraries(${name} PRIVATE zeropp)
+  target_link_libraries(${name} PRIVATE zeropp ${ARGN})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
 endfunction()
 

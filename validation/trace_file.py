@@ -15,9 +15,11 @@ class Trace:
 
     def __init__(self, path):
         self.problems = []
+        self.app = ""  # empty: cannot be read
         self.attributes, self.columns, self.data = {}, {}, {}
         try:
             with h5py.File(path, "r") as file:
+                self.app = text(file.attrs.get("app", ""))
                 self.read_attributes(file)
                 for group, columns in fmt.COLUMNS.items():
                     self.columns[group] = self.read_group(file, group, columns)

@@ -1,14 +1,14 @@
 #include "apps/train/collect.hpp"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <array>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
+#include "lib/app/run_trace.hpp"
 #include "lib/app/sum_over_ranks.hpp"
-#include "lib/base/host_name.hpp"
 #include "lib/device/runtime.hpp"
 
 namespace zeropp::train {
@@ -32,16 +32,17 @@ std::vector<trace::TimerRow> timers_of_ranks(const trace::Timers& timers, comm::
   return rows;
 }
 
-/// What only the rank itself knows, as JSON, on rank 0. `gpu_index`: -1 on the host back end.
-std::vector<json> gather_rank_facts(const trace::Recorder& recorder, int gpu_index,
-                                    comm::Control& control) {
-  json own{{"host", host_name()}, {"pid", ::getpid()}, {"counters", recorder.counters}};
-  const GpuInfo gpu =
-      gpu_index < 0 ? GpuInfo{} : visible_gpus().at(static_cast<std::size_t>(gpu_index));
-  own["gpu"] = {{"name", gpu.name}, {"uuid", gpu.uuid}, {"pci", gpu.pci}};
-  std::vector<json> all;
-  for (const std::string& text : control.gather(own.dump())) all.push_back(json::parse(text));
-  return all;
+/// Sums over ranks, on rank 0.
+std::map<std::string, std::uint64_t> counters_of_ranks(const trace::Recorder& recorder,
+                                                       comm::Control& control) {
+  std::map<std::string, std::uint64_t> sums;
+  for (const std::string& text : control.gather(json(recorder.counters).dump())) {
+    const json counters = json::parse(text);
+    for (const auto& [name, value] : counters.items()) {
+      sums[name] += value.get<std::uint64_t>();
+    }
+  }
+  return sums;
 }
 
 /// Bytes are compared step by step; a vendor's route counts as predicted.
@@ -79,13 +80,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
                          const trace::Recorder& recorder, const zero::Engine& engine,
                          const zero::UnitModel& model, const data::TokenSource& source) {
   comm::Control& control = context.control();
-  const comm::Topology& topology = context.topology();
-  trace::TraceData data;
-  data.app = "train";
-  data.provenance = context.provenance();
-  data.config_json = context.config_json();
-  data.backend = config.backend;
-  data.transport = config.transport;
+  trace::TraceData data = app::run_trace(context, config.backend, config.transport);
   data.kernels = model.kernels();
   data.flops_per_token = model.flops_per_token();
   data.hardware_flops_per_token = model.hardware_flops_per_token();
@@ -94,11 +89,6 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.interrupted = recorder.interrupted;
   data.seed = config.seed;
   data.deterministic = config.zero.deterministic;
-  data.world_size = static_cast<std::uint64_t>(topology.world_size);
-  data.node_count = static_cast<std::uint64_t>(topology.node_count);
-  data.ranks_per_node = static_cast<std::uint64_t>(topology.ranks_per_node);
-  data.emulated = topology.emulated;
-
   data.units = recorder.units;
   for (std::size_t u = 0; u < model.units().size(); ++u) {
     for (const zero::Tensor& tensor : model.units()[u].tensors) {
@@ -110,26 +100,13 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.evaluations = recorder.evaluations;
   data.collectives = app::sum_over_ranks(recorder.collectives, control);
   data.timers = timers_of_ranks(recorder.timers, control);
-  const bool cuda = config.backend == "cuda";
-  const auto own_rank = static_cast<std::size_t>(control.rank());
-  const std::vector<json> facts =
-      gather_rank_facts(recorder, cuda ? context.gpus.index[own_rank] : -1, control);
-  for (std::size_t rank = 0; rank < facts.size(); ++rank) {
-    const comm::Place& place = context.world().places()[rank];
-    data.ranks.push_back({facts[rank]["host"], static_cast<std::uint64_t>(place.node),
-                          static_cast<std::uint64_t>(place.local), facts[rank]["pid"],
-                          facts[rank]["gpu"]["name"], facts[rank]["gpu"]["uuid"],
-                          facts[rank]["gpu"]["pci"]});
-    for (const auto& [name, value] : facts[rank]["counters"].items()) {
-      data.counters[name] += value.get<std::uint64_t>();
-    }
-  }
+  data.counters = counters_of_ranks(recorder, control);
   std::uint64_t predicted = 0;
   for (const zero::MemoryReport& report : engine.memory()) {
     data.memory.push_back({report.name, report.predicted, report.actual});
     predicted += report.predicted;
   }
-  if (cuda) {
+  if (config.backend == "cuda") {
     const MemoryUse use = cuda_runtime()->memory_use();
     data.memory.push_back({"buffers_peak", predicted, use.peak});
     data.memory.push_back({"gpu_used", predicted, gpu_memory_used()});

@@ -7,14 +7,12 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
-#include <filesystem>
 #include <numbers>
 #include <string_view>
-#include <system_error>
 
 #include "apps/train/collect.hpp"
 #include "lib/app/interrupt.hpp"
-#include "lib/base/atomic_file.hpp"
+#include "lib/app/outputs.hpp"
 #include "lib/base/log.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/model/registry.hpp"
@@ -27,19 +25,6 @@ namespace zeropp::train {
 using Category = trace::Timers::Category;
 
 namespace {
-
-/// Throws Error(usage) when the summary would replace the trace.
-void refuse_same_file(const std::filesystem::path& trace, const std::filesystem::path& json) {
-  std::error_code error;  // what cannot be looked up is reported where it is written
-  const auto resolved = [&](const std::filesystem::path& path) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
-  };
-  if (const auto file = resolved(trace); error || file != resolved(json) || error) return;
-  throw Error(ExitCode::usage,
-              fmt::format("--json {} is the file of the trace: choose another name, or another "
-                          "--output",
-                          json.string()));
-}
 
 template <class Algorithm>
 bool is_hierarchical(std::string_view name, const std::vector<const Algorithm*>& known) {
@@ -56,12 +41,7 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
       place_{static_cast<std::size_t>(context.control().rank()),
              static_cast<std::size_t>(context.control().size())},
       progress_(context.is_root(), config.train_steps, config.log_interval) {
-  context_.agree_on([&] {
-    if (!context_.is_root()) return;
-    if (context_.json) refuse_same_file(context_.trace_path(), *context_.json);
-    trace::preflight_hdf5(context_.trace_path());
-    if (context_.json) preflight_write(*context_.json, 0);
-  });
+  context_.agree_on([&] { app::preflight_outputs(context_); });
   context_.agree_on([&] {
     device_ =
         config_.backend == "cuda" ? Device::cuda(context_.gpus.index[place_.rank]) : Device::host();

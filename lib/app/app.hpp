@@ -34,6 +34,8 @@ class Context {
   [[nodiscard]] const comm::Topology& topology() const { return world_.topology(); }
   /// Rank 0 prints and writes files.
   [[nodiscard]] bool is_root() const { return control().rank() == 0; }
+  /// "train": of the program zpp_train.
+  [[nodiscard]] const std::string& name() const { return name_; }
   /// The effective configuration as canonical JSON, as the options are now.
   [[nodiscard]] std::string config_json() const;
   /// Complete, versions of libraries included.
@@ -67,6 +69,7 @@ struct App {
   std::string summary;  ///< first line of --help
   std::vector<config::Option> options = {};  ///< bound to the program's own configuration
   const std::size_t* node_size = nullptr;    ///< ranks a node where declared; null or 0: as found
+  std::string json_flags = "--json";         ///< and other names of it, separated by commas
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
   std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};
   std::function<ExitCode(Context&)> run = {};

@@ -36,7 +36,7 @@ void add_flag(CLI::App& cli, config::Option& option, Given& given) {
     return;
   }
   cli.add_option_function<std::string>(
-         option.flag,
+         option.letter.empty() ? option.flag : option.letter + "," + option.flag,
          [&option, &given](const std::string& text) { given.emplace_back(&option, text); }, help)
       ->type_name("");
 }
@@ -101,12 +101,12 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   cli.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   std::vector<std::string> known{"--help", "--version", "--output", "--json"};
   if (!app.options.empty()) {
-    cli.add_option("--config", config, "DeepSpeed-style JSON file; flags override it")
+    cli.add_option("--config", config, "JSON file with the keys below; flags override it")
         ->type_name("FILE.json");
     known.emplace_back("--config");
   }
   cli.add_option("--output", output, "Folder of the results, made where missing")->type_name("DIR");
-  cli.add_option("--json", json, "Write a summary there")->type_name("FILE");
+  cli.add_option(app.json_flags, json, "Write a summary there")->type_name("FILE");
   for (auto& option : app.options) add_flag(cli, option, given);
   for (const auto& flag : config::flags_of(app.options)) known.push_back(flag);
   cli.get_formatter()->column_width(36);

@@ -66,8 +66,13 @@ class Communicator {
   /// Sum over ranks, in the vendor's order and precision; rank r gets part r.
   [[nodiscard]] virtual std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
                                                                     StreamHandle stream) = 0;
-  [[nodiscard]] virtual std::unique_ptr<Work> native_all_reduce(View in_place,
+  /// `in` and `out`, of one size, may be the same memory.
+  [[nodiscard]] virtual std::unique_ptr<Work> native_all_reduce(ConstView in, View out,
                                                                 StreamHandle stream) = 0;
+  /// `in` of rank `root` (not read elsewhere) -> `out` on every rank; on `root` they may be the
+  /// same memory.
+  [[nodiscard]] virtual std::unique_ptr<Work> native_broadcast(ConstView in, View out, int root,
+                                                               StreamHandle stream) = 0;
   [[nodiscard]] virtual std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
                                                                 StreamHandle stream) = 0;
 };

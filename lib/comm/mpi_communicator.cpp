@@ -111,12 +111,29 @@ std::unique_ptr<Work> MpiCommunicator::native_reduce_scatter(ConstView full, Vie
   return collective_work(request);
 }
 
-std::unique_ptr<Work> MpiCommunicator::native_all_reduce(View in_place, StreamHandle /*inline*/) {
-  require_host_memory(in_place, "MPI");
-  const int count = mpi_count(in_place.count, in_place.count);
+std::unique_ptr<Work> MpiCommunicator::native_all_reduce(ConstView in, View out,
+                                                         StreamHandle /*inline*/) {
+  require_host_memory(in, "MPI");
+  require_host_memory(out, "MPI");
+  require_equal_parts(out.count, in.count, 1);
+  const int count = mpi_count(out.count, out.count);
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Iallreduce(MPI_IN_PLACE, in_place.data, count, type_of(in_place.dtype),
-                       sum_of(in_place.dtype), handle_.get(), &request));
+  check(MPI_Iallreduce(in.data == out.data ? MPI_IN_PLACE : in.data, out.data, count,
+                       type_of(out.dtype), sum_of(out.dtype), handle_.get(), &request));
+  return collective_work(request);
+}
+
+std::unique_ptr<Work> MpiCommunicator::native_broadcast(ConstView in, View out, int root,
+                                                        StreamHandle /*inline*/) {
+  require_host_memory(out, "MPI");
+  const int count = mpi_count(out.count, out.count);
+  if (rank_ == root) {
+    require_host_memory(in, "MPI");
+    require_equal_parts(out.count, in.count, 1);
+    if (in.data != out.data && count > 0) std::memcpy(out.data, in.data, in.bytes());
+  }
+  MPI_Request request = MPI_REQUEST_NULL;
+  check(MPI_Ibcast(out.data, count, type_of(out.dtype), root, handle_.get(), &request));
   return collective_work(request);
 }
 

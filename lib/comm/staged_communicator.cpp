@@ -161,15 +161,36 @@ std::unique_ptr<Work> StagedCommunicator::native_reduce_scatter(ConstView full, 
   return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 
-std::unique_ptr<Work> StagedCommunicator::native_all_reduce(View in_place, StreamHandle stream) {
-  require_device_memory(in_place, "staged MPI");
-  (void)mpi_count(in_place.count, in_place.count);
-  Staging staging(*this, aligned(in_place.bytes()), stream);
-  const View staged = staging.place(in_place);
-  staging.fetch(in_place, staged);
-  staging.expect(in_place, staged);
+std::unique_ptr<Work> StagedCommunicator::native_all_reduce(ConstView in, View out,
+                                                            StreamHandle stream) {
+  require_device_memory(in, "staged MPI");
+  require_device_memory(out, "staged MPI");
+  require_equal_parts(out.count, in.count, 1);
+  (void)mpi_count(out.count, out.count);
+  Staging staging(*this, aligned(out.bytes()), stream);
+  const View staged = staging.place(out);
+  staging.fetch(in, staged);
+  staging.expect(out, staged);
   staging.settle();
-  auto host = host_->native_all_reduce(staged, {});
+  auto host = host_->native_all_reduce(staged, staged, {});
+  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
+}
+
+std::unique_ptr<Work> StagedCommunicator::native_broadcast(ConstView in, View out, int root,
+                                                           StreamHandle stream) {
+  require_device_memory(out, "staged MPI");
+  (void)mpi_count(out.count, out.count);
+  const bool sends = rank() == root;
+  if (sends) {
+    require_device_memory(in, "staged MPI");
+    require_equal_parts(out.count, in.count, 1);
+  }
+  Staging staging(*this, aligned(out.bytes()), stream);
+  const View staged = staging.place(out);
+  if (sends) staging.fetch(in, staged);
+  staging.expect(out, staged);
+  staging.settle();
+  auto host = host_->native_broadcast(staged, staged, root, {});
   return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 

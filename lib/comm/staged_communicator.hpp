@@ -31,8 +31,10 @@ class StagedCommunicator final : public Communicator {
                                                         StreamHandle stream) override;
   [[nodiscard]] std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
                                                             StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_all_reduce(View in_place,
+  [[nodiscard]] std::unique_ptr<Work> native_all_reduce(ConstView in, View out,
                                                         StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<Work> native_broadcast(ConstView in, View out, int root,
+                                                       StreamHandle stream) override;
   [[nodiscard]] std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
                                                         StreamHandle stream) override;
 

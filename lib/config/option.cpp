@@ -61,6 +61,18 @@ std::optional<Integer> whole(const nlohmann::json& value) {
   return std::nullopt;
 }
 
+/// "64M" -> 67108864; the text itself where it ends in no K, M or G (of either case).
+std::string without_suffix(const std::string& text) {
+  constexpr std::string_view suffixes = "KMGkmg";
+  if (text.empty() || suffixes.find(text.back()) == std::string_view::npos) return text;
+  const std::size_t power = suffixes.find(text.back()) % 3 + 1;
+  const char* end = text.data() + text.size() - 1;
+  double number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc() || stop != end || !std::isfinite(number)) return text;
+  return fmt::format("{:.0f}", std::floor(std::ldexp(number, static_cast<int>(10 * power))));
+}
+
 /// A flag's text as the JSON value that the option's type expects.
 nlohmann::json json_of(const Option& option, const std::string& text, const std::string& where) {
   if (std::holds_alternative<std::string*>(option.field) ||
@@ -139,7 +151,8 @@ void set_from_json(Option& option, const nlohmann::json& value, const std::strin
 }
 
 void set_from_text(Option& option, const std::string& text, const std::string& where) {
-  set_from_json(option, json_of(option, text, where), where);
+  set_from_json(option, json_of(option, option.binary_suffix ? without_suffix(text) : text, where),
+                where);
 }
 
 nlohmann::json value_of(const Option& option) {
@@ -178,6 +191,7 @@ std::string describe_values(const Option& option) {
   }
   if (upper)
     text += fmt::format(" {} {}", range.maximum_excluded ? "to below" : "to", range.maximum);
+  if (option.binary_suffix) text += "; K, M, G: times 1024, 1024^2, 1024^3";
   return text;
 }
 
@@ -210,6 +224,7 @@ std::vector<std::string> flags_of(const std::vector<Option>& options) {
   std::vector<std::string> flags;
   for (const auto& option : options) {
     flags.push_back(option.flag);
+    if (!option.letter.empty()) flags.push_back(option.letter);
     if (std::holds_alternative<bool*>(option.field)) flags.push_back(negative_flag(option));
   }
   return flags;

@@ -33,12 +33,14 @@ constexpr Range between(double minimum, double maximum) {
 }
 
 struct Option {
-  std::string path = {};  ///< JSON path, "zero_optimization.stage"; array elements by their index
-  std::string flag = {};  ///< "--zero-stage"; a boolean has "--no-..." as well
+  std::string path = {};    ///< JSON path, "zero_optimization.stage"; array elements by their index
+  std::string flag = {};    ///< "--zero-stage"; a boolean has "--no-..." as well
+  std::string letter = {};  ///< "-b", a short form of the flag; empty: none
   Field field = {};
   std::string help = {};
   std::string unit = {};  ///< "elements", "seconds"; empty for pure numbers and names
   Range range = {};
+  bool binary_suffix = false;             ///< a flag's number may end in K, M or G: powers of 1024
   std::vector<std::string> choices = {};  ///< legal texts; empty: any
   /// False when other options leave this one without effect: then it is not part of the effective
   /// configuration, and giving it is an error. Empty: always in effect.
@@ -68,7 +70,7 @@ bool is_given(const std::vector<Option>& options, std::string_view path);
 /// "--no-overlap-comm": what turns a boolean off.
 std::string negative_flag(const Option& option);
 
-/// All paths (or flags) of a table, for suggestions.
+/// All paths (or flags, letters included) of a table, for suggestions.
 std::vector<std::string> paths_of(const std::vector<Option>& options);
 std::vector<std::string> flags_of(const std::vector<Option>& options);
 

@@ -3,28 +3,11 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <functional>
-#include <type_traits>
-
 #include "lib/base/sha256.hpp"
+#include "lib/trace/column.hpp"
 
 namespace zeropp::trace {
 namespace {
-
-/// The column of `rows` that `project` (a member or a function) reads: real numbers, unsigned
-/// integers or text.
-template <class Rows, class Project>
-Column column(const char* name, const char* units, const char* description, const Rows& rows,
-              Project project) {
-  using Value = std::decay_t<std::invoke_result_t<Project, const typename Rows::value_type&>>;
-  using Stored = std::conditional_t<
-      std::is_floating_point_v<Value>, double,
-      std::conditional_t<std::is_convertible_v<Value, std::string>, std::string, std::uint64_t>>;
-  std::vector<Stored> values;
-  values.reserve(rows.size());
-  for (const auto& row : rows) values.push_back(static_cast<Stored>(std::invoke(project, row)));
-  return {name, units, description, std::move(values)};
-}
 
 std::uint64_t flag(bool value) { return value ? 1 : 0; }
 
@@ -46,26 +29,29 @@ std::vector<Attribute> root_attributes(const TraceData& t) {
       {"cuda_versions", p.cuda_versions},
       {"backend", t.backend},
       {"transport", t.transport},
-      {"kernels", t.kernels},
-      {"flops_per_token", t.flops_per_token},
-      {"hardware_flops_per_token", t.hardware_flops_per_token},
       {"run_id", p.run_id},
       {"started_at", p.started_at},
       {"command_line", p.command_line},
       {"config_json", t.config_json},
       {"config_hash", sha256_hex(t.config_json)},
-      {"parameters_hash", t.parameters_hash},
       {"world_size", t.world_size},
       {"node_count", t.node_count},
       {"ranks_per_node", t.ranks_per_node},
       {"emulated", flag(t.emulated)},
       {"seed", t.seed},
-      {"deterministic", flag(t.deterministic)},
       {"verdict", t.verdict},
       {"interrupted", t.interrupted},
   };
   for (const auto& [name, value] : p.job) attributes.push_back({name, value});
   return attributes;
+}
+
+std::vector<Attribute> training_attributes(const TraceData& t) {
+  return {{"kernels", t.kernels},
+          {"flops_per_token", t.flops_per_token},
+          {"hardware_flops_per_token", t.hardware_flops_per_token},
+          {"parameters_hash", t.parameters_hash},
+          {"deterministic", flag(t.deterministic)}};
 }
 
 Group environment(const TraceData& t) {
@@ -236,11 +222,21 @@ std::size_t Column::size() const {
   return std::visit([](const auto& list) { return list.size(); }, values);
 }
 
+Document describe_run(const TraceData& trace) {
+  return {root_attributes(trace), {environment(trace), ranks(trace)}};
+}
+
 Document describe(const TraceData& trace) {
-  return {root_attributes(trace),
-          {environment(trace), ranks(trace), units(trace), tensors(trace), layers(trace),
-           steps(trace), evaluations(trace), collectives(trace), timers(trace), counters(trace),
-           memory(trace), data(trace)}};
+  Document document = describe_run(trace);
+  for (Attribute& attribute : training_attributes(trace)) {
+    document.attributes.push_back(std::move(attribute));
+  }
+  for (Group& group : std::vector<Group>{units(trace), tensors(trace), layers(trace), steps(trace),
+                                         evaluations(trace), collectives(trace), timers(trace),
+                                         counters(trace), memory(trace), data(trace)}) {
+    document.groups.push_back(std::move(group));
+  }
+  return document;
 }
 
 }  // namespace zeropp::trace

@@ -39,7 +39,10 @@ struct Document {
   std::vector<Group> groups;
 };
 
-/// The whole trace.
+/// What the trace of every program has: root attributes, /env, /ranks.
+Document describe_run(const TraceData& trace);
+
+/// The whole trace of the trainer.
 Document describe(const TraceData& trace);
 
 }  // namespace zeropp::trace

@@ -231,11 +231,24 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
                 test::value_of(dtype, static_cast<int>(i / count), r * count + i % count))
           << "all-to-all of " << count << ", element " << i;
     }
-    comm.native_all_reduce(own_in.view, stream())->wait(stream());
-    const Poisoned everywhere = own_in.download();
+    const int root = static_cast<int>(count) % comm.size();
+    const OnDevice spread(n * count, dtype);
+    comm.native_broadcast(own_in.view, spread.view, root, stream())->wait(stream());
+    const Poisoned everybodys = spread.download();
+    for (std::size_t i = 0; i < n * count; ++i) {
+      ASSERT_EQ(test::load(everybodys.view, i), test::value_of(dtype, root, i))
+          << "broadcast of " << n * count << ", element " << i;
+    }
+    const OnDevice total(n * count, dtype);
+    comm.native_all_reduce(own_in.view, total.view, stream())->wait(stream());
+    comm.native_all_reduce(own_in.view, own_in.view, stream())->wait(stream());  // in place
+    const Poisoned everywhere = total.download();
+    const Poisoned in_place = own_in.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       const float got = test::load(everywhere.view, i);
       ASSERT_TRUE(near_sum(got, i)) << "all-reduce, element " << i << ": " << got;
+      const float replaced = test::load(in_place.view, i);
+      ASSERT_TRUE(near_sum(replaced, i)) << "in place, element " << i << ": " << replaced;
     }
   }
 }
@@ -264,7 +277,8 @@ TEST(NativeRefusal, TooManyElementsAndUnequalParts) {
   EXPECT_THROW((void)groups.world->native_all_gather(view(1, own), view(n + 1, own), stream()),
                Error);
   const MemoryKind other = own == MemoryKind::host ? MemoryKind::device : MemoryKind::host;
-  EXPECT_THROW((void)groups.world->native_all_reduce(view(1, other), stream()), Error);
+  EXPECT_THROW((void)groups.world->native_all_reduce(view(1, other), view(1, other), stream()),
+               Error);
 }
 
 }  // namespace

@@ -95,8 +95,26 @@ TEST_F(Staged, Reductions) {
   for (std::size_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(test::load(part.view, i), sum(static_cast<std::size_t>(rank()) * kCount + i)) << i;
   }
-  comm.native_all_reduce(full.view, {})->wait({});
-  for (std::size_t i = 0; i < full.view.count; ++i) ASSERT_EQ(test::load(full.view, i), sum(i));
+  const Declared everywhere(size() * kCount, -1);
+  comm.native_all_reduce(full.view, everywhere.view, {})->wait({});
+  comm.native_all_reduce(full.view, full.view, {})->wait({});  // in place
+  for (std::size_t i = 0; i < full.view.count; ++i) {
+    ASSERT_EQ(test::load(everywhere.view, i), sum(i));
+    ASSERT_EQ(test::load(full.view, i), sum(i));
+  }
+}
+
+TEST_F(Staged, Broadcast) {
+  for (int root = 0; root < comm.size(); ++root) {
+    const Declared in(kCount, rank());
+    const Declared out(kCount, -1);
+    comm.native_broadcast(in.view, out.view, root, {})->wait({});
+    comm.native_broadcast(in.view, in.view, root, {})->wait({});  // in place
+    for (std::size_t i = 0; i < kCount; ++i) {
+      ASSERT_EQ(test::load(out.view, i), value(root, i));
+      ASSERT_EQ(test::load(in.view, i), value(root, i));
+    }
+  }
 }
 
 TEST_F(Staged, AllToAll) {
@@ -108,7 +126,7 @@ TEST_F(Staged, AllToAll) {
 
 TEST_F(Staged, RefusesHostMemory) {
   const test::Poisoned host(kCount, Dtype::fp32);
-  EXPECT_THROW((void)comm.native_all_reduce(host.view, {}), Error);
+  EXPECT_THROW((void)comm.native_all_reduce(host.view, host.view, {}), Error);
 }
 
 }  // namespace

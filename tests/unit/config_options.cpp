@@ -158,6 +158,35 @@ TEST(ConfigOptions, RefusalsShowTheValueAsItWasGiven) {
   }
 }
 
+TEST(ConfigOptions, SizesMayEndInPowersOf1024) {
+  std::size_t size = 0;
+  Option option{.path = "size",
+                .flag = "--size",
+                .letter = "-s",
+                .field = &size,
+                .help = "A size",
+                .unit = "bytes",
+                .range = at_least(1),
+                .binary_suffix = true};
+  for (const auto& [text, value] : {std::pair<const char*, std::size_t>{"7", 7},
+                                    {"3K", 3072},
+                                    {"3k", 3072},
+                                    {"0.5M", 524288},
+                                    {"1.3K", 1331},  // whole bytes, as nccl-tests reads it
+                                    {"2g", std::size_t{2} << 30U}}) {
+    set_from_text(option, text, "--size");
+    EXPECT_EQ(size, value) << text;
+  }
+  for (const char* wrong : {"", "K", "1X", "1KB", "1 K", "1MK", "-1K", "0.1", "1e300G", "infK"}) {
+    EXPECT_THAT(refusal([&] { set_from_text(option, wrong, "--size"); }),
+                testing::AllOf(HasSubstr("--size"), HasSubstr("K, M, G")))
+        << wrong;
+  }
+  option.binary_suffix = false;
+  EXPECT_THAT(refusal([&] { set_from_text(option, "3K", "--size"); }), HasSubstr("3K"));
+  EXPECT_THAT(flags_of({option}), testing::ElementsAre("--size", "-s"));
+}
+
 TEST(ConfigOptions, LargestFloatsAreLegal) {
   TrainConfig config;
   auto table = options(config);

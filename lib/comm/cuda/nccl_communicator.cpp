@@ -149,13 +149,33 @@ std::unique_ptr<Work> NcclCommunicator::native_reduce_scatter(ConstView full, Vi
   return started();
 }
 
-std::unique_ptr<Work> NcclCommunicator::native_all_reduce(View in_place, StreamHandle stream) {
-  require_device_memory(in_place, "NCCL");
+std::unique_ptr<Work> NcclCommunicator::native_all_reduce(ConstView in, View out,
+                                                          StreamHandle stream) {
+  require_device_memory(in, "NCCL");
+  require_device_memory(out, "NCCL");
+  require_equal_parts(out.count, in.count, 1);
   follow(stream);
-  if (in_place.count > 0) {
+  if (out.count > 0) {
     own().handle.run("all-reduce", [&](ncclComm_t comm) {
-      return ncclAllReduce(in_place.data, in_place.data, in_place.count, type_of(in_place.dtype),
-                           ncclSum, comm, native(own().stream));
+      return ncclAllReduce(in.data, out.data, out.count, type_of(out.dtype), ncclSum, comm,
+                           native(own().stream));
+    });
+  }
+  return started();
+}
+
+std::unique_ptr<Work> NcclCommunicator::native_broadcast(ConstView in, View out, int root,
+                                                         StreamHandle stream) {
+  require_device_memory(out, "NCCL");
+  if (rank_ == root) {
+    require_device_memory(in, "NCCL");
+    require_equal_parts(out.count, in.count, 1);
+  }
+  follow(stream);
+  if (out.count > 0) {
+    own().handle.run("broadcast", [&](ncclComm_t comm) {
+      return ncclBroadcast(in.data, out.data, out.count, type_of(out.dtype), root, comm,
+                           native(own().stream));
     });
   }
   return started();

@@ -1,0 +1,92 @@
+// All-to-all: part p of rank r becomes part r of rank p.
+#include "lib/collective/all_to_all.hpp"
+
+#include "apps/sweep/entries.hpp"
+#include "apps/sweep/registered.hpp"
+#include "lib/device/stream.hpp"
+
+namespace zeropp::sweep {
+
+namespace {
+
+/// No vendor exchanges parts in place: the input is copied aside, in the time of the run.
+class Native final : public Planned {
+ public:
+  Native(const collective::Context& context, std::size_t part_bytes)
+      : runtime_(*context.device.runtime), group_(context.group), part_bytes_(part_bytes) {}
+  void start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream) override {
+    if (in.data == out.data) {
+      Stream::borrow(runtime_, stream)
+          .copy(workspace.data(), static_cast<const std::byte*>(in.data), in.bytes());
+      in.data = workspace.data();
+    }
+    work_ = group_.native_all_to_all(in, out, stream);
+  }
+  void finish(StreamHandle stream) override {
+    work_->wait(stream);
+    work_.reset();
+  }
+  [[nodiscard]] std::size_t workspace_bytes() const override {
+    return static_cast<std::size_t>(group_.size()) * part_bytes_;
+  }
+  [[nodiscard]] comm::Bytes volume() const override {
+    comm::Bytes sum;
+    for (int peer = 0; peer < group_.size(); ++peer) sum.add(group_.link_to(peer), part_bytes_);
+    return sum;
+  }
+
+ private:
+  const Runtime& runtime_;
+  comm::Communicator& group_;
+  std::size_t part_bytes_;
+  std::unique_ptr<comm::Work> work_;
+};
+
+class AllToAll final : public Collective {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "all_to_all"; }
+  [[nodiscard]] std::string_view redop() const override { return "none"; }
+  [[nodiscard]] std::vector<Algorithm> algorithms() const override {
+    return {{"direct", false, true, false}, {"native", false, false, true}};
+  }
+  [[nodiscard]] std::string_view preferred(bool /*levels*/) const override { return "direct"; }
+  [[nodiscard]] Memory memory(const Shape& shape, const Way& /*way*/) const override {
+    const std::size_t all = shape.ranks() * shape.count;
+    return {.input = all,
+            .filled = all,
+            .result = all,
+            .result_dtype = shape.dtype,
+            .input_at = 0,
+            .result_at = 0,
+            .replaces_input = true};
+  }
+  [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
+                                              const Shape& shape, const Way& way) const override {
+    if (way.algorithm == "native") {
+      return std::make_unique<Native>(context, shape.count * size_of(shape.dtype));
+    }
+    return std::make_unique<RegisteredRun<collective::AllToAll>>(
+        std::make_unique<collective::AllToAll>(
+            context, collective::AllToAllPlan{.parts = collective::Parts::dense(shape.count),
+                                              .memory = shape.dtype,
+                                              .codec = way.codec,
+                                              .depth = 1,
+                                              .label = {"sweep", ""}}));
+  }
+  [[nodiscard]] std::size_t parts(const Shape& shape) const override { return shape.ranks(); }
+  [[nodiscard]] Expected expected(const Shape& shape, const Way& way, const Data& data,
+                                  std::size_t part, std::size_t first,
+                                  std::size_t length) const override {
+    return expected_copy(shape, way, data, shape.members[part],
+                         static_cast<std::size_t>(shape.rank) * shape.count + first, length);
+  }
+};
+
+}  // namespace
+
+const Collective& all_to_all() {
+  static const AllToAll instance;
+  return instance;
+}
+
+}  // namespace zeropp::sweep

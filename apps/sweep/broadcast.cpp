@@ -1,0 +1,81 @@
+// Broadcast: the root's buffer on every rank. There is the vendor's only.
+#include "apps/sweep/entries.hpp"
+
+namespace zeropp::sweep {
+
+namespace {
+
+class Native final : public Planned {
+ public:
+  Native(comm::Communicator& group, int root, std::size_t bytes)
+      : group_(group), root_(root), bytes_(bytes) {}
+  void start(ConstView in, View out, std::span<std::byte> /*none*/, StreamHandle stream) override {
+    work_ = group_.native_broadcast(in, out, root_, stream);
+  }
+  void finish(StreamHandle stream) override {
+    work_->wait(stream);
+    work_.reset();
+  }
+  [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
+  /// Around the ring from the root; the rank before it passes nothing on.
+  [[nodiscard]] comm::Bytes volume() const override {
+    const bool last = (group_.rank() + 1) % group_.size() == root_;
+    return along_ring(group_, last ? 0 : 1, bytes_);
+  }
+
+ private:
+  comm::Communicator& group_;
+  int root_;
+  std::size_t bytes_;
+  std::unique_ptr<comm::Work> work_;
+};
+
+class Broadcast final : public Collective {
+ public:
+  [[nodiscard]] std::string_view name() const override { return "broadcast"; }
+  [[nodiscard]] std::string_view redop() const override { return "none"; }
+  [[nodiscard]] bool has_root() const override { return true; }
+  [[nodiscard]] std::size_t count(std::size_t bytes, Dtype dtype,
+                                  std::size_t /*ranks*/) const override {
+    return bytes / size_of(dtype);
+  }
+  [[nodiscard]] std::size_t bytes(const Shape& shape) const override {
+    return shape.count * size_of(shape.dtype);
+  }
+  [[nodiscard]] double bus_factor(std::size_t /*ranks*/) const override { return 1; }
+  [[nodiscard]] std::vector<Algorithm> algorithms() const override {
+    return {{"native", false, false, true}};
+  }
+  [[nodiscard]] std::string_view preferred(bool /*levels*/) const override { return {}; }
+  [[nodiscard]] Memory memory(const Shape& shape, const Way& /*way*/) const override {
+    return {.input = shape.count,
+            .filled = shape.count,
+            .result = shape.count,
+            .result_dtype = shape.dtype,
+            .input_at = 0,
+            .result_at = 0,
+            // Of the root; elsewhere what lies there is not read.
+            .replaces_input = false};
+  }
+  [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
+                                              const Shape& shape,
+                                              const Way& /*way*/) const override {
+    return std::make_unique<Native>(context.group, shape.root, bytes(shape));
+  }
+  [[nodiscard]] std::size_t parts(const Shape& /*shape*/) const override { return 1; }
+  [[nodiscard]] Expected expected(const Shape& shape, const Way& way, const Data& data,
+                                  std::size_t /*part*/, std::size_t first,
+                                  std::size_t length) const override {
+    return expected_copy(shape, way, data, shape.members[static_cast<std::size_t>(shape.root)],
+                         first, length);
+  }
+};
+
+}  // namespace
+
+const Collective& broadcast() {
+  static const Broadcast instance;
+  return instance;
+}
+
+}  // namespace zeropp::sweep

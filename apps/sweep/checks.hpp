@@ -1,0 +1,52 @@
+// What a row's results are held against: every element exactly or within the codec's bound, the
+// slope, and values that are not finite. A result that was compared and right is kept: one of the
+// same bits needs no second comparison. Collective over the world.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/sweep/comparison.hpp"
+#include "apps/sweep/operation.hpp"
+#include "apps/sweep/outcome.hpp"
+
+namespace zeropp::sweep {
+
+class Checks {
+ public:
+  /// `label` begins every finding. `data` is what was sent. Refers to its arguments.
+  Checks(const Place& place, const Collective& collective, const Shape& shape, const Way& way,
+         const Data& data, Operation& operation, std::string label, std::vector<Finding>& findings);
+
+  /// The results that lie there now, of data times `sign`. `run` names it in findings. Adds to
+  /// `m`; returns what is wrong beside elements, or nothing.
+  std::string compare(std::string_view run, double sign, Measurement& m);
+  /// Sends a NaN and an infinity from one rank: they stay non-finite wherever they belong, and no
+  /// other block becomes so.
+  void compare_non_finite(Measurement& m);
+
+ private:
+  /// Each rank's own: on some collectives all ranks have the same result, which is no more data.
+  std::string judge_slope(std::string_view run, const Moments& moments, Measurement& m) const;
+  /// The bits of the kept result, or their negatives with negated data: the codecs are symmetric.
+  [[nodiscard]] bool is_known(const Lane& lane, double sign);
+  void keep(const Lane& lane, double sign, const Comparison& comparison);
+  /// One line a rank that found something.
+  void report(std::string_view run, const std::string& finding) const;
+
+  const Place& place_;
+  const Collective& collective_;
+  const Shape& shape_;
+  const Way& way_;
+  const Data& data_;
+  Operation& operation_;
+  std::string label_;
+  std::vector<Finding>& findings_;
+  std::vector<std::byte> known_;  ///< a result that is right; empty: none yet
+  double known_sign_ = 1;
+  double known_error_ = 0;  ///< of its comparison, as are the moments
+  Moments known_moments_;
+};
+
+}  // namespace zeropp::sweep

@@ -1,0 +1,52 @@
+#include <algorithm>
+
+#include "apps/sweep/collective.hpp"
+#include "apps/sweep/entries.hpp"
+#include "apps/sweep/sizes.hpp"
+
+namespace zeropp::sweep {
+
+std::size_t Collective::count(std::size_t bytes, Dtype dtype, std::size_t ranks) const {
+  return elements_of_part(bytes, size_of(dtype), ranks);
+}
+
+std::size_t Collective::bytes(const Shape& shape) const {
+  return shape.ranks() * shape.count * size_of(shape.dtype);
+}
+
+double Collective::bus_factor(std::size_t ranks) const {
+  return static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+}
+
+bool can_run(const Collective& collective, const Way& way) {
+  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
+    return algorithm.name == way.algorithm && (algorithm.any_codec || way.is_lossless());
+  });
+}
+
+Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,
+                       std::size_t first, std::size_t length) {
+  std::vector<float> values(length);
+  data.values(source, first, values);
+  Expected expected{{values.begin(), values.end()}, {}};
+  if (!way.is_lossless()) {
+    expected.bound =
+        collective::through(way.codec, shape.dtype, collective::Estimate::exact(std::move(values)))
+            .bound;
+  }
+  return expected;
+}
+
+comm::Bytes along_ring(const comm::Communicator& group, std::size_t steps, std::size_t bytes) {
+  comm::Bytes sum;
+  sum.add(group.link_to((group.rank() + 1) % group.size()), steps * bytes);
+  return sum;
+}
+
+const std::vector<const Collective*>& collectives() {
+  static const std::vector<const Collective*> table{&all_gather(), &reduce_scatter(), &all_reduce(),
+                                                    &all_to_all(), &broadcast()};
+  return table;
+}
+
+}  // namespace zeropp::sweep

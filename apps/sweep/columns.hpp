@@ -1,0 +1,31 @@
+// What a person and nccl-tests' tools read: its 13 columns in its places, comments, and its footer;
+// own columns after the 13. Text only; the caller prints it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/sweep/options.hpp"
+#include "apps/sweep/outcome.hpp"
+#include "lib/comm/topology.hpp"
+#include "lib/trace/trace_data.hpp"
+
+namespace zeropp::sweep {
+
+/// "# ..." lines about the run and its devices.
+std::string preamble(const Options& options, const Settings& settings,
+                     const comm::Topology& topology, const std::vector<trace::RankRow>& ranks);
+
+/// The three lines above the rows.
+std::string column_names();
+
+/// One line. `flags_noise`: whether scattered samples are worth a note (ranks of one machine).
+std::string line_of(const Row& row, bool flags_noise);
+
+/// nccl-tests' last lines, and the verdict.
+std::string footer(const Outcome& outcome);
+
+/// A value in `width` characters as nccl-tests shows it: two decimals, fewer of large ones.
+std::string in_width(double value, int width);
+
+}  // namespace zeropp::sweep

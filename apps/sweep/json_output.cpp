@@ -1,0 +1,121 @@
+#include <cmath>
+
+#include "apps/sweep/outputs.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::sweep {
+
+namespace {
+
+using nlohmann::json;
+
+/// The version of nccl-tests' JSON whose key names these are.
+constexpr int kNcclTestsVersion = 2;
+
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+json microseconds(const std::vector<double>& seconds) {
+  json list = json::array();
+  for (const double value : seconds) list.push_back(value * 1e6);
+  return list;
+}
+
+json to_json(const Measurement& m) {
+  return {{"time", m.time},
+          {"alg_bw", m.alg_bw},
+          {"bus_bw", m.bus_bw},
+          {"nwrong", m.nwrong ? json(*m.nwrong) : json(nullptr)},
+          {"wire_bus_bw", m.wire_bus_bw},
+          {"wire_bytes", m.wire_bytes()},
+          {"wire_bytes_intra", m.wire_bytes_intra},
+          {"wire_bytes_inter", m.wire_bytes_inter},
+          {"ratio", number(m.ratio)},
+          {"max_error", number(m.max_error)},
+          {"slope", number(m.slope)},
+          {"samples", microseconds(m.samples.slowest())},
+          {"iterations", m.samples.iterations},
+          {"p50", m.p50},
+          {"p95", m.p95},
+          {"cv", m.cv},
+          {"ci95", {m.low, m.high}},
+          {"verdict", m.verdict}};
+}
+
+json to_json(const Row& row) {
+  return {{"collective", row.collective},
+          {"codec", row.codec},
+          {"algorithm", row.algorithm},
+          {"group", row.group},
+          {"transport", row.transport},
+          {"size", row.size},
+          {"count", row.count},
+          {"type", row.type},
+          {"redop", row.redop},
+          {"root", row.root},
+          {"modelled", row.modelled},
+          {"out_of_place", to_json(row.out_of_place)},
+          {"in_place", to_json(row.in_place)}};
+}
+
+json devices(const trace::TraceData& run) {
+  json list = json::array();
+  for (const trace::RankRow& rank : run.ranks) {
+    list.push_back({{"rank", list.size()},
+                    {"group", 0},
+                    {"pid", rank.pid},
+                    {"hostname", rank.host},
+                    {"node", rank.node},
+                    {"device", rank.local_rank},
+                    {"device_hex", rank.gpu_pci},
+                    {"device_info", rank.gpu.empty() ? "host" : rank.gpu}});
+  }
+  return list;
+}
+
+json units() {
+  return {{"size", "bytes"},
+          {"count", "elements"},
+          {"time", "us"},
+          {"alg_bw", "GB/s"},
+          {"bus_bw", "GB/s"},
+          {"wire_bus_bw", "GB/s"},
+          {"wire_bytes", "bytes of one run, sum over ranks"},
+          {"wire_bytes_intra", "bytes of one run, sum over ranks"},
+          {"wire_bytes_inter", "bytes of one run, sum over ranks"},
+          {"ratio", "time of the fastest uncompressed row of this call over this time"},
+          {"max_error", "share of the bound"},
+          {"samples", "us"},
+          {"p50", "us"},
+          {"p95", "us"},
+          {"ci95", "us"}};
+}
+
+}  // namespace
+
+json to_json(const Outcome& outcome, const trace::TraceData& run, const std::string& end_time) {
+  json results = json::array();
+  for (const Row& row : outcome.rows) results.push_back(to_json(row));
+  json errors = json::array();
+  for (const Finding& finding : outcome.findings) errors.push_back(finding.text);
+  json result = trace::to_json(trace::describe_run(run));
+  json config = std::move(result["config"]);
+  return {{"schema", "zeropp-sweep"},
+          {"schema_version", "1.0"},
+          {"version", kNcclTestsVersion},
+          {"software_version", run.provenance.version},
+          {"start_time", run.provenance.started_at},
+          {"end_time", end_time},
+          {"provenance", std::move(result)},
+          {"config", std::move(config)},
+          {"devices", devices(run)},
+          {"units", units()},
+          {"results", std::move(results)},
+          {"out_of_bounds",
+           {{"count", outcome.out_of_bounds()}, {"okay", outcome.out_of_bounds() == 0}}},
+          {"average_bus_bandwidth",
+           {{"bandwidth", outcome.average_bus_bandwidth()}, {"okay", "unchecked"}}},
+          {"errors", std::move(errors)},
+          {"verdict", outcome.verdict()}};
+}
+
+}  // namespace zeropp::sweep

@@ -1,0 +1,122 @@
+#include "apps/sweep/operation.hpp"
+
+#include <span>
+
+#include "apps/sweep/comparison.hpp"
+
+namespace zeropp::sweep {
+
+Operation::Operation(const Place& place, const Collective& collective, const Shape& shape,
+                     const Way& way, std::size_t aggregated)
+    : place_(place),
+      collective_(collective),
+      shape_(shape),
+      way_(way),
+      memory_(collective.memory(shape, way)),
+      staging_(kPiece * sizeof(float), place.device.staging()),
+      input_(memory_.input_bytes(shape.dtype), place.device.memory) {
+  const std::size_t bytes = std::max(memory_.result_bytes(), memory_.in_place_bytes(shape.dtype));
+  for (std::size_t i = 0; i < aggregated; ++i) {
+    Lane lane{.plan = collective.plan({.groups = place.groups,
+                                       .group = place.group,
+                                       .recorder = recorder_,
+                                       .device = place.device},
+                                      shape, way),
+              .workspace = {},
+              .result = Buffer(bytes, place.device.memory)};
+    lane.workspace = Buffer(lane.plan->workspace_bytes(), place.device.memory);
+    lanes_.push_back(std::move(lane));
+  }
+}
+
+void Operation::send(const Data& data, double sign) {
+  const View input = input_.view(memory_.input, shape_.dtype);
+  const int own = shape_.members[static_cast<std::size_t>(shape_.rank)];
+  std::vector<float> values;
+  for (std::size_t first = 0; first < memory_.input; first += kPiece) {
+    const std::size_t length = std::min(kPiece, memory_.input - first);
+    const std::size_t filled =
+        first < memory_.filled ? std::min(length, memory_.filled - first) : 0;
+    values.assign(length, 0.0F);
+    data.values(own, first, std::span(values).first(filled));
+    const View staged = staging_.view(length, shape_.dtype);
+    with_type(shape_.dtype, [&]<class T>(T*) {
+      for (std::size_t i = 0; i < length; ++i) {
+        staged.as<T>()[i] = saturating_cast<T>(static_cast<float>(sign) * values[i]);
+      }
+    });
+    copy(input.part(first, length).data, staged.data, staged.bytes());
+    place_.stream.synchronize();
+  }
+}
+
+void Operation::forget() {
+  for (const Lane& lane : lanes_) {
+    if (lane.result.bytes() == 0) continue;
+    place_.device.runtime->fill(lane.result.data(), lane.result.bytes(), lane.result.kind(),
+                                Comparison::kPoison);
+  }
+}
+
+void Operation::restore() {
+  if (mode_ == Mode::out_of_place) return;
+  for (const Lane& lane : lanes_) {
+    copy(lane.result.data() + memory_.input_at, input_.data(), input_.bytes());
+  }
+}
+
+void Operation::run() {
+  const StreamHandle stream = place_.stream.handle();
+  for (const Lane& lane : lanes_) {
+    lane.plan->start(input_of(lane), result_of(lane), lane.workspace.span(), stream);
+  }
+  for (const Lane& lane : lanes_) lane.plan->finish(stream);
+}
+
+void Operation::run_alone() {
+  forget();
+  restore();
+  run();
+  place_.stream.synchronize();
+}
+
+Operation::Traffic Operation::count_traffic() {
+  const comm::Bytes before = counted();
+  run();
+  place_.stream.synchronize();
+  const comm::Bytes predicted = lanes_.front().plan->volume();
+  if (is_modelled()) return {predicted, true};
+  const comm::Bytes sent = counted() - before;
+  const std::uint64_t lanes = lanes_.size();
+  return {{sent.intra / lanes, sent.inter / lanes},
+          sent == comm::Bytes{lanes * predicted.intra, lanes * predicted.inter}};
+}
+
+bool Operation::is_modelled() const {
+  return std::ranges::any_of(collective_.algorithms(), [&](const Algorithm& algorithm) {
+    return algorithm.name == way_.algorithm && algorithm.modelled;
+  });
+}
+
+ConstView Operation::input_of(const Lane& lane) const {
+  return mode_ == Mode::out_of_place
+             ? input_.view(memory_.input, shape_.dtype)
+             : lane.result.view(memory_.input, shape_.dtype, memory_.input_at);
+}
+
+View Operation::result_of(const Lane& lane) const {
+  return lane.result.view(memory_.result, memory_.result_dtype,
+                          mode_ == Mode::out_of_place ? 0 : memory_.result_at);
+}
+
+comm::Bytes Operation::counted() const {
+  comm::Bytes sum;
+  for (const auto& row : recorder_.collectives) sum += {row.wire_bytes_intra, row.wire_bytes_inter};
+  return sum;
+}
+
+void Operation::copy(void* to, const void* from, std::size_t bytes) const {
+  place_.stream.copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+}
+
+}  // namespace zeropp::sweep

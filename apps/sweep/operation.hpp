@@ -1,0 +1,107 @@
+// What a row runs: its plans with their memory, the data in it, and one iteration of the operation,
+// out of place or in place. Everything is enqueued on the place's stream; what reads or writes host
+// memory waits for it.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "apps/sweep/collective.hpp"
+#include "lib/app/app.hpp"
+#include "lib/device/buffer.hpp"
+
+namespace zeropp::sweep {
+
+/// What it runs on. All outlive the measurements.
+struct Place {
+  const app::Context& context;
+  comm::Groups& groups;
+  comm::Communicator& group;
+  Device device;
+  const Stream& stream;
+};
+
+enum class Mode : std::uint8_t { out_of_place, in_place };
+
+/// One of the operations that an iteration starts together.
+struct Lane {
+  std::unique_ptr<Planned> plan;
+  Buffer workspace;
+  Buffer result;
+};
+
+class Operation {
+ public:
+  /// `aggregated`: lanes. Refers to its arguments. Throws as Collective::plan() and Buffer do; does
+  /// not communicate.
+  Operation(const Place& place, const Collective& collective, const Shape& shape, const Way& way,
+            std::size_t aggregated);
+
+  void set(Mode mode) { mode_ = mode; }
+  [[nodiscard]] Mode mode() const { return mode_; }
+  [[nodiscard]] const Memory& memory() const { return memory_; }
+  [[nodiscard]] const std::vector<Lane>& lanes() const { return lanes_; }
+
+  /// This rank's values of `data`, times `sign`, become the input.
+  void send(const Data& data, double sign);
+  /// Fills the memory of results with Comparison::kPoison.
+  void forget();
+  /// In place: the input back where it is read.
+  void restore();
+  /// One iteration.
+  void run();
+  /// One iteration that finds its input and nothing else, until it is done.
+  void run_alone();
+
+  /// What one lane sends in a run: counted, or for the vendor's route predicted.
+  struct Traffic {
+    comm::Bytes sent;
+    bool as_predicted;
+  };
+  /// Runs one iteration.
+  [[nodiscard]] Traffic count_traffic();
+  /// The vendor's route: bytes are those of a ring.
+  [[nodiscard]] bool is_modelled() const;
+
+  /// Calls `body(piece of the result in host memory, index of its first element, part, first
+  /// element in the part)` for all that is checked.
+  template <class Body>
+  void for_each_piece(const Lane& lane, Body&& body) {
+    const View result = result_of(lane);
+    for (std::size_t part = 0; part < collective_.parts(shape_); ++part) {
+      const std::size_t length = collective_.part_length(shape_, part);
+      for (std::size_t first = 0; first < length; first += kPiece) {
+        const std::size_t index = part * collective_.part_stride(shape_) + first;
+        const std::size_t count = std::min(kPiece, length - first);
+        const View staged = staging_.view(count, memory_.result_dtype);
+        copy(staged.data, result.part(index, count).data, staged.bytes());
+        place_.stream.synchronize();
+        body(ConstView(staged), index, part, first);
+      }
+    }
+  }
+
+ private:
+  /// Elements that are made, copied and compared at once: a multiple of every block.
+  static constexpr std::size_t kPiece = std::size_t{1} << 17U;
+
+  [[nodiscard]] ConstView input_of(const Lane& lane) const;
+  [[nodiscard]] View result_of(const Lane& lane) const;
+  [[nodiscard]] comm::Bytes counted() const;
+  void copy(void* to, const void* from, std::size_t bytes) const;
+
+  const Place& place_;
+  const Collective& collective_;
+  const Shape& shape_;
+  const Way& way_;
+  Memory memory_;
+  trace::Recorder recorder_;
+  Buffer staging_;
+  Buffer input_;
+  std::vector<Lane> lanes_;
+  Mode mode_ = Mode::out_of_place;
+};
+
+}  // namespace zeropp::sweep

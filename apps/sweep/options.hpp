@@ -1,0 +1,86 @@
+// The options of zpp_sweep: nccl-tests' letters with their meaning, and own long flags. Defaults
+// are nccl-tests' where README.md names no other.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "apps/sweep/bench.hpp"
+#include "apps/sweep/collective.hpp"
+#include "lib/config/option.hpp"
+#include "lib/config/resolve.hpp"
+
+namespace zeropp::sweep {
+
+/// As asked for.
+struct Options {
+  std::size_t minimum_bytes = std::size_t{32} << 20U;
+  std::size_t maximum_bytes = std::size_t{32} << 20U;
+  std::size_t step_bytes = std::size_t{1} << 20U;
+  std::size_t step_factor = 1;
+  std::size_t iterations = 0;
+  std::size_t warmup_iterations = 5;
+  std::size_t aggregated_iterations = 1;
+  std::size_t run_cycles = 0;
+  std::size_t validation = 1;
+  std::string operation = "sum";
+  std::string datatype = "float";
+  std::string root = "0";
+  std::size_t blocking = 0;
+  std::size_t graph = 0;
+  std::size_t average = 3;
+  std::size_t report_cputime = 0;
+  std::size_t per_iteration_timing = 0;
+  double timeout = 600;
+  std::size_t gpus = 1;
+  std::size_t threads = 1;
+
+  std::string collective = "all";
+  std::string codec = "none";
+  std::string algorithm = "auto";
+  std::string group = "world";
+  std::size_t node_size = 0;
+  std::string backend = "auto";
+  std::string transport = "auto";
+  std::size_t rail_lanes = 0;
+  std::size_t seed = 1;
+  double maximum_seconds = 0.2;
+  double link_peak = 0;
+};
+
+/// Every option, bound to `options`, which outlives the table.
+std::vector<config::Option> option_table(Options& options);
+
+/// As it runs.
+struct Settings {
+  std::vector<std::size_t> sizes;
+  std::vector<const Collective*> collectives;
+  std::vector<codec::CodecSpec> codecs;
+  std::vector<std::string> algorithms;  ///< names, `auto` or `all`
+  std::vector<std::string> groups;
+  std::vector<Dtype> dtypes;
+  std::vector<int> roots;  ///< in the group; empty: all of its ranks
+  BenchOptions bench;
+  bool levels = false;   ///< several nodes of several ranks
+  bool uniform = false;  ///< nodes have equal numbers of ranks
+};
+
+/// What runs of one collective on one group: of the codecs and algorithms that were asked for, the
+/// pairs that exist. An algorithm of levels needs the world and equal nodes.
+std::vector<Way> ways(const Settings& settings, const Collective& collective,
+                      const std::string& group);
+
+bool is_hierarchical(const Collective& collective, std::string_view algorithm);
+
+/// Decides `auto` in `options`, and refuses what does not exist or would have no effect, with the
+/// reason. `table`: the collectives that there are. Throws Error(usage), or Error(environment)
+/// where GPUs are asked for that are not there. The same on every rank.
+Settings resolve(Options& options, const std::vector<config::Option>& given,
+                 const config::Machine& machine, const std::vector<const Collective*>& table);
+
+/// nccl-tests' name of a dtype: "float", "half", "bfloat16".
+std::string type_name(Dtype dtype);
+
+}  // namespace zeropp::sweep

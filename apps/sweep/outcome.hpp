@@ -1,0 +1,31 @@
+// All that a sweep found.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/sweep/results.hpp"
+
+namespace zeropp::sweep {
+
+/// What a check of one rank found, as one line.
+struct Finding {
+  std::size_t rank;
+  std::string text;
+};
+
+struct Outcome {
+  std::vector<Row> rows;
+  std::vector<Finding> findings;  ///< on rank 0
+
+  /// Wrong values of all rows.
+  [[nodiscard]] std::uint64_t out_of_bounds() const;
+  /// GB/s, the mean over rows and both columns, as nccl-tests'.
+  [[nodiscard]] double average_bus_bandwidth() const;
+  /// "VALID", or "INVALID: reason".
+  [[nodiscard]] std::string verdict() const;
+  /// The first line of each rank.
+  [[nodiscard]] std::vector<std::string> first_findings() const;
+};
+
+}  // namespace zeropp::sweep

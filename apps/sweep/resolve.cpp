@@ -1,0 +1,317 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+#include <stdexcept>
+#include <string_view>
+
+#include "apps/sweep/options.hpp"
+#include "apps/sweep/sizes.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
+
+namespace zeropp::sweep {
+
+namespace {
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+/// "a,b" -> a, b. Refuses an empty entry and one that comes twice.
+std::vector<std::string> split(const std::string& text, const char* flag) {
+  std::vector<std::string> words;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t comma = text.find(',', begin);
+    words.push_back(text.substr(begin, comma - begin));
+    if (words.back().empty()) refuse("{}: \"{}\" has an empty entry: leave it out", flag, text);
+    if (std::count(words.begin(), words.end(), words.back()) > 1) {
+      refuse("{}: {} is given twice: leave one out", flag, words.back());
+    }
+    if (comma == std::string::npos) return words;
+    begin = comma + 1;
+  }
+}
+
+/// The entries of `text`, each one of `known`; `all` alone is all of them.
+std::vector<std::string> choose(const std::string& text, const std::vector<std::string>& known,
+                                const char* flag) {
+  if (text == "all") return known;
+  const auto words = split(text, flag);
+  for (const std::string& word : words) {
+    if (std::ranges::find(known, word) != known.end()) continue;
+    refuse("{}: unknown \"{}\" (nearest: {}): give {}, several with commas, or all", flag, word,
+           nearest(word, known), fmt::join(known, ", "));
+  }
+  return words;
+}
+
+constexpr Dtype kDtypes[] = {Dtype::fp32, Dtype::fp16, Dtype::bf16};
+
+std::vector<Dtype> choose_types(const std::string& text) {
+  constexpr std::string_view other[] = {"int8",   "uint8",  "int32",  "uint32", "int64",
+                                        "uint64", "double", "f8e4m3", "f8e5m2"};
+  std::vector<std::string> names;
+  for (const Dtype dtype : kDtypes) names.push_back(type_name(dtype));
+  if (text != "all") {
+    for (const std::string& word : split(text, "--datatype (-d)")) {
+      if (std::ranges::find(other, word) == std::end(other)) continue;
+      refuse("--datatype (-d) {}: there are no codecs and collectives of that type here: give {}",
+             word, fmt::join(names, ", "));
+    }
+  }
+  std::vector<Dtype> chosen;
+  for (const std::string& name : choose(text, names, "--datatype (-d)")) {
+    const auto place = std::ranges::find(names, name) - names.begin();
+    chosen.push_back(kDtypes[place]);
+  }
+  return chosen;
+}
+
+/// Ranks of each group of that name.
+int size_of_group(const std::string& name, const config::Machine& machine) {
+  if (name == "node") return machine.ranks_per_node;
+  return name == "rail" ? machine.node_count : machine.world_size;
+}
+
+/// Empty: every rank of a group.
+std::vector<int> choose_roots(const std::string& text, const std::vector<std::string>& groups,
+                              const config::Machine& machine) {
+  if (text == "all") return {};
+  int ranks = machine.world_size;
+  for (const std::string& name : groups) ranks = std::min(ranks, size_of_group(name, machine));
+  int root = -1;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, root);
+  if (error != std::errc() || stop != end || root < 0 || root >= ranks) {
+    refuse("--root (-r) \"{}\": give a rank of the group, from 0 to {}, or all", text, ranks - 1);
+  }
+  return {root};
+}
+
+void refuse_what_is_not_offered(const Options& o) {
+  if (o.gpus != 1 || o.threads != 1) {
+    refuse(
+        "--ngpus (-g) {} and --nthreads (-t) {}: a rank has one thread and one GPU here: leave "
+        "both "
+        "at 1, and start a rank for each GPU",
+        o.gpus, o.threads);
+  }
+  if (o.operation != "sum") {
+    refuse(
+        "--op (-o) {}: the reductions of ZeRO are sums, and there are no others here: leave it "
+        "at sum",
+        o.operation);
+  }
+  if (o.graph != 0) {
+    refuse(
+        "--cudagraph (-G) {}: collectives here have host code between their hops, which a CUDA "
+        "graph does not hold: leave it at 0",
+        o.graph);
+  }
+  if (o.report_cputime != 0) {
+    refuse(
+        "--report_cputime (-C) {}: only the time until an operation is complete is measured: leave "
+        "it at 0",
+        o.report_cputime);
+  }
+  if (o.per_iteration_timing != 0) {
+    refuse(
+        "--per_iter_timing (-I) {}: its columns would stand between the 13 that tools read; -n 1 "
+        "-N CYCLES keeps the time of every iteration in --json and in the trace",
+        o.per_iteration_timing);
+  }
+}
+
+void choose_backend(Options& o, const config::Machine& machine) {
+  if (o.backend == "auto") {
+    o.backend = machine.own_gpus && o.transport != "mpi" ? "cuda" : "host";
+  }
+  const bool cuda = o.backend == "cuda";
+  if (!cuda && o.transport == "nccl") {
+    refuse("--transport nccl moves GPU memory only: use --backend cuda{}{}, or --transport mpi",
+           machine.own_gpus ? "" : ". But: ", machine.gpu_problem);
+  }
+  if (o.transport == "auto") o.transport = cuda ? "nccl" : "mpi";
+  if (cuda && !(o.transport == "nccl" ? machine.own_gpus : machine.gpus)) {
+    throw Error(ExitCode::environment, machine.gpu_problem);
+  }
+  const bool rails = o.transport == "nccl" && machine.node_count > 1 && machine.ranks_per_node > 1;
+  if (o.rail_lanes > 1 && !rails) {
+    refuse(
+        "--rail-lanes {} would have no effect: only NCCL, on several nodes of several ranks, cuts "
+        "what rails send; leave it out",
+        o.rail_lanes);
+  }
+  if (o.rail_lanes == 0) o.rail_lanes = rails && !machine.rdma ? 4 : 1;
+}
+
+/// Every name is an algorithm of a chosen collective.
+void check_algorithms(const Settings& settings) {
+  std::vector<std::string> known{"auto", "all"};
+  for (const Collective* collective : settings.collectives) {
+    for (const Algorithm& algorithm : collective->algorithms()) {
+      known.emplace_back(algorithm.name);
+    }
+  }
+  const bool alone = settings.algorithms.size() == 1;
+  for (const std::string& name : settings.algorithms) {
+    if (std::ranges::find(known, name) == known.end()) {
+      refuse("--algorithm: unknown \"{}\" (nearest: {}); zpp_info lists them", name,
+             nearest(name, known));
+    }
+    if (!alone && (name == "auto" || name == "all")) {
+      refuse("--algorithm: {} stands alone: leave it or the other names out", name);
+    }
+  }
+}
+
+/// Everything that was asked for runs somewhere.
+void check_ways(const Settings& settings) {
+  std::set<std::string> codecs;
+  std::set<std::string> algorithms;
+  for (const Collective* collective : settings.collectives) {
+    for (const std::string& group : settings.groups) {
+      for (const Way& way : ways(settings, *collective, group)) {
+        codecs.insert(codec::to_string(way.codec));
+        algorithms.insert(way.algorithm);
+      }
+    }
+  }
+  for (const codec::CodecSpec& codec : settings.codecs) {
+    const std::string name = codec::to_string(codec);
+    if (codecs.contains(name)) continue;
+    refuse(
+        "--codec {}: none of the chosen algorithms carries it: leave it out, or choose other "
+        "collectives or algorithms (zpp_info lists them)",
+        name);
+  }
+  for (const std::string& name : settings.algorithms) {
+    if (name == "auto" || name == "all" || algorithms.contains(name)) continue;
+    refuse(
+        "--algorithm {} would not run: it carries none of the chosen codecs, or needs the group "
+        "world and nodes with equal numbers of ranks (--node-size)",
+        name);
+  }
+}
+
+void check_groups(const Settings& settings, const config::Machine& machine) {
+  if (machine.ranks_per_node > 0) return;
+  for (const std::string& name : settings.groups) {
+    if (name == "world") continue;
+    refuse(
+        "--group {} needs nodes with equal numbers of ranks: start the same number on each, or "
+        "declare nodes with --node-size",
+        name);
+  }
+}
+
+}  // namespace
+
+bool is_hierarchical(const Collective& collective, std::string_view name) {
+  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
+    return algorithm.name == name && algorithm.hierarchical;
+  });
+}
+
+std::vector<Way> ways(const Settings& settings, const Collective& collective,
+                      const std::string& group) {
+  std::vector<std::string> names = settings.algorithms;
+  if (names.front() == "auto") {
+    names = {"native", std::string(collective.preferred(settings.levels && group == "world"))};
+  } else if (names.front() == "all") {
+    names.clear();
+    for (const Algorithm& algorithm : collective.algorithms()) names.emplace_back(algorithm.name);
+  }
+  std::vector<Way> chosen;
+  for (const codec::CodecSpec& codec : settings.codecs) {
+    for (const std::string& name : names) {
+      const bool needs_levels = is_hierarchical(collective, name);
+      if (needs_levels && !(settings.uniform && group == "world")) continue;
+      Way way{name, codec};
+      if (can_run(collective, way)) chosen.push_back(std::move(way));
+    }
+  }
+  return chosen;
+}
+
+std::string type_name(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::fp16:
+      return "half";
+    case Dtype::bf16:
+      return "bfloat16";
+    case Dtype::fp32:
+      break;
+  }
+  return "float";
+}
+
+Settings resolve(Options& o, const std::vector<config::Option>& given,
+                 const config::Machine& machine, const std::vector<const Collective*>& table) {
+  config::check_effects(given);
+  refuse_what_is_not_offered(o);
+  choose_backend(o, machine);
+  if (o.minimum_bytes > o.maximum_bytes) {
+    refuse("--minbytes (-b) {} is above --maxbytes (-e) {}: no size is left", o.minimum_bytes,
+           o.maximum_bytes);
+  }
+  if (o.step_factor > 1 && config::is_given(given, "step_bytes")) {
+    refuse("--stepbytes (-i) has no effect with --stepfactor (-f) {}: leave one out",
+           o.step_factor);
+  }
+  if (o.step_factor > 1 && o.minimum_bytes == 0) {
+    refuse("--minbytes (-b) 0 times --stepfactor (-f) stays 0: begin at 1 or more");
+  }
+  Settings settings;
+  settings.sizes = sizes(o.minimum_bytes, o.maximum_bytes, o.step_bytes, o.step_factor);
+  settings.levels = machine.node_count > 1 && machine.ranks_per_node > 1;
+  settings.uniform = machine.ranks_per_node > 0;
+
+  std::vector<std::string> names;
+  for (const Collective* collective : table) names.emplace_back(collective->name());
+  for (const std::string& name : choose(o.collective, names, "--collective")) {
+    settings.collectives.push_back(
+        table[static_cast<std::size_t>(std::ranges::find(names, name) - names.begin())]);
+  }
+  for (const std::string& name : split(o.codec, "--codec")) {
+    try {
+      settings.codecs.push_back(codec::parse_codec(name));
+    } catch (const std::invalid_argument& error) {
+      refuse("--codec: {}", error.what());
+    }
+  }
+  settings.algorithms = split(o.algorithm, "--algorithm");
+  check_algorithms(settings);
+  settings.groups = choose(o.group, {"world", "node", "rail"}, "--group");
+  check_groups(settings, machine);
+  check_ways(settings);
+  settings.dtypes = choose_types(o.datatype);
+  const bool rooted = std::ranges::any_of(
+      settings.collectives, [](const Collective* collective) { return collective->has_root(); });
+  if (!rooted && config::is_given(given, "root")) {
+    refuse("--root (-r) has no effect: no chosen collective has a root; leave it out");
+  }
+  settings.roots = choose_roots(o.root, settings.groups, machine);
+  settings.bench = {
+      .repetition = {.warmups = o.warmup_iterations,
+                     .iterations = o.iterations,
+                     .cycles = o.run_cycles == 0 && o.iterations > 0 ? 1 : o.run_cycles,
+                     .aggregated = o.aggregated_iterations,
+                     .seconds = o.maximum_seconds,
+                     .blocking = static_cast<Blocking>(o.blocking)},
+      .over_ranks = static_cast<OverRanks>(o.average),
+      .checks = o.validation,
+      .seed = o.seed,
+      .link_peak = o.link_peak};
+  if (settings.bench.repetition.cycles > 0 && config::is_given(given, "maximum_seconds")) {
+    refuse("--max-seconds has no effect where -n or -N say how often: leave it, or them, out");
+  }
+  return settings;
+}
+
+}  // namespace zeropp::sweep

@@ -1,0 +1,32 @@
+// Statistics of repeated times: the same rules as validation/sample_statistics.py. The interval of
+// the median is that of the order statistics: whatever the distribution, the median lies between
+// the k-th smallest and the k-th largest of n samples with probability 1 - 2 P(Binomial(n, 1/2) <
+// k). Source: Hoefler and Belli, SC'15, rules 5 and 8.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace zeropp::sweep {
+
+/// In the unit of the samples. `low` to `high`: the median with 95 %; up to 5 samples cannot reach
+/// that: then it is their whole range. `variation`: standard deviation (n - 1) over the mean; 0 of
+/// one sample.
+struct Summary {
+  double median = 0;
+  double low = 0;
+  double high = 0;
+  double p95 = 0;
+  double variation = 0;
+};
+
+/// Of at least one sample; else std::invalid_argument.
+Summary summarize(std::vector<double> samples);
+
+/// The fewest samples whose range holds the median in 95 of 100 cases.
+inline constexpr std::size_t kFewestForInterval = 6;
+
+/// Whether the interval is known and reaches at most `share` of the median to either side.
+bool is_within(const Summary& summary, std::size_t samples, double share);
+
+}  // namespace zeropp::sweep

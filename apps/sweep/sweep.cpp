@@ -1,0 +1,221 @@
+#include "apps/sweep/sweep.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <limits>
+#include <numeric>
+
+#include "apps/sweep/columns.hpp"
+#include "apps/sweep/options.hpp"
+#include "apps/sweep/outcome.hpp"
+#include "apps/sweep/outputs.hpp"
+#include "apps/sweep/watchdog.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/interrupt.hpp"
+#include "lib/app/outputs.hpp"
+#include "lib/app/run_trace.hpp"
+#include "lib/base/log.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::sweep {
+
+namespace {
+
+std::string now() { return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))); }
+
+class Sweep {
+ public:
+  Sweep(const Options& options, const Settings& settings, const app::Context& context)
+      : options_(options), settings_(settings), context_(context) {
+    context_.agree_on([&] { app::preflight_outputs(context_); });
+    const auto rank = static_cast<std::size_t>(context_.control().rank());
+    context_.agree_on([&] {
+      device_ =
+          options_.backend == "cuda" ? Device::cuda(context_.gpus.index[rank]) : Device::host();
+      stream_ = device_.make_stream("sweep");
+    });
+    if (options_.backend == "cuda" && !context_.gpus.warning.empty()) {
+      log::warn(context_.gpus.warning);
+    }
+    groups_ = context_.world().make_groups(
+        {.levels = needs_levels(),
+         .device = device_,
+         .transport = options_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
+         .rail_lanes = options_.rail_lanes});
+  }
+
+  ExitCode run() {
+    trace::TraceData head = app::run_trace(context_, options_.backend, options_.transport);
+    head.seed = options_.seed;
+    print(preamble(options_, settings_, context_.topology(), head.ranks));
+    print(column_names());
+    for (const Collective* collective : settings_.collectives) measure(*collective);
+    print(footer(outcome_));
+    // Rank 0 alone has the lines of all ranks, all have the same verdict.
+    for (const std::string& line : outcome_.first_findings()) log::error(line);
+    head.verdict = outcome_.verdict();
+    context_.agree_on([&] {
+      if (!context_.is_root()) return;
+      trace::write_hdf5(to_document(outcome_, head), context_.trace_path());
+      if (context_.json) trace::write_json(to_json(outcome_, head, now()), *context_.json);
+    });
+    return head.verdict == "VALID" ? ExitCode::ok : ExitCode::check_failed;
+  }
+
+ private:
+  /// A collective with all that its rows have in common but size and way.
+  struct Setting {
+    const Collective& collective;
+    comm::Communicator& group;
+    Shape shape;
+  };
+
+  void print(const std::string& text) const {
+    if (!context_.is_root()) return;
+    std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);
+  }
+
+  [[nodiscard]] bool needs_levels() const {
+    if (std::ranges::any_of(settings_.groups,
+                            [](const std::string& name) { return name != "world"; })) {
+      return true;
+    }
+    for (const Collective* collective : settings_.collectives) {
+      for (const Way& way : ways(settings_, *collective, "world")) {
+        if (is_hierarchical(*collective, way.algorithm)) return true;
+      }
+    }
+    return false;
+  }
+
+  [[nodiscard]] comm::Communicator& group_of(const std::string& name) const {
+    return name == "node" ? *groups_.node : name == "rail" ? *groups_.rail : *groups_.world;
+  }
+
+  /// Ranks of the world that are in the group with this one, in the group's order.
+  [[nodiscard]] std::vector<int> members_of(const std::string& name) const {
+    const auto& places = context_.world().places();
+    const comm::Place own = places[static_cast<std::size_t>(context_.control().rank())];
+    std::vector<int> members;
+    for (std::size_t rank = 0; rank < places.size(); ++rank) {
+      if (name == "node" && places[rank].node != own.node) continue;
+      if (name == "rail" && places[rank].local != own.local) continue;
+      members.push_back(static_cast<int>(rank));
+    }
+    return members;
+  }
+
+  [[nodiscard]] std::vector<int> roots_of(const Collective& collective,
+                                          const comm::Communicator& group) const {
+    if (!collective.has_root()) return {0};
+    if (!settings_.roots.empty()) return settings_.roots;
+    std::vector<int> all(static_cast<std::size_t>(group.size()));
+    std::iota(all.begin(), all.end(), 0);
+    return all;
+  }
+
+  void measure(const Collective& collective) {
+    for (const std::string& name : settings_.groups) {
+      Setting setting{collective, group_of(name), {}};
+      setting.shape.rank = setting.group.rank();
+      setting.shape.members = members_of(name);
+      setting.shape.topology = context_.topology();
+      if (name != "world") {
+        const int size = setting.group.size();
+        setting.shape.topology = {.world_size = size, .ranks_per_node = size};
+      }
+      const auto all = ways(settings_, collective, name);
+      if (all.empty()) {
+        print(fmt::format("# {} on group {}: none of its algorithms carries the codecs asked for\n",
+                          collective.name(), name));
+        continue;
+      }
+      for (const Dtype dtype : settings_.dtypes) {
+        setting.shape.dtype = dtype;
+        for (const int root : roots_of(collective, setting.group)) {
+          setting.shape.root = root;
+          for (const std::size_t size : settings_.sizes) measure(setting, size, all);
+        }
+      }
+    }
+  }
+
+  /// All ways of one size, then their ratios.
+  void measure(Setting& setting, std::size_t size, const std::vector<Way>& all) {
+    const Collective& collective = setting.collective;
+    Shape& shape = setting.shape;
+    shape.count = collective.count(size, shape.dtype, shape.ranks());
+    std::vector<Row> rows;
+    for (const Way& way : all) {
+      Row row;
+      row.collective = collective.name();
+      row.codec = codec::to_string(way.codec);
+      row.algorithm = way.algorithm;
+      row.group = setting.group.name();
+      row.transport = options_.transport;
+      row.size = collective.bytes(shape);
+      row.count = shape.count;
+      row.type = type_name(shape.dtype);
+      row.redop = collective.redop();
+      row.root = collective.has_root() ? shape.root : -1;
+      const std::string what =
+          fmt::format("{} {} {} of {} bytes", row.collective, row.codec, row.algorithm, row.size);
+      app::stop_if_interrupted(context_.control(), what);
+      const Watchdog watchdog(options_.timeout, what);
+      bench({context_, groups_, setting.group, device_, stream_}, settings_.bench, collective,
+            shape, way, row, outcome_.findings);
+      rows.push_back(std::move(row));
+    }
+    compare(rows, &Row::out_of_place);
+    compare(rows, &Row::in_place);
+    for (Row& row : rows) {
+      print(line_of(row, context_.world().host_ranks() == context_.world().size()));
+      outcome_.rows.push_back(std::move(row));
+    }
+  }
+
+  /// Against the fastest uncompressed row: the strictest baseline of the call.
+  static void compare(std::vector<Row>& rows, Measurement Row::*mode) {
+    double fastest = std::numeric_limits<double>::quiet_NaN();
+    for (const Row& row : rows) {
+      if (row.codec == "none") fastest = std::fmin(fastest, (row.*mode).time);
+    }
+    for (Row& row : rows) (row.*mode).ratio = fastest / (row.*mode).time;
+  }
+
+  const Options& options_;
+  const Settings& settings_;
+  const app::Context& context_;
+  Device device_;
+  Stream stream_;
+  comm::Groups groups_;
+  Outcome outcome_;
+};
+
+}  // namespace
+
+int run(int argc, char** argv, const std::vector<const Collective*>& table) {
+  Options options;
+  Settings settings;
+  app::App app{.name = "sweep",
+               .summary =
+                   "Measures and checks collectives over sizes, codecs and algorithms, with the "
+                   "flags and columns of nccl-tests",
+               .options = option_table(options),
+               .node_size = &options.node_size,
+               .json_flags = "-J,--json,--output_file"};
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
+    settings = resolve(options, given, machine, table);
+  };
+  app.run = [&](const app::Context& context) { return Sweep(options, settings, context).run(); };
+  return app::run(std::move(app), argc, argv);
+}
+
+}  // namespace zeropp::sweep

@@ -1,0 +1,37 @@
+#include "lib/app/outputs.hpp"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <system_error>
+
+#include "lib/base/atomic_file.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+
+namespace zeropp::app {
+
+namespace {
+
+/// Throws Error(usage) when the summary would replace the trace.
+void refuse_same_file(const std::filesystem::path& trace, const std::filesystem::path& json) {
+  std::error_code error;  // what cannot be looked up is reported where it is written
+  const auto resolved = [&](const std::filesystem::path& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
+  };
+  if (const auto file = resolved(trace); error || file != resolved(json) || error) return;
+  throw Error(ExitCode::usage,
+              fmt::format("--json {} is the file of the trace: choose another name, or another "
+                          "--output",
+                          json.string()));
+}
+
+}  // namespace
+
+void preflight_outputs(const Context& context) {
+  if (!context.is_root()) return;
+  if (context.json) refuse_same_file(context.trace_path(), *context.json);
+  trace::preflight_hdf5(context.trace_path());
+  if (context.json) preflight_write(*context.json, 0);
+}
+
+}  // namespace zeropp::app

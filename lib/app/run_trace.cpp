@@ -1,0 +1,55 @@
+#include "lib/app/run_trace.hpp"
+
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/host_name.hpp"
+#include "lib/device/runtime.hpp"
+
+namespace zeropp::app {
+
+namespace {
+
+using nlohmann::json;
+
+/// What only the rank itself knows. `gpu_index`: -1 on the host back end.
+json own_facts(int gpu_index) {
+  const GpuInfo gpu =
+      gpu_index < 0 ? GpuInfo{} : visible_gpus().at(static_cast<std::size_t>(gpu_index));
+  return {{"host", host_name()},
+          {"pid", ::getpid()},
+          {"gpu", gpu.name},
+          {"uuid", gpu.uuid},
+          {"pci", gpu.pci}};
+}
+
+}  // namespace
+
+trace::TraceData run_trace(const Context& context, const std::string& backend,
+                           const std::string& transport) {
+  const comm::Topology& topology = context.topology();
+  trace::TraceData data;
+  data.app = context.name();
+  data.provenance = context.provenance();
+  data.config_json = context.config_json();
+  data.backend = backend;
+  data.transport = transport;
+  data.world_size = static_cast<std::uint64_t>(topology.world_size);
+  data.node_count = static_cast<std::uint64_t>(topology.node_count);
+  data.ranks_per_node = static_cast<std::uint64_t>(topology.ranks_per_node);
+  data.emulated = topology.emulated;
+
+  const auto own = static_cast<std::size_t>(context.control().rank());
+  const json facts = own_facts(backend == "cuda" ? context.gpus.index[own] : -1);
+  for (const std::string& text : context.control().gather(facts.dump())) {
+    const json rank = json::parse(text);
+    const comm::Place& place = context.world().places()[data.ranks.size()];
+    data.ranks.push_back({rank["host"], static_cast<std::uint64_t>(place.node),
+                          static_cast<std::uint64_t>(place.local), rank["pid"], rank["gpu"],
+                          rank["uuid"], rank["pci"]});
+  }
+  return data;
+}
+
+}  // namespace zeropp::app

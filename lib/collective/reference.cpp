@@ -1,0 +1,118 @@
+#include "lib/collective/reference.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+namespace zeropp::collective {
+
+namespace {
+
+/// The format that runs: `none` sends the plain dtype.
+const codec::FormatInfo& info_of(const codec::CodecSpec& spec, Dtype plain) {
+  const bool narrow = spec.format == "none" && plain != Dtype::fp32;
+  const std::string_view name = narrow ? name_of(plain) : std::string_view(spec.format);
+  for (const auto& info : codec::formats()) {
+    if (info.name == name) return info;
+  }
+  throw std::invalid_argument("no such format");
+}
+
+void add(Estimate& sum, const Estimate& row) {
+  for (std::size_t i = 0; i < sum.values.size(); ++i) {
+    sum.values[i] = sum.values[i] + row.values[i];
+    // The rounding of this addition, generously: half an ulp of the larger term's magnitude.
+    sum.bound[i] += row.bound[i] + 0x1p-23 * (std::abs(sum.values[i]) + std::abs(row.values[i]));
+  }
+}
+
+Estimate zeros(std::size_t n) { return Estimate::exact(std::vector<float>(n, 0.0F)); }
+
+}  // namespace
+
+Estimate Estimate::exact(std::vector<float> values) {
+  const std::size_t n = values.size();
+  return {std::move(values), std::vector<double>(n, 0.0)};
+}
+
+Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row) {
+  const std::size_t n = row.values.size();
+  if (n == 0) return row;
+  const codec::Codec codec(spec, plain);
+  const auto& info = info_of(spec, plain);
+  for (std::size_t begin = 0; begin < n; begin += codec.block()) {
+    const std::size_t end = std::min(n, begin + codec.block());
+    float largest = 0;
+    for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(row.values[i]));
+    for (std::size_t i = begin; i < end; ++i) {
+      row.bound[i] += info.error_bound(row.values[i], largest);
+    }
+  }
+  auto layout = codec::Layout::contiguous(n);
+  layout.padded = (n + codec.block() - 1) / codec.block() * codec.block();
+  std::vector<std::byte> image(codec.wire_bytes(n));
+  codec.encode(ConstView::of(row.values.data(), n), layout, {image.data(), image.size()}, {});
+  codec.decode({image.data(), image.size()}, layout, View::of(row.values.data(), n), {});
+  return row;
+}
+
+Estimate Reduction::sum(int rank, const Slices& slices) const {
+  const int n = topology.world_size;
+  if (algorithm == "2-hop" && topology.node_count > 1 && topology.ranks_per_node > 1) {
+    return two_hops(slices);
+  }
+  if (algorithm == "flat" && n > 1) return around_the_ring(rank, slices);
+  constexpr std::array<std::string_view, 5> in_rank_order{"1-hop", "2-hop", "flat", "native",
+                                                          "ordered"};
+  if (std::ranges::find(in_rank_order, algorithm) == in_rank_order.end()) {
+    throw std::invalid_argument("write the order of operations of " + algorithm + " here");
+  }
+  const bool across = algorithm == "2-hop" && topology.node_count > 1;
+  Estimate total;
+  for (int source = 0; source < n; ++source) {
+    const Estimate row = through(across ? second : first, plain, slices(source));
+    if (source == 0) total = zeros(row.values.size());
+    add(total, row);
+  }
+  return total;
+}
+
+std::vector<double> Reduction::exact(const Slices& slices) const {
+  const Estimate own = slices(0);
+  std::vector<double> total(own.values.begin(), own.values.end());
+  for (int source = 1; source < topology.world_size; ++source) {
+    const Estimate row = slices(source);
+    for (std::size_t e = 0; e < total.size(); ++e) total[e] += row.values[e];
+  }
+  return total;
+}
+
+Estimate Reduction::two_hops(const Slices& slices) const {
+  Estimate total;
+  for (int node = 0; node < topology.node_count; ++node) {
+    Estimate partial;
+    for (int local = 0; local < topology.ranks_per_node; ++local) {
+      const Estimate row = through(first, plain, slices(node * topology.ranks_per_node + local));
+      if (local == 0) partial = zeros(row.values.size());
+      add(partial, row);
+    }
+    if (node == 0) total = zeros(partial.values.size());
+    add(total, through(second, plain, std::move(partial)));
+  }
+  return total;
+}
+
+Estimate Reduction::around_the_ring(int rank, const Slices& slices) const {
+  const int n = topology.world_size;
+  Estimate partial = slices((rank + 1) % n);
+  for (int hop = 2; hop <= n; ++hop) {
+    partial = through(first, plain, std::move(partial));
+    add(partial, slices((rank + hop) % n));
+  }
+  return partial;
+}
+
+}  // namespace zeropp::collective
