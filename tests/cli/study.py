@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
@@ -21,6 +22,7 @@ JOBS = zpp.SOURCE / "jobscripts"
 STUDY = JOBS / "study.py"
 sys.path.insert(0, str(JOBS))
 import study_file
+import supervise
 
 TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
         "--micro-batch-size", "2", "--backend", "host"]
@@ -67,6 +69,10 @@ class Format(Base):
                                                str(self.results / "runs" / last["name"])])
         self.assertEqual(self.call("list", study).stdout.splitlines()[5], "5\tfeature=all,nodes=1,seed=2\t1\t2")
         self.assertEqual(self.call("name", study).stdout, "mine\n")
+
+    def test_arrays_leave_out(self):
+        study = self.study(axes={"seed": {str(seed): ["--seed", str(seed)] for seed in range(7)}})
+        self.assertEqual(self.call("missing", study, "--arrays", "--except", "1,3").stdout, "2\t2\t64\t0,2,4-6\n")
 
     def test_without_axes_there_is_one_run(self):
         self.assertEqual(self.call("list", self.study()).stdout, "0\trun\t2\t2\n")
@@ -274,6 +280,44 @@ class Runs(Base):
             except OSError:
                 pass
         return False
+
+
+class Supervised(Base):
+    """supervise.py with commands that do not end as they should."""
+
+    def supervise(self, script, limit=60):
+        return supervise.supervise(["sh", "-c", script, "sh", self.folder], self.folder, self.folder / "log", limit)[0]
+
+    def test_what_a_command_leaves_behind_is_ended(self):
+        self.assertEqual(self.supervise('sleep 1000 & echo $! >"$1/pid"; exit 7'), 7)
+        self.check_gone((self.folder / "pid").read_text().strip())
+
+    def test_command_that_ignores_the_end_of_its_time(self):
+        with mock.patch.object(supervise, "GRACE", 0.5):
+            self.assertEqual(self.supervise('trap "" TERM; echo $$ >"$1/pid"; while :; do sleep 0.1; done', 0.5), 124)
+        self.check_gone((self.folder / "pid").read_text().strip())
+
+    def test_signal_before_the_command_is_there(self):
+        start = subprocess.Popen
+
+        def signalled(*words, **options):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            return start(*words, **options)
+
+        with mock.patch.object(supervise.subprocess, "Popen", signalled):
+            self.assertEqual(self.supervise("exec sleep 60"), 128 + signal.SIGUSR1)
+
+    def check_gone(self, pid):
+        """Ended; a process that init has not yet collected is a zombie."""
+        end = time.monotonic() + 10
+        while True:
+            try:
+                if pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                    return
+            except (FileNotFoundError, ProcessLookupError):
+                return
+            self.assertLess(time.monotonic(), end, f"process {pid} is left")
+            time.sleep(0.05)
 
 
 class Shipped(Base):

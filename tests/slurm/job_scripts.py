@@ -147,8 +147,10 @@ class Slurm(zpp.TestCase):
         return zpp.read_trace(self.results / "runs" / run / "train.h5")
 
     def ranks_of(self, identity):
-        return [pid for pid in processes() if f"SLURM_JOB_ID={identity}".encode() in read(f"/proc/{pid}/environ").split(b"\0")
-                and b"zpp_train" in read(f"/proc/{pid}/comm")]
+        """Of this Slurm: another on this host has jobs of the same numbers."""
+        own = {f"SLURM_JOB_ID={identity}".encode(), f"SLURM_CONF={state}/slurm.conf".encode()}
+        return [pid for pid in processes() if b"zpp_train" in read(f"/proc/{pid}/comm") and
+                own <= set(read(f"/proc/{pid}/environ").split(b"\0"))]
 
     def test_every_script_ends_well(self):
         """One after the other, so that a script waits for none; the gate accepts its own baseline, and no faster one."""
