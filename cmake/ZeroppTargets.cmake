@@ -1,5 +1,5 @@
-# zeropp_add_app(name file...): one program of apps/, named zpp_<name>; `cmake --install` puts it into bin/. What a folder has beside main.cpp is a
-# library, zeropp_app_<name>, which tests may link.
+# zeropp_add_app(name file...): one program of apps/, named zpp_<name>; `cmake --install` puts it into bin/. What a
+# folder has beside main.cpp is a library, zeropp_app_<name>, which tests may link.
 function(zeropp_add_app name)
   set(main ${ARGN})
   set(parts ${ARGN})

@@ -167,7 +167,9 @@ class Sweep {
       row.root = collective.has_root() ? shape.root : -1;
       const std::string what =
           fmt::format("{} {} {} of {} bytes", row.collective, row.codec, row.algorithm, row.size);
-      app::stop_if_interrupted(context_.control(), what);
+      if (const int signal = app::agreed_interrupt(context_.control()); signal != 0) {
+        throw app::nothing_kept(signal, what);
+      }
       const Watchdog watchdog(options_.timeout, what);
       bench({context_, groups_, setting.group, device_, stream_}, settings_.bench, collective,
             shape, way, row, outcome_.findings);
