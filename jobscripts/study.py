@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""The runs of a study (jobscripts/README.md): which there are, which are missing, run one, collect them.
+
+usage: study.py list STUDY.json [--json]
+       study.py missing STUDY.json [--results DIR] [--why] [--nodes N] [--ranks-per-node N]
+       study.py run STUDY.json INDEX [--results DIR] [--build DIR] [--provides KEY] [--declare-nodes] [--dry-run]
+                [--launcher WORD...]
+       study.py collect STUDY.json [--results DIR] [--output DIR]
+
+list prints a line a run: index, name, nodes, ranks a node; with --json everything, also the commands. missing prints
+the indices of the runs that are not complete. run starts run INDEX with the words of the launcher before it and keeps
+all it leaves in RESULTS/runs/NAME/; a run that is complete is not started again. In the launcher's words @NODES@,
+@RANKS@ and @RANKS_PER_NODE@ become the run's numbers. collect writes table.md, table.tsv, plot.png and plot.svg.
+
+Exit codes: 0 ok; 1 a run is missing or INVALID (collect), or ended well without a complete trace (run); 2 command line
+or study; 5 files; 124 the time limit; else, of run, that of the program (README.md).
+"""
+
+import argparse
+import json
+import shlex
+import sys
+from pathlib import Path
+
+import study_file
+import study_results
+from study_file import ROOT, StudyError
+
+
+def main(words=None):
+    arguments = parse(words)
+    try:
+        study = study_file.load(arguments.study)
+        if arguments.results is None:
+            arguments.results = study_results.default_results(study)
+        return arguments.command(study, arguments)
+    except StudyError as error:
+        return fail(2, error)
+    except OSError as error:
+        return fail(5, f"{error.filename}: {error.strerror}: check the folder and the space on its disk")
+    except ModuleNotFoundError as error:
+        return fail(3, f"no Python module {error.name}: install it, or name another Python (jobscripts/README.md)")
+
+
+def fail(code, message):
+    print(f"study: error: {message}", file=sys.stderr)
+    return code
+
+
+def parse(words):
+    parser = argparse.ArgumentParser(prog="study.py", description="The runs of a study (jobscripts/README.md).",
+                                     allow_abbrev=False)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def command(name, function, text):
+        added = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+        added.add_argument("study", type=Path, metavar="STUDY.json")
+        added.add_argument("--results", type=Path, metavar="DIR", help="[out/studies/NAME]")
+        added.set_defaults(command=function)
+        return added
+
+    added = command("list", list_runs, "a line a run: index, name, nodes, ranks a node")
+    added.add_argument("--json", action="store_true", help="everything, as JSON")
+    added.add_argument("--build", type=Path, default=Path("build"), metavar="DIR", help="of zeropp [build]")
+    added = command("missing", list_missing, "the indices of the runs that are not complete, a line each")
+    added.add_argument("--why", action="store_true", help="with name and reason")
+    added.add_argument("--nodes", type=int, metavar="N", help="only runs on N nodes")
+    added.add_argument("--ranks-per-node", type=int, metavar="N", help="only runs with N ranks a node")
+    added = command("run", run_one, "starts run INDEX, unless it is complete")
+    added.add_argument("index", type=int, metavar="INDEX")
+    added.add_argument("--build", type=Path, default=Path("build"), metavar="DIR", help="of zeropp [build]")
+    added.add_argument("--provides", action="append", default=[], metavar="KEY",
+                       help="what of the run's environment the launcher brings (network); others are refused")
+    added.add_argument("--declare-nodes", action="store_true",
+                       help="nodes are emulated: adds --node-size with the ranks a node")
+    added.add_argument("--dry-run", action="store_true", help="print the command and do nothing")
+    added.add_argument("--launcher", nargs=argparse.REMAINDER, default=[], metavar="WORD",
+                       help="all words after it begin the command, as mpirun -n @RANKS@")
+    added = command("collect", collect, "table.md, table.tsv, plot.png and plot.svg from the traces")
+    added.add_argument("--output", type=Path, metavar="DIR", help="[that of --results]")
+    return parser.parse_args(words)
+
+
+def command_words(study, run, arguments):
+    """The command without its launcher."""
+    declared = ["--node-size", str(run.ranks_per_node)] if getattr(arguments, "declare_nodes", False) else []
+    output = study_results.folder(arguments.results, run).absolute()
+    return [str((ROOT / arguments.build).absolute() / "bin" / study.app), *run.fill(run.flags), *declared,
+            "--output", str(output)]
+
+
+def list_runs(study, arguments):
+    if arguments.json:
+        print(json.dumps([{"index": run.index, "name": run.name, "values": run.values, "nodes": run.nodes,
+                           "ranks_per_node": run.ranks_per_node, "environment": run.environment,
+                           "time_limit": study.time_limit,
+                           "folder": str(study_results.folder(arguments.results, run)),
+                           "command": command_words(study, run, arguments)} for run in study.runs], indent=2))
+    else:
+        for run in study.runs:
+            print(f"{run.index}\t{run.name}\t{run.nodes}\t{run.ranks_per_node}")
+    return 0
+
+
+def list_missing(study, arguments):
+    for run in study.runs:
+        if arguments.nodes not in (None, run.nodes) or arguments.ranks_per_node not in (None, run.ranks_per_node):
+            continue
+        why = study_results.why_missing(study, arguments.results, run)
+        if why is not None:
+            print(f"{run.index}\t{run.name}\t{why}" if arguments.why else run.index)
+    return 0
+
+
+def run_one(study, arguments):
+    run = study.run(arguments.index)
+    unmet = sorted(set(run.environment) - set(arguments.provides))
+    if unmet:
+        raise StudyError(f"{study.path}: {run.name} needs {', '.join(unmet)}, which this runner does not provide: "
+                         "use jobscripts/local/netns")
+    words = run.fill(arguments.launcher) + command_words(study, run, arguments)
+    if arguments.dry_run:
+        print(shlex.join(words))
+        return 0
+    if study_results.why_missing(study, arguments.results, run) is None:
+        print(f"{run.name}: complete")
+        return 0
+    return start(study, run, words, arguments.results)
+
+
+def start(study, run, words, results):
+    """Runs it and keeps what it leaves; returns the exit code."""
+    import environment_snapshot
+    import supervise
+
+    place = study_results.folder(results, run)
+    place.mkdir(parents=True, exist_ok=True)
+    study_results.trace_path(study, results, run).unlink(missing_ok=True)  # of an earlier, incomplete run
+    record = {"run": run.identity(), "command": words, "exit": None, "seconds": None}
+    study_results.write_record(results, run, record)
+    environment_snapshot.write(place / "environment.txt")
+    log = place / "output.log"
+    log.unlink(missing_ok=True)
+    print(f"{run.name}: {shlex.join(words)}", flush=True)
+    try:
+        code, seconds = supervise.supervise(words, ROOT, log, study.time_limit)
+    except FileNotFoundError:
+        return fail(2, f"{run.name}: no program {words[0]}: build it, or correct the launcher")
+    study_results.write_record(results, run, {**record, "exit": code, "seconds": round(seconds, 3)})
+    if code != 0:
+        return fail(code, f"{run.name}: exit code {code} after {seconds:.0f} s: {last_line(log)} (see {log})")
+    why = study_results.why_missing(study, results, run)
+    if why is not None:
+        return fail(1, f"{run.name}: {why} (see {log})")
+    print(f"{run.name}: complete after {seconds:.0f} s")
+    return 0
+
+
+def last_line(path):
+    """What a failed command said: its error line, else its last line."""
+    lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    return next((line for line in lines if ": error: " in line), lines[-1] if lines else "no output")
+
+
+def collect(study, arguments):
+    import study_plot
+    import study_table
+
+    rows = [study_table.Row(run.index, run.name, run.values, run.nodes, run.ranks_per_node, run.environment,
+                            study_results.why_missing(study, arguments.results, run)) for run in study.runs]
+    for run, row in zip(study.runs, rows):
+        row.read(study_results.trace_path(study, arguments.results, run), study.warmup)
+    output = arguments.output or arguments.results
+    output.mkdir(parents=True, exist_ok=True)
+    text = study_table.markdown(study.name, study.description, list(study.axes), rows)
+    print(text, end="")
+    (output / "table.md").write_text(text, encoding="utf-8")
+    (output / "table.tsv").write_text(study_table.tab_separated(list(study.axes), rows), encoding="utf-8")
+    study_plot.draw(study.name, rows, [output / "plot.png", output / "plot.svg"])
+    wrong = [f"{row.name} ({problem})" for row in rows for problem in row.problems]
+    return fail(1, f"{len(wrong)} problems: {'; '.join(wrong)}") if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""What the runs of a study left: a folder a run, RESULTS/runs/NAME/, with its trace, run.json (what ran, how it ended),
+output.log and environment.txt. Says which runs are complete; needs h5py for that.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from study_file import ROOT
+
+sys.path.insert(0, str(ROOT / "validation"))
+
+
+def default_results(study):
+    return Path("out") / "studies" / study.name
+
+
+def folder(results, run):
+    return Path(results) / "runs" / run.name
+
+
+def trace_path(study, results, run):
+    return folder(results, run) / f"{study.app.removeprefix('zpp_')}.h5"
+
+
+def record_path(results, run):
+    return folder(results, run) / "run.json"
+
+
+def read_record(results, run):
+    """The record of the run's last start; {} where there is none that can be read."""
+    try:
+        record = json.loads(record_path(results, run).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def write_record(results, run, record):
+    """Replaces the record at once: no reader finds half of it."""
+    path = record_path(results, run)
+    partial = path.with_name(".run.json.partial")
+    partial.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def why_missing(study, results, run):
+    """Why the run has to be started (again), as text; None where it is complete: its record is of this run as the
+    study has it now, and its trace is one that validation/check_trace.py accepts, of all steps, on these nodes."""
+    import check_trace
+    import h5py
+
+    record = read_record(results, run)
+    path = trace_path(study, results, run)
+    if not record:
+        return "not started"
+    if record.get("run") != run.identity():
+        return "the study has changed since it ran"
+    if not path.is_file():
+        code = record.get("exit")
+        return "started, and has not ended" if code is None else f"no trace, exit code {code}"
+    problems = check_trace.judge(path)
+    if problems:
+        return f"INVALID: {problems[0]}"
+    with h5py.File(path, "r") as trace:
+        if trace.attrs.get("interrupted", b""):
+            return "interrupted"
+        found = tuple(int(trace.attrs[name]) for name in ("node_count", "world_size"))
+    if found != (run.nodes, run.ranks):
+        return f"ran on {found[0]} nodes with {found[1]} ranks in all, not on {run.nodes} with {run.ranks}"
+    return None

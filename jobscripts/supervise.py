@@ -1,0 +1,64 @@
+"""Runs one command under a time limit, in a session of its own, and passes signals on to it: TERM, INT, USR1 and USR2
+reach the command, which decides how it ends. After the limit it gets TERM, and KILL where that does not help.
+"""
+
+import os
+import signal
+import subprocess
+import time
+
+GRACE = 30  # seconds from TERM to KILL
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
+TIMED_OUT = 124
+
+
+def supervise(words, cwd, output, limit):
+    """Runs `words` with its output appended to the file `output`; returns (exit code, seconds). A command that a
+    signal ended has 128 + its number, one that ran into the limit TIMED_OUT."""
+    pending = []
+    child = None
+
+    def forward(number, _):
+        if child is None:
+            pending.append(number)
+        elif child.poll() is None:
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, forward) for number in FORWARDED}
+    begin = time.monotonic()
+    try:
+        with open(output, "ab") as stream:
+            child = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
+                                     start_new_session=True)
+            for number in pending:
+                child.send_signal(number)
+            code = wait(child, limit)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if child is not None:
+            end_group(child)
+    return code, time.monotonic() - begin
+
+
+def wait(child, limit):
+    try:
+        code = child.wait(limit)
+        return code if code >= 0 else 128 - code
+    except subprocess.TimeoutExpired:
+        child.terminate()
+    try:
+        child.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+    return TIMED_OUT
+
+
+def end_group(child):
+    """What the command left behind, also when an exception ended the wait."""
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    child.wait()
