@@ -15,7 +15,7 @@ required=(
 )
 case ${1:-} in
   demo) optional=(dict-gcide) ;;  # the text to train on; the built-in source takes its place
-  check) optional=(clang-format clang-tidy-16 shellcheck) ;;  # the tests that need them are skipped
+  check) optional=(clang-format clang-tidy-16 shellcheck iproute2) ;;  # the tests that need them are skipped
   *) echo "usage: cmake/setup.sh demo|check" >&2; exit 2 ;;
 esac
 

@@ -18,6 +18,7 @@ agent that takes the place of ssh. What it leaves in its session folder ends wit
 import json
 import os
 import re
+import resource
 import shlex
 import signal
 import subprocess
@@ -194,20 +195,35 @@ def dropped(host, pid):
     return count
 
 
-def count(pids):
-    return [{**interface(pid), "dropped_packets": dropped(host, pid)} for host, pid in enumerate(pids, 1)]
+def busy_seconds():
+    """Of all cores of the machine since it started, in programs and for them; without interrupts."""
+    values = [int(value) for value in Path("/proc/stat").read_text().splitlines()[0].split()[1:]]
+    return sum(values[:3]) / os.sysconf("SC_CLK_TCK")  # user, nice, system
 
 
-def report(plan, before, after, code, seconds):
+def used_seconds():
+    """Of processor time, by the commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def measure(pids):
+    return {"interfaces": [{**interface(pid), "dropped_packets": dropped(host, pid)} for host, pid in enumerate(pids, 1)],
+            "seconds": time.monotonic(), "machine_cpu_seconds": busy_seconds(), "command_cpu_seconds": used_seconds()}
+
+
+def report(plan, before, after, code):
     interfaces = [{"host": name_of(host), "interface": "eth0", **{name: new[name] - old[name] for name in new}}
-                  for host, (old, new) in enumerate(zip(before, after), 1)]
-    total = {name: sum(interface[name] for interface in interfaces) for name in before[0]}
+                  for host, (old, new) in enumerate(zip(before["interfaces"], after["interfaces"]), 1)]
+    total = {name: sum(interface[name] for interface in interfaces) for name in before["interfaces"][0]}
+    spent = {name: after[name] - before[name] for name in ("seconds", "machine_cpu_seconds", "command_cpu_seconds")}
+    others = (spent["machine_cpu_seconds"] - spent["command_cpu_seconds"]) / (spent["seconds"] * os.cpu_count())
     rate = plan["rate"]
     return {"schema": "zeropp-netns", "schema_version": "1.0", "emulated": True, "hosts": plan["hosts"],
             "ranks_per_host": plan["ranks_per_host"], "rate": rate, "bits_per_second": bits_per_second(rate),
             "mtu": MTU, "burst_bytes": None if rate == UNSHAPED else burst(rate), "command": plan["command"],
-            "exit_code": code, "seconds": seconds, "interfaces": interfaces, "total": total,
-            "header_bytes_per_packet": HEADERS,
+            "exit_code": code, **spent, "cores": os.cpu_count(), "others_cpu_share": max(others, 0.0),
+            "interfaces": interfaces, "total": total, "header_bytes_per_packet": HEADERS,
             "payload_bytes": total["sent_bytes"] - HEADERS * total["sent_packets"]}
 
 
@@ -233,9 +249,9 @@ def main(plan):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
     try:
         pids = build(plan)
-        before, begin = count(pids), time.monotonic()
+        before = measure(pids)
         code = run(plan, pids)
-        summary = report(plan, before, count(pids), code, time.monotonic() - begin)
+        summary = report(plan, before, measure(pids), code)
     except (Broken, OSError) as error:
         print(f"netns: error: {error}: the emulated cluster cannot be built", file=sys.stderr)
         return FAILED
