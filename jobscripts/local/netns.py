@@ -2,7 +2,7 @@
 """Runs an MPI program on a slow cluster that is emulated on this machine: hosts are network namespaces, the network is
 shaped, and what the interfaces sent is written down.
 
-usage: netns.py [OPTION...] -- COMMAND [ARGUMENT...]
+usage: netns.py [OPTION...] [--] COMMAND [ARGUMENT...]
   --hosts N           emulated hosts, 2 to 16 [2]
   --ranks-per-host R  ranks of COMMAND on each [2]
   --rate RATE         of each host's link, in each direction, as 100mbit, 1gbit or unshaped [unshaped]
@@ -34,6 +34,7 @@ import netns_hosts
 USAGE, IO, SKIPPED, INTERRUPTED = 2, 5, 77, 130
 PACKAGES = {"ip": "iproute2", "tc": "iproute2", "unshare": "util-linux", "nsenter": "util-linux",
             "setpriv": "util-linux", "mount": "mount", "hostname": "hostname", "mpirun": "openmpi-bin"}
+WITHOUT_VALUE = ("--dry-run", "--help", "-h")
 GRACE = 20  # seconds that the cluster has to end when it is asked to
 
 # Everything that a cluster needs of the kernel, in namespaces that end with this command.
@@ -56,11 +57,13 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(words):
-    """The options; COMMAND is all that follows the first `--`."""
-    own, command = words, []
-    if "--" in words:
-        place = words.index("--")
-        own, command = words[:place], words[place + 1:]
+    """The options; COMMAND begins at the first word that is none of them, or after the first `--`."""
+    place = 0
+    while place < len(words) and words[place].startswith("-") and words[place] != "--":
+        place += 1 if words[place] in WITHOUT_VALUE or "=" in words[place] else 2
+    own, command = words[:place], words[place:]
+    if command[:1] == ["--"]:
+        command = command[1:]
     parser = Parser(prog="netns", add_help=False, allow_abbrev=False)
     parser.add_argument("--hosts", type=int, default=2)
     parser.add_argument("--ranks-per-host", type=int, default=2)
@@ -81,7 +84,7 @@ def parse(words):
     except ValueError as error:
         parser.error(f"--rate: {error}")
     if not command:
-        parser.error("no command: give it after --")
+        parser.error("no command: give it after the options")
     options.command = command
     return options
 

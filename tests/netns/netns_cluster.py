@@ -108,7 +108,7 @@ class Cluster(zpp.TestCase):
         wanted = sorted(f"emulated{host} {self.folder} {awkward}" for host in (1, 1, 2, 2))
         self.assertEqual(sorted(result.stdout.splitlines()), wanted, result)
         self.assertEqual(list(self.folder.iterdir()), [])
-        result = self.cluster("--ranks-per-host", "1", "--", "sh", "-c", "exit 7")
+        result = self.cluster("--ranks-per-host", "1", "sh", "-c", "exit 7")
         self.assertEqual(result.code, 7, result)
 
     def check_ends(self, number, code):
@@ -178,7 +178,8 @@ class Cluster(zpp.TestCase):
 
     def test_bad_usage(self):
         for words in (["--hosts", "1", "--", "true"], ["--rate", "1Gb", "--", "true"], ["--rate", "0gbit", "--", "true"],
-                      ["--frob", "--", "true"], ["--hosts", "2"], ["--ranks-per-host", "0", "--", "true"], ["true"]):
+                      ["--frob", "--", "true"], ["--hosts", "2"], ["--ranks-per-host", "0", "true"],
+                      ["--hosts", "two", "true"], ["--rate"], []):
             with self.subTest(words):
                 result = self.cluster(*words)
                 self.assertEqual((result.code, result.stdout), (zpp.USAGE, ""), result)
