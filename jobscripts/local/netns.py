@@ -125,7 +125,15 @@ def main(words):
             options.counters.write_text("")
         except OSError as error:
             fail(IO, f"{options.counters} cannot be written ({error.strerror}): choose another file for --counters")
+    try:
+        return run(inside)
+    finally:
+        if options.counters and options.counters.exists() and options.counters.stat().st_size == 0:
+            options.counters.unlink()  # nothing has run
 
+
+def run(inside):
+    """The exit code of the cluster; our signals end it."""
     asked_to_end = []
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, _: asked_to_end.append(number))

@@ -64,11 +64,12 @@ def processes(marker):
 
 
 def surroundings():
-    """What can be seen of a cluster from outside: interfaces, mounts, named namespaces, Open MPI's files."""
-    folders = [pathlib.Path(name) for name in ("/tmp", "/dev/shm", "/run/netns")]
-    return (sorted(os.listdir("/sys/class/net")), pathlib.Path("/proc/self/mounts").read_text(), os.uname().nodename,
-            sorted(str(path) for folder in folders if folder.is_dir() for path in folder.iterdir()
-                   if "emulated" in path.name or folder.name == "netns"))
+    """What could be seen of a cluster from outside: its interfaces, mounts, hostname, and Open MPI's files."""
+    mounts = [line for line in pathlib.Path("/proc/self/mounts").read_text().splitlines()
+              if line.split()[1] in ("/dev/shm", "/etc/hosts", "/proc")]
+    interfaces = [name for name in os.listdir("/sys/class/net") if name.startswith(("eth", "port", "switch", "probe"))]
+    files = [path for folder in ("/tmp", "/dev/shm") for path in pathlib.Path(folder).glob("*emulated*")]
+    return sorted(interfaces), mounts, os.uname().nodename, sorted(files)
 
 
 class Cluster(zpp.TestCase):
@@ -113,7 +114,8 @@ class Cluster(zpp.TestCase):
 
     def check_ends(self, number, code):
         here = [self.folder / f"rank{rank}" for rank in range(4)]
-        process = self.start_cluster("--", "sh", "-c", 'touch "rank$OMPI_COMM_WORLD_RANK"; exec sleep 3600')
+        say = 'touch "rank$OMPI_COMM_WORLD_RANK"; exec sleep 3600'
+        process = self.start_cluster("--counters", self.folder / "sent.json", "--", "sh", "-c", say)
         self.wait_for(*here)
         self.assertGreater(len(processes(self.marker)), 8)  # hosts, launcher, ranks: the search finds them
         process.process.send_signal(number)
@@ -121,6 +123,7 @@ class Cluster(zpp.TestCase):
 
     def test_sigterm(self):
         self.check_ends(signal.SIGTERM, zpp.INTERRUPTED)
+        self.assertEqual(json.loads((self.folder / "sent.json").read_text())["exit_code"], zpp.INTERRUPTED)
 
     def test_ctrl_c(self):
         self.check_ends(signal.SIGINT, zpp.INTERRUPTED)
@@ -189,6 +192,13 @@ class Cluster(zpp.TestCase):
         (self.folder / "file").touch()
         result = self.cluster("--counters", self.folder / "file" / "x.json", "--", "true")
         self.assertEqual((result.code, len(result.errors("netns"))), (zpp.IO, 1), result)
+
+    def test_a_program_that_is_not_there(self):
+        counters = self.folder / "sent.json"
+        result = self.cluster("--counters", counters, self.folder / "nowhere")
+        self.assertNotEqual(result.code, 0, result)
+        self.assertIn("nowhere", result.stderr + result.stdout)
+        self.assertEqual(json.loads(counters.read_text())["exit_code"], result.code)
 
     def test_dry_run_needs_nothing(self):
         result = self.cluster("--hosts", "4", "--rate", "100mbit", "--dry-run", "--", "echo", "a b", PATH="/nowhere")
