@@ -5,6 +5,7 @@ a cluster of its own (netns.py) with the rate that its axis `network` names; the
 usage: netns_study.py STUDY.json [OPTION...]
   --results DIR      [out/studies/NAME]; in runs/RUN/ the trace, the log and counters.json, all runs in summaries.json
   --build DIR        of zeropp [build]
+  --only AXIS=VALUE  only runs with this value, as rate=1gbit; may be given for several axes. No table is made
   --busy SHARE       a run is disturbed when programs that are not its own took more than this share of the cores [0.1]
   --rounds N         after the first round go N - 1 times over the runs that were disturbed, also those of earlier calls,
                      and start them again; what was disturbed least counts, whatever its times [1]
@@ -55,6 +56,7 @@ def parse(words):
     parser.add_argument("study", nargs="?")
     parser.add_argument("--results", type=Path)
     parser.add_argument("--build", type=Path, default=Path("build"))
+    parser.add_argument("--only", action="append", default=[])
     parser.add_argument("--busy", type=float, default=0.1)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--patience", type=float, default=0)
@@ -69,6 +71,16 @@ def parse(words):
     if options.rounds < 1 or not 0 < options.busy <= 1 or options.patience < 0:
         parser.error("--rounds is 1 or more, --busy above 0 and up to 1, --patience 0 or more")
     return options
+
+
+def chosen(study, only):
+    """The runs that --only leaves."""
+    wanted = [condition.partition("=")[::2] for condition in only]
+    for axis, value in wanted:
+        if value not in study.axes.get(axis, ()):
+            known = [f"{axis}={value}" for axis, values in study.axes.items() for value in values]
+            raise study_file.StudyError(f"--only {axis}={value} names no value of an axis: known are {', '.join(known)}")
+    return [run for run in study.runs if all(run.values[axis] == value for axis, value in wanted)]
 
 
 def rate_of(run):
@@ -158,7 +170,7 @@ def main(words):
             options.results = study_results.default_results(study)
         options.results, options.study = options.results.absolute(), str(Path(options.study).absolute())
         if options.dry_run:
-            for run in study.runs:
+            for run in chosen(study, options.only):
                 print(shlex.join(command(options, run, study_results.folder(options.results, run).absolute())))
             return 0
         for run in study.runs:
@@ -174,7 +186,7 @@ def work(options, study):
     signals = Signals()
     failed = {}
     for number in range(options.rounds):
-        for run in study.runs:
+        for run in chosen(study, options.only):
             place = study_results.folder(options.results, run)
             complete = study_results.why_missing(study, options.results, run) is None
             if complete and (number == 0 or others(place) <= options.busy):
@@ -190,6 +202,8 @@ def work(options, study):
                                            study_results.folder(options.results, run) / COUNTERS)
                  for run in study.runs if study_results.why_missing(study, options.results, run) is None]
     network_summary.write(options.results / SUMMARIES, study, summaries)
+    if options.only:
+        return int(any(failed.values()))
     table = [sys.executable, str(ROOT / "validation" / "network_table.py"), str(options.results / SUMMARIES)]
     return subprocess.run(table, check=False).returncode or int(any(failed.values()))
 

@@ -88,6 +88,8 @@ class NetnsStudy(zpp.TestCase):
     def test_dry_run(self):
         result = self.study("--dry-run")
         self.assertEqual((result.code, result.stdout.count("netns.py")), (0, 2), result)
+        result = self.study("--dry-run", "--only", "rate=1gbit")
+        self.assertEqual((result.code, result.stdout.count("netns.py"), result.stdout.count("unshaped")), (0, 1, 0), result)
         self.assertFalse(self.results.exists())
 
     def test_bad_usage(self):
@@ -96,7 +98,8 @@ class NetnsStudy(zpp.TestCase):
             result = self.study()
             self.assertEqual((result.code, len(result.errors("netns_study"))), (zpp.USAGE, 1), result)
             self.assertIn("rate", result.stderr)
-        for words in (["--rounds", "0"], ["--busy", "2"], ["--frob"], ["--rounds", "x"]):
+        self.write_json("tiny study.json", STUDY)
+        for words in (["--only", "rate=2gbit"], ["--only", "unshaped"], ["--rounds", "0"], ["--busy", "2"], ["--frob"], ["--rounds", "x"]):
             result = self.study(*words)
             self.assertEqual((result.code, len(result.errors("netns_study"))), (zpp.USAGE, 1), result)
 
