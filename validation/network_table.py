@@ -37,7 +37,7 @@ bytes that each host sends / rate (validation/network_model.py). speed-up: over 
 measured and by the model. MB across: sent between hosts a step, counted over all ranks (10^6 bytes). interfaces: what the
 interfaces sent in the whole run, headers, launch and control messages included, beyond what was counted; payload: the
 same without 66 bytes of headers a packet. sent again: TCP segments. others: the share of the cores that other programs
-took.
+took; above {busy} a run is disturbed, and no model and no speed-up is derived from it.
 """
 
 
@@ -49,6 +49,7 @@ class Row:
         self.times = sample_statistics.summarize(self.samples)
         self.counted = entry["bytes_across_a_step"]
         self.model = self.speedup = self.model_speedup = None
+        self.disturbed = entry["others_cpu_share"] > BUSY
         self.problems = []
         if entry["verdict"] != "VALID":
             self.problems.append(entry["verdict"])
@@ -73,7 +74,7 @@ class Row:
             notes.append(f"CV above {NOISY:.0%}")
         if self.times.count < FEW:
             notes.append(f"{self.times.count} samples")
-        if entry["others_cpu_share"] > BUSY:
+        if self.disturbed:
             notes.append("disturbed")
         if entry["dropped_packets"]:
             notes.append(f"{entry['dropped_packets']} packets dropped")
@@ -81,8 +82,10 @@ class Row:
 
 
 def relate(rows, baseline):
-    """Fills in the model and the speed-ups: against the same run unshaped, and against the baseline at the same rate."""
-    find = {(row.hosts, row.rate, tuple(sorted(row.values.items() - {("rate", row.rate)}))): row for row in rows}
+    """Fills in the model and the speed-ups: against the same run unshaped, and against the baseline at the same rate.
+    Nothing is derived from a run that was disturbed."""
+    find = {(row.hosts, row.rate, tuple(sorted(row.values.items() - {("rate", row.rate)}))): row for row in rows
+            if not row.disturbed}
     for row in rows:
         same = tuple(sorted(row.values.items() - {("rate", row.rate)}))
         base = tuple(sorted({**dict(same), "feature": baseline}.items()))
@@ -92,7 +95,8 @@ def relate(rows, baseline):
                                                    row.entry["bits_per_second"])
         reference = find.get((row.hosts, row.rate, base))
         if reference:
-            row.speedup = reference.times.median / row.times.median
+            if not row.disturbed:
+                row.speedup = reference.times.median / row.times.median
             free = find.get((row.hosts, UNSHAPED, base))
             if row.model and free:
                 row.model_speedup = network_model.step_seconds(
@@ -118,7 +122,7 @@ def tables(study, rows, baseline):
         text += f"\n## {hosts} emulated hosts x {ranks} ranks\n\n"
         text += markdown_table.aligned(("run", *COLUMNS), [[who, *cells(row)] for who in dict.fromkeys(r.who for r in here)
                                                            for row in here if row.who == who], TEXT_COLUMNS) + "\n"
-    return text + LEGEND.replace("{baseline}", baseline)
+    return text + LEGEND.replace("{baseline}", baseline).replace("{busy}", f"{BUSY:.0%}")
 
 
 def compare(study, again):

@@ -106,6 +106,17 @@ class NetworkTable(unittest.TestCase):
         notes = self.cells(self.table(value)[1], "flat", "1gbit")["notes"]
         self.assertEqual(notes, "CV above 5%; 10 samples; disturbed")
 
+    def test_derives_nothing_from_a_disturbed_run(self):
+        value = study()
+        disturb = {run["run"]: run for run in value["runs"]}
+        disturb["rate=unshaped,feature=all"]["others_cpu_share"] = 0.4
+        row = self.cells(self.table(value)[1], "all", "1gbit")
+        self.assertEqual([row[name] for name in ("model (ms)", "measured / model", "speed-up", "by the model")],
+                         ["-", "-", "2.07", "-"])
+        disturb["rate=1gbit,feature=flat"]["others_cpu_share"] = 0.4
+        row = self.cells(self.table(value)[1], "all", "1gbit")
+        self.assertEqual((row["speed-up"], row["notes"]), ("-", ""))
+
     def test_second_pass(self):
         again = copy.deepcopy(study())
         again["runs"] = [again["runs"][0]]
