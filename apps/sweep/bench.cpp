@@ -81,6 +81,7 @@ class Bench {
   void summarize_into(Measurement& m, std::size_t size, double busiest) const {
     constexpr double kMicroseconds = 1e6;
     std::vector<double> shown;
+    shown.reserve(m.samples.seconds.size());
     for (const auto& ranks : m.samples.seconds) {
       shown.push_back(over_ranks(options_.over_ranks, ranks) * kMicroseconds);
     }

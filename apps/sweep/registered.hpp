@@ -10,6 +10,7 @@ namespace zeropp::sweep {
 template <class Entry>
 std::vector<Algorithm> registered(const std::vector<const Entry*>& entries) {
   std::vector<Algorithm> all;
+  all.reserve(entries.size());
   for (const Entry* entry : entries) {
     all.push_back({entry->name, entry->hierarchical, entry->any_codec, entry->modelled});
   }

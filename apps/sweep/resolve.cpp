@@ -41,7 +41,7 @@ std::vector<std::string> split(const std::string& text, const char* flag) {
 std::vector<std::string> choose(const std::string& text, const std::vector<std::string>& known,
                                 const char* flag) {
   if (text == "all") return known;
-  const auto words = split(text, flag);
+  auto words = split(text, flag);
   for (const std::string& word : words) {
     if (std::ranges::find(known, word) != known.end()) continue;
     refuse("{}: unknown \"{}\" (nearest: {}): give {}, several with commas, or all", flag, word,
@@ -273,6 +273,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   settings.uniform = machine.ranks_per_node > 0;
 
   std::vector<std::string> names;
+  names.reserve(table.size());
   for (const Collective* collective : table) names.emplace_back(collective->name());
   for (const std::string& name : choose(o.collective, names, "--collective")) {
     settings.collectives.push_back(

@@ -90,6 +90,7 @@ double warm_up(const Cycle& cycle, const Repetition& repetition, comm::Control& 
 
 std::vector<double> Samples::slowest() const {
   std::vector<double> largest;
+  largest.reserve(seconds.size());
   for (const auto& ranks : seconds) largest.push_back(std::ranges::max(ranks));
   return largest;
 }
