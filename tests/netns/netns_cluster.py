@@ -103,7 +103,8 @@ class Cluster(zpp.TestCase):
     def test_a_command_that_ends_well_or_badly(self):
         """Its words arrive as they are, its folder is ours, and its exit code comes back."""
         awkward = ["a b", "it's", '"quoted"', "$(touch broken)", "`touch broken`", "", "*", "-- "]
-        say = "import os, sys; print(os.uname().nodename, os.getcwd(), sys.argv[1:])"
+        # One write: the launcher puts together what several programs write piece by piece.
+        say = "import os, sys; os.write(1, f'{os.uname().nodename} {os.getcwd()} {sys.argv[1:]}\\n'.encode())"
         result = self.cluster("--", sys.executable, "-c", say, *awkward)
         self.assertEqual(result.code, 0, result)
         wanted = sorted(f"emulated{host} {self.folder} {awkward}" for host in (1, 1, 2, 2))
