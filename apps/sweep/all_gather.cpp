@@ -2,31 +2,21 @@
 // others come from the registry.
 #include "apps/sweep/entries.hpp"
 #include "apps/sweep/registered.hpp"
+#include "apps/sweep/vendor.hpp"
 
 namespace zeropp::sweep {
 
 namespace {
 
-class Native final : public Planned {
+class Native final : public VendorRun {
  public:
-  Native(comm::Communicator& group, std::size_t part_bytes)
-      : group_(group), part_bytes_(part_bytes) {}
+  Native(comm::Communicator& group, std::size_t part_bytes) : VendorRun(group, part_bytes) {}
   void start(ConstView in, View out, std::span<std::byte> /*none*/, StreamHandle stream) override {
     work_ = group_.native_all_gather(in, out, stream);
   }
-  void finish(StreamHandle stream) override {
-    work_->wait(stream);
-    work_.reset();
-  }
-  [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
   [[nodiscard]] comm::Bytes volume() const override {
-    return along_ring(group_, static_cast<std::size_t>(group_.size() - 1), part_bytes_);
+    return collective::bytes_along_ring(group_, bytes_);
   }
-
- private:
-  comm::Communicator& group_;
-  std::size_t part_bytes_;
-  std::unique_ptr<comm::Work> work_;
 };
 
 class AllGather final : public Collective {

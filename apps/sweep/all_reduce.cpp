@@ -6,32 +6,23 @@
 #include "apps/sweep/entries.hpp"
 #include "apps/sweep/reduction.hpp"
 #include "apps/sweep/registered.hpp"
+#include "apps/sweep/vendor.hpp"
 #include "lib/base/checked.hpp"
 
 namespace zeropp::sweep {
 
 namespace {
 
-class Native final : public Planned {
+class Native final : public VendorRun {
  public:
-  Native(comm::Communicator& group, std::size_t bytes) : group_(group), bytes_(bytes) {}
+  Native(comm::Communicator& group, std::size_t bytes) : VendorRun(group, bytes) {}
   void start(ConstView in, View out, std::span<std::byte> /*none*/, StreamHandle stream) override {
     work_ = group_.native_all_reduce(in, out, stream);
   }
-  void finish(StreamHandle stream) override {
-    work_->wait(stream);
-    work_.reset();
-  }
-  [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
   [[nodiscard]] comm::Bytes volume() const override {
-    const auto size = static_cast<std::size_t>(group_.size());
-    return along_ring(group_, 2 * (size - 1), ceil_div(bytes_, size));
+    const std::size_t part = ceil_div(bytes_, static_cast<std::size_t>(group_.size()));
+    return collective::bytes_along_ring(group_, 2 * part);
   }
-
- private:
-  comm::Communicator& group_;
-  std::size_t bytes_;
-  std::unique_ptr<comm::Work> work_;
 };
 
 /// The gather after a reduce-scatter.

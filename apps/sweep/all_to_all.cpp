@@ -3,6 +3,7 @@
 
 #include "apps/sweep/entries.hpp"
 #include "apps/sweep/registered.hpp"
+#include "apps/sweep/vendor.hpp"
 #include "lib/device/stream.hpp"
 
 namespace zeropp::sweep {
@@ -10,10 +11,10 @@ namespace zeropp::sweep {
 namespace {
 
 /// No vendor exchanges parts in place: the input is copied aside, in the time of the run.
-class Native final : public Planned {
+class Native final : public VendorRun {
  public:
   Native(const collective::Context& context, std::size_t part_bytes)
-      : runtime_(*context.device.runtime), group_(context.group), part_bytes_(part_bytes) {}
+      : VendorRun(context.group, part_bytes), runtime_(*context.device.runtime) {}
   void start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream) override {
     if (in.data == out.data) {
       Stream::borrow(runtime_, stream)
@@ -22,24 +23,15 @@ class Native final : public Planned {
     }
     work_ = group_.native_all_to_all(in, out, stream);
   }
-  void finish(StreamHandle stream) override {
-    work_->wait(stream);
-    work_.reset();
-  }
   [[nodiscard]] std::size_t workspace_bytes() const override {
-    return static_cast<std::size_t>(group_.size()) * part_bytes_;
+    return static_cast<std::size_t>(group_.size()) * bytes_;
   }
   [[nodiscard]] comm::Bytes volume() const override {
-    comm::Bytes sum;
-    for (int peer = 0; peer < group_.size(); ++peer) sum.add(group_.link_to(peer), part_bytes_);
-    return sum;
+    return collective::bytes_to_others(group_, bytes_);
   }
 
  private:
   const Runtime& runtime_;
-  comm::Communicator& group_;
-  std::size_t part_bytes_;
-  std::unique_ptr<comm::Work> work_;
 };
 
 class AllToAll final : public Collective {

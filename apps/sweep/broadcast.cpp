@@ -1,33 +1,28 @@
 // Broadcast: the root's buffer on every rank. There is the vendor's only.
 #include "apps/sweep/entries.hpp"
+#include "apps/sweep/vendor.hpp"
 
 namespace zeropp::sweep {
 
 namespace {
 
-class Native final : public Planned {
+class Native final : public VendorRun {
  public:
   Native(comm::Communicator& group, int root, std::size_t bytes)
-      : group_(group), root_(root), bytes_(bytes) {}
+      : VendorRun(group, bytes), root_(root) {}
   void start(ConstView in, View out, std::span<std::byte> /*none*/, StreamHandle stream) override {
     work_ = group_.native_broadcast(in, out, root_, stream);
   }
-  void finish(StreamHandle stream) override {
-    work_->wait(stream);
-    work_.reset();
-  }
-  [[nodiscard]] std::size_t workspace_bytes() const override { return 0; }
   /// Around the ring from the root; the rank before it passes nothing on.
   [[nodiscard]] comm::Bytes volume() const override {
-    const bool last = (group_.rank() + 1) % group_.size() == root_;
-    return along_ring(group_, last ? 0 : 1, bytes_);
+    const int next = (group_.rank() + 1) % group_.size();
+    comm::Bytes sum;
+    if (next != root_) sum.add(group_.link_to(next), bytes_);
+    return sum;
   }
 
  private:
-  comm::Communicator& group_;
   int root_;
-  std::size_t bytes_;
-  std::unique_ptr<comm::Work> work_;
 };
 
 class Broadcast final : public Collective {

@@ -120,10 +120,6 @@ bool can_run(const Collective& collective, const Way& way);
 Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,
                        std::size_t first, std::size_t length);
 
-/// Bytes that this rank sends along a ring of `steps` steps of `bytes`: what the vendor's
-/// collectives are modelled as.
-comm::Bytes along_ring(const comm::Communicator& group, std::size_t steps, std::size_t bytes);
-
 /// The table, in the order of its rows.
 const std::vector<const Collective*>& collectives();
 

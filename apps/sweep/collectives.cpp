@@ -37,12 +37,6 @@ Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int
   return expected;
 }
 
-comm::Bytes along_ring(const comm::Communicator& group, std::size_t steps, std::size_t bytes) {
-  comm::Bytes sum;
-  sum.add(group.link_to((group.rank() + 1) % group.size()), steps * bytes);
-  return sum;
-}
-
 const std::vector<const Collective*>& collectives() {
   static const std::vector<const Collective*> table{&all_gather(), &reduce_scatter(), &all_reduce(),
                                                     &all_to_all(), &broadcast()};

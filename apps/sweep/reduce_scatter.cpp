@@ -3,6 +3,7 @@
 #include "apps/sweep/entries.hpp"
 #include "apps/sweep/reduction.hpp"
 #include "apps/sweep/registered.hpp"
+#include "apps/sweep/vendor.hpp"
 #include "lib/device/stream.hpp"
 
 namespace zeropp::sweep {
@@ -11,13 +12,12 @@ namespace {
 
 /// Over NCCL in place as it lies. MPI leaves a result in place at the begin of the buffer, not in
 /// the own part: there it is made aside and copied, in the time of the run.
-class Native final : public Planned {
+class Native final : public VendorRun {
  public:
   Native(const collective::Context& context, std::size_t part_bytes)
-      : runtime_(*context.device.runtime),
-        takes_overlap_(context.groups.waits_on_stream),
-        group_(context.group),
-        part_bytes_(part_bytes) {}
+      : VendorRun(context.group, part_bytes),
+        runtime_(*context.device.runtime),
+        takes_overlap_(context.groups.waits_on_stream) {}
   void start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream) override {
     const auto* const begin = static_cast<const std::byte*>(in.data);
     const auto* const result = static_cast<const std::byte*>(out.data);
@@ -27,29 +27,23 @@ class Native final : public Planned {
     work_ = group_.native_reduce_scatter(in, made_, stream);
   }
   void finish(StreamHandle stream) override {
-    work_->wait(stream);
-    work_.reset();
+    VendorRun::finish(stream);
     if (!aside_) return;
     Stream::borrow(runtime_, stream)
         .copy(static_cast<std::byte*>(out_.data), static_cast<const std::byte*>(made_.data),
               made_.bytes());
   }
-  [[nodiscard]] std::size_t workspace_bytes() const override {
-    return takes_overlap_ ? 0 : part_bytes_;
-  }
+  [[nodiscard]] std::size_t workspace_bytes() const override { return takes_overlap_ ? 0 : bytes_; }
   [[nodiscard]] comm::Bytes volume() const override {
-    return along_ring(group_, static_cast<std::size_t>(group_.size() - 1), part_bytes_);
+    return collective::bytes_along_ring(group_, bytes_);
   }
 
  private:
   const Runtime& runtime_;
   bool takes_overlap_;
-  comm::Communicator& group_;
-  std::size_t part_bytes_;
   bool aside_ = false;
   View out_;
   View made_;
-  std::unique_ptr<comm::Work> work_;
 };
 
 class ReduceScatter final : public Collective {
