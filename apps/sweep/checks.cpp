@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 namespace zeropp::sweep {
@@ -32,6 +34,7 @@ struct Finiteness {
   std::size_t block;
   std::uint64_t wrong = 0;
   std::string first = {};
+  std::size_t first_at = std::numeric_limits<std::size_t>::max();
 
   void add(ConstView got, std::size_t index, const std::vector<double>& expected) {
     for (std::size_t begin = 0; begin < got.count; begin += block) {
@@ -43,10 +46,18 @@ struct Finiteness {
         const bool finite = std::isfinite(expected[i]);
         if (finite ? poisoned || std::isfinite(value) : !std::isfinite(value)) continue;
         if (wrong++ > 0) continue;
-        first = fmt::format("index {}: got {}, wanted {}", index + i, value,
+        first_at = index + i;
+        first = fmt::format("index {}: got {}, wanted {}", first_at, value,
                             finite ? "a finite value" : "a NaN or an infinity");
       }
     }
+  }
+
+  void merge(const Finiteness& other) {
+    wrong += other.wrong;
+    if (other.first_at >= first_at) return;
+    first = other.first;
+    first_at = other.first_at;
   }
 };
 
@@ -75,11 +86,14 @@ std::string Checks::compare(std::string_view run, double sign, Measurement& m) {
       moments = known_moments_;
       continue;
     }
-    Comparison comparison(sign);
-    operation_.for_each_piece(lane, [&](ConstView got, std::size_t index, std::size_t part,
-                                        std::size_t first) {
-      comparison.add(got, index, collective_.expected(shape_, way_, data_, part, first, got.count));
+    std::vector<Comparison> by_worker(place_.workers.count(), Comparison(sign));
+    operation_.for_each_piece(lane, [&](std::size_t worker, ConstView got, std::size_t index,
+                                        std::size_t part, std::size_t first) {
+      by_worker[worker].add(got, index,
+                            collective_.expected(shape_, way_, data_, part, first, got.count));
     });
+    Comparison& comparison = by_worker.front();
+    for (std::size_t i = 1; i < by_worker.size(); ++i) comparison.merge(by_worker[i]);
     wrong[0] += comparison.wrong();
     largest[0] = std::max(largest[0], comparison.largest_error());
     moments = comparison.moments();
@@ -123,15 +137,19 @@ void Checks::compare_non_finite(Measurement& m) {
   operation_.send(planted, 1);
   operation_.run_alone();
   const Way exact{way_.algorithm, {}};
-  Finiteness finiteness{codec::Codec(way_.codec, shape_.dtype).block()};
-  operation_.for_each_piece(operation_.lanes().front(), [&](ConstView got, std::size_t index,
-                                                            std::size_t part, std::size_t first) {
+  std::vector<Finiteness> by_worker(place_.workers.count(),
+                                    Finiteness{codec::Codec(way_.codec, shape_.dtype).block()});
+  operation_.for_each_piece(operation_.lanes().front(), [&](std::size_t worker, ConstView got,
+                                                            std::size_t index, std::size_t part,
+                                                            std::size_t first) {
     // What was planted lies in the first piece of a part.
-    finiteness.add(
+    by_worker[worker].add(
         got, index,
         first > 0 ? std::vector<double>(got.count, 0.0)
                   : collective_.expected(shape_, exact, planted, part, first, got.count).values);
   });
+  Finiteness& finiteness = by_worker.front();
+  for (std::size_t i = 1; i < by_worker.size(); ++i) finiteness.merge(by_worker[i]);
   std::array<std::uint64_t, 1> wrong{finiteness.wrong};
   place_.context.control().all_reduce_sum(wrong);
   m.nwrong = m.nwrong.value_or(0) + wrong[0];
@@ -140,17 +158,20 @@ void Checks::compare_non_finite(Measurement& m) {
 
 bool Checks::is_known(const Lane& lane, double sign) {
   if (known_.empty()) return false;
-  bool same = true;
-  operation_.for_each_piece(lane, [&](ConstView got, std::size_t index, std::size_t, std::size_t) {
-    with_type(got.dtype, [&]<class T>(T*) {
-      const T* const now = got.as<T>();
-      const T* const then = reinterpret_cast<const T*>(known_.data()) + index;
-      const float turn = sign == known_sign_ ? 1.0F : -1.0F;
-      for (std::size_t i = 0; same && i < got.count; ++i) {
-        same = to_float(now[i]) == turn * to_float(then[i]);
-      }
-    });
-  });
+  std::atomic<bool> same = true;
+  operation_.for_each_piece(
+      lane, [&](std::size_t, ConstView got, std::size_t index, std::size_t, std::size_t) {
+        with_type(got.dtype, [&]<class T>(T*) {
+          const T* const now = got.as<T>();
+          const T* const then = reinterpret_cast<const T*>(known_.data()) + index;
+          const float turn = sign == known_sign_ ? 1.0F : -1.0F;
+          std::size_t differing = 0;  // no early end: the loop vectorizes
+          for (std::size_t i = 0; i < got.count; ++i) {
+            differing += to_float(now[i]) == turn * to_float(then[i]) ? 0U : 1U;
+          }
+          if (differing > 0) same = false;
+        });
+      });
   return same;
 }
 
@@ -161,7 +182,8 @@ void Checks::keep(const Lane& lane, double sign, const Comparison& comparison) {
   known_sign_ = sign;
   known_error_ = comparison.largest_error();
   known_moments_ = comparison.moments();
-  operation_.for_each_piece(lane, [&](ConstView got, std::size_t index, std::size_t, std::size_t) {
+  operation_.for_each_piece(lane, [&](std::size_t, ConstView got, std::size_t index, std::size_t,
+                                      std::size_t) {
     const auto* const bytes = static_cast<const std::byte*>(got.data);
     std::copy(bytes, bytes + got.bytes(),
               known_.begin() + static_cast<std::ptrdiff_t>(index * size_of(memory.result_dtype)));

@@ -38,6 +38,14 @@ double Moments::slope_error() const {
   return count > 1 && squares > 0 ? std::sqrt(residuals / (count - 1) / squares) : 0.0;
 }
 
+Moments& Moments::operator+=(const Moments& other) {
+  products += other.products;
+  squares += other.squares;
+  residuals += other.residuals;
+  count += other.count;
+  return *this;
+}
+
 void Comparison::add(ConstView got, std::size_t index, const Expected& expected) {
   dtype_ = got.dtype;
   with_type(got.dtype, [&]<class T>(T*) {
@@ -62,6 +70,15 @@ void Comparison::add(ConstView got, std::size_t index, const Expected& expected)
     }
   });
   moments_.count += static_cast<double>(expected.values.size());
+}
+
+void Comparison::merge(const Comparison& other) {
+  wrong_ += other.wrong_;
+  largest_error_ = std::max(largest_error_, other.largest_error_);
+  moments_ += other.moments_;
+  kept_.insert(kept_.end(), other.kept_.begin(), other.kept_.end());
+  std::ranges::sort(kept_, {}, &Element::index);
+  if (kept_.size() > kKept) kept_.resize(kKept);
 }
 
 template <class Rule>

@@ -20,6 +20,7 @@ struct Moments {
   double residuals = 0;  ///< (got - wanted)^2
   double count = 0;
 
+  Moments& operator+=(const Moments& other);
   [[nodiscard]] double slope() const { return squares > 0 ? products / squares : 1.0; }
   /// Standard error of the slope: what chance alone moves it by.
   [[nodiscard]] double slope_error() const;
@@ -38,6 +39,9 @@ class Comparison {
 
   /// `got` (host memory): elements of the result from `index` on.
   void add(ConstView got, std::size_t index, const Expected& expected);
+
+  /// What `other`, of other pieces of the same result, has found as well.
+  void merge(const Comparison& other);
 
   [[nodiscard]] std::size_t wrong() const { return wrong_; }
   /// Error over bound; 0 where all is exact.

@@ -13,7 +13,7 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
       shape_(shape),
       way_(way),
       memory_(collective.memory(shape, way)),
-      staging_(kPiece * sizeof(float), place.device.staging()),
+      staging_(pieces_of_round() * kPiece * sizeof(float), place.device.staging()),
       input_(memory_.input_bytes(shape.dtype), place.device.memory) {
   const std::size_t bytes = std::max(memory_.result_bytes(), memory_.in_place_bytes(shape.dtype));
   for (std::size_t i = 0; i < aggregated; ++i) {
@@ -32,20 +32,30 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
 void Operation::send(const Data& data, double sign) {
   const View input = input_.view(memory_.input, shape_.dtype);
   const int own = shape_.members[static_cast<std::size_t>(shape_.rank)];
-  std::vector<float> values;
-  for (std::size_t first = 0; first < memory_.input; first += kPiece) {
-    const std::size_t length = std::min(kPiece, memory_.input - first);
-    const std::size_t filled =
-        first < memory_.filled ? std::min(length, memory_.filled - first) : 0;
-    values.assign(length, 0.0F);
-    data.values(own, first, std::span(values).first(filled));
-    const View staged = staging_.view(length, shape_.dtype);
-    with_type(shape_.dtype, [&]<class T>(T*) {
-      for (std::size_t i = 0; i < length; ++i) {
-        staged.as<T>()[i] = saturating_cast<T>(static_cast<float>(sign) * values[i]);
-      }
+  const std::size_t pieces = (memory_.input + kPiece - 1) / kPiece;
+  const auto length_of = [&](std::size_t piece) {
+    return std::min(kPiece, memory_.input - piece * kPiece);
+  };
+  for (std::size_t begin = 0; begin < pieces; begin += pieces_of_round()) {
+    const std::size_t round = std::min(pieces_of_round(), pieces - begin);
+    place_.workers.share(round, [&](std::size_t /*worker*/, std::size_t i) {
+      const std::size_t first = (begin + i) * kPiece;
+      const std::size_t length = length_of(begin + i);
+      const std::size_t filled =
+          first < memory_.filled ? std::min(length, memory_.filled - first) : 0;
+      std::vector<float> values(length, 0.0F);
+      data.values(own, first, std::span(values).first(filled));
+      const View to = staged(i, length, shape_.dtype);
+      with_type(shape_.dtype, [&]<class T>(T*) {
+        for (std::size_t e = 0; e < length; ++e) {
+          to.as<T>()[e] = saturating_cast<T>(static_cast<float>(sign) * values[e]);
+        }
+      });
     });
-    copy(input.part(first, length).data, staged.data, staged.bytes());
+    for (std::size_t i = 0; i < round; ++i) {
+      const View from = staged(i, length_of(begin + i), shape_.dtype);
+      copy(input.part((begin + i) * kPiece, from.count).data, from.data, from.bytes());
+    }
     place_.stream.synchronize();
   }
 }

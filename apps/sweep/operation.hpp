@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/sweep/collective.hpp"
+#include "apps/sweep/workers.hpp"
 #include "lib/app/app.hpp"
 #include "lib/device/buffer.hpp"
 
@@ -21,6 +22,7 @@ struct Place {
   comm::Communicator& group;
   Device device;
   const Stream& stream;
+  Workers workers;
 };
 
 enum class Mode : std::uint8_t { out_of_place, in_place };
@@ -65,27 +67,52 @@ class Operation {
   /// The vendor's route: bytes are those of a ring.
   [[nodiscard]] bool is_modelled() const;
 
-  /// Calls `body(piece of the result in host memory, index of its first element, part, first
-  /// element in the part)` for all that is checked.
+  /// Calls `body(worker, piece of the result in host memory, index of its first element, part,
+  /// first element in the part)` for all that is checked, on the place's workers: each calls one at
+  /// a time, in order.
   template <class Body>
   void for_each_piece(const Lane& lane, Body&& body) {
     const View result = result_of(lane);
+    std::vector<Piece> round;
+    const auto end_round = [&] {
+      place_.stream.synchronize();
+      place_.workers.share(round.size(), [&](std::size_t worker, std::size_t i) {
+        const Piece& piece = round[i];
+        body(worker, staged(i, piece.count, memory_.result_dtype), piece.index, piece.part,
+             piece.first);
+      });
+      round.clear();
+    };
     for (std::size_t part = 0; part < collective_.parts(shape_); ++part) {
       const std::size_t length = collective_.part_length(shape_, part);
       for (std::size_t first = 0; first < length; first += kPiece) {
-        const std::size_t index = part * collective_.part_stride(shape_) + first;
-        const std::size_t count = std::min(kPiece, length - first);
-        const View staged = staging_.view(count, memory_.result_dtype);
-        copy(staged.data, result.part(index, count).data, staged.bytes());
-        place_.stream.synchronize();
-        body(ConstView(staged), index, part, first);
+        const Piece piece{part * collective_.part_stride(shape_) + first, part, first,
+                          std::min(kPiece, length - first)};
+        const View to = staged(round.size(), piece.count, memory_.result_dtype);
+        copy(to.data, result.part(piece.index, piece.count).data, to.bytes());
+        round.push_back(piece);
+        if (round.size() == pieces_of_round()) end_round();
       }
     }
+    end_round();
   }
 
  private:
   /// Elements that are made, copied and compared at once: a multiple of every block.
   static constexpr std::size_t kPiece = std::size_t{1} << 17U;
+  struct Piece {
+    std::size_t index;
+    std::size_t part;
+    std::size_t first;  ///< in the part
+    std::size_t count;
+  };
+  /// That lie in host memory together: enough that starting a worker does not count.
+  [[nodiscard]] std::size_t pieces_of_round() const {
+    return place_.workers.count() == 1 ? 1 : 8 * place_.workers.count();
+  }
+  [[nodiscard]] View staged(std::size_t piece, std::size_t count, Dtype dtype) {
+    return staging_.view(count, dtype, piece * kPiece * sizeof(float));
+  }
 
   [[nodiscard]] ConstView input_of(const Lane& lane) const;
   [[nodiscard]] View result_of(const Lane& lane) const;

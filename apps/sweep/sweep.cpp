@@ -171,8 +171,9 @@ class Sweep {
         throw app::nothing_kept(signal, what);
       }
       const Watchdog watchdog(options_.timeout, what);
-      bench({context_, groups_, setting.group, device_, stream_}, settings_.bench, collective,
-            shape, way, row, outcome_.findings);
+      bench({context_, groups_, setting.group, device_, stream_,
+             Workers::on_this_host(context_.world().host_ranks())},
+            settings_.bench, collective, shape, way, row, outcome_.findings);
       rows.push_back(std::move(row));
     }
     compare(rows, &Row::out_of_place);

@@ -7,6 +7,8 @@ namespace zeropp {
 HostRuntime::HostRuntime() { Kokkos::initialize(); }
 HostRuntime::~HostRuntime() { Kokkos::finalize(); }
 
+int HostRuntime::threads() { return Kokkos::DefaultHostExecutionSpace().concurrency(); }
+
 std::string HostRuntime::kokkos_version() {
   return std::to_string(KOKKOS_VERSION / 10000) + "." + std::to_string(KOKKOS_VERSION / 100 % 100) +
          "." + std::to_string(KOKKOS_VERSION % 100);

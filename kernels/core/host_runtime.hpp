@@ -13,6 +13,8 @@ class HostRuntime {
   HostRuntime(const HostRuntime&) = delete;
   HostRuntime& operator=(const HostRuntime&) = delete;
 
+  /// That a host kernel runs on.
+  static int threads();
   /// "3.4.1"
   static std::string kokkos_version();
 };

@@ -6,14 +6,17 @@
 
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <random>
 #include <set>
+#include <stdexcept>
 
 #include "apps/sweep/columns.hpp"
 #include "apps/sweep/comparison.hpp"
 #include "apps/sweep/data.hpp"
 #include "apps/sweep/sizes.hpp"
 #include "apps/sweep/statistics.hpp"
+#include "apps/sweep/workers.hpp"
 
 namespace zeropp::sweep {
 namespace {
@@ -215,6 +218,47 @@ TEST_F(Compared, NamesTheKind) {
   got_ = right;
   std::swap_ranges(got_.begin() + 64, got_.begin() + 128, got_.begin() + 500);
   EXPECT_THAT(compare().describe(), HasSubstr("128 wrong: other values"));
+}
+
+TEST_F(Compared, MergedIsAsOfOne) {
+  got_[20] += 1;
+  got_[700] += 2;
+  const Comparison one = compare();
+  const ConstView all = ConstView::of(got_.data(), kCount);
+  Comparison head(1);
+  Comparison tail(1);
+  head.add(all.part(0, 300), 0, {{expected_.values.begin(), expected_.values.begin() + 300}, {}});
+  tail.add(all.part(300, kCount - 300), 300,
+           {{expected_.values.begin() + 300, expected_.values.end()}, {}});
+  tail.merge(head);
+  EXPECT_EQ(tail.wrong(), 2U);
+  EXPECT_EQ(tail.describe(), one.describe());
+  EXPECT_THAT(tail.describe(), HasSubstr("index 20: got "));
+  EXPECT_NEAR(tail.moments().slope(), one.moments().slope(), 1e-12);
+  EXPECT_EQ(tail.moments().count, kCount);
+}
+
+TEST(Workers, ShareEveryIndexOnceInOrder) {
+  for (const std::size_t count : {1, 2, 3, 7}) {
+    for (const std::size_t n : {0, 1, 2, 5, 100}) {
+      std::vector<std::vector<std::size_t>> seen(count);
+      Workers(count).share(n,
+                           [&](std::size_t worker, std::size_t i) { seen[worker].push_back(i); });
+      std::vector<std::size_t> all;
+      for (const auto& mine : seen) all.insert(all.end(), mine.begin(), mine.end());
+      std::vector<std::size_t> wanted(n);
+      std::iota(wanted.begin(), wanted.end(), 0);
+      EXPECT_EQ(all, wanted) << count << " workers, " << n;
+    }
+  }
+}
+
+TEST(Workers, ThrowWhatOneThrows) {
+  EXPECT_THROW(Workers(3).share(9,
+                                [](std::size_t, std::size_t i) {
+                                  if (i == 8) throw std::runtime_error("eight");
+                                }),
+               std::runtime_error);
 }
 
 TEST_F(Compared, SlopeSeesAFactorThatTheBoundHides) {
