@@ -1,29 +1,43 @@
 #include "lib/comm/orderly_end.hpp"
 
 #include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
 namespace zeropp::comm {
 
+namespace {
+
+/// What `call` returns, or nothing where it does not return within `deadline`: its thread may
+/// outlive this function, and owns all that it uses.
+std::optional<bool> within(Seconds deadline, std::function<bool()> call) {
+  std::promise<bool> promise;
+  std::future<bool> result = promise.get_future();
+  std::thread([call = std::move(call), promise = std::move(promise)]() mutable {
+    promise.set_value(call());
+  }).detach();
+  if (result.wait_for(deadline) != std::future_status::ready) return std::nullopt;
+  return result.get();
+}
+
+}  // namespace
+
 void end_orderly(const EndCalls& calls, Seconds deadline, Seconds abort_deadline) {
-  Progress progress = calls.finalize();
-  if (progress == Progress::pending) {
-    progress = poll([&](Seconds) { return calls.state(); }, deadline);
+  const std::optional<bool> finished = within(deadline, calls.finish);
+  if (!finished) {
+    calls.give_up();
+  } else if (!*finished) {
+    end_by_force(calls, abort_deadline);
   }
-  if (progress == Progress::done && calls.destroy() != Progress::failed) return;
-  end_by_force(calls, abort_deadline);
 }
 
 void end_by_force(const EndCalls& calls, Seconds deadline) {
-  // The thread may outlive this call: it owns all that it uses.
-  std::promise<void> promise;
-  const std::future<void> ended = promise.get_future();
-  std::thread([abort = calls.abort, promise = std::move(promise)]() mutable {
+  const auto abort = [abort = calls.abort] {
     abort();
-    promise.set_value();
-  }).detach();
-  if (ended.wait_for(deadline) != std::future_status::ready) calls.give_up();
+    return true;
+  };
+  if (!within(deadline, abort)) calls.give_up();
 }
 
 }  // namespace zeropp::comm

@@ -35,7 +35,7 @@ TEST(Poll, StopsAtTheDeadlineAndAsksAtLeastOnce) {
   EXPECT_EQ(poll([](Seconds) { return Progress::done; }, Seconds{0}), Progress::done);
 }
 
-/// What was called, in order. Shared with the thread that aborts.
+/// What was called, in order. Shared with the threads that call.
 struct Log {
   void add(const std::string& call) {
     const std::lock_guard lock(mutex);
@@ -52,65 +52,59 @@ struct Log {
 class End : public testing::Test {
  protected:
   EndCalls calls() {
-    return {.finalize = [this] { return answer("finalize", finalize); },
-            .state = [this] { return answer("state", state); },
-            .destroy = [this] { return answer("destroy", destroy); },
+    return {.finish =
+                [log = log_, succeeds = succeeds] {
+                  log->add("finish");
+                  return succeeds;
+                },
             .abort = [log = log_] { log->add("abort"); },
             .give_up = [this] { log_->add("give up"); }};
   }
-  Progress answer(const char* call, Progress progress) {
-    if (log_->taken().empty() || log_->taken().back() != call) log_->add(call);
-    return progress;
+  /// Waits until the test is over.
+  void hang(const char* call) {
+    log_->add(call);
+    release_.get_future().wait();
+    ended_.set_value();
+  }
+  void let_go() {
+    release_.set_value();
+    ended_.get_future().wait();
   }
 
-  Progress finalize = Progress::pending;
-  Progress state = Progress::done;
-  Progress destroy = Progress::done;
+  bool succeeds = true;
   std::shared_ptr<Log> log_ = std::make_shared<Log>();
+  std::promise<void> release_;
+  std::promise<void> ended_;
 };
 
 TEST_F(End, IsOrderly) {
   end_orderly(calls(), kLong, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finalize", "state", "destroy"));
-}
-
-TEST_F(End, DoesNotPollWhatIsDone) {
-  finalize = Progress::done;
-  end_orderly(calls(), kLong, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finalize", "destroy"));
+  EXPECT_THAT(log_->taken(), ElementsAre("finish"));
 }
 
 TEST_F(End, AbortsAfterAFailure) {
-  finalize = Progress::failed;
+  succeeds = false;
   end_orderly(calls(), kLong, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finalize", "abort"));
+  EXPECT_THAT(log_->taken(), ElementsAre("finish", "abort"));
 }
 
-TEST_F(End, AbortsAfterAFailureThatComesLater) {
-  state = Progress::failed;
-  end_orderly(calls(), kLong, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finalize", "state", "abort"));
-}
-
-TEST_F(End, AbortsWhenFinalisingHangs) {
-  state = Progress::pending;
-  end_orderly(calls(), kShort, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finalize", "state", "abort"));
+TEST_F(End, GivesUpWhenFinishingHangs) {
+  EndCalls hanging = calls();
+  hanging.finish = [this] {
+    hang("finish");
+    return true;
+  };
+  end_orderly(hanging, kShort, kLong);
+  EXPECT_THAT(log_->taken(), ElementsAre("finish", "give up"));
+  let_go();
 }
 
 TEST_F(End, GivesUpWhenAbortingHangs) {
-  auto release = std::make_shared<std::promise<void>>();
-  auto ended = std::make_shared<std::promise<void>>();
   EndCalls hanging = calls();
-  hanging.abort = [log = log_, release, ended] {
-    log->add("abort");
-    release->get_future().wait();
-    ended->set_value();
-  };
+  hanging.abort = [this] { hang("abort"); };
   end_by_force(hanging, kShort);
   EXPECT_THAT(log_->taken(), ElementsAre("abort", "give up"));
-  release->set_value();
-  ended->get_future().wait();
+  let_go();
 }
 
 }  // namespace

@@ -93,14 +93,14 @@ void NcclCommunicator::move(const char* operation, std::span<const Send> sends,
       if (slice.bytes == 0) continue;
       const ncclResult_t status =
           ncclSend(send.data + slice.first, slice.bytes, ncclUint8, send.peer, comm, stream);
-      if (NcclHandle::is_error(status)) return status;
+      if (status != ncclSuccess) return status;
     }
     for (const Receive& receive : receives) {
       const Slice slice = carried(receive, lane);
       if (slice.bytes == 0) continue;
       const ncclResult_t status =
           ncclRecv(receive.data + slice.first, slice.bytes, ncclUint8, receive.peer, comm, stream);
-      if (NcclHandle::is_error(status)) return status;
+      if (status != ncclSuccess) return status;
     }
     return ncclSuccess;
   });

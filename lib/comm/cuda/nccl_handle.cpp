@@ -15,8 +15,6 @@ namespace zeropp::comm {
 
 namespace {
 
-/// Creating a communicator, and connecting its ranks at their first messages.
-constexpr Seconds kStartDeadline{120};
 /// The longest that a host waits for a stream: steps are shorter.
 constexpr Seconds kStreamDeadline{600};
 constexpr Seconds kFinalizeDeadline{30};
@@ -27,18 +25,17 @@ std::vector<NcclHandle*>& live_handles() {
   return handles;
 }
 
-Progress progress_of(ncclResult_t status) {
-  if (status == ncclInProgress) return Progress::pending;
-  return status == ncclSuccess ? Progress::done : Progress::failed;
-}
-
 }  // namespace
 
 NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id)
-    : group_(std::move(group)), rank_(rank) {
+    : group_(std::move(group)), rank_(rank), late_([this] {
+        return words(fmt::format("did not return within {} s: look for a rank that ended or hangs",
+                                 kStartDeadline.count()));
+      }) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  settle(ncclCommInitRankConfig(&comm_, size, id, rank, &config));
+  config.blocking = 1;
+  const CallWatch watch_of_call(kStartDeadline, late_);
+  require(ncclCommInitRankConfig(&comm_, size, id, rank, &config));
   live_handles().push_back(this);
   set_stream_watch(watch);
 }
@@ -54,21 +51,10 @@ void NcclHandle::require_alive() const {
   throw Error(ExitCode::environment, words("was ended by an earlier error"));
 }
 
-Progress NcclHandle::state() {
+bool NcclHandle::has_failed() {
   const ncclResult_t asked = ncclCommGetAsyncError(comm_, &last_);
   if (asked != ncclSuccess) last_ = asked;
-  return progress_of(last_);
-}
-
-void NcclHandle::settle(ncclResult_t status) {
-  if (is_error(status)) fail(status);
-  if (status == ncclSuccess) return;
-  const Progress progress = poll([this](Seconds) { return state(); }, kStartDeadline);
-  if (progress == Progress::done) return;
-  if (progress == Progress::failed) fail(last_);
-  throw ended(ExitCode::watchdog,
-              words(fmt::format("did not start within {} s: look for a rank that ended or hangs",
-                                kStartDeadline.count())));
+  return last_ != ncclSuccess;
 }
 
 void NcclHandle::fail(ncclResult_t status) {
@@ -99,7 +85,7 @@ std::string NcclHandle::words(const std::string& what) const {
 
 void NcclHandle::watch(Seconds waited) {
   for (NcclHandle* const handle : live_handles()) {
-    if (handle->comm_ != nullptr && handle->state() == Progress::failed) {
+    if (handle->comm_ != nullptr && handle->has_failed()) {
       handle->fail(handle->last_);
     }
   }
@@ -120,14 +106,10 @@ void NcclHandle::end(bool orderly, const std::string& cause) noexcept {
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
   const EndCalls calls{
-      .finalize = [comm] { return progress_of(ncclCommFinalize(comm)); },
-      .state =
+      .finish =
           [comm] {
-            ncclResult_t status = ncclSuccess;
-            const ncclResult_t asked = ncclCommGetAsyncError(comm, &status);
-            return progress_of(asked == ncclSuccess ? status : asked);
+            return ncclCommFinalize(comm) == ncclSuccess && ncclCommDestroy(comm) == ncclSuccess;
           },
-      .destroy = [comm] { return progress_of(ncclCommDestroy(comm)); },
       .abort = [comm] { (void)ncclCommAbort(comm); },
       .give_up =
           [&] {

@@ -1,9 +1,10 @@
-// An owned ncclComm_t, created and used without blocking: what NCCL leaves in progress is polled
-// against a deadline, so that a rank that is gone becomes an error instead of a hang. Errors are
-// Error(environment), a deadline that has passed is Error(watchdog); both name group, operation and
-// rank. All communicators of the process are aborted before they are thrown: kernels of others may
-// wait for the same rank, and none may keep the device busy while the stack unwinds, since freeing
-// device memory waits for it.
+// An owned ncclComm_t. Calls block until their work is enqueued (for a communicator that may not
+// block NCCL starts a thread at every call, which costs more than small messages take); the host
+// waits in them for other ranks when communicators are created and ranks connect, which
+// CallWatch ends when it takes too long. Errors are Error(environment), a stream that does not
+// finish is Error(watchdog); both name group, operation and rank. All communicators of the process
+// are aborted before they are thrown: kernels of others may wait for the same rank, and none may
+// keep the device busy while the stack unwinds, since freeing device memory waits for it.
 //
 // While handles live, every wait of the host for a stream of the GPU looks at all of them
 // (lib/device/cuda/stream_watch.hpp).
@@ -13,11 +14,13 @@
 
 #include <cstddef>
 #include <exception>
+#include <functional>
 #include <span>
 #include <string>
 
 #include "lib/base/error.hpp"
 #include "lib/base/poll.hpp"
+#include "lib/comm/call_watch.hpp"
 
 namespace zeropp::comm {
 
@@ -36,11 +39,12 @@ class NcclHandle {
   void run(const char* operation, Call&& call) {
     operation_ = operation;
     require_alive();
-    settle(call(comm_));
+    const CallWatch watch(kStartDeadline, late_);
+    require(call(comm_));
   }
   /// The same for several calls that NCCL is to start as one, on every one of `handles`:
   /// `calls(i, communicator of handle i)` returns the first result that is an error, or
-  /// ncclSuccess. One group for all: NCCL starts a thread for each group that may not block.
+  /// ncclSuccess.
   template <class Calls>
   static void run_group(const char* operation, std::span<NcclHandle* const> handles,
                         Calls&& calls) {
@@ -48,28 +52,30 @@ class NcclHandle {
       handle->operation_ = operation;
       handle->require_alive();
     }
+    const CallWatch watch(kStartDeadline, handles.front()->late_);
     ncclResult_t status = ncclGroupStart();
     if (status == ncclSuccess) {
-      for (std::size_t i = 0; i < handles.size() && !is_error(status); ++i) {
+      for (std::size_t i = 0; i < handles.size() && status == ncclSuccess; ++i) {
         status = calls(i, handles[i]->comm_);
       }
       const ncclResult_t end = ncclGroupEnd();
-      if (!is_error(status)) status = end;
+      if (status == ncclSuccess) status = end;
     }
-    for (NcclHandle* const handle : handles) handle->settle(status);
-  }
-
-  static bool is_error(ncclResult_t status) {
-    return status != ncclSuccess && status != ncclInProgress;
+    handles.front()->require(status);
   }
 
  private:
+  /// Creating a communicator, and connecting its ranks at their first messages.
+  static constexpr Seconds kStartDeadline{120};
+
   static void watch(Seconds waited);
 
   void require_alive() const;
-  /// Until the communicator is no longer in progress.
-  void settle(ncclResult_t status);
-  [[nodiscard]] Progress state();
+  /// Throws where it is an error.
+  void require(ncclResult_t status) {
+    if (status != ncclSuccess) fail(status);
+  }
+  [[nodiscard]] bool has_failed();
   /// `cause`: the error that it is ended for; said where it cannot be ended, and so not be thrown.
   void end(bool orderly, const std::string& cause = {}) noexcept;
   static void end_live(const std::string& cause);
@@ -84,6 +90,7 @@ class NcclHandle {
   ncclComm_t comm_ = nullptr;  ///< null once it was ended
   const char* operation_ = "creation";
   ncclResult_t last_ = ncclSuccess;
+  std::function<std::string()> late_;  ///< what is said of a call that does not return
 };
 
 }  // namespace zeropp::comm
