@@ -99,6 +99,7 @@ json to_json(const Outcome& outcome, const trace::TraceData& run, const std::str
   for (const Finding& finding : outcome.findings) errors.push_back(finding.text);
   json result = trace::to_json(trace::describe_run(run));
   json config = std::move(result["config"]);
+  result.erase("config");
   return {{"schema", "zeropp-sweep"},
           {"schema_version", "1.0"},
           {"version", kNcclTestsVersion},

@@ -80,7 +80,4 @@ bool is_hierarchical(const Collective& collective, std::string_view algorithm);
 Settings resolve(Options& options, const std::vector<config::Option>& given,
                  const config::Machine& machine, const std::vector<const Collective*>& table);
 
-/// nccl-tests' name of a dtype: "float", "half", "bfloat16".
-std::string type_name(Dtype dtype);
-
 }  // namespace zeropp::sweep

@@ -24,17 +24,6 @@ namespace zeropp::train {
 
 using Category = trace::Timers::Category;
 
-namespace {
-
-template <class Algorithm>
-bool is_hierarchical(std::string_view name, const std::vector<const Algorithm*>& known) {
-  return std::ranges::any_of(known, [&](const Algorithm* algorithm) {
-    return algorithm->name == name && algorithm->hierarchical;
-  });
-}
-
-}  // namespace
-
 Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
     : config_(config),
       context_(context),
@@ -53,11 +42,10 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
       .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
       .rail_lanes = config_.rail_lanes};
   // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
-  options.levels = is_hierarchical(config_.zero.reduce_scatter_algorithm,
-                                   collective::reduce_scatter_algorithms());
-  reduce_groups_ = context_.world().make_groups(options);
   options.levels =
-      is_hierarchical(config_.zero.all_gather_algorithm, collective::all_gather_algorithms());
+      collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm).hierarchical;
+  reduce_groups_ = context_.world().make_groups(options);
+  options.levels = collective::find_all_gather(config_.zero.all_gather_algorithm).hierarchical;
   if (partition > 1) options.secondary_size = static_cast<int>(partition);
   groups_ = context_.world().make_groups(options);
   context_.agree_on([&] {

@@ -130,6 +130,10 @@ struct ReduceScatterAlgorithm {
 const std::vector<const AllGatherAlgorithm*>& all_gather_algorithms();
 const std::vector<const ReduceScatterAlgorithm*>& reduce_scatter_algorithms();
 
+/// Throw Error(usage) for an unknown name, with the nearest known.
+const AllGatherAlgorithm& find_all_gather(std::string_view algorithm);
+const ReduceScatterAlgorithm& find_reduce_scatter(std::string_view algorithm);
+
 /// Plans `algorithm`. Throws Error(usage) for an unknown name (with the nearest known), a codec
 /// that is unknown or that the algorithm cannot carry, a depth of 0, a hierarchical algorithm on
 /// another group than the world; Error(environment) for a hierarchical algorithm on nodes of

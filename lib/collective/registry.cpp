@@ -100,9 +100,17 @@ const std::vector<const ReduceScatterAlgorithm*>& reduce_scatter_algorithms() {
   return list;
 }
 
+const AllGatherAlgorithm& find_all_gather(std::string_view algorithm) {
+  return find("all-gather", algorithm, all_gather_algorithms());
+}
+
+const ReduceScatterAlgorithm& find_reduce_scatter(std::string_view algorithm) {
+  return find("reduce-scatter", algorithm, reduce_scatter_algorithms());
+}
+
 std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Context& context,
                                            const AllGatherPlan& plan) {
-  const auto& entry = find("all-gather", algorithm, all_gather_algorithms());
+  const auto& entry = find_all_gather(algorithm);
   require_possible("all-gather", entry, context, plan.codec, plan.parts, plan.depth);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
@@ -110,7 +118,7 @@ std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Con
 std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm,
                                                    const Context& context,
                                                    const ReduceScatterPlan& plan) {
-  const auto& entry = find("reduce-scatter", algorithm, reduce_scatter_algorithms());
+  const auto& entry = find_reduce_scatter(algorithm);
   require_possible("reduce-scatter", entry, context, plan.codec_first, plan.parts, plan.depth);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }

@@ -92,6 +92,20 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .help =
             "Name from zpp_info, or auto: 2-hop with qgZ, ordered when deterministic, 2-hop with "
             "several nodes of several ranks, native over nccl on one node, else flat"},
+       {.path = "zeropp.algorithm_table",
+        .flag = "--algorithm-table",
+        .field = &c.algorithm_table,
+        .help =
+            "JSON of a zpp_sweep run on the same ranks: auto takes the algorithms that were the "
+            "fastest there for a unit of this model, instead of the rules above; empty: none",
+        // Once they are chosen, their names are what is in effect.
+        .in_effect =
+            [&c] {
+              return c.zero.all_gather_algorithm == "auto" ||
+                     c.zero.reduce_scatter_algorithm == "auto" ||
+                     (c.zero.hpz_partition_size > 1 && c.zero.secondary_gather_algorithm == "auto");
+            },
+        .effect_needs = "an algorithm that is auto"},
        {.path = "zeropp.pipeline_depth",
         .flag = "--pipeline-depth",
         .field = &c.zero.pipeline_depth,

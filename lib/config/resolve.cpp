@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/config/algorithm_table.hpp"
+#include "lib/config/type_name.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -115,14 +118,66 @@ bool has_levels(const Machine& machine) {
   return machine.node_count > 1 && machine.ranks_per_node > 1;
 }
 
-void choose_all_gather(TrainConfig& c, const Machine& machine) {
+/// What `auto` takes by zeropp.algorithm_table, where that is given.
+class Measured {
+ public:
+  /// Refuses a table of another place.
+  Measured(const TrainConfig& c, const Machine& machine) : config_(c), machine_(machine) {
+    if (c.algorithm_table.empty()) return;
+    table_ = AlgorithmTable::read(c.algorithm_table);
+    table_->require_made_on({.world_size = static_cast<std::size_t>(machine.world_size),
+                             .ranks_per_node = static_cast<std::size_t>(machine.ranks_per_node),
+                             .backend = c.backend,
+                             .transport = c.transport});
+  }
+
+  /// Of a whole unit. `codec`: on every hop; none: of a reduction whose two hops have two codecs.
+  [[nodiscard]] std::optional<std::string> fastest(const std::vector<Algorithm>& known,
+                                                   const char* collective, bool quantized,
+                                                   const std::optional<codec::CodecSpec>& codec,
+                                                   const char* group) const {
+    if (!table_) return std::nullopt;
+    std::vector<std::string> candidates;
+    for (const Algorithm& algorithm : known) {
+      const bool possible = (!algorithm.hierarchical ||
+                             (machine_.ranks_per_node > 0 && std::string_view(group) == kWorld)) &&
+                            (algorithm.any_codec || !quantized) &&
+                            (algorithm.hierarchical || codec) &&
+                            (algorithm.deterministic || !config_.zero.deterministic) &&
+                            (!algorithm.modelled || config_.zero.pipeline_depth == 1);
+      if (possible) candidates.push_back(algorithm.name);
+    }
+    if (candidates.size() == 1) return candidates.front();
+    const Dtype type = config_.bf16 ? Dtype::bf16 : Dtype::fp32;
+    return table_->fastest({.collective = collective,
+                            .codec = quantized && codec ? codec::to_string(*codec) : "none",
+                            .group = group,
+                            .type = type_name(type),
+                            .bytes = machine_.typical_unit(config_.model) * size_of(type)},
+                           candidates);
+  }
+
+  static constexpr const char* kWorld = "world";
+  static constexpr const char* kNode = "node";
+
+ private:
+  const TrainConfig& config_;
+  const Machine& machine_;
+  std::optional<AlgorithmTable> table_;
+};
+
+void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   if (name == "auto") {
-    name = has_levels(machine)        ? "two-level"
-           : !takes_the_vendors(c)    ? "flat"
-           : c.zero.quantized_weights ? "direct"
-                                      : "native";
+    const char* const by_rule = has_levels(machine)        ? "two-level"
+                                : !takes_the_vendors(c)    ? "flat"
+                                : c.zero.quantized_weights ? "direct"
+                                                           : "native";
+    name = measured
+               .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights,
+                        c.zero.weight_codec, Measured::kWorld)
+               .value_or(by_rule);
   }
   const Algorithm& algorithm = find(machine.all_gather, name, key);
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {
@@ -137,27 +192,43 @@ void choose_all_gather(TrainConfig& c, const Machine& machine) {
   }
 }
 
-void choose_secondary_gather(TrainConfig& c, const Machine& machine) {
+void choose_secondary_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
   const char* key = "zeropp.secondary_gather_algorithm";
   std::string& name = c.zero.secondary_gather_algorithm;
-  if (name == "auto") name = takes_the_vendors(c) ? "native" : "flat";
+  if (name == "auto") {
+    const char* const by_rule = takes_the_vendors(c) ? "native" : "flat";
+    // A sweep's groups are nodes: it says nothing of hpZ groups of another size.
+    const std::size_t size = c.zero.hpz_partition_size;
+    const bool node = size > 1 && size == static_cast<std::size_t>(machine.ranks_per_node);
+    name = node ? measured
+                      .fastest(machine.all_gather, "all_gather", false, codec::CodecSpec{},
+                               Measured::kNode)
+                      .value_or(by_rule)
+                : by_rule;
+  }
   if (find(machine.all_gather, name, key).hierarchical) {
     refuse("{} {} runs on all ranks, not inside an hpZ group: choose flat, direct or native", key,
            name);
   }
 }
 
-void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given,
-                           const Machine& machine) {
+void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, const Machine& machine,
+                           const Measured& measured) {
   const char* key = "zeropp.reduce_scatter_algorithm";
   std::string& name = c.zero.reduce_scatter_algorithm;
   const bool quantized = c.zero.quantized_gradients;
   if (name == "auto") {
-    name = quantized                                         ? "2-hop"
-           : c.zero.deterministic                            ? "ordered"
-           : has_levels(machine)                             ? "2-hop"
-           : takes_the_vendors(c) && machine.node_count == 1 ? "native"
-                                                             : "flat";
+    const char* const by_rule = quantized                                         ? "2-hop"
+                                : c.zero.deterministic                            ? "ordered"
+                                : has_levels(machine)                             ? "2-hop"
+                                : takes_the_vendors(c) && machine.node_count == 1 ? "native"
+                                                                                  : "flat";
+    const bool one_codec = !quantized || c.zero.gradient_codec_intra == c.zero.gradient_codec_inter;
+    name = measured
+               .fastest(machine.reduce_scatter, "reduce_scatter", quantized,
+                        one_codec ? std::optional(c.zero.gradient_codec_intra) : std::nullopt,
+                        Measured::kWorld)
+               .value_or(by_rule);
   }
   const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {
@@ -256,13 +327,14 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_autotuning(config);
   check_stage(config.zero);
   check_secondary(config.zero, machine);
-  choose_all_gather(config, machine);
-  choose_secondary_gather(config, machine);
-  choose_reduce_scatter(config, given, machine);
-  check_pipeline(config.zero, machine);
-  choose_rail_lanes(config, machine);
   machine.check_model(config.model);
   machine.check_data(config.data);
+  const Measured measured(config, machine);
+  choose_all_gather(config, machine, measured);
+  choose_secondary_gather(config, machine, measured);
+  choose_reduce_scatter(config, given, machine, measured);
+  check_pipeline(config.zero, machine);
+  choose_rail_lanes(config, machine);
   complete_batch(config, static_cast<std::size_t>(machine.world_size));
   config.zero.compute = config.bf16 ? Dtype::bf16 : Dtype::fp32;
   config.zero.accumulation_steps = config.gradient_accumulation_steps;

@@ -1,6 +1,6 @@
 // From what was asked to what will run: decides `auto`, completes the batch triple, and refuses
-// every combination that does not exist. A pure function of its arguments: every rank comes to the
-// same result.
+// every combination that does not exist. A function of its arguments and of the file
+// zeropp.algorithm_table alone.
 #pragma once
 
 #include <functional>
@@ -32,6 +32,8 @@ struct Machine {
   std::string gpu_problem;  ///< unless own_gpus: what is missing, and the remedy
   std::vector<Algorithm> all_gather;
   std::vector<Algorithm> reduce_scatter;
+  /// Parameters of a unit as most are: what a gather and a reduction move at a time.
+  std::function<std::size_t(const model::Options&)> typical_unit;
   /// Throw Error(usage) for a model or a token source that does not exist or cannot be as asked.
   std::function<void(const model::Options&)> check_model;
   std::function<void(const data::Options&)> check_data;

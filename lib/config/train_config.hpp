@@ -35,6 +35,8 @@ struct TrainConfig {
   std::string transport = "auto";  ///< mpi, nccl
   /// NCCL communicators that carry what a rail sends; 0: by the network (resolve())
   std::size_t rail_lanes = 0;
+  /// JSON of zpp_sweep that `auto` chooses algorithms by; empty: by rules (resolve())
+  std::string algorithm_table;
   bool autotune_gemm = false;  ///< the GPU's matrix products run by what was measured as fastest
   std::size_t node_size = 0;   ///< ranks a node, declared; 0: nodes as the machine has them
   std::size_t seed = 1;

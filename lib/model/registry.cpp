@@ -19,13 +19,15 @@ struct Entry {
   std::string_view name;
   /// The context's vocabulary is the effective one.
   std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
+  std::size_t (*typical_unit)(const Options&);
 };
 
 const Entry kModels[] = {
     {"gpt",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
        return std::make_unique<Gpt>(options, context);
-     }},
+     },
+     [](const Options& options) { return gpt_units(options, 1)[1].parameters(); }},
     // num_layers units of hidden_size parameters
     {"quadratic",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
@@ -36,7 +38,8 @@ const Entry kModels[] = {
        return std::make_unique<Quadratic>(
            std::vector<std::size_t>(options.num_layers, options.hidden_size), context.vocab_size,
            context.timers);
-     }},
+     },
+     [](const Options& options) { return options.hidden_size; }},
 };
 
 const Entry& entry(const std::string& name) {
@@ -49,6 +52,10 @@ const Entry& entry(const std::string& name) {
 }
 
 }  // namespace
+
+std::size_t typical_unit(const Options& options) {
+  return entry(options.name).typical_unit(options);
+}
 
 std::vector<std::string_view> model_names() {
   std::vector<std::string_view> names;

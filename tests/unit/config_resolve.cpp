@@ -35,6 +35,7 @@ Machine machine(int nodes, int ranks_per_node, int world = 0) {
                              {"flat", false, false},
                              {"native", false, false, false, true},
                              {"ordered", false, false}},
+          .typical_unit = model::typical_unit,
           .check_model = model::validate,
           .check_data = data::validate};
 }
