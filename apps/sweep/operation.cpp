@@ -29,25 +29,38 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
   }
 }
 
+View Operation::stage(const Data& data, double sign, std::size_t first, std::size_t length) {
+  const int own = shape_.members[static_cast<std::size_t>(shape_.rank)];
+  const std::size_t filled = first < memory_.filled ? std::min(length, memory_.filled - first) : 0;
+  std::vector<float> values(length, 0.0F);
+  data.values(own, first, std::span(values).first(filled));
+  const View staged = staging_.view(length, shape_.dtype);
+  with_type(shape_.dtype, [&]<class T>(T*) {
+    for (std::size_t i = 0; i < length; ++i) {
+      staged.as<T>()[i] = saturating_cast<T>(static_cast<float>(sign) * values[i]);
+    }
+  });
+  return staged;
+}
+
 void Operation::send(const Data& data, double sign) {
   const View input = input_.view(memory_.input, shape_.dtype);
-  const int own = shape_.members[static_cast<std::size_t>(shape_.rank)];
-  std::vector<float> values;
   for (std::size_t first = 0; first < memory_.input; first += kPiece) {
     const std::size_t length = std::min(kPiece, memory_.input - first);
-    const std::size_t filled =
-        first < memory_.filled ? std::min(length, memory_.filled - first) : 0;
-    values.assign(length, 0.0F);
-    data.values(own, first, std::span(values).first(filled));
-    const View staged = staging_.view(length, shape_.dtype);
-    with_type(shape_.dtype, [&]<class T>(T*) {
-      for (std::size_t i = 0; i < length; ++i) {
-        staged.as<T>()[i] = saturating_cast<T>(static_cast<float>(sign) * values[i]);
-      }
-    });
+    const View staged = stage(data, sign, first, length);
     copy(input.part(first, length).data, staged.data, staged.bytes());
     place_.stream.synchronize();
   }
+}
+
+void Operation::send_repeated(const Data& data) {
+  const View input = input_.view(memory_.input, shape_.dtype);
+  const View staged = stage(data, 1, 0, std::min(kPiece, memory_.input));
+  for (std::size_t first = 0; first < memory_.input; first += kPiece) {
+    const View piece = input.part(first, std::min(kPiece, memory_.input - first));
+    copy(piece.data, staged.data, piece.bytes());
+  }
+  place_.stream.synchronize();
 }
 
 void Operation::forget() {

@@ -46,6 +46,9 @@ class Operation {
 
   /// This rank's values of `data`, times `sign`, become the input.
   void send(const Data& data, double sign);
+  /// For runs whose result nobody checks: the first piece of the values again and again, which
+  /// takes no time of the CPU for each.
+  void send_repeated(const Data& data);
   /// Fills the memory of results with Comparison::kPoison.
   void forget();
   /// In place: the input back where it is read.
@@ -90,6 +93,9 @@ class Operation {
   [[nodiscard]] ConstView input_of(const Lane& lane) const;
   [[nodiscard]] View result_of(const Lane& lane) const;
   [[nodiscard]] comm::Bytes counted() const;
+  /// Elements [first, first + length) of the input, from `data` times `sign`, in the staging
+  /// memory.
+  [[nodiscard]] View stage(const Data& data, double sign, std::size_t first, std::size_t length);
   void copy(void* to, const void* from, std::size_t bytes) const;
 
   const Place& place_;
