@@ -17,12 +17,15 @@ struct Finding {
 struct Outcome {
   std::vector<Row> rows;
   std::vector<Finding> findings;  ///< on rank 0
+  std::string interrupted;        ///< the signal that ended it before its last row; empty: none
 
   /// Wrong values of all rows.
   [[nodiscard]] std::uint64_t out_of_bounds() const;
   /// GB/s, the mean over rows and both columns, as nccl-tests'.
   [[nodiscard]] double average_bus_bandwidth() const;
-  /// "VALID", or "INVALID: reason".
+  /// Measurements that are INVALID.
+  [[nodiscard]] std::size_t invalid() const;
+  /// "VALID", or "INVALID: reason": a measurement, or that it was interrupted.
   [[nodiscard]] std::string verdict() const;
   /// The first line of each rank.
   [[nodiscard]] std::vector<std::string> first_findings() const;
