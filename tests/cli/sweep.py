@@ -269,6 +269,15 @@ class Meaning(Sweep):
         for row in json.loads(path.read_text())["results"]:
             self.assertIsNone(row["out_of_place"]["nwrong"])
 
+    def test_large_sizes_unchecked(self):
+        _, found = self.measured(2, "-b", "4K", "-e", "8K", "-f", 2, "--check-maxbytes", "4K", "--codec", "none,int8")
+        for row in found["results"]:
+            checked = row["size"] <= 4096
+            for mode in MODES:
+                self.assertEqual(row[mode]["nwrong"], 0 if checked else None, row)
+                self.assertEqual(row[mode]["slope"] is None, not checked, row)
+        self.check_bytes(found, wire.Topology.uniform(1, 2))
+
     def test_faster_than_the_link_is_invalid(self):
         path = self.folder / "sweep.json"
         result = self.sweep(2, "-b", "64K", "-e", "64K", "-n", 2, "--collective", "all_gather", "--link-peak", "1e-6",
@@ -299,6 +308,7 @@ class Refusals(Sweep):
         self.refused("-f", 2, "-i", "1M", ("-i", "-f"))
         self.refused("--collective", "all_gather", "-r", 1, ("-r", "root"))
         self.refused("-n", 5, "--max-seconds", 1, ("--max-seconds", "-n"))
+        self.refused("-c", 0, "--check-maxbytes", "1M", ("--check-maxbytes", "-c"))
         self.refused("--rail-lanes", 4, ("--rail-lanes", "NCCL"))
 
     def test_what_does_not_exist(self):
