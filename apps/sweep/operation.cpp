@@ -84,6 +84,7 @@ void Operation::run() {
     lane.plan->start(input_of(lane), result_of(lane), lane.workspace.span(), stream);
   }
   for (const Lane& lane : lanes_) lane.plan->finish(stream);
+  runs_ += lanes_.size();
 }
 
 void Operation::run_alone() {
@@ -93,16 +94,19 @@ void Operation::run_alone() {
   place_.stream.synchronize();
 }
 
-Operation::Traffic Operation::count_traffic() {
+comm::Bytes Operation::count_traffic() {
   const comm::Bytes before = counted();
   run();
   place_.stream.synchronize();
-  const comm::Bytes predicted = lanes_.front().plan->volume();
-  if (is_modelled()) return {predicted, true};
+  if (is_modelled()) return lanes_.front().plan->volume();
   const comm::Bytes sent = counted() - before;
-  const std::uint64_t lanes = lanes_.size();
-  return {{sent.intra / lanes, sent.inter / lanes},
-          sent == comm::Bytes{lanes * predicted.intra, lanes * predicted.inter}};
+  return {sent.intra / lanes_.size(), sent.inter / lanes_.size()};
+}
+
+bool Operation::sent_as_predicted() const {
+  const comm::Bytes predicted = lanes_.front().plan->volume();
+  return is_modelled() ||
+         counted() == comm::Bytes{runs_ * predicted.intra, runs_ * predicted.inter};
 }
 
 bool Operation::is_modelled() const {

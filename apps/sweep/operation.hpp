@@ -58,13 +58,11 @@ class Operation {
   /// One iteration that finds its input and nothing else, until it is done.
   void run_alone();
 
-  /// What one lane sends in a run: counted, or for the vendor's route predicted.
-  struct Traffic {
-    comm::Bytes sent;
-    bool as_predicted;
-  };
-  /// Runs one iteration.
-  [[nodiscard]] Traffic count_traffic();
+  /// Runs one iteration; what one lane sends in it: counted, or for the vendor's route predicted.
+  [[nodiscard]] comm::Bytes count_traffic();
+  /// Whether every run so far sent what is predicted: one that relies on what lies in its result
+  /// from the run before sends less, and no value shows it.
+  [[nodiscard]] bool sent_as_predicted() const;
   /// The vendor's route: bytes are those of a ring.
   [[nodiscard]] bool is_modelled() const;
 
@@ -107,6 +105,7 @@ class Operation {
   Buffer staging_;
   Buffer input_;
   std::vector<Lane> lanes_;
+  std::uint64_t runs_ = 0;  ///< of all lanes
   Mode mode_ = Mode::out_of_place;
 };
 
