@@ -45,8 +45,8 @@ std::string Outcome::verdict() const {
                          m->verdict.substr(sizeof("INVALID:")));
     }
   }
-  if (interrupted.empty()) return "VALID";
-  return fmt::format("INVALID: interrupted by {} after {} rows", interrupted, rows.size());
+  if (ended.empty()) return "VALID";
+  return fmt::format("INVALID: {} after {} rows", ended, rows.size());
 }
 
 }  // namespace zeropp::sweep

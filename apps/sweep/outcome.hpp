@@ -17,7 +17,7 @@ struct Finding {
 struct Outcome {
   std::vector<Row> rows;
   std::vector<Finding> findings;  ///< on rank 0
-  std::string interrupted;        ///< the signal that ended it before its last row; empty: none
+  std::string ended;              ///< why it ended before its last row; empty: it ran whole
 
   /// Wrong values of all rows.
   [[nodiscard]] std::uint64_t out_of_bounds() const;
@@ -25,7 +25,7 @@ struct Outcome {
   [[nodiscard]] double average_bus_bandwidth() const;
   /// Measurements that are INVALID.
   [[nodiscard]] std::size_t invalid() const;
-  /// "VALID", or "INVALID: reason": a measurement, or that it was interrupted.
+  /// "VALID", or "INVALID: reason": a measurement, or that it ended early.
   [[nodiscard]] std::string verdict() const;
   /// The first line of each rank.
   [[nodiscard]] std::vector<std::string> first_findings() const;

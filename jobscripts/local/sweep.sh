@@ -85,6 +85,10 @@ source jobscripts/local/measured.sh
 split "$layouts"; layout_list=("${list[@]}")
 for layout in "${layout_list[@]}"; do layout_flags "$layout"; done  # names are tried before anything runs
 
+# The launcher gives ranks time to end between two rows, which keeps what they measured, before it kills them: less than
+# the time limit does.
+export OMPI_MCA_odls_base_sigkill_timeout=15
+
 warmup=5 port=29600
 measure() {  # LAYOUT; leaves the JSONs that came about in `files`
   layout_flags "$1"

@@ -1,6 +1,6 @@
 # ctest: name=sweep_signals labels=fault timeout=120 processors=3
 """A sweep that a signal ends between two rows: trace and JSON have the rows done, the verdict says INVALID: interrupted, the exit
-code is 85 after SIGUSR1 and SIGTERM, 130 after SIGINT."""
+code is 85 after SIGUSR1 and SIGTERM, 130 after SIGINT. The same where memory lacks, with code 3."""
 
 import json
 import os
@@ -37,7 +37,7 @@ class Signals(zpp.TestCase):
         self.assertEqual(len(groups["results"]["time"]), 2 * len(rows))
         self.assertEqual({row["out_of_place"]["verdict"] for row in rows}, {"VALID"})
         self.assertIn(f"Verdict              : INVALID: interrupted by {name}", result.stdout)
-        self.assertIn(f"ended by {name} after {len(rows)} rows", result.stderr)
+        self.assertIn(f"interrupted by {name} after {len(rows)} rows", result.stderr)
 
     def test_one_rank_is_asked_to_end(self):
         for chosen, number in ((0, signal.SIGUSR1), (2, signal.SIGTERM)):
@@ -52,6 +52,22 @@ class Signals(zpp.TestCase):
                 process = self.running(1)
                 process.process.send_signal(number)
                 self.check_kept(process.end(DEADLINE), number.name, code)
+
+    def test_memory_that_is_lacking(self):
+        """At the largest size only: what was measured before it is kept, and the code is the machine's."""
+        self.json = self.folder / "sweep.json"
+        words = ["-b", "1K", "-e", str(1 << 49), "-f", str(1 << 39), "-n", "1", "--collective", "all_gather", "--backend", "host"]
+        process = zpp.Process([*zpp.MPIRUN, "-n", "2", str(zpp.BIN / "zpp_sweep"), *words, "--output", str(self.out), "--json",
+                               str(self.json)], cwd=self.folder)
+        self.addCleanup(process.stop)
+        result = process.end(DEADLINE)
+        self.assertEqual((result.code, len(result.errors("zpp_sweep"))), (zpp.ENVIRONMENT, 1), result)
+        self.assertIn("no memory for", result.stderr)
+        self.assertIn("which are in the trace: start again to run it whole, with a smaller --maxbytes (-e)", result.stderr)
+        found = json.loads(self.json.read_text())
+        self.assertEqual([row["size"] for row in found["results"]], [1024, 1024])
+        self.assertEqual(found["verdict"], f"INVALID: ended by all_gather none native of {1 << 49} bytes after 2 rows")
+        self.assertEqual(zpp.check_trace(self.out / "sweep.h5").code, zpp.INVALID)
 
     def test_a_kill_leaves_nothing(self):
         process = self.running(2)
