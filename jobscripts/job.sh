@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the job scripts (jobscripts/*.sbatch) share: runs what is missing of a study, passes signals on, and requeues the
-# job when a run was asked to end before it was whole. To be sourced in a job, in the root of the source tree.
+# job when a run was asked to end before it was whole. To be sourced in a job; goes to the root of the source tree.
 #
 # Words of every job script:
 #   STUDY.json        instead of the script's own study
@@ -11,14 +11,21 @@
 # Exits with 0 when all it had to do is complete, else with the code of the first run that failed; 85: ended by a
 # signal and not requeued.
 
+set -euo pipefail
+cd "$SLURM_SUBMIT_DIR" || exit 2
+
 usage() { sed -n '/^# Words/,/^# signal/s/^# \{0,1\}//p' jobscripts/job.sh; }
 fail() { echo "${SLURM_JOB_NAME:-job}: error: $*" >&2; exit 2; }
 
-study='' system=generic results=() max_restarts=3
+# shellcheck source=jobscripts/words.sh
+source jobscripts/words.sh
+
+study='' system=generic results=() max_restarts=3 flags=()
 parse_words() {  # WORD...
   while [ $# -gt 0 ]; do
     case $1 in
       -h | --help) usage; exit 0 ;;
+      --) shift; flags=("$@"); break ;;
       --system | --results | --max-restarts) [ $# -ge 2 ] || fail "$1 needs a value" ;;
     esac
     case $1 in
@@ -30,9 +37,8 @@ parse_words() {  # WORD...
     esac
     shift
   done
-  [[ $max_restarts =~ ^[0-9]{1,6}$ ]] || fail "--max-restarts '$max_restarts' is no number"
-  [[ $system =~ ^[A-Za-z0-9][A-Za-z0-9._-]*$ && -r jobscripts/systems/$system.sh ]] ||
-    fail "no jobscripts/systems/$system.sh: there are $(cd jobscripts/systems && echo *.sh)"
+  check_max_restarts "$max_restarts"
+  check_system "$system"
 }
 
 # Runs COMMAND..., passing on USR1 and TERM; returns its exit code. `wait` comes back early when a signal arrives, and
@@ -55,6 +61,12 @@ run_and_wait() {  # COMMAND...
   return "$code"
 }
 
+# After COMMAND ended with CODE: where it was asked to end before it was whole, also where the signal came before there
+# was a program to pass it on to, the job goes back into the queue, or ends with 85.
+requeue_if_asked() {  # CODE
+  if [ "$1" -eq 85 ] || { [ -n "$asked" ] && [ "$1" -gt 128 ]; }; then requeue; exit 85; fi
+}
+
 # Back into the queue, unless it was often enough or someone cancelled the job.
 requeue() {
   local id=$SLURM_JOB_ID restarts=${SLURM_RESTART_COUNT:-0} state
@@ -75,6 +87,7 @@ run_study() {  # DEFAULT-STUDY WORD...
   local default=$1
   shift
   parse_words "$@"
+  [ ${#flags[@]} -eq 0 ] || fail "a study's flags are in its file: leave out what follows --"
   study=${study:-$default}
   # shellcheck source=jobscripts/systems/generic.sh
   source "jobscripts/systems/$system.sh"
@@ -91,8 +104,7 @@ run_study() {  # DEFAULT-STUDY WORD...
     code=0
     run_and_wait "$python" jobscripts/study.py run "$study" "$index" "${results[@]}" --build "$build" \
       --launcher "${launcher[@]}" "${container[@]}" || code=$?
-    # Also where the signal came before there was a program to pass it on to.
-    if [ $code -eq 85 ] || { [ -n "$asked" ] && [ $code -gt 128 ]; }; then requeue; exit 85; fi
+    requeue_if_asked $code
     if [ $first -eq 0 ]; then first=$code; fi
   done
   return "$first"

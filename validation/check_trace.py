@@ -1,41 +1,32 @@
 #!/usr/bin/env python3
-"""Judges a trace of zpp_train: prints VALID, or INVALID: reason, one reason a line.
+"""Judges a trace of zpp_train or zpp_sweep: prints VALID, or INVALID: reason, one reason a line.
 
 Reads nothing but the file: is it complete, are its numbers sane, and are the bytes that it counted,
-and those that it predicted, the ones that follow from its own units and configuration?
+and those that it predicted, the ones that follow from its own units and configuration? Of a sweep
+(check_sweep.py): do statistics and bandwidths follow from the samples, and is every row there that was asked for?
 
 Exit codes: 0 valid, 1 invalid, 2 usage.
 """
 
 import argparse
-import hashlib
 import json
 import math
 import re
 import sys
 
-from closed_forms import Bytes, Run, Settings, Topology
+from check_sweep import SweepChecker
+from closed_forms import Bytes, Run, Settings
+from trace_checker import Invalid, TraceChecker
 from trace_file import Trace
 import model_flops
 import trace_format as fmt
 from wire import MODELLED
 
 
-class Invalid(Exception):
-    """A reason after which the rest cannot be judged."""
-
-
-class Checker:
+class Checker(TraceChecker):
     def __init__(self, trace):
-        self.trace = trace
-        self.problems = []
-        self.attributes = trace.attributes
+        super().__init__(trace)
         self.steps = trace.rows("steps")
-
-    def require(self, condition, reason):
-        if not condition:
-            self.problems.append(reason)
-        return bool(condition)
 
     def check(self):
         try:
@@ -59,13 +50,7 @@ class Checker:
 
     def check_identity(self):
         a = self.attributes
-        self.require(a["complete"] == 1, "not complete")
-        self.require(a["schema"] == fmt.SCHEMA, f"schema {a['schema']!r}")
-        self.require(a["schema_version"] == fmt.SCHEMA_VERSION,
-                     f"schema version {a['schema_version']!r}")
-        self.require(a["verdict"] == "VALID", f"the run itself says {a['verdict']}")
-        self.require(hashlib.sha256(a["config_json"].encode()).hexdigest() == a["config_hash"],
-                     "config_hash is not the hash of config_json")
+        self.check_schema()
         try:
             self.config = json.loads(a["config_json"])
             self.settings = Settings.of(self.config)
@@ -94,22 +79,6 @@ class Checker:
         self.require(not own["node_size"] or
                      (a["emulated"] == 1 and a["ranks_per_node"] == own["node_size"]),
                      "declared nodes are not marked emulated, or have another size")
-
-    def check_ranks(self):
-        a, ranks = self.attributes, self.trace.columns["ranks"]
-        nodes = ranks["node"]
-        self.require(len(nodes) == a["world_size"], "/ranks has not world_size rows")
-        self.require(nodes == sorted(nodes) and len(set(nodes)) == a["node_count"],
-                     "/ranks/node does not fit node_count")
-        self.topology = Topology(tuple(nodes))
-        self.require((self.topology.ranks_per_node or 0) == a["ranks_per_node"],
-                     "/ranks/node does not fit ranks_per_node")
-        first = {node: nodes.index(node) for node in nodes}
-        self.require(ranks["local_rank"] == [r - first[n] for r, n in enumerate(nodes)],
-                     "/ranks/local_rank does not count inside nodes")
-        processes = list(zip(ranks["host"], ranks["pid"]))
-        self.require(all(pid > 0 for pid in ranks["pid"]) and len(set(processes)) == len(processes),
-                     "/ranks/pid is not one process a rank")
 
     def check_steps(self):
         signal, count = self.attributes["interrupted"], len(self.steps)
@@ -301,17 +270,20 @@ class Checker:
                          f"counter {name} is {found.get(name, 0)}, should be {expected.get(name, 0)}")
 
 
+CHECKERS = {"train": Checker, "sweep": SweepChecker}
+
+
 def judge(path):
     """Reasons why the trace is invalid; none: it is valid."""
     trace = Trace(path)
-    if trace.app not in ("train", ""):
-        return [f"a trace of zpp_{trace.app}: those of zpp_train are judged here"]
-    return trace.problems or Checker(trace).check()
+    if trace.app not in (*CHECKERS, ""):
+        return [f"a trace of zpp_{trace.app}: those of zpp_train and zpp_sweep are judged here"]
+    return trace.problems or CHECKERS[trace.app](trace).check()
 
 
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trace", nargs="+", help="HDF5 files of zpp_train")
+    parser.add_argument("trace", nargs="+", help="HDF5 files of zpp_train or zpp_sweep")
     arguments = parser.parse_args(words)
     status = 0
     for path in arguments.trace:

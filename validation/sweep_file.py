@@ -48,7 +48,7 @@ class Row:
 
 @dataclass
 class Sweep:
-    """`layout`: ranks and hosts, `machine`: what they ran on, `verdict`: VALID or why not, `config`: what was asked for."""
+    """`layout`: ranks and nodes, `machine`: what they ran on, `verdict`: VALID or why not, `config`: what was asked for."""
 
     rows: dict
     layout: str
@@ -121,7 +121,7 @@ def read_sweep(document):
     bounds = document.get("out_of_bounds", {})
     okay = str(bounds.get("okay", True)).lower() == "true"  # nccl-tests: a text
     verdict = document.get("verdict", "VALID") if okay else f"INVALID: {bounds.get('count')} wrong values"
-    hosts = len({device.get("hostname", "") for device in devices})
-    emulated = ", emulated" if document.get("emulated") or config.get("emulated") else ""
-    layout = f"{counted(len(devices) * ranks_a_device, 'rank')} on {counted(hosts, 'host')}{emulated}"
+    nodes = len({(device.get("hostname", ""), device.get("node", 0)) for device in devices})  # nccl-tests: a host each
+    emulated = ", emulated" if document.get("provenance", {}).get("emulated") else ""
+    layout = f"{counted(len(devices) * ranks_a_device, 'rank')} on {counted(nodes, 'node')}{emulated}"
     return Sweep(read_rows(document), layout, tuple(names), verdict, config)

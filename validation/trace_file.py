@@ -20,20 +20,24 @@ class Trace:
         try:
             with h5py.File(path, "r") as file:
                 self.app = text(file.attrs.get("app", ""))
-                self.read_attributes(file)
-                for group, columns in fmt.COLUMNS.items():
+                is_sweep = self.app == "sweep"
+                self.read_attributes(file, fmt.TRAINING_ONLY if is_sweep else ())
+                for group, columns in (fmt.SWEEP_COLUMNS if is_sweep else fmt.COLUMNS).items():
                     self.columns[group] = self.read_group(file, group, columns)
                 if "env" not in file:
                     self.problem("no group /env")
-                self.read_data(file)
+                if not is_sweep:
+                    self.read_data(file)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             self.problem(f"cannot be read: {' '.join(str(error).split())}")
 
     def problem(self, reason):
         self.problems.append(reason)
 
-    def read_attributes(self, file):
+    def read_attributes(self, file, excepted):
         for name in fmt.TEXT_ATTRIBUTES + fmt.INTEGER_ATTRIBUTES + fmt.REAL_ATTRIBUTES:
+            if name in excepted:
+                continue
             if name not in file.attrs:
                 self.problem(f"no attribute {name}")
                 continue

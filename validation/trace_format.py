@@ -1,4 +1,4 @@
-"""What a complete trace holds: the fixed parts of lib/trace/README.md, as tables."""
+"""What a complete trace holds: the fixed parts of lib/trace/README.md, as tables. Those of a sweep begin with SWEEP."""
 
 SCHEMA = "zeropp-trace"
 SCHEMA_VERSION = "1.2"
@@ -36,3 +36,14 @@ MAY_BE_EMPTY = {"evaluations", "counters"}
 DATA_ATTRIBUTES = ("source", "train_tokens", "held_out_tokens", "vocab_size",
                    "unigram_entropy_bits", "source_entropy_bits")
 TIMER_CATEGORIES = ("matmul", "nn", "codec", "optimizer", "communication", "data", "other")
+
+TRAINING_ONLY = {"kernels", "parameters_hash", "flops_per_token", "hardware_flops_per_token", "deterministic"}
+SWEEP_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "results": {"collective": "S", "codec": "S", "algorithm": "S", "group": "S", "type": "S", "redop": "S", "root": "S",
+                "in_place": "u", "modelled": "u", "size": "u", "count": "u", "time": "f", "alg_bw": "f", "bus_bw": "f",
+                "wire_bus_bw": "f", "wire_bytes_intra": "u", "wire_bytes_inter": "u", "ratio": "f", "checked": "u",
+                "wrong": "u", "max_error": "f", "slope": "f", "cycles": "u", "iterations": "u", "p50": "f", "p50_low": "f",
+                "p50_high": "f", "p95": "f", "cv": "f", "verdict": "S"},
+    "samples": {"result": "u", "cycle": "u", "rank": "u", "time": "f"},
+}

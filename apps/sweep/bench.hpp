@@ -19,6 +19,7 @@ struct BenchOptions {
   Repetition repetition;
   OverRanks over_ranks = OverRanks::maximum;
   std::size_t checks = 1;  ///< runs with other data beside the timed ones; 0: nothing is checked
+  std::size_t check_maximum_bytes = 0;  ///< rows of more are not checked; 0: no limit
   std::uint64_t seed = 1;
   double link_peak = 0;  ///< GB/s; 0: unknown
 };

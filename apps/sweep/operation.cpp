@@ -29,35 +29,47 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
   }
 }
 
+View Operation::stage(std::size_t slot, const Data& data, double sign, std::size_t first,
+                      std::size_t length) {
+  const int own = shape_.members[static_cast<std::size_t>(shape_.rank)];
+  const std::size_t filled = first < memory_.filled ? std::min(length, memory_.filled - first) : 0;
+  std::vector<float> values(length, 0.0F);
+  data.values(own, first, std::span(values).first(filled));
+  const View made = staged(slot, length, shape_.dtype);
+  with_type(shape_.dtype, [&]<class T>(T*) {
+    for (std::size_t i = 0; i < length; ++i) {
+      made.as<T>()[i] = saturating_cast<T>(static_cast<float>(sign) * values[i]);
+    }
+  });
+  return made;
+}
+
 void Operation::send(const Data& data, double sign) {
   const View input = input_.view(memory_.input, shape_.dtype);
-  const int own = shape_.members[static_cast<std::size_t>(shape_.rank)];
   const std::size_t pieces = (memory_.input + kPiece - 1) / kPiece;
-  const auto length_of = [&](std::size_t piece) {
-    return std::min(kPiece, memory_.input - piece * kPiece);
-  };
+  std::vector<View> made(pieces_of_round());
   for (std::size_t begin = 0; begin < pieces; begin += pieces_of_round()) {
     const std::size_t round = std::min(pieces_of_round(), pieces - begin);
     place_.workers.share(round, [&](std::size_t /*worker*/, std::size_t i) {
       const std::size_t first = (begin + i) * kPiece;
-      const std::size_t length = length_of(begin + i);
-      const std::size_t filled =
-          first < memory_.filled ? std::min(length, memory_.filled - first) : 0;
-      std::vector<float> values(length, 0.0F);
-      data.values(own, first, std::span(values).first(filled));
-      const View to = staged(i, length, shape_.dtype);
-      with_type(shape_.dtype, [&]<class T>(T*) {
-        for (std::size_t e = 0; e < length; ++e) {
-          to.as<T>()[e] = saturating_cast<T>(static_cast<float>(sign) * values[e]);
-        }
-      });
+      made[i] = stage(i, data, sign, first, std::min(kPiece, memory_.input - first));
     });
     for (std::size_t i = 0; i < round; ++i) {
-      const View from = staged(i, length_of(begin + i), shape_.dtype);
-      copy(input.part((begin + i) * kPiece, from.count).data, from.data, from.bytes());
+      const View to = input.part((begin + i) * kPiece, made[i].count);
+      copy(to.data, made[i].data, to.bytes());
     }
     place_.stream.synchronize();
   }
+}
+
+void Operation::send_repeated(const Data& data) {
+  const View input = input_.view(memory_.input, shape_.dtype);
+  const View made = stage(0, data, 1, 0, std::min(kPiece, memory_.input));
+  for (std::size_t first = 0; first < memory_.input; first += kPiece) {
+    const View piece = input.part(first, std::min(kPiece, memory_.input - first));
+    copy(piece.data, made.data, piece.bytes());
+  }
+  place_.stream.synchronize();
 }
 
 void Operation::forget() {
@@ -81,6 +93,7 @@ void Operation::run() {
     lane.plan->start(input_of(lane), result_of(lane), lane.workspace.span(), stream);
   }
   for (const Lane& lane : lanes_) lane.plan->finish(stream);
+  runs_ += lanes_.size();
 }
 
 void Operation::run_alone() {
@@ -90,16 +103,19 @@ void Operation::run_alone() {
   place_.stream.synchronize();
 }
 
-Operation::Traffic Operation::count_traffic() {
+comm::Bytes Operation::count_traffic() {
   const comm::Bytes before = counted();
   run();
   place_.stream.synchronize();
-  const comm::Bytes predicted = lanes_.front().plan->volume();
-  if (is_modelled()) return {predicted, true};
+  if (is_modelled()) return lanes_.front().plan->volume();
   const comm::Bytes sent = counted() - before;
-  const std::uint64_t lanes = lanes_.size();
-  return {{sent.intra / lanes, sent.inter / lanes},
-          sent == comm::Bytes{lanes * predicted.intra, lanes * predicted.inter}};
+  return {sent.intra / lanes_.size(), sent.inter / lanes_.size()};
+}
+
+bool Operation::sent_as_predicted() const {
+  const comm::Bytes predicted = lanes_.front().plan->volume();
+  return is_modelled() ||
+         counted() == comm::Bytes{runs_ * predicted.intra, runs_ * predicted.inter};
 }
 
 bool Operation::is_modelled() const {

@@ -48,6 +48,9 @@ class Operation {
 
   /// This rank's values of `data`, times `sign`, become the input.
   void send(const Data& data, double sign);
+  /// For runs whose result nobody checks: the first piece of the values again and again, which
+  /// takes no time of the CPU for each.
+  void send_repeated(const Data& data);
   /// Fills the memory of results with Comparison::kPoison.
   void forget();
   /// In place: the input back where it is read.
@@ -57,13 +60,11 @@ class Operation {
   /// One iteration that finds its input and nothing else, until it is done.
   void run_alone();
 
-  /// What one lane sends in a run: counted, or for the vendor's route predicted.
-  struct Traffic {
-    comm::Bytes sent;
-    bool as_predicted;
-  };
-  /// Runs one iteration.
-  [[nodiscard]] Traffic count_traffic();
+  /// Runs one iteration; what one lane sends in it: counted, or for the vendor's route predicted.
+  [[nodiscard]] comm::Bytes count_traffic();
+  /// Whether every run so far sent what is predicted: one that relies on what lies in its result
+  /// from the run before sends less, and no value shows it.
+  [[nodiscard]] bool sent_as_predicted() const;
   /// The vendor's route: bytes are those of a ring.
   [[nodiscard]] bool is_modelled() const;
 
@@ -117,6 +118,10 @@ class Operation {
   [[nodiscard]] ConstView input_of(const Lane& lane) const;
   [[nodiscard]] View result_of(const Lane& lane) const;
   [[nodiscard]] comm::Bytes counted() const;
+  /// Elements [first, first + length) of the input, from `data` times `sign`, in a slot of the
+  /// staging memory.
+  [[nodiscard]] View stage(std::size_t slot, const Data& data, double sign, std::size_t first,
+                           std::size_t length);
   void copy(void* to, const void* from, std::size_t bytes) const;
 
   const Place& place_;
@@ -128,6 +133,7 @@ class Operation {
   Buffer staging_;
   Buffer input_;
   std::vector<Lane> lanes_;
+  std::uint64_t runs_ = 0;  ///< of all lanes
   Mode mode_ = Mode::out_of_place;
 };
 

@@ -45,6 +45,10 @@ std::vector<config::Option> option_table(Options& o) {
       number("validation", "--check", "-c", &o.validation,
              "Runs with other data that are checked beside the timed ones; 0: no checks",
              at_least(0)),
+      size("check_maximum_bytes", "--check-maxbytes", "", &o.check_maximum_bytes,
+           "Sizes above it are timed and not checked: checks are work of the CPU; 0: all are "
+           "checked",
+           0),
       text("operation", "--op", "-o", &o.operation, "Reduction: sum"),
       text("datatype", "--datatype", "-d", &o.datatype,
            "float, half, bfloat16; several with commas, or all"),

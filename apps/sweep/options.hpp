@@ -25,6 +25,7 @@ struct Options {
   std::size_t aggregated_iterations = 1;
   std::size_t run_cycles = 0;
   std::size_t validation = 1;
+  std::size_t check_maximum_bytes = 0;
   std::string operation = "sum";
   std::string datatype = "float";
   std::string root = "0";

@@ -30,19 +30,23 @@ std::vector<std::string> Outcome::first_findings() const {
   return lines;
 }
 
+std::size_t Outcome::invalid() const {
+  std::size_t sum = 0;
+  for (const Row& row : rows) sum += !row.out_of_place.valid() + !row.in_place.valid();
+  return sum;
+}
+
 std::string Outcome::verdict() const {
-  std::size_t invalid = 0;
-  std::string first;
   for (const Row& row : rows) {
     for (const Measurement* m : {&row.out_of_place, &row.in_place}) {
       if (m->valid()) continue;
-      if (invalid++ == 0) {
-        first = fmt::format("{} {} {} of {} bytes: {}", row.collective, row.codec, row.algorithm,
-                            row.size, m->verdict.substr(sizeof("INVALID:")));
-      }
+      return fmt::format("INVALID: {} measurements, {} {} {} of {} bytes: {}", invalid(),
+                         row.collective, row.codec, row.algorithm, row.size,
+                         m->verdict.substr(sizeof("INVALID:")));
     }
   }
-  return invalid == 0 ? "VALID" : fmt::format("INVALID: {} measurements, {}", invalid, first);
+  if (ended.empty()) return "VALID";
+  return fmt::format("INVALID: {} after {} rows", ended, rows.size());
 }
 
 }  // namespace zeropp::sweep

@@ -296,8 +296,12 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
                      .blocking = static_cast<Blocking>(o.blocking)},
       .over_ranks = static_cast<OverRanks>(o.average),
       .checks = o.validation,
+      .check_maximum_bytes = o.check_maximum_bytes,
       .seed = o.seed,
       .link_peak = o.link_peak};
+  if (o.validation == 0 && config::is_given(given, "check_maximum_bytes")) {
+    refuse("--check-maxbytes has no effect with --check (-c) 0: leave one out");
+  }
   if (settings.bench.repetition.cycles > 0 && config::is_given(given, "maximum_seconds")) {
     refuse("--max-seconds has no effect where -n or -N say how often: leave it, or them, out");
   }

@@ -5,10 +5,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "apps/sweep/columns.hpp"
 #include "apps/sweep/options.hpp"
@@ -56,17 +58,28 @@ class Sweep {
     head.seed = options_.seed;
     print(preamble(options_, settings_, context_.topology(), head.ranks));
     print(column_names());
-    for (const Collective* collective : settings_.collectives) measure(*collective);
+    for (const Collective* collective : settings_.collectives) {
+      if (outcome_.ended.empty()) measure(*collective);
+    }
     print(footer(outcome_));
     // Rank 0 alone has the lines of all ranks, all have the same verdict.
     for (const std::string& line : outcome_.first_findings()) log::error(line);
+    if (signal_ != 0) head.interrupted = app::name_of_interrupt(signal_);
     head.verdict = outcome_.verdict();
     context_.agree_on([&] {
       if (!context_.is_root()) return;
       trace::write_hdf5(to_document(outcome_, head), context_.trace_path());
       if (context_.json) trace::write_json(to_json(outcome_, head, now()), *context_.json);
     });
-    return head.verdict == "VALID" ? ExitCode::ok : ExitCode::check_failed;
+    if (!outcome_.ended.empty()) {
+      log::warn(fmt::format(
+          "{} after {} rows, which are in the trace: start again to run it whole{}", outcome_.ended,
+          outcome_.rows.size(), failure_ ? ", with a smaller --maxbytes (-e)" : ""));
+    }
+    if (failure_) throw *failure_;
+    if (outcome_.invalid() > 0) return ExitCode::check_failed;
+    if (signal_ == 0) return ExitCode::ok;
+    return signal_ == SIGINT ? ExitCode::interrupted : ExitCode::requeue;
   }
 
  private:
@@ -142,19 +155,28 @@ class Sweep {
         setting.shape.dtype = dtype;
         for (const int root : roots_of(collective, setting.group)) {
           setting.shape.root = root;
-          for (const std::size_t size : settings_.sizes) measure(setting, size, all);
+          for (const std::size_t size : settings_.sizes) {
+            measure(setting, size, all);
+            if (!outcome_.ended.empty()) return;
+          }
         }
       }
     }
   }
 
-  /// All ways of one size, then their ratios.
+  /// All ways of one size, or those before a signal or before memory that all ranks know to be
+  /// lacking, then their ratios.
   void measure(Setting& setting, std::size_t size, const std::vector<Way>& all) {
     const Collective& collective = setting.collective;
     Shape& shape = setting.shape;
     shape.count = collective.count(size, shape.dtype, shape.ranks());
     std::vector<Row> rows;
     for (const Way& way : all) {
+      signal_ = app::agreed_interrupt(context_.control());
+      if (signal_ != 0) {
+        outcome_.ended = fmt::format("interrupted by {}", app::name_of_interrupt(signal_));
+        break;
+      }
       Row row;
       row.collective = collective.name();
       row.codec = codec::to_string(way.codec);
@@ -168,13 +190,16 @@ class Sweep {
       row.root = collective.has_root() ? shape.root : -1;
       const std::string what =
           fmt::format("{} {} {} of {} bytes", row.collective, row.codec, row.algorithm, row.size);
-      if (const int signal = app::agreed_interrupt(context_.control()); signal != 0) {
-        throw app::nothing_kept(signal, what);
-      }
       const Watchdog watchdog(options_.timeout, what);
-      bench({context_, groups_, setting.group, device_, stream_,
-             Workers::on_this_host(context_.world().host_ranks())},
-            settings_.bench, collective, shape, way, row, outcome_.findings);
+      try {
+        bench({context_, groups_, setting.group, device_, stream_,
+               Workers::on_this_host(context_.world().host_ranks())},
+              settings_.bench, collective, shape, way, row, outcome_.findings);
+      } catch (const comm::AgreedError& error) {  // on all ranks: what was measured is kept first
+        failure_ = error;
+        outcome_.ended = fmt::format("ended by {}", what);
+        break;
+      }
       rows.push_back(std::move(row));
     }
     compare(rows, &Row::out_of_place);
@@ -201,6 +226,8 @@ class Sweep {
   Stream stream_;
   comm::Groups groups_;
   Outcome outcome_;
+  int signal_ = 0;                            ///< that asked to end, on any rank
+  std::optional<comm::AgreedError> failure_;  ///< that ended it
 };
 
 }  // namespace

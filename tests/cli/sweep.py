@@ -13,6 +13,8 @@ import unittest
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
 sys.path.insert(0, str(SOURCE / "validation"))
+import sweep_file
+import sweep_forms
 import wire
 import zpp
 
@@ -35,38 +37,13 @@ RAMBLE_BOUNDS = re.compile(r"\s*Out of bounds values\s*:\s+(?P<count>[0-9]+)")
 REFRAME_SANITY = re.compile(r"Out of bounds values\s*:\s*0\s*OK")
 REFRAME_BANDWIDTH = re.compile(r"Avg bus bandwidth\s*:\s*(?P<gbs>\S+)")
 
-ELEMENT_BYTES = {"float": 4, "half": 2, "bfloat16": 2}
-WIRE_DTYPE = {"half": "fp16", "bfloat16": "bf16"}
 COLLECTIVES = "all_gather,reduce_scatter,all_reduce,all_to_all,broadcast"
 MODES = ("out_of_place", "in_place")
 
 
-def gather_of(algorithm):
-    return {"2-hop": "two-level", "flat": "flat"}.get(algorithm, "direct")
-
-
 def closed_form(row, topology):
     """Bytes that one run sends, over all ranks."""
-    element, size = ELEMENT_BYTES[row["type"]], topology.size
-    codec, algorithm, count = row["codec"], row["algorithm"], row["count"]
-    if row["collective"] == "all_gather":
-        return wire.all_gather(topology, algorithm, codec, count, element)
-    if row["collective"] == "reduce_scatter":
-        return wire.reduce_scatter(topology, algorithm, (codec, codec), count, element)
-    if row["collective"] == "all_to_all":
-        return wire.all_to_all(topology, wire.wire_bytes(codec, count, element))
-    if row["collective"] == "broadcast":
-        links = wire.Bytes()
-        for rank in range(size):
-            if (rank + 1) % size != row["root"]:
-                links += topology.sent(rank, (rank + 1) % size, count * element)
-        return links
-    if algorithm == "native":
-        return wire.ring(topology, -(-count * element // size)) * 2
-    part = -(-count // size)
-    gathered = WIRE_DTYPE.get(row["type"], codec) if codec == "none" else codec
-    return (wire.reduce_scatter(topology, algorithm, (codec, codec), part, element)
-            + wire.all_gather(topology, gather_of(algorithm), gathered, part, 4))
+    return sweep_forms.sent(topology, *(row[name] for name in ("collective", "codec", "algorithm", "type", "count", "root")))
 
 
 class Sweep(zpp.TestCase):
@@ -160,11 +137,10 @@ class Output(Sweep):
         self.assertIsNone(found["results"][0]["out_of_place"]["ratio"])
         self.assertRegex(out, r"int8:256 .* - +0\.\d+ |int8:256 .* - +1\.000 ")
 
-    def test_the_checker_of_training_says_that_it_is_none(self):
-        self.measured(1, "-b", 1024, "-e", 1024, "--collective", "all_gather")
-        result = zpp.check_trace(self.out / "sweep.h5")
-        self.assertEqual((result.code, result.stdout),
-                         (1, "INVALID: a trace of zpp_sweep: those of zpp_train are judged here\n"))
+    def test_emulated_nodes_are_named_so(self):
+        for words, layout in ((["--node-size", 2], "4 ranks on 2 nodes, emulated"), ([], "4 ranks on 1 node")):
+            _, found = self.measured(4, "-b", 1024, "-e", 1024, "--collective", "all_gather", *words)
+            self.assertEqual(sweep_file.read_sweep(found).layout, layout)
 
     def test_trace_holds_the_same_digits(self):
         _, found = self.measured(2, "-b", 1024, "-e", 4096, "-f", 2, "-N", 3, "--collective", "all_reduce")
@@ -269,6 +245,15 @@ class Meaning(Sweep):
         for row in json.loads(path.read_text())["results"]:
             self.assertIsNone(row["out_of_place"]["nwrong"])
 
+    def test_large_sizes_unchecked(self):
+        _, found = self.measured(2, "-b", "4K", "-e", "8K", "-f", 2, "--check-maxbytes", "4K", "--codec", "none,int8")
+        for row in found["results"]:
+            checked = row["size"] <= 4096
+            for mode in MODES:
+                self.assertEqual(row[mode]["nwrong"], 0 if checked else None, row)
+                self.assertEqual(row[mode]["slope"] is None, not checked, row)
+        self.check_bytes(found, wire.Topology.uniform(1, 2))
+
     def test_faster_than_the_link_is_invalid(self):
         path = self.folder / "sweep.json"
         result = self.sweep(2, "-b", "64K", "-e", "64K", "-n", 2, "--collective", "all_gather", "--link-peak", "1e-6",
@@ -299,6 +284,7 @@ class Refusals(Sweep):
         self.refused("-f", 2, "-i", "1M", ("-i", "-f"))
         self.refused("--collective", "all_gather", "-r", 1, ("-r", "root"))
         self.refused("-n", 5, "--max-seconds", 1, ("--max-seconds", "-n"))
+        self.refused("-c", 0, "--check-maxbytes", "1M", ("--check-maxbytes", "-c"))
         self.refused("--rail-lanes", 4, ("--rail-lanes", "NCCL"))
 
     def test_what_does_not_exist(self):

@@ -117,6 +117,17 @@ class Broken(zpp.TestCase):
                     self.assertEqual({(f["run"], f["got"], f["wanted"]) for f in findings},
                                      {("non-finite", "0", "a NaN or an infinity")})
 
+    def test_runs_that_are_left_out(self):
+        """Where the right result still lies from the run before: no value is wrong, but fewer bytes were sent."""
+        for collective in COLLECTIVES:
+            with self.subTest(collective=collective):
+                path = self.folder / "sweep.json"
+                result = self.sweep(collective, "lazy", "--codec", "int8:256", "--json", path)
+                self.assertEqual(result.code, zpp.INVALID, result)
+                (row,) = json.loads(path.read_text())["results"]
+                self.assertEqual((row["out_of_place"]["nwrong"], row["out_of_place"]["verdict"]),
+                                 (0, "INVALID: the bytes sent are not the bytes predicted"))
+
     def test_broadcast(self):
         self.assertTrue(self.broken("broadcast", "dropped-block", "-r", 2))
 

@@ -82,7 +82,7 @@ class Compare(unittest.TestCase):
         self.assertTrue(row["beyond"] and row["verdict"] == "slower" and row["interval"][0] > 1.03, row)
         self.assertLess(row["interval"][1], 1.2)
         self.assertIn(name, done.stderr)
-        self.assertIn("8 ranks on 1 host; 8 x NVIDIA H200", done.stdout)
+        self.assertIn("8 ranks on 1 node; 8 x NVIDIA H200", done.stdout)
         self.assertEqual(len(rows), 3 * 2 * 12 * 2)
         samples = json.loads(before.read_text())["results"][0]["out_of_place"]["samples"]
         self.assertEqual(rows["all_gather none flat world nccl 1 KiB bfloat16 out-of-place"]["median_a"],

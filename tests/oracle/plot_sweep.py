@@ -120,7 +120,7 @@ class Plot(unittest.TestCase):
                 ([cell.strip() for cell in line.split("|")[1:-1]] for line in done.stdout.splitlines()
                  if line.startswith("| all_"))}
         self.assertEqual(len(rows), 2 * 2 + 2)
-        self.assertIn("## theirs: 8 ranks on 1 host, out-of-place\n\nno codec but `none`\n", done.stdout)
+        self.assertIn("## theirs: 8 ranks on 1 node, out-of-place\n\nno codec but `none`\n", done.stdout)
         # The model's own crossing: a latency more against bytes less.
         model = synthetic_sweep
         for codec in ("int8:256", "int4:128"):
@@ -141,7 +141,7 @@ class Plot(unittest.TestCase):
         document = synthetic_sweep.sweep(sizes=(1 << 20, 1 << 26), factor=lambda *row: 2.0 if row[-1] == "in_place" else 1.0)
         path = self.json_file("a.json", document | {"verdict": "INVALID: 1 row"})
         done = self.plot(path, "--place", "in-place")
-        self.assertIn("8 ranks on 1 host, in-place, INVALID: 1 row\n", done.stdout)
+        self.assertIn("8 ranks on 1 node, in-place, INVALID: 1 row\n", done.stdout)
 
     def test_what_is_no_sweep(self):
         for name, document in {"a.json": {"results": [{}]}, "b.json": [1], "c.json": synthetic_sweep.sweep() | {"results": []}}.items():

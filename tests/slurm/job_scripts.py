@@ -156,7 +156,7 @@ class Slurm(zpp.TestCase):
         """One after the other, so that a script waits for none; the gate accepts its own baseline, and no faster one."""
         study = self.study([*TINY[:-4], "--train-iters", "12", "--backend", "host"], {"feature": FEATURES})
         scripts = sorted(path.stem for path in (zpp.SOURCE / "jobscripts").glob("*.sbatch"))
-        self.assertEqual(scripts, ["convergence", "regression", "scaling", "study", "train"])
+        self.assertEqual(scripts, ["convergence", "regression", "scaling", "study", "sweep", "train"])
         for script in ("study", "train", "scaling"):
             with self.subTest(script):
                 self.check_ended(self.sbatch(script, study, results=self.folder / script))
@@ -184,6 +184,41 @@ class Slurm(zpp.TestCase):
         self.change(traces[:1], "time", lambda seconds: 10000 * seconds)
         self.change(traces[1:], "bytes_inter_node", lambda sent: sent + 16)
         self.check_gate(study, "FAILED", "1:0", "error: slower or other bytes: feature=qwz/train: bytes_inter_node a step ")
+
+    def test_sweep(self):
+        """Of the job's nodes, which are real ones to it; a wrong flag is the job's code; a signal brings it back into the queue,
+        or at the cap ends it, with a trace of the rows done."""
+        flags = ["--", "--minbytes", "1K", "--maxbytes", "4K", "--stepfactor", "4", "--max-seconds", "0.01", "--backend", "host",
+                 "--codec", "none,int8:256", "--collective", "all_gather,reduce_scatter"]
+        self.check_ended(self.sweep(*flags))
+        self.assertIn("## all_gather world float, 4 ranks on 2 nodes, out-of-place\n", (self.results / "table.md").read_text())
+        self.assertTrue(list(self.results.glob("sweep-all_gather-*-speed-up.png")))
+        attributes, _ = zpp.read_trace(self.results / "sweep.h5")
+        self.assertEqual((attributes["verdict"], attributes["node_count"], attributes["emulated"]), ("VALID", 2, 0))
+        with self.subTest("flags"):
+            self.check_ended(self.sweep("--", "--no-such-flag"), "FAILED", "2:0")
+            self.check_ended(self.sweep("a-study.json"), "FAILED", "2:0")
+            self.assertIn("a sweep has no study", self.log.read_text())
+        with self.subTest("signal"):
+            many = ["--minbytes", "1K", "--maxbytes", "64M", "--stepbytes", "64", "--iters", "1", "--backend", "host"]
+            identity = self.sweep("--max-restarts", 0, "--", *many, "--collective", "all_gather")
+            wait_for("a row", lambda: self.log.exists() and " VALID" in self.log.read_text())
+            self.assertEqual(command("scancel", "--signal=USR1", "--batch", identity).returncode, 0)
+            self.check_ended(identity, "FAILED", "85:0")
+            attributes, groups = zpp.read_trace(self.results / "sweep.h5")
+            self.assertEqual(attributes["interrupted"], "SIGUSR1")
+            self.assertIn("INVALID: interrupted by SIGUSR1", attributes["verdict"])
+            self.assertGreater(len(groups["results"]["time"]), 1)
+
+    def sweep(self, *words):
+        """As sbatch(), with the words that follow a -- at the end."""
+        self.log = self.folder / "job.log"
+        self.log.unlink(missing_ok=True)
+        done = command("sbatch", "--parsable", f"--output={self.log}", "jobscripts/sweep.sbatch", "--system", "two-node-local",
+                       "--results", self.results, *words)
+        self.assertEqual(done.returncode, 0, done)
+        self.addCleanup(command, "scancel", done.stdout.strip())
+        return done.stdout.strip()
 
     def change(self, traces, column, function):
         for trace in traces:

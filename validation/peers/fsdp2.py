@@ -19,16 +19,13 @@ import datetime
 import json
 import os
 import pathlib
-import socket
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import launch
 import model_flops
 import sample_statistics
-
-FAILED, USAGE, ENVIRONMENT = 1, 2, 3
-DEFAULT_PORT = "29500"
 
 
 def positive(text):
@@ -68,37 +65,6 @@ def arguments():
     return parser.parse_args()
 
 
-def fail(code, reason):
-    print(f"fsdp2: error: {reason}", file=sys.stderr, flush=True)
-    sys.exit(code)
-
-
-class Place:
-    """Rank, ranks, and rank on the host, as torchrun or Open MPI's launcher tell."""
-
-    def __init__(self, environment):
-        for rank, size, local in (("RANK", "WORLD_SIZE", "LOCAL_RANK"),
-                                  tuple(f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK"))):
-            if rank in environment:
-                self.rank, self.size, self.local = (int(environment[name]) for name in (rank, size, local))
-                return
-        self.rank, self.size, self.local = 0, 1, 0
-
-    def tell_torch(self, environment):
-        environment.update(RANK=str(self.rank), WORLD_SIZE=str(self.size), LOCAL_RANK=str(self.local))
-        environment.setdefault("MASTER_ADDR", "127.0.0.1")
-        environment.setdefault("MASTER_PORT", DEFAULT_PORT)
-
-
-def set_nccl(environment, place, node_size):
-    """Before NCCL starts. NVLS needs a fabric manager that not every machine runs; it is off on either side of a
-    comparison. With emulated nodes, neither shared memory nor NVLink crosses a host id. What is set stays."""
-    environment.setdefault("NCCL_NVLS_ENABLE", "0")
-    if node_size:
-        environment.setdefault("NCCL_HOSTID", f"peer-node-{place.local // node_size}-{socket.gethostname()}")
-        environment.setdefault("NCCL_SOCKET_IFNAME", "lo")
-
-
 def loopback_bytes():
     """Sent by the loopback interface since the host started, or None where it does not say."""
     try:
@@ -113,11 +79,11 @@ def loopback_bytes():
 
 def check(options, place):
     if options.hidden_size % options.num_attention_heads:
-        fail(USAGE, f"--num-attention-heads {options.num_attention_heads} does not divide --hidden-size "
-                    f"{options.hidden_size}")
+        launch.fail("fsdp2", launch.USAGE, f"--num-attention-heads {options.num_attention_heads} does not divide "
+                                           f"--hidden-size {options.hidden_size}")
     for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size)):
         if size and place.size % size:
-            fail(USAGE, f"{flag} {size} does not divide the {place.size} ranks")
+            launch.fail("fsdp2", launch.USAGE, f"{flag} {size} does not divide the {place.size} ranks")
 
 
 class Clock:
@@ -229,7 +195,7 @@ def result(options, place, torch, run):
         "torch": torch.__version__, "cuda": torch.version.cuda,
         "nccl": ".".join(map(str, torch.cuda.nccl.version())) if on_gpu else None,
         "gpu": torch.cuda.get_device_name() if on_gpu else None,
-        "env": {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_")},
+        "env": launch.nccl_environment(),
         "world_size": place.size, "node_size": options.node_size, "hybrid": options.hybrid,
         "emulated": options.node_size is not None, "parameters": run["parameters"],
         "options": {name: str(value) if isinstance(value, pathlib.Path) else value
@@ -260,23 +226,17 @@ def show(values):
 
 def main():
     options = arguments()
-    place = Place(os.environ)
+    place = launch.Place(os.environ)
     check(options, place)
     place.tell_torch(os.environ)
-    set_nccl(os.environ, place, options.node_size)
-    try:
-        import gpt
-        import torch
-    except ImportError as missing:
-        fail(ENVIRONMENT, f"PyTorch cannot be imported ({missing}): install the package torch")
-    if options.device == "cuda" and torch.cuda.device_count() <= place.local:
-        fail(ENVIRONMENT, f"rank {place.rank} has no GPU of its own: {torch.cuda.device_count()} are visible")
+    launch.set_nccl(os.environ, place, options.node_size)
+    torch = launch.import_torch("fsdp2", place, options.device == "cuda")
+    import gpt
+
     try:
         run = train(options, place, torch, gpt)
-    except (RuntimeError, ValueError) as error:  # the other ranks wait in a collective: leave without them
-        first_line = (str(error).splitlines() or [""])[0]
-        print(f"fsdp2: error: rank {place.rank}: {type(error).__name__}: {first_line}", file=sys.stderr, flush=True)
-        os._exit(FAILED)
+    except (RuntimeError, ValueError) as error:
+        launch.leave("fsdp2", place, error)
     if place.rank == 0:
         values = result(options, place, torch, run)
         show(values)

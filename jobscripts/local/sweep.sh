@@ -1,0 +1,134 @@
+#!/usr/bin/env bash
+# Measures collectives on one host with several GPUs: the vendor's own, those of zeropp with and without codecs, and
+# PyTorch's over NCCL beside them, on one node and on emulated nodes. Prints a table a layout, and keeps everything in
+# results/MACHINE/sweep/: what measured.sh keeps of a study, and for each call a folder SESSION/ with tables, pictures
+# and crossings.md (from which size on a codec pays).
+#
+# usage: jobscripts/local/sweep.sh [OPTION...] [-- FLAG...]
+#   --gpus N            ranks, a GPU each [all that nvidia-smi lists]
+#   --layouts LIST      of node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 (the same with 4
+#                       threads x 4 sockets) [node,emulated]
+#   --collectives LIST  of all_gather,reduce_scatter [both]
+#   --codecs LIST       [none,int8:256,int4:128]
+#   --type T            float, half, bfloat16 [bfloat16]
+#   --sizes FROM:TO     on one node; each four times the one before [1K:4G]
+#   --emulated-sizes FROM:TO  [1K:1G]
+#   --check-maxbytes S  larger ones are timed, not checked: the CPU checks every value [64M]
+#   --max-seconds S     of the samples of one measurement [0.1]
+#   --peer P            torch (validation/peers/collectives.py), or none [torch]
+#   --limit SECONDS     time limit of one command [300]
+#   --backend B         cuda, or host to try the script without GPUs [cuda]
+#   --build DIR         of zeropp [build-cuda]
+#   --python FILE       Python with PyTorch, for the peer [python3]
+#   --table-python FILE Python for tables and pictures; the latter need h5py, NumPy and matplotlib [python3]
+#   --results DIR       [results]
+#   --machine NAME      [N and the GPU's name]
+#   --dry-run           print the commands and do nothing
+#   FLAG...             passed on to zpp_sweep
+# LIST is comma-separated. Exits with 1 when a run failed or is INVALID.
+set -euo pipefail
+call=$(printf '%q ' "$0" "$@")
+cd "$(dirname "$(readlink -f "$0")")/../.."
+
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/sweep.sh | sed '$d'; }
+fail() { echo "sweep: error: $*" >&2; exit 2; }
+
+gpus='' layouts=node,emulated collectives=all_gather,reduce_scatter codecs=none,int8:256,int4:128 type=bfloat16
+sizes=1K:4G emulated_sizes=1K:1G check_maxbytes=64M max_seconds=0.1 peer=torch limit=300 backend=cuda build=build-cuda
+python=python3 table_python=python3 results=results machine='' dry_run=0 extra=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --dry-run) dry_run=1; shift; continue ;;
+    -h | --help) usage; exit 0 ;;
+    --) shift; extra=("$@"); break ;;
+    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
+  esac
+  case $1 in
+    --gpus) gpus=$2 ;;
+    --layouts) layouts=$2 ;;
+    --collectives) collectives=$2 ;;
+    --codecs) codecs=$2 ;;
+    --type) type=$2 ;;
+    --sizes) sizes=$2 ;;
+    --emulated-sizes) emulated_sizes=$2 ;;
+    --check-maxbytes) check_maxbytes=$2 ;;
+    --max-seconds) max_seconds=$2 ;;
+    --peer) peer=$2 ;;
+    --limit) limit=$2 ;;
+    --backend) backend=$2 ;;
+    --build) build=$2 ;;
+    --python) python=$2 ;;
+    --table-python) table_python=$2 ;;
+    --results) results=$2 ;;
+    --machine) machine=$2 ;;
+    *) fail "unknown argument '$1' (try --help)" ;;
+  esac
+  shift 2
+done
+case $backend in
+  cuda) transport=nccl peer_device=cuda ;;
+  host) transport=mpi peer_device=cpu ;;
+  *) fail "--backend is cuda or host, not '$backend'" ;;
+esac
+case $peer in torch | none) ;; *) fail "--peer is torch or none, not '$peer'" ;; esac
+for range in "$sizes" "$emulated_sizes"; do
+  [[ $range =~ ^[0-9]+[KMG]?:[0-9]+[KMG]?$ ]] || fail "sizes are FROM:TO in bytes, K, M or G, not '$range'"
+done
+# shellcheck source=jobscripts/local/shapes.sh
+source jobscripts/local/shapes.sh
+study=$results/$machine/sweep
+session=$(date -u +%Y%m%dT%H%M%SZ)
+# shellcheck source=jobscripts/local/measured.sh
+source jobscripts/local/measured.sh
+[ $dry_run -eq 1 ] || [ -x "$build/bin/zpp_sweep" ] ||
+  fail "no $build/bin/zpp_sweep: cmake --preset cuda && cmake --build --preset cuda --target zpp_sweep zpp_info"
+split "$layouts"; layout_list=("${list[@]}")
+for layout in "${layout_list[@]}"; do layout_flags "$layout"; done  # names are tried before anything runs
+
+# The launcher gives ranks time to end between two rows, which keeps what they measured, before it kills them: less than
+# the time limit does.
+export OMPI_MCA_odls_base_sigkill_timeout=15
+
+warmup=5 port=29600
+measure() {  # LAYOUT; leaves the JSONs that came about in `files`
+  layout_flags "$1"
+  local range=$sizes
+  [ "$1" = node ] || range=$emulated_sizes
+  local -a shared=(-b "${range%:*}" -e "${range#*:}" -f 4 -w "$warmup" -d "$type" --collective "$collectives"
+    --max-seconds "$max_seconds" "${declared[@]}")
+  files=()
+  run_measured "$type" "$1" zeropp sweep "$warmup" env "${environment[@]}" "${launch[@]}" "$build/bin/zpp_sweep" \
+    "${shared[@]}" --codec "$codecs" --check-maxbytes "$check_maxbytes" --backend "$backend" --transport "$transport" \
+    "${extra[@]}" --output "$scratch" --json @JSON@
+  collect
+  [ "$peer" = torch ] || return 0
+  port=$((port + 1))
+  run_measured "$type" "$1" peer torch "$warmup" env MASTER_PORT=$port "${environment[@]}" "${launch[@]}" "$python" \
+    validation/peers/collectives.py "${shared[@]}" --device "$peer_device" --json @JSON@
+  collect
+}
+code=0
+collect() {
+  [ $dry_run -eq 0 ] || return 0
+  [ "$last_code" -eq 0 ] || code=1
+  [ ! -e "$study/runs/$last_stem.json" ] || files+=("$study/runs/$last_stem.json")
+}
+
+scratch=out/sweep tables=$study/$session
+all=()
+open_study "$call" "$build/bin/zpp_info"
+[ $dry_run -eq 1 ] || mkdir -p "$scratch" "$tables"
+for layout in "${layout_list[@]}"; do
+  measure "$layout"
+  [ ${#files[@]} -gt 0 ] || continue
+  all+=("${files[@]}")
+  "$table_python" validation/sweep_table.py "${files[@]}" --output "$tables/$layout.md" || code=1
+done
+[ ${#all[@]} -gt 0 ] || exit $code
+pictures=("$table_python" validation/plot.py "${all[@]}" --output "$tables")
+if "$table_python" -c 'import h5py, matplotlib, numpy' 2>/dev/null; then
+  "${pictures[@]}" || code=1
+else
+  echo "sweep: no pictures: $table_python lacks h5py, NumPy or matplotlib. Elsewhere: ${pictures[*]}" >&2
+fi
+exit $code

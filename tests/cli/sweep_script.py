@@ -1,0 +1,103 @@
+# ctest: name=sweep_script timeout=120 labels=cli processors=2
+"""jobscripts/local/sweep.sh: each flag of each command that it would run exists; on the host it leaves tables and pictures,
+of emulated nodes too; a run that fails is its exit code; the peer without PyTorch says so."""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "sweep.sh"
+PEER = zpp.SOURCE / "validation" / "peers" / "collectives.py"
+SWEEP = zpp.BIN / "zpp_sweep"
+SHARED = ("-b", "-e", "-f", "-w", "-d", "--collective", "--max-seconds", "--node-size", "-n")
+
+
+def run(*words, **options):
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=100, **options)
+
+
+def flags_of(*program):
+    """All flags in its --help, short ones too."""
+    done = run(*program, "--help")
+    assert done.returncode == 0, done
+    return set(re.findall(r"(?<!\w)--?[a-zA-Z][a-z0-9_-]*", done.stdout))
+
+
+def option(command, flag):
+    return command[command.index(flag) + 1] if flag in command else None
+
+
+class SweepScript(zpp.TestCase):
+    def script(self, *words):
+        return run(SCRIPT, "--build", zpp.BIN.parent, "--results", self.folder / "results", "--machine", "here",
+                   "--table-python", sys.executable, *words)
+
+    def dry_run(self, *words):
+        done = self.script("--dry-run", *words)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+        self.assertFalse((self.folder / "results").exists())
+        return [shlex.split(line) for line in done.stdout.splitlines()]
+
+    def test_flags_exist_and_both_sides_measure_the_same(self):
+        known = {"zpp_sweep": flags_of(SWEEP), "collectives.py": flags_of(sys.executable, PEER)}
+        commands = self.dry_run("--gpus", "4", "--layouts", "node,emulated,emulated-4x4", "--", "--rail-lanes", "2")
+        self.assertEqual(len(commands), 6)
+        for ours, theirs in zip(commands[::2], commands[1::2]):
+            for command in (ours, theirs):
+                program = next(i for i, word in enumerate(command) if pathlib.Path(word).name in known)
+                flags = {word for word in command[program:] if re.match(r"--?[a-zA-Z]", word)}
+                self.assertEqual(flags - known[pathlib.Path(command[program]).name], set(), command)
+            self.assertEqual([option(ours, flag) for flag in SHARED], [option(theirs, flag) for flag in SHARED])
+            self.assertEqual([word for word in ours if word.startswith("NCCL_")],
+                             [word for word in theirs if word.startswith("NCCL_")])
+            self.assertNotEqual(option(ours, "--json"), option(theirs, "--json"))
+        self.assertEqual([option(command, "--node-size") for command in commands[::2]], [None, "2", "2"])
+        self.assertEqual([option(command, "-e") for command in commands[::2]], ["4G", "1G", "1G"])
+
+    def test_tables_and_pictures(self):
+        words = ["--gpus", "4", "--backend", "host", "--peer", "none", "--max-seconds", "0.01", "--sizes", "1K:4K",
+                 "--emulated-sizes", "1K:1K", "--check-maxbytes", "1K"]
+        done = self.script(*words)
+        self.assertEqual(done.returncode, 0, done)
+        study = self.folder / "results" / "here" / "sweep"
+        (tables,) = [path for path in study.iterdir() if path.is_dir() and path.name != "runs"]
+        self.assertIn("## all_gather world bfloat16, 4 ranks on 1 node, out-of-place\n", (tables / "node.md").read_text())
+        self.assertIn("4 ranks on 2 nodes, emulated", (tables / "emulated.md").read_text())
+        self.assertIn("2-hop", (tables / "emulated.md").read_text())
+        self.assertIn("emulated", (tables / "crossings.md").read_text())
+        self.assertEqual(len(list(tables.glob("*-bandwidth.png"))), 2 * 2)
+        (first, _) = sorted((study / "runs").glob("*.json"))
+        for row in json.loads(first.read_text())["results"]:
+            self.assertEqual(row["out_of_place"]["nwrong"], 0 if row["size"] <= 1024 else None)
+        done = self.script(*words, "--layouts", "node", "--", "--no-such-flag")
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn("failed with exit code 2", done.stderr)
+
+    def test_bad_usage(self):
+        for words in (["--layouts", "rack"], ["--frob", "1"], ["--backend", "tpu"], ["--gpus", "0"], ["--sizes"],
+                      ["--sizes", "4G"], ["--emulated-sizes", "1:x"], ["--peer", "jax"], ["--gpus", "3", "--layouts", "emulated"]):
+            with self.subTest(words=words):
+                done = self.script("--gpus", "4", *words)
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
+                self.assertTrue(done.stderr.startswith("sweep: error: "), done)
+
+    def test_peer_refuses(self):
+        (self.folder / "torch.py").write_text("raise ImportError('hidden')\n")
+        done = run(sys.executable, PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.ENVIRONMENT, 1), done)
+        self.assertIn("install the package torch", done.stderr)
+        place = {**os.environ, "RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0"}
+        for words in (["--node-size", "3"], ["-b", "2K", "-e", "1K"], ["-f", "1"], ["-b", "1T"], ["--collective", "broadcast"],
+                      ["--max-seconds", "0"], ["-w", "0"]):
+            self.assertEqual(run(sys.executable, PEER, *words, env=place).returncode, zpp.USAGE, words)
+
+
+if __name__ == "__main__":
+    zpp.main()

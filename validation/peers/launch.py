@@ -1,0 +1,61 @@
+"""What the peers share: which rank a process is, and what NCCL is told before it starts."""
+
+import os
+import socket
+import sys
+
+FAILED, USAGE, ENVIRONMENT = 1, 2, 3  # exit codes
+DEFAULT_PORT = "29500"
+
+
+class Place:
+    """Rank, ranks, and rank on the host, as torchrun or Open MPI's launcher tell."""
+
+    def __init__(self, environment):
+        for rank, size, local in (("RANK", "WORLD_SIZE", "LOCAL_RANK"),
+                                  tuple(f"OMPI_COMM_WORLD_{name}" for name in ("RANK", "SIZE", "LOCAL_RANK"))):
+            if rank in environment:
+                self.rank, self.size, self.local = (int(environment[name]) for name in (rank, size, local))
+                return
+        self.rank, self.size, self.local = 0, 1, 0
+
+    def tell_torch(self, environment):
+        environment.update(RANK=str(self.rank), WORLD_SIZE=str(self.size), LOCAL_RANK=str(self.local))
+        environment.setdefault("MASTER_ADDR", "127.0.0.1")
+        environment.setdefault("MASTER_PORT", DEFAULT_PORT)
+
+
+def fail(program, code, reason):
+    print(f"{program}: error: {reason}", file=sys.stderr, flush=True)
+    sys.exit(code)
+
+
+def leave(program, place, error):
+    """After an error of one rank. The others wait in a collective: without them."""
+    first_line = (str(error).splitlines() or [""])[0]
+    print(f"{program}: error: rank {place.rank}: {type(error).__name__}: {first_line}", file=sys.stderr, flush=True)
+    os._exit(FAILED)
+
+
+def set_nccl(environment, place, node_size):
+    """Before NCCL starts. NVLS needs a fabric manager that not every machine runs; it is off on either side of a
+    comparison. With emulated nodes, neither shared memory nor NVLink crosses a host id. What is set stays."""
+    environment.setdefault("NCCL_NVLS_ENABLE", "0")
+    if node_size:
+        environment.setdefault("NCCL_HOSTID", f"peer-node-{place.local // node_size}-{socket.gethostname()}")
+        environment.setdefault("NCCL_SOCKET_IFNAME", "lo")
+
+
+def nccl_environment():
+    return {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_")}
+
+
+def import_torch(program, place, needs_gpu):
+    """PyTorch, with a GPU of its own for every rank where one is needed; else the end of the program."""
+    try:
+        import torch
+    except ImportError as missing:
+        fail(program, ENVIRONMENT, f"PyTorch cannot be imported ({missing}): install the package torch")
+    if needs_gpu and torch.cuda.device_count() <= place.local:
+        fail(program, ENVIRONMENT, f"rank {place.rank} has no GPU of its own: {torch.cuda.device_count()} are visible")
+    return torch

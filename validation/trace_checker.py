@@ -1,0 +1,50 @@
+"""What is judged of every program's trace alike: that it is complete and of this schema, and that its ranks fit together."""
+
+import hashlib
+
+import trace_format as fmt
+from wire import Topology
+
+
+class Invalid(Exception):
+    """A reason after which the rest cannot be judged."""
+
+
+class TraceChecker:
+    """`trace`: a trace_file.Trace that could be read. `problems` collects reasons; check_ranks() sets `topology`."""
+
+    def __init__(self, trace):
+        self.trace = trace
+        self.problems = []
+        self.attributes = trace.attributes
+
+    def require(self, condition, reason):
+        if not condition:
+            self.problems.append(reason)
+        return bool(condition)
+
+    def check_schema(self):
+        a = self.attributes
+        self.require(a["complete"] == 1, "not complete")
+        self.require(a["schema"] == fmt.SCHEMA, f"schema {a['schema']!r}")
+        self.require(a["schema_version"] == fmt.SCHEMA_VERSION,
+                     f"schema version {a['schema_version']!r}")
+        self.require(a["verdict"] == "VALID", f"the run itself says {a['verdict']}")
+        self.require(hashlib.sha256(a["config_json"].encode()).hexdigest() == a["config_hash"],
+                     "config_hash is not the hash of config_json")
+
+    def check_ranks(self):
+        a, ranks = self.attributes, self.trace.columns["ranks"]
+        nodes = ranks["node"]
+        self.require(len(nodes) == a["world_size"], "/ranks has not world_size rows")
+        self.require(nodes == sorted(nodes) and len(set(nodes)) == a["node_count"],
+                     "/ranks/node does not fit node_count")
+        self.topology = Topology(tuple(nodes))
+        self.require((self.topology.ranks_per_node or 0) == a["ranks_per_node"],
+                     "/ranks/node does not fit ranks_per_node")
+        first = {node: nodes.index(node) for node in nodes}
+        self.require(ranks["local_rank"] == [r - first[n] for r, n in enumerate(nodes)],
+                     "/ranks/local_rank does not count inside nodes")
+        processes = list(zip(ranks["host"], ranks["pid"]))
+        self.require(all(pid > 0 for pid in ranks["pid"]) and len(set(processes)) == len(processes),
+                     "/ranks/pid is not one process a rank")
