@@ -80,13 +80,13 @@ class AllReduce final : public Collective {
                                              .plain = shape.dtype,
                                              .codec_first = way.codec,
                                              .codec_second = way.codec,
-                                             .depth = 1,
+                                             .depth = way.depth,
                                              .label = {"sweep", "reduce"}}),
             collective::plan_all_gather(gather_of(way), context,
                                         {.parts = parts,
                                          .memory = Dtype::fp32,
                                          .codec = gather_codec(shape, way),
-                                         .depth = 1,
+                                         .depth = way.depth,
                                          .label = {"sweep", "gather"}}),
             parts.count));
   }

@@ -62,7 +62,7 @@ class AllToAll final : public Collective {
             context, collective::AllToAllPlan{.parts = collective::Parts::dense(shape.count),
                                               .memory = shape.dtype,
                                               .codec = way.codec,
-                                              .depth = 1,
+                                              .depth = way.depth,
                                               .label = {"sweep", ""}}));
   }
   [[nodiscard]] std::size_t parts(const Shape& shape) const override { return shape.ranks(); }

@@ -136,7 +136,7 @@ void Checks::compare_non_finite(Measurement& m) {
                                    .infinity_at = std::min<std::size_t>(stride - 1, 1000)});
   operation_.send(planted, 1);
   operation_.run_alone();
-  const Way exact{way_.algorithm, {}};
+  const Way exact{way_.algorithm, {}, way_.depth};
   std::vector<Finiteness> by_worker(place_.workers.count(),
                                     Finiteness{codec::Codec(way_.codec, shape_.dtype).block()});
   operation_.for_each_piece(operation_.lanes().front(), [&](std::size_t worker, ConstView got,

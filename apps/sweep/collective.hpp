@@ -33,6 +33,7 @@ struct Shape {
 struct Way {
   std::string algorithm;
   codec::CodecSpec codec;
+  std::size_t depth = 1;  ///< chunks in which it is pipelined; the vendor's own ignore it
 
   [[nodiscard]] bool is_lossless() const { return codec.format == "none"; }
 };
@@ -115,6 +116,10 @@ class Collective {
 
 /// Whether `collective` has the algorithm for that codec.
 bool can_run(const Collective& collective, const Way& way);
+
+/// What `collective` says of its algorithm of that name; false where it has none.
+bool is_hierarchical(const Collective& collective, std::string_view algorithm);
+bool is_modelled(const Collective& collective, std::string_view algorithm);
 
 /// What a copy through a codec has to give: elements [first, first + length) of `source`'s buffer.
 Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,

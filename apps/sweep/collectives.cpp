@@ -24,6 +24,18 @@ bool can_run(const Collective& collective, const Way& way) {
   });
 }
 
+bool is_hierarchical(const Collective& collective, std::string_view name) {
+  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
+    return algorithm.name == name && algorithm.hierarchical;
+  });
+}
+
+bool is_modelled(const Collective& collective, std::string_view name) {
+  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
+    return algorithm.name == name && algorithm.modelled;
+  });
+}
+
 Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,
                        std::size_t first, std::size_t length) {
   std::vector<float> values(length);

@@ -118,11 +118,7 @@ bool Operation::sent_as_predicted() const {
          counted() == comm::Bytes{runs_ * predicted.intra, runs_ * predicted.inter};
 }
 
-bool Operation::is_modelled() const {
-  return std::ranges::any_of(collective_.algorithms(), [&](const Algorithm& algorithm) {
-    return algorithm.name == way_.algorithm && algorithm.modelled;
-  });
-}
+bool Operation::is_modelled() const { return sweep::is_modelled(collective_, way_.algorithm); }
 
 ConstView Operation::input_of(const Lane& lane) const {
   return mode_ == Mode::out_of_place

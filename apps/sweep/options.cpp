@@ -95,6 +95,10 @@ std::vector<config::Option> option_table(Options& o) {
        .choices = {"auto", "mpi", "nccl"}},
       number("rail_lanes", "--rail-lanes", "", &o.rail_lanes,
              "NCCL communicators that carry what a rail sends; 0: by the network", between(0, 16)),
+      number("pipeline_depth", "--pipeline-depth", "", &o.pipeline_depth,
+             "Chunks in which a collective is pipelined, so that codecs work while others travel; "
+             "1 is none. The vendor's have their own",
+             between(1, 1024)),
       number("seed", "--seed", "", &o.seed, "Of the data", at_least(0)),
       {.path = "maximum_seconds",
        .flag = "--max-seconds",

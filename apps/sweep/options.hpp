@@ -46,6 +46,7 @@ struct Options {
   std::string backend = "auto";
   std::string transport = "auto";
   std::size_t rail_lanes = 0;
+  std::size_t pipeline_depth = 1;
   std::size_t seed = 1;
   double maximum_seconds = 0.2;
   double link_peak = 0;
@@ -60,6 +61,7 @@ struct Settings {
   std::vector<const Collective*> collectives;
   std::vector<codec::CodecSpec> codecs;
   std::vector<std::string> algorithms;  ///< names, `auto` or `all`
+  std::size_t pipeline_depth = 1;
   std::vector<std::string> groups;
   std::vector<Dtype> dtypes;
   std::vector<int> roots;  ///< in the group; empty: all of its ranks
@@ -72,8 +74,6 @@ struct Settings {
 /// pairs that exist. An algorithm of levels needs the world and equal nodes.
 std::vector<Way> ways(const Settings& settings, const Collective& collective,
                       const std::string& group);
-
-bool is_hierarchical(const Collective& collective, std::string_view algorithm);
 
 /// Decides `auto` in `options`, and refuses what does not exist or would have no effect, with the
 /// reason. `table`: the collectives that there are. Throws Error(usage), or Error(environment)

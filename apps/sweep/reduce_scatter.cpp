@@ -83,7 +83,7 @@ class ReduceScatter final : public Collective {
                                          .plain = shape.dtype,
                                          .codec_first = way.codec,
                                          .codec_second = way.codec,
-                                         .depth = 1,
+                                         .depth = way.depth,
                                          .label = {"sweep", ""}}));
   }
   [[nodiscard]] std::size_t parts(const Shape& /*shape*/) const override { return 1; }

@@ -175,13 +175,21 @@ void check_algorithms(const Settings& settings) {
 void check_ways(const Settings& settings) {
   std::set<std::string> codecs;
   std::set<std::string> algorithms;
+  bool pipelined = false;
   for (const Collective* collective : settings.collectives) {
     for (const std::string& group : settings.groups) {
       for (const Way& way : ways(settings, *collective, group)) {
         codecs.insert(codec::to_string(way.codec));
         algorithms.insert(way.algorithm);
+        pipelined |= !is_modelled(*collective, way.algorithm);
       }
     }
+  }
+  if (settings.pipeline_depth > 1 && !pipelined) {
+    refuse(
+        "--pipeline-depth {} would have no effect: all that runs is the vendor's, with a pipeline "
+        "of its own; leave it out, or choose other algorithms",
+        settings.pipeline_depth);
   }
   for (const codec::CodecSpec& codec : settings.codecs) {
     const std::string name = codec::to_string(codec);
@@ -213,12 +221,6 @@ void check_groups(const Settings& settings, const config::Machine& machine) {
 
 }  // namespace
 
-bool is_hierarchical(const Collective& collective, std::string_view name) {
-  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
-    return algorithm.name == name && algorithm.hierarchical;
-  });
-}
-
 std::vector<Way> ways(const Settings& settings, const Collective& collective,
                       const std::string& group) {
   std::vector<std::string> names = settings.algorithms;
@@ -233,7 +235,7 @@ std::vector<Way> ways(const Settings& settings, const Collective& collective,
     for (const std::string& name : names) {
       const bool needs_levels = is_hierarchical(collective, name);
       if (needs_levels && !(settings.uniform && group == "world")) continue;
-      Way way{name, codec};
+      Way way{name, codec, settings.pipeline_depth};
       if (can_run(collective, way)) chosen.push_back(std::move(way));
     }
   }
@@ -277,6 +279,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   }
   settings.algorithms = split(o.algorithm, "--algorithm");
   check_algorithms(settings);
+  settings.pipeline_depth = o.pipeline_depth;
   settings.groups = choose(o.group, {"world", "node", "rail"}, "--group");
   check_groups(settings, machine);
   check_ways(settings);
