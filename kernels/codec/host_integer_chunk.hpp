@@ -12,7 +12,7 @@
 
 namespace zeropp::codec {
 
-/// A lane has the four codes that share a word of 4 * bits.
+/// Four codes share a word of 32 or 16 bits, and so a lane of a quad.
 template <class Format>
 concept InQuads = ScaledFormat<Format> && InSymmetricIntWords<Format> &&
     (Format::bits == 4 || Format::bits == 8);
@@ -63,10 +63,10 @@ struct IntegerChunk {
         total.values[i] = fused_multiply_add(codes.values[i], scale, total.values[i]);
       }
     }
+    const Floats nan = Floats{} + float_of(kCanonicalNan32);
     for (Floats& vector : total.values) {
-      const auto bits = reinterpret_cast<Words>(vector);
-      const Words nan = Words{} + kCanonicalNan32;
-      vector = reinterpret_cast<Floats>((bits & 0x7FFFFFFFU) > 0x7F800000U ? nan : bits);
+      const Floats same = vector;
+      vector = vector == same ? vector : nan;  // a NaN equals nothing, not itself either
     }
     store_quad(total, sum);
   }
@@ -87,13 +87,13 @@ struct IntegerChunk {
 /// How the host computes chunks of a format.
 template <ScaledFormat Format>
 struct HostChunkOf {
-  using type = PlainChunk<Format>;
+  using Type = PlainChunk<Format>;
 };
 template <InQuads Format>
 struct HostChunkOf<Format> {
-  using type = IntegerChunk<Format>;
+  using Type = IntegerChunk<Format>;
 };
 template <ScaledFormat Format>
-using HostChunk = typename HostChunkOf<Format>::type;
+using HostChunk = typename HostChunkOf<Format>::Type;
 
 }  // namespace zeropp::codec

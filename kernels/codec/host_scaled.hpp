@@ -39,6 +39,7 @@ template <ScaledFormat Format, class Memory>
 void encode_block(const Memory* values, std::size_t block, std::size_t index,
                   const WireShape& shape, std::byte* image) {
   using Chunk = HostChunk<Format>;
+  static_assert(Format::minimum_block % 16 == 0, "see largest_magnitude()");
   auto* const payload = reinterpret_cast<std::uint8_t*>(image) + index * block * Format::bits / 8;
   const std::uint32_t largest = largest_magnitude(values, block);
   auto scale = Format::non_finite_scale();

@@ -4,7 +4,6 @@
 // a word on the wire share a lane, and the halves of a word in memory too.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -25,10 +24,10 @@ inline constexpr int kLanes = 4;
 template <class T, int kCount>
 struct VectorOf {
   // NOLINTNEXTLINE(modernize-use-using): an alias takes no attribute that depends on a parameter
-  typedef T type __attribute__((vector_size(kCount * sizeof(T))));
+  typedef T Type __attribute__((vector_size(kCount * sizeof(T))));
 };
 template <class T, int kCount = kLanes>
-using HostVector = typename VectorOf<T, kCount>::type;
+using HostVector = typename VectorOf<T, kCount>::Type;
 
 using Floats = HostVector<float>;
 using Words = HostVector<std::uint32_t>;

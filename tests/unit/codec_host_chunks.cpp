@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -34,7 +35,8 @@ struct Row {
 /// Of a vector, which wrote `got`, and of the scalars: guards included, when both had one poison.
 template <class T>
 bool same_bytes(const Row<T>& got, const Row<T>& want) {
-  return std::memcmp(got.all.data(), want.all.data(), sizeof(got.all)) == 0;
+  using Bytes = std::array<std::byte, sizeof(got.all)>;
+  return std::bit_cast<Bytes>(got.all) == std::bit_cast<Bytes>(want.all);
 }
 
 template <class Format>

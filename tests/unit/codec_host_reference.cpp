@@ -37,7 +37,7 @@ class HostReference : public testing::Test {
       for (std::size_t i = 0; finite && i < block; ++i) {
         const std::size_t bit = (index * block + i) * Format::bits;
         const auto code =
-            static_cast<unsigned>(Format::encode(value(i), Format::reciprocal(scale)));
+            static_cast<std::uint8_t>(Format::encode(value(i), Format::reciprocal(scale)));
         const unsigned field = code & ((1U << Format::bits) - 1U);
         image[bit / 8] |= static_cast<std::byte>(field << (bit % 8));
       }
