@@ -1,5 +1,7 @@
 #include "kernels/codec/fused.hpp"
 
+#include <algorithm>
+
 #include "kernels/codec/fused_pairs.hpp"
 #include "kernels/codec/host_scaled.hpp"
 
@@ -10,21 +12,22 @@ template <class From, class To>
 struct HostReduceEncode {
   static void run(const Params& from, const Params& to, ConstWireImages in, std::size_t images,
                   std::size_t slices, std::size_t padded, WireImages out, StreamHandle) {
+    const Summands summands{in, images, wire_shape_of<From>(slices * padded, from.block)};
     const std::size_t from_block = from.block;
     const std::size_t block = to.block;
-    const WireShape from_shape = wire_shape_of<From>(slices * padded, from_block);
     const WireShape shape = wire_shape_of<To>(padded, block);
-    host_for("decode_reduce_encode", slices * shape.blocks, [=](std::size_t task) {
-      const std::size_t slice = task / shape.blocks;
-      const std::size_t index = task - slice * shape.blocks;
-      const std::size_t first = index * block;
-      const std::size_t count = std::min(block, padded - first);
-      float sum[kLargestBlock];
-      accumulate_range<From>(in, images, from_shape, from_block, slice * padded + first,
-                             slice * padded + first + count, true, sum);
-      std::fill(sum + count, sum + block, 0.0F);
-      encode_block_at<To>(sum, block, index, shape, out.data + slice * out.stride);
-    });
+    for_block_ranges("decode_reduce_encode", slices, shape.blocks, block,
+                     [=](std::size_t slice, std::size_t first_block, std::size_t last_block) {
+                       for (std::size_t index = first_block; index < last_block; ++index) {
+                         const std::size_t first = slice * padded + index * block;
+                         const std::size_t count = std::min(block, padded - index * block);
+                         float sum[kLargestBlock];
+                         accumulate_range<From>(summands, from_block, first, first + count, true,
+                                                sum);
+                         std::fill(sum + count, sum + block, 0.0F);
+                         encode_block<To>(sum, block, index, shape, out.data + slice * out.stride);
+                       }
+                     });
   }
 };
 

@@ -12,9 +12,6 @@
 
 namespace zeropp::codec {
 
-/// Values that one task handles.
-inline constexpr std::size_t kCastTile = 4096;
-
 /// Copies bits where nothing is to be converted.
 template <class From, class To>
 void cast_values(const From* from, std::size_t count, To* to) {
@@ -32,33 +29,35 @@ struct HostKernels<Format, Memory> {
   static void encode(const Params&, const Memory* memory, const Layout& layout, WireImages out) {
     const std::size_t n = layout.wire_elements();
     const WireShape shape = wire_shape(n, 1, Format::bits, 0);
-    const std::size_t tiles = (n + kCastTile - 1) / kCastTile;
+    const std::size_t tiles = (n + kHostTile - 1) / kHostTile;
     host_for("encode", layout.images * tiles, [=](std::size_t task) {
       const std::size_t image = task / tiles;
-      const std::size_t first = (task - image * tiles) * kCastTile;
-      const std::size_t last = std::min(first + kCastTile, n);
+      const std::size_t first = (task - image * tiles) * kHostTile;
+      const std::size_t last = std::min(first + kHostTile, n);
       std::byte* const data = out.data + image * out.stride;
-      for_each_run(layout, image, first, last,
-                   [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t zeros) {
-                     Wire* const target = reinterpret_cast<Wire*>(data) + wire;
-                     cast_values(memory + offset, valid, target);
-                     std::fill_n(target + valid, zeros, Wire{});
-                   });
+      WireWalk(layout, image, first)
+          .next(last - first,
+                [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t zeros) {
+                  Wire* const target = reinterpret_cast<Wire*>(data) + wire;
+                  cast_values(memory + offset, valid, target);
+                  std::fill_n(target + valid, zeros, Wire{});
+                });
       if (last == n) zero_padding(shape, data);
     });
   }
 
   static void decode(const Params&, ConstWireImages in, const Layout& layout, Memory* memory) {
     const std::size_t n = layout.wire_elements();
-    const std::size_t tiles = (n + kCastTile - 1) / kCastTile;
+    const std::size_t tiles = (n + kHostTile - 1) / kHostTile;
     host_for("decode", layout.images * tiles, [=](std::size_t task) {
       const std::size_t image = task / tiles;
-      const std::size_t first = (task - image * tiles) * kCastTile;
+      const std::size_t first = (task - image * tiles) * kHostTile;
       const auto* const source = reinterpret_cast<const Wire*>(in.data + image * in.stride);
-      for_each_run(layout, image, first, std::min(first + kCastTile, n),
-                   [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t) {
-                     cast_values(source + wire, valid, memory + offset);
-                   });
+      WireWalk(layout, image, first)
+          .next(std::min(kHostTile, n - first),
+                [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t) {
+                  cast_values(source + wire, valid, memory + offset);
+                });
     });
   }
 };

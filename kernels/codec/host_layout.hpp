@@ -15,23 +15,45 @@ namespace zeropp::codec {
 template <class Format, class Memory>
 struct HostKernels;
 
-/// Splits wire elements [first, last) of image `image` at the ends of slices:
-/// visit(offset, wire, valid, zeros) for `valid` values at memory[offset] that are wire elements
-/// from `wire` on, followed by `zeros` elements without memory.
-template <class Visit>
-void for_each_run(const Layout& layout, std::size_t image, std::size_t first, std::size_t last,
-                  const Visit& visit) {
-  while (first < last) {
-    const std::size_t slice = first / layout.padded;
-    const std::size_t element = first - slice * layout.padded;
-    const std::size_t count = std::min(last - first, layout.padded - element);
-    const std::size_t valid =
-        element < layout.length ? std::min(count, layout.length - element) : 0;
-    visit(image * layout.image_stride + slice * layout.slice_stride + element, first, valid,
-          count - valid);
-    first += count;
+/// Wire elements that one task handles, at least: what a task begins with is then of no weight.
+inline constexpr std::size_t kHostTile = 4096;
+
+/// Walks over the wire elements of image `image` from `first` on.
+class WireWalk {
+ public:
+  WireWalk(const Layout& layout, std::size_t image, std::size_t first)
+      : layout_(layout),
+        wire_(first),
+        element_(layout.padded == 0 ? 0 : first % layout.padded),
+        slice_begin_(image * layout.image_stride +
+                     (layout.padded == 0 ? 0 : first / layout.padded) * layout.slice_stride) {}
+
+  /// Splits the next `count` wire elements at the ends of slices: visit(offset, wire, valid, zeros)
+  /// for `valid` values at memory[offset] that are wire elements from `wire` on, followed by
+  /// `zeros` elements without memory.
+  template <class Visit>
+  void next(std::size_t count, const Visit& visit) {
+    while (count > 0) {
+      const std::size_t run = std::min(count, layout_.padded - element_);
+      const std::size_t valid =
+          element_ < layout_.length ? std::min(run, layout_.length - element_) : 0;
+      visit(slice_begin_ + element_, wire_, valid, run - valid);
+      count -= run;
+      wire_ += run;
+      element_ += run;
+      if (element_ == layout_.padded) {
+        element_ = 0;
+        slice_begin_ += layout_.slice_stride;
+      }
+    }
   }
-}
+
+ private:
+  const Layout& layout_;
+  std::size_t wire_;
+  std::size_t element_;  ///< in its slice
+  std::size_t slice_begin_;
+};
 
 /// The bytes of a wire image that carry nothing.
 inline void zero_padding(const WireShape& shape, std::byte* image) {

@@ -54,6 +54,13 @@ struct SymmetricIntWords {
     return (bits_of(scale) & 0x7FFFFFFFU) <= limit;
   }
 
+  /// The sum, modulo 2^32, of `bits` at the place of every code.
+  static constexpr std::uint32_t every(std::uint32_t bits) {
+    std::uint32_t sum = 0;
+    for (int i = 0; i < kCodes; ++i) sum += bits << static_cast<unsigned>(i * Bits);
+    return sum;
+  }
+
  private:
   /// (a & b) ^ c in one instruction: of two immediate operands the compiler makes two.
   ZEROPP_HD static std::uint32_t and_xor(std::uint32_t a, std::uint32_t b, std::uint32_t c) {
@@ -64,12 +71,6 @@ struct SymmetricIntWords {
 #else
     return (a & b) ^ c;
 #endif
-  }
-  /// The sum, modulo 2^32, of `bits` at the place of every code.
-  static constexpr std::uint32_t every(std::uint32_t bits) {
-    std::uint32_t sum = 0;
-    for (int i = 0; i < kCodes; ++i) sum += bits << static_cast<unsigned>(i * Bits);
-    return sum;
   }
 };
 
