@@ -56,7 +56,9 @@ std::vector<config::Option> option_table(Options& o) {
       number("blocking_collectives", "--blocking", "-z", &o.blocking,
              "1: the CPU waits for each operation, then for the other ranks; 2: without the latter",
              between(0, 2)),
-      number("graph", "--cudagraph", "-G", &o.graph, "Not offered: 0", at_least(0)),
+      number("graph", "--cudagraph", "-G", &o.graph,
+             "A cycle's iterations become a CUDA graph, which is launched so often; 0: no graph",
+             at_least(0)),
       number("average", "--average", "-a", &o.average,
              "The time shown is of rank 0 (0), or over ranks the mean (1), the least (2), the "
              "largest (3)",

@@ -108,12 +108,6 @@ void refuse_what_is_not_offered(const Options& o) {
         "at sum",
         o.operation);
   }
-  if (o.graph != 0) {
-    refuse(
-        "--cudagraph (-G) {}: collectives here have host code between their hops, which a CUDA "
-        "graph does not hold: leave it at 0",
-        o.graph);
-  }
   if (o.report_cputime != 0) {
     refuse(
         "--report_cputime (-C) {}: only the time until an operation is complete is measured: leave "
@@ -140,6 +134,12 @@ void choose_backend(Options& o, const config::Machine& machine) {
   if (o.transport == "auto") o.transport = cuda ? "nccl" : "mpi";
   if (cuda && !(o.transport == "nccl" ? machine.own_gpus : machine.gpus)) {
     throw Error(ExitCode::environment, machine.gpu_problem);
+  }
+  if (o.graph > 0 && o.transport != "nccl") {
+    refuse(
+        "--cudagraph (-G) {}: over {} the host takes part in every operation, which a CUDA graph "
+        "does not hold: use --backend cuda --transport nccl, or leave it out",
+        o.graph, o.transport);
   }
   const bool rails = o.transport == "nccl" && machine.node_count > 1 && machine.ranks_per_node > 1;
   if (o.rail_lanes > 1 && !rails) {
@@ -296,7 +296,8 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
                      .cycles = o.run_cycles == 0 && o.iterations > 0 ? 1 : o.run_cycles,
                      .aggregated = o.aggregated_iterations,
                      .seconds = o.maximum_seconds,
-                     .blocking = static_cast<Blocking>(o.blocking)},
+                     .blocking = static_cast<Blocking>(o.blocking),
+                     .graph_launches = o.graph},
       .over_ranks = static_cast<OverRanks>(o.average),
       .checks = o.validation,
       .check_maximum_bytes = o.check_maximum_bytes,

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "apps/sweep/statistics.hpp"
+#include "lib/device/graph.hpp"
 
 namespace zeropp::sweep {
 
@@ -97,17 +98,33 @@ std::vector<double> Samples::slowest() const {
 
 Samples measure(const Repetition& repetition, comm::Control& control, const Stream& stream,
                 const std::function<void()>& restore, const std::function<void()>& operate) {
-  const Cycle cycle(repetition, control, stream, restore, operate);
-  const double one = warm_up(cycle, repetition, control);
+  const Cycle single(repetition, control, stream, restore, operate);
+  const double one = warm_up(single, repetition, control);
   Samples samples;
   samples.iterations = repetition.iterations;
   if (samples.iterations == 0) {
     const double wanted = kCycleSeconds / std::max(one, 1e-9);
     samples.iterations = static_cast<std::size_t>(std::clamp(std::ceil(wanted), 1.0, 1000.0));
   }
+  // A graph holds the iterations of a cycle, or one where each gets its input back.
+  const std::size_t kept = restore ? 1 : samples.iterations;
+  const std::size_t launches = repetition.graph_launches * samples.iterations / kept;
+  Graph graph;
+  if (launches > 0) {
+    graph = Graph(stream, [&] {
+      for (std::size_t i = 0; i < kept; ++i) operate();
+    });
+    samples.iterations *= repetition.graph_launches;
+  }
+  const std::function<void()> launch = [&] { graph.launch(stream); };
+  const Cycle replayed(repetition, control, stream, restore, launch);
+  const auto run_cycle = [&] {
+    return launches > 0 ? replayed.run(launches) / static_cast<double>(kept)
+                        : single.run(samples.iterations);
+  };
   const auto begin = Clock::now();
   for (;;) {
-    const std::array<double, 1> own{cycle.run(samples.iterations)};
+    const std::array<double, 1> own{run_cycle()};
     samples.seconds.push_back(control.all_gather(own));
     const std::size_t done = samples.seconds.size();
     if (repetition.cycles > 0) {

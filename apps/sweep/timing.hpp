@@ -24,6 +24,7 @@ struct Repetition {
   std::size_t aggregated = 1;  ///< operations started together in an iteration
   double seconds = 0.2;  ///< of warm-ups, and of all cycles of a measurement, where they are free
   Blocking blocking = Blocking::none;
+  std::size_t graph_launches = 0;  ///< of a cycle's iterations as a graph; 0: no graph
 };
 
 /// The median is known well enough when its 95 % interval lies within this share of it.

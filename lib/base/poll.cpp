@@ -5,7 +5,7 @@
 namespace zeropp {
 
 void pause_after(Seconds waited) {
-  constexpr Seconds kShort{0.002};
+  constexpr Seconds kShort{0.02};  // a sleep lasts twice what is asked: it would show in times
   if (waited < kShort) {
     std::this_thread::yield();
   } else {

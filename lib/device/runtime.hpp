@@ -59,6 +59,13 @@ struct Runtime {
   void (*set_mark)(void* mark, void* stream);
   /// Both reached by their streams.
   double (*seconds_between)(void* earlier, void* later);
+
+  /// Graphs: from begin_graph() to end_graph() what is enqueued on the stream, and on those that
+  /// wait for it and that it waits for in the end, is kept instead of run. Null on the host.
+  void (*begin_graph)(void* stream) = nullptr;
+  void* (*end_graph)(void* stream) = nullptr;
+  void (*launch_graph)(void* graph, void* stream) = nullptr;
+  void (*release_graph)(void*) noexcept = nullptr;
 };
 
 const Runtime& host_runtime();

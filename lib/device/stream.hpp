@@ -92,6 +92,7 @@ class Stream {
   }
 
   [[nodiscard]] StreamHandle handle() const { return handle_; }
+  [[nodiscard]] const Runtime& runtime() const { return *runtime_; }
   /// Enqueues a copy between any two kinds of memory. Memory that is not pinned may make the host
   /// wait; host memory may be used again when the copy is done.
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {

@@ -180,6 +180,27 @@ constexpr Runtime kRuntime{
           float milliseconds = 0;
           check(cudaEventElapsedTime(&milliseconds, event_of(earlier), event_of(later)));
           return static_cast<double>(milliseconds) * 1e-3;
+        },
+    .begin_graph =
+        [](void* stream) {
+          check(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeThreadLocal));
+        },
+    .end_graph = [](void* stream) -> void* {
+      cudaGraph_t kept = nullptr;
+      check(cudaStreamEndCapture(stream_of(stream), &kept));
+      cudaGraphExec_t graph = nullptr;
+      const cudaError_t status = cudaGraphInstantiate(&graph, kept, 0);
+      (void)cudaGraphDestroy(kept);
+      check(status);
+      return graph;
+    },
+    .launch_graph =
+        [](void* graph, void* stream) {
+          check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)));
+        },
+    .release_graph =
+        [](void* graph) noexcept {
+          (void)cudaGraphExecDestroy(static_cast<cudaGraphExec_t>(graph));
         }};
 
 std::string uuid_text(const cudaUUID_t& uuid) {
