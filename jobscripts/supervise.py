@@ -1,7 +1,9 @@
 """Runs one command under a time limit, in a session of its own, and passes signals on to it: TERM, INT, USR1 and USR2
-reach the command, which decides how it ends. After the limit it gets TERM, and KILL where that does not help.
+reach the command, which decides how it ends. After the limit it gets TERM, and KILL where that does not help. Where this
+process is killed, the kernel (Linux) sends the command a TERM: launchers then end their ranks.
 """
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -10,6 +12,8 @@ import time
 GRACE = 30  # seconds from TERM to KILL
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TIMED_OUT = 124
+PR_SET_PDEATHSIG = 1  # of prctl(2)
+libc = ctypes.CDLL(None)
 
 
 def supervise(words, cwd, output, limit):
@@ -29,7 +33,7 @@ def supervise(words, cwd, output, limit):
     try:
         with open(output, "ab") as stream:
             child = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT,
-                                     start_new_session=True)
+                                     start_new_session=True, preexec_fn=end_with(os.getpid()))
             for number in pending:
                 child.send_signal(number)
             code = wait(child, limit)
@@ -39,6 +43,15 @@ def supervise(words, cwd, output, limit):
         if child is not None:
             end_group(child)
     return code, time.monotonic() - begin
+
+
+def end_with(parent):
+    """What a child does between fork and exec: it gets a TERM when `parent` dies; where it has died already, this is the end."""
+    def bind():
+        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != parent:
+            os._exit(128 + signal.SIGTERM)
+    return bind
 
 
 def wait(child, limit):

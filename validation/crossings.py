@@ -65,10 +65,11 @@ class Crossing:
 
 
 def tables(rows, place):
-    """The rows of a sweep (sweep_file), parted into tables of those that can be compared; those of `place`."""
+    """The rows of a sweep (sweep_file), parted into tables of those that can be compared; those of `place`. Sizes that were
+    rounded to nothing have no place on a logarithmic axis."""
     found = {}
     for key, row in rows.items():
-        if key.place != place:
+        if key.place != place or key.size == 0:
             continue
         operation = [key.redop] * (key.redop not in ("none", "")) + [f"root {key.root}"] * (key.root >= 0)
         words = [key.collective, key.group, key.transport, key.type, *operation]

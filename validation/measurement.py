@@ -135,7 +135,12 @@ def differences(a, b):
 
 
 def other_bytes(a, b):
-    """What a run of the same configuration sends a step that it did not send before, as texts."""
+    """What a run of the same configuration sends a step, or a row of a sweep of the same ranks, that it did not send before, as
+    texts."""
+    found = []
+    if a.layout == b.layout:
+        pairs = ((key, row.wire_bytes, b.rows[key].wire_bytes) for key, row in a.rows.items() if key in b.rows)
+        found += [f"{key} sends {after}, was {before}" for key, before, after in pairs if None not in (before, after) and before != after]
     if a.config_hash != b.config_hash:
-        return []
-    return [f"{name} a step {b.sent[name]}, was {a.sent[name]}" for name in a.sent if a.sent[name] != b.sent[name]]
+        return found
+    return found + [f"{name} a step {b.sent[name]}, was {a.sent[name]}" for name in a.sent if a.sent[name] != b.sent[name]]

@@ -37,13 +37,15 @@ class Key(NamedTuple):
 
 @dataclass
 class Row:
-    """`samples`: microseconds, maximum over ranks; of a file without them, the one time that it has. Bandwidths in GB/s, None
-    where the file has none; they are those of `time`. Of several cells, those of the last."""
+    """`samples`: microseconds, maximum over ranks; of a file without them, the one time that it has. Bandwidths in GB/s, and the
+    bytes of one run over all ranks, None where the file has none; bandwidths are those of `time`. Of several cells, those of the
+    last."""
 
     samples: list = field(default_factory=list)
     time: float = math.nan
     bus_bw: float | None = None
     wire_bus_bw: float | None = None
+    wire_bytes: int | None = None
 
 
 @dataclass
@@ -93,6 +95,7 @@ def add(row, measured):
         raise ValueError("a time is not above 0")
     row.samples += samples
     row.time, row.bus_bw, row.wire_bus_bw = time, number(measured.get("bus_bw")), number(measured.get("wire_bus_bw"))
+    row.wire_bytes = measured.get("wire_bytes")
 
 
 def read_rows(document):

@@ -297,6 +297,26 @@ class Supervised(Base):
             self.assertEqual(self.supervise('trap "" TERM; echo $$ >"$1/pid"; while :; do sleep 0.1; done', 0.5), 124)
         self.check_gone((self.folder / "pid").read_text().strip())
 
+    def test_a_kill_ends_the_command(self):
+        """Nothing of a run is left where study.py itself is killed."""
+        pid = self.folder / "pid"
+        words = ["--launcher", "sh", "-c", f'echo $$ >{shlex.quote(str(pid))}.new; mv {shlex.quote(str(pid))}.new '
+                 f'{shlex.quote(str(pid))}; exec sleep 1000']
+        process = subprocess.Popen([sys.executable, JOBS / "study.py", "run", self.study(), "0", "--results", self.results, *words],
+                                   stdout=subprocess.DEVNULL)
+        self.addCleanup(process.kill)
+        self.wait_until(pid.exists)
+        process.kill()
+        process.wait(20)
+        stat = pathlib.Path("/proc") / pid.read_text().strip() / "stat"
+        self.wait_until(lambda: not stat.exists() or stat.read_text().split(") ")[1][0] == "Z")
+
+    def wait_until(self, ask):
+        end = time.monotonic() + 20
+        while not ask():
+            self.assertLess(time.monotonic(), end, "not within 20 s")
+            time.sleep(0.02)
+
     def test_signal_before_the_command_is_there(self):
         start = subprocess.Popen
 
@@ -366,12 +386,33 @@ class Shipped(Base):
         again = self.submit(*words, PATH=path)
         self.assertEqual((again.returncode, again.stdout, again.stderr), (1, "", "no answer\n"), again)
 
+    def test_submit_knows_its_arrays_by_id_and_name(self):
+        """An array of the same id, of a Slurm that counts from 1 again, is none of its own."""
+        programs, queue = self.folder / "programs", self.folder / "queue"
+        programs.mkdir()
+        shell = {"sbatch": 'for word in "$@"; do case $word in --job-name=*) echo "7 0 ${word#*=}" >"$0.name"; esac; done; echo 7',
+                 "squeue": f'cat {shlex.quote(str(queue))}'}
+        for name, text in shell.items():
+            (programs / name).write_text(f"#!/bin/sh\n{text}\n")
+            (programs / name).chmod(0o755)
+        words, path = (self.study(), "--results", self.results), f"{programs}:{os.environ['PATH']}"
+        queue.write_text("")
+        self.assertEqual(self.submit(*words, PATH=path).stdout, "7\n")
+        queue.write_text((programs / "sbatch.name").read_text())
+        again = self.submit(*words, PATH=path)
+        self.assertEqual((again.returncode, again.stdout), (0, ""), again)
+        self.assertIn("nothing is missing but what is in the queue: runs 0", again.stderr)
+        queue.write_text("7 0 zeropp-study-20200101T000000.000000000\n")
+        self.assertEqual(self.submit(*words, PATH=path).stdout, "7\n")
+
     def test_submit_dry_run(self):
         study = self.study(axes={"nodes": {"1": {"nodes": 1}, "2": []}, "seed": {"1": [], "2": []}}, time_limit=600)
         done = self.submit(study, "--results", self.results, "--system", "generic-gpu", "--parallel", 3, "--dry-run",
                            "--", "--account", "my own $(account)")
         self.assertEqual((done.returncode, done.stderr), (0, ""), done)
         commands = [shlex.split(line) for line in done.stdout.splitlines()]
+        for command in commands:
+            self.assertRegex(command.pop(7), r"^--job-name=zeropp-mine-\d{8}T\d{6}\.\d{9}$")
         self.assertEqual([command[2:9] for command in commands],
                          [[f"--array={array}%3", f"--nodes={nodes}", "--ntasks-per-node=2", "--time=14",
                            f"--output={self.results}/jobs/%A_%a.log", "--gpus-per-node=2", "--account"]

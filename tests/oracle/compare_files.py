@@ -72,6 +72,20 @@ class Compare(unittest.TestCase):
             self.assertIn(part, done.stderr)
         self.assertEqual(rows, {})
 
+    def test_other_bytes_of_a_sweep(self):
+        """The same row on the same ranks sends the same bytes, however long it takes; what is of other ranks may differ."""
+        before, after = synthetic_sweep.sweep(seed=1), synthetic_sweep.sweep(seed=1)
+        after["results"][5]["out_of_place"]["wire_bytes"] += 16
+        done, _ = self.compare(self.json_file("a.json", before), self.json_file("b.json", after), code=1)
+        self.assertRegex(done.stderr, r"slower or other bytes: all_gather \S+ \S+ .* out-of-place sends \d+, was \d+\n$")
+        after["devices"] = after["config"]["devices"] = after["config"]["devices"][:4]
+        self.compare(self.folder / "a.json", self.json_file("b.json", after), "--across-machines")
+
+    def test_emulated_nodes_are_other_ranks(self):
+        plain = synthetic_sweep.sweep(seed=1)
+        self.refused(self.json_file("a.json", plain), self.json_file("b.json", plain | {"provenance": {"emulated": 1}}),
+                     "8 ranks on 1 node / 8 ranks on 1 node, emulated")
+
     def test_sweeps(self):
         before = self.json_file("a.json", synthetic_sweep.sweep(seed=1))
         after = self.json_file("b.json", synthetic_sweep.sweep(seed=2, factor=slowed(1.1, PLANTED)))

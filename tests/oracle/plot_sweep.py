@@ -54,6 +54,12 @@ class Crossings(unittest.TestCase):
                  ("int8:256", "flat"): {1: [5.0] * 6, 2: [5.0] * 6, 4: [20.0] * 6, 8: [5.0] * 6}}
         self.assertAlmostEqual(found(times).size, math.sqrt(32))
 
+    def test_rows_without_bytes_are_left_out(self):
+        rows = sweep_file.read_rows(synthetic_sweep.sweep(sizes=(1024, 4096)))
+        empty = {key._replace(size=0): row for key, row in rows.items() if key.size == 1024}
+        (own,) = crossings.tables({**empty, **rows}, "out-of-place")
+        self.assertEqual(own.sizes, [1024, 4096])
+
     def test_baseline_is_the_fastest(self):
         times = {("none", "flat"): {4: [10.0], 8: [20.0]}, ("none", "two-level"): {4: [12.0], 8: [8.0]},
                  ("int8:256", "flat"): {4: [5.0], 8: [16.0], 16: [1.0]},

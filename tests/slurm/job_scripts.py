@@ -42,9 +42,17 @@ def setUpModule():
     state = pathlib.Path(folder) / "state"
     unittest.addModuleCleanup(shutil.rmtree, folder)
     unittest.addModuleCleanup(stop)
+    signal.signal(signal.SIGTERM, end_early)
     done = cluster("start")
     assert done.returncode == 0, done
     os.environ.update(SLURM_CONF=str(state / "slurm.conf"), ZEROPP_BUILD=str(zpp.BIN.parent), ZEROPP_PYTHON=sys.executable)
+
+
+def end_early(number, _):
+    """Asked to end: the daemons do not stay behind."""
+    cluster("stop")
+    shutil.rmtree(state.parent, ignore_errors=True)
+    os._exit(128 + number)
 
 
 def cluster(*words):
