@@ -13,7 +13,7 @@
 #include "apps/sweep/comparison.hpp"
 #include "apps/sweep/data.hpp"
 #include "apps/sweep/sizes.hpp"
-#include "apps/sweep/statistics.hpp"
+#include "lib/base/statistics.hpp"
 
 namespace zeropp::sweep {
 namespace {
