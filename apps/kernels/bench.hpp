@@ -17,7 +17,7 @@ struct Measured {
 
 class Bench {
  public:
-  /// `least`: bytes of operands that no cache may hold.
+  /// `least`: bytes that the runs of all sets of operands move together: no cache holds them.
   Bench(const Device& device, std::size_t least, const Repetition& repetition)
       : device_(device),
         stream_(device.make_stream("kernels")),

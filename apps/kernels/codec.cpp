@@ -101,7 +101,7 @@ Problem encode_of(const CodecSpec& spec, Dtype dtype, const Layout& layout, cons
 }
 
 Array encoded(const Bound& bound) {
-  return {"image", bound.image_elements(), Dtype::fp32, [bound](View memory) {
+  return {"image", bound.image_elements(), Dtype::fp32, [bound](View memory, std::size_t) {
             encode_on_host(bound.host, bound.values, bound.dtype, 1, bound.count(), memory);
           }};
 }

@@ -33,7 +33,8 @@ struct Summands {
   [[nodiscard]] double bytes() const { return static_cast<double>(images * image); }
   [[nodiscard]] double additions() const { return static_cast<double>(images * n); }
   [[nodiscard]] Array array() const {
-    return {"images", images * image / sizeof(float), Dtype::fp32, [copy = *this](View memory) {
+    return {"images", images * image / sizeof(float), Dtype::fp32,
+            [copy = *this](View memory, std::size_t) {
               encode_on_host(copy.host, copy.values, Dtype::fp32, copy.images, copy.n, memory);
             }};
   }

@@ -70,7 +70,7 @@ Problem loss_of(const Block& block, const Device& device) {
                    .operations = kOperations * static_cast<double>(in.rows * in.vocab)},
           .arrays = {{"logits", n, in.activation, filled_with(in.values)},
                      {"targets", in.rows, Dtype::fp32,
-                      [in](View memory) {
+                      [in](View memory, std::size_t) {
                         auto* const tokens = static_cast<std::int32_t*>(memory.data);
                         for (std::size_t row = 0; row < in.rows; ++row) {
                           tokens[row] = in.source.token(row, in.vocab);

@@ -1,5 +1,6 @@
 // The rows of the token and position tables of a text of random tokens, and their gradients. A row
-// of the token table counts once, however often its token occurs.
+// of the token table counts once, however often its token occurs. The sets share one table and have
+// other tokens each, so that they read other rows of it.
 #include <cmath>
 #include <map>
 
@@ -26,6 +27,7 @@ struct Text {
         source(block.source) {}
 
   [[nodiscard]] std::size_t tokens() const { return shape.sequences * shape.length; }
+  /// Of the first set.
   [[nodiscard]] std::size_t token(std::size_t i) const {
     return static_cast<std::size_t>(source.token(i, shape.vocab));
   }
@@ -40,10 +42,10 @@ struct Text {
     return static_cast<double>(rows * shape.hidden * size_of(dtype));
   }
   [[nodiscard]] Array tokens_array() const {
-    return {"tokens", tokens(), Dtype::fp32, [text = *this](View memory) {
+    return {"tokens", tokens(), Dtype::fp32, [text = *this](View memory, std::size_t set) {
               auto* const to = static_cast<std::int32_t*>(memory.data);
               for (std::size_t i = 0; i < text.tokens(); ++i) {
-                to[i] = text.source.token(i, text.shape.vocab);
+                to[i] = text.source.token(set * text.tokens() + i, text.shape.vocab);
               }
             }};
   }
@@ -129,14 +131,16 @@ Problem backward_of(const Block& block, const Device& device) {
   const Text text(block, device);
   const EmbeddingShape& s = text.shape;
   const double sums = text.bytes(text.table_rows(), Dtype::fp32);
-  const auto zeros = [](View memory) { std::fill_n(memory.as<float>(), memory.count, 0.0F); };
+  const auto zeros = [](View memory, std::size_t) {
+    std::fill_n(memory.as<float>(), memory.count, 0.0F);
+  };
   return {.work = {.read = text.bytes(text.tokens(), text.activation) + sums +
                            static_cast<double>(text.tokens() * sizeof(std::int32_t)),
                    .written = sums,
                    .operations = 2 * static_cast<double>(text.tokens() * s.hidden)},
           .arrays = {text.tokens_array(),
                      {"dy", text.tokens() * s.hidden, text.activation, filled_with(text.dy)},
-                     {"token gradient", s.vocab * s.hidden, Dtype::fp32, zeros},
+                     {"token gradient", s.vocab * s.hidden, Dtype::fp32, zeros, true},
                      {"position gradient", s.length * s.hidden, Dtype::fp32, zeros},
                      workspace_of(device.nn->embedding_workspace(s))},
           .bind = [s](const Set& set, const Device& on, StreamHandle) -> Call {

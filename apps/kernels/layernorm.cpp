@@ -156,7 +156,7 @@ Problem backward_of(const Block& block, const Device& device, bool adds) {
   const std::size_t n = rows * hidden;
   constexpr double kOperations = 14;
   const auto moment = [layer](double Layer::Moments::*member) {
-    return [layer, member](View memory) {
+    return [layer, member](View memory, std::size_t) {
       for (std::size_t row = 0; row < layer.rows; ++row) {
         memory.as<float>()[row] = static_cast<float>(layer.moments(row).*member);
       }

@@ -9,25 +9,17 @@ namespace zeropp::kernels {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
-constexpr std::size_t kMostSets = 4096;
 constexpr std::byte kPoison{0xFF};
 
 std::size_t stride_of(const Array& array) {
   return round_up(std::max<std::size_t>(array.count, 1) * size_of(array.dtype), kAlignment);
 }
 
-std::size_t sets_for(const std::vector<Array>& arrays, std::size_t least) {
-  std::size_t bytes = 0;
-  for (const Array& array : arrays) bytes += array.shared ? 0 : stride_of(array);
-  return std::clamp<std::size_t>(ceil_div(least, std::max<std::size_t>(bytes, 1)), 1, kMostSets);
-}
-
 }  // namespace
 
-Operands::Operands(const std::vector<Array>& arrays, std::size_t least, const Device& device,
+Operands::Operands(const std::vector<Array>& arrays, std::size_t sets, const Device& device,
                    const Stream& stream)
     : arrays_(arrays), device_(device), stream_(stream) {
-  const std::size_t sets = sets_for(arrays, least);
   for (const Array& array : arrays) {
     const std::size_t copies = array.shared ? 1 : sets;
     const std::size_t stride = stride_of(array);
@@ -50,11 +42,11 @@ void Operands::fill(const Array& array, const Buffer& memory, std::size_t stride
   if (!array.fill || array.count == 0) return;
   const Buffer host(stride, MemoryKind::host);
   const View view = host.view(array.count, array.dtype);
-  array.fill(view);
   for (std::size_t i = 0; i < copies; ++i) {
+    array.fill(view, i);
     stream_.copy(memory.data() + i * stride, host.data(), view.bytes());
+    stream_.synchronize();
   }
-  stream_.synchronize();
 }
 
 Result Operands::download(std::size_t array) const {

@@ -19,10 +19,10 @@ struct Array {
   std::string_view name;  ///< for messages
   std::size_t count = 0;
   Dtype dtype = Dtype::fp32;
-  /// Writes what lies there before the first run to host memory of this size; empty: poison, bytes
-  /// of ones, which is a NaN in every dtype.
-  std::function<void(View)> fill = {};
-  bool shared = false;  ///< scratch: one for all sets
+  /// Writes what lies there in this set before the first run, to host memory of this size; empty:
+  /// poison, bytes of ones, which is a NaN in every dtype.
+  std::function<void(View, std::size_t set)> fill = {};
+  bool shared = false;  ///< one for all sets: scratch, and tables of which a run reads a part
 };
 
 /// The arrays of one run, in the order of the problem's list.
@@ -57,9 +57,8 @@ class Result {
 
 class Operands {
  public:
-  /// As many sets as make `least` bytes of what is not shared; one at least. Throws
-  /// Error(environment) when there is no memory.
-  Operands(const std::vector<Array>& arrays, std::size_t least, const Device& device,
+  /// Throws Error(environment) when there is no memory.
+  Operands(const std::vector<Array>& arrays, std::size_t sets, const Device& device,
            const Stream& stream);
 
   [[nodiscard]] const std::vector<Set>& sets() const { return sets_; }

@@ -39,9 +39,9 @@ class Values {
   bool magnitude_;
 };
 
-/// What Array::fill takes.
-inline std::function<void(View)> filled_with(const Values& values) {
-  return [values](View memory) { values.fill(memory); };
+/// What Array::fill takes: the same in every set.
+inline std::function<void(View, std::size_t)> filled_with(const Values& values) {
+  return [values](View memory, std::size_t) { values.fill(memory); };
 }
 
 /// Makes arrays.
