@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Judges a trace of zpp_train: prints VALID, or INVALID: reason, one reason a line.
+"""Judges a trace of zpp_train or zpp_kernels: prints VALID, or INVALID: reason, one reason a line.
 
 Reads nothing but the file: is it complete, are its numbers sane, and are the bytes that it counted,
-and those that it predicted, the ones that follow from its own units and configuration?
+and those that it predicted, the ones that follow from its own units and configuration? Of zpp_kernels: do
+times and shares follow from the samples and ceilings, and bytes from the shapes (kernels_trace.py)?
 
 Exit codes: 0 valid, 1 invalid, 2 usage.
 """
@@ -16,6 +17,7 @@ import sys
 
 from closed_forms import Bytes, Run, Settings, Topology
 from trace_file import Trace
+import kernels_trace
 import model_flops
 import trace_format as fmt
 from wire import MODELLED
@@ -304,14 +306,14 @@ class Checker:
 def judge(path):
     """Reasons why the trace is invalid; none: it is valid."""
     trace = Trace(path)
-    if trace.app not in ("train", ""):
-        return [f"a trace of zpp_{trace.app}: those of zpp_train are judged here"]
-    return trace.problems or Checker(trace).check()
+    if trace.app not in ("train", "kernels", ""):
+        return [f"a trace of zpp_{trace.app}: those of zpp_train and zpp_kernels are judged here"]
+    return trace.problems or (kernels_trace.problems(trace) if trace.app == "kernels" else Checker(trace).check())
 
 
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trace", nargs="+", help="HDF5 files of zpp_train")
+    parser.add_argument("trace", nargs="+", help="HDF5 files of zpp_train or zpp_kernels")
     arguments = parser.parse_args(words)
     status = 0
     for path in arguments.trace:

@@ -21,11 +21,12 @@ class Trace:
             with h5py.File(path, "r") as file:
                 self.app = text(file.attrs.get("app", ""))
                 self.read_attributes(file)
-                for group, columns in fmt.COLUMNS.items():
+                for group, columns in (fmt.KERNELS_COLUMNS if self.app == "kernels" else fmt.COLUMNS).items():
                     self.columns[group] = self.read_group(file, group, columns)
                 if "env" not in file:
                     self.problem("no group /env")
-                self.read_data(file)
+                if self.app != "kernels":
+                    self.read_data(file)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             self.problem(f"cannot be read: {' '.join(str(error).split())}")
 
@@ -34,6 +35,8 @@ class Trace:
 
     def read_attributes(self, file):
         for name in fmt.TEXT_ATTRIBUTES + fmt.INTEGER_ATTRIBUTES + fmt.REAL_ATTRIBUTES:
+            if self.app == "kernels" and name in fmt.TRAINING_ATTRIBUTES:
+                continue
             if name not in file.attrs:
                 self.problem(f"no attribute {name}")
                 continue

@@ -33,6 +33,17 @@ COLUMNS = {
     "memory": {"name": "S", "bytes_predicted": "u", "bytes_actual": "u"},
 }
 MAY_BE_EMPTY = {"evaluations", "counters"}
+
+# What zpp_kernels has in place of a training's attributes and groups.
+TRAINING_ATTRIBUTES = {"kernels", "parameters_hash", "deterministic", *REAL_ATTRIBUTES}
+KERNELS_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "ceilings": {"name": "S", "unit": "S", "amount": "f", "rate": "f"},
+    "results": {"kernel": "S", "variant": "S", "dtype": "S", "shape": "S", "path": "S", "read": "f", "written": "f",
+                "operations": "f", "arithmetic": "S", "sets": "u", "runs": "u", "time": "f", "time_low": "f", "time_high": "f",
+                "p95": "f", "cv": "f", "limit": "S", "of_limit": "f", "of_copy": "f", "verdict": "S"},
+    "samples": {"result": "u", "time": "f"},
+}
 DATA_ATTRIBUTES = ("source", "train_tokens", "held_out_tokens", "vocab_size",
                    "unigram_entropy_bits", "source_entropy_bits")
 TIMER_CATEGORIES = ("matmul", "nn", "codec", "optimizer", "communication", "data", "other")

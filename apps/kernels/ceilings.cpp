@@ -9,6 +9,7 @@
 #include "apps/kernels/linear.hpp"
 #include "kernels/core/host_runtime.hpp"
 #include "kernels/core/memory_probe.hpp"
+#include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/statistics.hpp"
 
@@ -16,26 +17,30 @@ namespace zeropp::kernels {
 
 namespace {
 
-/// Two arrays that no cache holds, and the passes over them.
+/// Two arrays that no cache holds, and the passes over them: a run takes the next part, so that it
+/// lasts about as long as a kernel does, and what disturbs the machine meets both alike.
 class Passes {
  public:
   explicit Passes(const Bench& bench)
       : bench_(bench),
         on_host_(bench.device().backend == Backend::host),
         probe_(on_host_ ? host_memory_probe() : *cuda_memory_probe()),
-        from_(Buffer::zeros(count(), Dtype::fp32, bench.device().memory)),
-        to_(Buffer::zeros(count(), Dtype::fp32, bench.device().memory)),
+        part_(on_host_ ? std::size_t{16} << 20U : std::size_t{256} << 20U),
+        parts_(std::max(ceil_div(bench.least(), part_), std::size_t{4})),
+        from_(Buffer::zeros(parts_ * elements(), Dtype::fp32, bench.device().memory)),
+        to_(Buffer::zeros(parts_ * elements(), Dtype::fp32, bench.device().memory)),
         result_(Buffer::zeros(1, Dtype::fp32, bench.device().memory)) {}
 
   Ceiling one_memcpy() const {
-    return pass("memcpy", "memcpy by one thread, bytes counted once", 1,
-                [this] { std::memcpy(to_.data(), from_.data(), from_.bytes()); });
+    return pass(
+        "memcpy", "memcpy by one thread, bytes counted once", 1,
+        [](const View& from, const View& to) { std::memcpy(to.data, from.data, from.bytes()); });
   }
   Ceiling copy() const {
-    return pass("copy",
-                on_host_ ? "memcpy by all threads, bytes read + written"
-                         : "the driver's copy, bytes read + written",
-                2, [this] { probe_.copy(view(from_), view(to_), stream()); });
+    const char* const means = on_host_ ? "memcpy by all threads, bytes read + written"
+                                       : "the driver's copy, bytes read + written";
+    return pass("copy", means, 2,
+                [this](const View& from, const View& to) { probe_.copy(from, to, stream()); });
   }
   /// One thread's memcpy is the copy of all threads where there is one.
   Ceiling as_copy(const Ceiling& memcpy) const {
@@ -43,32 +48,37 @@ class Passes {
             memcpy.samples};
   }
   Ceiling read() const {
-    return pass("read", "every byte once", 1,
-                [this] { probe_.read(view(from_), result_.view(1, Dtype::fp32), stream()); });
+    return pass("read", "every byte once", 1, [this](const View& from, const View&) {
+      probe_.read(from, result_.view(1, Dtype::fp32), stream());
+    });
   }
   Ceiling write() const {
     return pass("write", on_host_ ? "memset by all threads" : "the driver's memset", 1,
-                [this] { probe_.write(view(to_), stream()); });
+                [this](const View&, const View& to) { probe_.write(to, stream()); });
   }
 
  private:
-  /// Elements of one array: alone it fills the caches, and lasts far longer than a launch.
-  [[nodiscard]] std::size_t count() const {
-    constexpr std::size_t kOnHost = std::size_t{128} << 20U;
-    constexpr std::size_t kOnGpu = std::size_t{1} << 30U;
-    return std::max(bench_.least(), on_host_ ? kOnHost : kOnGpu) / sizeof(float);
-  }
-  [[nodiscard]] View view(const Buffer& memory) const { return memory.view(count(), Dtype::fp32); }
+  [[nodiscard]] std::size_t elements() const { return part_ / sizeof(float); }
   [[nodiscard]] StreamHandle stream() const { return bench_.stream().handle(); }
+
+  template <class Run>
   [[nodiscard]] Ceiling pass(const char* name, const char* means, double times,
-                             const std::function<void()>& run) const {
-    return {name, means, "B/s", times * static_cast<double>(from_.bytes()),
-            measure(bench_.repetition(), bench_.device(), bench_.stream(), run)};
+                             const Run& run) const {
+    std::size_t turn = 0;
+    const auto next = [&] {
+      run(from_.view(elements(), Dtype::fp32, turn * part_),
+          to_.view(elements(), Dtype::fp32, turn * part_));
+      turn = (turn + 1) % parts_;
+    };
+    return {name, means, "B/s", times * static_cast<double>(part_),
+            measure(bench_.repetition(), bench_.device(), bench_.stream(), next)};
   }
 
   const Bench& bench_;
   bool on_host_;
   const MemoryProbe& probe_;
+  std::size_t part_;   ///< bytes of one run
+  std::size_t parts_;  ///< that no cache holds together
   Buffer from_;
   Buffer to_;
   Buffer result_;

@@ -164,7 +164,7 @@ class Output(Sweep):
         self.measured(1, "-b", 1024, "-e", 1024, "--collective", "all_gather")
         result = zpp.check_trace(self.out / "sweep.h5")
         self.assertEqual((result.code, result.stdout),
-                         (1, "INVALID: a trace of zpp_sweep: those of zpp_train are judged here\n"))
+                         (1, "INVALID: a trace of zpp_sweep: those of zpp_train and zpp_kernels are judged here\n"))
 
     def test_trace_holds_the_same_digits(self):
         _, found = self.measured(2, "-b", 1024, "-e", 4096, "-f", 2, "-N", 3, "--collective", "all_reduce")

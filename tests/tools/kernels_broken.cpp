@@ -25,7 +25,7 @@ void most_of_it(const Call& call, const Set& set, StreamHandle stream) {
 
 void flipped_bit(const Call& call, const Set& set, StreamHandle stream) {
   call(stream);
-  bytes_of(set[1])[set[1].bytes() / 2] ^= std::byte{0x40};
+  bytes_of(set[1])[set[1].bytes() / 2 + 3] ^= std::byte{0x40};  // of the exponent
 }
 
 /// The rows of `right` under another name, with every call spoiled.
