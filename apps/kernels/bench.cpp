@@ -21,6 +21,7 @@ std::size_t sets_for(const Work& work, std::size_t least) {
 Measured Bench::measure(const Problem& problem) const {
   const Operands operands(problem.arrays, sets_for(problem.work, least_), device_, stream_);
   std::vector<Call> calls;
+  calls.reserve(operands.sets().size());
   for (const Set& set : operands.sets()) {
     calls.push_back(problem.bind(set, device_, stream_.handle()));
   }

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "apps/kernels/codec_checks.hpp"
 #include "apps/kernels/entries.hpp"
 
@@ -18,9 +20,8 @@ using codec::WireImages;
 
 /// A codec and values in memory, on the device that is measured and on the host.
 struct Bound {
-  Bound(const CodecSpec& spec_, Dtype dtype_, const Layout& layout_, const Source& source,
-        Backend backend)
-      : spec(spec_),
+  Bound(CodecSpec spec_, Dtype dtype_, const Layout& layout_, const Source& source, Backend backend)
+      : spec(std::move(spec_)),
         dtype(dtype_),
         layout(layout_),
         values(source.normals(1, dtype)),

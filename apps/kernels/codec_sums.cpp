@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "apps/kernels/codec_checks.hpp"
 #include "apps/kernels/entries.hpp"
@@ -20,9 +21,9 @@ using codec::WireImages;
 
 /// Images of fp32 values, of which the sum is taken.
 struct Summands {
-  Summands(const CodecSpec& spec_, std::size_t images_, std::size_t n_, const Source& source,
+  Summands(CodecSpec spec_, std::size_t images_, std::size_t n_, const Source& source,
            Backend backend)
-      : spec(spec_),
+      : spec(std::move(spec_)),
         images(images_),
         n(n_),
         values(source.normals(1, Dtype::fp32)),

@@ -63,6 +63,7 @@ Case flat_case(std::string_view kernel, std::string variant, Dtype dtype, std::s
 
 std::vector<Case> copies(const Choice& choice) {
   std::vector<Case> cases;
+  cases.reserve(choice.dtypes.size());
   for (const Dtype dtype : choice.dtypes) {
     cases.push_back(flat_case(copy.name, "-", dtype, choice.values,
                               [n = choice.values, dtype, source = choice.source](const Device&) {
@@ -74,6 +75,7 @@ std::vector<Case> copies(const Choice& choice) {
 
 std::vector<Case> clears(const Choice& choice) {
   std::vector<Case> cases;
+  cases.reserve(choice.dtypes.size());
   for (const Dtype dtype : choice.dtypes) {
     cases.push_back(
         flat_case(clear.name, "-", dtype, choice.values,
@@ -84,6 +86,7 @@ std::vector<Case> clears(const Choice& choice) {
 
 std::vector<Case> conversions(const Choice& choice) {
   std::vector<Case> cases;
+  cases.reserve(choice.dtypes.size());
   for (const Dtype dtype : choice.dtypes) {
     if (dtype == Dtype::fp32) continue;
     cases.push_back(flat_case(convert.name, "from-fp32", dtype, choice.values,

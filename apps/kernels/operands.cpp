@@ -28,6 +28,7 @@ Operands::Operands(const std::vector<Array>& arrays, std::size_t sets, const Dev
   }
   for (std::size_t i = 0; i < sets; ++i) {
     std::vector<View> views;
+    views.reserve(arrays.size());
     for (std::size_t k = 0; k < arrays.size(); ++k) {
       const std::size_t offset = arrays[k].shared ? 0 : i * stride_of(arrays[k]);
       views.push_back(memory_[k].view(arrays[k].count, arrays[k].dtype, offset));

@@ -172,6 +172,7 @@ Problem add_of(std::size_t n, const Source& source) {
 
 std::vector<Case> updates(const Choice& choice) {
   std::vector<Case> cases;
+  cases.reserve(choice.dtypes.size());
   for (const Dtype narrow : choice.dtypes) {
     cases.push_back({std::string(adamw.name), "-", std::string(name_of(narrow)),
                      std::to_string(choice.values),
