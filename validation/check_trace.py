@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Judges a trace of zpp_train or zpp_sweep: prints VALID, or INVALID: reason, one reason a line.
+"""Judges a trace of zpp_train, zpp_sweep or zpp_kernels: prints VALID, or INVALID: reason, one reason a line.
 
 Reads nothing but the file: is it complete, are its numbers sane, and are the bytes that it counted,
 and those that it predicted, the ones that follow from its own units and configuration? Of a sweep
 (check_sweep.py): do statistics and bandwidths follow from the samples, and is every row there that was asked for?
+Of zpp_kernels (kernels_trace.py): do times and shares follow from the samples and ceilings, and bytes from the
+shapes?
 
 Exit codes: 0 valid, 1 invalid, 2 usage.
 """
@@ -18,6 +20,7 @@ from check_sweep import SweepChecker
 from closed_forms import Bytes, Run, Settings
 from trace_checker import Invalid, TraceChecker
 from trace_file import Trace
+import kernels_trace
 import model_flops
 import trace_format as fmt
 from wire import MODELLED
@@ -270,20 +273,22 @@ class Checker(TraceChecker):
                          f"counter {name} is {found.get(name, 0)}, should be {expected.get(name, 0)}")
 
 
-CHECKERS = {"train": Checker, "sweep": SweepChecker}
+# By program: the reasons why a trace of it is invalid.
+CHECKERS = {"train": lambda trace: Checker(trace).check(), "sweep": lambda trace: SweepChecker(trace).check(),
+            "kernels": kernels_trace.problems}
 
 
 def judge(path):
     """Reasons why the trace is invalid; none: it is valid."""
     trace = Trace(path)
     if trace.app not in (*CHECKERS, ""):
-        return [f"a trace of zpp_{trace.app}: those of zpp_train and zpp_sweep are judged here"]
-    return trace.problems or CHECKERS[trace.app](trace).check()
+        return [f"a trace of zpp_{trace.app}: those of {', '.join(f'zpp_{app}' for app in CHECKERS)} are judged here"]
+    return trace.problems or CHECKERS[trace.app](trace)
 
 
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trace", nargs="+", help="HDF5 files of zpp_train or zpp_sweep")
+    parser.add_argument("trace", nargs="+", help="HDF5 files of zpp_train, zpp_sweep or zpp_kernels")
     arguments = parser.parse_args(words)
     status = 0
     for path in arguments.trace:

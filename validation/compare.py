@@ -3,10 +3,10 @@
 
 usage: compare.py A B [--threshold SHARE] [--collective NAME,...] [--across-machines] [--warmup STEPS] [--json FILE]
 
-A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON of zpp_train, the JSON of zpp_sweep, the JSON of
+A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON of zpp_train, the JSON of zpp_sweep or zpp_kernels, the JSON of
 nccl-tests (-J), or a folder of zpp_train's traces, as a study leaves it: each trace in it is then a row, by its folder.
 
-A row of a sweep is a collective, codec, algorithm, group, transport, size, type, operation, root and place; of a training
+A row of zpp_kernels is a kernel, variant, dtype and shape; a row of a sweep is a collective, codec, algorithm, group, transport, size, type, operation, root and place; of a training
 run, the step time: without the first --warmup steps and those that were skipped. What is compared is the ratio of the medians, B / A.
 Above 1 is slower.
 

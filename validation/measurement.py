@@ -1,6 +1,6 @@
 """A file of measured times, whoever wrote it, as rows of samples; and which two may be compared.
 
-Reads a trace or a JSON of zpp_train, the JSON of zpp_sweep, and that of nccl-tests. Raises FileProblem with one line.
+Reads a trace or a JSON of zpp_train, the JSON of zpp_sweep, of zpp_kernels, and that of nccl-tests. Raises FileProblem with one line.
 """
 
 import statistics
@@ -12,6 +12,7 @@ import sweep_file
 from run_file import FileProblem
 from sweep_file import counted
 
+KERNELS_SCHEMA = "zeropp-kernels"
 BYTES = ("bytes_intra_node", "bytes_inter_node")
 DIFFERENCES_SHOWN = 8
 
@@ -55,16 +56,26 @@ def read_sweep(path, document):
                        collectives={key.collective for key in sweep.rows}), sweep.verdict
 
 
+def read_kernels(path, document):
+    """Rows of kernels by their name; `work` is the back end."""
+    rows = {"/".join(row[part] for part in ("kernel", "variant", "dtype", "shape")): sweep_file.Row(row["samples"], row["time"])
+            for row in document["rows"] if row["samples"]}
+    return Measurement(path, rows, counted(document["threads"], "thread"), (document["device"],), document["config"],
+                       f"kernels on {document['backend']}")
+
+
 def read_file(path, warmup):
     """Raises FileProblem."""
     run = run_file.read(path)
     try:
         if sweep_file.is_sweep(run):
             measured, verdict = read_sweep(path, run)
+        elif run.get("schema") == KERNELS_SCHEMA:
+            measured, verdict = read_kernels(path, run), run["verdict"]
         elif run.get("schema") == run_file.SCHEMA and "steps" in run:
             measured, verdict = read_training(path, run, warmup), run["verdict"]
         else:
-            raise FileProblem(f"{path} is none of zpp_train, zpp_sweep or nccl-tests: name a file that one of them wrote")
+            raise FileProblem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that one of them wrote")
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise FileProblem(f"{path} is not as its program writes it: {error!r}: measure again") from None
     if verdict != "VALID":
@@ -86,7 +97,7 @@ def select(measured, collectives):
     """Leaves the rows of `collectives` (all where empty). Raises FileProblem where there are none to choose from."""
     if collectives:
         if not measured.collectives:
-            raise FileProblem(f"{measured.path} is of a training run, which --collective says nothing of: leave it out")
+            raise FileProblem(f"{measured.path} is of a training run or of kernels, which --collective says nothing of: leave it out")
         measured.rows = {key: row for key, row in measured.rows.items() if key.collective in collectives}
         measured.collectives &= collectives
 
@@ -95,14 +106,14 @@ def require_comparable(a, b, across_machines):
     """Raises FileProblem."""
     pair = f"{a.path} and {b.path}"
     if bool(a.collectives) != bool(b.collectives):
-        raise FileProblem(f"{pair}: one is of a training run, one of a sweep: name two of the same kind")
+        raise FileProblem(f"{pair}: one is of a sweep, one is not: name two of the same kind")
     if a.collectives != b.collectives:
         common = ",".join(sorted(a.collectives & b.collectives))
         names = [", ".join(sorted(side.collectives)) or "none of those asked for" for side in (a, b)]
         raise FileProblem(f"{pair} measured other collectives: {names[0]} / {names[1]}: "
                           + (f"give --collective {common}" if common else "measure the same ones"))
     if a.work != b.work:
-        raise FileProblem(f"{pair} did other work: {a.work} / {b.work}: train with the same batch and sequence")
+        raise FileProblem(f"{pair} did other work: {a.work or '-'} / {b.work or '-'}: train with the same batch and sequence, or measure the same back end")
     for what, before, after in (("ranks and nodes", a.layout, b.layout),
                                 ("machines", machine_text(a.machine), machine_text(b.machine))):
         if before != after and not across_machines:

@@ -20,13 +20,13 @@ class Trace:
         try:
             with h5py.File(path, "r") as file:
                 self.app = text(file.attrs.get("app", ""))
-                is_sweep = self.app == "sweep"
-                self.read_attributes(file, fmt.TRAINING_ONLY if is_sweep else ())
-                for group, columns in (fmt.SWEEP_COLUMNS if is_sweep else fmt.COLUMNS).items():
+                is_training = self.app in ("train", "")
+                self.read_attributes(file, () if is_training else fmt.TRAINING_ONLY)
+                for group, columns in fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS).items():
                     self.columns[group] = self.read_group(file, group, columns)
                 if "env" not in file:
                     self.problem("no group /env")
-                if not is_sweep:
+                if is_training:
                     self.read_data(file)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             self.problem(f"cannot be read: {' '.join(str(error).split())}")

@@ -33,11 +33,21 @@ COLUMNS = {
     "memory": {"name": "S", "bytes_predicted": "u", "bytes_actual": "u"},
 }
 MAY_BE_EMPTY = {"evaluations", "counters"}
+
+# What zpp_kernels has in place of a training's attributes and groups.
+TRAINING_ONLY = {"kernels", "parameters_hash", "deterministic", *REAL_ATTRIBUTES}
+KERNELS_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "ceilings": {"name": "S", "unit": "S", "amount": "f", "rate": "f"},
+    "results": {"kernel": "S", "variant": "S", "dtype": "S", "shape": "S", "path": "S", "read": "f", "written": "f",
+                "operations": "f", "arithmetic": "S", "sets": "u", "runs": "u", "time": "f", "time_low": "f", "time_high": "f",
+                "p95": "f", "cv": "f", "limit": "S", "of_limit": "f", "of_copy": "f", "verdict": "S"},
+    "samples": {"result": "u", "time": "f"},
+}
 DATA_ATTRIBUTES = ("source", "train_tokens", "held_out_tokens", "vocab_size",
                    "unigram_entropy_bits", "source_entropy_bits")
 TIMER_CATEGORIES = ("matmul", "nn", "codec", "optimizer", "communication", "data", "other")
 
-TRAINING_ONLY = {"kernels", "parameters_hash", "flops_per_token", "hardware_flops_per_token", "deterministic"}
 SWEEP_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "results": {"collective": "S", "codec": "S", "algorithm": "S", "group": "S", "type": "S", "redop": "S", "root": "S",
@@ -47,3 +57,4 @@ SWEEP_COLUMNS = {
                 "p50_high": "f", "p95": "f", "cv": "f", "verdict": "S"},
     "samples": {"result": "u", "cycle": "u", "rank": "u", "time": "f"},
 }
+COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "kernels": KERNELS_COLUMNS}

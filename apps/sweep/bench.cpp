@@ -11,7 +11,7 @@
 #include <string>
 
 #include "apps/sweep/checks.hpp"
-#include "apps/sweep/statistics.hpp"
+#include "lib/base/statistics.hpp"
 
 namespace zeropp::sweep {
 

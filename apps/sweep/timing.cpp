@@ -5,7 +5,7 @@
 #include <chrono>
 #include <cmath>
 
-#include "apps/sweep/statistics.hpp"
+#include "lib/base/statistics.hpp"
 #include "lib/device/graph.hpp"
 
 namespace zeropp::sweep {

@@ -27,8 +27,6 @@ struct Repetition {
   std::size_t graph_launches = 0;  ///< of a cycle's iterations as a graph; 0: no graph
 };
 
-/// The median is known well enough when its 95 % interval lies within this share of it.
-inline constexpr double kPrecision = 0.01;
 /// A cycle whose length is free lasts about as long: far above the clock's and a barrier's jitter.
 inline constexpr double kCycleSeconds = 1e-3;
 inline constexpr std::size_t kFewestCycles = 3;

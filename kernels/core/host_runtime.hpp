@@ -2,6 +2,7 @@
 // kernels. Threads: OMP_NUM_THREADS or KOKKOS_NUM_THREADS as Kokkos reads them.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace zeropp {
@@ -13,8 +14,8 @@ class HostRuntime {
   HostRuntime(const HostRuntime&) = delete;
   HostRuntime& operator=(const HostRuntime&) = delete;
 
-  /// That a host kernel runs on.
-  static int threads();
+  /// Of the host kernels' parallel loops. After construction.
+  static std::size_t threads();
   /// "3.4.1"
   static std::string kokkos_version();
 };

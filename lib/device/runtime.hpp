@@ -26,6 +26,7 @@ struct GpuInfo {
   std::string pci;             ///< "0000:1b:00.0"
   int compute_capability = 0;  ///< 90
   std::size_t memory = 0;      ///< bytes
+  std::size_t l2_cache = 0;    ///< bytes
 };
 
 /// Whose waiting work the GPU takes up first: transfers that others wait for come before

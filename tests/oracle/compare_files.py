@@ -86,6 +86,29 @@ class Compare(unittest.TestCase):
         self.refused(self.json_file("a.json", plain), self.json_file("b.json", plain | {"provenance": {"emulated": 1}}),
                      "8 ranks on 1 node / 8 ranks on 1 node, emulated")
 
+    def kernels(self, name, seed, backend="cuda", device="NVIDIA H200", slower=("", 1.0), verdict="VALID"):
+        """What zpp_kernels -J writes, in the keys that are read."""
+        random = np.random.default_rng(seed)
+        rows = []
+        for kernel in ("encode", "decode", "adamw"):
+            samples = 100 * (1 + 0.02 * random.standard_normal(40)) * (slower[1] if kernel == slower[0] else 1)
+            rows.append({"kernel": kernel, "variant": "int8:256", "dtype": "bf16", "shape": "1024",
+                         "time": statistics.median(samples.tolist()), "samples": samples.tolist()})
+        return self.json_file(name, {"schema": "zeropp-kernels", "backend": backend, "device": device, "threads": 1,
+                                     "config": {"values": 1024}, "rows": rows, "verdict": verdict})
+
+    def test_kernels(self):
+        before = self.kernels("a.json", 1)
+        _, rows = self.compare(before, self.kernels("b.json", 2, slower=("decode", 1.1)), code=1)
+        self.assertEqual({name: row["verdict"] for name, row in rows.items()},
+                         {"encode/int8:256/bf16/1024": "same", "decode/int8:256/bf16/1024": "slower",
+                          "adamw/int8:256/bf16/1024": "same"})
+        self.refused(before, self.kernels("b.json", 2, backend="host"), "kernels on cuda / kernels on host")
+        self.refused(before, self.kernels("b.json", 2, device="other"), "other machines")
+        self.refused(before, self.kernels("b.json", 2, verdict="INVALID: 1 of 3 rows"), "is INVALID: 1 of 3 rows")
+        self.refused(before, self.json_file("c.json", synthetic_sweep.sweep()), "one is of a sweep, one is not")
+        self.refused(before, self.trace("train.h5", 1), "did other work")
+
     def test_sweeps(self):
         before = self.json_file("a.json", synthetic_sweep.sweep(seed=1))
         after = self.json_file("b.json", synthetic_sweep.sweep(seed=2, factor=slowed(1.1, PLANTED)))
@@ -180,7 +203,7 @@ class Compare(unittest.TestCase):
         self.refused(good, self.folder / "torn.json", "torn.json cannot be read")
         self.refused(good, self.folder / "nowhere.json", "nowhere.json cannot be read")
         self.refused(good, self.json_file("b.json", synthetic_sweep.sweep(sizes=(2048,))), "no row in common")
-        self.refused(good, self.trace("train.h5", 1), "one is of a training run")
+        self.refused(good, self.trace("train.h5", 1), "one is of a sweep, one is not")
 
     def test_nccl_tests(self):
         one, other = (self.json_file(f"{n}.json", synthetic_sweep.nccl_tests(seed=n)) for n in (1, 2))

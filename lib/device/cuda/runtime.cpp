@@ -236,7 +236,8 @@ std::vector<GpuInfo> visible_gpus() {
     std::array<char, 32> pci{};
     check(cudaDeviceGetPCIBusId(pci.data(), static_cast<int>(pci.size()), i));
     gpus.push_back({properties.name, uuid_text(properties.uuid), pci.data(),
-                    properties.major * 10 + properties.minor, properties.totalGlobalMem});
+                    properties.major * 10 + properties.minor, properties.totalGlobalMem,
+                    static_cast<std::size_t>(properties.l2CacheSize)});
   }
   return gpus;
 }

@@ -20,7 +20,6 @@ class Zeropp(CMakePackage, CudaPackage):
     version("main", branch="main")
 
     variant("tests", default=False, description="Build the tests; `spack install --test=root` runs those labelled unit")
-    variant("bench", default=False, description="Build the benchmarks of kernels")
 
     generator("ninja")
 
@@ -40,7 +39,7 @@ class Zeropp(CMakePackage, CudaPackage):
     depends_on("kokkos@3.4:~cuda")  # kernels of the host; those of GPUs are the project's own
     depends_on("openblas@0.3.21:")
     depends_on("googletest@1.12:+gmock", when="+tests")
-    depends_on("benchmark@1.7:", when="+bench")
+    depends_on("benchmark@1.7:")  # the timing loop of zpp_kernels
 
     # Trace checker, reports and script tests.
     depends_on("python@3.11:", type=("build", "run"))
@@ -58,7 +57,6 @@ class Zeropp(CMakePackage, CudaPackage):
         args = [
             self.define_from_variant("ZEROPP_ENABLE_CUDA", "cuda"),
             self.define_from_variant("ZEROPP_ENABLE_TESTS", "tests"),
-            self.define_from_variant("ZEROPP_ENABLE_BENCH", "bench"),
             self.define("ZEROPP_HOST_ARCH", ""),  # Spack's compilers are told the target
             self.define("ZEROPP_PYTHON", self.spec["python"].command.path),
         ]

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace zeropp::sweep {
+namespace zeropp {
 
 /// In the unit of the samples. `low` to `high`: the median with 95 %; up to 5 samples cannot reach
 /// that: then it is their whole range. `variation`: standard deviation (n - 1) over the mean; 0 of
@@ -26,7 +26,10 @@ Summary summarize(std::vector<double> samples);
 /// The fewest samples whose range holds the median in 95 of 100 cases.
 inline constexpr std::size_t kFewestForInterval = 6;
 
+/// The median is known well enough when its 95 % interval lies within this share of it.
+inline constexpr double kPrecision = 0.01;
+
 /// Whether the interval is known and reaches at most `share` of the median to either side.
 bool is_within(const Summary& summary, std::size_t samples, double share);
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp

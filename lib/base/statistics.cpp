@@ -1,11 +1,11 @@
-#include "apps/sweep/statistics.hpp"
+#include "lib/base/statistics.hpp"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <stdexcept>
 
-namespace zeropp::sweep {
+namespace zeropp {
 
 namespace {
 
@@ -60,4 +60,4 @@ bool is_within(const Summary& summary, std::size_t samples, double share) {
              share * summary.median;
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp

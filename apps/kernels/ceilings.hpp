@@ -1,0 +1,31 @@
+// What the machine can do at most, measured in the same run by the plainest means: passes over
+// memory larger than the caches, and a large product of matrices.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/kernels/bench.hpp"
+#include "apps/kernels/work.hpp"
+
+namespace zeropp::kernels {
+
+/// One of them, as it was measured.
+struct Ceiling {
+  std::string name;  ///< "memcpy", "copy", "read", "write", "fp32", "bf16"; "copy again" at the end
+  std::string means;
+  std::string unit;   ///< "B/s" or "op/s"
+  double amount = 0;  ///< bytes or operations of a run
+  Samples samples;
+  [[nodiscard]] double rate() const;
+};
+
+/// `bf16`: some kernel multiplies bf16. Throws Error(check_failed) when the product is wrong.
+std::vector<Ceiling> measure_ceilings(const Bench& bench, bool bf16, const Source& source);
+/// The copy once more, to see how far the machine has drifted.
+Ceiling measure_copy(const Bench& bench);
+
+/// Those of `measured`, by name; on a GPU the copy is the reference.
+Ceilings ceilings_of(const std::vector<Ceiling>& measured);
+
+}  // namespace zeropp::kernels

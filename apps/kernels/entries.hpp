@@ -1,0 +1,40 @@
+// The kernels, by the file that defines them; kernels.cpp puts them into the table.
+#pragma once
+
+#include "apps/kernels/kernel.hpp"
+
+namespace zeropp::kernels {
+
+// memory.cpp
+extern const Kernel copy;
+extern const Kernel clear;
+extern const Kernel convert;
+// codec.cpp
+extern const Kernel encode;
+extern const Kernel decode;
+extern const Kernel decode_add;
+extern const Kernel reorder_encode;
+// codec_sums.cpp
+extern const Kernel decode_reduce;
+extern const Kernel decode_reduce_encode;
+// optimizer.cpp
+extern const Kernel adamw;
+extern const Kernel gradient_norm;
+extern const Kernel add;
+// embedding.cpp
+extern const Kernel embedding_forward;
+extern const Kernel embedding_backward;
+// layernorm.cpp
+extern const Kernel layernorm_forward;
+extern const Kernel layernorm_backward;
+// linear.cpp
+extern const Kernel linear_forward;
+extern const Kernel linear_gelu_forward;
+extern const Kernel linear_backward;
+// attention.cpp
+extern const Kernel attention_forward;
+extern const Kernel attention_backward;
+// cross_entropy.cpp
+extern const Kernel cross_entropy;
+
+}  // namespace zeropp::kernels

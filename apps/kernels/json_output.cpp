@@ -1,0 +1,100 @@
+#include "apps/kernels/outputs.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::kernels {
+
+namespace {
+
+using nlohmann::json;
+
+json microseconds(const std::vector<double>& seconds) {
+  json list = json::array();
+  for (const double value : seconds) list.push_back(value * 1e6);
+  return list;
+}
+
+json times_of(const Samples& samples, const Summary& s) {
+  return {{"time", s.median * 1e6}, {"ci95", {s.low * 1e6, s.high * 1e6}},
+          {"p95", s.p95 * 1e6},     {"cv", s.variation},
+          {"runs", samples.runs},   {"samples", microseconds(samples.seconds)}};
+}
+
+json to_json(const Row& row) {
+  json result = times_of(row.samples, row.summary);
+  result.update({{"kernel", row.kernel},
+                 {"variant", row.variant},
+                 {"dtype", row.dtype},
+                 {"shape", row.shape},
+                 {"path", row.path},
+                 {"read", row.work.read},
+                 {"written", row.work.written},
+                 {"operations", row.work.operations},
+                 {"arithmetic", row.work.arithmetic == Arithmetic::bf16 ? "bf16" : "fp32"},
+                 {"sets", row.sets},
+                 {"bandwidth", row.bytes_per_second() * 1e-9},
+                 {"flops", row.operations_per_second() * 1e-9},
+                 {"limit", row.limit},
+                 {"of_limit", row.of_limit},
+                 {"of_copy", row.of_copy},
+                 {"verdict", row.verdict}});
+  return result;
+}
+
+json to_json(const Ceiling& ceiling) {
+  json result = times_of(ceiling.samples, summarize(ceiling.samples.seconds));
+  result.update({{"name", ceiling.name},
+                 {"means", ceiling.means},
+                 {"unit", ceiling.unit},
+                 {"amount", ceiling.amount},
+                 {"rate", ceiling.rate()}});
+  return result;
+}
+
+template <class Rows>
+json list_of(const Rows& rows) {
+  json list = json::array();
+  for (const auto& row : rows) list.push_back(to_json(row));
+  return list;
+}
+
+json units() {
+  return {{"time", "us, median"},
+          {"ci95", "us"},
+          {"p95", "us"},
+          {"samples", "us, mean of `runs` runs each"},
+          {"read", "bytes"},
+          {"written", "bytes"},
+          {"operations", "operations of one run"},
+          {"bandwidth", "GB/s, read + written"},
+          {"flops", "GFLOP/s"},
+          {"of_limit", "share of the ceiling `limit`"},
+          {"of_copy",
+           "bandwidth over the ceiling memcpy (host: one thread, counted once) or copy (CUDA)"},
+          {"rate", "`amount` a second"},
+          {"cache_bytes", "bytes"}};
+}
+
+}  // namespace
+
+json to_json(const Outcome& outcome, const trace::TraceData& run, const std::string& end_time) {
+  json provenance = trace::to_json(trace::describe_run(run));
+  json config = std::move(provenance["config"]);
+  const trace::RankRow& rank = run.ranks.front();
+  return {{"schema", "zeropp-kernels"},
+          {"schema_version", "1.0"},
+          {"software_version", run.provenance.version},
+          {"start_time", run.provenance.started_at},
+          {"end_time", end_time},
+          {"provenance", std::move(provenance)},
+          {"config", std::move(config)},
+          {"backend", run.backend},
+          {"device", rank.gpu.empty() ? rank.host : rank.gpu},
+          {"threads", outcome.threads},
+          {"cache_bytes", outcome.cache_bytes},
+          {"units", units()},
+          {"ceilings", list_of(outcome.ceilings)},
+          {"rows", list_of(outcome.rows)},
+          {"verdict", run.verdict}};
+}
+
+}  // namespace zeropp::kernels

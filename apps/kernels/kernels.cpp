@@ -1,0 +1,34 @@
+#include "apps/kernels/entries.hpp"
+#include "apps/kernels/program.hpp"
+
+namespace zeropp::kernels {
+
+const std::vector<const Kernel*>& kernels() {
+  static const std::vector<const Kernel*> table{
+      &copy,
+      &clear,
+      &convert,
+      &encode,
+      &decode,
+      &decode_add,
+      &decode_reduce,
+      &decode_reduce_encode,
+      &reorder_encode,
+      &adamw,
+      &gradient_norm,
+      &add,
+      &embedding_forward,
+      &embedding_backward,
+      &layernorm_forward,
+      &layernorm_backward,
+      &linear_forward,
+      &linear_gelu_forward,
+      &linear_backward,
+      &attention_forward,
+      &attention_backward,
+      &cross_entropy,
+  };
+  return table;
+}
+
+}  // namespace zeropp::kernels

@@ -1,0 +1,177 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <iterator>
+#include <regex>
+#include <stdexcept>
+
+#include "apps/kernels/options.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/nearest.hpp"
+
+namespace zeropp::kernels {
+
+namespace {
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> words;
+  std::size_t begin = 0;
+  for (;;) {
+    const std::size_t end = text.find(separator, begin);
+    words.push_back(text.substr(begin, end - begin));
+    if (end == std::string::npos) return words;
+    begin = end + 1;
+  }
+}
+
+/// Refuses an empty entry and one that comes twice.
+std::vector<std::string> list(const std::string& text, const char* flag) {
+  const auto words = split(text, ',');
+  for (const std::string& word : words) {
+    if (word.empty()) refuse("{}: \"{}\" has an empty entry: leave it out", flag, text);
+    if (std::ranges::count(words, word) > 1) {
+      refuse("{}: {} is given twice: leave one out", flag, word);
+    }
+  }
+  return words;
+}
+
+/// 0 for what is no whole number.
+std::size_t number(const std::string& text) {
+  std::size_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  return error == std::errc() && stop == end ? value : 0;
+}
+
+Backend choose_backend(std::string& backend, const config::Machine& machine) {
+  if (backend == "auto") backend = machine.gpus ? "cuda" : "host";
+  if (backend == "host") return Backend::host;
+  if (!machine.gpus) throw Error(ExitCode::environment, machine.gpu_problem);
+  return Backend::cuda;
+}
+
+std::vector<codec::CodecSpec> choose_codecs(const std::string& text) {
+  std::vector<codec::CodecSpec> codecs;
+  for (const std::string& name : list(text, "--codec")) {
+    try {
+      codecs.push_back(codec::parse_codec(name));
+    } catch (const std::invalid_argument& error) {
+      refuse("--codec: {}", error.what());
+    }
+  }
+  return codecs;
+}
+
+std::vector<Dtype> choose_dtypes(std::string& text, Backend backend) {
+  constexpr Dtype kKnown[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
+  if (text == "auto") text = name_of(backend == Backend::host ? Dtype::fp32 : Dtype::bf16);
+  std::vector<Dtype> dtypes;
+  for (const std::string& name : list(text, "--dtype")) {
+    const auto* const found =
+        std::ranges::find(kKnown, name, [](Dtype dtype) { return name_of(dtype); });
+    if (found == std::end(kKnown)) {
+      refuse("--dtype: unknown \"{}\": give fp32, bf16 or fp16, several with commas", name);
+    }
+    dtypes.push_back(*found);
+  }
+  return dtypes;
+}
+
+std::vector<std::size_t> choose_images(const std::string& text, std::size_t values) {
+  std::vector<std::size_t> images;
+  for (const std::string& word : list(text, "--images")) {
+    images.push_back(number(word));
+    if (images.back() == 0 || images.back() > values) {
+      refuse("--images: \"{}\" is no number of images from 1 to --values {}", word, values);
+    }
+  }
+  return images;
+}
+
+std::vector<BlockShape> choose_shapes(std::string& text, Backend backend) {
+  if (text == "auto") {
+    text =
+        backend == Backend::host ? "1x256x768x12" : "8x1024x1600x25,4x2048x4096x32,1x512x6144x48";
+  }
+  std::vector<BlockShape> shapes;
+  for (const std::string& word : list(text, "--shape")) {
+    std::vector<std::size_t> sizes;
+    for (const std::string& part : split(word, 'x')) sizes.push_back(number(part));
+    const bool whole = sizes.size() == 4 && std::ranges::find(sizes, 0U) == sizes.end();
+    if (!whole || sizes[2] % sizes[3] != 0) {
+      refuse(
+          "--shape: \"{}\" is not SEQUENCESxLENGTHxHIDDENxHEADS, four numbers above 0, the hidden "
+          "size a multiple of the heads: as 8x1024x1600x25",
+          word);
+    }
+    shapes.push_back({sizes[0], sizes[1], sizes[2], sizes[3]});
+  }
+  return shapes;
+}
+
+std::vector<Case> choose_cases(const Options& options, const Choice& choice,
+                               const std::vector<const Kernel*>& table) {
+  std::regex filter;
+  try {
+    filter = std::regex(options.filter);
+  } catch (const std::regex_error& error) {
+    refuse("--filter: \"{}\" is no regular expression ({}): as encode/int8", options.filter,
+           error.what());
+  }
+  std::vector<Case> chosen;
+  std::vector<std::string> names;
+  for (const Kernel* kernel : table) {
+    names.emplace_back(kernel->name);
+    std::ranges::copy_if(kernel->cases(choice), std::back_inserter(chosen),
+                         [&](const Case& each) { return std::regex_search(each.name(), filter); });
+  }
+  if (chosen.empty()) {
+    refuse(
+        "--filter: no row of --backend {} and --dtype {} matches \"{}\" (nearest kernel: {}): "
+        "--list names the rows",
+        options.backend, options.dtype, options.filter, nearest(options.filter, names));
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Settings resolve(Options& o, const std::vector<config::Option>& given,
+                 const config::Machine& machine, const std::vector<const Kernel*>& table) {
+  config::check_effects(given);
+  if (machine.world_size > 1) {
+    refuse(
+        "{} ranks: kernels are measured by one process; start it without a launcher, or with one "
+        "rank",
+        machine.world_size);
+  }
+  if (o.samples > 0 && config::is_given(given, "maximum_seconds")) {
+    refuse("--max-seconds has no effect where --samples says how many: leave one out");
+  }
+  Settings settings;
+  Choice& choice = settings.choice;
+  choice.backend = choose_backend(o.backend, machine);
+  if (o.values == 0) {
+    o.values = std::size_t{choice.backend == Backend::host ? 16U : 256U} << 20U;
+  }
+  choice.values = o.values;
+  choice.codecs = choose_codecs(o.codec);
+  choice.dtypes = choose_dtypes(o.dtype, choice.backend);
+  choice.images = choose_images(o.images, o.values);
+  choice.shapes = choose_shapes(o.shape, choice.backend);
+  choice.vocab = o.vocab;
+  choice.source = Source(o.seed);
+  settings.cases = choose_cases(o, choice, table);
+  settings.repetition = {.seconds = o.maximum_seconds, .samples = o.samples};
+  return settings;
+}
+
+}  // namespace zeropp::kernels
