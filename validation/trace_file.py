@@ -16,13 +16,16 @@ class Trace:
     def __init__(self, path):
         self.problems = []
         self.app = ""  # empty: cannot be read
-        self.attributes, self.columns, self.data = {}, {}, {}
+        self.attributes, self.columns, self.data, self.gpus = {}, {}, {}, {}
         try:
             with h5py.File(path, "r") as file:
                 self.app = text(file.attrs.get("app", ""))
                 self.read_attributes(file)
-                for group, columns in fmt.COLUMNS.items():
+                groups = {**fmt.COLUMNS, **(fmt.GPU_COLUMNS if self.attributes.get("backend") == "cuda" else {})}
+                for group, columns in groups.items():
                     self.columns[group] = self.read_group(file, group, columns)
+                if "gpus" in self.columns:
+                    self.read_gpus(file)
                 if "env" not in file:
                     self.problem("no group /env")
                 self.read_data(file)
@@ -81,6 +84,16 @@ class Trace:
             self.data[name] = file["data"].attrs[name]
             if name != "source" and not isinstance(self.data[name], (np.integer, np.floating)):
                 self.problem(f"/data: {name} is no number")
+
+    def read_gpus(self, file):
+        attributes = file["gpus"].attrs if "gpus" in file else {}
+        for name, kind in fmt.GPU_ATTRIBUTES.items():
+            if name not in attributes:
+                self.problem(f"/gpus has no attribute {name}")
+            elif isinstance(attributes[name], np.floating) != (kind == "f"):
+                self.problem(f"/gpus: attribute {name} has the wrong type")
+            else:
+                self.gpus[name] = float(attributes[name]) if kind == "f" else text(attributes[name])
 
     def rows(self, group):
         columns = self.columns[group]

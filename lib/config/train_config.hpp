@@ -36,6 +36,7 @@ struct TrainConfig {
   /// NCCL communicators that carry what a rail sends; 0: by the network (resolve())
   std::size_t rail_lanes = 0;
   bool autotune_gemm = false;  ///< the GPU's matrix products run by what was measured as fastest
+  double gpu_sampling = 1;     ///< seconds between readings of each rank's GPU; 0: none
   std::size_t node_size = 0;   ///< ranks a node, declared; 0: nodes as the machine has them
   std::size_t seed = 1;
   std::size_t train_steps = 10;
