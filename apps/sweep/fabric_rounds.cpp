@@ -5,6 +5,7 @@
 namespace zeropp::sweep {
 
 std::vector<Round> tournament(int players) {
+  if (players < 2) return {};
   // The last of an even number stays where it is, the others go round; of an odd number, whoever
   // would meet the one that is not there sits out.
   const int seats = players + players % 2;

@@ -14,7 +14,7 @@ namespace zeropp::sweep {
 using Round = std::vector<int>;
 
 /// A round-robin tournament of `players` by the circle method: players - 1 rounds of an even
-/// number, players of an odd one, in each of which one sits out.
+/// number, players of an odd one, in each of which one sits out; none of one player.
 std::vector<Round> tournament(int players);
 
 /// All rounds for ranks that lie at `places`.

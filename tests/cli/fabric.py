@@ -17,10 +17,10 @@ SLOW = zpp.TEST_BIN / "libpmpi_slow.so"
 PLACE = ["--backend", zpp.BACKEND, *(["--transport", zpp.TRANSPORT] if zpp.TRANSPORT else [])]
 ON_HOST = unittest.skipUnless(zpp.DEVICE == "host", "the planted delays are in MPI's sends")
 
-# Where ranks share processors, waiting for one's turn is no slow link; a delay of 5 ms is.
+# Where ranks share processors, waiting for one's turn is no slow link; a delay of 3 ms is.
 SHORT = ["--fabric-bytes", "64K"]
 CALM = [*SHORT, "--fabric-threshold", 100]
-DELAY = 5  # ms
+DELAY = 3  # ms
 
 
 class Fabric(zpp.TestCase):

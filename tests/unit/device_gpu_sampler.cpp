@@ -2,6 +2,7 @@
 // Readings of a GPU through NVML's interface, from a library that stands in for it; and what is
 // said where it is not there.
 #include <dlfcn.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -120,7 +121,7 @@ TEST(GpuSampler, EndsWithItsOwner) {
 
 TEST(DescribeThrottling, NamesTheGpuThatIsHeldBackMost) {
   std::vector<trace::RankRow> ranks(3);
-  for (std::size_t rank = 0; rank < 3; ++rank) ranks[rank].host = "n" + std::to_string(rank);
+  for (std::size_t rank = 0; rank < 3; ++rank) ranks[rank].host = fmt::format("n{}", rank);
   std::vector<trace::GpuRow> rows;
   const auto add = [&](std::uint64_t rank, double clock, const char* reasons) {
     trace::GpuRow row;

@@ -3,6 +3,7 @@
 // nothing in noise.
 #include "apps/sweep/fabric_judge.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +20,7 @@ constexpr double kThreshold = 0.25;
 constexpr std::size_t kBytes = 1U << 20U;
 
 /// Times of each class, in us, with lognormal noise of that sigma on every one.
-FabricMap made_up(int nodes, int locals, double sigma, unsigned seed) {
+FabricMap made_up(int nodes, int locals, double sigma, std::uint64_t seed) {
   FabricMap map;
   map.message_bytes = kBytes;
   for (int node = 0; node < nodes; ++node) {
@@ -50,7 +51,7 @@ FabricMap made_up(int nodes, int locals, double sigma, unsigned seed) {
 
 std::vector<std::string> hosts_of(const FabricMap& map) {
   std::vector<std::string> hosts;
-  for (const comm::Place& place : map.places) hosts.push_back("n" + std::to_string(place.node));
+  for (const comm::Place& place : map.places) hosts.push_back(fmt::format("n{}", place.node));
   return hosts;
 }
 
