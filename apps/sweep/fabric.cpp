@@ -27,19 +27,26 @@ namespace zeropp::sweep {
 
 namespace {
 
-/// How often what looks slow is measured again: chance does not strike one link three times.
-constexpr int kSecondLooks = 2;
+/// How often what looks slow is measured again: chance does not strike one link every time.
+constexpr int kSecondLooks = 3;
+
+/// Where ranks share processors, a link's time depends on which of them share one, by a small
+/// factor for as long as they do: no threshold below this one tells a slow link from that.
+constexpr double kThresholdOfShared = 9;
 
 /// The better of two looks: noise only makes links slower.
 void keep_better(Timing& kept, const Timing& other) {
+  const double least = std::fmin(kept.least, other.least);
   if (std::isnan(kept.value) || other.value < kept.value) kept = other;
+  kept.least = least;
 }
 
 class Survey {
  public:
   Survey(const Options& options, const app::Context& context, const comm::Groups& groups,
-         const Device& device, const Stream& stream)
+         const Device& device, const Stream& stream, double threshold)
       : options_(options),
+        threshold_(threshold),
         context_(context),
         groups_(groups),
         rank_(static_cast<std::size_t>(context.control().rank())) {
@@ -60,7 +67,7 @@ class Survey {
     rounds_ = pair_rounds(map_.places);
     map_.rounds = rounds_.size();
     context.agree_on([&] {
-      bench_.emplace(context.control().rank(), device, stream,
+      bench_.emplace(context.control(), device, stream,
                      std::max(map_.message_bytes, map_.rail_bytes));
     });
   }
@@ -79,11 +86,11 @@ class Survey {
       meet(round, map_.measured_rounds++);
     }
     share();
-    Judgement judgement = judge(map_, options_.fabric_threshold);
+    Judgement judgement = judge(map_, threshold_);
     for (int look = 0; look < kSecondLooks; ++look) {
       if (judgement.suspects.empty() && !judgement.rails_suspect) break;
       look_again(judgement);
-      judgement = judge(map_, options_.fabric_threshold);
+      judgement = judge(map_, threshold_);
     }
     return judgement;
   }
@@ -148,27 +155,33 @@ class Survey {
   /// What every rank measured, on every rank: its links as a sender, what arrived there damaged,
   /// its rail.
   void share() {
-    const std::size_t ranks = map_.ranks();
     std::vector<double> own;
-    for (std::size_t other = 0; other < ranks; ++other) {
-      const Link& link = map_.link(rank_, other);
-      own.insert(own.end(), {link.latency.value, link.latency.spread, link.transfer.value,
-                             link.transfer.spread, map_.link(other, rank_).corrupted});
+    const auto put = [&](const Timing& t) { own.insert(own.end(), {t.value, t.spread, t.least}); };
+    for (std::size_t other = 0; other < map_.ranks(); ++other) {
+      put(map_.link(rank_, other).latency);
+      put(map_.link(rank_, other).transfer);
+      own.push_back(map_.link(other, rank_).corrupted);
     }
-    const RailLoad rail = map_.rails.empty() ? RailLoad{} : map_.rails[rank_];
-    own.insert(own.end(), {rail.latency.value, rail.latency.spread, rail.transfer.value,
-                           rail.transfer.spread});
+    if (!map_.rails.empty()) {
+      put(map_.rails[rank_].latency);
+      put(map_.rails[rank_].transfer);
+    }
     const std::vector<double> all = control().all_gather(own);
     const double* next = all.data();
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (std::size_t other = 0; other < ranks; ++other, next += 5) {
-        Link& link = map_.link(rank, other);
-        link.latency = {next[0], next[1]};
-        link.transfer = {next[2], next[3]};
-        map_.link(other, rank).corrupted = next[4];
+    const auto take = [&] {
+      const Timing timing{next[0], next[1], next[2]};
+      next += 3;
+      return timing;
+    };
+    for (std::size_t rank = 0; rank < map_.ranks(); ++rank) {
+      for (std::size_t other = 0; other < map_.ranks(); ++other) {
+        map_.link(rank, other).latency = take();
+        map_.link(rank, other).transfer = take();
+        map_.link(other, rank).corrupted = *next++;
       }
-      if (!map_.rails.empty()) map_.rails[rank] = {{next[0], next[1]}, {next[2], next[3]}};
-      next += 4;
+      if (map_.rails.empty()) continue;
+      map_.rails[rank].latency = take();
+      map_.rails[rank].transfer = take();
     }
   }
 
@@ -193,6 +206,7 @@ class Survey {
   }
 
   const Options& options_;
+  double threshold_;
   const app::Context& context_;
   const comm::Groups& groups_;
   std::size_t rank_;
@@ -220,7 +234,12 @@ ExitCode run_fabric(const Options& options, const app::Context& context, const c
   report.mistakes = placement_mistakes(report.places);
   print(context, placement_text(report.places, report.mistakes, head, context.topology()));
   app::GpuSampling sampling(context, options.backend, options.gpu_sampling);
-  Survey survey(options, context, groups, device, stream);
+  // Rank 0 has the places; all ranks judge.
+  const bool shared =
+      !context.control().broadcast(share_processors(report.places) ? "shared" : "").empty();
+  report.threshold =
+      shared ? std::max(options.fabric_threshold, kThresholdOfShared) : options.fabric_threshold;
+  Survey survey(options, context, groups, device, stream, report.threshold);
   report.judgement = survey.run();
   report.map = survey.map();
   for (const trace::RankRow& row : head.ranks) report.hosts.push_back(row.host);
@@ -229,11 +248,11 @@ ExitCode run_fabric(const Options& options, const app::Context& context, const c
     if (!context.is_root()) return;
     head.verdict = report.verdict();
     print(context, fabric_text(report, options));
-    for (const Slow& slow : report.judgement.slow) log::error(describe(slow, report.hosts));
+    for (const Fault& fault : report.judgement.faults) log::error(describe(fault, report.hosts));
     trace::write_hdf5(fabric_document(report, head), context.trace_path());
     if (context.json) trace::write_json(fabric_json(report, head), *context.json);
   });
-  return report.judgement.slow.empty() ? ExitCode::ok : ExitCode::check_failed;
+  return report.judgement.faults.empty() ? ExitCode::ok : ExitCode::check_failed;
 }
 
 }  // namespace zeropp::sweep

@@ -51,13 +51,13 @@ json typical(const Judgement& judgement) {
   return list;
 }
 
-json slow(const FabricReport& report) {
+json faults(const FabricReport& report) {
   json list = json::array();
-  for (const Slow& s : report.judgement.slow) {
+  for (const Fault& s : report.judgement.faults) {
     json entry{{"kind", name_of(s.kind)}, {"class", s.name}, {"text", describe(s, report.hosts)}};
-    entry[s.kind == Slow::Kind::rail ? "rail" : "rank"] = s.first;
+    entry[s.kind == Fault::Kind::rail ? "rail" : "rank"] = s.first;
     if (s.second >= 0) entry["peer"] = s.second;
-    if (s.kind == Slow::Kind::corrupted) {
+    if (s.kind == Fault::Kind::corrupted) {
       entry["corrupted"] = s.corrupted;
     } else {
       entry.update(json{{"metric", name_of(s.metric)},
@@ -65,7 +65,7 @@ json slow(const FabricReport& report) {
                         {"typical", s.typical},
                         {"times", s.times}});
     }
-    if (s.kind != Slow::Kind::rail) {
+    if (s.kind != Fault::Kind::rail) {
       entry["host"] = report.hosts.at(static_cast<std::size_t>(s.first));
     }
     list.push_back(std::move(entry));
@@ -126,8 +126,9 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
           {"latency", matrix(map, Metric::latency)},
           {"bandwidth", matrix(map, Metric::bandwidth)},
           {"rails", rails(map)},
+          {"threshold", report.threshold},
           {"typical", typical(report.judgement)},
-          {"slow", slow(report)},
+          {"faults", faults(report)},
           {"placement", placement(report.places)},
           {"mistakes", report.mistakes},
           {"verdict", report.verdict()}};

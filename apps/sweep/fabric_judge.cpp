@@ -39,9 +39,7 @@ class LinksOfClass {
 
   using Ends = std::pair<std::size_t, std::size_t>;
   [[nodiscard]] const std::vector<Ends>& links() const { return links_; }
-  [[nodiscard]] double value(const Ends& ends) const {
-    return timing(ends.first, ends.second).value;
-  }
+  [[nodiscard]] const Timing& at(const Ends& ends) const { return timing(ends.first, ends.second); }
 
   /// The median over ranks of the median over each rank's links.
   [[nodiscard]] double median_of(const std::function<double(const Timing&)>& read) const {
@@ -114,8 +112,8 @@ class Judge {
     const double limit = limit_of(slow.median, deviation, spread, threshold_);
     double worst = 0;
     for (const auto& ends : all.links()) {
-      worst = std::max(worst, all.value(ends));
-      if (all.value(ends) > limit) slow.links.push_back(ends);
+      worst = std::max(worst, all.at(ends).value);
+      if (all.at(ends).least > limit) slow.links.push_back(ends);
     }
     for (std::size_t rank = 0; rank < map_.ranks(); ++rank) slow.peers.push_back(all.peers(rank));
     add_typical(slow.name, metric, all.links().size(), {slow.median, worst, limit},
@@ -178,12 +176,12 @@ class Judge {
       values.push_back(map_.link(ends.first, ends.second).of(of_class.metric).value);
       return true;
     });
-    Slow slow = slow_of(of_class, lower_median(values));
-    slow.kind = Slow::Kind::rank;
-    slow.first = static_cast<int>(rank);
-    slow.slow = peers;
-    slow.links = of_class.peers[rank];
-    result_.slow.push_back(std::move(slow));
+    Fault fault = slow_of(of_class, lower_median(values));
+    fault.kind = Fault::Kind::rank;
+    fault.first = static_cast<int>(rank);
+    fault.slow_links = peers;
+    fault.links = of_class.peers[rank];
+    result_.faults.push_back(std::move(fault));
   }
 
   void name_links(const SlowLinks& of_class) {
@@ -193,22 +191,22 @@ class Judge {
       if (both && to < from) continue;  // named with the other
       const double value = map_.link(from, to).of(of_class.metric).value;
       const double back = both ? map_.link(to, from).of(of_class.metric).value : value;
-      Slow slow = slow_of(of_class, std::max(value, back));
-      slow.first = static_cast<int>(from);
-      slow.second = static_cast<int>(to);
-      slow.both_ways = both;
-      result_.slow.push_back(std::move(slow));
+      Fault fault = slow_of(of_class, std::max(value, back));
+      fault.first = static_cast<int>(from);
+      fault.second = static_cast<int>(to);
+      fault.both_ways = both;
+      result_.faults.push_back(std::move(fault));
     }
   }
 
-  [[nodiscard]] Slow slow_of(const SlowLinks& of_class, double seconds) const {
-    Slow slow;
-    slow.metric = of_class.metric;
-    slow.name = of_class.name;
-    slow.value = shown(of_class.metric, seconds, map_.message_bytes);
-    slow.typical = shown(of_class.metric, of_class.median, map_.message_bytes);
-    slow.times = seconds / of_class.median;
-    return slow;
+  [[nodiscard]] Fault slow_of(const SlowLinks& of_class, double seconds) const {
+    Fault fault;
+    fault.metric = of_class.metric;
+    fault.name = of_class.name;
+    fault.value = shown(of_class.metric, seconds, map_.message_bytes);
+    fault.typical = shown(of_class.metric, of_class.median, map_.message_bytes);
+    fault.times = seconds / of_class.median;
+    return fault;
   }
 
   /// A rail is as slow as the slowest of its ranks.
@@ -217,7 +215,7 @@ class Judge {
     std::vector<Timing> rails;
     for (std::size_t rank = 0; rank < map_.ranks(); ++rank) {
       const auto local = static_cast<std::size_t>(map_.places[rank].local);
-      if (local >= rails.size()) rails.resize(local + 1, {0, 0});
+      if (local >= rails.size()) rails.resize(local + 1, {0, 0, 0});
       const Timing& own = map_.rails[rank].of(metric);
       if (own.value > rails[local].value) rails[local] = own;
     }
@@ -229,22 +227,23 @@ class Judge {
     }
     const double median = lower_median(values);
     std::vector<double> deviations;
+    deviations.reserve(values.size());
     for (const double value : values) deviations.push_back(std::abs(value - median));
     const double limit =
         limit_of(median, lower_median(deviations), lower_median(spreads), threshold_);
     add_typical("rail", metric, rails.size(), {median, std::ranges::max(values), limit},
                 map_.rail_bytes);
     for (std::size_t rail = 0; rail < rails.size(); ++rail) {
-      if (values[rail] <= limit) continue;
-      Slow slow;
-      slow.kind = Slow::Kind::rail;
-      slow.metric = metric;
-      slow.name = "rail";
-      slow.first = static_cast<int>(rail);
-      slow.value = shown(metric, values[rail], map_.rail_bytes);
-      slow.typical = shown(metric, median, map_.rail_bytes);
-      slow.times = values[rail] / median;
-      result_.slow.push_back(std::move(slow));
+      if (rails[rail].least <= limit) continue;
+      Fault fault;
+      fault.kind = Fault::Kind::rail;
+      fault.metric = metric;
+      fault.name = "rail";
+      fault.first = static_cast<int>(rail);
+      fault.value = shown(metric, values[rail], map_.rail_bytes);
+      fault.typical = shown(metric, median, map_.rail_bytes);
+      fault.times = values[rail] / median;
+      result_.faults.push_back(std::move(fault));
       result_.rails_suspect = true;
     }
   }
@@ -254,13 +253,13 @@ class Judge {
       for (std::size_t to = 0; to < map_.ranks(); ++to) {
         const double words = map_.link(from, to).corrupted;
         if (words == 0) continue;
-        Slow slow;
-        slow.kind = Slow::Kind::corrupted;
-        slow.name = name_of(map_.link_class(from, to));
-        slow.first = static_cast<int>(from);
-        slow.second = static_cast<int>(to);
-        slow.corrupted = static_cast<std::size_t>(words);
-        result_.slow.push_back(std::move(slow));
+        Fault fault;
+        fault.kind = Fault::Kind::corrupted;
+        fault.name = name_of(map_.link_class(from, to));
+        fault.first = static_cast<int>(from);
+        fault.second = static_cast<int>(to);
+        fault.corrupted = static_cast<std::size_t>(words);
+        result_.faults.push_back(std::move(fault));
       }
     }
   }
@@ -272,43 +271,44 @@ class Judge {
 };
 
 /// "latency 48.1 us, 12.0 times the typical 4.0 us"
-std::string deviation(const Slow& slow) {
-  if (slow.metric == Metric::latency) {
-    return fmt::format("latency {:.4g} us, {:.2f} times the typical {:.4g} us", slow.value,
-                       slow.times, slow.typical);
+std::string deviation(const Fault& fault) {
+  if (fault.metric == Metric::latency) {
+    return fmt::format("latency {:.4g} us, {:.2f} times the typical {:.4g} us", fault.value,
+                       fault.times, fault.typical);
   }
-  return fmt::format("bandwidth {:.4g} GB/s, {:.0f} % below the typical {:.4g} GB/s", slow.value,
-                     100 * (1 - slow.value / slow.typical), slow.typical);
+  return fmt::format("bandwidth {:.4g} GB/s, {:.0f} % below the typical {:.4g} GB/s", fault.value,
+                     100 * (1 - fault.value / fault.typical), fault.typical);
 }
 
 }  // namespace
 
 Judgement judge(const FabricMap& map, double threshold) { return Judge(map, threshold).run(); }
 
-std::string describe(const Slow& slow, const std::vector<std::string>& hosts) {
+std::string describe(const Fault& fault, const std::vector<std::string>& hosts) {
   const auto rank = [&](int number) {
     return fmt::format("rank {} ({})", number, hosts.at(static_cast<std::size_t>(number)));
   };
-  switch (slow.kind) {
-    case Slow::Kind::rank:
-      return fmt::format("{} is slow on {} of its {} {} links: {}", rank(slow.first), slow.slow,
-                         slow.links, slow.name, deviation(slow));
-    case Slow::Kind::rail:
-      return fmt::format("rail {} (local rank {} of every node) is slow under load: {}", slow.first,
-                         slow.first, deviation(slow));
-    case Slow::Kind::corrupted:
+  switch (fault.kind) {
+    case Fault::Kind::rank:
+      return fmt::format("{} is slow on {} of its {} {} links: {}", rank(fault.first),
+                         fault.slow_links, fault.links, fault.name, deviation(fault));
+    case Fault::Kind::rail:
+      return fmt::format("rail {} (local rank {} of every node) is slow under load: {}",
+                         fault.first, fault.first, deviation(fault));
+    case Fault::Kind::corrupted:
       return fmt::format("the {} link from {} to {} damages data: {} words of a message are wrong",
-                         slow.name, rank(slow.first), rank(slow.second), slow.corrupted);
-    case Slow::Kind::link:
+                         fault.name, rank(fault.first), rank(fault.second), fault.corrupted);
+    case Fault::Kind::link:
       break;
   }
-  if (slow.first == slow.second) {
-    return fmt::format("{} is slow to copy its own memory: {}", rank(slow.first), deviation(slow));
+  if (fault.first == fault.second) {
+    return fmt::format("{} is slow to copy its own memory: {}", rank(fault.first),
+                       deviation(fault));
   }
-  return fmt::format("the {} link {} {} {} {} is slow{}: {}", slow.name,
-                     slow.both_ways ? "between" : "from", rank(slow.first),
-                     slow.both_ways ? "and" : "to", rank(slow.second),
-                     slow.both_ways ? " both ways" : "", deviation(slow));
+  return fmt::format("the {} link {} {} {} {} is slow{}: {}", fault.name,
+                     fault.both_ways ? "between" : "from", rank(fault.first),
+                     fault.both_ways ? "and" : "to", rank(fault.second),
+                     fault.both_ways ? " both ways" : "", deviation(fault));
 }
 
 }  // namespace zeropp::sweep

@@ -1,6 +1,7 @@
 #include "apps/sweep/fabric_links.hpp"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <utility>
 
@@ -8,12 +9,11 @@ namespace zeropp::sweep {
 
 namespace {
 
-// A repetition is long beside the clock and a synchronization, and short beside the time slice of
-// an operating system: on a busy machine some repetitions run undisturbed.
-constexpr std::size_t kLatencyRepetitions = 10;
-constexpr std::size_t kRoundTrips = 10;
-constexpr std::size_t kTransferRepetitions = 5;
+constexpr std::size_t kRoundTrips = 10;  // of a repetition: long beside a synchronization
 constexpr std::size_t kTransfers = 4;
+constexpr double kSeconds = 0.02;  // of all repetitions
+constexpr std::size_t kFewest = 5;
+constexpr double kMost = 1000;
 
 constexpr std::byte kPoison{0xA5};
 
@@ -32,17 +32,20 @@ double median(std::vector<double> values) {
 /// Noise only adds to a latency, and the smallest is the link's own; a bandwidth is what is had.
 Timing latency_of(const std::vector<double>& seconds) {
   const double least = std::ranges::min(seconds);
-  return {least, median(seconds) - least};
+  return {least, median(seconds) - least, least};
 }
 Timing transfer_of(const std::vector<double>& seconds) {
   const double middle = median(seconds);
-  return {middle, middle - std::ranges::min(seconds)};
+  const double least = std::ranges::min(seconds);
+  return {middle, middle - least, least};
 }
 
 }  // namespace
 
-LinkBench::LinkBench(int rank, const Device& device, const Stream& stream, std::size_t bytes)
-    : rank_(rank),
+LinkBench::LinkBench(comm::Control& control, const Device& device, const Stream& stream,
+                     std::size_t bytes)
+    : control_(control),
+      rank_(control.rank()),
       device_(device),
       stream_(stream),
       bytes_(bytes),
@@ -76,8 +79,8 @@ Link LinkBench::meet(comm::Communicator& group, int peer, bool begins) {
   poison();
   round_trip();  // connections are made by the first message of a pair
   transfers(1);
-  const auto trips = time(kLatencyRepetitions, kRoundTrips, round_trip);
-  auto seconds = time(kTransferRepetitions, 1, [&] { transfers(kTransfers); });
+  const auto trips = time(kRoundTrips, round_trip);
+  auto seconds = time(1, [&] { transfers(kTransfers); });
   Link link;
   if (!has_peer) return link;
   if (!begins) {
@@ -85,8 +88,7 @@ Link LinkBench::meet(comm::Communicator& group, int peer, bool begins) {
     return link;
   }
   link.latency = latency_of(trips);
-  link.latency.value /= 2;
-  link.latency.spread /= 2;
+  for (double* part : {&link.latency.value, &link.latency.spread, &link.latency.least}) *part /= 2;
   for (double& value : seconds) value /= static_cast<double>(kTransfers);
   link.transfer = transfer_of(seconds);
   return link;
@@ -104,8 +106,8 @@ Link LinkBench::copy_own(comm::Communicator& group) {
   small();
   large();
   Link link;
-  link.latency = latency_of(time(kLatencyRepetitions, kRoundTrips, small));
-  link.transfer = transfer_of(time(kTransferRepetitions, kTransfers, large));
+  link.latency = latency_of(time(kRoundTrips, small));
+  link.transfer = transfer_of(time(kTransfers, large));
   link.corrupted = static_cast<double>(damaged(rank_, 0, bytes_));
   return link;
 }
@@ -131,8 +133,8 @@ RailLoad LinkBench::load_rail(comm::Communicator& rail, const std::vector<int>& 
   small();
   large();
   RailLoad load;
-  load.latency = latency_of(time(kLatencyRepetitions, kRoundTrips, small));
-  load.transfer = transfer_of(time(kTransferRepetitions, kTransfers, large));
+  load.latency = latency_of(time(kRoundTrips, small));
+  load.transfer = transfer_of(time(kTransfers, large));
   std::size_t place = 0;
   for (std::size_t member = 0; member < members.size(); ++member) {
     if (static_cast<int>(member) == rail.rank()) continue;
@@ -146,18 +148,20 @@ void LinkBench::exchange(comm::Communicator& group, const Sends& sends, const Re
   group.exchange(sends, receives, stream_.handle(), uncounted)->wait(stream_.handle());
 }
 
-std::vector<double> LinkBench::time(std::size_t repetitions, std::size_t count,
-                                    const std::function<void()>& run) const {
+std::vector<double> LinkBench::time(std::size_t count, const std::function<void()>& run) const {
   using Clock = std::chrono::steady_clock;
-  std::vector<double> seconds;
-  stream_.synchronize();
-  for (std::size_t i = 0; i < repetitions; ++i) {
+  const auto repetition = [&] {
     const auto begin = Clock::now();
     for (std::size_t k = 0; k < count; ++k) run();
     stream_.synchronize();
-    seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count() /
-                      static_cast<double>(count));
-  }
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  stream_.synchronize();
+  std::array<double, 1> slowest{repetition()};
+  control_.all_reduce_max(slowest);
+  const double wanted = std::min(kMost, kSeconds / std::max(slowest[0], 1e-9));
+  std::vector<double> seconds(std::max(kFewest, static_cast<std::size_t>(wanted)));
+  for (double& one : seconds) one = repetition() / static_cast<double>(count);
   return seconds;
 }
 

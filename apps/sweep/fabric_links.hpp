@@ -1,6 +1,8 @@
 // Measures links and rails through a communicator, whatever transport it has. All ranks of the
 // group make the same number of exchanges, also those that have no peer in a round: MPI numbers
-// them. Timed on the host between two synchronizations of the stream.
+// them. Timed on the host between two synchronizations of the stream, until a time is up that is
+// longer than the time slices of an operating system: on a busy machine some repetitions run
+// undisturbed.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +12,7 @@
 
 #include "apps/sweep/fabric_map.hpp"
 #include "lib/comm/communicator.hpp"
+#include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 
@@ -20,8 +23,8 @@ inline constexpr std::size_t kSmallMessage = 8;  // bytes
 class LinkBench {
  public:
   /// Memory for messages of up to `bytes` (a multiple of 8), once to send and once to receive.
-  /// `rank`: of the world. Everything outlives this.
-  LinkBench(int rank, const Device& device, const Stream& stream, std::size_t bytes);
+  /// `control`: of the world. Everything outlives this.
+  LinkBench(comm::Control& control, const Device& device, const Stream& stream, std::size_t bytes);
 
   /// One round on `group`: this rank's link to `peer` if `begins`, else the answers that `peer`
   /// needs to measure its own; -1: nobody. Returns what this rank measured: nothing of an answer
@@ -41,13 +44,14 @@ class LinkBench {
   using Receives = std::vector<comm::Receive>;
 
   void exchange(comm::Communicator& group, const Sends& sends, const Receives& receives);
-  /// Seconds of one of `count` runs of `run`, in each of `repetitions`.
-  std::vector<double> time(std::size_t repetitions, std::size_t count,
-                           const std::function<void()>& run) const;
+  /// Seconds of one of `count` runs of `run`, in each of as many repetitions as the ranks agree on.
+  /// Collective over the world.
+  std::vector<double> time(std::size_t count, const std::function<void()>& run) const;
   void poison();
   /// Words of [first, first + bytes) that are not those that `sender` sends.
   std::size_t damaged(int sender, std::size_t first, std::size_t bytes);
 
+  comm::Control& control_;
   int rank_;
   const Device& device_;
   const Stream& stream_;

@@ -19,6 +19,7 @@ inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 struct Timing {
   double value = kNotMeasured;
   double spread = kNotMeasured;
+  double least = kNotMeasured;
 };
 
 enum class Metric : std::uint8_t { latency, bandwidth };

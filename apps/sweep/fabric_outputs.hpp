@@ -18,6 +18,7 @@ namespace zeropp::sweep {
 /// All that --fabric found; on rank 0.
 struct FabricReport {
   FabricMap map;
+  double threshold = 0;  ///< that was judged by
   Judgement judgement;
   std::vector<RankPlace> places;      ///< by rank
   std::vector<std::string> mistakes;  ///< of the placement
@@ -38,7 +39,7 @@ std::string fabric_text(const FabricReport& report, const Options& options);
 /// README.md, "Map the fabric", has the keys.
 nlohmann::json fabric_json(const FabricReport& report, const trace::TraceData& run);
 
-/// The head of every trace, /fabric, /fabric_rails, /fabric_typical, /fabric_slow, /placement and
+/// The head of every trace, /fabric, /fabric_rails, /fabric_typical, /fabric_faults, /placement and
 /// /interfaces.
 trace::Document fabric_document(const FabricReport& report, const trace::TraceData& run);
 

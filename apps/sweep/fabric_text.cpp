@@ -99,10 +99,10 @@ std::string rails_text(const FabricMap& map) {
 }  // namespace
 
 std::string FabricReport::verdict() const {
-  if (judgement.slow.empty()) return "VALID";
-  return fmt::format("INVALID: {} finding{}, {}", judgement.slow.size(),
-                     judgement.slow.size() == 1 ? "" : "s",
-                     describe(judgement.slow.front(), hosts));
+  if (judgement.faults.empty()) return "VALID";
+  return fmt::format("INVALID: {} finding{}, {}", judgement.faults.size(),
+                     judgement.faults.size() == 1 ? "" : "s",
+                     describe(judgement.faults.front(), hosts));
 }
 
 std::string placement_text(const std::vector<RankPlace>& places,
@@ -134,7 +134,11 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
   }
   for (const Metric metric : kMetrics) text += matrix(map, metric);
   text += rails_text(map);
-  text += fmt::format("#\n# {:<12} {:<10} {:>8} {:>10} {:>10} {:>12}\n", "class", "of", "links",
+  text += fmt::format("#\n# threshold: {:g}{}\n", report.threshold,
+                      report.threshold > options.fabric_threshold
+                          ? ", for ranks share processors: --fabric-threshold is too fine for that"
+                          : "");
+  text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>12}\n", "class", "of", "links",
                       "median", "worst", "slow beyond");
   for (const Typical& typical : report.judgement.typical) {
     text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>12} {}\n", typical.name,
@@ -143,9 +147,9 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
                         unit_of(typical.metric));
   }
   text += "#\n";
-  for (const Slow& slow : report.judgement.slow) {
-    text += fmt::format("# {}: {}\n", slow.kind == Slow::Kind::corrupted ? "DAMAGED" : "SLOW",
-                        describe(slow, report.hosts));
+  for (const Fault& fault : report.judgement.faults) {
+    text += fmt::format("# {}: {}\n", fault.kind == Fault::Kind::corrupted ? "DAMAGED" : "SLOW",
+                        describe(fault, report.hosts));
   }
   return text + fmt::format("# {:<20} : {}\n", "Verdict", report.verdict());
 }

@@ -83,9 +83,10 @@ trace::Group rails(const FabricMap& map) {
               })}};
 }
 
-trace::Group typical(const std::vector<Typical>& rows) {
+trace::Group typical(const FabricReport& report) {
+  const auto& rows = report.judgement.typical;
   return {"fabric_typical",
-          {},
+          {{"threshold", report.threshold}},
           {column("class", "", "Of links, or rail", rows, &Typical::name),
            column("metric", "", "latency (us) or bandwidth (GB/s)", rows,
                   [](const Typical& t) { return std::string(name_of(t.metric)); }),
@@ -97,24 +98,24 @@ trace::Group typical(const std::vector<Typical>& rows) {
            column("limit", "us or GB/s", "Beyond it something is slow", rows, &Typical::limit)}};
 }
 
-trace::Group slow(const FabricReport& report) {
-  const auto& rows = report.judgement.slow;
-  return {"fabric_slow",
+trace::Group faults(const FabricReport& report) {
+  const auto& rows = report.judgement.faults;
+  return {"fabric_faults",
           {},
           {column("kind", "", "rank, link, rail or corrupted", rows,
-                  [](const Slow& s) { return std::string(name_of(s.kind)); }),
-           column("class", "", "Of links, or rail", rows, &Slow::name),
+                  [](const Fault& s) { return std::string(name_of(s.kind)); }),
+           column("class", "", "Of links, or rail", rows, &Fault::name),
            column("metric", "", "latency (us) or bandwidth (GB/s)", rows,
-                  [](const Slow& s) { return std::string(name_of(s.metric)); }),
+                  [](const Fault& s) { return std::string(name_of(s.metric)); }),
            column("first", "", "Rank, sender or rail", rows,
-                  [](const Slow& s) { return static_cast<std::uint64_t>(s.first); }),
+                  [](const Fault& s) { return static_cast<std::uint64_t>(s.first); }),
            column("second", "", "Receiver; empty: none", rows,
-                  [](const Slow& s) { return s.second < 0 ? "" : std::to_string(s.second); }),
-           column("value", "us or GB/s", "Measured", rows, &Slow::value),
-           column("typical", "us or GB/s", "Of its class", rows, &Slow::typical),
-           column("times", "1", "How many times as long as typical it takes", rows, &Slow::times),
+                  [](const Fault& s) { return s.second < 0 ? "" : std::to_string(s.second); }),
+           column("value", "us or GB/s", "Measured", rows, &Fault::value),
+           column("typical", "us or GB/s", "Of its class", rows, &Fault::typical),
+           column("times", "1", "How many times as long as typical it takes", rows, &Fault::times),
            column("text", "", "In words", rows,
-                  [&](const Slow& s) { return describe(s, report.hosts); })}};
+                  [&](const Fault& s) { return describe(s, report.hosts); })}};
 }
 
 /// -1 is no number of a column of unsigned integers.
@@ -180,8 +181,8 @@ trace::Document fabric_document(const FabricReport& report, const trace::TraceDa
   trace::Document document = trace::describe_run(run);
   document.groups.push_back(links(report.map));
   document.groups.push_back(rails(report.map));
-  document.groups.push_back(typical(report.judgement.typical));
-  document.groups.push_back(slow(report));
+  document.groups.push_back(typical(report));
+  document.groups.push_back(faults(report));
   document.groups.push_back(placement(report));
   document.groups.push_back(interfaces(report.places));
   return document;

@@ -103,7 +103,23 @@ std::vector<Host> hosts_of(const std::vector<RankPlace>& ranks) {
   return hosts;
 }
 
+std::size_t processors_of(const Host& host) {
+  std::set<int> all;
+  for (const RankPlace* place : host.places) all.insert(place->cpus.begin(), place->cpus.end());
+  return all.size();
+}
+
+bool shares_processors(const Host& host) { return host.ranks.size() > processors_of(host); }
+
 using Lines = std::vector<std::string>;
+
+void find_shared_processors(const Host& host, Lines& lines) {
+  if (!shares_processors(host)) return;
+  lines.push_back(
+      fmt::format("{} ranks on {} share {} processors, and messages wait for a rank's "
+                  "turn: start fewer ranks, or bind them to more",
+                  host.ranks.size(), host.name, processors_of(host)));
+}
 
 void find_shared_gpus(const Host& host, Lines& lines) {
   std::map<std::string, std::vector<int>> users;
@@ -243,12 +259,17 @@ std::vector<RankPlace> gather_places(const app::Context& context, const RankPlac
   return places;
 }
 
+bool share_processors(const std::vector<RankPlace>& ranks) {
+  return std::ranges::any_of(hosts_of(ranks), shares_processors);
+}
+
 std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks) {
   Lines lines;
   for (const Host& host : hosts_of(ranks)) {
     find_shared_gpus(host, lines);
     find_hidden_gpus(host, lines);
     find_different_views(host, lines);
+    find_shared_processors(host, lines);
     find_far_processors(host, lines);
     find_idle_adapters(host, lines);
   }

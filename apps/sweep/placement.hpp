@@ -42,6 +42,10 @@ RankPlace find_place(int gpu, const std::filesystem::path& sysfs);
 /// Every rank's, on rank 0; empty elsewhere. Collective.
 std::vector<RankPlace> gather_places(const app::Context& context, const RankPlace& own);
 
+/// Whether ranks of a machine are more than the processors that they may run on: then a message may
+/// wait for its receiver's turn on one.
+bool share_processors(const std::vector<RankPlace>& ranks);
+
 /// One line for each thing that is wrong: what, where, remedy. A pure function.
 std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks);
 

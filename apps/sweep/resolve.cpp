@@ -127,7 +127,7 @@ void refuse_what_is_not_offered(const Options& o) {
   }
 }
 
-/// A device's links are saturated by what hides the start of a message; hosts copy.
+/// Long beside what it takes to start one: links of GPUs are faster than hosts' copies.
 void choose_message(Options& o) {
   if (o.fabric_bytes == 0) o.fabric_bytes = std::size_t{o.backend == "cuda" ? 32U : 1U} << 20U;
 }

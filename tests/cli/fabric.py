@@ -38,9 +38,9 @@ class Fabric(zpp.TestCase):
         self.assertEqual(result.code, zpp.INVALID, result)
         found = self.found()
         self.assertTrue(found["verdict"].startswith("INVALID: "), found["verdict"])
-        self.assertEqual(result.errors("zpp_sweep"), [slow["text"] for slow in found["slow"]])
-        for slow in found["slow"]:
-            self.assertIn(f"# SLOW: {slow['text']}\n", result.stdout)
+        self.assertEqual(result.errors("zpp_sweep"), [fault["text"] for fault in found["faults"]])
+        for fault in found["faults"]:
+            self.assertIn(f"# SLOW: {fault['text']}\n", result.stdout)
         return found
 
 
@@ -48,7 +48,7 @@ class Map(Fabric):
     def test_the_map_is_whole(self):
         result = self.check_ok(self.fabric(4, *CALM, "--node-size", 2))
         found, (root, groups) = self.found(), zpp.read_trace(self.out / "sweep.h5")
-        self.assertEqual((found["schema"], found["verdict"], found["slow"]), ("zeropp-fabric", "VALID", []))
+        self.assertEqual((found["schema"], found["verdict"], found["faults"]), ("zeropp-fabric", "VALID", []))
         self.assertEqual((root["verdict"], root["app"]), ("VALID", "sweep"))
         self.assertEqual(found["message_bytes"], 64 * 1024)
         self.assertEqual(found["rounds"]["all"], found["rounds"]["measured"])
@@ -73,6 +73,7 @@ class Map(Fabric):
         self.assertEqual(len(rows), 4 + 4 + 4)
         first = next(line for line in rows if line.split()[0] == "0").split()
         self.assertEqual(len(first), 5)
+        self.assertEqual(found["threshold"], 100)
         self.assertAlmostEqual(float(first[2]), found["latency"][0][1], delta=0.006)
         self.assertRegex(result.stdout, r"(?m)^# Verdict +: VALID$")
 
@@ -101,22 +102,22 @@ class Planted(Fabric):
         for node in ([], ["--node-size", 2]):
             with self.subTest(node=node):
                 found = self.planted(4, *node, ZEROPP_PMPI_SLOW_RANK=2)
-                ranks = [slow for slow in found["slow"] if slow["kind"] == "rank"]
-                self.assertTrue(ranks, found["slow"])
-                self.assertEqual({slow["rank"] for slow in ranks}, {2}, found["slow"])
-                self.assertIn("latency", {slow["metric"] for slow in ranks})
-                self.assertEqual([slow for slow in found["slow"] if slow["kind"] == "link"], [])
-                for slow in ranks:
-                    self.assertGreater(slow["times"], 10)
-                    self.assertRegex(slow["text"], r"^rank 2 \(.+\) is slow on \d of its \d \S+ links: ")
+                ranks = [fault for fault in found["faults"] if fault["kind"] == "rank"]
+                self.assertTrue(ranks, found["faults"])
+                self.assertEqual({fault["rank"] for fault in ranks}, {2}, found["faults"])
+                self.assertIn("latency", {fault["metric"] for fault in ranks})
+                self.assertEqual([fault for fault in found["faults"] if fault["kind"] == "link"], [])
+                for fault in ranks:
+                    self.assertGreater(fault["times"], 10)
+                    self.assertRegex(fault["text"], r"^rank 2 \(.+\) is slow on \d of its \d \S+ links: ")
                 if node:  # both members of its rail wait for it
-                    self.assertEqual({slow["rail"] for slow in found["slow"] if slow["kind"] == "rail"}, {0})
+                    self.assertEqual({fault["rail"] for fault in found["faults"] if fault["kind"] == "rail"}, {0})
 
     def test_a_slow_link_is_named(self):
         found = self.planted(4, ZEROPP_PMPI_SLOW_LINK="1,3")
-        self.assertEqual({slow["kind"] for slow in found["slow"]}, {"link"}, found["slow"])
-        self.assertEqual({frozenset((slow["rank"], slow["peer"])) for slow in found["slow"]}, {frozenset((1, 3))})
-        bandwidth = [slow for slow in found["slow"] if slow["metric"] == "bandwidth"]
+        self.assertEqual({fault["kind"] for fault in found["faults"]}, {"link"}, found["faults"])
+        self.assertEqual({frozenset((fault["rank"], fault["peer"])) for fault in found["faults"]}, {frozenset((1, 3))})
+        bandwidth = [fault for fault in found["faults"] if fault["metric"] == "bandwidth"]
         self.assertTrue(bandwidth)
         self.assertGreater(found["rounds"]["repeated"], 0)
 

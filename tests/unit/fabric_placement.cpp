@@ -181,9 +181,6 @@ TEST(PlacementMistakes, NoneWhereAllIsRight) {
   RankPlace unbound = right("a", 0, 2);
   unbound.cpu_nodes = {0, 1};
   EXPECT_THAT(placement_mistakes({unbound, right("a", 1, 2)}), IsEmpty());
-  RankPlace host;
-  host.host = "a";
-  EXPECT_THAT(placement_mistakes({host, host}), IsEmpty());
 }
 
 TEST(PlacementMistakes, TwoRanksOnOneGpu) {
@@ -207,6 +204,17 @@ TEST(PlacementMistakes, BoundAwayFromTheGpu) {
                                     "0000:1b:00.0 is at node 1")));
 }
 
+TEST(PlacementMistakes, MoreRanksThanProcessors) {
+  RankPlace host;
+  host.host = "a";
+  host.cpus = {0, 1};
+  EXPECT_THAT(placement_mistakes({host, host}), IsEmpty());
+  EXPECT_FALSE(share_processors({host, host}));
+  EXPECT_THAT(placement_mistakes({host, host, host}),
+              ElementsAre(HasSubstr("3 ranks on a share 2 processors")));
+  EXPECT_TRUE(share_processors({host, host, host}));
+}
+
 TEST(PlacementMistakes, VisibleDevices) {
   RankPlace one = right("a", 0, 2);
   RankPlace other = right("a", 1, 2);
@@ -227,6 +235,7 @@ TEST(PlacementMistakes, GpusThatNobodySees) {
   RankPlace blind;
   blind.host = "a";
   blind.host_gpus = 8;
+  blind.cpus = {0};
   const auto lines = placement_mistakes({blind});
   ASSERT_EQ(lines.size(), 2U) << testing::PrintToString(lines);
   EXPECT_THAT(lines[0], HasSubstr("1 ranks on a see 0 GPU(s) together, of 8"));
