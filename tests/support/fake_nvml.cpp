@@ -34,6 +34,7 @@ unsigned int fake_nvml_readings() {
 }
 int fake_nvml_open() { return open; }
 
+// NOLINTBEGIN(readability-identifier-naming): names of NVML.
 int nvmlInit_v2() {
   const std::lock_guard lock(mutex);
   if (behaviour.start_status == 0) ++open;
@@ -75,4 +76,5 @@ int nvmlDeviceGetCurrentClocksThrottleReasons(void* /*gpu*/, unsigned long long*
   *reasons = behaviour.reasons;
   return 0;
 }
+// NOLINTEND(readability-identifier-naming)
 }

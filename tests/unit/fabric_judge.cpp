@@ -52,6 +52,7 @@ FabricMap made_up(int nodes, int locals, double sigma, std::uint64_t seed) {
 
 std::vector<std::string> hosts_of(const FabricMap& map) {
   std::vector<std::string> hosts;
+  hosts.reserve(map.places.size());
   for (const comm::Place& place : map.places) hosts.push_back(fmt::format("n{}", place.node));
   return hosts;
 }

@@ -73,7 +73,7 @@ class MadeUpSysfs : public testing::Test {
   }
   [[nodiscard]] fs::path folder(const std::string& kind, const std::string& name,
                                 const std::string& pci) const {
-    const fs::path path = root() / kind / name;
+    fs::path path = root() / kind / name;
     fs::create_directories(path);
     fs::create_symlink(fs::canonical(root() / "bus/pci/devices" / pci), path / "device");
     return path;
