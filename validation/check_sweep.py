@@ -31,6 +31,7 @@ class SweepChecker(TraceChecker):
         try:
             self.check_identity()
             self.check_ranks()
+            self.check_gpus(self.config.get("gpu_sampling", 0))
             self.rows = self.trace.rows("results")
             self.groups = {name: self.members(name) for name in ("world", "node", "rail")}
             self.read_samples()

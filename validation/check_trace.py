@@ -35,6 +35,7 @@ class Checker(TraceChecker):
         try:
             self.check_identity()
             self.check_ranks()
+            self.check_gpus(self.config["zeropp"].get("gpu_sampling", 0))
             self.check_steps()
             self.check_evaluations()
             self.check_data()

@@ -16,20 +16,29 @@ class Trace:
     def __init__(self, path):
         self.problems = []
         self.app = ""  # empty: cannot be read
-        self.attributes, self.columns, self.data = {}, {}, {}
+        self.attributes, self.columns, self.data, self.gpus = {}, {}, {}, {}
         try:
             with h5py.File(path, "r") as file:
                 self.app = text(file.attrs.get("app", ""))
+                if "fabric" in file:
+                    self.app += " --fabric"
                 is_training = self.app in ("train", "")
                 self.read_attributes(file, () if is_training else fmt.TRAINING_ONLY)
-                for group, columns in fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS).items():
+                for group, columns in self.groups().items():
                     self.columns[group] = self.read_group(file, group, columns)
+                if "gpus" in self.columns:
+                    self.read_gpus(file)
                 if "env" not in file:
                     self.problem("no group /env")
                 if is_training:
                     self.read_data(file)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             self.problem(f"cannot be read: {' '.join(str(error).split())}")
+
+    def groups(self):
+        """By their names, the columns of those that the file has to have."""
+        of_gpus = fmt.GPU_COLUMNS if self.app in fmt.SAMPLES_GPUS and self.attributes.get("backend") == "cuda" else {}
+        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus}
 
     def problem(self, reason):
         self.problems.append(reason)
@@ -85,6 +94,16 @@ class Trace:
             self.data[name] = file["data"].attrs[name]
             if name != "source" and not isinstance(self.data[name], (np.integer, np.floating)):
                 self.problem(f"/data: {name} is no number")
+
+    def read_gpus(self, file):
+        attributes = file["gpus"].attrs if "gpus" in file else {}
+        for name, kind in fmt.GPU_ATTRIBUTES.items():
+            if name not in attributes:
+                self.problem(f"/gpus has no attribute {name}")
+            elif isinstance(attributes[name], np.floating) != (kind == "f"):
+                self.problem(f"/gpus: attribute {name} has the wrong type")
+            else:
+                self.gpus[name] = float(attributes[name]) if kind == "f" else text(attributes[name])
 
     def rows(self, group):
         columns = self.columns[group]

@@ -32,7 +32,6 @@ COLUMNS = {
     "counters": {"name": "S", "value": "u"},
     "memory": {"name": "S", "bytes_predicted": "u", "bytes_actual": "u"},
 }
-MAY_BE_EMPTY = {"evaluations", "counters"}
 
 # What zpp_kernels has in place of a training's attributes and groups.
 TRAINING_ONLY = {"kernels", "parameters_hash", "deterministic", *REAL_ATTRIBUTES}
@@ -44,6 +43,16 @@ KERNELS_COLUMNS = {
                 "p95": "f", "cv": "f", "limit": "S", "of_limit": "f", "of_copy": "f", "verdict": "S"},
     "samples": {"result": "u", "time": "f"},
 }
+
+MAY_BE_EMPTY = {"evaluations", "counters", "gpus"}
+# Of traces of these programs, with the back end cuda only.
+SAMPLES_GPUS = ("train", "sweep")
+GPU_COLUMNS = {"gpus": {"rank": "u", "time": "f", "sm_clock": "f", "memory_clock": "f", "power": "f", "temperature": "f",
+                        "utilization": "f", "memory_utilization": "f", "reasons": "S"}}
+GPU_ATTRIBUTES = {"period": "f", "absent": "S", "throttled": "S"}
+CLOCK_REASONS = {"gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
+                 "hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting"}
+CLOCK_LIMITS = {"sw_power_cap", "hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"}
 DATA_ATTRIBUTES = ("source", "train_tokens", "held_out_tokens", "vocab_size",
                    "unigram_entropy_bits", "source_entropy_bits")
 TIMER_CATEGORIES = ("matmul", "nn", "codec", "optimizer", "communication", "data", "other")

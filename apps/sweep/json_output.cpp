@@ -57,21 +57,6 @@ json to_json(const Row& row) {
           {"in_place", to_json(row.in_place)}};
 }
 
-json devices(const trace::TraceData& run) {
-  json list = json::array();
-  for (const trace::RankRow& rank : run.ranks) {
-    list.push_back({{"rank", list.size()},
-                    {"group", 0},
-                    {"pid", rank.pid},
-                    {"hostname", rank.host},
-                    {"node", rank.node},
-                    {"device", rank.local_rank},
-                    {"device_hex", rank.gpu_pci},
-                    {"device_info", rank.gpu.empty() ? "host" : rank.gpu}});
-  }
-  return list;
-}
-
 json units() {
   return {{"size", "bytes"},
           {"count", "elements"},
@@ -91,6 +76,21 @@ json units() {
 }
 
 }  // namespace
+
+json devices(const trace::TraceData& run) {
+  json list = json::array();
+  for (const trace::RankRow& rank : run.ranks) {
+    list.push_back({{"rank", list.size()},
+                    {"group", 0},
+                    {"pid", rank.pid},
+                    {"hostname", rank.host},
+                    {"node", rank.node},
+                    {"device", rank.local_rank},
+                    {"device_hex", rank.gpu_pci},
+                    {"device_info", rank.gpu.empty() ? "host" : rank.gpu}});
+  }
+  return list;
+}
 
 json to_json(const Outcome& outcome, const trace::TraceData& run, const std::string& end_time) {
   json results = json::array();

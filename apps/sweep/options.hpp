@@ -50,6 +50,12 @@ struct Options {
   std::size_t seed = 1;
   double maximum_seconds = 0.2;
   double link_peak = 0;
+  double gpu_sampling = 1;
+
+  bool fabric = false;
+  std::size_t fabric_bytes = 0;
+  double fabric_threshold = 0.25;
+  double fabric_seconds = 300;
 };
 
 /// Every option, bound to `options`, which outlives the table.

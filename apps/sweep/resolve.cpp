@@ -122,6 +122,11 @@ void refuse_what_is_not_offered(const Options& o) {
   }
 }
 
+/// Long beside what it takes to start one: links of GPUs are faster than hosts' copies.
+void choose_message(Options& o) {
+  if (o.fabric_bytes == 0) o.fabric_bytes = std::size_t{o.backend == "cuda" ? 32U : 1U} << 20U;
+}
+
 void choose_backend(Options& o, const config::Machine& machine) {
   if (o.backend == "auto") {
     o.backend = machine.own_gpus && o.transport != "mpi" ? "cuda" : "host";
@@ -247,6 +252,11 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   config::check_effects(given);
   refuse_what_is_not_offered(o);
   choose_backend(o, machine);
+  config::check_effects(given);  // again: `auto` may have become a back end that leaves some idle
+  if (o.fabric) {
+    choose_message(o);
+    return {};
+  }
   if (o.minimum_bytes > o.maximum_bytes) {
     refuse("--minbytes (-b) {} is above --maxbytes (-e) {}: no size is left", o.minimum_bytes,
            o.maximum_bytes);

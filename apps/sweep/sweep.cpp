@@ -13,11 +13,13 @@
 #include <optional>
 
 #include "apps/sweep/columns.hpp"
+#include "apps/sweep/fabric.hpp"
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/outcome.hpp"
 #include "apps/sweep/outputs.hpp"
 #include "apps/sweep/watchdog.hpp"
 #include "lib/app/app.hpp"
+#include "lib/app/gpu_sampling.hpp"
 #include "lib/app/interrupt.hpp"
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
@@ -54,13 +56,16 @@ class Sweep {
   }
 
   ExitCode run() {
+    if (options_.fabric) return run_fabric(options_, context_, groups_, device_, stream_);
     trace::TraceData head = app::run_trace(context_, options_.backend, options_.transport);
     head.seed = options_.seed;
     print(preamble(options_, settings_, context_.topology(), head.ranks));
     print(column_names());
+    app::GpuSampling sampling(context_, options_.backend, options_.gpu_sampling);
     for (const Collective* collective : settings_.collectives) {
       if (outcome_.ended.empty()) measure(*collective);
     }
+    sampling.finish(head);
     print(footer(outcome_));
     // Rank 0 alone has the lines of all ranks, all have the same verdict.
     for (const std::string& line : outcome_.first_findings()) log::error(line);
@@ -97,6 +102,7 @@ class Sweep {
   }
 
   [[nodiscard]] bool needs_levels() const {
+    if (options_.fabric) return true;
     if (std::ranges::any_of(settings_.groups,
                             [](const std::string& name) { return name != "world"; })) {
       return true;

@@ -91,6 +91,7 @@ ExitCode Trainer::run() {
     fmt::print("zpp_train on {}, {} over {}: {}, {}\n", context_.topology().describe(),
                config_.backend, config_.transport, config_.model.name, source_->description());
   }
+  app::GpuSampling sampling(context_, config_.backend, config_.gpu_sampling);
   {
     const trace::Timers::Scope loop(recorder_.timers, Category::other);
     if (config_.evaluation_interval > 0) evaluate(0);
@@ -104,7 +105,7 @@ ExitCode Trainer::run() {
         evaluate(done);
     }
   }
-  const std::string verdict = write_trace();
+  const std::string verdict = write_trace(sampling);
   if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
   if (verdict != "VALID") return ExitCode::check_failed;
   if (recorder_.interrupted.empty()) return ExitCode::ok;
@@ -176,8 +177,9 @@ void Trainer::evaluate(std::uint64_t steps_done) {
   progress_.report(recorder_.evaluations.back());
 }
 
-std::string Trainer::write_trace() {
+std::string Trainer::write_trace(app::GpuSampling& sampling) {
   trace::TraceData data = collect(config_, context_, recorder_, *engine_, *model_, *source_);
+  sampling.finish(data);
   std::string verdict = data.verdict;
   context_.agree_on([&] {
     if (!context_.is_root()) return;

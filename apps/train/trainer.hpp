@@ -8,6 +8,7 @@
 
 #include "apps/train/progress.hpp"
 #include "lib/app/app.hpp"
+#include "lib/app/gpu_sampling.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/data/sampler.hpp"
 #include "lib/data/token_source.hpp"
@@ -33,7 +34,7 @@ class Trainer {
   void step(std::uint64_t step);
   void evaluate(std::uint64_t steps_done);
   /// Sums and maxima over ranks; rank 0 writes. Returns the verdict.
-  std::string write_trace();
+  std::string write_trace(app::GpuSampling& sampling);
 
   const config::TrainConfig& config_;
   const app::Context& context_;

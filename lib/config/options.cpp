@@ -195,6 +195,15 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.autotune_gemm,
         .help = "Back end cuda: time cuBLASLt's algorithms for each matrix product in the first "
                 "step and keep the fastest; runs and ranks may choose differently"},
+       {.path = "zeropp.gpu_sampling",
+        .flag = "--gpu-sampling",
+        .field = &c.gpu_sampling,
+        .help = "Between readings of clocks, power, temperature and throttle reasons of each "
+                "rank's GPU, for the trace; 0: none",
+        .unit = "seconds",
+        .range = between(0, 3600),
+        .in_effect = [&c] { return c.backend != "host"; },
+        .effect_needs = "zeropp.backend cuda"},
        {.path = "zeropp.rail_lanes",
         .flag = "--rail-lanes",
         .field = &c.rail_lanes,

@@ -324,6 +324,7 @@ void choose_rail_lanes(TrainConfig& c, const Machine& machine) {
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine) {
   check_effects(given);
   choose_backend(config, machine);
+  check_effects(given);  // again: `auto` may have become a back end that leaves options idle
   check_autotuning(config);
   check_stage(config.zero);
   check_secondary(config.zero, machine);

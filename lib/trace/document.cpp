@@ -74,6 +74,26 @@ Group ranks(const TraceData& t) {
            column("gpu_pci", "", "Its PCI address", rows, &RankRow::gpu_pci)}};
 }
 
+Group gpus(const TraceData& t) {
+  const auto& rows = t.gpus.rows;
+  return {
+      "gpus",
+      {{"period", t.gpus.period}, {"absent", t.gpus.absent}, {"throttled", t.gpus.throttled}},
+      {column("rank", "", "Whose GPU", rows, &GpuRow::rank),
+       column("time", "s", "Since this rank's readings began", rows, &GpuRow::time),
+       column("sm_clock", "MHz", "Of the multiprocessors; NaN: not told", rows, &GpuRow::sm_clock),
+       column("memory_clock", "MHz", "Of its memory; NaN: not told", rows, &GpuRow::memory_clock),
+       column("power", "W", "Drawn by the board; NaN: not told", rows, &GpuRow::power),
+       column("temperature", "degC", "Of the chip; NaN: not told", rows, &GpuRow::temperature),
+       column("utilization", "%", "Share of time in which a kernel ran; NaN: not told", rows,
+              &GpuRow::utilization),
+       column("memory_utilization", "%",
+              "Share of time in which memory was read or written; NaN: not told", rows,
+              &GpuRow::memory_utilization),
+       column("reasons", "", "Why clocks are not higher: NVML's clock event reasons", rows,
+              &GpuRow::reasons)}};
+}
+
 Group units(const TraceData& t) {
   const auto& rows = t.units;
   return {"units",
@@ -223,7 +243,9 @@ std::size_t Column::size() const {
 }
 
 Document describe_run(const TraceData& trace) {
-  return {root_attributes(trace), {environment(trace), ranks(trace)}};
+  Document document{root_attributes(trace), {environment(trace), ranks(trace)}};
+  if (trace.backend == "cuda") document.groups.push_back(gpus(trace));
+  return document;
 }
 
 Document describe(const TraceData& trace) {

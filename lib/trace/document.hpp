@@ -39,7 +39,8 @@ struct Document {
   std::vector<Group> groups;
 };
 
-/// What the trace of every program has: root attributes, /env, /ranks.
+/// What the trace of every program has: root attributes, /env, /ranks, and /gpus on the back end
+/// cuda.
 Document describe_run(const TraceData& trace);
 
 /// The whole trace of the trainer.

@@ -56,6 +56,26 @@ struct DataInfo {
   double source_entropy_bits = 0;  ///< NaN where it is not known
 };
 
+/// What a rank's GPU said of itself at one time; NaN: it does not tell.
+struct GpuRow {
+  std::uint64_t rank = 0;
+  double time = 0;
+  double sm_clock = 0;
+  double memory_clock = 0;
+  double power = 0;
+  double temperature = 0;
+  double utilization = 0;
+  double memory_utilization = 0;
+  std::string reasons;  ///< names of NVML's clock event reasons, separated by commas
+};
+
+struct GpuSampling {
+  double period = 0;      ///< seconds between readings as asked for; 0: none
+  std::string absent;     ///< why a rank has no readings though they were asked for; else empty
+  std::string throttled;  ///< whose clocks were held back, and by what; else empty
+  std::vector<GpuRow> rows;
+};
+
 struct TraceData {
   std::string app;  ///< "train"
   Provenance provenance;
@@ -76,6 +96,7 @@ struct TraceData {
   bool emulated = false;
 
   std::vector<RankRow> ranks;
+  GpuSampling gpus;  ///< written on the back end cuda
   std::vector<UnitRow> units;
   std::vector<TensorRow> tensors;
   std::vector<LayerRow> layers;

@@ -297,7 +297,7 @@ class Effects(zpp.TestCase):
         others = {"--help", "--version", "--config", "--output", "--json", "--data-source", "--data-path",
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
-                  "--autotune-gemm", "--rail-lanes"}
+                  "--autotune-gemm", "--rail-lanes", "--gpu-sampling"}
         self.assertEqual({flag for flag in known if flag not in ("--no-FLAG",)} - others - tested, set())
 
 

@@ -255,6 +255,44 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda _, g: g["memory"]["bytes_actual"].__setitem__(7, 1), "/memory: arena takes 1 of")
         self.change(both, "/memory: moments is")
 
+    def test_gpus(self):
+        case = dict(FEATURES, cuda=True)
+
+        def gpus(reason, **changes):
+            def edit(_, groups):
+                for name, value in changes.items():
+                    if name.startswith("at_"):
+                        groups["gpus"]["@" + name[3:]] = value
+                    else:
+                        groups["gpus"][name][1] = value
+            self.change(edit, reason, case)
+        gpus("/gpus: period", at_period=2.0)
+        gpus("/gpus: reading of rank 0 at 1 s: sm_clock", sm_clock=-1.0)
+        gpus("power is inf", power=float("inf"))
+        gpus("memory_utilization is 101", memory_utilization=101.0)
+        gpus("reasons 'tired'", reasons="tired")
+        gpus("reasons 'unknown,gpu_idle'", reasons="unknown,gpu_idle")
+        gpus("/gpus/time of rank 0 does not go forward", time=-1.0)
+        gpus("/gpus/rank is no rank", rank=99)
+        gpus("throttled does not fit", reasons="sw_power_cap,sync_boost")
+        gpus("throttled does not fit", at_throttled="rank 0 ...")
+        self.change(lambda _, g: g.pop("gpus"), "no group /gpus", case)
+        self.change(lambda _, g: g["gpus"].pop("power"), "no column /gpus/power", case)
+        self.change(lambda _, g: g["gpus"].pop("@absent"), "/gpus has no attribute absent", case)
+        self.change(lambda _, g: g["gpus"].update({"@absent": 1.0}), "/gpus: attribute absent has the wrong type", case)
+
+        def one_rank(_, groups):
+            groups["gpus"] = {name: value if name.startswith("@") else value[2:] for name, value in groups["gpus"].items()}
+        self.change(one_rank, "/gpus has not the readings of every rank", case)
+        attributes, groups = make(case)
+        one_rank(attributes, groups)
+        groups["gpus"]["@absent"] = "rank 0: NVML cannot be opened"
+        write(self.path, attributes, groups)
+        self.assertEqual(self.judge(), (0, "VALID\n"))
+        groups["gpus"].update({"@throttled": "rank 1 ...", "reasons": ["hw_slowdown"] * len(groups["gpus"]["reasons"])})
+        write(self.path, attributes, groups)
+        self.assertEqual(self.judge(), (0, "VALID\n"))
+
     def test_processes_and_hashes(self):
         for pids in ([0] * 4, [1, 2, 3, 3], [0, 1, 2, 3]):
             self.change(lambda _, g, pids=pids: g["ranks"].update(pid=pids), "/ranks/pid")

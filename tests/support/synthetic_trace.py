@@ -109,7 +109,7 @@ def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
-             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None)
+             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, cuda=False)
     c.update(case)
     n = c["nodes"] * c["local"]
     nodes = [r // c["local"] for r in range(n)]
@@ -194,6 +194,8 @@ def make(case):
            "evaluation_interval": c["interval"],
            "model": {"seq_length": 8, "name": "gpt", "num_layers": 3, "hidden_size": 10, "vocab_size": 0,
                      "recompute_activations": c["recompute"]}}
+    if c["cuda"]:
+        own["gpu_sampling"] = 1.0
     if c["qwz"]:
         own["weight_codec"] = c["codecs"][0]
     if c["qgz"]:
@@ -214,6 +216,8 @@ def make(case):
                       flops_per_token=28320.0, hardware_flops_per_token=32160.0 if c["recompute"] else 28320.0,
                       complete=1, git_dirty=0, world_size=n, node_count=c["nodes"],
                       ranks_per_node=c["local"], emulated=0, seed=7, deterministic=0)
+    if c["cuda"]:
+        attributes["backend"] = "cuda"
     count = len(steps)
     uses = [sum(layer.count(u) for layer in layers) if c["stage"] == 3 else 0 for u in range(4)]
     offsets = [(u, t, sum(up(x, 64) for x in unit[:i]))
@@ -257,12 +261,23 @@ def make(case):
         "memory": dict(name=list(memory), bytes_predicted=list(memory.values()),
                        bytes_actual=list(memory.values())),
     }
+    if c["cuda"]:
+        predicted = sum(memory.values())
+        for name in ("buffers_peak", "gpu_used"):
+            for column, value in (("name", name), ("bytes_predicted", predicted), ("bytes_actual", predicted)):
+                groups["memory"][column].append(value)
+        groups["gpus"] = {"@period": 1.0, "@absent": "", "@throttled": "", "rank": [r for r in range(n) for _ in range(2)],
+                          "time": [0.0, 1.0] * n, "sm_clock": [1980.0] * 2 * n, "memory_clock": [3201.0] * 2 * n,
+                          "power": [600.0, float("nan")] * n, "temperature": [50.0] * 2 * n,
+                          "utilization": [0.0, 100.0] * n, "memory_utilization": [0.0, 50.0] * n,
+                          "reasons": ["gpu_idle", ""] * n}
     return attributes, groups
 
 
 REAL = set("loss grad_norm time tokens_per_second learning_rate time_forward time_backward "
-           "time_communication_exposed bits_per_byte seconds".split())
-WORDS = set("host gpu gpu_uuid gpu_pci name operation purpose phase algorithm codec group path category".split())
+           "time_communication_exposed bits_per_byte seconds sm_clock memory_clock power temperature utilization "
+           "memory_utilization".split())
+WORDS = set("reasons host gpu gpu_uuid gpu_pci name operation purpose phase algorithm codec group path category".split())
 
 
 def write(path, attributes, groups):
@@ -277,6 +292,9 @@ def write(path, attributes, groups):
             data.attrs[name] = 64 if name == "vocab_size" else 1
         for group, columns in groups.items():
             for name, values in columns.items():
+                if name.startswith("@"):
+                    file.require_group(group).attrs[name[1:]] = np.bytes_(values) if isinstance(values, str) else np.float64(values)
+                    continue
                 is_text = name in WORDS or (group, name) == ("layers", "units")
                 if is_text:
                     values = np.array(values, dtype=f"S{max(1, *map(len, values), 1)}")
@@ -298,7 +316,7 @@ CASES = {
     "hpz inside a node": dict(nodes=2, local=4, hpz=2), "qgz": dict(qgz=True, reduce="2-hop"),
     "qgz in one hop": dict(qgz=True, reduce="1-hop"), "all": dict(FEATURES, bf16=True),
     "many small buckets": dict(FEATURES, bucket=1, codecs=("int8:256", "int4:32", "int4:32")), "one bucket": dict(FEATURES, bucket=10**9),
-    "recompute": dict(recompute=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
+    "recompute": dict(recompute=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
     "no evaluation": dict(FEATURES, evaluations=(), interval=0),

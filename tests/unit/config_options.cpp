@@ -307,6 +307,7 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"zero_optimization":{"stage":2,"stage3_prefetch_bucket_size":1}})",
         R"({"zero_optimization":{"overlap_comm":false,"stage3_prefetch_bucket_size":1}})",
         R"({"zeropp":{"evaluation_batches":3}})",
+        R"({"zeropp":{"backend":"host","gpu_sampling":2}})",
         R"({"zeropp":{"model":{"name":"quadratic","num_attention_heads":4}}})",
         R"({"zeropp":{"model":{"name":"quadratic","tied_head":true}}})",
         R"({"zeropp":{"model":{"name":"quadratic","recompute_activations":true}}})"}) {
@@ -318,6 +319,7 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   for (const std::string text :
        {R"({"zero_optimization":{"stage3_prefetch_bucket_size":1}})",
         R"({"zeropp":{"model":{"recompute_activations":true}}})",
+        R"({"zeropp":{"backend":"cuda","gpu_sampling":2}})",
         R"({"zeropp":{"evaluation_interval":2,"evaluation_batches":3}})",
         R"({"zeropp":{"model":{"num_attention_heads":4,"tied_head":true}}})",
         R"({"zeropp":{"data":{"source":"text","path":"x"}}})"}) {

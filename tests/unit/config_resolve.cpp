@@ -289,6 +289,14 @@ TEST(ConfigResolve, AutotuningNeedsAGpuAndGivesUpTheSameBits) {
   EXPECT_NO_THROW((void)resolved(R"({"zeropp":{"autotune_gemm":false,"deterministic":true}})", on));
 }
 
+TEST(ConfigResolve, ReadingsOfGpusNeedGpus) {
+  Machine on = machine(1, 2);
+  const std::string text = R"({"zeropp":{"gpu_sampling":2}})";
+  EXPECT_THAT(refusal(text, on), AllOf(HasSubstr("zeropp.gpu_sampling"), HasSubstr("no effect")));
+  on.gpus = on.own_gpus = true;
+  EXPECT_EQ(resolved(text, on).gpu_sampling, 2);
+}
+
 TEST(ConfigResolve, OneHopHasOneCodec) {
   const auto text = [](const std::string& more) {
     return R"({"zero_optimization":{"zero_quantized_gradients":true},

@@ -1,0 +1,258 @@
+#include "apps/sweep/fabric.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "apps/sweep/fabric_judge.hpp"
+#include "apps/sweep/fabric_links.hpp"
+#include "apps/sweep/fabric_outputs.hpp"
+#include "apps/sweep/fabric_rounds.hpp"
+#include "apps/sweep/placement.hpp"
+#include "apps/sweep/watchdog.hpp"
+#include "lib/app/gpu_sampling.hpp"
+#include "lib/app/interrupt.hpp"
+#include "lib/app/run_trace.hpp"
+#include "lib/base/checked.hpp"
+#include "lib/base/log.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::sweep {
+
+namespace {
+
+/// How often what looks slow is measured again: chance does not strike one link every time.
+constexpr int kSecondLooks = 3;
+
+/// Where ranks share processors, a link's time depends on which of them share one, by a small
+/// factor for as long as they do: no threshold below this one tells a slow link from that.
+constexpr double kThresholdOfShared = 9;
+
+/// The better of two looks: noise only makes links slower.
+void keep_better(Timing& kept, const Timing& other) {
+  const double least = std::fmin(kept.least, other.least);
+  if (std::isnan(kept.value) || other.value < kept.value) kept = other;
+  kept.least = least;
+}
+
+class Survey {
+ public:
+  Survey(const Options& options, const app::Context& context, const comm::Groups& groups,
+         const Device& device, const Stream& stream, double threshold)
+      : options_(options),
+        threshold_(threshold),
+        context_(context),
+        groups_(groups),
+        rank_(static_cast<std::size_t>(context.control().rank())) {
+    map_.places = context.world().places();
+    map_.message_bytes = round_up(options.fabric_bytes, kSmallMessage);
+    map_.links.resize(map_.ranks() * map_.ranks());
+    if (groups.rail && groups.rail->size() > 1) {
+      const auto others = static_cast<std::size_t>(groups.rail->size() - 1);
+      const std::size_t part = map_.message_bytes / others / kSmallMessage * kSmallMessage;
+      map_.rail_bytes = others * std::max(part, kSmallMessage);
+      map_.rails.resize(map_.ranks());
+      for (std::size_t rank = 0; rank < map_.ranks(); ++rank) {
+        if (map_.places[rank].local == map_.places[rank_].local) {
+          rail_members_.push_back(static_cast<int>(rank));
+        }
+      }
+    }
+    rounds_ = pair_rounds(map_.places);
+    map_.rounds = rounds_.size();
+    context.agree_on([&] {
+      bench_.emplace(context.control(), device, stream,
+                     std::max(map_.message_bytes, map_.rail_bytes));
+    });
+  }
+
+  [[nodiscard]] const FabricMap& map() const { return map_; }
+
+  Judgement run() {
+    const auto begin = std::chrono::steady_clock::now();
+    copy_own();
+    load_rails();
+    for (const Round& round : rounds_) {
+      std::array<double, 1> elapsed{
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
+      control().all_reduce_max(elapsed);
+      if (options_.fabric_seconds > 0 && elapsed[0] > options_.fabric_seconds) break;
+      meet(round, map_.measured_rounds++);
+    }
+    share();
+    Judgement judgement = judge(map_, threshold_);
+    for (int look = 0; look < kSecondLooks; ++look) {
+      if (judgement.suspects.empty() && !judgement.rails_suspect) break;
+      look_again(judgement);
+      judgement = judge(map_, threshold_);
+    }
+    return judgement;
+  }
+
+ private:
+  [[nodiscard]] comm::Control& control() const { return context_.control(); }
+
+  /// At the begin of a piece of work: all ranks are there, and none was asked to end.
+  void line_up(const std::string& what) const {
+    if (const int signal = app::agreed_interrupt(control()); signal != 0) {
+      throw app::nothing_kept(signal, what);
+    }
+    control().barrier();
+  }
+
+  void copy_own() {
+    const std::string what = "copies of own memory";
+    line_up(what);
+    const Watchdog watchdog(options_.timeout, what);
+    const Link link = bench_->copy_own(*groups_.world);
+    keep(rank_, link);
+    map_.link(rank_, rank_).corrupted += link.corrupted;
+  }
+
+  void load_rails() {
+    if (map_.rails.empty()) return;
+    const std::string what = "loaded rails";
+    line_up(what);
+    const Watchdog watchdog(options_.timeout, what);
+    std::vector<double> corrupted(rail_members_.size(), 0);
+    const RailLoad load =
+        bench_->load_rail(*groups_.rail, rail_members_, map_.rail_bytes, corrupted);
+    keep_better(map_.rails[rank_].latency, load.latency);
+    keep_better(map_.rails[rank_].transfer, load.transfer);
+    for (std::size_t member = 0; member < corrupted.size(); ++member) {
+      map_.link(static_cast<std::size_t>(rail_members_[member]), rank_).corrupted +=
+          corrupted[member];
+    }
+  }
+
+  /// Both directions of every pair, one after the other.
+  void meet(const Round& round, std::size_t number) {
+    const int peer = round[rank_];
+    for (const bool lower_begins : {true, false}) {
+      const std::string what = fmt::format("round {} of {} of the pairs", number + 1, map_.rounds);
+      line_up(what);
+      const Watchdog watchdog(options_.timeout, what);
+      const bool begins = (static_cast<int>(rank_) < peer) == lower_begins;
+      const Link link = bench_->meet(*groups_.world, peer, begins);
+      if (peer < 0) continue;
+      const auto other = static_cast<std::size_t>(peer);
+      if (begins) keep(other, link);
+      map_.link(other, rank_).corrupted += link.corrupted;
+    }
+  }
+
+  void keep(std::size_t to, const Link& link) {
+    keep_better(map_.link(rank_, to).latency, link.latency);
+    keep_better(map_.link(rank_, to).transfer, link.transfer);
+  }
+
+  /// What every rank measured, on every rank: its links as a sender, what arrived there damaged,
+  /// its rail.
+  void share() {
+    std::vector<double> own;
+    const auto put = [&](const Timing& t) { own.insert(own.end(), {t.value, t.spread, t.least}); };
+    for (std::size_t other = 0; other < map_.ranks(); ++other) {
+      put(map_.link(rank_, other).latency);
+      put(map_.link(rank_, other).transfer);
+      own.push_back(map_.link(other, rank_).corrupted);
+    }
+    if (!map_.rails.empty()) {
+      put(map_.rails[rank_].latency);
+      put(map_.rails[rank_].transfer);
+    }
+    const std::vector<double> all = control().all_gather(own);
+    const double* next = all.data();
+    const auto take = [&] {
+      const Timing timing{next[0], next[1], next[2]};
+      next += 3;
+      return timing;
+    };
+    for (std::size_t rank = 0; rank < map_.ranks(); ++rank) {
+      for (std::size_t other = 0; other < map_.ranks(); ++other) {
+        map_.link(rank, other).latency = take();
+        map_.link(rank, other).transfer = take();
+        map_.link(other, rank).corrupted = *next++;
+      }
+      if (map_.rails.empty()) continue;
+      map_.rails[rank].latency = take();
+      map_.rails[rank].transfer = take();
+    }
+  }
+
+  /// Everything that holds something suspect, under the load that it had: whole rounds.
+  void look_again(const Judgement& judgement) {
+    const auto suspect = [&](auto&& is_in) {
+      return std::ranges::any_of(judgement.suspects, is_in);
+    };
+    if (suspect([](const auto& ends) { return ends.first == ends.second; })) copy_own();
+    if (judgement.rails_suspect) load_rails();
+    for (std::size_t number = 0; number < map_.measured_rounds; ++number) {
+      const Round& round = rounds_[number];
+      if (!suspect([&](const auto& ends) {
+            return round[ends.first] == static_cast<int>(ends.second);
+          })) {
+        continue;
+      }
+      meet(round, number);
+      ++map_.repeated;
+    }
+    share();
+  }
+
+  const Options& options_;
+  double threshold_;
+  const app::Context& context_;
+  const comm::Groups& groups_;
+  std::size_t rank_;
+  FabricMap map_;
+  std::vector<int> rail_members_;
+  std::vector<Round> rounds_;
+  std::optional<LinkBench> bench_;
+};
+
+void print(const app::Context& context, const std::string& text) {
+  if (!context.is_root()) return;
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+ExitCode run_fabric(const Options& options, const app::Context& context, const comm::Groups& groups,
+                    const Device& device, const Stream& stream) {
+  const auto rank = static_cast<std::size_t>(context.control().rank());
+  trace::TraceData head = app::run_trace(context, options.backend, options.transport);
+  const int gpu = options.backend == "cuda" ? context.gpus.index[rank] : -1;
+  FabricReport report;
+  report.places = gather_places(context, find_place(gpu, "/sys"));
+  report.mistakes = placement_mistakes(report.places);
+  print(context, placement_text(report.places, report.mistakes, head, context.topology()));
+  app::GpuSampling sampling(context, options.backend, options.gpu_sampling);
+  // Rank 0 has the places; all ranks judge.
+  const bool shared =
+      !context.control().broadcast(share_processors(report.places) ? "shared" : "").empty();
+  report.threshold =
+      shared ? std::max(options.fabric_threshold, kThresholdOfShared) : options.fabric_threshold;
+  Survey survey(options, context, groups, device, stream, report.threshold);
+  report.judgement = survey.run();
+  report.map = survey.map();
+  for (const trace::RankRow& row : head.ranks) report.hosts.push_back(row.host);
+  sampling.finish(head);
+  context.agree_on([&] {
+    if (!context.is_root()) return;
+    head.verdict = report.verdict();
+    print(context, fabric_text(report, options));
+    for (const Fault& fault : report.judgement.faults) log::error(describe(fault, report.hosts));
+    trace::write_hdf5(fabric_document(report, head), context.trace_path());
+    if (context.json) trace::write_json(fabric_json(report, head), *context.json);
+  });
+  return report.judgement.faults.empty() ? ExitCode::ok : ExitCode::check_failed;
+}
+
+}  // namespace zeropp::sweep

@@ -1,0 +1,137 @@
+#include <cmath>
+
+#include "apps/sweep/fabric_links.hpp"
+#include "apps/sweep/fabric_outputs.hpp"
+#include "apps/sweep/outputs.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::sweep {
+
+namespace {
+
+using nlohmann::json;
+
+json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
+
+json matrix(const FabricMap& map, Metric metric) {
+  json rows = json::array();
+  for (std::size_t from = 0; from < map.ranks(); ++from) {
+    json row = json::array();
+    for (std::size_t to = 0; to < map.ranks(); ++to) {
+      row.push_back(number(shown(metric, map.link(from, to).of(metric).value, map.message_bytes)));
+    }
+    rows.push_back(std::move(row));
+  }
+  return rows;
+}
+
+json rails(const FabricMap& map) {
+  json list = json::array();
+  for (std::size_t rank = 0; rank < map.rails.size(); ++rank) {
+    const RailLoad& load = map.rails[rank];
+    list.push_back(
+        {{"rank", rank},
+         {"rail", map.places[rank].local},
+         {"latency", number(shown(Metric::latency, load.latency.value, map.rail_bytes))},
+         {"bandwidth", number(shown(Metric::bandwidth, load.transfer.value, map.rail_bytes))}});
+  }
+  return list;
+}
+
+json typical(const Judgement& judgement) {
+  json list = json::array();
+  for (const Typical& t : judgement.typical) {
+    list.push_back({{"class", t.name},
+                    {"metric", name_of(t.metric)},
+                    {"count", t.count},
+                    {"median", number(t.median)},
+                    {"worst", number(t.worst)},
+                    {"limit", number(t.limit)}});
+  }
+  return list;
+}
+
+json faults(const FabricReport& report) {
+  json list = json::array();
+  for (const Fault& s : report.judgement.faults) {
+    json entry{{"kind", name_of(s.kind)}, {"class", s.name}, {"text", describe(s, report.hosts)}};
+    entry[s.kind == Fault::Kind::rail ? "rail" : "rank"] = s.first;
+    if (s.second >= 0) entry["peer"] = s.second;
+    if (s.kind == Fault::Kind::corrupted) {
+      entry["corrupted"] = s.corrupted;
+    } else {
+      entry.update(json{{"metric", name_of(s.metric)},
+                        {"value", s.value},
+                        {"typical", s.typical},
+                        {"times", s.times}});
+    }
+    if (s.kind != Fault::Kind::rail) {
+      entry["host"] = report.hosts.at(static_cast<std::size_t>(s.first));
+    }
+    list.push_back(std::move(entry));
+  }
+  return list;
+}
+
+json placement(const std::vector<RankPlace>& places) {
+  json list = json::array();
+  for (const RankPlace& place : places) {
+    json nics = json::array();
+    for (const auto& [nic, path] : place.nics) {
+      nics.push_back({{"name", nic.name},
+                      {"rdma", nic.rdma},
+                      {"pci", nic.pci},
+                      {"numa", nic.numa},
+                      {"state", nic.state},
+                      {"gigabits_per_second", nic.gigabits},
+                      {"link_layer", nic.link_layer},
+                      {"path", path}});
+    }
+    list.push_back({{"rank", list.size()},
+                    {"host", place.host},
+                    {"gpu", place.gpu},
+                    {"gpu_uuid", place.gpu_uuid},
+                    {"gpu_pci", place.gpu_pci},
+                    {"gpu_numa", place.gpu_numa},
+                    {"visible_gpus", place.visible},
+                    {"host_gpus", place.host_gpus},
+                    {"cuda_visible_devices",
+                     place.visible_devices ? json(*place.visible_devices) : json(nullptr)},
+                    {"cpus", cpu_list(place.cpus)},
+                    {"cpu_numa_nodes", place.cpu_nodes},
+                    {"interfaces", std::move(nics)}});
+  }
+  return list;
+}
+
+}  // namespace
+
+json fabric_json(const FabricReport& report, const trace::TraceData& run) {
+  const FabricMap& map = report.map;
+  json head = trace::to_json(trace::describe_run(run));
+  json config = std::move(head["config"]);
+  return {{"schema", "zeropp-fabric"},
+          {"schema_version", "1.0"},
+          {"software_version", run.provenance.version},
+          {"start_time", run.provenance.started_at},
+          {"provenance", std::move(head)},
+          {"config", std::move(config)},
+          {"devices", devices(run)},
+          {"units", {{"latency", "us"}, {"bandwidth", "GB/s"}, {"message_bytes", "bytes"}}},
+          {"small_message_bytes", kSmallMessage},
+          {"message_bytes", map.message_bytes},
+          {"rail_bytes", map.rail_bytes},
+          {"rounds",
+           {{"all", map.rounds}, {"measured", map.measured_rounds}, {"repeated", map.repeated}}},
+          {"latency", matrix(map, Metric::latency)},
+          {"bandwidth", matrix(map, Metric::bandwidth)},
+          {"rails", rails(map)},
+          {"threshold", report.threshold},
+          {"typical", typical(report.judgement)},
+          {"faults", faults(report)},
+          {"placement", placement(report.places)},
+          {"mistakes", report.mistakes},
+          {"verdict", report.verdict()}};
+}
+
+}  // namespace zeropp::sweep

@@ -1,0 +1,179 @@
+#include "apps/sweep/fabric_links.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <utility>
+
+namespace zeropp::sweep {
+
+namespace {
+
+constexpr std::size_t kRoundTrips = 10;  // of a repetition: long beside a synchronization
+constexpr std::size_t kTransfers = 4;
+constexpr double kSeconds = 0.02;  // of all repetitions
+constexpr std::size_t kFewest = 5;
+constexpr double kMost = 1000;
+
+constexpr std::byte kPoison{0xA5};
+
+/// Word `index` of what `sender` sends: another one for every sender and place.
+std::uint64_t word(int sender, std::size_t index) {
+  const std::uint64_t mixed = (index + 1) * 0x9E3779B97F4A7C15U;
+  return mixed ^ (static_cast<std::uint64_t>(sender) + 1) * 0xD6E8FEB86659FD93U;
+}
+
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Noise only adds to a latency, and the smallest is the link's own; a bandwidth is what is had.
+Timing latency_of(const std::vector<double>& seconds) {
+  const double least = std::ranges::min(seconds);
+  return {least, median(seconds) - least, least};
+}
+Timing transfer_of(const std::vector<double>& seconds) {
+  const double middle = median(seconds);
+  const double least = std::ranges::min(seconds);
+  return {middle, middle - least, least};
+}
+
+}  // namespace
+
+LinkBench::LinkBench(comm::Control& control, const Device& device, const Stream& stream,
+                     std::size_t bytes)
+    : control_(control),
+      rank_(control.rank()),
+      device_(device),
+      stream_(stream),
+      bytes_(bytes),
+      out_(bytes, device.memory),
+      in_(bytes, device.memory),
+      small_out_(kSmallMessage, device.memory),
+      small_in_(kSmallMessage, device.memory),
+      words_(bytes / sizeof(std::uint64_t)) {
+  for (std::size_t i = 0; i < words_.size(); ++i) words_[i] = word(rank_, i);
+  stream_.copy(out_.data(), reinterpret_cast<const std::byte*>(words_.data()), bytes_);
+  stream_.synchronize();
+}
+
+Link LinkBench::meet(comm::Communicator& group, int peer, bool begins) {
+  const bool has_peer = peer >= 0;
+  const auto send = [&](const Buffer& from) {
+    exchange(group, has_peer ? Sends{{from.data(), from.bytes(), peer}} : Sends{}, {});
+  };
+  const auto receive = [&](const Buffer& to, std::size_t bytes) {
+    exchange(group, {}, has_peer ? Receives{{to.data(), bytes, peer}} : Receives{});
+  };
+  const auto round_trip = [&] {
+    if (begins) send(small_out_);
+    receive(small_in_, kSmallMessage);
+    if (!begins) send(small_out_);
+  };
+  const auto transfers = [&](std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) begins ? send(out_) : receive(in_, bytes_);
+    begins ? receive(small_in_, kSmallMessage) : send(small_out_);
+  };
+  poison();
+  round_trip();  // connections are made by the first message of a pair
+  transfers(1);
+  const auto trips = time(kRoundTrips, round_trip);
+  auto seconds = time(1, [&] { transfers(kTransfers); });
+  Link link;
+  if (!has_peer) return link;
+  if (!begins) {
+    link.corrupted = static_cast<double>(damaged(peer, 0, bytes_));
+    return link;
+  }
+  link.latency = latency_of(trips);
+  for (double* part : {&link.latency.value, &link.latency.spread, &link.latency.least}) *part /= 2;
+  for (double& value : seconds) value /= static_cast<double>(kTransfers);
+  link.transfer = transfer_of(seconds);
+  return link;
+}
+
+Link LinkBench::copy_own(comm::Communicator& group) {
+  const int own = group.rank();
+  const auto copy = [&](const Buffer& from, const Buffer& to, std::size_t bytes) {
+    return [this, &group, sends = Sends{{from.data(), bytes, own}},
+            receives = Receives{{to.data(), bytes, own}}] { exchange(group, sends, receives); };
+  };
+  const auto small = copy(small_out_, small_in_, kSmallMessage);
+  const auto large = copy(out_, in_, bytes_);
+  poison();
+  small();
+  large();
+  Link link;
+  link.latency = latency_of(time(kRoundTrips, small));
+  link.transfer = transfer_of(time(kTransfers, large));
+  link.corrupted = static_cast<double>(damaged(rank_, 0, bytes_));
+  return link;
+}
+
+RailLoad LinkBench::load_rail(comm::Communicator& rail, const std::vector<int>& members,
+                              std::size_t bytes, std::vector<double>& corrupted) {
+  const std::size_t others = members.size() - 1;
+  const std::size_t part = bytes / others;
+  const auto with_all = [&](const Buffer& from, const Buffer& to, std::size_t size) {
+    Sends sends;
+    Receives receives;
+    for (int peer = 0; peer < rail.size(); ++peer) {
+      if (peer == rail.rank()) continue;
+      sends.push_back({from.data(), size, peer});
+      receives.push_back({to.data() + receives.size() * size, size, peer});
+    }
+    return [this, &rail, sends, receives] { exchange(rail, sends, receives); };
+  };
+  const Buffer small_in(kSmallMessage * others, device_.memory);
+  const auto small = with_all(small_out_, small_in, kSmallMessage);
+  const auto large = with_all(out_, in_, part);
+  poison();
+  small();
+  large();
+  RailLoad load;
+  load.latency = latency_of(time(kRoundTrips, small));
+  load.transfer = transfer_of(time(kTransfers, large));
+  std::size_t place = 0;
+  for (std::size_t member = 0; member < members.size(); ++member) {
+    if (static_cast<int>(member) == rail.rank()) continue;
+    corrupted[member] += static_cast<double>(damaged(members[member], place++ * part, part));
+  }
+  return load;
+}
+
+void LinkBench::exchange(comm::Communicator& group, const Sends& sends, const Receives& receives) {
+  comm::Bytes uncounted;
+  group.exchange(sends, receives, stream_.handle(), uncounted)->wait(stream_.handle());
+}
+
+std::vector<double> LinkBench::time(std::size_t count, const std::function<void()>& run) const {
+  using Clock = std::chrono::steady_clock;
+  const auto repetition = [&] {
+    const auto begin = Clock::now();
+    for (std::size_t k = 0; k < count; ++k) run();
+    stream_.synchronize();
+    return std::chrono::duration<double>(Clock::now() - begin).count();
+  };
+  stream_.synchronize();
+  std::array<double, 1> slowest{repetition()};
+  control_.all_reduce_max(slowest);
+  const double wanted = std::min(kMost, kSeconds / std::max(slowest[0], 1e-9));
+  std::vector<double> seconds(std::max(kFewest, static_cast<std::size_t>(wanted)));
+  for (double& one : seconds) one = repetition() / static_cast<double>(count);
+  return seconds;
+}
+
+void LinkBench::poison() { device_.runtime->fill(in_.data(), bytes_, device_.memory, kPoison); }
+
+std::size_t LinkBench::damaged(int sender, std::size_t first, std::size_t bytes) {
+  const std::size_t count = bytes / sizeof(std::uint64_t);
+  stream_.copy(reinterpret_cast<std::byte*>(words_.data()), in_.data() + first, bytes);
+  stream_.synchronize();
+  std::size_t wrong = 0;
+  for (std::size_t i = 0; i < count; ++i) wrong += words_[i] == word(sender, i) ? 0 : 1;
+  return wrong;
+}
+
+}  // namespace zeropp::sweep

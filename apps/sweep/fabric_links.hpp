@@ -1,0 +1,66 @@
+// Measures links and rails through a communicator, whatever transport it has. All ranks of the
+// group make the same number of exchanges, also those that have no peer in a round: MPI numbers
+// them. Timed on the host between two synchronizations of the stream, until a time is up that is
+// longer than the time slices of an operating system: on a busy machine some repetitions run
+// undisturbed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "apps/sweep/fabric_map.hpp"
+#include "lib/comm/communicator.hpp"
+#include "lib/comm/world.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp::sweep {
+
+inline constexpr std::size_t kSmallMessage = 8;  // bytes
+
+class LinkBench {
+ public:
+  /// Memory for messages of up to `bytes` (a multiple of 8), once to send and once to receive.
+  /// `control`: of the world. Everything outlives this.
+  LinkBench(comm::Control& control, const Device& device, const Stream& stream, std::size_t bytes);
+
+  /// One round on `group`: this rank's link to `peer` if `begins`, else the answers that `peer`
+  /// needs to measure its own; -1: nobody. Returns what this rank measured: nothing of an answer
+  /// but what arrived damaged.
+  Link meet(comm::Communicator& group, int peer, bool begins);
+
+  /// The link to itself. Every rank of `group` at once.
+  Link copy_own(comm::Communicator& group);
+
+  /// Exchanges with all others of `rail` at once, `bytes` from each rank together. `members`: ranks
+  /// of the world by rank of the rail. Adds the words that arrive damaged to corrupted[member].
+  RailLoad load_rail(comm::Communicator& rail, const std::vector<int>& members, std::size_t bytes,
+                     std::vector<double>& corrupted);
+
+ private:
+  using Sends = std::vector<comm::Send>;
+  using Receives = std::vector<comm::Receive>;
+
+  void exchange(comm::Communicator& group, const Sends& sends, const Receives& receives);
+  /// Seconds of one of `count` runs of `run`, in each of as many repetitions as the ranks agree on.
+  /// Collective over the world.
+  std::vector<double> time(std::size_t count, const std::function<void()>& run) const;
+  void poison();
+  /// Words of [first, first + bytes) that are not those that `sender` sends.
+  std::size_t damaged(int sender, std::size_t first, std::size_t bytes);
+
+  comm::Control& control_;
+  int rank_;
+  const Device& device_;
+  const Stream& stream_;
+  std::size_t bytes_;
+  Buffer out_;
+  Buffer in_;
+  Buffer small_out_;
+  Buffer small_in_;
+  std::vector<std::uint64_t> words_;  ///< on the host
+};
+
+}  // namespace zeropp::sweep

@@ -1,0 +1,96 @@
+// What was measured of a fabric: every link from rank to rank, and every rail under load. Times are
+// kept, so that what is slow is always what is large; NaN was not measured.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+#include <vector>
+
+#include "lib/comm/topology.hpp"
+
+namespace zeropp::sweep {
+
+inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+
+/// Seconds, over repetitions. `spread`: between the smallest and the median, what noise makes of
+/// equal things.
+struct Timing {
+  double value = kNotMeasured;
+  double spread = kNotMeasured;
+  double least = kNotMeasured;
+};
+
+enum class Metric : std::uint8_t { latency, bandwidth };
+inline constexpr Metric kMetrics[] = {Metric::latency, Metric::bandwidth};
+
+/// From one rank to another; a rank's link to itself is a copy of its own memory.
+struct Link {
+  Timing latency;        ///< half a round trip that the sender began: the smallest
+  Timing transfer;       ///< of a large message, acknowledged: the median
+  double corrupted = 0;  ///< words of the last large message that did not arrive as they were sent
+
+  [[nodiscard]] const Timing& of(Metric metric) const {
+    return metric == Metric::latency ? latency : transfer;
+  }
+};
+
+/// What a rank sees when every rank exchanges with all others of its rail at once.
+struct RailLoad {
+  Timing latency;   ///< of one exchange of small messages
+  Timing transfer;  ///< of one exchange of `rail_bytes` a rank
+
+  [[nodiscard]] const Timing& of(Metric metric) const {
+    return metric == Metric::latency ? latency : transfer;
+  }
+};
+
+struct FabricMap {
+  std::vector<comm::Place> places;  ///< by rank
+  std::size_t message_bytes = 0;    ///< of a large message
+  std::size_t rail_bytes = 0;       ///< what a rank sends in a loaded rail; 0: there are no rails
+  std::vector<Link> links;          ///< row: sender, column: receiver
+  std::vector<RailLoad> rails;      ///< by rank; empty where there are no rails
+  std::size_t rounds = 0;           ///< that cover all pairs
+  std::size_t measured_rounds = 0;  ///< that there was time for
+  std::size_t repeated = 0;         ///< rounds measured again because something looked slow
+
+  [[nodiscard]] std::size_t ranks() const { return places.size(); }
+  [[nodiscard]] Link& link(std::size_t from, std::size_t to) { return links[from * ranks() + to]; }
+  [[nodiscard]] const Link& link(std::size_t from, std::size_t to) const {
+    return links[from * ranks() + to];
+  }
+  [[nodiscard]] comm::LinkClass link_class(std::size_t from, std::size_t to) const {
+    if (from == to) return comm::LinkClass::self;
+    return places[from].node == places[to].node ? comm::LinkClass::intra_node
+                                                : comm::LinkClass::inter_node;
+  }
+};
+
+inline constexpr comm::LinkClass kLinkClasses[] = {
+    comm::LinkClass::self, comm::LinkClass::intra_node, comm::LinkClass::inter_node};
+constexpr std::string_view name_of(comm::LinkClass link) {
+  switch (link) {
+    case comm::LinkClass::self:
+      return "self";
+    case comm::LinkClass::intra_node:
+      return "intra-node";
+    case comm::LinkClass::inter_node:
+      break;
+  }
+  return "inter-node";
+}
+
+/// A latency in us, or of a transfer of `bytes` the bandwidth in GB/s.
+constexpr double shown(Metric metric, double seconds, std::size_t bytes) {
+  return metric == Metric::latency ? seconds * 1e6 : static_cast<double>(bytes) / seconds * 1e-9;
+}
+constexpr std::string_view unit_of(Metric metric) {
+  return metric == Metric::latency ? "us" : "GB/s";
+}
+constexpr std::string_view name_of(Metric metric) {
+  return metric == Metric::latency ? "latency" : "bandwidth";
+}
+
+}  // namespace zeropp::sweep

@@ -1,0 +1,46 @@
+// A fabric's map for people and for programs: text in the way of nccl-tests (comments begin with
+// "#"), a JSON object of the sweep's family, a trace.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "apps/sweep/fabric_judge.hpp"
+#include "apps/sweep/options.hpp"
+#include "apps/sweep/placement.hpp"
+#include "lib/comm/topology.hpp"
+#include "lib/trace/document.hpp"
+#include "lib/trace/trace_data.hpp"
+
+namespace zeropp::sweep {
+
+/// All that --fabric found; on rank 0.
+struct FabricReport {
+  FabricMap map;
+  double threshold = 0;  ///< that was judged by
+  Judgement judgement;
+  std::vector<RankPlace> places;      ///< by rank
+  std::vector<std::string> mistakes;  ///< of the placement
+  std::vector<std::string> hosts;     ///< by rank
+
+  /// "VALID", or "INVALID: reason". Mistakes of the placement do not fail by themselves: what they
+  /// cost is measured.
+  [[nodiscard]] std::string verdict() const;
+};
+
+/// Before the measurement: the run, the ranks' places, the interfaces, the mistakes.
+std::string placement_text(const std::vector<RankPlace>& places,
+                           const std::vector<std::string>& mistakes, const trace::TraceData& run,
+                           const comm::Topology& topology);
+/// After it: matrices (of up to 32 ranks), rails, what is typical, what is slow, the verdict.
+std::string fabric_text(const FabricReport& report, const Options& options);
+
+/// README.md, "Map the fabric", has the keys.
+nlohmann::json fabric_json(const FabricReport& report, const trace::TraceData& run);
+
+/// The head of every trace, /fabric, /fabric_rails, /fabric_typical, /fabric_faults, /placement and
+/// /interfaces.
+trace::Document fabric_document(const FabricReport& report, const trace::TraceData& run);
+
+}  // namespace zeropp::sweep

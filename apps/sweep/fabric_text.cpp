@@ -1,0 +1,157 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <set>
+
+#include "apps/sweep/columns.hpp"
+#include "apps/sweep/fabric_links.hpp"
+#include "apps/sweep/fabric_outputs.hpp"
+#include "lib/trace/provenance.hpp"
+
+namespace zeropp::sweep {
+
+namespace {
+
+/// More columns than that fit no screen.
+constexpr std::size_t kWidestMatrix = 32;
+constexpr int kWidth = 8;
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string or_dash(int number) { return number < 0 ? "-" : fmt::format("{}", number); }
+
+std::string cell(double value) {
+  return std::isfinite(value) ? in_width(value, kWidth) : std::string("-");
+}
+
+std::string table_of_ranks(const std::vector<RankPlace>& places,
+                           const std::vector<trace::RankRow>& ranks) {
+  std::string text = fmt::format(
+      "# {:>5} {:>5} {:>5}  {:<16} {:>3}  {:<12} {:>4}  {:>7}  {:<16} {}\n", "rank", "node",
+      "local", "host", "GPU", "PCI", "NUMA", "visible", "CPUs (NUMA)", "nearest interfaces");
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const RankPlace& place = places[rank];
+    text +=
+        fmt::format("# {:>5} {:>5} {:>5}  {:<16} {:>3}  {:<12} {:>4}  {:>7}  {:<16} {}\n", rank,
+                    ranks[rank].node, ranks[rank].local_rank, place.host, or_dash(place.gpu),
+                    or_dash(place.gpu_pci), or_dash(place.gpu_numa),
+                    fmt::format("{}/{}", place.visible.size(), place.host_gpus),
+                    fmt::format("{} ({})", cpu_list(place.cpus), fmt::join(place.cpu_nodes, ",")),
+                    or_dash(place.nearest_nics()));
+  }
+  return text;
+}
+
+std::string table_of_interfaces(const std::vector<RankPlace>& places) {
+  std::string text = fmt::format("# {:<16} {:<12} {:<12} {:>4}  {:>6}  {:<8} {}\n", "host",
+                                 "interface", "PCI", "NUMA", "Gb/s", "state", "link layer");
+  std::set<std::string> done;
+  for (const RankPlace& place : places) {
+    if (!done.insert(place.host).second) continue;
+    for (const auto& [nic, path] : place.nics) {
+      text += fmt::format("# {:<16} {:<12} {:<12} {:>4}  {:>6}  {:<8} {}\n", place.host, nic.name,
+                          or_dash(nic.pci), or_dash(nic.numa),
+                          nic.gigabits > 0 ? fmt::format("{:g}", nic.gigabits) : std::string("-"),
+                          or_dash(nic.state), or_dash(nic.link_layer));
+    }
+  }
+  return text;
+}
+
+std::string matrix(const FabricMap& map, Metric metric) {
+  std::string text = fmt::format("# {} in {}, row: sender, column: receiver\n# {:>4}",
+                                 name_of(metric), unit_of(metric), "");
+  if (map.ranks() > kWidestMatrix) {
+    return fmt::format("# {}: {} x {} values, in the trace (/fabric) and in --json\n",
+                       name_of(metric), map.ranks(), map.ranks());
+  }
+  for (std::size_t to = 0; to < map.ranks(); ++to) text += fmt::format(" {:>{}}", to, kWidth);
+  text += '\n';
+  for (std::size_t from = 0; from < map.ranks(); ++from) {
+    text += fmt::format("  {:>4}", from);
+    for (std::size_t to = 0; to < map.ranks(); ++to) {
+      const double seconds = map.link(from, to).of(metric).value;
+      text += fmt::format(" {:>{}}", cell(shown(metric, seconds, map.message_bytes)), kWidth);
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+std::string rails_text(const FabricMap& map) {
+  if (map.rails.empty()) {
+    return "# rails under load: none (they need several nodes of equal size)\n";
+  }
+  std::string text = fmt::format(
+      "# rails under load: every rank exchanges with all others of its rail at once, {} bytes "
+      "a rank\n# {:>4} {:>6} {:>{}} {:>{}}\n",
+      map.rail_bytes, "rail", "rank", "us", kWidth, "GB/s", kWidth);
+  for (std::size_t rank = 0; rank < map.ranks(); ++rank) {
+    const RailLoad& load = map.rails[rank];
+    text +=
+        fmt::format("  {:>4} {:>6} {:>{}} {:>{}}\n", map.places[rank].local, rank,
+                    cell(shown(Metric::latency, load.latency.value, map.rail_bytes)), kWidth,
+                    cell(shown(Metric::bandwidth, load.transfer.value, map.rail_bytes)), kWidth);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string FabricReport::verdict() const {
+  if (judgement.faults.empty()) return "VALID";
+  return fmt::format("INVALID: {} finding{}, {}", judgement.faults.size(),
+                     judgement.faults.size() == 1 ? "" : "s",
+                     describe(judgement.faults.front(), hosts));
+}
+
+std::string placement_text(const std::vector<RankPlace>& places,
+                           const std::vector<std::string>& mistakes, const trace::TraceData& run,
+                           const comm::Topology& topology) {
+  std::string text = fmt::format(
+      "# zpp_sweep {}\n# Fabric of {} on {} over {}\n#\n# Placement (visible: of the GPUs on the "
+      "machine's PCI buses)\n{}#\n# Interfaces\n{}",
+      trace::describe_version(), topology.describe(), run.backend, run.transport,
+      table_of_ranks(places, run.ranks), table_of_interfaces(places));
+  for (const std::string& mistake : mistakes) text += fmt::format("# MISTAKE: {}\n", mistake);
+  return text + "#\n";
+}
+
+std::string fabric_text(const FabricReport& report, const Options& options) {
+  const FabricMap& map = report.map;
+  std::string text = fmt::format(
+      "# latency: {} bytes, half a round trip; bandwidth: {} bytes, one way; {} rounds of disjoint "
+      "pairs at once\n",
+      kSmallMessage, map.message_bytes, map.rounds);
+  if (map.measured_rounds < map.rounds) {
+    text += fmt::format(
+        "# ONLY {} of {} rounds were measured within --fabric-seconds {}: the other pairs are "
+        "unknown\n",
+        map.measured_rounds, map.rounds, options.fabric_seconds);
+  }
+  if (map.repeated > 0) {
+    text += fmt::format("# rounds measured again, for a link that looked slow: {}\n", map.repeated);
+  }
+  for (const Metric metric : kMetrics) text += matrix(map, metric);
+  text += rails_text(map);
+  text += fmt::format("#\n# threshold: {:g}{}\n", report.threshold,
+                      report.threshold > options.fabric_threshold
+                          ? ", for ranks share processors: --fabric-threshold is too fine for that"
+                          : "");
+  text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>12}\n", "class", "of", "links",
+                      "median", "worst", "slow beyond");
+  for (const Typical& typical : report.judgement.typical) {
+    text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>12} {}\n", typical.name,
+                        name_of(typical.metric), typical.count, in_width(typical.median, 10),
+                        in_width(typical.worst, 10), in_width(typical.limit, 12),
+                        unit_of(typical.metric));
+  }
+  text += "#\n";
+  for (const Fault& fault : report.judgement.faults) {
+    text += fmt::format("# {}: {}\n", fault.kind == Fault::Kind::corrupted ? "DAMAGED" : "SLOW",
+                        describe(fault, report.hosts));
+  }
+  return text + fmt::format("# {:<20} : {}\n", "Verdict", report.verdict());
+}
+
+}  // namespace zeropp::sweep

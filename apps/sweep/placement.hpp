@@ -1,0 +1,52 @@
+// Where each rank lies on its machine: its GPU, processors, NUMA nodes and network interfaces, and
+// what is wrong about it.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/sweep/sysfs.hpp"
+#include "lib/app/app.hpp"
+
+namespace zeropp::sweep {
+
+/// A network interface as a rank's GPU sees it.
+struct NearNic {
+  Nic nic;
+  std::string path;  ///< from the GPU, as Sysfs::path_between(); "" without a GPU
+};
+
+struct RankPlace {
+  std::string host;
+  int gpu = -1;  ///< that it takes, of those that it sees; -1: none
+  std::string gpu_uuid;
+  std::string gpu_pci;
+  int gpu_numa = -1;
+  std::vector<std::string> visible;            ///< UUIDs of the GPUs that it sees
+  std::size_t host_gpus = 0;                   ///< NVIDIA GPUs on the machine's PCI buses
+  std::optional<std::string> visible_devices;  ///< CUDA_VISIBLE_DEVICES, where it is set
+  std::vector<int> cpus;                       ///< that it may run on
+  std::vector<int> cpu_nodes;                  ///< their NUMA nodes
+  std::vector<NearNic> nics;                   ///< of its machine
+
+  /// Names of the interfaces that no other is nearer to the GPU than; without a GPU those on the
+  /// NUMA nodes of its processors. Adapters where there are any. "mlx5_0 (PIX), mlx5_1 (PIX)"
+  [[nodiscard]] std::string nearest_nics() const;
+};
+
+/// What one rank sees. `gpu`: index of visible_gpus(), -1 for none; `sysfs`: see Sysfs.
+RankPlace find_place(int gpu, const std::filesystem::path& sysfs);
+
+/// Every rank's, on rank 0; empty elsewhere. Collective.
+std::vector<RankPlace> gather_places(const app::Context& context, const RankPlace& own);
+
+/// Whether ranks of a machine are more than the processors that they may run on: then a message may
+/// wait for its receiver's turn on one.
+bool share_processors(const std::vector<RankPlace>& ranks);
+
+/// One line for each thing that is wrong: what, where, remedy. A pure function.
+std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks);
+
+}  // namespace zeropp::sweep

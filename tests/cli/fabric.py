@@ -1,0 +1,144 @@
+# ctest: name=fabric cuda=mpi,nccl labels=cli timeout=300 processors=4
+"""zpp_sweep --fabric: the map is whole in text, JSON and trace; a planted slow rank and a planted slow link are named,
+with exit code 1; flags of the other mode are refused. On GPUs the map alone: the planted delays are in MPI's sends."""
+
+import json
+import os
+import pathlib
+import re
+import sys
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+PROGRAM = str(zpp.BIN / "zpp_sweep")
+SLOW = zpp.TEST_BIN / "libpmpi_slow.so"
+PLACE = ["--backend", zpp.BACKEND, *(["--transport", zpp.TRANSPORT] if zpp.TRANSPORT else [])]
+ON_HOST = unittest.skipUnless(zpp.DEVICE == "host", "the planted delays are in MPI's sends")
+
+# Where ranks share processors, waiting for one's turn is no slow link; a delay of 3 ms is.
+SHORT = ["--fabric-bytes", "64K"]
+CALM = [*SHORT, "--fabric-threshold", 100]
+DELAY = 3  # ms
+
+
+class Fabric(zpp.TestCase):
+    def fabric(self, ranks, *words, env=None):
+        preload = [word for name, value in (env or {}).items() for word in ("-x", f"{name}={value}")]
+        command = [*preload, PROGRAM, "--fabric", *words, *PLACE, "--output", self.out, "--json", self.folder / "fabric.json"]
+        return zpp.launch([(ranks, command)], cwd=self.folder, patient=True).end(timeout=120)
+
+    def found(self):
+        return json.loads((self.folder / "fabric.json").read_text())
+
+    def planted(self, ranks, *words, **variables):
+        env = {"LD_PRELOAD": SLOW, "ZEROPP_PMPI_SLOW_MS": DELAY, **variables}
+        result = self.fabric(ranks, *SHORT, "--fabric-threshold", 15, *words, env=env)
+        self.assertEqual(result.code, zpp.INVALID, result)
+        found = self.found()
+        self.assertTrue(found["verdict"].startswith("INVALID: "), found["verdict"])
+        self.assertEqual(result.errors("zpp_sweep"), [fault["text"] for fault in found["faults"]])
+        for fault in found["faults"]:
+            self.assertIn(f"# SLOW: {fault['text']}\n", result.stdout)
+        return found
+
+
+class Map(Fabric):
+    def test_the_map_is_whole(self):
+        result = self.check_ok(self.fabric(4, *CALM, "--node-size", 2))
+        found, (root, groups) = self.found(), zpp.read_trace(self.out / "sweep.h5")
+        self.assertEqual((found["schema"], found["verdict"], found["faults"]), ("zeropp-fabric", "VALID", []))
+        self.assertEqual((root["verdict"], root["app"]), ("VALID", "sweep"))
+        self.assertEqual(found["message_bytes"], 64 * 1024)
+        self.assertEqual(found["rounds"]["all"], found["rounds"]["measured"])
+        fabric = groups["fabric"]
+        self.assertEqual(fabric["sender"], [rank for rank in range(4) for _ in range(4)])
+        self.assertEqual(fabric["receiver"], list(range(4)) * 4)
+        links = ["self", "intra-node", "inter-node", "inter-node"]
+        self.assertEqual(fabric["link"][:4], links)
+        for metric in ("latency", "bandwidth"):
+            matrix = [value for row in found[metric] for value in row]
+            self.assertTrue(all(value > 0 for value in matrix), matrix)
+            for ours, theirs in zip(matrix, fabric[metric], strict=True):
+                self.assertAlmostEqual(ours, theirs, delta=1e-9 * abs(theirs))
+        self.assertEqual(fabric["corrupted"], [0] * 16)
+        self.assertEqual([row["rail"] for row in found["rails"]], [0, 1, 0, 1])
+        self.assertEqual(groups["fabric_rails"]["rail"], [0, 1, 0, 1])
+        self.assertEqual(len(groups["fabric_typical"]["class"]), 8)
+        self.assertEqual(groups["placement"]["host"], groups["ranks"]["host"])
+        self.assertEqual("gpus" in groups, zpp.BACKEND == "cuda")
+        # Comments, but for the rows of the matrices and of the rails.
+        rows = [line for line in result.stdout.splitlines() if not line.startswith("#")]
+        self.assertEqual(len(rows), 4 + 4 + 4)
+        first = next(line for line in rows if line.split()[0] == "0").split()
+        self.assertEqual(len(first), 5)
+        self.assertEqual(found["threshold"], 100)
+        self.assertAlmostEqual(float(first[2]), found["latency"][0][1], delta=0.006)
+        self.assertRegex(result.stdout, r"(?m)^# Verdict +: VALID$")
+
+    def test_any_number_of_ranks(self):
+        for ranks in (1, 3):
+            with self.subTest(ranks=ranks):
+                self.check_ok(self.fabric(ranks, *CALM))
+                found = self.found()
+                self.assertEqual(len(found["latency"]), ranks)
+                self.assertNotIn(None, [value for row in found["latency"] for value in row])
+                self.assertEqual(found["rails"], [])
+
+    def test_what_there_was_no_time_for_is_said(self):
+        result = self.check_ok(self.fabric(4, *CALM, "--fabric-seconds", 1e-9))
+        found = self.found()
+        self.assertEqual(found["rounds"]["measured"], 0)
+        self.assertEqual(found["rounds"]["all"], 3)
+        self.assertIn("# ONLY 0 of 3 rounds were measured", result.stdout)
+        self.assertIsNone(found["latency"][0][1])
+        self.assertIsNotNone(found["latency"][0][0])
+
+
+@ON_HOST
+class Planted(Fabric):
+    def test_a_slow_rank_is_named(self):
+        for node in ([], ["--node-size", 2]):
+            with self.subTest(node=node):
+                found = self.planted(4, *node, ZEROPP_PMPI_SLOW_RANK=2)
+                ranks = [fault for fault in found["faults"] if fault["kind"] == "rank"]
+                self.assertTrue(ranks, found["faults"])
+                self.assertEqual({fault["rank"] for fault in ranks}, {2}, found["faults"])
+                self.assertIn("latency", {fault["metric"] for fault in ranks})
+                self.assertEqual([fault for fault in found["faults"] if fault["kind"] == "link"], [])
+                for fault in ranks:
+                    self.assertGreater(fault["times"], 10)
+                    self.assertRegex(fault["text"], r"^rank 2 \(.+\) is slow on \d of its \d \S+ links: ")
+                if node:  # both members of its rail wait for it
+                    self.assertEqual({fault["rail"] for fault in found["faults"] if fault["kind"] == "rail"}, {0})
+
+    def test_a_slow_link_is_named(self):
+        found = self.planted(4, ZEROPP_PMPI_SLOW_LINK="1,3")
+        self.assertEqual({fault["kind"] for fault in found["faults"]}, {"link"}, found["faults"])
+        self.assertEqual({frozenset((fault["rank"], fault["peer"])) for fault in found["faults"]}, {frozenset((1, 3))})
+        bandwidth = [fault for fault in found["faults"] if fault["metric"] == "bandwidth"]
+        self.assertTrue(bandwidth)
+        self.assertGreater(found["rounds"]["repeated"], 0)
+
+
+@ON_HOST
+class Refusals(Fabric):
+    def test_flags_of_the_other_mode(self):
+        for words, part in ((["--codec", "int8"], "--codec"), (["-b", "1K"], "minimum_bytes"),
+                            (["--fabric-threshold", 0], "--fabric-threshold"), (["--gpu-sampling", 1], "gpu_sampling")):
+            with self.subTest(words=words):
+                result = self.fabric(1, *words)
+                self.check_fails(result, zpp.USAGE, part, program="zpp_sweep")
+        command = [PROGRAM, "--fabric-bytes", "1M", *PLACE]
+        result = zpp.launch([(1, command)], cwd=self.folder).end()
+        self.check_fails(result, zpp.USAGE, "fabric_bytes", "--fabric", program="zpp_sweep")
+
+    def test_help_says_what_fails(self):
+        text = re.sub(r"\s+", " ", zpp.Process([PROGRAM, "--help"]).end().stdout)
+        self.assertIn("slow beside its equals is named, and the exit code is 1", text)
+
+
+if __name__ == "__main__":
+    zpp.skip_without_gpus(4)
+    zpp.main()
