@@ -17,7 +17,7 @@ set(BLA_VENDOR OpenBLAS)
 find_package(BLAS REQUIRED)
 find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas openblas-pthread openblas-serial openblas-openmp REQUIRED)
 add_library(zeropp_cblas INTERFACE)
-target_include_directories(zeropp_cblas SYSTEM INTERFACE ${CBLAS_INCLUDE_DIR})
+target_include_directories(zeropp_cblas SYSTEM INTERFACE $<BUILD_INTERFACE:${CBLAS_INCLUDE_DIR}>)
 target_link_libraries(zeropp_cblas INTERFACE BLAS::BLAS)
 
 # The Python that has what validation needs: a bare one that comes first in PATH is passed over.

@@ -28,6 +28,18 @@ function(zeropp_test_devices out)
   set(${out} ${devices} PARENT_SCOPE)
 endfunction()
 
+# zeropp_on_gpus(OUT device np): what starts an entry with CUDA: needs_gpus skips it, with the reason, where GPUs
+# are fewer than one, or over NCCL than one a rank.
+function(zeropp_on_gpus out device np)
+  set(launch "")
+  if(device STREQUAL cuda-mpi)
+    set(launch $<TARGET_FILE:needs_gpus> 1)
+  elseif(device STREQUAL cuda-nccl)
+    set(launch $<TARGET_FILE:needs_gpus> ${np})
+  endif()
+  set(${out} ${launch} PARENT_SCOPE)
+endfunction()
+
 # zeropp_add_test(NAME name MAIN library SOURCES file... [LINK library...] [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
 #   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME, on a GPU when MAIN is
 #   zeropp_gpu_main. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same
@@ -64,13 +76,14 @@ function(zeropp_add_test)
       if(np GREATER 2 OR NOT device STREQUAL host)
         list(REMOVE_ITEM labels sanitize)
       endif()
-      add_test(NAME ${entry} COMMAND ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
+      zeropp_on_gpus(on_gpus ${device} ${np})
+      add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
       set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
                            PROCESSORS ${np} SKIP_RETURN_CODE 77)
       if(device STREQUAL cuda-nccl)
         set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
       endif()
-      zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device})
+      zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device} ZEROPP_TEST_RANKS=${np})
     endforeach()
   endforeach()
 endfunction()
@@ -83,12 +96,13 @@ function(zeropp_add_test_tool source)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
 endfunction()
 
-# zeropp_add_script_test(NAME name SCRIPT file [CUDA transport...] [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
+# zeropp_add_script_test(NAME name SCRIPT file [CUDA transport...] [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n] [COST n])
 #   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu.
+#   What has that label is skipped before Python starts where there is no GPU. COST: what costs more is begun earlier.
 #   ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder and the source tree, ZEROPP_TEST_BIN the folder of
 #   test programs, ZEROPP_MPIRUN the launcher with its options.
 function(zeropp_add_script_test)
-  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "CUDA;ARGS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS;COST" "CUDA;ARGS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -107,7 +121,11 @@ function(zeropp_add_script_test)
       set(entry ${arg_NAME})
       set(labels "${arg_LABELS}")
     endif()
-    add_test(NAME ${entry} COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
+    set(on_gpus "")
+    if(NOT device STREQUAL host OR gpu IN_LIST arg_LABELS)
+      set(on_gpus $<TARGET_FILE:needs_gpus> 1)  # the script knows whether it needs more
+    endif()
+    add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
     set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
                          PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
     if(device STREQUAL cuda-nccl OR gpu IN_LIST arg_LABELS)
