@@ -1,5 +1,6 @@
 # Every library that zeropp builds on, as imported targets. Nothing is fetched here.
 find_package(Threads REQUIRED)
+set(MPI_DETERMINE_LIBRARY_VERSION TRUE)  # whose launcher tests call
 find_package(MPI REQUIRED COMPONENTS C)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

@@ -46,6 +46,7 @@ endfunction()
 #   program on GPUs, entries NAME.cuda-<transport>.np<n>, label gpu, skipped where there are none. Over MPI
 #   ranks share GPUs, which is slow: at up to 4 ranks. Over NCCL one entry runs at a time: kernels of NCCL wait on
 #   the GPU for other ranks, and jobs that share GPUs would take their turns with waiting.
+#   What may take longer, by its TIMEOUT, begins earlier (COST), so that short ones fill the end.
 #   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.
 function(zeropp_add_test)
   cmake_parse_arguments(arg "" "NAME;MAIN;TIMEOUT" "SOURCES;LINK;NP;CUDA;LABELS" ${ARGN})
@@ -57,7 +58,8 @@ function(zeropp_add_test)
   set_target_properties(test_${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   if(NOT arg_NP)
     add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
-    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+                         COST ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
     zeropp_test_environment(${arg_NAME})
     return()
   endif()
@@ -78,7 +80,7 @@ function(zeropp_add_test)
       endif()
       zeropp_on_gpus(on_gpus ${device} ${np})
       add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
-      set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+      set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
                            PROCESSORS ${np} SKIP_RETURN_CODE 77)
       if(device STREQUAL cuda-nccl)
         set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
@@ -96,13 +98,13 @@ function(zeropp_add_test_tool source)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
 endfunction()
 
-# zeropp_add_script_test(NAME name SCRIPT file [CUDA transport...] [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n] [COST n])
+# zeropp_add_script_test(NAME name SCRIPT file [CUDA transport...] [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
 #   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu.
-#   What has that label is skipped before Python starts where there is no GPU. COST: what costs more is begun earlier.
+#   What has that label is skipped before Python starts where there is no GPU.
 #   ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder and the source tree, ZEROPP_TEST_BIN the folder of
 #   test programs, ZEROPP_MPIRUN the launcher with its options.
 function(zeropp_add_script_test)
-  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS;COST" "CUDA;ARGS;LABELS" ${ARGN})
+  cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "CUDA;ARGS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
     set(arg_TIMEOUT 120)
   endif()
@@ -126,7 +128,7 @@ function(zeropp_add_script_test)
       set(on_gpus $<TARGET_FILE:needs_gpus> 1)  # the script knows whether it needs more
     endif()
     add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
-    set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+    set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
                          PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
     if(device STREQUAL cuda-nccl OR gpu IN_LIST arg_LABELS)
       set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
@@ -135,10 +137,10 @@ function(zeropp_add_script_test)
   endforeach()
 endfunction()
 
-# mpirun as tests call it: several ranks a core, as root in containers too.
-set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} CACHE STRING "MPI launcher with its options, for tests")
-if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI" OR MPIEXEC_EXECUTABLE MATCHES "mpirun|mpiexec")
-  set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} -q --oversubscribe --bind-to none)
+# The launcher as tests call it: more ranks than cores, bound to none, and silent. MPICH's is so unless told otherwise.
+set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} ${MPIEXEC_PREFLAGS})
+if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI")
+  list(APPEND ZEROPP_MPIRUN -q --oversubscribe --bind-to none)
 endif()
 
 function(zeropp_test_environment name)

@@ -1,11 +1,12 @@
-# ctest: name=clang_tidy timeout=1200 labels=style,tidy processors=2
+# ctest: name=clang_tidy timeout=1200 labels=style,tidy
 """clang-tidy with .clang-tidy over kernels, lib and apps; CUDA C++ (.cu), whose language is nvcc's, is left out. What
 passed is remembered in the build folder and checked again only when the file, an own header that it includes, or the
 rules have changed.
 
-Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
-as fast as one by one. A joined text that is complained of, be it only because two sources use one name, is halved
-until single files say what is wrong."""
+One process: it takes minutes, in which tests that take one processor run beside it. Most of the time goes into the
+libraries' headers, so sources of the same flags are read joined into one: several times as fast as one by one. A
+joined text that is complained of, be it only because two sources use one name, is halved until single files say what
+is wrong."""
 
 import hashlib
 import json
@@ -15,7 +16,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TOOL = "clang-tidy-16"  # older ones do not know std::source_location
@@ -95,10 +95,9 @@ for alike in pending.values():  # neighbours, which share names more often, go a
     count = -(-len(alike) // JOINED)
     groups += [alike[first::count] for first in range(count)]
 failed = 0
-with ThreadPoolExecutor(max_workers=2) as pool:
-    for complaints in pool.map(check, groups):
-        failed += len(complaints)
-        for complaint in complaints:
-            print(complaint, flush=True)
+for group in groups:
+    for complaint in check(group):
+        failed += 1
+        print(complaint, flush=True)
 print(f"{len(commands)} files, {failed} with complaints")
 sys.exit(1 if failed else 0)
