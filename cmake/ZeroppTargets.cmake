@@ -102,7 +102,7 @@ endfunction()
 #   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu.
 #   What has that label is skipped before Python starts where there is no GPU.
 #   ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder and the source tree, ZEROPP_TEST_BIN the folder of
-#   test programs, ZEROPP_MPIRUN the launcher with its options.
+#   test programs, ZEROPP_MPIRUN the launcher with its options, ZEROPP_LAUNCHER whose it is: openmpi or other.
 function(zeropp_add_script_test)
   cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "CUDA;ARGS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -139,7 +139,9 @@ endfunction()
 
 # The launcher as tests call it: more ranks than cores, bound to none, and silent. MPICH's is so unless told otherwise.
 set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} ${MPIEXEC_PREFLAGS})
+set(ZEROPP_LAUNCHER other)
 if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI")
+  set(ZEROPP_LAUNCHER openmpi)
   list(APPEND ZEROPP_MPIRUN -q --oversubscribe --bind-to none)
 endif()
 
@@ -151,5 +153,5 @@ function(zeropp_test_environment name)
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
     ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin
     ZEROPP_TEST_BIN=${PROJECT_BINARY_DIR}/tests/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}
-    "ZEROPP_MPIRUN=${mpirun}" PYTHONDONTWRITEBYTECODE=1 ${ARGN})
+    "ZEROPP_MPIRUN=${mpirun}" ZEROPP_LAUNCHER=${ZEROPP_LAUNCHER} PYTHONDONTWRITEBYTECODE=1 ${ARGN})
 endfunction()

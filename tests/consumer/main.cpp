@@ -1,7 +1,7 @@
-// An all-gather through a codec, by a program that knows zeropp as an installed package only. Every rank gives
-// COUNT values that differ by rank, and looks at all that it gets. One line, and the exit code: 0, or 1 where a
-// value is further off than the codec promises.
-// usage: consumer ALGORITHM CODEC COUNT
+// An all-gather through a codec, by a program that knows zeropp as an installed package only. Every
+// rank gives COUNT values that differ by rank, and looks at all that it gets. One line, and the
+// exit code: 0, or 1 where a value is further off than the codec promises. usage: consumer
+// ALGORITHM CODEC COUNT
 #include <cmath>
 #include <cstdio>
 #include <string>
@@ -44,8 +44,7 @@ int main(int argc, char** argv) {
   trace::Recorder recorder;
   const collective::AllGatherPlan plan{
       collective::Parts::dense(count), Dtype::fp32, spec, /*depth=*/1, {"consumer", ""}};
-  const auto gather =
-      collective::plan_all_gather(argv[1], {groups, *groups.world, recorder}, plan);
+  const auto gather = collective::plan_all_gather(argv[1], {groups, *groups.world, recorder}, plan);
 
   const auto ranks = static_cast<std::size_t>(groups.world->size());
   const auto rank = static_cast<std::size_t>(groups.world->rank());

@@ -412,4 +412,5 @@ class Cluster(zpp.TestCase):
 
 
 if __name__ == "__main__":
+    zpp.skip_without_open_mpi("jobscripts/systems/two-node-local.sh")
     zpp.main()

@@ -1,6 +1,5 @@
-// Runs a command where there are as many GPUs as it needs; elsewhere says so and exits with 77, before
-// any launcher or interpreter was started.
-// usage: needs_gpus COUNT COMMAND [WORD...]
+// Runs a command where there are as many GPUs as it needs; elsewhere says so and exits with 77,
+// before any launcher or interpreter was started. usage: needs_gpus COUNT COMMAND [WORD...]
 #include <unistd.h>
 
 #include <charconv>
