@@ -1,12 +1,11 @@
-# ctest: name=clang_tidy timeout=1200 labels=style,tidy
+# ctest: name=clang_tidy timeout=1200 labels=style,tidy processors=2
 """clang-tidy with .clang-tidy over kernels, lib and apps; CUDA C++ (.cu), whose language is nvcc's, is left out. What
 passed is remembered in the build folder and checked again only when the file, an own header that it includes, or the
 rules have changed.
 
-One process: it takes minutes, in which tests that take one processor run beside it. Most of the time goes into the
-libraries' headers, so sources of the same flags are read joined into one: several times as fast as one by one. A
-joined text that is complained of, be it only because two sources use one name, is halved until single files say what
-is wrong."""
+Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
+as fast as one by one. A joined text that is complained of, be it only because two sources use one name, is halved
+until single files say what is wrong."""
 
 import hashlib
 import json
@@ -16,10 +15,11 @@ import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 TOOL = "clang-tidy-16"  # older ones do not know std::source_location
-JOINED = 12  # sources; more would share more, and collide more often
+JOINED = 16  # sources; more would share more, and collide more often
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 if shutil.which(TOOL) is None:
@@ -79,7 +79,8 @@ def check(commands):
         return []
     if len(commands) == 1:
         return [result.stdout or result.stderr]
-    return check(commands[::2]) + check(commands[1::2])
+    middle = len(commands) // 2
+    return check(commands[:middle]) + check(commands[middle:])
 
 
 own = [root / "kernels", root / "lib", root / "apps", generated]
@@ -90,14 +91,13 @@ pending = {}
 for command in commands:
     if not (passed / key(command)).exists():
         pending.setdefault(flags(command), []).append(command)
-groups = []
-for alike in pending.values():  # neighbours, which share names more often, go apart
-    count = -(-len(alike) // JOINED)
-    groups += [alike[first::count] for first in range(count)]
+# Neighbours include the same libraries.
+groups = [alike[first:first + JOINED] for alike in pending.values() for first in range(0, len(alike), JOINED)]
 failed = 0
-for group in groups:
-    for complaint in check(group):
-        failed += 1
-        print(complaint, flush=True)
+with ThreadPoolExecutor(max_workers=2) as pool:
+    for complaints in pool.map(check, groups):
+        failed += len(complaints)
+        for complaint in complaints:
+            print(complaint, flush=True)
 print(f"{len(commands)} files, {failed} with complaints")
 sys.exit(1 if failed else 0)
