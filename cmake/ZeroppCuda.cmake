@@ -20,7 +20,8 @@ target_link_libraries(zeropp_cuda_libraries INTERFACE CUDA::cudart_static CUDA::
 # Fused attention: compiled in where the headers are there; the library is looked for at run time.
 find_package(Cudnn QUIET)
 if(Cudnn_FOUND)
-  target_include_directories(zeropp_cuda_libraries SYSTEM INTERFACE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
+  target_include_directories(zeropp_cuda_libraries SYSTEM INTERFACE
+                             "$<BUILD_INTERFACE:${CUDNN_FRONTEND_INCLUDE_DIR};${CUDNN_INCLUDE_DIR}>")
   message(STATUS "attention: cuDNN (front end in ${CUDNN_FRONTEND_INCLUDE_DIR})")
 elseif(NOT CUDNN_FRONTEND_INCLUDE_DIR)
   message(STATUS "attention: cuBLASLt (no cuDNN front end)")

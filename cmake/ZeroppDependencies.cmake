@@ -1,5 +1,6 @@
 # Every library that zeropp builds on, as imported targets. Nothing is fetched here.
 find_package(Threads REQUIRED)
+set(MPI_DETERMINE_LIBRARY_VERSION TRUE)  # whose launcher tests call
 find_package(MPI REQUIRED COMPONENTS C)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -18,7 +19,7 @@ set(BLA_VENDOR OpenBLAS)
 find_package(BLAS REQUIRED)
 find_path(CBLAS_INCLUDE_DIR cblas.h PATH_SUFFIXES openblas openblas-pthread openblas-serial openblas-openmp REQUIRED)
 add_library(zeropp_cblas INTERFACE)
-target_include_directories(zeropp_cblas SYSTEM INTERFACE ${CBLAS_INCLUDE_DIR})
+target_include_directories(zeropp_cblas SYSTEM INTERFACE $<BUILD_INTERFACE:${CBLAS_INCLUDE_DIR}>)
 target_link_libraries(zeropp_cblas INTERFACE BLAS::BLAS)
 
 # The Python that has what validation needs: a bare one that comes first in PATH is passed over.

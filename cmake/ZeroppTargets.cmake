@@ -28,12 +28,25 @@ function(zeropp_test_devices out)
   set(${out} ${devices} PARENT_SCOPE)
 endfunction()
 
+# zeropp_on_gpus(OUT device np): what starts an entry with CUDA: needs_gpus skips it, with the reason, where GPUs
+# are fewer than one, or over NCCL than one a rank.
+function(zeropp_on_gpus out device np)
+  set(launch "")
+  if(device STREQUAL cuda-mpi)
+    set(launch $<TARGET_FILE:needs_gpus> 1)
+  elseif(device STREQUAL cuda-nccl)
+    set(launch $<TARGET_FILE:needs_gpus> ${np})
+  endif()
+  set(${out} ${launch} PARENT_SCOPE)
+endfunction()
+
 # zeropp_add_test(NAME name MAIN library SOURCES file... [LINK library...] [NP n...] [CUDA transport...] [LABELS label...] [TIMEOUT s])
 #   A GoogleTest program and its CTest entries. Without NP: one process, entry NAME, on a GPU when MAIN is
 #   zeropp_gpu_main. With NP: one entry NAME.np<n> per rank count, under mpirun, on the host. CUDA: the same
 #   program on GPUs, entries NAME.cuda-<transport>.np<n>, label gpu, skipped where there are none. Over MPI
 #   ranks share GPUs, which is slow: at up to 4 ranks. Over NCCL one entry runs at a time: kernels of NCCL wait on
 #   the GPU for other ranks, and jobs that share GPUs would take their turns with waiting.
+#   What may take longer, by its TIMEOUT, begins earlier (COST), so that short ones fill the end.
 #   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.
 function(zeropp_add_test)
   cmake_parse_arguments(arg "" "NAME;MAIN;TIMEOUT" "SOURCES;LINK;NP;CUDA;LABELS" ${ARGN})
@@ -45,7 +58,8 @@ function(zeropp_add_test)
   set_target_properties(test_${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
   if(NOT arg_NP)
     add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
-    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
+    set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}
+                         COST ${arg_TIMEOUT} SKIP_RETURN_CODE 77)
     zeropp_test_environment(${arg_NAME})
     return()
   endif()
@@ -64,13 +78,14 @@ function(zeropp_add_test)
       if(np GREATER 2 OR NOT device STREQUAL host)
         list(REMOVE_ITEM labels sanitize)
       endif()
-      add_test(NAME ${entry} COMMAND ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
-      set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+      zeropp_on_gpus(on_gpus ${device} ${np})
+      add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_MPIRUN} -n ${np} $<TARGET_FILE:test_${arg_NAME}>)
+      set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
                            PROCESSORS ${np} SKIP_RETURN_CODE 77)
       if(device STREQUAL cuda-nccl)
         set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
       endif()
-      zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device})
+      zeropp_test_environment(${entry} ZEROPP_TEST_DEVICE=${device} ZEROPP_TEST_RANKS=${np})
     endforeach()
   endforeach()
 endfunction()
@@ -85,8 +100,9 @@ endfunction()
 
 # zeropp_add_script_test(NAME name SCRIPT file [CUDA transport...] [ARGS ...] [LABELS ...] [TIMEOUT s] [PROCESSORS n])
 #   A Python test program (exit 0 passes, 77 skips). CUDA: a second entry NAME.cuda-<transport> each, label gpu.
+#   What has that label is skipped before Python starts where there is no GPU.
 #   ZEROPP_BIN and ZEROPP_SOURCE name the programs' folder and the source tree, ZEROPP_TEST_BIN the folder of
-#   test programs, ZEROPP_MPIRUN the launcher with its options.
+#   test programs, ZEROPP_MPIRUN the launcher with its options, ZEROPP_LAUNCHER whose it is: openmpi or other.
 function(zeropp_add_script_test)
   cmake_parse_arguments(arg "" "NAME;SCRIPT;TIMEOUT;PROCESSORS" "CUDA;ARGS;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -107,8 +123,12 @@ function(zeropp_add_script_test)
       set(entry ${arg_NAME})
       set(labels "${arg_LABELS}")
     endif()
-    add_test(NAME ${entry} COMMAND ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
-    set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT}
+    set(on_gpus "")
+    if(NOT device STREQUAL host OR gpu IN_LIST arg_LABELS)
+      set(on_gpus $<TARGET_FILE:needs_gpus> 1)  # the script knows whether it needs more
+    endif()
+    add_test(NAME ${entry} COMMAND ${on_gpus} ${ZEROPP_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${arg_SCRIPT} ${arg_ARGS})
+    set_tests_properties(${entry} PROPERTIES LABELS "${labels}" TIMEOUT ${arg_TIMEOUT} COST ${arg_TIMEOUT}
                          PROCESSORS ${arg_PROCESSORS} SKIP_RETURN_CODE 77)
     if(device STREQUAL cuda-nccl OR gpu IN_LIST arg_LABELS)
       set_tests_properties(${entry} PROPERTIES RESOURCE_LOCK nccl)
@@ -117,10 +137,12 @@ function(zeropp_add_script_test)
   endforeach()
 endfunction()
 
-# mpirun as tests call it: several ranks a core, as root in containers too.
-set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} CACHE STRING "MPI launcher with its options, for tests")
-if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI" OR MPIEXEC_EXECUTABLE MATCHES "mpirun|mpiexec")
-  set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} -q --oversubscribe --bind-to none)
+# The launcher as tests call it: more ranks than cores, bound to none, and silent. MPICH's is so unless told otherwise.
+set(ZEROPP_MPIRUN ${MPIEXEC_EXECUTABLE} ${MPIEXEC_PREFLAGS})
+set(ZEROPP_LAUNCHER other)
+if(MPI_C_LIBRARY_VERSION_STRING MATCHES "Open MPI")
+  set(ZEROPP_LAUNCHER openmpi)
+  list(APPEND ZEROPP_MPIRUN -q --oversubscribe --bind-to none)
 endif()
 
 function(zeropp_test_environment name)
@@ -131,5 +153,5 @@ function(zeropp_test_environment name)
     OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 UBSAN_OPTIONS=print_stacktrace=1
     ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin
     ZEROPP_TEST_BIN=${PROJECT_BINARY_DIR}/tests/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}
-    "ZEROPP_MPIRUN=${mpirun}" PYTHONDONTWRITEBYTECODE=1 ${ARGN})
+    "ZEROPP_MPIRUN=${mpirun}" ZEROPP_LAUNCHER=${ZEROPP_LAUNCHER} PYTHONDONTWRITEBYTECODE=1 ${ARGN})
 endfunction()

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <mpi.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <string>
@@ -16,12 +17,13 @@ void check(int mpi_status, std::source_location where) {
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(mpi_status, text.data(), &length);
-  throw Error(
-      ExitCode::environment,
-      fmt::format("MPI: {} (at {}:{}): look for a rank that ended early, or a fault of the "
-                  "network",
-                  std::string(text.data(), static_cast<std::size_t>(length)),
-                  std::filesystem::path(where.file_name()).filename().string(), where.line()));
+  std::string line(text.data(), static_cast<std::size_t>(length));
+  std::ranges::replace(line, '\n', ' ');  // MPICH adds the calls that led there, a line each
+  throw Error(ExitCode::environment,
+              fmt::format("MPI: {} (at {}:{}): look for a rank that ended early, or a fault of the "
+                          "network",
+                          line, std::filesystem::path(where.file_name()).filename().string(),
+                          where.line()));
 }
 
 }  // namespace zeropp::comm

@@ -192,6 +192,7 @@ class ReframeChecks(zpp.TestCase):
 
 
 if __name__ == "__main__":
+    zpp.skip_without_open_mpi("jobscripts/reframe")
     available = run("--python", sys.executable, "--build", zpp.BIN.parent, "--output", zpp.BIN.parent / "reframe" / "local", "--list")
     if available.returncode == zpp.SKIPPED:
         print(available.stderr)

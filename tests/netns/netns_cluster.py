@@ -216,6 +216,7 @@ class WithoutPrivileges(zpp.TestCase):
 
 
 if __name__ == "__main__":
+    zpp.skip_without_open_mpi("jobscripts/local/netns.py")
     probe = subprocess.run([*NETNS, "--", "true"], capture_output=True, text=True, timeout=60, check=False)
     if probe.returncode == zpp.SKIPPED:
         print(probe.stderr.strip())

@@ -105,6 +105,7 @@ class NetnsStudy(zpp.TestCase):
 
 
 if __name__ == "__main__":
+    zpp.skip_without_open_mpi("jobscripts/local/netns.py")
     probe = subprocess.run([sys.executable, zpp.SOURCE / "jobscripts" / "local" / "netns.py", "true"], capture_output=True,
                            text=True, timeout=60, check=False)
     if probe.returncode == zpp.SKIPPED:

@@ -43,7 +43,7 @@ def main():
         for name, flags in RUNS.items():
             folder = pathlib.Path(scratch) / name
             counts = pathlib.Path(scratch) / f"{name}.bytes"
-            subprocess.run([*MPIRUN, "-n", str(RANKS), "-x", f"LD_PRELOAD={COUNTER}", "-x", f"ZEROPP_PMPI_OUTPUT={counts}",
+            subprocess.run([*MPIRUN, "-n", str(RANKS), "env", f"LD_PRELOAD={COUNTER}", f"ZEROPP_PMPI_OUTPUT={counts}",
                             TRAIN, "--config", SOURCE / "inputs" / "demo.json", "--train-iters", steps,
                             "--output", folder, *flags],
                            check=True, stdout=subprocess.DEVNULL)

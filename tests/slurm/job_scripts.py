@@ -1,4 +1,4 @@
-# ctest: name=slurm_job_scripts timeout=300 labels=slurm processors=2
+# ctest: name=slurm_job_scripts timeout=300 labels=slurm
 """The job scripts on a real Slurm of two nodes on this host (jobscripts/local/two_node_slurm.sh): each ends as it should;
 USR1, requeue, scancel; an array with one task killed and resumed; exit codes; odd names of files."""
 
@@ -455,4 +455,5 @@ class Cluster(zpp.TestCase):
 
 
 if __name__ == "__main__":
+    zpp.skip_without_open_mpi("jobscripts/systems/two-node-local.sh")
     zpp.main()

@@ -89,6 +89,7 @@ class ReframeSlurm(zpp.TestCase):
 
 
 if __name__ == "__main__":
+    zpp.skip_without_open_mpi("jobscripts/reframe")
     missing = [name for name in ("slurmctld", "slurmd", "munged", "sbatch") if not shutil.which(name, path=DAEMONS)]
     if missing:
         print(f"skipped: Slurm is not installed: no {', '.join(missing)}")

@@ -1,14 +1,16 @@
 // main() of the tests of one GPU in one process: skipped, with the reason, where there is none.
 #include <gtest/gtest.h>
 
+#include <string>
+
 #include "kernels/core/host_runtime.hpp"
 #include "lib/device/runtime.hpp"
 #include "tests/support/gpu.hpp"
 
 int main(int argc, char** argv) {
   using namespace zeropp;
-  if (visible_gpus().empty()) {
-    test::print_skipped(no_gpu_reason());
+  if (const std::string reason = test::lacking_gpus(1); !reason.empty()) {
+    test::print_skipped(reason);
     return test::kSkipped;
   }
   use_gpu(0);

@@ -40,6 +40,17 @@ class EndAllRanks : public testing::EmptyTestEventListener {
   }
 };
 
+/// Why the launcher cannot be the one of the MPI that is linked, or nothing. CTest says in
+/// ZEROPP_TEST_RANKS how many ranks it asked for: under another's launcher each is a world of its
+/// own, and would pass.
+std::string wrong_launcher() {
+  const char* const asked = std::getenv("ZEROPP_TEST_RANKS");
+  const std::string size = std::to_string(world().size());
+  if (asked == nullptr || size == asked) return {};
+  return std::string(asked) + " ranks were started, the world has " + size +
+         ": configure with the launcher of the MPI that is linked (-DMPIEXEC_EXECUTABLE=PATH)";
+}
+
 /// ZEROPP_TEST_DEVICE is "host" (or unset), "cuda-mpi" or "cuda-nccl". Returns why the machine
 /// cannot run the test, or nothing.
 std::string choose_device() {
@@ -47,17 +58,13 @@ std::string choose_device() {
   const std::string wanted = value == nullptr ? "host" : value;
   chosen_device = Device::host();
   if (wanted == "host") return {};
-  const int gpus = static_cast<int>(visible_gpus().size());
-  if (gpus == 0) return no_gpu_reason();
-  if (wanted == "cuda-nccl") {
-    chosen_transport = comm::Transport::nccl;
-    if (gpus < world().host_ranks()) {
-      return "NCCL takes one GPU a rank: " + std::to_string(gpus) + " for " +
-             std::to_string(world().host_ranks()) + " ranks";
-    }
+  if (wanted == "cuda-nccl") chosen_transport = comm::Transport::nccl;
+  const int ranks = chosen_transport == comm::Transport::nccl ? world().host_ranks() : 1;
+  std::string reason = lacking_gpus(static_cast<std::size_t>(ranks));
+  if (reason.empty()) {
+    chosen_device = Device::cuda(world().host_rank() % static_cast<int>(visible_gpus().size()));
   }
-  chosen_device = Device::cuda(world().host_rank() % gpus);
-  return {};
+  return reason;
 }
 }  // namespace
 }  // namespace zeropp::test
@@ -66,7 +73,10 @@ int main(int argc, char** argv) {
   using namespace zeropp;
   test::instance = std::make_unique<comm::World>(argc, argv);
   int status = 0;
-  if (const std::string reason = test::choose_device(); !reason.empty()) {
+  if (const std::string mistake = test::wrong_launcher(); !mistake.empty()) {
+    std::fprintf(stderr, "error: %s\n", mistake.c_str());
+    status = static_cast<int>(ExitCode::environment);
+  } else if (const std::string reason = test::choose_device(); !reason.empty()) {
     if (test::world().rank() == 0) test::print_skipped(reason);
     status = test::kSkipped;
   } else {

@@ -22,6 +22,7 @@ BIN = pathlib.Path(os.environ["ZEROPP_BIN"])
 TEST_BIN = pathlib.Path(os.environ["ZEROPP_TEST_BIN"])
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 MPIRUN = shlex.split(os.environ["ZEROPP_MPIRUN"])
+OPEN_MPI = os.environ["ZEROPP_LAUNCHER"] == "openmpi"
 TRAIN = str(BIN / "zpp_train")
 INFO = str(BIN / "zpp_info")
 DEADLINE = 60  # seconds: far beyond any run here; what passes it hangs
@@ -159,6 +160,13 @@ def skip_without_gpus(ranks):
     found = len(gpus()) if needed else 0
     if found < needed:
         print(f"skipped: {DEVICE} at {ranks} ranks needs {needed} GPUs, {found} are visible")
+        sys.exit(SKIPPED)
+
+
+def skip_without_open_mpi(what):
+    """Ends the script with exit code 77 where this build's MPI is another: `what` starts programs with Open MPI."""
+    if not OPEN_MPI:
+        print(f"skipped: {what} starts programs with Open MPI, and this build's MPI is another")
         sys.exit(SKIPPED)
 
 
