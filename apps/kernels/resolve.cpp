@@ -33,7 +33,7 @@ std::vector<std::string> split(const std::string& text, char separator) {
 
 /// Refuses an empty entry and one that comes twice.
 std::vector<std::string> list(const std::string& text, const char* flag) {
-  const auto words = split(text, ',');
+  auto words = split(text, ',');
   for (const std::string& word : words) {
     if (word.empty()) refuse("{}: \"{}\" has an empty entry: leave it out", flag, text);
     if (std::ranges::count(words, word) > 1) {

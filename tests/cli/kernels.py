@@ -46,6 +46,7 @@ class Kernels(zpp.TestCase):
 
     def refused(self, *words, code=zpp.USAGE):
         *words, part = words
+        words += [] if "--backend" in words else ["--backend", "host"]
         result = self.run_program(*words, env={"CUDA_VISIBLE_DEVICES": ""})
         self.check_fails(result, code, *([part] if isinstance(part, str) else part), program="zpp_kernels")
 
@@ -121,17 +122,17 @@ class Kernels(zpp.TestCase):
         self.refused("--codec", "int9", ["--codec", "int9", "nearest"])
         self.refused("--codec", "int8:7", "int8:7")
         self.refused("--codec", "int8,int8", "given twice")
-        self.refused("--filter", "encod3", "--backend", "host", ["--filter", "encod3", "nearest kernel: encode", "--list"])
+        self.refused("--filter", "encod3", ["--filter", "encod3", "nearest kernel: encode", "--list"])
         self.refused("--filter", "(", ["--filter", "no regular expression"])
-        self.refused("--dtype", "fp64", "--backend", "host", ["--dtype", "fp64", "bf16"])
-        self.refused("--dtype", "fp16", "--filter", "^layernorm", "--backend", "host", "no row")
-        self.refused("--shape", "8x16x30x4", "--backend", "host", ["--shape", "8x16x30x4", "multiple of the heads"])
-        self.refused("--shape", "8x16", "--backend", "host", "SEQUENCESxLENGTHxHIDDENxHEADS")
-        self.refused("--images", "0", "--backend", "host", ["--images", "from 1 to"])
+        self.refused("--dtype", "fp64", ["--dtype", "fp64", "bf16"])
+        self.refused("--dtype", "fp16", "--filter", "^layernorm", "no row")
+        self.refused("--shape", "8x16x30x4", ["--shape", "8x16x30x4", "multiple of the heads"])
+        self.refused("--shape", "8x16", "SEQUENCESxLENGTHxHIDDENxHEADS")
+        self.refused("--images", "0", ["--images", "from 1 to"])
         self.refused("--samples", "3", "--max-seconds", "1", "no effect")
         self.refused("--kernel", "encode", ["unknown flag --kernel", "nearest"])
         self.refused("--backend", "cuda", "--list", "no GPU", code=zpp.ENVIRONMENT)
-        result = zpp.launch([(2, [PROGRAM, "--backend", "host", "--list"])], cwd=self.folder, patient=True).end()
+        result = zpp.launch([(2, [PROGRAM, "--list"])], cwd=self.folder, patient=True).end()
         self.check_fails(result, zpp.USAGE, "2 ranks", "one process", program="zpp_kernels")
 
     def test_files_that_cannot_be_written(self):
