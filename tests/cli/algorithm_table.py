@@ -67,7 +67,7 @@ class AlgorithmTable(zpp.TestCase):
 
     def test_a_table_of_other_ranks_is_refused(self):
         done = self.train(4, "--node-size", 4, "--algorithm-table", self.sweep(2))
-        self.check_fails(done, 2, "2 x 2 ranks on host over mpi, this run has 1 x 4")
+        self.check_fails(done, 2, "2 x 2 ranks on host over mpi, pipeline depth 1, this run has 1 x 4")
 
 
 if __name__ == "__main__":
