@@ -103,6 +103,16 @@ def check_reduce_encode(folder, rng, pair):
         expect_equal(got, codecs.reduce_encode(*pair, images, n), f"{pair}, {what}: reduce_encode")
 
 
+def codecs_of(name):
+    """With their smallest, a usual and their largest block; options with the usual one."""
+    if name in codecs.CASTS:
+        return [name]
+    if name.startswith("mx"):
+        return [f"{name}:32"]
+    options = codecs.OPTION_SETS if name in codecs.INTEGERS else ()
+    return [f"{name}:{block}" for block in BLOCKS] + [f"{name}:128+{option}" for option in options]
+
+
 def main():
     rng = np.random.default_rng(20230610)
     registered = [line.split()[0] for line in dump("formats").splitlines()]
@@ -113,7 +123,7 @@ def main():
         print(f"{name}: no independent implementation in validation/codecs.py, not compared")
     with tempfile.TemporaryDirectory() as folder:
         for name in codecs.FORMATS:
-            for codec in [name] if name in codecs.CASTS else [f"{name}:{block}" for block in BLOCKS]:
+            for codec in codecs_of(name):
                 for dtype in DTYPES:
                     check_codec(folder, rng, codec, dtype)
         for pair in FUSED:

@@ -1,0 +1,15 @@
+// Symmetric 2-bit integers with one bf16 scale a block.
+#pragma once
+
+#include <string_view>
+
+#include "kernels/codec/integer_format.hpp"
+
+namespace zeropp::codec::format::int2 {
+
+struct Format : IntegerFormat<2> {
+  static constexpr std::string_view name = "int2";
+  static constexpr std::string_view summary = "symmetric 2-bit integers, one bf16 scale a block";
+};
+
+}  // namespace zeropp::codec::format::int2
