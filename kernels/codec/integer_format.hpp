@@ -39,15 +39,19 @@ constexpr RuleNumbers asymmetric_numbers(int bits) {
 /// so may be the error that the rotation back makes of 32.
 template <class Rule>
 double symmetric_error_bound(const RuleNumbers& numbers, float /*x*/, float absmax) {
-  constexpr double kSpread = Rule::Transform::rotates ? 5.656854249492381 : 1;
-  const Rule rule{numbers};
-  Magnitude range;
-  range.see(static_cast<float>(absmax * kSpread));
-  const double scale = rule.decoding(rule.stored(range)).scale;
   const double flushed = double{numbers.steps} * 0x1p-126;
   const double step = std::max(0.5, double{numbers.steps} - double{numbers.highest}) + 0x1p-15;
-  if (!Rule::Transform::rotates) return scale == 0 ? flushed : scale * step;
-  return (scale * step + flushed) * kSpread + absmax * 0x1p-18;
+  if constexpr (Rule::Transform::rotates) {
+    constexpr double kSpread = 5.656854249492381;  // sqrt(32)
+    const double scale = absmax * kSpread / numbers.steps * (1 + 0x1p-7);
+    return (scale * step + flushed) * kSpread + absmax * 0x1p-18;
+  } else {
+    const Rule rule{numbers};
+    Magnitude range;
+    range.see(absmax);
+    const double scale = rule.decoding(rule.stored(range)).scale;
+    return scale == 0 ? flushed : scale * step;
+  }
 }
 
 /// The minimum rounded down may widen the range by 2^-7 of itself; differences and sums of fp32
@@ -56,8 +60,8 @@ template <class Rule>
 double asymmetric_error_bound(const RuleNumbers& numbers, float /*x*/, float absmax) {
   const double extent = 2.0 * absmax * (1 + 0x1p-7);
   const double scale = extent / numbers.steps * (1 + 0x1p-7);
-  return scale * (0.5 + 0x1p-15) + absmax * 0x1p-21 +
-         (scale < 0x1p-125 ? double{numbers.steps} * 0x1p-126 : 0.0);
+  const double flushed = double{numbers.steps} * 0x1p-126;
+  return scale * (0.5 + 0x1p-15) + absmax * 0x1p-21 + flushed;
 }
 
 /// The options of an integer format, and how it runs with them.

@@ -11,16 +11,6 @@ namespace zeropp::collective {
 
 namespace {
 
-/// The format that runs: `none` sends the plain dtype.
-const codec::FormatInfo& info_of(const codec::CodecSpec& spec, Dtype plain) {
-  const bool narrow = spec.format == "none" && plain != Dtype::fp32;
-  const std::string_view name = narrow ? name_of(plain) : std::string_view(spec.format);
-  for (const auto& info : codec::formats()) {
-    if (info.name == name) return info;
-  }
-  throw std::invalid_argument("no such format");
-}
-
 void add(Estimate& sum, const Estimate& row) {
   for (std::size_t i = 0; i < sum.values.size(); ++i) {
     sum.values[i] = sum.values[i] + row.values[i];
@@ -42,13 +32,12 @@ Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row) {
   const std::size_t n = row.values.size();
   if (n == 0) return row;
   const codec::Codec codec(spec, plain);
-  const auto& info = info_of(spec, plain);
   for (std::size_t begin = 0; begin < n; begin += codec.block()) {
     const std::size_t end = std::min(n, begin + codec.block());
     float largest = 0;
     for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(row.values[i]));
     for (std::size_t i = begin; i < end; ++i) {
-      row.bound[i] += info.error_bound(row.values[i], largest);
+      row.bound[i] += codec.error_bound(row.values[i], largest);
     }
   }
   auto layout = codec::Layout::contiguous(n);
