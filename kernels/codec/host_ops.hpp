@@ -81,6 +81,11 @@ FormatInfo describe() {
     static const Variant plain = variant_of<Format>({});
     return plain.error_bound(plain.numbers, x, absmax);
   };
+  if constexpr (requires { Format::slope_tolerance; }) {
+    info.slope_tolerance = Format::slope_tolerance;
+  } else {
+    info.slope_tolerance = Format::bits >= 8 ? 0.001 : 0.02;
+  }
   if constexpr (requires { Format::options; }) {
     info.options = Format::options;
     info.conflicts = Format::conflicts;
