@@ -13,10 +13,9 @@ using test::Poisoned;
 
 constexpr std::size_t kElements = std::size_t{1} << 22U;
 
-/// Identity, 16-bit and 8-bit wire formats, then narrower ones.
 double tolerance(const codec::CodecSpec& spec) {
   for (const auto& info : codec::formats()) {
-    if (info.name == spec.format) return info.bits >= 8 ? 0.001 : 0.02;
+    if (info.name == spec.format) return info.slope_tolerance;
   }
   return 0;
 }

@@ -10,8 +10,7 @@ namespace zeropp::codec::format::fp8e4m3 {
 
 struct Format : ScaledFloatFormat<4, 3, 0x7E> {
   static constexpr std::string_view name = "fp8e4m3";
-  static constexpr std::string_view summary =
-      "E4M3 elements, one bf16 scale a block";
+  static constexpr std::string_view summary = "E4M3 elements, one bf16 scale a block";
 };
 
-} // namespace zeropp::codec::format::fp8e4m3
+}  // namespace zeropp::codec::format::fp8e4m3

@@ -10,8 +10,7 @@ namespace zeropp::codec::format::mxfp4 {
 
 struct Format : MicroscalingFormat<2, 1, 0x7> {
   static constexpr std::string_view name = "mxfp4";
-  static constexpr std::string_view summary =
-      "E2M1 elements, one power of two a block of 32";
+  static constexpr std::string_view summary = "E2M1 elements, one power of two a block of 32";
 };
 
-} // namespace zeropp::codec::format::mxfp4
+}  // namespace zeropp::codec::format::mxfp4

@@ -10,8 +10,7 @@ namespace zeropp::codec::format::mxfp6 {
 
 struct Format : MicroscalingFormat<2, 3, 0x1F> {
   static constexpr std::string_view name = "mxfp6";
-  static constexpr std::string_view summary =
-      "E2M3 elements, one power of two a block of 32";
+  static constexpr std::string_view summary = "E2M3 elements, one power of two a block of 32";
 };
 
-} // namespace zeropp::codec::format::mxfp6
+}  // namespace zeropp::codec::format::mxfp6

@@ -10,8 +10,9 @@ namespace zeropp::codec::format::mxfp8 {
 
 struct Format : MicroscalingFormat<4, 3, 0x7E> {
   static constexpr std::string_view name = "mxfp8";
-  static constexpr std::string_view summary =
-      "E4M3 elements, one power of two a block of 32";
+  static constexpr std::string_view summary = "E4M3 elements, one power of two a block of 32";
+  /// Values from 448 to 512 scales are clipped.
+  static constexpr double slope_tolerance = 0.01;
 };
 
-} // namespace zeropp::codec::format::mxfp8
+}  // namespace zeropp::codec::format::mxfp8
