@@ -50,9 +50,9 @@ inline const std::vector<std::vector<std::string>>& option_sets() {
   return sets;
 }
 
-/// Every registered format, every power of two that it takes as a block; with every set of options
-/// integers of the narrowest and the widest planes, one width in two planes, and blocks that a warp
-/// shares and that warps share.
+/// Every registered format: those with kernels of their own with every power of two that they take
+/// as a block, others with blocks that threads, a warp and several warps of a GPU share; and every
+/// set of options with widths of one plane and of two.
 inline std::vector<codec::CodecSpec> all_specs() {
   std::vector<codec::CodecSpec> specs;
   for (const char* const format : {"int3", "int4", "int8"}) {
@@ -65,7 +65,9 @@ inline std::vector<codec::CodecSpec> all_specs() {
       specs.push_back({std::string(info.name), 0, {}});
       continue;
     }
-    for (std::size_t block = info.minimum_block; block <= info.maximum_block; block *= 2) {
+    const bool by_block = info.name == "int4" || info.name == "int8";
+    for (std::size_t block = info.minimum_block; block <= info.maximum_block;
+         block *= by_block ? 2 : 4) {
       specs.push_back({std::string(info.name), block, {}});
     }
   }
