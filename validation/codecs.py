@@ -11,8 +11,8 @@ s = max|x| / qmax in fp32, stored as bf16 rounded up and at most the largest fin
 q = clamp(rint(x * (1 / s)), -qmax, qmax). A scale that would be subnormal is 0 and so is its block; a block
 with NaN or Inf stores the canonical NaN as its scale and zeros as payload. Options:
   +wide   all 2^b codes, s = max|x| / 2^(b-1)
-  +asym   q = rint((x - m) * (1 / s)) in 0 .. 2^b - 1 with m = min x, stored as bf16 rounded down behind the scale,
-          and s = (max x - m) / (2^b - 1); a range that overflows is not finite
+  +asym   q = rint((x - m) * (1 / s)) in 0 .. 2^b - 1 with m = min x, stored as bf16 rounded down (a zero as +0) behind the
+          scale,          and s = (max x - m) / (2^b - 1); a range that overflows is not finite
   +s32    scale and minimum as fp32
   +had32  quantized is H x of every 32 values: x / sqrt(32), then butterflies of distance 1 to 16; beyond 2^122 a
           block is not finite
@@ -192,8 +192,7 @@ def integer_codes(values, finite, bits, options):
             quantum = bf16_quantum(minimum)
             minimum = np.floor(minimum / quantum) * quantum
             minimum = np.where(minimum < -LARGEST["bf16"], -np.inf, minimum)
-        # A minimum of -0 is stored as it is.
-        minimum = minimum.astype(F32)
+        minimum = minimum.astype(F32) + F32(0)  # -0 is stored as +0
         extent = values.max(axis=1, initial=-np.inf) - minimum if values.size else minimum
         finite = finite & np.isfinite(extent)
         steps = F32(2**bits - 1)
@@ -211,7 +210,7 @@ def integer_codes(values, finite, bits, options):
     q = np.where(finite[:, None], q, 0)
     stored = np.where(finite, stored, CANONICAL_NAN[dtype]).astype(BITS_TYPE[dtype])
     if "asym" in options:
-        # Exact in the stored type by now; a zero keeps its sign.
+        # Exact in the stored type by now.
         bottom = minimum.view(np.uint32) if dtype == "fp32" else (minimum.view(np.uint32) >> 16).astype(np.uint16)
         stored = np.stack([stored, np.where(finite, bottom, 0).astype(BITS_TYPE[dtype])], axis=1).reshape(-1)
     return q.astype(np.int64), stored

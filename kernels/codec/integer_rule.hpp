@@ -87,7 +87,8 @@ struct AsymmetricRule {
 
   [[nodiscard]] ZEROPP_HD Stored stored(const Range& range) const {
     if (range.finite()) {
-      const auto minimum = Scale::store_down(range.smallest());
+      // The sum makes +0 of -0.
+      const auto minimum = Scale::store_down(add(range.smallest(), 0.0F));
       const float extent = add(range.largest(), -Scale::value(minimum));
       if (is_finite_bits(bits_of(extent))) {
         return {Scale::store(divide(extent, numbers.steps)), minimum};
