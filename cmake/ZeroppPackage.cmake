@@ -1,6 +1,5 @@
-# What `cmake --install` leaves for other projects: the library with its public headers, and the package that
-# find_package(zeropp CONFIG) reads (zeroppConfig.cmake.in). Headers keep their paths: under include/zeropp they are
-# included as they are here.
+# What `cmake --install` leaves for other projects: the library with its public headers, and the package that CMake finds
+# there (zeroppConfig.cmake.in). Headers keep their paths: under include/zeropp they are included as they are here.
 include(CMakePackageConfigHelpers)
 
 # Public is what needs no library but MPI, fmt and nlohmann-json, and nothing that is generated.

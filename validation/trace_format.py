@@ -1,7 +1,7 @@
 """What a complete trace holds: the fixed parts of lib/trace/README.md, as tables. Those of a sweep begin with SWEEP."""
 
 SCHEMA = "zeropp-trace"
-SCHEMA_VERSION = "1.2"
+SCHEMA_VERSION = "1.3"
 
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",

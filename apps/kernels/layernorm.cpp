@@ -117,8 +117,9 @@ void check_dx(const Layer& layer, Dtype activation, bool adds, const Result& dx,
       const double added = adds ? layer.dx(row * hidden + j) : 0.0;
       const double step =
           moments.rstd * (g(j) - mean_g - layer.normalized(row, j, moments) * mean_gn);
-      verdict.close(dx, row * hidden + j, added + step,
-                    tolerance_of(activation) * (std::abs(added) + std::abs(g(j)) + 0.1));
+      verdict.close(
+          dx, row * hidden + j, added + step,
+          tolerance_of(activation) * (std::abs(added) + std::abs(step) + std::abs(g(j)) + 0.1));
     }
   }
 }

@@ -130,8 +130,12 @@ std::vector<Case> choose_cases(const Options& options, const Choice& choice,
   std::vector<std::string> names;
   for (const Kernel* kernel : table) {
     names.emplace_back(kernel->name);
-    std::ranges::copy_if(kernel->cases(choice), std::back_inserter(chosen),
-                         [&](const Case& each) { return std::regex_search(each.name(), filter); });
+    for (Case& each : kernel->cases(choice)) {
+      // Several shapes are one to a kernel that does not see all of their sizes.
+      const bool known = std::ranges::any_of(
+          chosen, [&](const Case& other) { return other.name() == each.name(); });
+      if (!known && std::regex_search(each.name(), filter)) chosen.push_back(std::move(each));
+    }
   }
   if (chosen.empty()) {
     refuse(

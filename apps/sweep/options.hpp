@@ -87,4 +87,7 @@ std::vector<Way> ways(const Settings& settings, const Collective& collective,
 Settings resolve(Options& options, const std::vector<config::Option>& given,
                  const config::Machine& machine, const std::vector<const Collective*>& table);
 
+/// nccl-tests' name of a dtype: "float", "half", "bfloat16".
+std::string type_name(Dtype dtype);
+
 }  // namespace zeropp::sweep

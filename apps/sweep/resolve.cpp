@@ -11,7 +11,6 @@
 #include "apps/sweep/sizes.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/config/type_name.hpp"
 
 namespace zeropp::sweep {
 
@@ -57,7 +56,7 @@ std::vector<Dtype> choose_types(const std::string& text) {
   constexpr std::string_view other[] = {"int8",   "uint8",  "int32",  "uint32", "int64",
                                         "uint64", "double", "f8e4m3", "f8e5m2"};
   std::vector<std::string> names;
-  for (const Dtype dtype : kDtypes) names.push_back(config::type_name(dtype));
+  for (const Dtype dtype : kDtypes) names.push_back(type_name(dtype));
   if (text != "all") {
     for (const std::string& word : split(text, "--datatype (-d)")) {
       if (std::ranges::find(other, word) == std::end(other)) continue;
@@ -245,6 +244,18 @@ std::vector<Way> ways(const Settings& settings, const Collective& collective,
     }
   }
   return chosen;
+}
+
+std::string type_name(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::fp16:
+      return "half";
+    case Dtype::bf16:
+      return "bfloat16";
+    case Dtype::fp32:
+      break;
+  }
+  return "float";
 }
 
 Settings resolve(Options& o, const std::vector<config::Option>& given,

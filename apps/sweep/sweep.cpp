@@ -24,7 +24,6 @@
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
-#include "lib/config/type_name.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
@@ -191,7 +190,7 @@ class Sweep {
       row.transport = options_.transport;
       row.size = collective.bytes(shape);
       row.count = shape.count;
-      row.type = config::type_name(shape.dtype);
+      row.type = type_name(shape.dtype);
       row.redop = collective.redop();
       row.root = collective.has_root() ? shape.root : -1;
       const std::string what =

@@ -40,7 +40,7 @@ FAILED, IO, INTERRUPTED = 3, 5, 130
 AGENT = """#!/bin/sh
 host=$1
 shift
-exec nsenter --target "$(cat "/dev/shm/$host.pid")" --net --uts --ipc --mount -- sh -c "$*"
+exec nsenter --target "$(cat "/dev/shm/$host.pid")" --net --uts --ipc --mount --root --wd -- sh -c "$*"
 """
 
 MCA = {
@@ -80,7 +80,8 @@ def name_of(host):
 
 
 def enter(pid):
-    return ["nsenter", "--target", str(pid), "--net", "--uts", "--ipc", "--mount", "--"]
+    """--root and --wd: those of the process, so that it works in a chroot too."""
+    return ["nsenter", "--target", str(pid), "--net", "--uts", "--ipc", "--mount", "--root", "--wd", "--"]
 
 
 HOLD = ["unshare", "--net", "--uts", "--ipc", "--mount", "--", "sleep", "infinity"]

@@ -9,7 +9,6 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/config/algorithm_table.hpp"
-#include "lib/config/type_name.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -152,7 +151,7 @@ class Measured {
     return table_->fastest({.collective = collective,
                             .codec = quantized && codec ? codec::to_string(*codec) : "none",
                             .group = group,
-                            .type = type_name(type),
+                            .type = config_.bf16 ? "bfloat16" : "float",
                             .bytes = machine_.typical_unit(config_.model) * size_of(type)},
                            candidates);
   }

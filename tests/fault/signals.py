@@ -93,13 +93,15 @@ class Signals(zpp.TestCase):
         return next(line.split()[1] for line in lines if line.startswith(f"{name}:"))
 
     def test_user_signal_at_the_launcher(self):
-        """Open MPI passes SIGUSR1 on, and returns the code of the ranks."""
+        """Open MPI and MPICH pass SIGUSR1 on, and return the code of the ranks."""
         process = self.running(3)
         process.process.send_signal(signal.SIGUSR1)
         self.check_requeue(process.end(DEADLINE), "SIGUSR1")
 
     def test_control_c_and_termination_at_the_launcher(self):
         """Open MPI passes both on as SIGTERM, kills what still runs a little later, and returns 1."""
+        if not zpp.OPEN_MPI:
+            self.skipTest("another launcher does otherwise")
         for number in (signal.SIGINT, signal.SIGTERM):
             with self.subTest(signal=number.name):
                 process = self.running(3, env={"OMPI_MCA_odls_base_sigkill_timeout": "5"})

@@ -4,7 +4,7 @@
 
 #include <charconv>
 #include <cstdio>
-#include <cstring>
+#include <string>
 #include <string_view>
 
 #include "tests/support/gpu.hpp"
