@@ -12,7 +12,7 @@ q = clamp(rint(x * (1 / s)), -qmax, qmax). A scale that would be subnormal is 0 
 with NaN or Inf stores the canonical NaN as its scale and zeros as payload. Options:
   +wide   all 2^b codes, s = max|x| / 2^(b-1)
   +asym   q = rint((x - m) * (1 / s)) in 0 .. 2^b - 1 with m = min x, stored as bf16 rounded down (a zero as +0) behind the
-          scale,          and s = (max x - m) / (2^b - 1); a range that overflows is not finite
+          scale, and s = (max x - m) / (2^b - 1); a range that overflows is not finite
   +s32    scale and minimum as fp32
   +had32  quantized is H x of every 32 values: x / sqrt(32), then butterflies of distance 1 to 16; beyond 2^122 a
           block is not finite

@@ -5,12 +5,11 @@
 // Every format:
 //   name, summary            std::string_view; the name is the file's
 //   bits                     payload bits a value
-//   slope_tolerance          see FormatInfo; 0.001 from 8 bits on and 0.02 below where it is left
-//   out options, conflicts       of a format that takes options: what may follow a '+', and what
-//   not
+//   slope_tolerance          see FormatInfo; where it is absent, 0.001 from 8 bits on, 0.02 below
+//   options, conflicts       of a format that takes options: what may follow a '+', and what not
 //                            together; then with_options(options), as variant() below
 // A ruled format works by a rule (rule.hpp), whose kernels it shares with others: no code is made
-// for it (derive from IntegerFormat or FloatFormat):
+// for it (derive from IntegerFormat, ScaledFloatFormat or MicroscalingFormat):
 //   default_block, minimum_block, maximum_block
 //   variant(options)         -> Variant (registry.hpp)
 // The others have kernels of their own, with the width and the block as constants:

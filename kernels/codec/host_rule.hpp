@@ -94,11 +94,10 @@ struct RuleKernels {
         }
       }
       Transform::apply(values);
-      for (std::size_t i = 0; i < count; ++i) {
-        const float before = sum[first + i];
-        const bool joins = !from_zero && Transform::rotates;
-        sum[first + i] = saturating_cast<float>(joins ? add(before, values[i]) : values[i]);
+      if (!from_zero && Transform::rotates) {
+        for (std::size_t i = 0; i < count; ++i) values[i] = add(sum[first + i], values[i]);
       }
+      for (std::size_t i = 0; i < count; ++i) sum[first + i] = saturating_cast<float>(values[i]);
     });
   }
 
