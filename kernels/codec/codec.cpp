@@ -1,5 +1,6 @@
 #include "kernels/codec/codec.hpp"
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/codec/fused.hpp"
@@ -27,6 +28,7 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(ba
   payload_bits_ = entry.info.bits;
   scale_bytes_ = variant.scale_bytes;
   error_bound_ = variant.error_bound;
+  slope_tolerance_ = std::max(entry.info.slope_tolerance, variant.slope_tolerance);
 }
 
 std::size_t Codec::wire_bytes(std::size_t n) const {

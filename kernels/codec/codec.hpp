@@ -91,6 +91,9 @@ class Codec {
   [[nodiscard]] double error_bound(float x, float absmax) const {
     return error_bound_(params_.numbers, x, absmax);
   }
+  /// By how much the slope of decoded over given values may differ from 1: FormatInfo's, or more
+  /// where an option clips.
+  [[nodiscard]] double slope_tolerance() const { return slope_tolerance_; }
 
   void encode(ConstView memory, const Layout& layout, WireImages out, StreamHandle stream) const {
     ops_->encode(params_, memory, layout, out, stream);
@@ -117,6 +120,7 @@ class Codec {
   std::size_t payload_bits_ = 0;  ///< per value
   std::size_t scale_bytes_ = 0;   ///< per block; 0: no scales
   double (*error_bound_)(const RuleNumbers&, float x, float absmax) = nullptr;
+  double slope_tolerance_ = 0;
 };
 
 /// decode_reduce_encode: the step between the two hops of qgZ (paper section 3.3). `images` images

@@ -3,6 +3,8 @@
 //   +asym   levels from the block's minimum, which is stored beside the scale, to its maximum
 //   +s32    scale (and minimum) as fp32 instead of bf16
 //   +had32  values are rotated by 32-point Hadamard transforms before they are quantized
+// A block whose range (+asym) or rotation (+had32) overflows fp32 is treated as one that is not
+// finite.
 #pragma once
 
 #include <algorithm>
@@ -93,7 +95,11 @@ struct IntegerOptions {
   }
   template <class Rule>
   static Variant symmetric(bool wide) {
-    return rule_variant<Rule>(symmetric_numbers(Bits, wide), symmetric_error_bound<Rule>);
+    Variant variant =
+        rule_variant<Rule>(symmetric_numbers(Bits, wide), symmetric_error_bound<Rule>);
+    // Half of the blocks lose up to a step of their largest value, at every hop.
+    if (wide) variant.slope_tolerance = 0.75 / (1 << Bits);
+    return variant;
   }
 };
 

@@ -12,7 +12,7 @@ struct Format : ScaledFloatFormat<5, 2, 0x7B> {
   static constexpr std::string_view name = "fp8e5m2";
   static constexpr std::string_view summary = "E5M2 elements, one bf16 scale a block";
   /// A power of two stands for more values above it than below: more is rounded down than up.
-  static constexpr double slope_tolerance = 0.005;
+  static constexpr double slope_tolerance = 0.01;
 };
 
 }  // namespace zeropp::codec::format::fp8e5m2

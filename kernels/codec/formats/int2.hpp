@@ -10,8 +10,9 @@ namespace zeropp::codec::format::int2 {
 struct Format : IntegerFormat<2> {
   static constexpr std::string_view name = "int2";
   static constexpr std::string_view summary = "symmetric 2-bit integers, one bf16 scale a block";
-  /// Three codes: what is under half the largest value is lost.
-  static constexpr double slope_tolerance = 0.3;
+  /// Three codes: what is under half the largest value is lost, at every hop; of blocks beyond the
+  /// default, more.
+  static constexpr double slope_tolerance = 0.5;
 };
 
 }  // namespace zeropp::codec::format::int2

@@ -12,7 +12,7 @@ struct Format : MicroscalingFormat<2, 1, 0x7> {
   static constexpr std::string_view name = "mxfp4";
   static constexpr std::string_view summary = "E2M1 elements, one power of two a block of 32";
   /// Values from 6 to 8 scales are clipped, and steps are wide.
-  static constexpr double slope_tolerance = 0.1;
+  static constexpr double slope_tolerance = 0.12;
 };
 
 }  // namespace zeropp::codec::format::mxfp4
