@@ -19,6 +19,12 @@ void add(Estimate& sum, const Estimate& row) {
   }
 }
 
+/// With zeros behind, or cut.
+void resize(Estimate& row, std::size_t n) {
+  row.values.resize(n);
+  row.bound.resize(n);
+}
+
 Estimate zeros(std::size_t n) { return Estimate::exact(std::vector<float>(n, 0.0F)); }
 
 }  // namespace
@@ -80,17 +86,29 @@ std::vector<double> Reduction::exact(const Slices& slices) const {
 }
 
 Estimate Reduction::two_hops(const Slices& slices) const {
+  // Slices travel in whole blocks of both hops, and what the first hop makes of their padding goes
+  // on to the second: a code for zero is not in every format (+asym, +had32).
+  const std::size_t block =
+      std::max(codec::Codec(first, plain).block(), codec::Codec(second, plain).block());
+  std::size_t count = 0;
+  const auto padded = [&](Estimate row) {
+    count = row.values.size();
+    resize(row, (count + block - 1) / block * block);
+    return row;
+  };
   Estimate total;
   for (int node = 0; node < topology.node_count; ++node) {
     Estimate partial;
     for (int local = 0; local < topology.ranks_per_node; ++local) {
-      const Estimate row = through(first, plain, slices(node * topology.ranks_per_node + local));
+      const Estimate row =
+          through(first, plain, padded(slices(node * topology.ranks_per_node + local)));
       if (local == 0) partial = zeros(row.values.size());
       add(partial, row);
     }
     if (node == 0) total = zeros(partial.values.size());
     add(total, through(second, plain, std::move(partial)));
   }
+  resize(total, count);
   return total;
 }
 
