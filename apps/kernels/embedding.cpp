@@ -107,24 +107,24 @@ std::string check_backward(const Text& text, const Results& results) {
 Problem forward_of(const Block& block, const Device& device) {
   const Text text(block, device);
   const EmbeddingShape& s = text.shape;
-  return {
-      .work = {.read = text.bytes(text.table_rows(), text.compute) +
-                       static_cast<double>(text.tokens() * sizeof(std::int32_t)),
-               .written = text.bytes(text.tokens(), text.activation),
-               .operations = static_cast<double>(text.tokens() * s.hidden)},
-      .arrays = {text.tokens_array(),
-                 {"token table", s.vocab * s.hidden, text.compute, filled_with(text.token_table)},
-                 {"position table", s.length * s.hidden, text.compute,
-                  filled_with(text.position_table)},
-                 {"y", text.tokens() * s.hidden, text.activation},
-                 workspace_of(device.nn->embedding_workspace(s))},
-      .bind = [s](const Set& set, const Device& on, StreamHandle) -> Call {
-        return [&set, s, ops = on.nn](StreamHandle stream) {
-          ops->embedding_forward({.stream = stream, .workspace = set[4]}, s, tokens_in(set[0]),
-                                 set[1], set[2], set[3]);
-        };
-      },
-      .check = [text](const Results& results) { return check_forward(text, results); }};
+  return {.work = {.read = text.bytes(text.table_rows(), text.compute) +
+                           static_cast<double>(text.tokens() * sizeof(std::int32_t)),
+                   .written = text.bytes(text.tokens(), text.activation),
+                   .operations = static_cast<double>(text.tokens() * s.hidden)},
+          .arrays = {text.tokens_array(),
+                     {"token table", s.vocab * s.hidden, text.compute,
+                      filled_with(text.token_table), true},
+                     {"position table", s.length * s.hidden, text.compute,
+                      filled_with(text.position_table)},
+                     {"y", text.tokens() * s.hidden, text.activation},
+                     workspace_of(device.nn->embedding_workspace(s))},
+          .bind = [s](const Set& set, const Device& on, StreamHandle) -> Call {
+            return [&set, s, ops = on.nn](StreamHandle stream) {
+              ops->embedding_forward({.stream = stream, .workspace = set[4]}, s, tokens_in(set[0]),
+                                     set[1], set[2], set[3]);
+            };
+          },
+          .check = [text](const Results& results) { return check_forward(text, results); }};
 }
 
 Problem backward_of(const Block& block, const Device& device) {

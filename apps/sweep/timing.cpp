@@ -115,6 +115,8 @@ Samples measure(const Repetition& repetition, comm::Control& control, const Stre
       for (std::size_t i = 0; i < kept; ++i) operate();
     });
     samples.iterations *= repetition.graph_launches;
+    graph.launch(stream);  // the first launch uploads it
+    stream.synchronize();
   }
   const std::function<void()> launch = [&] { graph.launch(stream); };
   const Cycle replayed(repetition, control, stream, restore, launch);

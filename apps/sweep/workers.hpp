@@ -13,7 +13,7 @@ namespace zeropp::sweep {
 class Workers {
  public:
   explicit Workers(std::size_t count) : count_(std::max<std::size_t>(1, count)) {}
-  /// As many as this process may use processors, which it shares with the ranks of its host.
+  /// As many as this rank's share of its host's processors, of those that it may use.
   static Workers on_this_host(int host_ranks);
 
   [[nodiscard]] std::size_t count() const { return count_; }

@@ -58,9 +58,13 @@ bool is_launched_beside_rank_0() {
 ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
                 const CommandLine& line, const std::string& command) {
   world.control().agree(parsed);
-  agree_on_configuration(
-      world.control(), fmt::format(R"({{"program":"zpp_{} {}","configuration":{}}})", app.name,
-                                   trace::describe_version(), config::canonical_json(app.options)));
+  const auto agree_on_options = [&] {
+    agree_on_configuration(
+        world.control(),
+        fmt::format(R"({{"program":"zpp_{} {}","configuration":{}}})", app.name,
+                    trace::describe_version(), config::canonical_json(app.options)));
+  };
+  agree_on_options();
   // From here on all ranks have the same configuration, and come to the same refusals.
   Context context(world, app.options, app.name, command);
   context.output = line.output;
@@ -73,6 +77,7 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
   if (app.resolve) {
     context.agree_on(
         [&] { app.resolve(app.options, machine_of(context.topology(), context.gpus)); });
+    agree_on_options();  // again: what files decided, each rank has read from its own disk
   }
   const HostRuntime runtime;
   return app.run(context);

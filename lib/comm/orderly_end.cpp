@@ -24,12 +24,7 @@ std::optional<bool> within(Seconds deadline, std::function<bool()> call) {
 }  // namespace
 
 void end_orderly(const EndCalls& calls, Seconds deadline, Seconds abort_deadline) {
-  const std::optional<bool> finished = within(deadline, calls.finish);
-  if (!finished) {
-    calls.give_up();
-  } else if (!*finished) {
-    end_by_force(calls, abort_deadline);
-  }
+  if (!within(deadline, calls.finish).value_or(false)) end_by_force(calls, abort_deadline);
 }
 
 void end_by_force(const EndCalls& calls, Seconds deadline) {

@@ -1,5 +1,6 @@
-// How a communicator of the vendor ends: finalised and destroyed; where that fails, by force; where
-// either hangs, with the process. Knows no NCCL, so that the rules are tested without a GPU.
+// How a communicator of the vendor ends: finalised and destroyed; where that fails or hangs, by
+// force; where force hangs too, with the process. Knows no NCCL, so that the rules are tested
+// without a GPU.
 #pragma once
 
 #include <functional>
@@ -14,8 +15,7 @@ struct EndCalls {
   std::function<void()> give_up;  ///< ends the process
 };
 
-/// Finishes on a thread of its own; gives up when that does not return within `deadline`; where it
-/// fails, by force.
+/// Finishes on a thread of its own; by force where that fails or does not return within `deadline`.
 void end_orderly(const EndCalls& calls, Seconds deadline, Seconds abort_deadline);
 /// Aborts on a thread of its own; gives up when that does not return within `deadline`.
 void end_by_force(const EndCalls& calls, Seconds deadline);

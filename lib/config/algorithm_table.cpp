@@ -37,8 +37,8 @@ Error not_a_sweep(const std::string& name) {
 
 std::string AlgorithmTable::Place::describe() const {
   const std::size_t node = std::max<std::size_t>(1, ranks_per_node);
-  return fmt::format("{} x {} ranks on {} over {}", world_size / node, ranks_per_node, backend,
-                     transport);
+  return fmt::format("{} x {} ranks on {} over {}, pipeline depth {}", world_size / node,
+                     ranks_per_node, backend, transport, pipeline_depth);
 }
 
 AlgorithmTable AlgorithmTable::read(const std::filesystem::path& path) {
@@ -48,10 +48,19 @@ AlgorithmTable AlgorithmTable::read(const std::filesystem::path& path) {
     const nlohmann::json sweep = parsed(path);
     if (sweep.at("schema") != "zeropp-sweep") throw not_a_sweep(table.name_);
     const auto& run = sweep.at("provenance");
+    const auto& config = sweep.at("config");
+    if (config.at("graph") != 0 || config.at("aggregated_iterations") != 1) {
+      throw Error(
+          ExitCode::usage,
+          fmt::format("{}: {} was measured with -G or -m, and no run starts collectives so: "
+                      "run zpp_sweep without them",
+                      kKey, table.name_));
+    }
     table.place_ = {.world_size = run.at("world_size"),
                     .ranks_per_node = run.at("ranks_per_node"),
-                    .backend = sweep.at("config").at("backend"),
-                    .transport = sweep.at("config").at("transport")};
+                    .backend = config.at("backend"),
+                    .transport = config.at("transport"),
+                    .pipeline_depth = config.at("pipeline_depth")};
     for (const auto& row : sweep.at("results")) {
       const auto& measured = row.at("out_of_place");
       if (measured.at("verdict") != "VALID" || measured.at("nwrong").is_null()) continue;

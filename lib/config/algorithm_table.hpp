@@ -19,12 +19,15 @@ class AlgorithmTable {
     std::size_t ranks_per_node = 0;
     std::string backend;
     std::string transport;
+    std::size_t pipeline_depth = 1;
 
-    [[nodiscard]] std::string describe() const;  ///< "2 x 2 ranks on cuda over nccl"
+    /// "2 x 2 ranks on cuda over nccl, pipeline depth 1"
+    [[nodiscard]] std::string describe() const;
     bool operator==(const Place&) const = default;
   };
 
-  /// Throws Error(io) for a file that cannot be read, Error(usage) for one that is no sweep's.
+  /// Throws Error(io) for a file that cannot be read, Error(usage) for one that is no sweep's, or
+  /// one of operations that were started together or as a graph, as no run starts them.
   static AlgorithmTable read(const std::filesystem::path& path);
 
   /// Throws Error(usage) where it was measured somewhere else.

@@ -127,7 +127,8 @@ class Measured {
     table_->require_made_on({.world_size = static_cast<std::size_t>(machine.world_size),
                              .ranks_per_node = static_cast<std::size_t>(machine.ranks_per_node),
                              .backend = c.backend,
-                             .transport = c.transport});
+                             .transport = c.transport,
+                             .pipeline_depth = c.zero.pipeline_depth});
   }
 
   /// Of a whole unit. `codec`: on every hop; none: of a reduction whose two hops have two codecs.
@@ -146,7 +147,9 @@ class Measured {
                             (!algorithm.modelled || config_.zero.pipeline_depth == 1);
       if (possible) candidates.push_back(algorithm.name);
     }
+    if (candidates.empty()) return std::nullopt;  // what the rules take is refused with the reason
     if (candidates.size() == 1) return candidates.front();
+    asked_ = true;
     const Dtype type = config_.bf16 ? Dtype::bf16 : Dtype::fp32;
     return table_->fastest({.collective = collective,
                             .codec = quantized && codec ? codec::to_string(*codec) : "none",
@@ -156,6 +159,15 @@ class Measured {
                            candidates);
   }
 
+  /// Refuses a table that decided nothing.
+  void require_asked() const {
+    if (!table_ || asked_) return;
+    refuse(
+        "zeropp.algorithm_table {} has no effect: no algorithm that is auto has several candidates "
+        "in it; leave it out",
+        config_.algorithm_table);
+  }
+
   static constexpr const char* kWorld = "world";
   static constexpr const char* kNode = "node";
 
@@ -163,6 +175,7 @@ class Measured {
   const TrainConfig& config_;
   const Machine& machine_;
   std::optional<AlgorithmTable> table_;
+  mutable bool asked_ = false;
 };
 
 void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
@@ -333,6 +346,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   choose_all_gather(config, machine, measured);
   choose_secondary_gather(config, machine, measured);
   choose_reduce_scatter(config, given, machine, measured);
+  measured.require_asked();
   check_pipeline(config.zero, machine);
   choose_rail_lanes(config, machine);
   complete_batch(config, static_cast<std::size_t>(machine.world_size));

@@ -7,6 +7,16 @@
 
 namespace zeropp {
 
+void thin(std::vector<GpuSample>& samples) {
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < samples.size(); i += 2) {
+    GpuSample sample = samples[i];
+    if (i + 1 < samples.size()) sample.reading.reasons |= samples[i + 1].reading.reasons;
+    samples[kept++] = sample;
+  }
+  samples.resize(kept);
+}
+
 GpuSampler::GpuSampler(const std::string& uuid, double period, const std::string& library) {
   void* gpu = nullptr;
   try {
@@ -32,6 +42,9 @@ void GpuSampler::run(void* gpu, double period) {
   const auto read = [&] {
     const double time = std::chrono::duration<double>(Clock::now() - begin).count();
     series_.samples.push_back({time, nvml_->read(gpu)});
+    if (series_.samples.size() < kMostSamples) return;
+    thin(series_.samples);
+    period *= 2;
   };
   read();
   std::unique_lock lock(mutex_);

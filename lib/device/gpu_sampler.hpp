@@ -3,6 +3,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstddef>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -24,8 +25,14 @@ struct GpuSeries {
   std::string absent;  ///< why there are none: one line; else empty
 };
 
+/// Drops every second reading; its clock event reasons go to the one before: none is lost.
+void thin(std::vector<GpuSample>& samples);
+
 class GpuSampler {
  public:
+  /// Of a longer run, readings are thinned and come half as often: rank 0 gathers those of all.
+  static constexpr std::size_t kMostSamples = 4096;
+
   /// Begins at once. `period`: seconds (> 0) between the end of a reading and the next one. Where
   /// NVML or the GPU cannot be had there is no thread, and stop() says why. `library`: see Nvml.
   GpuSampler(const std::string& uuid, double period, const std::string& library = Nvml::kLibrary);

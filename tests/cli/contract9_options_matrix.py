@@ -297,7 +297,8 @@ class Effects(zpp.TestCase):
         others = {"--help", "--version", "--config", "--output", "--json", "--data-source", "--data-path",
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
-                  "--autotune-gemm", "--rail-lanes", "--gpu-sampling"}
+                  "--autotune-gemm", "--rail-lanes", "--gpu-sampling",
+                  "--algorithm-table"}  # needs a sweep: the test algorithm_table
         self.assertEqual({flag for flag in known if flag not in ("--no-FLAG",)} - others - tested, set())
 
 

@@ -6,21 +6,17 @@ import json
 import os
 import pathlib
 import re
-import shlex
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import local_script
 import zpp
+from local_script import option, run
 
 SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "sweep.sh"
 PEER = zpp.SOURCE / "validation" / "peers" / "collectives.py"
 SWEEP = zpp.BIN / "zpp_sweep"
 SHARED = ("-b", "-e", "-f", "-w", "-d", "--collective", "--max-seconds", "--node-size", "-n")
-
-
-def run(*words, **options):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=100, **options)
 
 
 def flags_of(*program):
@@ -30,20 +26,8 @@ def flags_of(*program):
     return set(re.findall(r"(?<!\w)--?[a-zA-Z][a-z0-9_-]*", done.stdout))
 
 
-def option(command, flag):
-    return command[command.index(flag) + 1] if flag in command else None
-
-
-class SweepScript(zpp.TestCase):
-    def script(self, *words):
-        return run(SCRIPT, "--build", zpp.BIN.parent, "--results", self.folder / "results", "--machine", "here",
-                   "--table-python", sys.executable, *words)
-
-    def dry_run(self, *words):
-        done = self.script("--dry-run", *words)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        self.assertFalse((self.folder / "results").exists())
-        return [shlex.split(line) for line in done.stdout.splitlines()]
+class SweepScript(local_script.TestCase):
+    script_path = SCRIPT
 
     def test_flags_exist_and_both_sides_measure_the_same(self):
         known = {"zpp_sweep": flags_of(SWEEP), "collectives.py": flags_of(sys.executable, PEER)}

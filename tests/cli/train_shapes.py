@@ -5,21 +5,17 @@ model and prints the table; a command that fails is a row of it."""
 import os
 import pathlib
 import re
-import shlex
-import subprocess
 import sys
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import local_script
 import zpp
+from local_script import option, run
 
 SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "train_shapes.sh"
 PEER = zpp.SOURCE / "validation" / "peers" / "fsdp2.py"
 FEATURES = "none,none-flat,none-2hop,qwz,hpz,qgz,qwz-qgz,all"
 PEERS = "fsdp2,fsdp2-compile,fsdp2-recompute,hybrid"
-
-
-def run(*words, **options):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=90, **options)
 
 
 def read(path):
@@ -38,20 +34,8 @@ def flags_of(*program):
     return flags | {f"--no-{flag[2:]}" for flag in flags}
 
 
-def option(command, flag):
-    return command[command.index(flag) + 1] if flag in command else None
-
-
-class TrainShapes(zpp.TestCase):
-    def script(self, *words):
-        return run(SCRIPT, "--build", zpp.BIN.parent, "--results", self.folder / "results", "--machine", "here",
-                   "--table-python", sys.executable, *words)
-
-    def dry_run(self, *words):
-        done = self.script("--dry-run", *words)
-        self.assertEqual((done.returncode, done.stderr), (0, ""), done)
-        self.assertFalse((self.folder / "results").exists())
-        return [shlex.split(line) for line in done.stdout.splitlines()]
+class TrainShapes(local_script.TestCase):
+    script_path = SCRIPT
 
     def test_every_flag_exists(self):
         known = {"zpp_train": flags_of(zpp.TRAIN), "fsdp2.py": flags_of(sys.executable, PEER)}

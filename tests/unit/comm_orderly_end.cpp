@@ -88,14 +88,14 @@ TEST_F(End, AbortsAfterAFailure) {
   EXPECT_THAT(log_->taken(), ElementsAre("finish", "abort"));
 }
 
-TEST_F(End, GivesUpWhenFinishingHangs) {
+TEST_F(End, AbortsWhenFinishingHangs) {
   EndCalls hanging = calls();
   hanging.finish = [this] {
     hang("finish");
     return true;
   };
   end_orderly(hanging, kShort, kLong);
-  EXPECT_THAT(log_->taken(), ElementsAre("finish", "give up"));
+  EXPECT_THAT(log_->taken(), ElementsAre("finish", "abort"));
   let_go();
 }
 

@@ -30,7 +30,12 @@ class Table : public testing::Test {
   Table() : path_(testing::TempDir() + "/table.json") {
     sweep_ = {{"schema", "zeropp-sweep"},
               {"provenance", {{"world_size", 4}, {"ranks_per_node", 2}}},
-              {"config", {{"backend", "host"}, {"transport", "mpi"}}},
+              {"config",
+               {{"backend", "host"},
+                {"transport", "mpi"},
+                {"graph", 0},
+                {"aggregated_iterations", 1},
+                {"pipeline_depth", 1}}},
               {"results", json::array()}};
   }
   ~Table() override { std::filesystem::remove(path_); }
@@ -158,9 +163,11 @@ TEST_F(Table, TakesOnlyWhatCanRunAsAsked) {
             "2-hop");
   EXPECT_EQ(resolved(R"("zero_hpz_partition_size":2)").zero.secondary_gather_algorithm, "native");
   // native has a pipeline of its own.
+  sweep_["config"]["pipeline_depth"] = 2;
   EXPECT_EQ(resolved(R"("zero_hpz_partition_size":2)", R"(,"pipeline_depth":2)")
                 .zero.secondary_gather_algorithm,
             "direct");
+  sweep_["config"]["pipeline_depth"] = 1;
   // Groups that no sweep has: by rule.
   EXPECT_EQ(resolved(R"("zero_hpz_partition_size":4)").zero.secondary_gather_algorithm, "flat");
   EXPECT_EQ(resolved("", R"(,"deterministic":true)").zero.reduce_scatter_algorithm, "ordered");
@@ -173,9 +180,18 @@ TEST_F(Table, Refusals) {
                     HasSubstr("--codec int8:256")));
   EXPECT_THAT(refusal("", R"(,"all_gather_algorithm":"flat","reduce_scatter_algorithm":"2-hop")"),
               AllOf(HasSubstr("zeropp.algorithm_table"), HasSubstr("auto")));
+  EXPECT_THAT(refusal(R"("zero_hpz_partition_size":4)",
+                      R"(,"all_gather_algorithm":"flat","reduce_scatter_algorithm":"2-hop")"),
+              HasSubstr("has no effect"));
+  EXPECT_THAT(refusal("", R"(,"pipeline_depth":3)"),
+              AllOf(HasSubstr("pipeline depth 1, this run"), HasSubstr("pipeline depth 3")));
+  sweep_["config"]["graph"] = 2;
+  EXPECT_THAT(refusal(""), HasSubstr("-G or -m"));
+  sweep_["config"]["graph"] = 0;
   sweep_["provenance"]["ranks_per_node"] = 4;
-  EXPECT_THAT(refusal(""), AllOf(HasSubstr("1 x 4 ranks on host over mpi, this run has 2 x 2"),
-                                 HasSubstr("run zpp_sweep")));
+  EXPECT_THAT(refusal(""),
+              AllOf(HasSubstr("1 x 4 ranks on host over mpi, pipeline depth 1, this run has 2 x 2"),
+                    HasSubstr("run zpp_sweep")));
   sweep_.erase("results");
   EXPECT_THAT(refusal(""), HasSubstr("not the JSON of a zpp_sweep run"));
   sweep_ = "text";

@@ -48,6 +48,19 @@ TEST(Nvml, ReadsAllValues) {
   EXPECT_EQ(fake_nvml_open(), 0);
 }
 
+TEST(GpuSamples, ThinnedKeepEveryReason) {
+  std::vector<GpuSample> samples(5);
+  for (std::size_t i = 0; i < samples.size(); ++i) samples[i].time = static_cast<double>(i);
+  samples[3].reading.reasons = 0x40;
+  thin(samples);
+  ASSERT_EQ(samples.size(), 3U);
+  EXPECT_EQ(samples[0].time, 0);
+  EXPECT_EQ(samples[1].time, 2);
+  EXPECT_EQ(samples[2].time, 4);
+  EXPECT_EQ(samples[0].reading.reasons, 0U);
+  EXPECT_EQ(samples[1].reading.reasons, 0x40U);
+}
+
 TEST(Nvml, WhatAGpuDoesNotTellIsNoNumber) {
   behave({.power_status = 3});
   const Nvml nvml(fake_library());

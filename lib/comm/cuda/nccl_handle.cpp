@@ -1,5 +1,6 @@
 #include "lib/comm/cuda/nccl_handle.hpp"
 
+#include <cuda_runtime_api.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -105,12 +106,20 @@ void NcclHandle::watch(Seconds waited) {
 void NcclHandle::end(bool orderly, const std::string& cause) noexcept {
   const ncclComm_t comm = std::exchange(comm_, nullptr);
   if (comm == nullptr) return;
+  // The calls run on threads of their own, which begin on the first GPU.
+  int device = 0;
+  (void)cudaGetDevice(&device);
   const EndCalls calls{
       .finish =
-          [comm] {
+          [comm, device] {
+            (void)cudaSetDevice(device);
             return ncclCommFinalize(comm) == ncclSuccess && ncclCommDestroy(comm) == ncclSuccess;
           },
-      .abort = [comm] { (void)ncclCommAbort(comm); },
+      .abort =
+          [comm, device] {
+            (void)cudaSetDevice(device);
+            (void)ncclCommAbort(comm);
+          },
       .give_up =
           [&] {
             std::fprintf(
