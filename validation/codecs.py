@@ -6,10 +6,20 @@ that both can only agree by both being right.
 Values in memory are arrays of raw bits: uint32 for fp32, uint16 for bf16 and fp16. A wire image is a
 uint8 array: payload (whole blocks), then one scale a block, each padded with zeros to 16 bytes.
 
-Rule of int8 and int4 (b bits, qmax = 2^(b-1) - 1): a block's scale is s = max|x| / qmax in fp32, stored
-as bf16 rounded up and at most the largest finite bf16; q = clamp(rint(x * (1 / s)), -qmax, qmax).
-A scale that would be subnormal is 0 and so is its block; a block with NaN or Inf stores the canonical
-NaN as its scale and zeros as payload.
+Names are FORMAT[:BLOCK][+OPTION...]. Rule of int2 .. int8 (b bits, qmax = 2^(b-1) - 1): a block's scale is
+s = max|x| / qmax in fp32, stored as bf16 rounded up and at most the largest finite bf16;
+q = clamp(rint(x * (1 / s)), -qmax, qmax). A scale that would be subnormal is 0 and so is its block; a block
+with NaN or Inf stores the canonical NaN as its scale and zeros as payload. Options:
+  +wide   all 2^b codes, s = max|x| / 2^(b-1)
+  +asym   q = rint((x - m) * (1 / s)) in 0 .. 2^b - 1 with m = min x, stored as bf16 rounded down (a zero as +0) behind the
+          scale, and s = (max x - m) / (2^b - 1); a range that overflows is not finite
+  +s32    scale and minimum as fp32
+  +had32  quantized is H x of every 32 values: x / sqrt(32), then butterflies of distance 1 to 16; beyond 2^122 a
+          block is not finite
+fp8e4m3 and fp8e5m2: s = max|x| / largest element, as bf16 rounded up; mxfp8, mxfp6, mxfp4 (OCP Microscaling 1.0):
+blocks of 32, s = 2^(floor(log2 max|x|) - emax), one byte of exponent. An element is the nearest value, ties to
+even, of a table of all values of its format, at most the largest one.
+Payload: planes of 8, 4, 2 and 1 bits a value, the widest first with the low bits of the codes.
 """
 
 import numpy as np
@@ -19,16 +29,61 @@ LARGEST = {"fp32": float(np.finfo(F32).max), "bf16": 255 * 2.0**120, "fp16": 655
 CANONICAL_NAN = {"fp32": 0x7FC00000, "bf16": 0x7FC0, "fp16": 0x7E00}
 BITS_TYPE = {"fp32": np.uint32, "bf16": np.uint16, "fp16": np.uint16}
 CASTS = ("none", "bf16", "fp16")
-INTEGERS = {"int8": (8, 256), "int4": (4, 128)}  # bits, default block
-FORMATS = CASTS + tuple(INTEGERS)
+INTEGERS = {"int8": (8, 256)} | {f"int{bits}": (bits, 128) for bits in range(2, 8)}  # bits, default block
+OPTION_SETS = ("asym", "asym+s32", "had32", "had32+s32", "had32+s32+wide", "had32+wide", "s32", "s32+wide", "wide")
+# Exponent bits, mantissa bits, largest element, default block.
+FLOATS = {"fp8e4m3": (4, 3, 448.0, 128), "fp8e5m2": (5, 2, 57344.0, 128), "mxfp8": (4, 3, 448.0, 32),
+          "mxfp6": (2, 3, 7.5, 32), "mxfp4": (2, 1, 6.0, 32)}
+FORMATS = CASTS + tuple(INTEGERS) + tuple(FLOATS)
 
 
 def parse(name):
-    """'int8:256' -> ('int8', 256); the block is 1 for formats without blocks."""
+    """'int8:256+wide' -> ('int8', 256, {'wide'}); the block is 1 for formats without blocks."""
+    name, *options = name.split("+")
     format_name, _, block = name.partition(":")
     if format_name in CASTS:
-        return format_name, 1
-    return format_name, int(block) if block else INTEGERS[format_name][1]
+        return format_name, 1, set()
+    default = INTEGERS[format_name][1] if format_name in INTEGERS else FLOATS[format_name][3]
+    return format_name, int(block) if block else default, set(options)
+
+
+def bits_of(format_name):
+    if format_name in INTEGERS:
+        return INTEGERS[format_name][0]
+    exponent, mantissa, _, _ = FLOATS[format_name]
+    return 1 + exponent + mantissa
+
+
+def scale_bytes_of(format_name, options):
+    """Of one block: scale, and minimum where there is one."""
+    return 1 if format_name.startswith("mx") else (4 if "s32" in options else 2) * (2 if "asym" in options else 1)
+
+
+def elements(format_name):
+    """Magnitudes by their code, from 0 to the largest: subnormals, then every power of two with its fractions."""
+    exponent_bits, mantissa_bits, largest, _ = FLOATS[format_name]
+    bias = 2 ** (exponent_bits - 1) - 1
+    fractions = np.arange(2**mantissa_bits) / 2**mantissa_bits
+    rows = [fractions * 2.0 ** (1 - bias)] + [(1 + fractions) * 2.0 ** (e - bias) for e in range(1, 2**exponent_bits)]
+    table = np.concatenate(rows)
+    return table[table <= largest]
+
+
+def nearest_code(values, table):
+    """Codes of the nearest magnitudes, ties to the even code."""
+    below = np.clip(np.searchsorted(table, values, side="right") - 1, 0, len(table) - 2)
+    low, high = values - table[below], table[below + 1] - values
+    up = (high < low) | ((high == low) & (below % 2 == 1))
+    return below + up
+
+
+def rotated(values):
+    """H x of every 32 float32 values."""
+    x = values.reshape(-1, 32) * F32(1 / np.sqrt(32))
+    for distance in (1, 2, 4, 8, 16):
+        pairs = x.reshape(-1, 32 // (2 * distance), 2, distance)
+        x = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(-1, 32)
+    return x.reshape(values.shape)
 
 
 def to_fp32(bits, dtype):
@@ -78,92 +133,209 @@ def wire_dtype(format_name, memory_dtype):
 
 def wire_bytes(name, n, memory_dtype):
     """Exact size of the image of n values."""
-    format_name, block = parse(name)
+    format_name, block, options = parse(name)
     if format_name in CASTS:
         payload = n * (4 if wire_dtype(format_name, memory_dtype) == "fp32" else 2)
         return -(-payload // 16) * 16
     blocks = -(-n // block)
-    payload = blocks * block * INTEGERS[format_name][0] // 8
-    return -(-payload // 16) * 16 + -(-2 * blocks // 16) * 16
+    payload = blocks * block * bits_of(format_name) // 8
+    return -(-payload // 16) * 16 + -(-scale_bytes_of(format_name, options) * blocks // 16) * 16
+
+
+def planes_of(bits):
+    """(width, lowest bit) of the planes of a payload."""
+    shift = 0
+    for width in (8, 4, 2, 1):
+        if bits & width:
+            yield width, shift
+            shift += width
+
+
+def pack(codes, bits):
+    """Codes (integers) -> payload."""
+    planes = [np.zeros(0, np.uint8)]
+    for width, shift in planes_of(bits):
+        fields = ((codes >> shift) & (2**width - 1)).reshape(-1, 8 // width)
+        planes.append((fields << (width * np.arange(8 // width))).sum(axis=1).astype(np.uint8))
+    return np.concatenate(planes)
+
+
+def unpack_codes(payload, bits):
+    """The reverse."""
+    count = len(payload) * 8 // bits
+    codes = np.zeros(count, np.int64)
+    at = 0
+    for width, shift in planes_of(bits):
+        plane = payload[at : at + count * width // 8].astype(np.int64)
+        at += len(plane)
+        codes |= ((plane[:, None] >> (width * np.arange(8 // width))) & (2**width - 1)).reshape(-1) << shift
+    return codes
+
+
+def stored_scale(scale, rounded_up):
+    """Values (float32, not negative) as stored: (values, raw bits). Subnormal ones are 0."""
+    exact = scale.astype(np.float64)
+    if rounded_up:
+        quantum = bf16_quantum(exact)
+        exact = np.minimum(np.ceil(exact / quantum) * quantum, LARGEST["bf16"])
+    value = np.where(exact < 2.0**-126, 0.0, exact).astype(F32)
+    return value, from_fp32(value, "bf16" if rounded_up else "fp32")
+
+
+def integer_codes(values, finite, bits, options):
+    """Blocks of finite values -> codes, and the raw bits that are stored for each block."""
+    dtype = "fp32" if "s32" in options else "bf16"
+    if "asym" in options:
+        minimum = values.min(axis=1, initial=np.inf) if values.size else np.zeros(len(values), F32)
+        minimum = minimum.astype(np.float64)
+        if dtype == "bf16":
+            quantum = bf16_quantum(minimum)
+            minimum = np.floor(minimum / quantum) * quantum
+            minimum = np.where(minimum < -LARGEST["bf16"], -np.inf, minimum)
+        minimum = minimum.astype(F32) + F32(0)  # -0 is stored as +0
+        extent = values.max(axis=1, initial=-np.inf) - minimum if values.size else minimum
+        finite = finite & np.isfinite(extent)
+        steps = F32(2**bits - 1)
+        scale = np.where(finite, extent, F32(0)) / steps
+        low, high = F32(0), steps
+    else:
+        minimum = np.zeros(len(values), F32)
+        levels = F32(2 ** (bits - 1))
+        steps = levels if "wide" in options else levels - F32(1)
+        scale = np.abs(values).max(axis=1, initial=0) / steps
+        low, high = -steps, levels - F32(1)
+    scale, stored = stored_scale(scale.astype(F32), dtype == "bf16")
+    reciprocal = np.where(scale == 0, F32(0), F32(1) / scale).astype(F32)
+    q = np.clip(np.rint((values - np.where(finite, minimum, F32(0))[:, None]) * reciprocal[:, None]), low, high)
+    q = np.where(finite[:, None], q, 0)
+    stored = np.where(finite, stored, CANONICAL_NAN[dtype]).astype(BITS_TYPE[dtype])
+    if "asym" in options:
+        # Exact in the stored type by now.
+        bottom = minimum.view(np.uint32) if dtype == "fp32" else (minimum.view(np.uint32) >> 16).astype(np.uint16)
+        stored = np.stack([stored, np.where(finite, bottom, 0).astype(BITS_TYPE[dtype])], axis=1).reshape(-1)
+    return q.astype(np.int64), stored
+
+
+def float_codes(values, finite, format_name):
+    """The same for small floating-point elements."""
+    table = elements(format_name)
+    absmax = np.abs(values).max(axis=1, initial=0)
+    if format_name.startswith("mx"):
+        _, exponent = np.frexp(absmax.astype(np.float64))
+        emax = int(np.floor(np.log2(table[-1])))
+        exponent = np.where(absmax == 0, -127, np.maximum(exponent - 1 - emax, -127))
+        scale = np.ldexp(1.0, exponent).astype(F32)
+        stored = np.where(finite, exponent + 127, 255).astype(np.uint8)
+    else:
+        scale, stored = stored_scale((absmax / F32(table[-1])).astype(F32), True)
+        stored = np.where(finite, stored, CANONICAL_NAN["bf16"]).astype(np.uint16)
+    reciprocal = np.where(scale == 0, F32(0), F32(1) / scale).astype(F32)
+    scaled = values * reciprocal[:, None]
+    codes = nearest_code(np.abs(scaled).astype(np.float64), table)
+    codes = codes + np.where(np.signbit(scaled), 2 ** (bits_of(format_name) - 1), 0)
+    return np.where(finite[:, None] & (scale != 0)[:, None], codes, 0), stored
 
 
 def encode(name, memory_bits, memory_dtype):
     """Raw bits of n values -> wire image."""
-    format_name, block = parse(name)
+    format_name, block, options = parse(name)
     if format_name in CASTS:
         to = wire_dtype(format_name, memory_dtype)
         same = to == memory_dtype
         wire = memory_bits if same else from_fp32(to_fp32(memory_bits, memory_dtype), to)
         return padded(np.ascontiguousarray(wire).view(np.uint8))
 
-    bits = INTEGERS[format_name][0]
-    qmax = F32(2 ** (bits - 1) - 1)
     n = len(memory_bits)
     values = np.zeros(-(-n // block) * block, F32)
     values[:n] = to_fp32(memory_bits, memory_dtype)
-    values = values.reshape(-1, block)
-    poisoned = ~np.isfinite(values).all(axis=1)
-    values = np.where(poisoned[:, None], F32(0), values)
     with np.errstate(all="ignore"):
-        scale = (np.abs(values).max(axis=1, initial=0) / qmax).astype(np.float64)
-        quantum = bf16_quantum(scale)
-        scale = np.minimum(np.ceil(scale / quantum) * quantum, LARGEST["bf16"])
-        scale = np.where(scale < 2.0**-126, 0.0, scale).astype(F32)
-        reciprocal = np.where(scale == 0, F32(0), F32(1) / scale).astype(F32)
-        q = np.clip(np.rint(values * reciprocal[:, None]), -qmax, qmax).astype(np.int64)
-    stored = from_fp32(scale, "bf16")
-    stored[poisoned] = CANONICAL_NAN["bf16"]
-
-    codes = (q.reshape(-1) & (2**bits - 1)).astype(np.uint8)
-    payload = codes if bits == 8 else codes[0::2] | (codes[1::2] << 4)
-    return np.concatenate([padded(payload), padded(stored.view(np.uint8))])
+        if "had32" in options:
+            values = rotated(values)
+            values = np.where(np.abs(values) > 2.0**122, F32(np.inf), values)
+        values = values.reshape(-1, block)
+        finite = np.isfinite(values).all(axis=1)
+        values = np.where(finite[:, None], values, F32(0))
+        if format_name in INTEGERS:
+            codes, stored = integer_codes(values, finite, bits_of(format_name), options)
+        else:
+            codes, stored = float_codes(values, finite, format_name)
+    return np.concatenate([padded(pack(codes.reshape(-1), bits_of(format_name))), padded(stored.view(np.uint8))])
 
 
 def unpack(name, image, n, memory_dtype):
-    """Wire image -> (q, s) as float32, each of n values. For casts s is 1."""
-    format_name, block = parse(name)
+    """Wire image -> (q, s, m) as float32, each of n values, which stand for q * s + m. For casts s is 1."""
+    format_name, block, options = parse(name)
+    zero = np.zeros(n, F32)
     if format_name in CASTS:
         dtype = wire_dtype(format_name, memory_dtype)
         wire = image[: n * BITS_TYPE[dtype]().itemsize].view(BITS_TYPE[dtype])
-        return to_fp32(wire, dtype), np.ones(n, F32)
-    bits = INTEGERS[format_name][0]
+        return to_fp32(wire, dtype), np.ones(n, F32), zero
+    bits = bits_of(format_name)
     blocks = -(-n // block)
     payload = blocks * block * bits // 8
-    codes = image[:payload]
-    if bits == 4:
-        codes = np.stack([codes & 15, codes >> 4], axis=1).reshape(-1)
-    q = codes.astype(np.int64)
-    q = np.where(q >= 2 ** (bits - 1), q - 2**bits, q)
+    codes = unpack_codes(image[:payload], bits)
     offset = -(-payload // 16) * 16
-    scale = to_fp32(image[offset : offset + 2 * blocks].view(np.uint16), "bf16")
-    return q[:n].astype(F32), np.repeat(scale, block)[:n]
+    stored = image[offset : offset + scale_bytes_of(format_name, options) * blocks]
+    if format_name in FLOATS:
+        table = elements(format_name)
+        magnitude = codes & (2 ** (bits - 1) - 1)
+        q = np.where(codes >= 2 ** (bits - 1), -table[magnitude], table[magnitude]).astype(F32)
+        if format_name.startswith("mx"):
+            scale = np.where(stored == 255, np.nan, np.ldexp(1.0, stored.astype(np.int64) - 127)).astype(F32)
+        else:
+            scale = to_fp32(stored.view(np.uint16), "bf16")
+    else:
+        dtype = "fp32" if "s32" in options else "bf16"
+        scale = to_fp32(stored.view(BITS_TYPE[dtype]), dtype)
+        if "asym" in options:
+            q = codes.astype(F32)
+            return q[:n], np.repeat(scale[0::2], block)[:n], np.repeat(scale[1::2], block)[:n]
+        q = np.where(codes >= 2 ** (bits - 1), codes - 2**bits, codes).astype(F32)
+    return q[:n], np.repeat(scale, block)[:n], zero
+
+
+def finite_products(name, q, s, m):
+    """q * s (+ m), kept finite where s is."""
+    with np.errstate(all="ignore"):
+        values = q * s + m if "asym" in name else q * s
+        largest = F32(LARGEST["fp32"])
+        return np.where(np.isnan(values), values, np.clip(values, -largest, largest))
+
+
+def rotated_back(name, values):
+    """Of whole blocks."""
+    return rotated(values) if "had32" in name else values
 
 
 def decode(name, image, n, memory_dtype):
     """Wire image -> raw bits of n values. Finite blocks stay finite."""
-    format_name, _ = parse(name)
+    format_name, block, _ = parse(name)
     if format_name in CASTS and wire_dtype(format_name, memory_dtype) == memory_dtype:
         return image.view(BITS_TYPE[memory_dtype])[:n].copy()
-    q, s = unpack(name, image, n, memory_dtype)
+    whole = -(-n // block) * block
+    q, s, m = unpack(name, image, whole, memory_dtype)
+    values = q if format_name in CASTS else finite_products(name, q, s, m)
     with np.errstate(all="ignore"):
-        values = q * s
-        if format_name in INTEGERS:
-            largest = F32(LARGEST["fp32"])
-            values = np.where(np.isnan(values), values, np.clip(values, -largest, largest))
-    return from_fp32(values, memory_dtype)
+        return from_fp32(rotated_back(name, values)[:n], memory_dtype)
 
 
 def decode_reduce(name, images, n, memory_dtype):
     """Wire images -> raw bits of the fp32 sum, in the order of the images, from zero."""
-    total = np.zeros(n, F32)
+    format_name, block, options = parse(name)
+    whole = -(-n // block) * block
+    total = np.zeros(whole, F32)
     with np.errstate(all="ignore"):
         for image in images:
-            q, s = unpack(name, image, n, memory_dtype)
+            q, s, m = unpack(name, image, whole, memory_dtype)
+            if options & {"asym", "s32"}:
+                total = total + finite_products(name, q, s, m)
+                continue
             # The product is exact in fp32 (at most 15 significant bits) unless it overflows, so one
             # rounding of the sum is that of a fused multiply-add. Quarters keep the rest in range.
             plain = q * s
             quarters = (q * (s / F32(4)) + total / F32(4)) * F32(4)
             total = np.where(np.isinf(plain) & np.isfinite(s) & np.isfinite(q), quarters, total + plain)
+        total = rotated_back(name, total)[:n]
     return from_fp32(total, "fp32")
 
 

@@ -58,16 +58,21 @@ class Topology:
 # By format: bytes a value of the casts; bits a value and bytes a scale of the others. `none` sends the
 # compute dtype.
 CASTS = {"none": None, "bf16": 2, "fp16": 2}
-SCALED = {"int4": (4, 2), "int8": (8, 2)}
+SCALED = {f"int{bits}": (bits, 2) for bits in range(2, 9)} | {
+    "fp8e4m3": (8, 2), "fp8e5m2": (8, 2), "mxfp8": (8, 1), "mxfp6": (6, 1), "mxfp4": (4, 1)}
+# Of the integers: what an option makes of the bytes of a scale.
+OPTIONS = {"asym": 2, "had32": 1, "s32": 2, "wide": 1}
 
 
 def parse_codec(codec):
-    """'int8:256' -> ('int8', 256); the block, of values that share a scale, is 1 for casts."""
-    name, _, block = codec.partition(":")
-    if name in CASTS and not block:
-        return name, 1
+    """'int8:256+s32' -> ('int8', 256, ['s32']); the block, of values that share a scale, is 1 for casts."""
+    head, *options = codec.split("+")
+    name, _, block = head.partition(":")
+    if name in CASTS and not block and not options:
+        return name, 1, options
     if name in SCALED and block.isdigit() and int(block) > 0:
-        return name, int(block)
+        if not options or (name.startswith("int") and set(options) <= set(OPTIONS)):
+            return name, int(block), options
     raise ValueError(f"no closed form for the codec {codec!r}")
 
 
@@ -77,10 +82,12 @@ def codec_block(codec):
 
 def wire_bytes(codec, count, element_bytes):
     """Of `count` values; `element_bytes`: what `none` sends a value."""
-    name, block = parse_codec(codec)
+    name, block, options = parse_codec(codec)
     if name in CASTS:
         return ceil_to(count * (CASTS[name] or element_bytes), 16)
     bits, scale_bytes = SCALED[name]
+    for option in options:
+        scale_bytes *= OPTIONS[option]
     blocks = -(-count // block)
     return ceil_to(-(-blocks * block * bits // 8), 16) + ceil_to(blocks * scale_bytes, 16)
 

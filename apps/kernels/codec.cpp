@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "apps/kernels/codec_checks.hpp"
 #include "apps/kernels/entries.hpp"
 
@@ -20,9 +18,9 @@ using codec::WireImages;
 
 /// A codec and values in memory, on the device that is measured and on the host.
 struct Bound {
-  Bound(CodecSpec spec_, Dtype dtype_, const Layout& layout_, const Source& source, Backend backend)
-      : spec(std::move(spec_)),
-        dtype(dtype_),
+  Bound(const CodecSpec& spec, Dtype dtype_, const Layout& layout_, const Source& source,
+        Backend backend)
+      : dtype(dtype_),
         layout(layout_),
         values(source.normals(1, dtype)),
         measured(spec, dtype, backend),
@@ -42,7 +40,6 @@ struct Bound {
   [[nodiscard]] double value_bytes() const { return static_cast<double>(count() * size_of(dtype)); }
   [[nodiscard]] double image_bytes() const { return static_cast<double>(layout.images * image); }
 
-  CodecSpec spec;
   Dtype dtype;
   Layout layout;
   Values values;
@@ -73,7 +70,7 @@ std::string check_images(const Bound& bound, const Result& got, Backend backend)
     const std::size_t begin =
         slice / layout.slices * layout.image_stride + slice % layout.slices * layout.slice_stride;
     const auto value = [&](std::size_t i) { return bound.values(begin + i); };
-    for_each_bound(bound.spec, layout.length, value, [&](std::size_t i, double promised) {
+    for_each_bound(bound.host, layout.length, value, [&](std::size_t i, double promised) {
       const double wanted = value(i);
       const double found = values[begin + i];
       if (std::abs(found - wanted) <= promised + rounding(wanted, Dtype::fp32)) return;
@@ -90,7 +87,8 @@ Problem encode_of(const CodecSpec& spec, Dtype dtype, const Layout& layout, cons
   return {
       .work = {.read = bound.value_bytes(),
                .written = bound.image_bytes(),
-               .operations = encode_operations(spec) * static_cast<double>(bound.count())},
+               .operations =
+                   encode_operations(bound.measured) * static_cast<double>(bound.count())},
       .arrays = {bound.array_of_values(true), {"image", bound.image_elements()}},
       .bind = [bound](const Set& set, const Device&, StreamHandle) -> Call {
         return [&set, bound](StreamHandle stream) {
@@ -131,7 +129,7 @@ Problem decode_of(const CodecSpec& spec, Dtype dtype, std::size_t n, const Sourc
                   verdict.same_bytes(got, wanted.span());
                   return verdict.text();
                 }
-                for_each_bound(bound.spec, n, bound.values, [&](std::size_t i, double promised) {
+                for_each_bound(bound.host, n, bound.values, [&](std::size_t i, double promised) {
                   const double wanted = bound.values(i);
                   verdict.close(got, i, wanted,
                                 promised + rounding(std::abs(wanted) + promised, bound.dtype));
@@ -165,7 +163,7 @@ Problem decode_add_of(const CodecSpec& spec, std::size_t n, const Source& source
                   verdict.same_bytes(got, wanted.span());
                   return verdict.text();
                 }
-                for_each_bound(bound.spec, n, bound.values, [&](std::size_t i, double promised) {
+                for_each_bound(bound.host, n, bound.values, [&](std::size_t i, double promised) {
                   const double value = bound.values(i);
                   const double wanted = before(i) + value;
                   verdict.close(

@@ -1,17 +1,10 @@
 #include "apps/kernels/codec_checks.hpp"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "lib/device/buffer.hpp"
 
 namespace zeropp::kernels {
-
-const codec::FormatInfo& format_of(const codec::CodecSpec& spec) {
-  const auto found = std::ranges::find(codec::formats(), spec.format, &codec::FormatInfo::name);
-  if (found == codec::formats().end()) throw std::logic_error("no format " + spec.format);
-  return *found;
-}
 
 void encode_on_host(const codec::Codec& host, const Values& values, Dtype dtype, std::size_t images,
                     std::size_t n, View memory) {
@@ -36,8 +29,6 @@ double rounding(double value, Dtype dtype) {
   return kSums * magnitude;
 }
 
-double encode_operations(const codec::CodecSpec& spec) {
-  return format_of(spec).scale_bytes > 0 ? 3 : 1;
-}
+double encode_operations(const codec::Codec& codec) { return codec.scale_bytes() > 0 ? 3 : 1; }
 
 }  // namespace zeropp::kernels

@@ -13,9 +13,6 @@
 
 namespace zeropp::kernels {
 
-/// The format of `spec`, as it is registered.
-const codec::FormatInfo& format_of(const codec::CodecSpec& spec);
-
 /// `images` wire images of n values each, value e of image i being values(i * n + e), encoded by
 /// the host one after the other into `memory`.
 void encode_on_host(const codec::Codec& host, const Values& values, Dtype dtype, std::size_t images,
@@ -23,15 +20,14 @@ void encode_on_host(const codec::Codec& host, const Values& values, Dtype dtype,
 
 /// body(i, bound) for i in [0, n): what the codec promises of value(i) where blocks begin at 0.
 template <class Value, class Body>
-void for_each_bound(const codec::CodecSpec& spec, std::size_t n, const Value& value,
+void for_each_bound(const codec::Codec& codec, std::size_t n, const Value& value,
                     const Body& body) {
-  const codec::FormatInfo& format = format_of(spec);
-  const std::size_t block = spec.block > 0 ? spec.block : 1;
+  const std::size_t block = codec.block();
   for (std::size_t begin = 0; begin < n; begin += block) {
     const std::size_t end = std::min(begin + block, n);
     float largest = 0;
     for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::fabs(value(i)));
-    for (std::size_t i = begin; i < end; ++i) body(i, format.error_bound(value(i), largest));
+    for (std::size_t i = begin; i < end; ++i) body(i, codec.error_bound(value(i), largest));
   }
 }
 
@@ -39,6 +35,6 @@ void for_each_bound(const codec::CodecSpec& spec, std::size_t n, const Value& va
 double rounding(double value, Dtype dtype);
 
 /// Operations that encoding a value takes: with scales a comparison, a product and a rounding.
-double encode_operations(const codec::CodecSpec& spec);
+double encode_operations(const codec::Codec& codec);
 
 }  // namespace zeropp::kernels

@@ -17,13 +17,6 @@ namespace {
 /// Standard errors that chance may move a slope by: a sweep fits thousands.
 constexpr double kChance = 6;
 
-std::size_t bits_of_format(const codec::CodecSpec& spec) {
-  for (const auto& info : codec::formats()) {
-    if (info.name == spec.format) return info.bits;
-  }
-  return 0;
-}
-
 float element(ConstView view, std::size_t at) {
   return with_type(view.dtype, [&]<class T>(T*) { return to_float(view.as<T>()[at]); });
 }
@@ -111,9 +104,10 @@ std::string Checks::compare(std::string_view run, double sign, Measurement& m) {
 
 std::string Checks::judge_slope(std::string_view run, const Moments& moments,
                                 Measurement& m) const {
-  const std::array<double, 3> own{
-      moments.slope(),
-      slope_tolerance(bits_of_format(way_.codec)) + kChance * moments.slope_error(), moments.count};
+  // Contract 5.
+  const double tolerance = codec::Codec(way_.codec, shape_.dtype).slope_tolerance();
+  const std::array<double, 3> own{moments.slope(), tolerance + kChance * moments.slope_error(),
+                                  moments.count};
   const std::vector<double> all = place_.context.control().all_gather(own);
   std::string problem;
   for (std::size_t i = 0; i < all.size(); i += own.size()) {

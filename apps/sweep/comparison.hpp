@@ -26,9 +26,6 @@ struct Moments {
   [[nodiscard]] double slope_error() const;
 };
 
-/// Contract 5: how far from 1 a slope may be with a codec of `bits` a value, beyond chance.
-constexpr double slope_tolerance(std::size_t bits) { return bits >= 8 ? 0.001 : 0.02; }
-
 class Comparison {
  public:
   /// Every byte of memory that nothing was written to yet.

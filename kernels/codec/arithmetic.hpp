@@ -25,6 +25,15 @@ ZEROPP_HD float add(float a, float b) {
 #endif
 }
 
+/// a / b.
+ZEROPP_HD float divide(float a, float b) {
+#ifdef __CUDA_ARCH__
+  return __fdiv_rn(a, b);
+#else
+  return a / b;
+#endif
+}
+
 /// 1 / a.
 ZEROPP_HD float invert(float a) {
 #ifdef __CUDA_ARCH__

@@ -9,31 +9,26 @@
 
 namespace zeropp::codec {
 
-void require_heeded(const CodecSpec& spec, std::span<const std::string_view> heeded) {
-  for (const std::string& option : spec.options) {
-    if (std::ranges::find(heeded, option) != heeded.end()) continue;
-    throw std::invalid_argument("codec '" + to_string(spec) + "': this back end does not heed '+" +
-                                option + "'; leave the option out");
-  }
-}
-
 Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(backend) {
   // One way in: whatever made the spec, it has passed the parser.
   const CodecSpec valid = parse_codec(to_string(spec));
   name_ = to_string(valid);
-  format_ = valid.format;
-  if (format_ == "none" && memory != Dtype::fp32) format_ = name_of(memory);
+  const bool narrow = valid.format == "none" && memory != Dtype::fp32;
+  runs_ = narrow ? name_of(memory) : std::string_view(valid.format);
 
-  const FormatEntry& entry = *find_format(format_);
-  ops_ = backend == Backend::host ? &entry.host : entry.cuda;
+  const FormatEntry& entry = *find_format(runs_);
+  const Variant variant = entry.variant(valid.options);
+  ops_ = backend == Backend::host ? variant.host : variant.cuda;
   if (ops_ == nullptr) {
     throw std::invalid_argument("codec '" + to_string(spec) +
                                 "': this build has no CUDA codecs; use the host back end");
   }
-  require_heeded(valid, ops_->options);
-  params_.block = valid.block > 0 ? valid.block : 1;
+  for (const std::string& option : valid.options) runs_ += "+" + option;
+  params_ = {valid.block > 0 ? valid.block : 1, variant.numbers};
   payload_bits_ = entry.info.bits;
-  scale_bytes_ = entry.info.scale_bytes;
+  scale_bytes_ = variant.scale_bytes;
+  error_bound_ = variant.error_bound;
+  slope_tolerance_ = std::max(entry.info.slope_tolerance, variant.slope_tolerance);
 }
 
 std::size_t Codec::wire_bytes(std::size_t n) const {
@@ -41,7 +36,7 @@ std::size_t Codec::wire_bytes(std::size_t n) const {
 }
 
 ReduceEncode::ReduceEncode(const Codec& from, const Codec& to)
-    : from_(from), to_(to), fused_(find_fused(from.backend_, from.format_, to.format_)) {
+    : from_(from), to_(to), fused_(find_fused(from.backend_, from.runs_, to.runs_)) {
   if (from.backend_ != to.backend_) {
     throw std::invalid_argument("codecs '" + from.name() + "' and '" + to.name() +
                                 "' are bound to different back ends; bind both to one");

@@ -8,10 +8,10 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 #include <string>
 #include <string_view>
 
+#include "kernels/codec/rule.hpp"
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
@@ -50,12 +50,11 @@ struct ConstWireImages {
 /// Run-time values of a bound codec that the kernels read.
 struct Params {
   std::size_t block = 1;  ///< values that share a scale; 1 for formats without scales
+  RuleNumbers numbers;    ///< of a format that works by a rule (rule.hpp)
 };
 
-/// One format on one back end. Memory views may be fp32, bf16 or fp16.
+/// One format, with one set of options, on one back end. Memory views may be fp32, bf16 or fp16.
 struct CodecOps {
-  /// Of the format's options, those that these kernels heed; binding refuses the others.
-  std::span<const std::string_view> options;
   /// Values -> layout.images wire images. Every byte of each image is written, padding included.
   void (*encode)(const Params&, ConstView memory, const Layout&, WireImages out, StreamHandle);
   /// Wire images -> values, saturating at the largest finite value of the memory dtype.
@@ -64,29 +63,37 @@ struct CodecOps {
   void (*decode_add)(const Params&, ConstWireImages in, std::size_t wire_elements, std::size_t n,
                      float* accumulator, StreamHandle);
   /// sum[0 .. n) = the first n values of `images` images, summed in fp32 in image order, starting
-  /// from zero: acc = fma(q, s, acc).
+  /// from zero: acc = fma(q, s, acc); where products are not exact (+s32, +asym) multiplied, then
+  /// added; of rotated values (+had32) the sum is rotated back, once.
   void (*decode_reduce)(const Params&, ConstWireImages in, std::size_t images,
                         std::size_t wire_elements, std::size_t n, float* sum, StreamHandle);
 };
-
-/// Throws std::invalid_argument for an option of `spec` that is not among `heeded`.
-void require_heeded(const CodecSpec& spec, std::span<const std::string_view> heeded);
 
 /// A codec bound to a memory dtype and a back end: a value, cheap to copy.
 class Codec {
  public:
   /// Binds `spec` on `backend`. `none` becomes the identity in `memory` (the dtype on the wire as
   /// well). Throws std::invalid_argument when the format is unknown or takes no such block or
-  /// option, the back end does not heed an option, or the build lacks the back end.
+  /// options, or the build lacks the back end.
   Codec(const CodecSpec& spec, Dtype memory, Backend backend = Backend::host);
 
   /// Canonical name, as in CLI, JSON and traces: "int8:256", "none".
   [[nodiscard]] const std::string& name() const { return name_; }
   /// Values that share a scale; 1 for formats without scales.
   [[nodiscard]] std::size_t block() const { return params_.block; }
+  /// Bytes that an image has beside the payload, a block; 0 for formats without scales.
+  [[nodiscard]] std::size_t scale_bytes() const { return scale_bytes_; }
   /// The bytes of the wire image of n values, exactly: round_up(payload, 16) + round_up(scales,
   /// 16).
   [[nodiscard]] std::size_t wire_bytes(std::size_t n) const;
+  /// Largest |x - x'| that is promised for a finite x in a block, which is not NaN on the wire,
+  /// with this largest magnitude, decoded to fp32.
+  [[nodiscard]] double error_bound(float x, float absmax) const {
+    return error_bound_(params_.numbers, x, absmax);
+  }
+  /// By how much the slope of decoded over given values may differ from 1: FormatInfo's, or more
+  /// where an option clips.
+  [[nodiscard]] double slope_tolerance() const { return slope_tolerance_; }
 
   void encode(ConstView memory, const Layout& layout, WireImages out, StreamHandle stream) const {
     ops_->encode(params_, memory, layout, out, stream);
@@ -108,10 +115,12 @@ class Codec {
   Backend backend_;
   const CodecOps* ops_ = nullptr;
   Params params_;
-  std::string format_;  ///< registered format that runs: `none` in 16-bit memory is bf16 or fp16
+  std::string runs_;  ///< format and options; `none` in 16-bit memory is bf16 or fp16
   std::string name_;
   std::size_t payload_bits_ = 0;  ///< per value
   std::size_t scale_bytes_ = 0;   ///< per block; 0: no scales
+  double (*error_bound_)(const RuleNumbers&, float x, float absmax) = nullptr;
+  double slope_tolerance_ = 0;
 };
 
 /// decode_reduce_encode: the step between the two hops of qgZ (paper section 3.3). `images` images

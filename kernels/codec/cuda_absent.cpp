@@ -1,8 +1,20 @@
 // Stands for kernels/codec/cuda in a build without CUDA.
 #include "kernels/codec/fused.hpp"
 #include "kernels/codec/registry.hpp"
+#include "kernels/codec/rule_ops.hpp"
 
 namespace zeropp::codec {
+
 const CodecOps* cuda_ops(std::string_view) { return nullptr; }
 ReduceEncode::Fused find_fused_cuda(std::string_view, std::string_view) { return nullptr; }
+
+template <class Rule>
+const CodecOps* cuda_rule_ops() {
+  return nullptr;
+}
+#define ZEROPP_RULE(...) template const CodecOps* cuda_rule_ops<__VA_ARGS__>();
+ZEROPP_INTEGER_RULES(ZEROPP_RULE)
+ZEROPP_FLOAT_RULES(ZEROPP_RULE)
+#undef ZEROPP_RULE
+
 }  // namespace zeropp::codec

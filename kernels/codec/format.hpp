@@ -1,10 +1,18 @@
 // What a file of formats/ defines: a struct `zeropp::codec::format::<file name>::Format`, of one
-// of two kinds. Its functions work on one value or one block and are translated for host and
+// of three kinds. Its functions work on one value or one block and are translated for host and
 // device alike; launchers supply the loops, the packing and the memory dtypes.
 //
 // Every format:
 //   name, summary            std::string_view; the name is the file's
 //   bits                     payload bits a value
+//   slope_tolerance          see FormatInfo; where it is absent, 0.001 from 8 bits on, 0.02 below
+//   options, conflicts       of a format that takes options: what may follow a '+', and what not
+//                            together; then with_options(options), as variant() below
+// A ruled format works by a rule (rule.hpp), whose kernels it shares with others: no code is made
+// for it (derive from IntegerFormat, ScaledFloatFormat or MicroscalingFormat):
+//   default_block, minimum_block, maximum_block
+//   variant(options)         -> Variant (registry.hpp)
+// The others have kernels of their own, with the width and the block as constants:
 //   error_bound(x, scale)    largest |x - x'| that is promised for a finite x in a block with this
 //                            stored scale, decoded to fp32
 // A scaled format (derive from SymmetricInt for the usual integers):
@@ -44,6 +52,11 @@ template <class Format>
 concept CastFormat = requires {
   typename Format::Wire;
   { Format::error_bound(1.0, 1.0) } -> std::same_as<double>;
+};
+
+template <class Format>
+concept RuledFormat = requires {
+  Format::variant({});
 };
 
 /// No block of any format is larger: host launchers keep one block of fp32 values on the stack, a

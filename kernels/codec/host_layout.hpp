@@ -55,6 +55,39 @@ class WireWalk {
   std::size_t slice_begin_;
 };
 
+/// Calls work(image, first, last) for ranges of blocks that cover those of `images` images.
+template <class Work>
+void for_block_ranges(const char* label, std::size_t images, std::size_t blocks, std::size_t block,
+                      const Work& work) {
+  const std::size_t per_task = std::max(kHostTile / block, std::size_t{1});
+  const std::size_t tasks = (blocks + per_task - 1) / per_task;
+  host_for(label, images * tasks, [=](std::size_t task) {
+    const std::size_t image = task / tasks;
+    const std::size_t first = (task - image * tasks) * per_task;
+    work(image, first, std::min(first + per_task, blocks));
+  });
+}
+
+/// The next `count` wire elements as a block, zeros where there is no memory: in place where the
+/// block lies in memory so, else in `buffer`.
+template <class Memory>
+const Memory* load_block(const Memory* memory, WireWalk& walk, std::size_t count, std::size_t block,
+                         Memory* buffer) {
+  const Memory* in_place = nullptr;
+  Memory* next = buffer;
+  walk.next(count, [&](std::size_t offset, std::size_t, std::size_t valid, std::size_t zeros) {
+    if (valid == block) {
+      in_place = memory + offset;
+      return;
+    }
+    next = std::copy_n(memory + offset, valid, next);
+    next = std::fill_n(next, zeros, Memory{});
+  });
+  if (in_place != nullptr) return in_place;
+  std::fill(next, buffer + block, Memory{});
+  return buffer;
+}
+
 /// The bytes of a wire image that carry nothing.
 inline void zero_padding(const WireShape& shape, std::byte* image) {
   std::memset(image + shape.payload_bytes, 0, shape.scale_offset - shape.payload_bytes);

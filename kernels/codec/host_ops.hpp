@@ -1,66 +1,96 @@
-// A format's description and its table of host kernels, for host_format.cpp.in.
+// A format's description and how it runs, for host_format.cpp.in.
 #pragma once
 
+#include <span>
+#include <string>
 #include <type_traits>
 
-#include "kernels/codec/check_memory.hpp"
 #include "kernels/codec/host_cast.hpp"
 #include "kernels/codec/host_scaled.hpp"
+#include "kernels/codec/host_tables.hpp"
 #include "kernels/codec/registry.hpp"
 
 namespace zeropp::codec {
 
+/// The host's kernels of a format that has its own.
 template <class Format>
-constexpr FormatInfo describe() {
+struct FormatKernels {
+  template <class Memory>
+  static void encode(const Params& params, const Memory* memory, const Layout& layout,
+                     WireImages out) {
+    HostKernels<Format, Memory>::encode(params, memory, layout, out);
+  }
+  template <class Memory>
+  static void decode(const Params& params, ConstWireImages in, const Layout& layout,
+                     Memory* memory) {
+    HostKernels<Format, Memory>::decode(params, in, layout, memory);
+  }
+  static void accumulate(const Params& params, ConstWireImages in, std::size_t images,
+                         std::size_t wire_elements, std::size_t n, bool from_zero, float* sum) {
+    host_accumulate<Format>(params, in, images, wire_elements, n, from_zero, sum);
+  }
+};
+
+/// How a format without options that works by kernels of its own runs.
+template <class Format>
+Variant own_variant() {
+  static const CodecOps host = host_table<FormatKernels<Format>>();
+  Variant variant;
+  variant.host = &host;
+  variant.cuda = cuda_ops(Format::name);
+  if constexpr (ScaledFormat<Format>) {
+    static_assert(Format::maximum_block <= kLargestBlock);
+    variant.scale_bytes = sizeof(typename Format::Scale);
+    variant.error_bound = [](const RuleNumbers&, float x, float absmax) {
+      return Format::error_bound(x, Format::scale_value(Format::scale_of(absmax)));
+    };
+  } else {
+    variant.error_bound = [](const RuleNumbers&, float x, float) {
+      return Format::error_bound(x, 0.0);
+    };
+  }
+  return variant;
+}
+
+template <class Format>
+Variant variant_of(std::span<const std::string> options) {
+  static_assert(ScaledFormat<Format> + CastFormat<Format> + RuledFormat<Format> == 1,
+                "see format.hpp for the kinds");
+  if constexpr (RuledFormat<Format>) {
+    return Format::variant(options);
+  } else if constexpr (requires { Format::options; }) {
+    return options.empty() ? own_variant<Format>() : Format::with_options(options);
+  } else {
+    return own_variant<Format>();
+  }
+}
+
+template <class Format>
+FormatInfo describe() {
   FormatInfo info;
   info.name = Format::name;
   info.summary = Format::summary;
   info.bits = Format::bits;
-  if constexpr (ScaledFormat<Format>) {
-    static_assert(Format::maximum_block <= kLargestBlock);
-    info.scale_bytes = sizeof(typename Format::Scale);
+  info.scale_bytes = variant_of<Format>({}).scale_bytes;
+  if constexpr (!CastFormat<Format>) {
     info.default_block = Format::default_block;
     info.minimum_block = Format::minimum_block;
     info.maximum_block = Format::maximum_block;
-    info.error_bound = [](float x, float absmax) {
-      return Format::error_bound(x, Format::scale_value(Format::scale_of(absmax)));
-    };
-  } else {
-    info.error_bound = [](float x, float) { return Format::error_bound(x, 0.0); };
   }
-  if constexpr (requires { Format::options; }) info.options = Format::options;
+  info.error_bound = [](float x, float absmax) {
+    static const Variant plain = variant_of<Format>({});
+    return plain.error_bound(plain.numbers, x, absmax);
+  };
+  if constexpr (requires { Format::slope_tolerance; }) {
+    info.slope_tolerance = Format::slope_tolerance;
+  } else {
+    info.slope_tolerance = Format::bits >= 8 ? 0.001 : 0.02;
+  }
+  if constexpr (requires { Format::options; }) {
+    info.options = Format::options;
+    info.conflicts = Format::conflicts;
+  }
   return info;
-}
-
-template <class Format>
-CodecOps host_ops() {
-  static_assert(ScaledFormat<Format> != CastFormat<Format>, "see format.hpp for the two kinds");
-  CodecOps ops{};
-  ops.encode = [](const Params& params, ConstView memory, const Layout& layout, WireImages out,
-                  StreamHandle) {
-    check_memory(memory, layout, Backend::host);
-    with_type(memory.dtype, [&](auto* element) {
-      using Memory = std::remove_pointer_t<decltype(element)>;
-      HostKernels<Format, Memory>::encode(params, memory.as<Memory>(), layout, out);
-    });
-  };
-  ops.decode = [](const Params& params, ConstWireImages in, const Layout& layout, View memory,
-                  StreamHandle) {
-    check_memory(memory, layout, Backend::host);
-    with_type(memory.dtype, [&](auto* element) {
-      using Memory = std::remove_pointer_t<decltype(element)>;
-      HostKernels<Format, Memory>::decode(params, in, layout, memory.as<Memory>());
-    });
-  };
-  ops.decode_add = [](const Params& params, ConstWireImages in, std::size_t wire_elements,
-                      std::size_t n, float* accumulator, StreamHandle) {
-    host_accumulate<Format>(params, in, 1, wire_elements, n, false, accumulator);
-  };
-  ops.decode_reduce = [](const Params& params, ConstWireImages in, std::size_t images,
-                         std::size_t wire_elements, std::size_t n, float* sum, StreamHandle) {
-    host_accumulate<Format>(params, in, images, wire_elements, n, true, sum);
-  };
-  return ops;
 }
 
 }  // namespace zeropp::codec

@@ -21,19 +21,6 @@ constexpr WireShape wire_shape_of(std::size_t n, std::size_t block) {
   return wire_shape(n, block, Format::bits, sizeof(typename Format::Scale));
 }
 
-/// Calls work(image, first, last) for ranges of blocks that cover those of `images` images.
-template <class Work>
-void for_block_ranges(const char* label, std::size_t images, std::size_t blocks, std::size_t block,
-                      const Work& work) {
-  const std::size_t per_task = std::max(kHostTile / block, std::size_t{1});
-  const std::size_t tasks = (blocks + per_task - 1) / per_task;
-  host_for(label, images * tasks, [=](std::size_t task) {
-    const std::size_t image = task / tasks;
-    const std::size_t first = (task - image * tasks) * per_task;
-    work(image, first, std::min(first + per_task, blocks));
-  });
-}
-
 /// Block `index` of the image at `image`; the last one writes the image's padding as well.
 template <ScaledFormat Format, class Memory>
 void encode_block(const Memory* values, std::size_t block, std::size_t index,
@@ -106,17 +93,17 @@ struct HostKernels<Format, Memory> {
     const std::size_t n = layout.wire_elements();
     const std::size_t block = params.block;
     const WireShape shape = wire_shape_of<Format>(n, block);
-    for_block_ranges("encode", layout.images, shape.blocks, block,
-                     [=](std::size_t image, std::size_t first, std::size_t last) {
-                       WireWalk walk(layout, image, first * block);
-                       for (std::size_t index = first; index < last; ++index) {
-                         Memory buffer[kLargestBlock];
-                         const std::size_t count = std::min(block, n - index * block);
-                         const Memory* const values = load(memory, walk, count, block, buffer);
-                         encode_block<Format>(values, block, index, shape,
-                                              out.data + image * out.stride);
-                       }
-                     });
+    for_block_ranges(
+        "encode", layout.images, shape.blocks, block,
+        [=](std::size_t image, std::size_t first, std::size_t last) {
+          WireWalk walk(layout, image, first * block);
+          for (std::size_t index = first; index < last; ++index) {
+            Memory buffer[kLargestBlock];
+            const std::size_t count = std::min(block, n - index * block);
+            const Memory* const values = load_block(memory, walk, count, block, buffer);
+            encode_block<Format>(values, block, index, shape, out.data + image * out.stride);
+          }
+        });
   }
 
   static void decode(const Params& params, ConstWireImages in, const Layout& layout,
@@ -140,25 +127,6 @@ struct HostKernels<Format, Memory> {
   }
 
  private:
-  /// The next `count` wire elements as a block, zeros where there is no memory: in place where the
-  /// block lies in memory so, else in `buffer`.
-  static const Memory* load(const Memory* memory, WireWalk& walk, std::size_t count,
-                            std::size_t block, Memory* buffer) {
-    const Memory* in_place = nullptr;
-    Memory* next = buffer;
-    walk.next(count, [&](std::size_t offset, std::size_t, std::size_t valid, std::size_t zeros) {
-      if (valid == block) {
-        in_place = memory + offset;
-        return;
-      }
-      next = std::copy_n(memory + offset, valid, next);
-      next = std::fill_n(next, zeros, Memory{});
-    });
-    if (in_place != nullptr) return in_place;
-    std::fill(next, buffer + block, Memory{});
-    return buffer;
-  }
-
   /// out[0 .. last - first) = wire elements [first, last), which lie in one block.
   static void store(const std::byte* image, float scale, std::size_t first, std::size_t last,
                     Memory* out) {

@@ -108,6 +108,14 @@ CodecSpec parse_codec(std::string_view text) {
     rest.remove_prefix(next);
   }
   std::ranges::sort(spec.options);
+  const auto given = [&](std::string_view option) {
+    return std::ranges::find(spec.options, option) != spec.options.end();
+  };
+  for (const OptionConflict& conflict : info.conflicts) {
+    if (!given(conflict.first) || !given(conflict.second)) continue;
+    refuse(text, "options '{}' and '{}' exclude each other: {}", conflict.first, conflict.second,
+           conflict.reason);
+  }
   return spec;
 }
 

@@ -19,18 +19,30 @@ struct CodecSpec {
   bool operator==(const CodecSpec&) const = default;
 };
 
+/// Options that have no meaning together.
+struct OptionConflict {
+  std::string_view first;
+  std::string_view second;
+  std::string_view reason;
+};
+
 /// What a registered format is, for parsing, help texts and contract tests.
 struct FormatInfo {
   std::string_view name;
   std::string_view summary;
   std::size_t bits = 0;           ///< payload bits a value
-  std::size_t scale_bytes = 0;    ///< per block; 0: no scales, no block size
+  std::size_t scale_bytes = 0;    ///< per block, without options; 0: no scales, no block size
   std::size_t default_block = 1;  ///< 1 for formats without scales
   std::size_t minimum_block = 1;
   std::size_t maximum_block = 1;
+  /// By how much the slope of decoded over given values may differ from 1 on values without
+  /// structure, after up to three hops: roundings to few or to unevenly spaced codes do not average
+  /// out, nor does clipping.
+  double slope_tolerance = 0;
   std::span<const std::string_view> options;  ///< what may follow a '+'
+  std::span<const OptionConflict> conflicts;
   /// Largest |x - x'| that is promised for a finite x in a finite block whose largest magnitude is
-  /// `absmax`, decoded to fp32.
+  /// `absmax`, decoded to fp32, without options; with them see Codec::error_bound().
   double (*error_bound)(float x, float absmax) = nullptr;
 };
 

@@ -1,6 +1,7 @@
 // How a collective cuts its parts for the pipeline, and where chunks lie in the borrowed workspace.
-// Chunks begin at multiples of 8 blocks: payload and scales of every chunk but the last fill whole
-// 16-byte units, so neither the bytes on the wire nor the blocks depend on the number of chunks.
+// Chunks begin at multiples of 16 blocks: payload and scales, of a byte or more, of every chunk but
+// the last fill whole 16-byte units, so neither the bytes on the wire nor the blocks depend on the
+// number of chunks.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ struct Chunk {
 };
 
 /// The multiple that chunk boundaries and buckets keep; `block`: the largest block of the codecs.
-constexpr std::size_t chunk_quantum(std::size_t block) { return 8 * block; }
+constexpr std::size_t chunk_quantum(std::size_t block) { return 16 * block; }
 
 /// [0, count) in at most `depth` chunks of nearly equal length; none when count is 0.
 inline std::vector<Chunk> chunk_plan(std::size_t count, std::size_t depth, std::size_t block) {

@@ -11,22 +11,18 @@ namespace zeropp::collective {
 
 namespace {
 
-/// The format that runs: `none` sends the plain dtype.
-const codec::FormatInfo& info_of(const codec::CodecSpec& spec, Dtype plain) {
-  const bool narrow = spec.format == "none" && plain != Dtype::fp32;
-  const std::string_view name = narrow ? name_of(plain) : std::string_view(spec.format);
-  for (const auto& info : codec::formats()) {
-    if (info.name == name) return info;
-  }
-  throw std::invalid_argument("no such format");
-}
-
 void add(Estimate& sum, const Estimate& row) {
   for (std::size_t i = 0; i < sum.values.size(); ++i) {
     sum.values[i] = sum.values[i] + row.values[i];
     // The rounding of this addition, generously: half an ulp of the larger term's magnitude.
     sum.bound[i] += row.bound[i] + 0x1p-23 * (std::abs(sum.values[i]) + std::abs(row.values[i]));
   }
+}
+
+/// With zeros behind, or cut.
+void resize(Estimate& row, std::size_t n) {
+  row.values.resize(n);
+  row.bound.resize(n);
 }
 
 Estimate zeros(std::size_t n) { return Estimate::exact(std::vector<float>(n, 0.0F)); }
@@ -42,13 +38,12 @@ Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row) {
   const std::size_t n = row.values.size();
   if (n == 0) return row;
   const codec::Codec codec(spec, plain);
-  const auto& info = info_of(spec, plain);
   for (std::size_t begin = 0; begin < n; begin += codec.block()) {
     const std::size_t end = std::min(n, begin + codec.block());
     float largest = 0;
     for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(row.values[i]));
     for (std::size_t i = begin; i < end; ++i) {
-      row.bound[i] += info.error_bound(row.values[i], largest);
+      row.bound[i] += codec.error_bound(row.values[i], largest);
     }
   }
   auto layout = codec::Layout::contiguous(n);
@@ -91,17 +86,29 @@ std::vector<double> Reduction::exact(const Slices& slices) const {
 }
 
 Estimate Reduction::two_hops(const Slices& slices) const {
+  // Slices travel in whole blocks of both hops, and what the first hop makes of their padding goes
+  // on to the second: a code for zero is not in every format (+asym, +had32).
+  const std::size_t block =
+      std::max(codec::Codec(first, plain).block(), codec::Codec(second, plain).block());
+  std::size_t count = 0;
+  const auto padded = [&](Estimate row) {
+    count = row.values.size();
+    resize(row, (count + block - 1) / block * block);
+    return row;
+  };
   Estimate total;
   for (int node = 0; node < topology.node_count; ++node) {
     Estimate partial;
     for (int local = 0; local < topology.ranks_per_node; ++local) {
-      const Estimate row = through(first, plain, slices(node * topology.ranks_per_node + local));
+      const Estimate row =
+          through(first, plain, padded(slices(node * topology.ranks_per_node + local)));
       if (local == 0) partial = zeros(row.values.size());
       add(partial, row);
     }
     if (node == 0) total = zeros(partial.values.size());
     add(total, through(second, plain, std::move(partial)));
   }
+  resize(total, count);
   return total;
 }
 

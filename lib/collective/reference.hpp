@@ -1,6 +1,6 @@
 // What a reduction has to give, from the values of all ranks: the bits that the documented order of
 // operations gives, with a bound on the error from what the codecs promise at every hop (the
-// formats' error_bound), and the exact sum in fp64. Uses codecs on single slices of host memory
+// codecs' error_bound), and the exact sum in fp64. Uses codecs on single slices of host memory
 // only; knows no messages, chunks or strides, so it is no second implementation of a collective.
 #pragma once
 

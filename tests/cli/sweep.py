@@ -181,6 +181,12 @@ class Meaning(Sweep):
                               ("all_to_all", "direct"), ("broadcast", "native")}, ran)
         self.assertEqual({row["type"] for row in found["results"]}, {"float", "half", "bfloat16"})
 
+    def test_codecs_that_clip_or_rotate_are_not_taken_for_wrong(self):
+        for collective in ("reduce_scatter", "all_reduce"):
+            _, found = self.measured(4, "-b", "4M", "-e", "4M", "--node-size", 2, "--collective", collective, "--algorithm",
+                                     "2-hop", "--codec", "int4:32+wide,int4:128+had32,int6:64+asym+s32,fp8e5m2,mxfp8,mxfp4")
+            self.check_bytes(found, wire.Topology.uniform(2, 2))
+
     def test_three_ranks_on_one_node(self):
         _, found = self.measured(3, "-b", "1K", "-e", "5K", "-i", "1500", "--codec", "none,int8:64", "-d", "bfloat16")
         self.check_bytes(found, wire.Topology.uniform(1, 3))

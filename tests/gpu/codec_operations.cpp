@@ -1,4 +1,4 @@
-// ctest: name=contract1_codec_cuda_operations timeout=180
+// ctest: name=contract1_codec_cuda_operations timeout=600
 // Every registered codec on the GPU gives the host's bytes: encode, decode, decode_add and
 // decode_reduce over layouts of every kind, and touches nothing else.
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// ctest: name=contract1_codec_cuda_patterns timeout=180
+// ctest: name=contract1_codec_cuda_patterns timeout=600
 // All 65,536 patterns of the 16-bit types through every registered codec on the GPU and on the
 // host: the same bytes.
 #include <gtest/gtest.h>

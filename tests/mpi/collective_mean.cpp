@@ -13,12 +13,8 @@ using test::Poisoned;
 
 constexpr std::size_t kElements = std::size_t{1} << 22U;
 
-/// Identity, 16-bit and 8-bit wire formats, then narrower ones.
 double tolerance(const codec::CodecSpec& spec) {
-  for (const auto& info : codec::formats()) {
-    if (info.name == spec.format) return info.bits >= 8 ? 0.001 : 0.02;
-  }
-  return 0;
+  return codec::Codec(spec, Dtype::fp32).slope_tolerance();
 }
 
 class Contract5 : public testing::Test {
@@ -85,6 +81,9 @@ TEST_F(Contract5, SlopeIsOne) {
       }
       if (algorithm->hierarchical) {
         pairs.emplace_back(codec::parse_codec("int8"), codec::parse_codec("int4"));
+        for (const char* const name : {"int4:32+wide", "int4+had32", "int6:64+asym+s32"}) {
+          pairs.emplace_back(codec::parse_codec(name), codec::parse_codec(name));
+        }
       }
       for (const auto& codecs : pairs) {
         EXPECT_NEAR(slope(cluster, algorithm->name, codecs), 1.0,

@@ -4,6 +4,8 @@
 // whatever the strides and the pipeline depth.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/support/collective_cases.hpp"
 #include "tests/support/collective_oracle.hpp"
 
@@ -32,6 +34,12 @@ void verify(Cluster& cluster, const ReduceScatterAlgorithm& algorithm,
       algorithm.name, cluster.groups.topology, memory, plain, count, codecs.first, codecs.second};
   const Estimate expected = reduction.sum(rank);
   const auto exact = reduction.exact(rank);
+  // Rotated values are summed before they are rotated back, and the reference sums decoded ones:
+  // other roundings, which a second hop may make a whole step of. The bound holds all the same.
+  const auto rotates = [](const codec::CodecSpec& spec) {
+    return std::ranges::find(spec.options, "had32") != spec.options.end();
+  };
+  const bool same_bits = !algorithm.modelled && !rotates(codecs.first) && !rotates(codecs.second);
   for (const auto& [parts, depth] : {std::pair{Parts::dense(count), std::size_t{1}},
                                      std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
     const ReduceScatterPlan plan{parts,         memory, plain,       codecs.first,
@@ -47,7 +55,7 @@ void verify(Cluster& cluster, const ReduceScatterAlgorithm& algorithm,
       const double bound =
           algorithm.modelled ? vendor_bound(plain, n, rank, count, e) : expected.bound[e];
       ASSERT_LE(std::abs(sum[e] - exact[e]), bound) << "element " << e;
-      if (algorithm.modelled) continue;
+      if (!same_bits) continue;
       ASSERT_EQ(bits_of(sum[e]), bits_of(expected.values[e])) << "element " << e;
     }
   }

@@ -36,7 +36,12 @@ std::size_t wire(const codec::CodecSpec& spec, Dtype plain, std::size_t n) {
   if (spec.format == "none") return round16(n * size_of(plain));
   const auto& info = info_of(spec);
   const std::size_t padded = pad(n, block_of(spec));
-  return round16(padded * info.bits / 8) + round16(padded / block_of(spec) * info.scale_bytes);
+  std::size_t scale_bytes = info.scale_bytes;
+  // Of asym a minimum lies beside the scale; s32 makes both twice as long.
+  for (const std::string& option : spec.options) {
+    if (option == "asym" || option == "s32") scale_bytes *= 2;
+  }
+  return round16(padded * info.bits / 8) + round16(padded / block_of(spec) * scale_bytes);
 }
 
 [[noreturn]] void no_closed_form(std::string_view algorithm) {

@@ -1,4 +1,4 @@
-# ctest: name=contract1_codec_bytes_numpy timeout=180
+# ctest: name=contract1_codec_bytes_numpy timeout=400
 """Wire bytes, decoded bits and sums of every codec equal those of the independent implementation.
 
 Formats that validation/codecs.py does not know are named and left to the contract tests.
@@ -18,7 +18,8 @@ DUMP = os.path.join(os.environ["ZEROPP_TEST_BIN"], "codec_dump")
 DTYPES = ("fp32", "bf16", "fp16")
 BLOCKS = (32, 128, 8192)
 COUNTS = (0, 1, 33, 256, 30011)
-FUSED = (("int8", "int8"), ("int8:32", "int4:8192"), ("int4", "int4:64"), ("int4", "int8"), ("bf16", "int4"))
+FUSED = (("int8", "int8"), ("int8:32", "int4:8192"), ("int4", "int4:64"), ("int4", "int8"), ("bf16", "int4"),
+         ("int8+had32", "int4+asym"), ("mxfp8", "int3"))
 checks = 0
 
 
@@ -103,6 +104,18 @@ def check_reduce_encode(folder, rng, pair):
         expect_equal(got, codecs.reduce_encode(*pair, images, n), f"{pair}, {what}: reduce_encode")
 
 
+def codecs_of(name):
+    """With their smallest, a usual and their largest block, other widths with one of them; the options with widths of one
+    plane and of two."""
+    if name in codecs.CASTS:
+        return [name]
+    if name in codecs.FLOATS:
+        return [f"{name}:32"] if name.startswith("mx") else [f"{name}:{block}" for block in BLOCKS]
+    blocks = BLOCKS if name in ("int4", "int7", "int8") else BLOCKS[1:2]
+    options = codecs.OPTION_SETS if name in ("int3", "int4", "int8") else ()
+    return [f"{name}:{block}" for block in blocks] + [f"{name}:64+{option}" for option in options]
+
+
 def main():
     rng = np.random.default_rng(20230610)
     registered = [line.split()[0] for line in dump("formats").splitlines()]
@@ -113,7 +126,7 @@ def main():
         print(f"{name}: no independent implementation in validation/codecs.py, not compared")
     with tempfile.TemporaryDirectory() as folder:
         for name in codecs.FORMATS:
-            for codec in [name] if name in codecs.CASTS else [f"{name}:{block}" for block in BLOCKS]:
+            for codec in codecs_of(name):
                 for dtype in DTYPES:
                     check_codec(folder, rng, codec, dtype)
         for pair in FUSED:

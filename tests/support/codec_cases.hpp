@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <ostream>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,17 +36,38 @@ struct Binding {
   [[nodiscard]] codec::Codec bind() const { return {spec, memory}; }
   [[nodiscard]] const codec::FormatInfo& info() const { return info_of(spec.format); }
   [[nodiscard]] bool scaled() const { return info().scale_bytes > 0; }
+  [[nodiscard]] bool has(const char* option) const {
+    return std::ranges::find(spec.options, option) != spec.options.end();
+  }
 };
 
-/// Every registered format, every power of two that it takes as a block.
+/// The sets of options that an integer format takes.
+inline const std::vector<std::vector<std::string>>& option_sets() {
+  static const std::vector<std::vector<std::string>> sets = {
+      {"wide"},         {"asym"},          {"s32"},
+      {"had32"},        {"s32", "wide"},   {"asym", "s32"},
+      {"had32", "s32"}, {"had32", "wide"}, {"had32", "s32", "wide"}};
+  return sets;
+}
+
+/// Every registered format: those with kernels of their own with every power of two that they take
+/// as a block, others with blocks that threads, a warp and several warps of a GPU share; and every
+/// set of options with widths of one plane and of two.
 inline std::vector<codec::CodecSpec> all_specs() {
   std::vector<codec::CodecSpec> specs;
+  for (const char* const format : {"int3", "int4", "int8"}) {
+    for (std::size_t i = 0; i < option_sets().size(); ++i) {
+      specs.push_back({format, i % 2 == 0 ? std::size_t{64} : std::size_t{2048}, option_sets()[i]});
+    }
+  }
   for (const codec::FormatInfo& info : codec::formats()) {
     if (info.scale_bytes == 0) {
       specs.push_back({std::string(info.name), 0, {}});
       continue;
     }
-    for (std::size_t block = info.minimum_block; block <= info.maximum_block; block *= 2) {
+    const bool by_block = info.name == "int4" || info.name == "int8";
+    for (std::size_t block = info.minimum_block; block <= info.maximum_block;
+         block *= by_block ? 2 : 4) {
       specs.push_back({std::string(info.name), block, {}});
     }
   }
@@ -79,18 +102,22 @@ struct Pair {
   codec::CodecSpec to;
 };
 
-/// Every pair of formats with its smallest, default and largest blocks.
+/// Every pair of formats with its default block, some with their smallest and largest blocks and
+/// with options.
 inline std::vector<Pair> all_pairs() {
-  std::vector<codec::CodecSpec> specs;
+  std::vector<codec::CodecSpec> specs = {{"int4", 64, {"wide"}}, {"int8", 256, {"had32", "s32"}}};
   for (const codec::FormatInfo& info : codec::formats()) {
     const std::string name(info.name);
     if (info.scale_bytes == 0) {
       specs.push_back({name, 0, {}});
       continue;
     }
-    for (const std::size_t block : {info.minimum_block, info.default_block, info.maximum_block}) {
-      specs.push_back({name, block, {}});
+    std::set<std::size_t> blocks = {info.default_block};
+    // Other blocks for those that may be fused, and for one that never is.
+    if (name == "int4" || name == "int6" || name == "int8") {
+      blocks.insert({info.minimum_block, info.maximum_block});
     }
+    for (const std::size_t block : blocks) specs.push_back({name, block, {}});
   }
   std::vector<Pair> pairs;
   for (const auto& from : specs) {

@@ -40,15 +40,13 @@ struct Cluster {
   trace::Recorder recorder;
 };
 
-/// Every registered codec with its default block, and those with blocks with their smallest one.
+/// Every registered codec with its default block, the defaults of weights and gradients with their
+/// smallest one as well, and options that change the image and the sum.
 inline std::vector<codec::CodecSpec> codecs() {
   std::vector<codec::CodecSpec> specs;
-  for (const auto& info : codec::formats()) {
-    specs.push_back(codec::parse_codec(info.name));
-    if (info.minimum_block < info.default_block) {
-      specs.push_back(specs.back());
-      specs.back().block = info.minimum_block;
-    }
+  for (const auto& info : codec::formats()) specs.push_back(codec::parse_codec(info.name));
+  for (const char* const name : {"int4:32", "int8:32", "int4:64+had32", "int6:64+asym+s32"}) {
+    specs.push_back(codec::parse_codec(name));
   }
   return specs;
 }

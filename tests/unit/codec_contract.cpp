@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <numeric>
 
 #include "tests/support/codec_cases.hpp"
@@ -37,8 +38,9 @@ class EveryCodec : public testing::TestWithParam<Binding> {
         finite = finite && std::isfinite(in[i]);
       }
       for (std::size_t i = first; i < last; ++i) {
+        const bool overflows = may_overflow(absmax) && is_canonical_nan(wide, back, i);
         const bool good = finite || !binding_.scaled()
-                              ? value_is_faithful(in, wide, back, i, absmax)
+                              ? overflows || value_is_faithful(in, wide, back, i, absmax)
                               : is_canonical_nan(wide, back, i);
         if (good) continue;
         ADD_FAILURE() << codec_.name() << ": element " << i << " is " << in[i] << ", absmax "
@@ -49,6 +51,11 @@ class EveryCodec : public testing::TestWithParam<Binding> {
   }
 
  private:
+  /// A range or a rotation that overflows makes its block one that is not finite.
+  [[nodiscard]] bool may_overflow(float absmax) const {
+    return (binding_.has("asym") && absmax > 0x1.FDp126F) ||
+           (binding_.has("had32") && absmax > 0x1p119F);
+  }
   static bool is_canonical_nan(const Values& wide, const Values& back, std::size_t i) {
     return wide.bits(i) == kCanonicalNan32 && back.bits(i) == canonical_nan(back.dtype());
   }
@@ -63,7 +70,7 @@ class EveryCodec : public testing::TestWithParam<Binding> {
       return copied || is_canonical_nan(wide, back, i);
     }
     if (std::isinf(x)) return wide[i] == x && back[i] == x;
-    const double bound = binding_.info().error_bound(x, absmax);
+    const double bound = codec_.error_bound(x, absmax);
     const double error = std::fabs(double{x} - double{wide[i]});
     const double error_back = std::fabs(double{x} - double{back[i]});
     return std::isfinite(wide[i]) && std::isfinite(back[i]) && error <= bound &&
@@ -187,7 +194,7 @@ TEST_P(EveryCodec, WireSizeIsExactAndEveryByteIsWritten) {
                               9 * block_ - 1, std::size_t{5003}}) {
     const std::size_t blocks = (n + block_ - 1) / block_;
     EXPECT_EQ(codec_.wire_bytes(n),
-              padded((blocks * block_ * bits + 7) / 8) + padded(blocks * info.scale_bytes));
+              padded((blocks * block_ * bits + 7) / 8) + padded(blocks * codec_.scale_bytes()));
     const Values in(random_values(n, 5), binding_.memory);
     // Whatever was there before, the image is the same: no byte is left out.
     EXPECT_EQ(encoded(codec_, in, 0xA5).image(), encoded(codec_, in, 0x5A).image());
@@ -237,8 +244,15 @@ TEST_P(EveryCodec, SumsAreThoseOfTheDecodedValuesInOrder) {
     for (std::size_t i = 0; i < wanted; ++i) {
       float expected = 0;
       for (const Values& part : parts) expected += part[i];
-      ASSERT_EQ(bits_of(sum[i]), bits_of(expected)) << i;
       ASSERT_EQ(bits_of(added[i]), bits_of(0.25F + parts[0][i])) << i;
+      if (binding_.has("had32")) {
+        // Summed before the rotation back: equal but for the roundings of both.
+        double magnitudes = 0;
+        for (const Values& part : parts) magnitudes += std::fabs(double{block_absmax(part, 32, i)});
+        ASSERT_NEAR(sum[i], expected, magnitudes * 0x1p-18) << i;
+      } else {
+        ASSERT_EQ(bits_of(sum[i]), bits_of(expected)) << i;
+      }
     }
     EXPECT_EQ(sum[wanted], -7.0F);
     EXPECT_EQ(added[wanted], 0.25F);
@@ -290,34 +304,55 @@ TEST_P(EveryCodec, StridedLayoutsEqualPackingByHand) {
   }
 }
 
+/// A part of an image that is dense: a plane of the payload, or the scales.
+struct Part {
+  std::size_t offset;
+  std::size_t bytes;
+};
+
+/// Those of an image of `blocks` blocks. A payload of b bits a value has a plane for each power of
+/// two that b is made of, the widest first; casts and widths of one power have one plane.
+std::vector<Part> parts_of(std::size_t bits, std::size_t scale_bytes, std::size_t block,
+                           std::size_t blocks) {
+  std::vector<Part> parts;
+  std::size_t offset = 0;
+  for (std::size_t width = std::bit_floor(bits); width > 0; width /= 2) {
+    if ((bits & width) == 0) continue;
+    parts.push_back({offset, blocks * block * width / 8});
+    offset += parts.back().bytes;
+  }
+  parts.push_back({(offset + 15) / 16 * 16, blocks * scale_bytes});
+  return parts;
+}
+
 TEST_P(EveryCodec, ChunksOfWholeBlocksHaveTheBytesOfTheWhole) {
   const codec::FormatInfo& info = binding_.info();
+  const std::size_t bits =
+      binding_.spec.format == "none" ? 8 * size_of(binding_.memory) : info.bits;
   const std::size_t chunk = 8 * std::max(block_, std::size_t{2});
   const std::size_t n = 3 * chunk + chunk / 2 + 3;
   const Values in(random_values(n, 13), binding_.memory);
   const std::vector<std::byte> whole = encoded(codec_, in).image();
-  const std::size_t blocks = (n + block_ - 1) / block_;
-  const std::size_t scales = blocks * info.scale_bytes;
-  const std::size_t scale_offset = whole.size() - (scales + 15) / 16 * 16;
-  std::size_t payload_at = 0;
-  std::size_t scales_at = scale_offset;
+  const std::size_t scale_bytes = codec_.scale_bytes();
+  const auto blocks_of = [&](std::size_t count) { return (count + block_ - 1) / block_; };
+  std::vector<Part> left = parts_of(bits, scale_bytes, block_, blocks_of(n));
   for (std::size_t first = 0; first < n; first += chunk) {
     const std::size_t count = std::min(chunk, n - first);
     Wire wire(codec_, count);
     codec_.encode(ConstView(in.view()).part(first, count), Layout::contiguous(count), wire.images(),
                   {});
-    const std::vector<std::byte> part = wire.image();
-    const std::size_t part_scales = (count + block_ - 1) / block_ * info.scale_bytes;
-    const std::size_t part_offset = part.size() - (part_scales + 15) / 16 * 16;
-    EXPECT_TRUE(std::equal(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(part_offset),
-                           whole.begin() + static_cast<std::ptrdiff_t>(payload_at)));
-    EXPECT_TRUE(std::equal(part.begin() + static_cast<std::ptrdiff_t>(part_offset), part.end(),
-                           whole.begin() + static_cast<std::ptrdiff_t>(scales_at)));
-    payload_at += part_offset;
-    scales_at += part.size() - part_offset;
+    const std::vector<std::byte> image = wire.image();
+    const std::vector<Part> parts = parts_of(bits, scale_bytes, block_, blocks_of(count));
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      ASSERT_LE(parts[i].bytes, left[i].bytes);
+      EXPECT_TRUE(std::equal(image.data() + parts[i].offset,
+                             image.data() + parts[i].offset + parts[i].bytes,
+                             whole.data() + left[i].offset));
+      left[i].offset += parts[i].bytes;
+      left[i].bytes -= parts[i].bytes;
+    }
   }
-  EXPECT_EQ(payload_at, scale_offset);
-  EXPECT_EQ(scales_at, whole.size());
+  for (const Part& part : left) EXPECT_EQ(part.bytes, 0U);
 }
 
 TEST_P(EveryCodec, MemoryOutsideTheViewIsRefused) {

@@ -164,6 +164,25 @@ TEST(Kernels, AreRight) {
   });
 }
 
+/// With options an error may be larger than the format alone promises, and the bounds of formats
+/// that clip fall where their scale doubles.
+TEST(Kernels, OfEveryKindOfCodecAreRight) {
+  const Bench bench = quick_bench();
+  std::mt19937 engine(13);
+  Choice choice = random_choice(engine);
+  choice.codecs.clear();
+  for (const char* const name : {"int8:256", "mxfp8", "mxfp4", "fp8e5m2", "int4:64+wide",
+                                 "int4:128+had32", "int6:64+asym+s32"}) {
+    choice.codecs.push_back(codec::parse_codec(name));
+  }
+  for (const Kernel* kernel :
+       {&encode, &decode, &decode_add, &decode_reduce, &decode_reduce_encode, &reorder_encode}) {
+    for (const Case& each : kernel->cases(choice)) {
+      EXPECT_THAT(bench.measure(each.make(bench.device())).wrong, IsEmpty()) << each.name();
+    }
+  }
+}
+
 TEST(Kernels, ThatDoNothingAreFound) {
   const Bench bench = quick_bench();
   for_each_case([&](const Case& each, const Choice&) {

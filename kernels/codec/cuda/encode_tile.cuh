@@ -9,6 +9,7 @@
 
 #include "kernels/codec/cuda/encoded.cuh"
 #include "kernels/codec/cuda/tile.cuh"
+#include "kernels/codec/cuda/wire_padding.cuh"
 
 namespace zeropp::codec::cuda {
 
@@ -103,14 +104,6 @@ __device__ __forceinline__ void scale_blocks(
   const std::size_t index = first / kBlock + place / kBlock;
   if (lane % S::kLanes < S::kBlocks && warp % S::kWarps == 0 && index < shape.blocks) {
     reinterpret_cast<Scale*>(image + shape.scale_offset)[index] = scale;
-  }
-}
-
-/// Zeros in the bytes of a wire image that carry nothing.
-__device__ __forceinline__ void zero_padding(const WireShape& shape, std::byte* image) {
-  for (std::size_t i = shape.payload_bytes; i < shape.scale_offset; ++i) image[i] = std::byte{0};
-  for (std::size_t i = shape.scale_offset + shape.scale_bytes; i < shape.bytes; ++i) {
-    image[i] = std::byte{0};
   }
 }
 

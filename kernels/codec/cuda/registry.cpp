@@ -6,14 +6,14 @@ namespace zeropp::codec {
 // Each is defined in a source generated from cuda_format.cu.in.
 #define ZEROPP_ENTRY(name)      \
   namespace format::name {      \
-  const CodecOps& cuda_table(); \
+  const CodecOps* cuda_table(); \
   }
 #include "codec_formats.inc"
 #undef ZEROPP_ENTRY
 
 const CodecOps* cuda_ops(std::string_view format) {
 #define ZEROPP_ENTRY(name) \
-  if (format == #name) return &format::name::cuda_table();
+  if (format == #name) return format::name::cuda_table();
 #include "codec_formats.inc"
 #undef ZEROPP_ENTRY
   return nullptr;

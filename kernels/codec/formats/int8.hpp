@@ -5,11 +5,12 @@
 #include <cstddef>
 #include <string_view>
 
+#include "kernels/codec/integer_format.hpp"
 #include "kernels/codec/symmetric_int.hpp"
 
 namespace zeropp::codec::format::int8 {
 
-struct Format : SymmetricInt<8> {
+struct Format : SymmetricInt<8>, IntegerOptions<8> {
   static constexpr std::string_view name = "int8";
   static constexpr std::string_view summary = "symmetric 8-bit integers, one bf16 scale a block";
   static constexpr std::size_t default_block = 256;

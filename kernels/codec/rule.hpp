@@ -1,0 +1,48 @@
+// A rule: how blocks of a format are quantized, as an object whose numbers are known at run time,
+// so that one kernel serves every width and block of it (formats with kernels of their own are in
+// format.hpp). Formats with options choose their rule's type by them: each option is a type that
+// the rule is put together from.
+//
+// A rule, made from RuleNumbers, has
+//   Range                    of block_range.hpp: what of a block's values decides on its scale
+//   Stored                   what an image has for each block
+//   Factors                  what encode() or decode() needs of a stored block
+//   Transform                of transforms.hpp
+//   stored(range)            -> Stored; of a range that is not finite, or overflows, the NaN one
+//   encoding(stored)         -> Factors of encode; `zeros`: the payload is zero
+//   encode(x, factors)       -> code, of which the low numbers.bits bits are kept
+//   decoding(stored)         -> Factors of decode
+//   decode(code, factors)    -> fp32, finite where the block is
+//   accumulate(code, factors, sum)  -> sum plus the decoded value
+// All are translated for host and device alike; Range, Stored and Factors are plain values.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/half.hpp"
+#include "kernels/core/macros.hpp"
+
+namespace zeropp::codec {
+
+/// What distinguishes formats of one rule.
+struct RuleNumbers {
+  unsigned bits = 0;  ///< payload bits a value
+  // Integers: codes from `lowest` to `highest`, the largest value being `steps` scales.
+  float lowest = 0;
+  float highest = 0;
+  float steps = 0;
+  // Floating-point elements.
+  unsigned mantissa_bits = 0;
+  unsigned bias = 0;
+  std::uint32_t largest_code = 0;
+};
+
+/// One step down from an infinity, in the bits: where rounding up of a scale made the decoded value
+/// of a finite block infinite.
+ZEROPP_HD float saturated(float value) {
+  const std::uint32_t bits = bits_of(value);
+  return float_of((bits & 0x7FFFFFFFU) == 0x7F800000U ? bits - 1U : bits);
+}
+
+}  // namespace zeropp::codec

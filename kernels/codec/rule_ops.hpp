@@ -1,0 +1,32 @@
+// The tables of kernels of the rules, on every back end. Each rule is translated once, whatever
+// number of formats it has.
+#pragma once
+
+#include "kernels/codec/codec.hpp"
+#include "kernels/codec/float_rule.hpp"
+#include "kernels/codec/integer_rule.hpp"
+#include "kernels/codec/scale_types.hpp"
+#include "kernels/codec/transforms.hpp"
+
+namespace zeropp::codec {
+
+/// ZEROPP_RULE(type) for every rule that has kernels.
+#define ZEROPP_INTEGER_RULES(ZEROPP_RULE)           \
+  ZEROPP_RULE(SymmetricRule<Bf16Scale, Identity>)   \
+  ZEROPP_RULE(SymmetricRule<Bf16Scale, Hadamard32>) \
+  ZEROPP_RULE(SymmetricRule<Fp32Scale, Identity>)   \
+  ZEROPP_RULE(SymmetricRule<Fp32Scale, Hadamard32>) \
+  ZEROPP_RULE(AsymmetricRule<Bf16Scale>)            \
+  ZEROPP_RULE(AsymmetricRule<Fp32Scale>)
+#define ZEROPP_FLOAT_RULES(ZEROPP_RULE)   \
+  ZEROPP_RULE(FloatRule<ScaledToLargest>) \
+  ZEROPP_RULE(FloatRule<PowerOfTwo>)
+
+template <class Rule>
+const CodecOps* host_rule_ops();
+
+/// Null in a build without CUDA.
+template <class Rule>
+const CodecOps* cuda_rule_ops();
+
+}  // namespace zeropp::codec
