@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_case.hpp"
+#include "tests/support/optimizer_reference.hpp"
 
 namespace zeropp::test {
 namespace {
@@ -87,6 +88,23 @@ TEST(Stages, GiveTheSameParameters) {
         EXPECT_EQ(outcome.norms, norms) << "stage " << stage;
         EXPECT_GT(outcome.norms.front(), options.gradient_clipping);
       }
+    }
+  }
+}
+
+TEST(Stages, GiveTheSameParametersWithEveryOptimizer) {
+  for (const optim::Options& optimizer : optimizer_cases()) {
+    SCOPED_TRACE(describe(optimizer));
+    std::string first;
+    for (const int stage : {0, 1, 2, 3}) {
+      zero::Options options;
+      options.stage = stage;
+      options.deterministic = true;
+      options.compute = Dtype::bf16;
+      options.gradient_clipping = 0.05;
+      const Outcome outcome = EngineCase(options, 0, gpt, 16, 2, optimizer).train(3);
+      if (stage == 0) first = outcome.hash;
+      EXPECT_EQ(outcome.hash, first) << "stage " << stage;
     }
   }
 }
