@@ -34,7 +34,7 @@ KERNELS = [(re.compile(pattern), operation, category) for pattern, operation, ca
     (r"^nccl", None, COMMUNICATION),
     (r"sdpa.*fprop", "attention forward", "attention"),
     (r"sdpa.*bprop|convert_dq|dot_do_o", "attention backward", "attention"),
-    (r"causal_softmax|cudnn", None, "attention"),
+    (r"(attention|causal)_softmax|cudnn", None, "attention"),
     (r"nvjet|gemm|cutlass|cublas", None, "products"),
     (r"cross_entropy", "cross entropy", "loss"),
     (r"add_mean", None, "loss"),

@@ -130,16 +130,21 @@ class EngineCase {
   std::unique_ptr<zero::Engine> engine_;
 };
 
-/// A GPT of two blocks whose sizes divide nothing.
-inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const model::Context& context,
-                                                      bool tied = true) {
+/// A transformer of two blocks whose sizes divide nothing.
+inline std::unique_ptr<zero::UnitModel> make_tiny(const std::string& name,
+                                                  const model::Context& context, bool tied = true) {
   model::Options options;
+  options.name = name;
   options.num_layers = 2;
   options.hidden_size = 24;
   options.num_attention_heads = 3;
   options.seq_length = 16;
   options.tied_head = tied;
   return model::make_model(options, context);
+}
+inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const model::Context& context,
+                                                      bool tied = true) {
+  return make_tiny("gpt", context, tied);
 }
 
 }  // namespace zeropp::test

@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "kernels/core/half.hpp"
 #include "kernels/optim/optim_ops.hpp"
@@ -173,6 +176,20 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryOptimizer, testing::ValuesIn(test::optim
                            return of.param.type + (of.param.momentum > 0 ? "Momentum" : "") +
                                   (of.param.nesterov ? "Nesterov" : "");
                          });
+
+/// The folder is the registry.
+TEST(Optimizers, AreTheFilesOfTheFolder) {
+  const char* const source = std::getenv("ZEROPP_SOURCE");
+  ASSERT_NE(source, nullptr) << "set ZEROPP_SOURCE to the source tree";
+  std::set<std::string> files;
+  const auto folder = std::filesystem::path(source) / "kernels/optim/rules";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    files.insert(entry.path().stem().string());
+  }
+  std::set<std::string> registered;
+  for (const RuleEntry* entry : rules()) registered.emplace(entry->stem);
+  EXPECT_EQ(registered, files);
+}
 
 TEST(Optimizers, AreNamedOnceAndReadALearningRate) {
   const std::vector<std::string> names = types();
