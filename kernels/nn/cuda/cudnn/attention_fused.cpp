@@ -66,8 +66,12 @@ struct Key {
 /// sequence at a time, so that they are not as many as there are sequences.
 Key key_of(const AttentionShape& shape, Pass pass) {
   const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  return {pass == Pass::backward_ordered ? 1 : number(shape.sequences), number(shape.length),
-          number(shape.heads), number(shape.head_width()), shape.causal, pass};
+  return {pass == Pass::backward_ordered ? 1 : number(shape.sequences),
+          number(shape.length),
+          number(shape.heads),
+          number(shape.head_width()),
+          shape.causal,
+          pass};
 }
 
 enum Tensor : std::int64_t { kQ = 1, kK, kV, kO, kStats, kGradO, kGradQ, kGradK, kGradV };
