@@ -145,13 +145,14 @@ class Checker(TraceChecker):
     def check_flops(self):
         a, model = self.attributes, self.config["zeropp"]["model"]
         expected = [a["flops_per_token"]] * 2  # of a model that recomputes nothing
-        if model["name"] == "gpt":
+        if model["name"] in ("gpt", "encoder"):
+            mask_token = int(model["name"] == "encoder")
             try:
                 shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
-                         model["vocab_size"] or int(self.trace.data["vocab_size"]))
+                         (model["vocab_size"] or int(self.trace.data["vocab_size"])) + mask_token)
                 again = model_flops.blocks_recomputed(shape[0]) if model["recompute_activations"] else 0
             except (KeyError, TypeError) as error:
-                raise Invalid(f"config_json is not the configuration of a GPT: {error!r}") from error
+                raise Invalid(f"config_json is not the configuration of a transformer: {error!r}") from error
             expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]
         for name, value in zip(("flops_per_token", "hardware_flops_per_token"), expected):
             self.require(a[name] > 0 and math.isclose(a[name], value, rel_tol=1e-12),

@@ -1,7 +1,7 @@
-// The memory of a GPT between forward and backward: one buffer, allocated once for the largest
-// micro-batch and reused by every micro-batch and evaluation. R = sequences * length rows, C =
-// hidden size, V = logits_stride(vocabulary). Row-major; matrices are of the back end's activation
-// dtype, what holds one value a row is fp32.
+// The memory of a transformer between forward and backward: one buffer, allocated once for the
+// largest micro-batch and reused by every micro-batch and evaluation. R = sequences * length rows,
+// C = hidden size, V = logits_stride(vocabulary). Row-major; matrices are of the back end's
+// activation dtype, what holds one value a row is fp32.
 //
 // With recompute_activations (Chen et al., arXiv 1604.06174) the residual stream between blocks is
 // all that a forward pass leaves behind; what lies inside a block is one set of views that all
@@ -29,9 +29,13 @@ struct BlockActivations {
   std::size_t block = 0;            ///< whose content this is; set by who fills it
 };
 
-struct GptActivations {
-  /// Throws Error(environment) when there is no memory for them.
-  GptActivations(const Options& options, const Context& context);
+/// The attention of the largest micro-batch.
+nn::AttentionShape largest_attention(const Options& options, const Context& context, bool causal);
+
+struct TransformerActivations {
+  /// `attention`: largest_attention(). Throws Error(environment) when there is no memory for them.
+  TransformerActivations(const Options& options, const Context& context,
+                         const nn::AttentionShape& attention);
 
   /// Of block `block`, or what it shares with the others.
   [[nodiscard]] BlockActivations& inside(std::size_t block) {
@@ -53,7 +57,8 @@ struct GptActivations {
   /// blocks, S = L sets of views inside blocks (recompute: 1), and V' the stride of the logits:
   /// (L + 4 S + 4) A(aRC) + S A(3aRC) + (2 S + 1) A(4aRC) + A(aRV') + (4 S + 3) A(4R)
   /// + S A(what attention saves).
-  static std::size_t predicted_bytes(const Options& options, const Context& context);
+  static std::size_t predicted_bytes(const Options& options, const Context& context,
+                                     const nn::AttentionShape& attention);
 
  private:
   Buffer memory_;

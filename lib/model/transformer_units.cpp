@@ -1,4 +1,4 @@
-#include "lib/model/gpt_units.hpp"
+#include "lib/model/transformer_units.hpp"
 
 #include <cmath>
 #include <string>
@@ -43,7 +43,7 @@ zero::Unit block_unit(const Options& options, std::size_t block) {
 
 }  // namespace
 
-std::vector<zero::Unit> gpt_units(const Options& options, std::size_t vocab_size) {
+std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size) {
   const std::size_t hidden = options.hidden_size;
   std::vector<zero::Unit> units;
   units.push_back(
@@ -59,7 +59,7 @@ std::vector<zero::Unit> gpt_units(const Options& options, std::size_t vocab_size
   return units;
 }
 
-std::vector<zero::Layer> gpt_layers(const Options& options) {
+std::vector<zero::Layer> transformer_layers(const Options& options) {
   std::vector<zero::Layer> layers = {{"embedding", {0}}};
   for (std::size_t block = 0; block < options.num_layers; ++block) {
     layers.push_back({"h." + std::to_string(block), {block + 1}});

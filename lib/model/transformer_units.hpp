@@ -1,5 +1,5 @@
-// The parameters of a GPT: which tensors make up which unit, in which order. Matrices are
-// [out, in]; weight decay applies to matrices only.
+// The parameters of a transformer as GPT-2 has them: which tensors make up which unit, in which
+// order. Matrices are [out, in]; weight decay applies to matrices only.
 #pragma once
 
 #include <vector>
@@ -29,8 +29,8 @@ enum BlockTensor : std::size_t {
 /// Tensors of unit "head"; kHeadWeight only where the head is not tied.
 enum HeadTensor : std::size_t { kLnFWeight, kLnFBias, kHeadWeight };
 
-std::vector<zero::Unit> gpt_units(const Options& options, std::size_t vocab_size);
-std::vector<zero::Layer> gpt_layers(const Options& options);
+std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size);
+std::vector<zero::Layer> transformer_layers(const Options& options);
 
 /// Tensor `index` inside the flat buffer of `unit`.
 template <class AnyView>

@@ -1,4 +1,4 @@
-#include "lib/model/gpt.hpp"
+#include "lib/model/transformer.hpp"
 
 #include <fmt/format.h>
 
@@ -40,19 +40,9 @@ const Options& representable(const Options& options, std::size_t micro_batch,
   return options;
 }
 
-void require_in_vocabulary(std::span<const std::int32_t> tokens, std::size_t vocab) {
-  const auto outside = std::find_if(tokens.begin(), tokens.end(), [vocab](std::int32_t token) {
-    return token < 0 || static_cast<std::size_t>(token) >= vocab;
-  });
-  if (outside == tokens.end()) return;
-  throw Error(
-      ExitCode::usage,
-      fmt::format("token {} is outside the model's vocabulary of {}: give a larger --vocab-size",
-                  *outside, vocab));
-}
-
 /// Elements of workspace that the largest micro-batch needs.
-std::size_t workspace_elements(const Options& options, const Context& context) {
+std::size_t workspace_elements(const Options& options, const Context& context,
+                               const nn::AttentionShape& attention) {
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t hidden = options.hidden_size;
   const std::size_t vocab = context.vocab_size;
@@ -65,43 +55,47 @@ std::size_t workspace_elements(const Options& options, const Context& context) {
        ops.layernorm_workspace(rows, hidden), linear(hidden, 3 * hidden), linear(hidden, hidden),
        linear(hidden, 4 * hidden), linear(4 * hidden, hidden),
        linear(hidden, vocab, ops.logits_stride(vocab)),
-       ops.attention_workspace(
-           {context.micro_batch, options.seq_length, options.num_attention_heads, hidden},
-           context.compute)});
+       ops.attention_workspace(attention, context.compute)});
 }
 }  // namespace
 
-Gpt::Gpt(const Options& options, const Context& context)
+Transformer::Transformer(const Options& options, const Context& context, bool causal)
     : options_(representable(options, context.micro_batch, context.vocab_size)),
       micro_batch_(context.micro_batch),
       vocab_(context.vocab_size),
+      causal_(causal),
       ops_(*context.device.nn),
       memory_ops_(*context.device.memory_ops),
       timers_(context.timers),
       products_(context.timers),
       deterministic_(context.deterministic),
       autotune_(context.autotune),
-      units_(gpt_units(options, vocab_)),
-      layers_(gpt_layers(options)),
-      activations_(options, context),
+      units_(transformer_units(options, vocab_)),
+      layers_(transformer_layers(options)),
+      activations_(options, context, largest_attention(options, context, causal)),
       input_(context.micro_batch * options.seq_length, context.device),
-      workspace_(workspace_elements(options, context) * sizeof(float), context.device.memory),
+      workspace_(workspace_elements(options, context, largest_attention(options, context, causal)) *
+                     sizeof(float),
+                 context.device.memory),
       loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)),
-      predicted_bytes_(GptActivations::predicted_bytes(options, context) +
-                       2 * context.micro_batch * options.seq_length * sizeof(std::int32_t) +
-                       workspace_elements(options, context) * sizeof(float) + sizeof(double)),
-      kernels_(fmt::format("attention={}{}",
-                           ops_.attention_name({context.micro_batch, options.seq_length,
-                                                options.num_attention_heads, options.hidden_size},
-                                               context.compute),
-                           context.autotune ? ", products=tuned" : "")) {}
+      predicted_bytes_(
+          TransformerActivations::predicted_bytes(options, context,
+                                                  largest_attention(options, context, causal)) +
+          2 * context.micro_batch * options.seq_length * sizeof(std::int32_t) +
+          workspace_elements(options, context, largest_attention(options, context, causal)) *
+              sizeof(float) +
+          sizeof(double)),
+      kernels_(fmt::format(
+          "attention={}{}",
+          ops_.attention_name(largest_attention(options, context, causal), context.compute),
+          context.autotune ? ", products=tuned" : "")) {}
 
-zero::MemoryReport Gpt::memory() const {
+zero::MemoryReport Transformer::memory() const {
   return {"activations", predicted_bytes_,
           activations_.bytes() + input_.bytes() + workspace_.bytes() + loss_.bytes()};
 }
 
-void Gpt::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
+void Transformer::require_fits(const zero::Batch& batch) const {
   const std::size_t rows = batch.sequences * batch.length;
   if (rows == 0 || batch.sequences > micro_batch_ || batch.length > options_.seq_length ||
       batch.tokens.size() != rows || batch.targets.size() != rows) {
@@ -110,15 +104,29 @@ void Gpt::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
                             "give a larger --micro-batch-size or --seq-length",
                             batch.sequences, batch.length, micro_batch_, options_.seq_length));
   }
-  require_in_vocabulary(batch.tokens, vocab_);
-  require_in_vocabulary(batch.targets, vocab_);
+}
+
+void Transformer::require_in_vocabulary(std::span<const std::int32_t> tokens, std::size_t vocab) {
+  const auto outside = std::find_if(tokens.begin(), tokens.end(), [vocab](std::int32_t token) {
+    return token < 0 || static_cast<std::size_t>(token) >= vocab;
+  });
+  if (outside == tokens.end()) return;
+  throw Error(
+      ExitCode::usage,
+      fmt::format("token {} is outside the model's vocabulary of {}: give a larger --vocab-size",
+                  *outside, vocab));
+}
+
+void Transformer::load(const zero::Batch& batch, std::size_t counted, bool train,
+                       StreamHandle stream) {
   input_.load(batch.tokens, batch.targets, stream);
   sequences_ = batch.sequences;
   length_ = batch.length;
+  counted_ = counted;
   train_ = train;
 }
 
-nn::NnContext Gpt::on(StreamHandle stream) {
+nn::NnContext Transformer::on(StreamHandle stream) {
   return {.stream = stream,
           .products = &products_,
           .workspace = workspace_.view(workspace_.bytes() / sizeof(float), Dtype::fp32),
@@ -126,7 +134,8 @@ nn::NnContext Gpt::on(StreamHandle stream) {
           .autotune = autotune_};
 }
 
-void Gpt::forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) {
+void Transformer::forward(std::size_t layer, std::span<const ConstView> weights,
+                          StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
   const nn::NnContext context = on(stream);
   if (layer == 0) {
@@ -140,8 +149,8 @@ void Gpt::forward(std::size_t layer, std::span<const ConstView> weights, StreamH
   }
 }
 
-void Gpt::backward(std::size_t layer, std::span<const ConstView> weights,
-                   std::span<const zero::Gradient> gradients, StreamHandle stream) {
+void Transformer::backward(std::size_t layer, std::span<const ConstView> weights,
+                           std::span<const zero::Gradient> gradients, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
   const nn::NnContext context = on(stream);
   if (layer == 0) {
@@ -160,7 +169,7 @@ void Gpt::backward(std::size_t layer, std::span<const ConstView> weights,
   }
 }
 
-void Gpt::fill(const nn::NnContext& context, std::size_t block, ConstView weights) {
+void Transformer::fill(const nn::NnContext& context, std::size_t block, ConstView weights) {
   const std::size_t hidden = options_.hidden_size;
   BlockActivations& a = activations_.inside(block);
   const View input = activations_.residual[block];
@@ -181,7 +190,8 @@ void Gpt::fill(const nn::NnContext& context, std::size_t block, ConstView weight
   a.block = block;
 }
 
-void Gpt::forward_block(const nn::NnContext& context, std::size_t block, ConstView weights) {
+void Transformer::forward_block(const nn::NnContext& context, std::size_t block,
+                                ConstView weights) {
   fill(context, block, weights);
   const std::size_t hidden = options_.hidden_size;
   const BlockActivations& a = activations_.inside(block);
@@ -193,15 +203,15 @@ void Gpt::forward_block(const nn::NnContext& context, std::size_t block, ConstVi
 
 // d_residual comes in as the gradient of the block's output and leaves as that of its input: each
 // half of the block adds its own path to it.
-void Gpt::backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
-                         const zero::Gradient& gradient) {
+void Transformer::backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
+                                 const zero::Gradient& gradient) {
   const std::size_t hidden = options_.hidden_size;
   const BlockActivations& a = activations_.inside(block);
   if (a.block != block) {
     const Range range("recompute");
     fill(context, block, weights);
   }
-  const GptActivations& shared = activations_;
+  const TransformerActivations& shared = activations_;
   const bool add = !gradient.fresh;
   const auto w = [&](BlockTensor tensor) { return tensor_of(units_[block + 1], weights, tensor); };
   const auto d = [&](BlockTensor tensor) {
@@ -228,9 +238,9 @@ void Gpt::backward_block(const nn::NnContext& context, std::size_t block, ConstV
                           d(kLn1Weight), d(kLn1Bias));
 }
 
-void Gpt::forward_head(const nn::NnContext& context, std::span<const ConstView> weights) {
+void Transformer::forward_head(const nn::NnContext& context, std::span<const ConstView> weights) {
   const std::size_t hidden = options_.hidden_size;
-  const GptActivations& a = activations_;
+  const TransformerActivations& a = activations_;
   const HeadMatrix matrix = head_matrix();
   ops_.layernorm_forward(
       context, rows(), hidden, a.residual.back(), tensor_of(units_.back(), weights[0], kLnFWeight),
@@ -238,15 +248,15 @@ void Gpt::forward_head(const nn::NnContext& context, std::span<const ConstView> 
   ops_.linear_forward(context, head(), a.ln_f,
                       tensor_of(units_[matrix.unit], weights[matrix.position], matrix.tensor), {},
                       {}, a.logits);
-  ops_.cross_entropy(context, rows(), vocab_, head().stride(), input_.targets(), train_, a.logits,
-                     a.row_loss);
-  ops_.add_mean(context, View(a.row_loss.part(0, rows())), loss_sum());
+  ops_.cross_entropy(context, rows(), vocab_, head().stride(), input_.targets(), counted_, train_,
+                     a.logits, a.row_loss);
+  ops_.add_mean(context, View(a.row_loss.part(0, rows())), counted_, loss_sum());
 }
 
-void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
-                        std::span<const zero::Gradient> gradients) {
+void Transformer::backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
+                                std::span<const zero::Gradient> gradients) {
   const std::size_t hidden = options_.hidden_size;
-  const GptActivations& a = activations_;
+  const TransformerActivations& a = activations_;
   const HeadMatrix matrix = head_matrix();
   const zero::Gradient& d_matrix = gradients[matrix.position];
   ops_.linear_backward(context, head(), a.logits, a.ln_f,
@@ -263,19 +273,19 @@ void Gpt::backward_head(const nn::NnContext& context, std::span<const ConstView>
                           tensor_of(units_.back(), gradients[0].values, kLnFBias));
 }
 
-void Gpt::take_loss(double* loss, StreamHandle stream) {
+void Transformer::take_loss(double* loss, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
   ops_.take_total(on(stream), loss_sum(), loss);
 }
 
-double Gpt::flops_per_token() const {
+double Transformer::flops_per_token() const {
   const auto hidden = static_cast<double>(options_.hidden_size);
   const auto blocks = static_cast<double>(options_.num_layers);
   const double matrices = blocks * 12.0 * hidden * hidden + static_cast<double>(vocab_) * hidden;
   return 6.0 * matrices + 12.0 * blocks * static_cast<double>(options_.seq_length) * hidden;
 }
 
-double Gpt::hardware_flops_per_token() const {
+double Transformer::hardware_flops_per_token() const {
   if (!options_.recompute_activations) return flops_per_token();
   const auto hidden = static_cast<double>(options_.hidden_size);
   const auto length = static_cast<double>(options_.seq_length);

@@ -1,4 +1,4 @@
-#include "lib/model/gpt_activations.hpp"
+#include "lib/model/transformer_activations.hpp"
 
 #include "lib/base/checked.hpp"
 
@@ -9,12 +9,6 @@ namespace {
 std::size_t aligned(std::size_t bytes) {
   constexpr std::size_t kAlignment = 256;
   return round_up(bytes, kAlignment);
-}
-
-std::size_t attention_saved_bytes(const Options& options, const Context& context) {
-  return context.device.nn->attention_saved_bytes(
-      {context.micro_batch, options.seq_length, options.num_attention_heads, options.hidden_size},
-      context.compute);
 }
 
 std::size_t sets_of(const Options& options) {
@@ -31,7 +25,16 @@ struct Part {
 
 }  // namespace
 
-std::size_t GptActivations::predicted_bytes(const Options& options, const Context& context) {
+nn::AttentionShape largest_attention(const Options& options, const Context& context, bool causal) {
+  return {.sequences = context.micro_batch,
+          .length = options.seq_length,
+          .heads = options.num_attention_heads,
+          .hidden = options.hidden_size,
+          .causal = causal};
+}
+
+std::size_t TransformerActivations::predicted_bytes(const Options& options, const Context& context,
+                                                    const nn::AttentionShape& attention) {
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t sets = sets_of(options);
@@ -41,15 +44,16 @@ std::size_t GptActivations::predicted_bytes(const Options& options, const Contex
   return (options.num_layers + 4 * sets + 4) * matrix(hidden) + sets * matrix(3 * hidden) +
          (2 * sets + 1) * matrix(4 * hidden) + matrix(ops.logits_stride(context.vocab_size)) +
          (4 * sets + 3) * aligned(rows * sizeof(float)) +
-         sets * aligned(attention_saved_bytes(options, context));
+         sets * aligned(ops.attention_saved_bytes(attention, context.compute));
 }
 
-GptActivations::GptActivations(const Options& options, const Context& context)
+TransformerActivations::TransformerActivations(const Options& options, const Context& context,
+                                               const nn::AttentionShape& attention)
     : residual(options.num_layers + 1), blocks(sets_of(options)) {
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t hidden = options.hidden_size;
-  const std::size_t saved_bytes = attention_saved_bytes(options, context);
+  const std::size_t saved_bytes = ops.attention_saved_bytes(attention, context.compute);
   const Dtype dtype = ops.activation_dtype(context.compute);
   std::vector<Part> parts;
   const auto matrix = [&](View& view, std::size_t columns) {
