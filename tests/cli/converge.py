@@ -10,7 +10,6 @@ import pathlib
 import shutil
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
