@@ -14,6 +14,8 @@ with NaN or Inf stores the canonical NaN as its scale and zeros as payload. Opti
   +asym   q = rint((x - m) * (1 / s)) in 0 .. 2^b - 1 with m = min x, stored as bf16 rounded down (a zero as +0) behind the
           scale, and s = (max x - m) / (2^b - 1); a range that overflows is not finite
   +s32    scale and minimum as fp32
+  +sr     q = floor(t) + (u < t - floor(t)) in place of rint(t), t = x * (1 / s), clamped: u = (w >> 8) / 2^24 of word
+          number % 4 of Philox4x32-10 (Salmon et al., SC'11) with a key of two words and the counter number / 4
   +had32  quantized is H x of every 32 values: x / sqrt(32), then butterflies of distance 1 to 16; beyond 2^122 a
           block is not finite
 fp8e4m3 and fp8e5m2: s = max|x| / largest element, as bf16 rounded up; mxfp8, mxfp6, mxfp4 (OCP Microscaling 1.0):
@@ -30,7 +32,8 @@ CANONICAL_NAN = {"fp32": 0x7FC00000, "bf16": 0x7FC0, "fp16": 0x7E00}
 BITS_TYPE = {"fp32": np.uint32, "bf16": np.uint16, "fp16": np.uint16}
 CASTS = ("none", "bf16", "fp16")
 INTEGERS = {"int8": (8, 256)} | {f"int{bits}": (bits, 128) for bits in range(2, 8)}  # bits, default block
-OPTION_SETS = ("asym", "asym+s32", "had32", "had32+s32", "had32+s32+wide", "had32+wide", "s32", "s32+wide", "wide")
+OPTION_SETS = ("asym", "asym+s32", "asym+sr", "had32", "had32+s32", "had32+s32+sr+wide", "had32+s32+wide", "had32+sr",
+               "had32+wide", "s32", "s32+sr", "s32+wide", "sr", "sr+wide", "wide")
 # Exponent bits, mantissa bits, largest element, default block.
 FLOATS = {"fp8e4m3": (4, 3, 448.0, 128), "fp8e5m2": (5, 2, 57344.0, 128), "mxfp8": (4, 3, 448.0, 32),
           "mxfp6": (2, 3, 7.5, 32), "mxfp4": (2, 1, 6.0, 32)}
@@ -172,6 +175,21 @@ def unpack_codes(payload, bits):
     return codes
 
 
+def uniform(key, numbers):
+    """The draws of +sr by number, in [0, 1)."""
+    low = np.uint64(0xFFFFFFFF)
+    counter = np.asarray(numbers, np.uint64) // np.uint64(4)
+    x = [counter & low, counter >> np.uint64(32), np.zeros_like(counter), np.zeros_like(counter)]
+    keys = [key & 0xFFFFFFFF, key >> 32]
+    for _ in range(10):
+        first, second = np.uint64(0xD2511F53) * x[0], np.uint64(0xCD9E8D57) * x[2]
+        x = [(second >> np.uint64(32)) ^ x[1] ^ np.uint64(keys[0]), second & low,
+             (first >> np.uint64(32)) ^ x[3] ^ np.uint64(keys[1]), first & low]
+        keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    words = np.choose((np.asarray(numbers, np.uint64) % np.uint64(4)).astype(np.int64), x)
+    return ((words >> np.uint64(8)).astype(np.float64) / 2**24).astype(F32)
+
+
 def stored_scale(scale, rounded_up):
     """Values (float32, not negative) as stored: (values, raw bits). Subnormal ones are 0."""
     exact = scale.astype(np.float64)
@@ -182,8 +200,8 @@ def stored_scale(scale, rounded_up):
     return value, from_fp32(value, "bf16" if rounded_up else "fp32")
 
 
-def integer_codes(values, finite, bits, options):
-    """Blocks of finite values -> codes, and the raw bits that are stored for each block."""
+def integer_codes(values, finite, bits, options, draws):
+    """Blocks of finite values -> codes, and the raw bits that are stored for each block. `draws`: of +sr, by value."""
     dtype = "fp32" if "s32" in options else "bf16"
     if "asym" in options:
         minimum = values.min(axis=1, initial=np.inf) if values.size else np.zeros(len(values), F32)
@@ -206,7 +224,13 @@ def integer_codes(values, finite, bits, options):
         low, high = -steps, levels - F32(1)
     scale, stored = stored_scale(scale.astype(F32), dtype == "bf16")
     reciprocal = np.where(scale == 0, F32(0), F32(1) / scale).astype(F32)
-    q = np.clip(np.rint((values - np.where(finite, minimum, F32(0))[:, None]) * reciprocal[:, None]), low, high)
+    scaled = (values - np.where(finite, minimum, F32(0))[:, None]) * reciprocal[:, None]
+    if "sr" in options:
+        below = np.floor(scaled)
+        q = below + (draws.reshape(values.shape) < scaled - below)
+    else:
+        q = np.rint(scaled)
+    q = np.clip(q, low, high)
     q = np.where(finite[:, None], q, 0)
     stored = np.where(finite, stored, CANONICAL_NAN[dtype]).astype(BITS_TYPE[dtype])
     if "asym" in options:
@@ -236,8 +260,8 @@ def float_codes(values, finite, format_name):
     return np.where(finite[:, None] & (scale != 0)[:, None], codes, 0), stored
 
 
-def encode(name, memory_bits, memory_dtype):
-    """Raw bits of n values -> wire image."""
+def encode(name, memory_bits, memory_dtype, key=0, first=0):
+    """Raw bits of n values -> wire image. The draws of +sr: of `key`, numbered from `first` on."""
     format_name, block, options = parse(name)
     if format_name in CASTS:
         to = wire_dtype(format_name, memory_dtype)
@@ -256,7 +280,8 @@ def encode(name, memory_bits, memory_dtype):
         finite = np.isfinite(values).all(axis=1)
         values = np.where(finite[:, None], values, F32(0))
         if format_name in INTEGERS:
-            codes, stored = integer_codes(values, finite, bits_of(format_name), options)
+            draws = uniform(key, first + np.arange(values.size)) if "sr" in options else None
+            codes, stored = integer_codes(values, finite, bits_of(format_name), options, draws)
         else:
             codes, stored = float_codes(values, finite, format_name)
     return np.concatenate([padded(pack(codes.reshape(-1), bits_of(format_name))), padded(stored.view(np.uint8))])

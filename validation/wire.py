@@ -61,7 +61,7 @@ CASTS = {"none": None, "bf16": 2, "fp16": 2}
 SCALED = {f"int{bits}": (bits, 2) for bits in range(2, 9)} | {
     "fp8e4m3": (8, 2), "fp8e5m2": (8, 2), "mxfp8": (8, 1), "mxfp6": (6, 1), "mxfp4": (4, 1)}
 # Of the integers: what an option makes of the bytes of a scale.
-OPTIONS = {"asym": 2, "had32": 1, "s32": 2, "wide": 1}
+OPTIONS = {"asym": 2, "had32": 1, "s32": 2, "sr": 1, "wide": 1}
 
 
 def parse_codec(codec):

@@ -24,7 +24,7 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(ba
                                 "': this build has no CUDA codecs; use the host back end");
   }
   for (const std::string& option : valid.options) runs_ += "+" + option;
-  params_ = {valid.block > 0 ? valid.block : 1, variant.numbers};
+  params_ = {valid.block > 0 ? valid.block : 1, variant.numbers, {}};
   payload_bits_ = entry.info.bits;
   scale_bytes_ = variant.scale_bytes;
   error_bound_ = variant.error_bound;
@@ -44,8 +44,8 @@ ReduceEncode::ReduceEncode(const Codec& from, const Codec& to)
 }
 
 void ReduceEncode::run(ConstWireImages in, std::size_t images, std::size_t slices,
-                       std::size_t padded, WireImages out, float* scratch,
-                       StreamHandle stream) const {
+                       std::size_t padded, WireImages out, float* scratch, StreamHandle stream,
+                       const Draw& draw) const {
   if (fused_ != nullptr) {
     fused_(from_.params_, to_.params_, in, images, slices, padded, out, stream);
     return;
@@ -53,7 +53,8 @@ void ReduceEncode::run(ConstWireImages in, std::size_t images, std::size_t slice
   const std::size_t n = slices * padded;
   from_.decode_reduce(in, images, n, n, scratch, stream);
   const MemoryKind kind = from_.backend_ == Backend::host ? MemoryKind::host : MemoryKind::device;
-  to_.encode(ConstView::of(scratch, n, kind), {slices, padded, 1, 0, padded, padded}, out, stream);
+  to_.encode(ConstView::of(scratch, n, kind), {slices, padded, 1, 0, padded, padded}, out, stream,
+             draw);
 }
 
 }  // namespace zeropp::codec

@@ -11,6 +11,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernels/codec/draw.hpp"
 #include "kernels/codec/rule.hpp"
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/stream.hpp"
@@ -51,6 +52,7 @@ struct ConstWireImages {
 struct Params {
   std::size_t block = 1;  ///< values that share a scale; 1 for formats without scales
   RuleNumbers numbers;    ///< of a format that works by a rule (rule.hpp)
+  Draw draw;              ///< of one encode()
 };
 
 /// One format, with one set of options, on one back end. Memory views may be fp32, bf16 or fp16.
@@ -95,8 +97,12 @@ class Codec {
   /// where an option clips.
   [[nodiscard]] double slope_tolerance() const { return slope_tolerance_; }
 
-  void encode(ConstView memory, const Layout& layout, WireImages out, StreamHandle stream) const {
-    ops_->encode(params_, memory, layout, out, stream);
+  /// `draw`: the random numbers of a codec that rounds stochastically (+sr); others read none.
+  void encode(ConstView memory, const Layout& layout, WireImages out, StreamHandle stream,
+              const Draw& draw = {}) const {
+    Params params = params_;
+    params.draw = draw;
+    ops_->encode(params, memory, layout, out, stream);
   }
   void decode(ConstWireImages in, const Layout& layout, View memory, StreamHandle stream) const {
     ops_->decode(params_, in, layout, memory, stream);
@@ -137,9 +143,10 @@ class ReduceEncode {
   [[nodiscard]] std::size_t scratch_elements(std::size_t slices, std::size_t padded) const {
     return fused_ != nullptr ? 0 : slices * padded;
   }
-  /// `scratch` lies in the back end's memory, as the images do.
+  /// `scratch` lies in the back end's memory, as the images do. `draw`: of the encoding, with the
+  /// images of `to`.
   void run(ConstWireImages in, std::size_t images, std::size_t slices, std::size_t padded,
-           WireImages out, float* scratch, StreamHandle stream) const;
+           WireImages out, float* scratch, StreamHandle stream, const Draw& draw = {}) const;
 
   /// One pass over the blocks: (from, to) parameters as in run().
   using Fused = void (*)(const Params& from, const Params& to, ConstWireImages in,

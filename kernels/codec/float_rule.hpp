@@ -9,6 +9,7 @@
 
 #include "kernels/codec/arithmetic.hpp"
 #include "kernels/codec/block_range.hpp"
+#include "kernels/codec/rounding.hpp"
 #include "kernels/codec/rule.hpp"
 #include "kernels/codec/scale_types.hpp"
 #include "kernels/codec/transforms.hpp"
@@ -81,6 +82,8 @@ struct PowerOfTwo {
 
 template <class Scale>
 struct FloatRule {
+  using Reader = FloatRule;
+  using Rounding = Nearest;
   using Range = Magnitude;
   using Stored = typename Scale::Type;
   using Transform = Identity;

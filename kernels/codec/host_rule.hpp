@@ -9,6 +9,7 @@
 #include "kernels/codec/format.hpp"
 #include "kernels/codec/host_layout.hpp"
 #include "kernels/codec/planes.hpp"
+#include "kernels/codec/rounding.hpp"
 #include "kernels/codec/rule.hpp"
 #include "kernels/codec/wire.hpp"
 #include "kernels/core/half.hpp"
@@ -35,7 +36,10 @@ struct RuleKernels {
             Memory buffer[kLargestBlock];
             const std::size_t count = std::min(block, n - index * block);
             const Memory* const values = load_block(memory, walk, count, block, buffer);
-            encode_block(rule, values, block, index, shape, out.data + image * out.stride);
+            encode_block(rule, values, params, index, shape, out.data + image * out.stride,
+                         [&](std::size_t wire) {
+                           return params.draw.number(image, wire, layout.slices, layout.padded);
+                         });
           }
         });
   }
@@ -121,9 +125,12 @@ struct RuleKernels {
   }
 
   /// Block `index` of the image at `image`; the last one writes the image's padding as well.
-  template <class Memory>
-  static void encode_block(const Rule& rule, const Memory* memory, std::size_t block,
-                           std::size_t index, const WireShape& shape, std::byte* image) {
+  /// number(wire): of the group that begins there.
+  template <class Memory, class Number>
+  static void encode_block(const Rule& rule, const Memory* memory, const Params& params,
+                           std::size_t index, const WireShape& shape, std::byte* image,
+                           const Number& number) {
+    const std::size_t block = params.block;
     float values[kLargestBlock / kGroup][kGroup];
     typename Rule::Range range;
     const std::size_t groups = block / kGroup;
@@ -137,12 +144,10 @@ struct RuleKernels {
     const Stored stored = rule.stored(range);
     const auto factors = rule.encoding(stored);
     for (std::size_t group = 0; group < groups; ++group) {
-      std::uint32_t codes[kGroup] = {};
-      if (!factors.zeros) {
-        for (int i = 0; i < kGroup; ++i) codes[i] = rule.encode(values[group][i], factors);
-      }
-      GroupCodes(rule.numbers.bits, shape.blocks * block, index * block + group * kGroup)
-          .store(codes, image);
+      const std::size_t first = index * block + group * kGroup;
+      std::uint32_t codes[kGroup];
+      encode_group(rule, values[group], factors, params.draw.key, number(first), codes);
+      GroupCodes(rule.numbers.bits, shape.blocks * block, first).store(codes, image);
     }
     std::memcpy(image + shape.scale_offset + index * sizeof(stored), &stored, sizeof(stored));
     if (index + 1 == shape.blocks) zero_padding(shape, image);

@@ -10,7 +10,9 @@
 //   Transform                of transforms.hpp
 //   stored(range)            -> Stored; of a range that is not finite, or overflows, the NaN one
 //   encoding(stored)         -> Factors of encode; `zeros`: the payload is zero
-//   encode(x, factors)       -> code, of which the low numbers.bits bits are kept
+//   Rounding                 of rounding.hpp: whether encode() takes a random word
+//   Reader                   the rule that reads its images: itself, or one that shares kernels
+//   encode(x, factors[, word])  -> code, of which the low numbers.bits bits are kept
 //   decoding(stored)         -> Factors of decode
 //   decode(code, factors)    -> fp32, finite where the block is
 //   accumulate(code, factors, sum)  -> sum plus the decoded value

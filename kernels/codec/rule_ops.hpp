@@ -18,6 +18,13 @@ namespace zeropp::codec {
   ZEROPP_RULE(SymmetricRule<Fp32Scale, Hadamard32>) \
   ZEROPP_RULE(AsymmetricRule<Bf16Scale>)            \
   ZEROPP_RULE(AsymmetricRule<Fp32Scale>)
+#define ZEROPP_STOCHASTIC_RULES(ZEROPP_RULE)                    \
+  ZEROPP_RULE(SymmetricRule<Bf16Scale, Identity, Stochastic>)   \
+  ZEROPP_RULE(SymmetricRule<Bf16Scale, Hadamard32, Stochastic>) \
+  ZEROPP_RULE(SymmetricRule<Fp32Scale, Identity, Stochastic>)   \
+  ZEROPP_RULE(SymmetricRule<Fp32Scale, Hadamard32, Stochastic>) \
+  ZEROPP_RULE(AsymmetricRule<Bf16Scale, Stochastic>)            \
+  ZEROPP_RULE(AsymmetricRule<Fp32Scale, Stochastic>)
 #define ZEROPP_FLOAT_RULES(ZEROPP_RULE)   \
   ZEROPP_RULE(FloatRule<ScaledToLargest>) \
   ZEROPP_RULE(FloatRule<PowerOfTwo>)

@@ -268,7 +268,7 @@ TEST_P(EveryCodec, StridedLayoutsEqualPackingByHand) {
     const Values memory(random_values(count, 9), binding_.memory);
     const std::size_t n = layout.wire_elements();
     Wire wire(codec_, n, layout.images);
-    codec_.encode(memory.view(), layout, wire.images(), {});
+    codec_.encode(memory.view(), layout, wire.images(), {}, {.slice_step = padded});
     EXPECT_TRUE(wire.guards_intact());
 
     Values back(count, binding_.memory);
@@ -340,7 +340,7 @@ TEST_P(EveryCodec, ChunksOfWholeBlocksHaveTheBytesOfTheWhole) {
     const std::size_t count = std::min(chunk, n - first);
     Wire wire(codec_, count);
     codec_.encode(ConstView(in.view()).part(first, count), Layout::contiguous(count), wire.images(),
-                  {});
+                  {}, {.first = first});
     const std::vector<std::byte> image = wire.image();
     const std::vector<Part> parts = parts_of(bits, scale_bytes, block_, blocks_of(count));
     for (std::size_t i = 0; i < parts.size(); ++i) {

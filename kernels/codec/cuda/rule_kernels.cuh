@@ -12,6 +12,7 @@
 #include "kernels/codec/cuda/vector.cuh"
 #include "kernels/codec/cuda/wire_padding.cuh"
 #include "kernels/codec/planes.hpp"
+#include "kernels/codec/rounding.hpp"
 #include "kernels/codec/rule.hpp"
 #include "kernels/codec/wire.hpp"
 #include "kernels/core/cuda/launch.cuh"
@@ -101,7 +102,8 @@ template <class Rule, class Memory>
 __global__ void __launch_bounds__(kThreads)
     encode_groups(const __grid_constant__ Rule rule, const Memory* memory,
                   const __grid_constant__ DeviceLayout layout,
-                  const __grid_constant__ RuleShape shape, WireImages out) {
+                  const __grid_constant__ RuleShape shape, WireImages out,
+                  const __grid_constant__ Draw draw) {
   const Tile tile;
   const Cursor cursor(layout, tile.image, tile.first);
   const unsigned ahead = threadIdx.x * kGroup;
@@ -119,10 +121,8 @@ __global__ void __launch_bounds__(kThreads)
   std::byte* const image = out.data + tile.image * out.stride;
   const auto factors = rule.encoding(stored);
   std::uint32_t codes[kGroup];
-#pragma unroll
-  for (int i = 0; i < kGroup; ++i) {
-    codes[i] = factors.zeros ? 0U : rule.encode(values[i], factors);
-  }
+  encode_group(rule, values, factors, draw.key,
+               draw.number(tile.image, first, layout.layout.slices, layout.layout.padded), codes);
   GroupCodes(rule.numbers.bits, shape.values(), first).store(codes, image);
   if (threadIdx.x % threads == 0) *shape.stored<typename Rule::Stored>(image, first) = stored;
   if (first + kGroup == shape.values()) zero_padding(shape.wire, image);
@@ -186,6 +186,8 @@ __global__ void __launch_bounds__(kThreads)
 /// The launchers, which cuda_tables.cuh makes a table of.
 template <class Rule>
 struct RuleLaunchers {
+  using Reader = typename Rule::Reader;
+
   template <class Memory>
   static void encode(const Params& params, const Memory* memory, const Layout& layout,
                      WireImages out, StreamHandle stream) {
@@ -194,7 +196,7 @@ struct RuleLaunchers {
     if (tiles.empty()) return;
     encode_groups<Rule, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
         Rule{params.numbers}, memory, DeviceLayout::of(layout, memory),
-        RuleShape::of<Rule>(params, n), out);
+        RuleShape::of<Rule>(params, n), out, params.draw);
     zeropp::cuda::check_launch();
   }
 
@@ -204,9 +206,9 @@ struct RuleLaunchers {
     const std::size_t n = layout.wire_elements();
     const Tiles tiles = tiles_of(layout.images, n);
     if (tiles.empty()) return;
-    decode_groups<Rule, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-        Rule{params.numbers}, in, RuleShape::of<Rule>(params, n), DeviceLayout::of(layout, memory),
-        memory);
+    decode_groups<Reader, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+        Reader{params.numbers}, in, RuleShape::of<Rule>(params, n),
+        DeviceLayout::of(layout, memory), memory);
     zeropp::cuda::check_launch();
   }
 
@@ -217,8 +219,8 @@ struct RuleLaunchers {
                          StreamHandle stream) {
     if (n == 0) return;
     const Tiles tiles = tiles_of(1, n);
-    sum_groups<Rule, kFromZero><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-        Rule{params.numbers}, in, images, RuleShape::of<Rule>(params, wire_elements),
+    sum_groups<Reader, kFromZero><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+        Reader{params.numbers}, in, images, RuleShape::of<Rule>(params, wire_elements),
         DeviceLayout::of(Layout::contiguous(n), sum), sum);
     zeropp::cuda::check_launch();
   }
