@@ -24,15 +24,17 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(ba
                                 "': this build has no CUDA codecs; use the host back end");
   }
   for (const std::string& option : valid.options) runs_ += "+" + option;
-  params_ = {valid.block > 0 ? valid.block : 1, variant.numbers, {}};
+  block_ = valid.block > 0 ? valid.block : 1;
+  params_ = {variant.unit > 0 ? variant.unit : block_, variant.numbers, {}};
   payload_bits_ = entry.info.bits;
   scale_bytes_ = variant.scale_bytes;
+  scales_images_ = variant.scales_images;
   error_bound_ = variant.error_bound;
   slope_tolerance_ = std::max(entry.info.slope_tolerance, variant.slope_tolerance);
 }
 
 std::size_t Codec::wire_bytes(std::size_t n) const {
-  return wire_shape(n, params_.block, payload_bits_, scale_bytes_).bytes;
+  return wire_shape(n, block_, payload_bits_, scale_bytes_, scales_images_).bytes;
 }
 
 ReduceEncode::ReduceEncode(const Codec& from, const Codec& to)

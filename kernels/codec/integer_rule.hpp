@@ -21,9 +21,11 @@ struct SymmetricRule {
   using Range = Magnitude;
   using Stored = typename Scale::Type;
   using Transform = TransformType;
+  static constexpr bool scales_images = false;
   struct Factors {
     float scale;
     bool zeros;
+    [[nodiscard]] ZEROPP_HD const Factors& at(int /*place*/) const { return *this; }
   };
   RuleNumbers numbers;
 
@@ -74,6 +76,7 @@ struct AsymmetricRule {
   using Rounding = RoundingType;
   using Range = Extremes;
   using Transform = Identity;
+  static constexpr bool scales_images = false;
   struct Stored {
     typename Scale::Type scale;
     typename Scale::Type minimum;
@@ -82,6 +85,7 @@ struct AsymmetricRule {
     float scale;
     float minimum;
     bool zeros;
+    [[nodiscard]] ZEROPP_HD const Factors& at(int /*place*/) const { return *this; }
   };
   RuleNumbers numbers;
 

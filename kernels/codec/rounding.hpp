@@ -49,12 +49,14 @@ ZEROPP_HD void encode_group(const Rule& rule, const float (&values)[kGroup],
     ZEROPP_UNROLL for (int i = 0; i < kGroup; i += 4) {
       const Random4 random = philox4x32(key, number / 4 + static_cast<unsigned>(i) / 4, 0);
       ZEROPP_UNROLL for (int k = 0; k < 4; ++k) {
-        codes[i + k] = factors.zeros ? 0U : rule.encode(values[i + k], factors, random.word[k]);
+        const auto factor = factors.at(i + k);
+        codes[i + k] = factor.zeros ? 0U : rule.encode(values[i + k], factor, random.word[k]);
       }
     }
   } else {
     ZEROPP_UNROLL for (int i = 0; i < kGroup; ++i) {
-      codes[i] = factors.zeros ? 0U : rule.encode(values[i], factors);
+      const auto factor = factors.at(i);
+      codes[i] = factor.zeros ? 0U : rule.encode(values[i], factor);
     }
   }
 }

@@ -31,7 +31,7 @@ void verify(Cluster& cluster, const AllGatherAlgorithm& algorithm, const codec::
   }
   for (const auto& [parts, depth] : {std::pair{Parts::dense(count), std::size_t{1}},
                                      std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
-    const AllGatherPlan plan{parts, memory, codec, depth, {"test", ""}};
+    const AllGatherPlan plan{parts, memory, codec, test::depth_for(depth, codec), {"test", ""}};
     const auto planned = plan_all_gather(algorithm.name, cluster.context(), plan);
     const Poisoned full = test::run(*planned, plan, cluster.size(), cluster.rank(), result);
     Poisoned wanted(full.view.count, result);

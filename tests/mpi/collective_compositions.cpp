@@ -72,7 +72,8 @@ TEST(AllToAll, SwapsParts) {
       for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kCount}) {
         for (const std::size_t depth : {1U, 3U}) {
           const Parts parts{count, count + 2};
-          AllToAll planned(cluster.context(), {parts, dtype, codec, depth, {"test", ""}});
+          AllToAll planned(cluster.context(),
+                           {parts, dtype, codec, test::depth_for(depth, codec), {"test", ""}});
           Poisoned in(n * parts.stride, dtype);
           for (std::size_t p = 0; p < n; ++p) {
             for (std::size_t e = 0; e < count; ++e) {

@@ -19,7 +19,8 @@ DTYPES = ("fp32", "bf16", "fp16")
 BLOCKS = (32, 128, 8192)
 COUNTS = (0, 1, 33, 256, 30011)
 FUSED = (("int8", "int8"), ("int8:32", "int4:8192"), ("int4", "int4:64"), ("int4", "int8"), ("bf16", "int4"),
-         ("int8+had32", "int4+asym"), ("mxfp8", "int3"), ("int8", "int4+sr"))
+         ("int8+had32", "int4+asym"), ("mxfp8", "int3"), ("int8", "int4+sr"),
+         ("nvfp4", "nvfp4"))
 checks = 0
 
 
@@ -111,7 +112,7 @@ def codecs_of(name):
     if name in codecs.CASTS:
         return [name]
     if name in codecs.FLOATS:
-        return [f"{name}:32"] if name.startswith("mx") else [f"{name}:{block}" for block in BLOCKS]
+        return [name] if name.startswith(("mx", "nv")) else [f"{name}:{block}" for block in BLOCKS]
     blocks = BLOCKS if name in ("int4", "int7", "int8") else BLOCKS[1:2]
     options = codecs.OPTION_SETS if name in ("int3", "int4", "int8") else ()
     return [f"{name}:{block}" for block in blocks] + [f"{name}:64+{option}" for option in options]

@@ -58,6 +58,14 @@ std::vector<codec::CodecSpec> codecs_for(const Algorithm& algorithm) {
   return algorithm.any_codec ? codecs() : std::vector<codec::CodecSpec>{{}};
 }
 
+/// The pipeline depth that both codecs take: 1 where an image has a scale of its own.
+inline std::size_t depth_for(std::size_t depth, const codec::CodecSpec& first,
+                             const codec::CodecSpec& second = {}) {
+  const bool whole = codec::find_info(first.format)->scales_images ||
+                     codec::find_info(second.format)->scales_images;
+  return whole ? 1 : depth;
+}
+
 using CodecPair = std::pair<codec::CodecSpec, codec::CodecSpec>;
 
 /// Codecs for both hops: every codec with itself and with the next one. One-hop algorithms ignore
