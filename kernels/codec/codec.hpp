@@ -79,10 +79,13 @@ class Codec {
 
   /// Canonical name, as in CLI, JSON and traces: "int8:256", "none".
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] Backend backend() const { return backend_; }
   /// Values that share a scale; 1 for formats without scales.
   [[nodiscard]] std::size_t block() const { return params_.block; }
   /// Bytes that an image has beside the payload, a block; 0 for formats without scales.
   [[nodiscard]] std::size_t scale_bytes() const { return scale_bytes_; }
+  /// Where the scales of a wire image of n values begin, in bytes.
+  [[nodiscard]] std::size_t scale_offset(std::size_t n) const;
   /// The bytes of the wire image of n values, exactly: round_up(payload, 16) + round_up(scales,
   /// 16).
   [[nodiscard]] std::size_t wire_bytes(std::size_t n) const;
