@@ -17,7 +17,7 @@ namespace {
 
 using test::Cluster;
 
-constexpr std::size_t kCount = 5003;  // several chunks with every default block
+constexpr std::size_t kCount = 2309;  // two chunks of blocks of 128
 
 float value(int source, int part, std::size_t element, std::size_t run) {
   const auto at = static_cast<std::size_t>(part) * kCount + element;
@@ -31,8 +31,7 @@ struct Step {
   End end;
 };
 const std::vector<Step> kSteps{{1, End::commit},  {1, End::discard}, {2, End::commit},
-                               {2, End::discard}, {1, End::rescale}, {1, End::commit},
-                               {1, End::reset},   {2, End::commit}};
+                               {1, End::rescale}, {1, End::reset},   {2, End::commit}};
 constexpr float kFactor = 0.5F;
 
 struct Setting {
@@ -182,32 +181,30 @@ class Oracle {
 
 void verify(Cluster& cluster, const Setting& setting) {
   const int rank = cluster.rank();
-  for (const auto& [parts, depth] : {std::pair{Parts::dense(kCount), std::size_t{1}},
-                                     std::pair{Parts{kCount, kCount + 5}, std::size_t{3}}}) {
-    SCOPED_TRACE(testing::Message() << "depth " << depth);
-    Runner runner(cluster, setting, parts, depth);
-    Oracle oracle(cluster, setting);
-    std::size_t index = 0;
-    for (const Step& step : kSteps) {
-      for (std::size_t run = 0; run < step.runs; ++run, ++index) {
-        const auto sum = runner.run(index);
-        const auto expected = oracle.run(index, rank);
+  Runner dense(cluster, setting, Parts::dense(kCount), 1);
+  Runner strided(cluster, setting, {kCount, kCount + 5}, 3);
+  Oracle oracle(cluster, setting);
+  std::size_t index = 0;
+  for (const Step& step : kSteps) {
+    for (std::size_t run = 0; run < step.runs; ++run, ++index) {
+      const auto expected = oracle.run(index, rank);
+      for (Runner* runner : {&dense, &strided}) {
+        const auto sum = runner->run(index);
         for (std::size_t e = 0; e < kCount; ++e) {
-          ASSERT_EQ(bits_of(sum[e]), bits_of(expected[e])) << "run " << index << ", element " << e;
+          ASSERT_EQ(bits_of(sum[e]), bits_of(expected[e]))
+              << "run " << index << ", element " << e << (runner == &dense ? "" : ", depth 3");
         }
       }
-      runner.end(step.end);
-      oracle.end(step.end);
+    }
+    oracle.end(step.end);
+    for (Runner* runner : {&dense, &strided}) {
+      runner->end(step.end);
       for (const std::size_t hop : {0U, 1U}) {
-        const auto kept = runner.kept(hop);
+        const auto kept = runner->kept(hop);
         if (kept.empty()) continue;
-        const auto expected = oracle.kept(hop, rank);
-        ASSERT_EQ(kept.size(), expected.size());
-        for (std::size_t e = 0; e < kept.size(); ++e) {
-          // Zeros have a sign in fp32 that they do not have in int8.
-          ASSERT_EQ(kept[e], expected[e])
-              << "hop " << hop + 1 << ", error " << e << " after run " << index;
-        }
+        // Zeros have a sign in fp32 that they do not have in int8: compared as numbers.
+        ASSERT_EQ(kept, oracle.kept(hop, rank))
+            << "hop " << hop + 1 << " after run " << index << (runner == &dense ? "" : ", depth 3");
       }
     }
   }
@@ -241,7 +238,7 @@ TEST(ErrorFeedback, HasTheBitsOfTheReference) {
       if (!algorithm->feedback || !test::worth_running(*algorithm, node_size)) continue;
       const auto codecs = pairs();
       const auto feedbacks = options();
-      for (std::size_t i = 0; i < 2 * feedbacks.size(); ++i) {  // every one of either twice or more
+      for (std::size_t i = 0; i < 2 * codecs.size(); ++i) {  // every one of either
         const auto& [first, second] = codecs[(i + i / codecs.size()) % codecs.size()];
         const FeedbackOptions& feedback = feedbacks[i % feedbacks.size()];
         SCOPED_TRACE(testing::Message()
@@ -290,7 +287,7 @@ std::pair<double, double> error_of_mean(Cluster& cluster, const Setting& setting
 }
 
 TEST(ErrorFeedback, OfTheSameValuesAveragesToTheTrueSum) {
-  constexpr int kRuns = 64;
+  constexpr int kRuns = 32;
   const codec::CodecSpec int4 = codec::parse_codec("int4:128");
   for (const int node_size : test::node_sizes()) {
     Cluster cluster(node_size);
@@ -333,7 +330,7 @@ TEST(ErrorFeedback, TakesWhatTheClosedFormSays) {
           EXPECT_EQ(errors ? errors->bytes() : 0, error_bytes(storage, parts[hop], kCount));
           EXPECT_EQ(errors ? errors->elements() : 0, parts[hop] * kCount);
         }
-        const std::size_t row = storage == ErrorStorage::fp32 ? 20016 : 5120 + 48;
+        const std::size_t row = storage == ErrorStorage::fp32 ? 9248 : 2560 + 32;
         EXPECT_EQ(error_bytes(storage, 3, kCount), 2 * 3 * row);
       }
     }
