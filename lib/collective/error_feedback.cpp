@@ -89,7 +89,7 @@ std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
   const char* before = path.empty() ? "feedback:" : "+feedback:";
   for (const int hop : hops) {
     if (feedback == nullptr || !feedback->in(hop)) continue;
-    shown += std::exchange(before, ",") + std::to_string(hop);
+    shown += std::string(std::exchange(before, ",")) + (hop == 1 ? "intra" : "inter");
   }
   return shown;
 }

@@ -99,8 +99,8 @@ class ErrorFeedback {
   std::array<std::unique_ptr<HopErrors>, 2> hops_;
 };
 
-/// What the trace shows of a plan with these hops: "composed+feedback:1,2", "feedback:1"; `path`
-/// itself where none of them feeds back.
+/// What the trace shows of a plan with these hops: "composed+feedback:intra,inter",
+/// "feedback:intra"; `path` itself where none of them feeds back.
 std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
                           std::initializer_list<int> hops);
 

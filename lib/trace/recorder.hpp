@@ -67,7 +67,7 @@ struct CollectiveRow {
   std::string codec;  ///< canonical; two hops: "int4:128/int4:128"
   std::string group;
   /// "fused" or "composed" where a reduction encodes again; then where errors are fed back, and in
-  /// which hops: "composed+feedback:1,2", "feedback:1"; else empty
+  /// which hops: "composed+feedback:intra,inter", "feedback:intra"; else empty
   std::string path;
   bool modelled = false;  ///< vendor's route: bytes are the closed form of a ring, not counted
   std::uint64_t calls = 0;

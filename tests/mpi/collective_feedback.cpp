@@ -344,10 +344,11 @@ TEST(ErrorFeedback, ShowsInTheTraceWhichHopsHaveIt) {
     const Setting setting{algorithm, pairs().front(), {0, intra, inter, ErrorStorage::fp32}};
     return Runner(cluster, setting, Parts::dense(kCount), 1).planned().row().path;
   };
-  EXPECT_EQ(path("1-hop", true, true), "feedback:1");
-  EXPECT_EQ(path("2-hop", true, true), two_by_two ? "composed+feedback:1,2" : "feedback:1");
-  EXPECT_EQ(path("2-hop", true, false), two_by_two ? "fused+feedback:1" : "feedback:1");
-  EXPECT_EQ(path("2-hop", false, true), two_by_two ? "composed+feedback:2" : "");
+  EXPECT_EQ(path("1-hop", true, true), "feedback:intra");
+  EXPECT_EQ(path("2-hop", true, true),
+            two_by_two ? "composed+feedback:intra,inter" : "feedback:intra");
+  EXPECT_EQ(path("2-hop", true, false), two_by_two ? "fused+feedback:intra" : "feedback:intra");
+  EXPECT_EQ(path("2-hop", false, true), two_by_two ? "composed+feedback:inter" : "");
 }
 
 TEST(ErrorFeedback, IsRefusedWhereThereAreNoHops) {
