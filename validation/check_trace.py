@@ -242,11 +242,17 @@ class Checker(TraceChecker):
                                 ("wire_bytes_inter", expected.sent.inter)):
                 self.require(row[name] == value, f"{where}: {name} is {row[name]}, should be {value}")
             self.require(row["modelled"] == (row["algorithm"] in MODELLED), f"{where}: modelled is wrong")
-            self.require(row["path"] in (("fused", "composed") if "/" in row["codec"] else ("",)),
-                         f"{where}: path {row['path']!r}")
+            self.require(row["path"] in self.paths(row), f"{where}: path {row['path']!r}")
             self.require(math.isfinite(row["seconds"]) and row["seconds"] >= 0, f"{where}: seconds")
         for key in left:
             self.require(False, f"/collectives: {' '.join(key)}: is missing")
+
+    def paths(self, row):
+        """Between two hops a sum is encoded again, in one pass or in several; errors are fed back in several."""
+        hops = self.settings.feedback if row["purpose"] == "gradients" and row["operation"] == "reduce_scatter" else ()
+        between = () if "/" not in row["codec"] else ("composed",) if "inter" in hops else ("fused", "composed")
+        feedback = "feedback:" + ",".join(hops) if hops else ""
+        return ["+".join(filter(None, (path, feedback))) for path in between or ("",)]
 
     def check_timers(self):
         """Every category of every rank once; a rank that trained took time."""

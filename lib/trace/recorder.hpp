@@ -66,7 +66,9 @@ struct CollectiveRow {
   std::string algorithm;
   std::string codec;  ///< canonical; two hops: "int4:128/int4:128"
   std::string group;
-  std::string path;       ///< "fused" or "composed" where a reduction re-encodes; else empty
+  /// "fused" or "composed" where a reduction encodes again; then where errors are fed back, and in
+  /// which hops: "composed+feedback:intra,inter", "feedback:intra"; else empty
+  std::string path;
   bool modelled = false;  ///< vendor's route: bytes are the closed form of a ring, not counted
   std::uint64_t calls = 0;
   std::uint64_t logical_bytes = 0;  ///< uncompressed bytes that the operation delivers to this rank

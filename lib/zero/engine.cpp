@@ -121,6 +121,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   result.skipped = !std::isfinite(result.grad_norm);
   if (result.skipped) {
     ++recorder_.counters["nonfinite_steps"];
+    gradients_.errors().discard();
   } else {
     clip_ = options_.gradient_clipping > 0 && result.grad_norm > options_.gradient_clipping
                 ? options_.gradient_clipping / result.grad_norm
@@ -128,6 +129,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
     ++steps_taken_;
     execute(plan_.update, Mode::training);
     result.predicted += volume(plan_.update, plan_.volumes);
+    gradients_.errors().commit(steps_taken_, stream(StreamId::compute).handle());
     ++version_;
   }
   result.sent = sent() - sent_before;
@@ -142,6 +144,12 @@ double Engine::evaluate(const Batch& batch) {
   execute(plan_.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
   return wait_for_loss();
 }
+
+void Engine::rescale_errors(double factor) {
+  gradients_.errors().rescale(static_cast<float>(factor), stream(StreamId::compute).handle());
+}
+
+std::vector<NamedState> Engine::error_feedback() const { return gradients_.errors().state(); }
 
 /// The host's one wait for a whole step, where a hang is noticed.
 double Engine::wait_for_loss() {

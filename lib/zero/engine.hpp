@@ -70,6 +70,10 @@ class Engine {
   /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
   /// For export and tests: through the control plane, one unit at a time.
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
+  /// The loss is scaled by `factor` more from the next step on: what is fed back follows.
+  void rescale_errors(double factor);
+  /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
+  [[nodiscard]] std::vector<NamedState> error_feedback() const;
   /// Of the engine's state, its arena, and the model's own memory.
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 

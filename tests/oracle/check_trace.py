@@ -257,6 +257,32 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda *_: None, "/memory: moments is", dict(FEATURES, optimizer=("Lion", {}), states=2))
         self.change(lambda *_: None, "no closed form for the optimizer 'Lamb'", dict(FEATURES, optimizer=("Lamb", {})))
 
+    def test_error_feedback(self):
+        case = dict(FEATURES, feedback=("intra", "inter"))
+
+        def edit(name, value):
+            def change(_, groups):
+                columns = groups["memory"]
+                for column in ("bytes_predicted", "bytes_actual"):
+                    columns[column][columns["name"].index(name)] += value
+            return change
+        self.change(edit("error_feedback_intra", 16), "/memory: error_feedback_intra is", case)
+        self.change(edit("error_feedback_inter", -16), "/memory: error_feedback_inter is", case)
+
+        def path(text):
+            def change(_, groups):
+                columns = groups["collectives"]
+                columns["path"][columns["purpose"].index("gradients")] = text
+            return change
+        for text in ("composed", "fused+feedback:intra,inter", "composed+feedback:intra"):
+            self.change(path(text), f"path '{text}'", case)
+        self.change(path("composed+feedback:intra,inter"), "path 'composed+feedback:intra,inter'")
+
+        def without(_, groups):
+            for column in groups["memory"].values():
+                del column[7]
+        self.change(without, "/memory does not name exactly", case)
+
     def test_gpus(self):
         case = dict(FEATURES, cuda=True)
 
