@@ -292,7 +292,8 @@ def write(path, attributes, groups):
             file.attrs[name] = (np.bytes_(value) if isinstance(value, str) else
                                 np.float64(value) if isinstance(value, float) else np.uint64(value))
         file.create_group("env")
-        if attributes["app"] == "train":
+        app = attributes.get("app", "train")
+        if app == "train":
             data = file.create_group("data")
             for name in trace_format.DATA_ATTRIBUTES:
                 data.attrs[name] = 64 if name == "vocab_size" else 1
@@ -301,7 +302,7 @@ def write(path, attributes, groups):
                 if name.startswith("@"):
                     file.require_group(group).attrs[name[1:]] = np.bytes_(values) if isinstance(values, str) else np.float64(values)
                     continue
-                kind, _, unit = columns_of(attributes["app"], group)[name].partition(" ")
+                kind, _, unit = columns_of(app, group)[name].partition(" ")
                 if kind == "S":
                     values = np.array([value.encode() for value in values], dtype=f"S{max(1, *map(len, values), 1)}")
                 else:
