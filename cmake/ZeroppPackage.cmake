@@ -4,7 +4,7 @@ include(CMakePackageConfigHelpers)
 
 # Public is what needs no library but MPI, fmt and nlohmann-json, and nothing that is generated.
 file(GLOB_RECURSE public_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/kernels/*.hpp ${PROJECT_SOURCE_DIR}/lib/*.hpp)
-list(FILTER public_headers EXCLUDE REGEX "/(cuda|formats|host)/|/(entries|fused_pairs|h5|h5_image|host_(cast|for|layout|ops|scaled))[.]hpp$")
+list(FILTER public_headers EXCLUDE REGEX "/(cuda|formats|host)/|/(defect|entries|fused_pairs|h5|h5_image|host_(cast|for|layout|ops|scaled))[.]hpp$")
 target_sources(zeropp PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${public_headers})
 
 set(exported zeropp zeropp_cblas)

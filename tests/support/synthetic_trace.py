@@ -214,15 +214,14 @@ def make(case):
               "bf16": {"enabled": c["bf16"]}, "train_batch_size": n * c["micro"] * 3,
               "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
               "optimizer": {"params": {"lr": 1e-3}}, "zeropp": own}
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     attributes = {name: "x" for name in TEXT}
     attributes.update(schema="zeropp-trace", schema_version=VERSION, app="train", verdict="VALID", interrupted=c["interrupted"],
-                      config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
                       parameters_hash="0a" * 32,
                       # 6 (3 * 12 * 10^2 + 64 * 10) + 12 * 3 * 8 * 10; again (3 - 1) (16 * 10^2 + 4 * 8 * 10)
                       flops_per_token=28320.0, hardware_flops_per_token=32160.0 if c["recompute"] else 28320.0,
                       complete=1, git_dirty=0, world_size=n, node_count=c["nodes"],
                       ranks_per_node=c["local"], emulated=0, seed=7, deterministic=0)
+    configure(attributes, config)
     if c["cuda"]:
         attributes["backend"] = "cuda"
     count = len(steps)
@@ -279,6 +278,12 @@ def make(case):
                           "utilization": [0.0, 100.0] * n, "memory_utilization": [0.0, 50.0] * n,
                           "reasons": ["gpu_idle", ""] * n}
     return attributes, groups
+
+
+def configure(attributes, config):
+    """Puts `config` into a run's attributes."""
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
+    attributes.update(config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest())
 
 
 def columns_of(app, group):
