@@ -108,9 +108,9 @@ def training_rows(path, run, warmup):
 
 
 def matrix_rows(path):
-    """Of a trace of zpp_converge: a row for each setting that trains on tokens."""
+    """Of a trace of zpp_converge: a row for each setting that trains on tokens and did not diverge."""
     rows = []
-    for setting in (s for s in Study(Trace(path)).settings if s.level in TOKEN_LEVELS):
+    for setting in (s for s in Study(Trace(path)).settings if s.level in TOKEN_LEVELS and not s.diverged):
         config, runs = json.loads(setting.config_json), list(setting.runs.values())
         row = Row(f"{setting.level}: {setting.name}", without_seed(config))
         row.exact = {"steps": runs[0].steps, "skipped steps": runs[0].skipped, "bytes_inter_node a step": runs[0].bytes_inter_node}

@@ -65,15 +65,16 @@ class ConvergeChecker(TraceChecker):
     def check_run(self, run):
         setting = self.study.setting_of(run)
         where = f"setting {setting.name}, seed {run.seed}"
-        self.require(run.verdict == "VALID", f"{where}: the run says {run.verdict}")
+        self.require((run.verdict == "VALID") != run.diverged,
+                     f"{where}: the run says {run.verdict}" + (", but its curves diverged" if run.diverged else ""))
         self.require(run.bytes_inter_node == run.bytes_predicted_inter_node,
                      f"{where}: sent {run.bytes_inter_node} bytes a step between nodes, {run.bytes_predicted_inter_node} were predicted")
-        self.require(run.world_size == self.attributes["world_size"] or setting.level == "contract",
+        self.require(0 < run.world_size <= self.attributes["world_size"],
                      f"{where}: ran on {run.world_size} ranks, the job has {self.attributes['world_size']}")
         self.require(run.seconds > 0 and run.seconds_per_step > 0, f"{where}: its times are not positive")
         if run.losses or setting.level in fmt.TOKEN_LEVELS:
             self.check_curves(run, where)
-        if setting.level in fmt.TOKEN_LEVELS:
+        if setting.level in fmt.TOKEN_LEVELS and not run.diverged:
             self.check_evaluations(run, where)
 
     def check_curves(self, run, where):
@@ -82,10 +83,10 @@ class ConvergeChecker(TraceChecker):
             return
         self.require(sum(run.skips) == run.skipped and set(run.skips) <= {0, 1},
                      f"{where}: {sum(run.skips)} steps of /steps were skipped, {run.skipped} of the run")
-        taken = [loss for loss, skipped in zip(run.losses, run.skips) if not skipped]
+        if run.diverged:
+            return
         norms = [norm for norm, skipped in zip(run.grad_norms, run.skips) if not skipped]
-        self.require(all(map(math.isfinite, taken)) and all(0 <= norm < math.inf for norm in norms),
-                     f"{where}: loss or gradient norm of a step that was taken is not finite")
+        self.require(all(0 <= norm < math.inf for norm in norms), f"{where}: the gradient norm of a step that was taken is not finite")
         last = [loss for loss, skipped in list(zip(run.losses, run.skips))[-max(1, run.steps // 10):] if not skipped]
         self.require(last and close(run.final_train_loss, statistics.fmean(last)),
                      f"{where}: final_train_loss is {run.final_train_loss}, not the mean of the last tenth of its steps")
@@ -102,7 +103,7 @@ class ConvergeChecker(TraceChecker):
                      f"{where}: bits_per_byte is not its loss / ln 2")
 
     def check_matrix(self):
-        """Every setting of a level has the seeds that any setting of it has, and saw the data that its baseline saw."""
+        """Every setting of a level has the seeds that any setting of it has, and saw on as many ranks the data that its baseline saw."""
         for level in fmt.TOKEN_LEVELS:
             settings = [setting for setting in self.study.settings if setting.level == level]
             seeds = {run.seed for setting in settings for run in setting.runs.values()}
@@ -110,6 +111,9 @@ class ConvergeChecker(TraceChecker):
                 missing = sorted(seeds - set(setting.seeds))
                 self.require(not missing, f"missing runs: setting {setting.name}, seed {', '.join(map(str, missing))}")
         for setting, baseline in self.study.compared():
+            self.require(not baseline.diverged, f"setting {setting.name}: its baseline {baseline.name} diverged")
+            ranks = {(run.world_size, run.node_size) for side in (setting, baseline) for run in side.runs.values()}
+            self.require(len(ranks) == 1, f"setting {setting.name} and its baseline {baseline.name} ran on other ranks or nodes")
             other = sorted({seed for seed, _ in setting.runs.keys() ^ baseline.runs.keys()} & set(setting.seeds) & set(baseline.seeds))
             self.require(not other, f"setting {setting.name} saw other data than its baseline {baseline.name} from seed "
                                     f"{', '.join(map(str, other))}: such runs are no pairs")

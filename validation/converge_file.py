@@ -3,6 +3,7 @@
 A run is paired with the baseline's run that began from the same seed and saw the same data in the same order: (seed, data_hash).
 """
 
+import math
 from dataclasses import dataclass, field
 
 from trace_format import TOKEN_LEVELS
@@ -26,6 +27,11 @@ class Setting:
     @property
     def seeds(self):
         return sorted(run.seed for run in self.runs.values())
+
+    @property
+    def diverged(self):
+        """Seeds whose run did: such a setting is judged by that alone."""
+        return sorted(run.seed for run in self.runs.values() if run.diverged)
 
     @property
     def gradient_codecs(self):
@@ -58,6 +64,12 @@ class Run:
     @property
     def key(self):
         return (self.seed, self.data_hash)
+
+    @property
+    def diverged(self):
+        """A loss of a step that was taken, or a held-out loss, is not finite, or the last step was skipped. A result, not an error."""
+        taken = [loss for loss, skipped in zip(self.losses, self.skips) if not skipped]
+        return (not all(map(math.isfinite, taken + [loss for _, loss in self.evaluations])) or bool(self.skips and self.skips[-1]))
 
 
 class Study:
@@ -93,9 +105,9 @@ class Study:
         return self.settings[run.setting]
 
     def compared(self):
-        """(setting, its baseline) of all that are judged by their loss and are no baseline themselves."""
+        """(setting, its baseline) of all that are judged by their loss, are no baseline themselves, and did not diverge."""
         return [(setting, self.by_name[setting.baseline]) for setting in self.settings
-                if setting.level in TOKEN_LEVELS and setting.baseline]
+                if setting.level in TOKEN_LEVELS and setting.baseline and not setting.diverged]
 
     def differences(self, setting, baseline):
         """Final held-out losses of `setting` minus those of `baseline`, by seed. Both have the same keys."""

@@ -38,7 +38,7 @@ def curves_of(setting):
 
 def draw_curves(study, level, entropy_bits, stem):
     """Left the losses, right what is left of them beside the baseline, paired by seed."""
-    settings = [setting for setting in study.settings if setting.level == level]
+    settings = [setting for setting in study.settings if setting.level == level and not setting.diverged]
     figure, (losses, apart, names) = plt.subplots(1, 3, figsize=(13, max(4.5, 0.22 * len(settings))), layout="constrained",
                                                   gridspec_kw={"width_ratios": [1, 1, 0.45]})
     for place, setting in enumerate(settings):

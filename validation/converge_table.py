@@ -49,7 +49,13 @@ def rows_of(study, rows, level):
                 cells.append([row.setting.name, *loss_cells(row.setting), number(row.pairs.mean), interval_text(row.interval),
                               p_text(row.p_differs), p_text(row.p_equivalent), f"{row.detectable:.4f}", f"{row.provable:.4f}",
                               row.verdict])
+    cells += [[setting.name, f"{setting.bits:.2f}", *["-"] * 9, diverged_text(setting)] for setting in study.settings
+              if setting.level == level and setting.baseline and setting.diverged]
     return cells
+
+
+def diverged_text(setting):
+    return f"{judged.DIVERGED} (seed {', '.join(map(str, setting.diverged))})"
 
 
 def ladder_table(claims, level):
@@ -71,7 +77,8 @@ seeds; perplexity: its exponential. difference: to the baseline, paired by seed 
 differs: of no difference, two-sided; p equivalent: of a difference of {margin:g} or more on either side (two one-sided tests); both
 corrected over {count} settings (Holm). seen from: the smallest true difference that these runs would show with a probability of
 {judged.POWER:.0%}; provable: the smallest margin within which they show equivalence; both corrected over all settings. Equivalent: within
-{margin:g} nats; worse, better: a difference is shown (it may be within the margin as well); undecided: neither is shown.
+{margin:g} nats; worse, better: a difference is shown (it may be within the margin as well); undecided: neither is shown; diverged: a
+loss is not finite, or the last step was skipped.
 """
 
 
@@ -86,20 +93,25 @@ def text_of(study, rows, claims, missing, margin):
     return "\n".join(lines) + "\n" + legend(margin, len(rows))
 
 
+def codec_cells(setting):
+    return [setting.weight_codec, "/".join(dict.fromkeys(setting.gradient_codecs)), setting.feedback, f"{setting.bits:.2f}"]
+
+
 def chapter(study, rows, claims, margin, command):
     """The chapter of README, of the hardest level that was run."""
     level = next((name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in rows)), "")
     own = [row for row in rows if row.setting.level == level]
     own.sort(key=lambda row: (row.setting.bits, row.setting.index))
-    cells = [[row.setting.weight_codec, "/".join(dict.fromkeys(row.setting.gradient_codecs)), row.setting.feedback,
-              f"{row.setting.bits:.2f}", number(row.pairs.mean), interval_text(row.interval), row.verdict] for row in own]
+    cells = [[*codec_cells(row.setting), number(row.pairs.mean), interval_text(row.interval), row.verdict] for row in own]
+    gone = [setting for setting in study.settings if setting.level == level and setting.baseline and setting.diverged]
+    cells += [[*codec_cells(setting), "-", "-", diverged_text(setting)] for setting in gone]
     count = {word: sum(word in row.verdict for row in own) for word in (judged.SAFE, judged.WORSE, judged.OPEN)}
     return "\n".join([
         "## Which compression is safe", "",
         f"Held-out loss on {'real text' if level == 'text' else 'a source of known entropy'} beside uncompressed training, "
         f"{seeds_text(study, level)}, paired by seed and data order, `{study.attributes['git_commit'][:12]}`. Safe is what is shown "
-        f"to be within {margin:g} nats of the baseline: {count[judged.SAFE]} of {len(own)} settings are; {count[judged.WORSE]} are "
-        f"shown to be worse, of {count[judged.OPEN]} these runs show neither.", "",
+        f"to be within {margin:g} nats of the baseline: {count[judged.SAFE]} of {len(own) + len(gone)} settings are; "
+        f"{count[judged.WORSE]} are shown to be worse, {len(gone)} diverged, of {count[judged.OPEN]} these runs show neither.", "",
         markdown_table.aligned(SAFE_COLUMNS, cells, TEXT_COLUMNS), "",
         "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "",
         "It is remade by", "", "```", command, "```", ""])
@@ -123,7 +135,10 @@ def document(study, rows, claims):
     claimed = {"level": ("", [claim.level for claim in claims]), "claim": ("", [claim.text for claim in claims]),
                "difference": (loss, [claim.pairs.mean for claim in claims]), "low": (loss, low), "high": (loss, high),
                "p": ("1", [claim.p for claim in claims]), "verdict": ("", [claim.verdict for claim in claims])}
-    return {"judged": judged_rows, "ladder": claimed}
+    gone = [setting for setting in study.settings if setting.level in TOKEN_LEVELS and setting.diverged]
+    diverged = {"setting": ("", [setting.name for setting in gone]), "level": ("", [setting.level for setting in gone]),
+                "seeds": ("", [",".join(map(str, setting.diverged)) for setting in gone])}
+    return {"judged": judged_rows, "ladder": claimed, "diverged": diverged}
 
 
 def write_hdf5(path, groups, attributes):

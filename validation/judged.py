@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import paired
 import rank_test
 
-SAFE, WORSE, BETTER, OPEN = "equivalent", "worse", "better", "undecided"
+SAFE, WORSE, BETTER, OPEN, DIVERGED = "equivalent", "worse", "better", "undecided", "diverged"
 POWER, CONFIDENCE = 0.8, 0.95
 
 

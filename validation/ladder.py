@@ -24,11 +24,15 @@ def plain(codec, form):
     return re.fullmatch(rf"{form}(:\d+)?", codec) is not None
 
 
+def two_hops(setting):
+    return setting.weight_codec == "none" and setting.reduce_scatter == "2-hop"
+
+
 RUNGS = {
     "no codec": lambda s: s.weight_codec == "none" and s.gradient_codecs == ("none", "none"),
-    NEAR: lambda s: s.weight_codec == "none" and plain(s.gradient_codec_intra, "int8")
+    NEAR: lambda s: two_hops(s) and plain(s.gradient_codec_intra, "int8")
     and re.fullmatch(r"int4(:\d+)?\+had32", s.gradient_codec_inter),
-    "int4 gradients": lambda s: s.weight_codec == "none" and all(plain(codec, "int4") for codec in s.gradient_codecs),
+    "int4 gradients": lambda s: two_hops(s) and all(plain(codec, "int4") for codec in s.gradient_codecs),
     "int4 weights": lambda s: plain(s.weight_codec, "int4") and s.gradient_codecs == ("none", "none"),
 }
 
@@ -69,10 +73,11 @@ def rungs_of(settings):
 def claims_of(study, margin, level):
     """(claims, what is missing as text) over the models of the levels that train on tokens."""
     claims, missing = [], []
-    groups = {(s.level, s.model): None for s in study.settings if s.level in TOKEN_LEVELS}
+    whole = [s for s in study.settings if s.level in TOKEN_LEVELS and not s.diverged]
+    groups = dict.fromkeys((s.level, s.model) for s in whole)
     for where in groups:
-        rungs = rungs_of([s for s in study.settings if (s.level, s.model) == where])
-        missing += [f"{where[0]}, {where[1]}: no setting is on the rung `{name}`" for name in RUNGS if name not in rungs]
+        rungs = rungs_of([s for s in whole if (s.level, s.model) == where])
+        missing += [f"{where[0]}, {where[1]}: no setting that did not diverge is on the rung `{name}`" for name in RUNGS if name not in rungs]
         names, own = [name for name in RUNGS if name in rungs], []
         for below, above in zip(names, names[1:]):
             lower, upper = rungs[below], rungs[above]

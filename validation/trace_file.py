@@ -58,6 +58,8 @@ class Trace:
 
     def read_group(self, file, group, columns):
         if group not in file:
+            if group in fmt.MAY_BE_MISSING_OF.get(self.app, set()):
+                return {name: [] for name in columns}
             self.problem(f"no group /{group}")
             return {}
         values = {}

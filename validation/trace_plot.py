@@ -70,7 +70,7 @@ def converge(trace, figure):
     study = Study(trace)
     levels = [level for level in TOKEN_LEVELS if any(setting.level == level for setting in study.settings)]
     for axes, level in zip(np.atleast_1d(figure.subplots(1, max(1, len(levels)))), levels):
-        for setting in (s for s in study.settings if s.level == level and s.runs):
+        for setting in (s for s in study.settings if s.level == level and not s.diverged):
             steps, curves = converge_plot.curves_of(setting)
             axes.plot(steps, np.mean(curves, axis=0), label=setting.name)
         axes.set(title=f"{level}: held-out loss, mean over seeds", xlabel="optimizer step", ylabel="nats a token")

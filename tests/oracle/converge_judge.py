@@ -74,6 +74,20 @@ def without_last_step(attributes, groups):
     drop(groups, "steps", lambda row: (row["run"], row["step"]) != (last, made.STEPS - 1))
 
 
+def diverged(name, seed):
+    """A run that ends in skipped steps, after which there is no held-out loss."""
+    def change(attributes, groups):
+        index = run_of(groups, name, seed)
+        for column, value in (("skipped", 3), ("final_train_loss", math.nan), ("final_held_out_loss", math.nan),
+                              ("bits_per_byte", math.nan), ("verdict", "INVALID: the last step was skipped: its gradient is not finite")):
+            groups["runs"][column][index] = value
+        rows = [i for i, run in enumerate(groups["steps"]["run"]) if run == index]
+        for row in rows[-3:]:
+            groups["steps"]["skipped"][row], groups["steps"]["loss"][row], groups["steps"]["grad_norm"][row] = 1, math.nan, math.inf
+        drop(groups, "evaluations", lambda row: row["run"] != index or row["step"] < made.STEPS)
+    return change
+
+
 def broken_contract(attributes, groups):
     groups["runs"]["parameters_hash"][-1] = "0" * 64
     groups["runs"]["final_train_loss"][-1] *= 1.25
@@ -97,8 +111,11 @@ SPOILED = {
     "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5), "setting near, seed 2: bits_per_byte"),
     "skipped": (of_run("near", 2, "skipped", 1), "0 steps of /steps were skipped, 1 of the run"),
     "ranks": (of_run("near", 2, "world_size", 8), "ran on 8 ranks, the job has 4"),
+    "other ranks": (of_run("near", 2, "world_size", 2), "setting near and its baseline base ran on other ranks or nodes"),
+    "a diverged baseline": (diverged("base", 2), "setting near: its baseline base diverged"),
+    "an untold divergence": (set_in("steps", "loss", math.nan, 3), "the run says VALID, but its curves diverged"),
     "a step": (without_last_step, "/steps has 19 of its 20 steps"),
-    "an evaluation": (with_last_evaluation(math.nan), "a held-out loss is no loss"),
+    "an evaluation": (with_last_evaluation(-1.0), "a held-out loss is no loss"),
     "baseline": (set_in("settings", "baseline", "nobody", 1), "setting near: its baseline nobody is not there"),
     "names": (set_in("settings", "name", "near", 2), "/settings names near twice"),
     "bits": (set_in("settings", "weight_bits", 0.0, 1), "setting near: weight_bits"),
@@ -169,7 +186,7 @@ class Judge(unittest.TestCase):
         chapter = (self.output / "chapter.md").read_text()
         self.assertTrue(chapter.startswith("## Which compression is safe\n"))
         self.assertIn(f"validation/converge.py {self.folder / 'converge.h5'} --output {self.output}\n", chapter)
-        self.assertIn("1 of 3 settings are; 2 are shown to be worse, of 0 these runs show neither", chapter)
+        self.assertIn("1 of 3 settings are; 2 are shown to be worse, 0 diverged, of 0 these runs show neither", chapter)
         first = {path.name: path.read_bytes() for path in self.output.iterdir() if path.suffix in (".png", ".svg", ".md")}
         self.judge(self.folder / "converge.h5")
         self.assertEqual(first, {name: (self.output / name).read_bytes() for name in first})
@@ -188,12 +205,21 @@ class Judge(unittest.TestCase):
         rows, _, missing = self.say(noise=0.2, settings=(made.BASE, made.setting("int4", **made.INT4)))
         self.assertEqual(rows["int4"], "undecided")
         self.assertGreater(min(self.judged["int4"].detectable, self.judged["int4"].provable), 0.02)
-        self.assertIn("text, gpt: no setting is on the rung `int4 weights`", missing)
+        self.assertIn("text, gpt: no setting that did not diverge is on the rung `int4 weights`", missing)
 
     def test_small_and_there(self):
         options = dict(noise=0.0005, settings=(made.BASE, made.setting("int4", effect=0.01, **made.INT4)))
         self.assertEqual(self.say(**options)[0]["int4"], "equivalent, worse")
         self.assertEqual(self.say(margin=0.005, **options)[0]["int4"], "worse")
+
+    def test_divergence_is_a_result(self):
+        """Of one seed: the setting has no difference, is named, and is on no rung; the matrix stays VALID."""
+        out, _ = self.judge(self.matrix(diverged("int4", 3)))
+        self.assertRegex(out, r"\| int4 .*\| diverged \(seed 3\) \|\n")
+        self.assertEqual(set(self.rows()), {"near", "weights"})
+        self.assertEqual(set(self.ladder()), {"base <= near", "near < weights"})
+        self.assertIn("no setting that did not diverge is on the rung `int4 gradients`", out)
+        self.assertIn("1 of 3 settings are; 1 are shown to be worse, 1 diverged,", (self.output / "chapter.md").read_text())
 
     def test_levels_and_feedback(self):
         """Markov beside text, each with its own baseline; a setting with error feedback is on no rung; the usual block is taken."""
