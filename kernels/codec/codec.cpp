@@ -28,6 +28,7 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(ba
   payload_bits_ = entry.info.bits;
   scale_bytes_ = variant.scale_bytes;
   error_bound_ = variant.error_bound;
+  rms_share_ = variant.rms_share;
   slope_tolerance_ = std::max(entry.info.slope_tolerance, variant.slope_tolerance);
 }
 

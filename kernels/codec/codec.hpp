@@ -91,6 +91,10 @@ class Codec {
   [[nodiscard]] double error_bound(float x, float absmax) const {
     return error_bound_(params_.numbers, x, absmax);
   }
+  /// The errors of a block have at most this share of error_bound() as their root mean square: 1,
+  /// or less where values are mixed before they are quantized and only all errors in a row could
+  /// add up to the bound of one.
+  [[nodiscard]] double rms_share() const { return rms_share_; }
   /// By how much the slope of decoded over given values may differ from 1: FormatInfo's, or more
   /// where an option clips.
   [[nodiscard]] double slope_tolerance() const { return slope_tolerance_; }
@@ -120,6 +124,7 @@ class Codec {
   std::size_t payload_bits_ = 0;  ///< per value
   std::size_t scale_bytes_ = 0;   ///< per block; 0: no scales
   double (*error_bound_)(const RuleNumbers&, float x, float absmax) = nullptr;
+  double rms_share_ = 1;
   double slope_tolerance_ = 0;
 };
 

@@ -36,6 +36,9 @@ constexpr RuleNumbers asymmetric_numbers(int bits) {
   return numbers;
 }
 
+/// By how much the largest of 32 rotated values may exceed the largest of those that went in.
+inline constexpr double kSpread = 5.656854249492381;  // sqrt(32)
+
 /// Half a step, or a whole one where the largest value clips, and the rounding of x * (1 / s); of a
 /// block with scale zero, all of it. After a rotation a value may be sqrt(32) times as large, and
 /// so may be the error that the rotation back makes of 32.
@@ -44,7 +47,6 @@ double symmetric_error_bound(const RuleNumbers& numbers, float /*x*/, float absm
   const double flushed = double{numbers.steps} * 0x1p-126;
   const double step = std::max(0.5, double{numbers.steps} - double{numbers.highest}) + 0x1p-15;
   if constexpr (Rule::Transform::rotates) {
-    constexpr double kSpread = 5.656854249492381;  // sqrt(32)
     const double scale = absmax * kSpread / numbers.steps * (1 + 0x1p-7);
     return (scale * step + flushed) * kSpread + absmax * 0x1p-18;
   } else {
@@ -97,6 +99,7 @@ struct IntegerOptions {
   static Variant symmetric(bool wide) {
     Variant variant =
         rule_variant<Rule>(symmetric_numbers(Bits, wide), symmetric_error_bound<Rule>);
+    if (Rule::Transform::rotates) variant.rms_share = 1 / kSpread;
     // Half of the blocks lose up to a step of their largest value, at every hop.
     if (wide) variant.slope_tolerance = 0.75 / (1 << Bits);
     return variant;

@@ -16,6 +16,7 @@ struct Variant {
   std::size_t scale_bytes = 0;     ///< per block; 0: no scales
   RuleNumbers numbers;             ///< of a format that works by a rule
   double (*error_bound)(const RuleNumbers&, float x, float absmax) = nullptr;
+  double rms_share = 1;        ///< Codec::rms_share()
   double slope_tolerance = 0;  ///< of the options; the larger of this and the format's counts
 };
 

@@ -224,9 +224,14 @@ Group memory(const TraceData& t) {
        column("bytes_actual", "bytes", "Of rank 0, allocated", rows, &MemoryRow::bytes_actual)}};
 }
 
-Group data(const TraceData& t) {
-  const DataInfo& d = t.data;
-  return {"data",
+}  // namespace
+
+std::size_t Column::size() const {
+  return std::visit([](const auto& list) { return list.size(); }, values);
+}
+
+Group describe_data(const std::string& name, const DataInfo& d) {
+  return {name,
           {{"source", d.source},
            {"train_tokens", d.train_tokens},
            {"held_out_tokens", d.held_out_tokens},
@@ -234,12 +239,6 @@ Group data(const TraceData& t) {
            {"unigram_entropy_bits", d.unigram_entropy_bits},
            {"source_entropy_bits", d.source_entropy_bits}},
           {}};
-}
-
-}  // namespace
-
-std::size_t Column::size() const {
-  return std::visit([](const auto& list) { return list.size(); }, values);
 }
 
 Document describe_run(const TraceData& trace) {
@@ -253,9 +252,10 @@ Document describe(const TraceData& trace) {
   for (Attribute& attribute : training_attributes(trace)) {
     document.attributes.push_back(std::move(attribute));
   }
-  for (Group& group : std::vector<Group>{units(trace), tensors(trace), layers(trace), steps(trace),
-                                         evaluations(trace), collectives(trace), timers(trace),
-                                         counters(trace), memory(trace), data(trace)}) {
+  for (Group& group :
+       std::vector<Group>{units(trace), tensors(trace), layers(trace), steps(trace),
+                          evaluations(trace), collectives(trace), timers(trace), counters(trace),
+                          memory(trace), describe_data("data", trace.data)}) {
     document.groups.push_back(std::move(group));
   }
   return document;

@@ -46,7 +46,7 @@ void drop_non_finite(std::span<const View> gradients) {
 
 }  // namespace
 
-Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, UnitModel& model,
+Engine::Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
                comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
                const Device& device, trace::Recorder& recorder)
     : options_(options),

@@ -55,7 +55,7 @@ class Engine {
   /// reduced in `reduce_groups`: of the same ranks and transport, and where they are others,
   /// neither queues behind the other. All references outlive the engine. Does not communicate: a
   /// rank that runs out of memory here can still tell the others.
-  Engine(const Options& options, const optim::AdamWOptions& optimizer, UnitModel& model,
+  Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
          comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
          const Device& device, trace::Recorder& recorder);
 
@@ -158,7 +158,7 @@ class Engine {
   StepClock clock_;
   std::uint64_t version_ = 1;            ///< of the weights: every step and load increments it
   std::uint64_t secondary_version_ = 0;  ///< that the secondary shards hold
-  std::uint64_t steps_taken_ = 0;        ///< AdamW's t
+  std::uint64_t steps_taken_ = 0;        ///< the optimizer's t
 };
 
 }  // namespace zeropp::zero
