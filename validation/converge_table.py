@@ -6,7 +6,6 @@ import h5py
 import numpy as np
 
 import judged
-import ladder
 import markdown_table
 from trace_format import TOKEN_LEVELS
 

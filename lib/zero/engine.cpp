@@ -40,7 +40,8 @@ void plant_nan(std::span<const View> gradients) {
 void drop_non_finite(std::span<const View> gradients) {
   for (const View& each : gradients) {
     float* const values = each.as<float>();
-    std::replace_if(values, values + each.count, [](float v) { return !std::isfinite(v); }, 0.0F);
+    std::replace_if(
+        values, values + each.count, [](float v) { return !std::isfinite(v); }, 0.0F);
   }
 }
 
