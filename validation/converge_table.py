@@ -77,8 +77,18 @@ differs: of no difference, two-sided; p equivalent: of a difference of {margin:g
 corrected over {count} settings (Holm). seen from: the smallest true difference that these runs would show with a probability of
 {judged.POWER:.0%}; provable: the smallest margin within which they show equivalence; both corrected over all settings. Equivalent: within
 {margin:g} nats; worse, better: a difference is shown (it may be within the margin as well); undecided: neither is shown; diverged: a
-loss is not finite, or the last step was skipped.
+loss is not finite, or the last step was skipped. Claims are one-sided and paired, p corrected over those of a model: `<`, the difference is
+above 0; `<=`, it is not below -{margin:g}.
 """
+
+
+def power_text(rows):
+    """How small a difference the matrix can see, over its settings."""
+    if not rows:
+        return "No setting is compared with a baseline."
+    seen, provable = sorted(row.detectable for row in rows), sorted(row.provable for row in rows)
+    return (f"Of {len(rows)} settings together: a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be shown with a probability "
+            f"of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to {provable[-1]:.4f} nats.")
 
 
 def text_of(study, rows, claims, missing, margin):
@@ -88,7 +98,7 @@ def text_of(study, rows, claims, missing, margin):
             lines += [f"## {name}: {seeds_text(study, name)}", "",
                       markdown_table.aligned(COLUMNS, rows_of(study, rows, name), TEXT_COLUMNS), "",
                       "The published order of codecs:", "", ladder_table(claims, name), ""]
-    lines += [f"- {each}" for each in missing]
+    lines += [f"- {each}" for each in missing] + [power_text(rows)]
     return "\n".join(lines) + "\n" + legend(margin, len(rows))
 
 
@@ -112,7 +122,7 @@ def chapter(study, rows, claims, margin, command):
         f"to be within {margin:g} nats of the baseline: {count[judged.SAFE]} of {len(own) + len(gone)} settings are; "
         f"{count[judged.WORSE]} are shown to be worse, {len(gone)} diverged, of {count[judged.OPEN]} these runs show neither.", "",
         markdown_table.aligned(SAFE_COLUMNS, cells, TEXT_COLUMNS), "",
-        "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "",
+        "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "", power_text(own), "",
         "It is remade by", "", "```", command, "```", ""])
 
 

@@ -102,6 +102,25 @@ class Gate(zpp.TestCase):
         kinds = self.flagged("stale", SEEDS[:1], "secondary_stale", "parameters, seed 1 was ")
         self.assertIn("hash", kinds)
 
+    def test_secondary_shard_breaks_a_contract(self):
+        """Through zpp_converge: runs with and without hpZ have other parameters, whatever any baseline says."""
+        config = {"train_batch_size": 4, "gradient_accumulation_steps": 2, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}},
+                  "zero_optimization": {"stage": 3},
+                  "zeropp": {"deterministic": True, "backend": "host", "node_size": 2, "train_steps": 10, "data": {"source": "markov"},
+                             "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 16}}}
+        matrix = self.write_json("matrix.json", {
+            "base": config, "seeds": [1], "settings": [{"name": "off", "level": "contract"}, {
+                "name": "on", "level": "contract", "config": {"zero_optimization": {"zero_hpz_partition_size": 2}}}],
+            "checks": [{"name": "hpz", "first": "off", "second": "on"}]})
+        for defect, code in (("", zpp.OK), ("secondary_stale", zpp.INVALID)):
+            out = self.folder / f"contract {defect}"
+            words = [str(zpp.TEST_BIN / "defective_converge"), "--config", matrix, "--output", out]
+            result = zpp.launch([(2, words)], env={"ZEROPP_DEFECT": defect}).end()
+            self.assertEqual(result.code, code, result)
+            found = zpp.check_trace(out / "converge.h5")
+            self.assertEqual(found.code, code, found)
+        self.assertIn("INVALID: check hpz of off / on: differs by ", found.stdout)
+
     def test_bf16_read_as_fp16(self):
         kinds = self.flagged("bits", [202], "bf16_as_fp16", "held-out loss was")
         self.assertLessEqual({"convergence", "norm"}, kinds)

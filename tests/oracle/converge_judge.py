@@ -183,6 +183,7 @@ class Judge(unittest.TestCase):
         self.assertEqual({path.name for path in self.output.iterdir()},
                          {"table.md", "judged.h5", "chapter.md", *(f"text-{what}.{suffix}" for what in ("curves", "ladder")
                                                                    for suffix in ("png", "svg"))})
+        self.assertRegex(out, r"Of 3 settings together: a true difference of 0\.00\d\d to 0\.0\d+ nats would be shown")
         chapter = (self.output / "chapter.md").read_text()
         self.assertTrue(chapter.startswith("## Which compression is safe\n"))
         self.assertIn(f"validation/converge.py {self.folder / 'converge.h5'} --output {self.output}\n", chapter)
