@@ -46,6 +46,7 @@ json describe(const app::Context& context) {
     info["codecs"].push_back({{"name", format.name},
                               {"bits", format.bits},
                               {"scale_bytes", format.scale_bytes},
+                              {"scales_images", format.scales_images},
                               {"default_block", format.default_block},
                               {"minimum_block", format.minimum_block},
                               {"maximum_block", format.maximum_block},

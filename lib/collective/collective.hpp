@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,9 +42,13 @@ struct Parts {
 class AllGather {
  public:
   virtual ~AllGather() = default;
-  /// `part`: parts.count elements. `full`: size * parts, strided. Memory dtypes may differ.
-  virtual void start(ConstView part, View full, std::span<std::byte> workspace,
-                     StreamHandle stream) = 0;
+  /// `part`: parts.count elements. `full`: size * parts, strided. Memory dtypes may differ. `key`:
+  /// of the draws of codecs that round stochastically, the same on all ranks.
+  virtual void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
+                     std::uint64_t key) = 0;
+  void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) {
+    start(part, full, workspace, stream, 0);
+  }
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// Closed form: bytes that this rank sends in one run.
@@ -57,9 +62,12 @@ class ReduceScatter {
  public:
   virtual ~ReduceScatter() = default;
   /// `full`: size strided parts in the memory dtype. `sum`: parts.count fp32 values, overwritten at
-  /// the latest by finish().
-  virtual void start(ConstView full, View sum, std::span<std::byte> workspace,
-                     StreamHandle stream) = 0;
+  /// the latest by finish(). `key`: as of an all-gather.
+  virtual void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
+                     std::uint64_t key) = 0;
+  void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream) {
+    start(full, sum, workspace, stream, 0);
+  }
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual comm::Bytes volume() const = 0;

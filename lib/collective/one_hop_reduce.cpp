@@ -31,7 +31,8 @@ void OneHopReduce::begin() {
                                  .slice_stride = 0,
                                  .length = piece.chunk.length,
                                  .padded = padded(piece.chunk)};
-      codec_.encode(slices(piece.chunk), layout, {at(piece.out), piece.image_bytes}, stream_);
+      codec_.encode(slices(piece.chunk), layout, {at(piece.out), piece.image_bytes}, stream_,
+                    draw(piece.chunk, 0));
     });
     piece.work =
         swap_pieces(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);

@@ -22,7 +22,7 @@ ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatter
       block_(block) {}
 
 void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> workspace,
-                              StreamHandle stream) {
+                              StreamHandle stream, std::uint64_t key) {
   require_view("a reduce-scatter's input", full, span_of(plan_.parts, size()), plan_.memory);
   require_view("a reduce-scatter's sum", sum, plan_.parts.count, Dtype::fp32);
   require_workspace(workspace.size(), workspace_bytes());
@@ -31,6 +31,7 @@ void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> wor
   sum_ = sum.part(0, plan_.parts.count);
   workspace_ = workspace;
   stream_ = stream;
+  key_ = key;
   meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.plain));
   begin();
 }

@@ -7,13 +7,15 @@
 
 #include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
+#include "lib/collective/draws.hpp"
 #include "lib/collective/meter.hpp"
 
 namespace zeropp::collective {
 
 class ReduceScatterBase : public ReduceScatter {
  public:
-  void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream) final;
+  void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
+             std::uint64_t key) final;
   void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return space_.bytes(); }
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
@@ -45,6 +47,10 @@ class ReduceScatterBase : public ReduceScatter {
     const std::size_t first = part * plan_.parts.stride + chunk.first;
     return full_.part(first, full_.count - first);
   }
+  /// Of what this rank encodes of `chunk` on `hop`, part `part` first.
+  [[nodiscard]] codec::Draw draw(const Chunk& chunk, std::size_t hop, std::size_t part = 0) const {
+    return draw_of(key_, hop, rank(), part, chunk.first);
+  }
   [[nodiscard]] float* sum(const Chunk& chunk) const { return sum_.as<float>() + chunk.first; }
 
   comm::Communicator& group_;
@@ -55,6 +61,7 @@ class ReduceScatterBase : public ReduceScatter {
   ConstView full_;
   View sum_;
   StreamHandle stream_;
+  std::uint64_t key_ = 0;  ///< of the run's draws
 
  private:
   std::size_t block_;

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/collective/draws.hpp"
+
 namespace zeropp::collective {
 
 namespace {
@@ -34,7 +36,7 @@ Estimate Estimate::exact(std::vector<float> values) {
   return {std::move(values), std::vector<double>(n, 0.0)};
 }
 
-Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row) {
+Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row, const codec::Draw& draw) {
   const std::size_t n = row.values.size();
   if (n == 0) return row;
   const codec::Codec codec(spec, plain);
@@ -49,7 +51,7 @@ Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row) {
   auto layout = codec::Layout::contiguous(n);
   layout.padded = (n + codec.block() - 1) / codec.block() * codec.block();
   std::vector<std::byte> image(codec.wire_bytes(n));
-  codec.encode(ConstView::of(row.values.data(), n), layout, {image.data(), image.size()}, {});
+  codec.encode(ConstView::of(row.values.data(), n), layout, {image.data(), image.size()}, {}, draw);
   codec.decode({image.data(), image.size()}, layout, View::of(row.values.data(), n), {});
   return row;
 }
@@ -57,7 +59,7 @@ Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row) {
 Estimate Reduction::sum(int rank, const Slices& slices) const {
   const int n = topology.world_size;
   if (algorithm == "2-hop" && topology.node_count > 1 && topology.ranks_per_node > 1) {
-    return two_hops(slices);
+    return two_hops(rank, slices);
   }
   if (algorithm == "flat" && n > 1) return around_the_ring(rank, slices);
   constexpr std::array<std::string_view, 5> in_rank_order{"1-hop", "2-hop", "flat", "native",
@@ -68,7 +70,8 @@ Estimate Reduction::sum(int rank, const Slices& slices) const {
   const bool across = algorithm == "2-hop" && topology.node_count > 1;
   Estimate total;
   for (int source = 0; source < n; ++source) {
-    const Estimate row = through(across ? second : first, plain, slices(source));
+    const Estimate row =
+        through(across ? second : first, plain, slices(source), draw(rank, 0, source));
     if (source == 0) total = zeros(row.values.size());
     add(total, row);
   }
@@ -85,7 +88,12 @@ std::vector<double> Reduction::exact(const Slices& slices) const {
   return total;
 }
 
-Estimate Reduction::two_hops(const Slices& slices) const {
+codec::Draw Reduction::draw(int rank, std::size_t hop, int source) const {
+  return draw_of(key, hop, static_cast<std::size_t>(source), static_cast<std::size_t>(rank),
+                 first_element);
+}
+
+Estimate Reduction::two_hops(int rank, const Slices& slices) const {
   // Slices travel in whole blocks of both hops, and what the first hop makes of their padding goes
   // on to the second: a code for zero is not in every format (+asym, +had32).
   const std::size_t block =
@@ -100,13 +108,14 @@ Estimate Reduction::two_hops(const Slices& slices) const {
   for (int node = 0; node < topology.node_count; ++node) {
     Estimate partial;
     for (int local = 0; local < topology.ranks_per_node; ++local) {
-      const Estimate row =
-          through(first, plain, padded(slices(node * topology.ranks_per_node + local)));
+      const int source = node * topology.ranks_per_node + local;
+      const Estimate row = through(first, plain, padded(slices(source)), draw(rank, 0, source));
       if (local == 0) partial = zeros(row.values.size());
       add(partial, row);
     }
     if (node == 0) total = zeros(partial.values.size());
-    add(total, through(second, plain, std::move(partial)));
+    const int source = node * topology.ranks_per_node + rank % topology.ranks_per_node;
+    add(total, through(second, plain, std::move(partial), draw(rank, 1, source)));
   }
   resize(total, count);
   return total;
@@ -116,7 +125,8 @@ Estimate Reduction::around_the_ring(int rank, const Slices& slices) const {
   const int n = topology.world_size;
   Estimate partial = slices((rank + 1) % n);
   for (int hop = 2; hop <= n; ++hop) {
-    partial = through(first, plain, std::move(partial));
+    partial = through(first, plain, std::move(partial),
+                      draw(rank, static_cast<std::size_t>(hop) - 2, (rank + hop - 1) % n));
     add(partial, slices((rank + hop) % n));
   }
   return partial;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -24,7 +25,8 @@ struct Estimate {
 };
 
 /// `row`, which begins at the begin of a block, encoded and decoded. `plain`: what `none` sends.
-Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row);
+Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row,
+                 const codec::Draw& draw = {});
 
 /// The same slice of rank `source`'s buffer, exact.
 using Slices = std::function<Estimate(int source)>;
@@ -37,7 +39,9 @@ struct Reduction {
   comm::Topology topology;
   Dtype plain = Dtype::fp32;  ///< what `none` sends
   codec::CodecSpec first;
-  codec::CodecSpec second;  ///< of the second hop, where there is one
+  codec::CodecSpec second;        ///< of the second hop, where there is one
+  std::uint64_t key = 0;          ///< of the run's draws
+  std::size_t first_element = 0;  ///< of a slice: where in its part the range that is summed begins
 
   /// In the order of operations that the algorithm documents. Throws std::invalid_argument for an
   /// algorithm whose order is not written down.
@@ -46,8 +50,10 @@ struct Reduction {
   [[nodiscard]] std::vector<double> exact(const Slices& slices) const;
 
  private:
-  [[nodiscard]] Estimate two_hops(const Slices& slices) const;
+  [[nodiscard]] Estimate two_hops(int rank, const Slices& slices) const;
   [[nodiscard]] Estimate around_the_ring(int rank, const Slices& slices) const;
+  /// Of rank `rank`'s slice as rank `source` sends it on `hop`.
+  [[nodiscard]] codec::Draw draw(int rank, std::size_t hop, int source) const;
 };
 
 }  // namespace zeropp::collective

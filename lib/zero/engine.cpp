@@ -124,6 +124,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   gather_initial();
   const comm::Bytes sent_before = sent();
   clock_.begin();
+  ++steps_begun_;
   batch_ = &batch;
 
   StepResult result;

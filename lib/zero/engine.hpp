@@ -158,6 +158,7 @@ class Engine {
   StepClock clock_;
   std::uint64_t version_ = 1;            ///< of the weights: every step and load increments it
   std::uint64_t secondary_version_ = 0;  ///< that the secondary shards hold
+  std::uint64_t steps_begun_ = 0;        ///< those that were skipped included
   std::uint64_t steps_taken_ = 0;        ///< the optimizer's t
 };
 

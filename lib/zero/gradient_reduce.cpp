@@ -67,7 +67,7 @@ void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gra
 }
 
 void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, View sum,
-                           std::span<std::byte> workspace, StreamHandle stream) {
+                           std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key) {
   const std::size_t packing = packing_bytes(bucket);
   const Segment& first = buckets_[bucket].segments.front();
   View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
@@ -75,7 +75,7 @@ void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, 
     full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
     copy_segments(bucket, gradients, full, true, stream);
   }
-  reduce_[bucket]->start(full, sum, workspace.subspan(packing), stream);
+  reduce_[bucket]->start(full, sum, workspace.subspan(packing), stream, key);
 }
 
 void GradientReduce::finish(std::size_t bucket, StreamHandle stream) {

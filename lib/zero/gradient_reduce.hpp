@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -28,9 +29,9 @@ class GradientReduce {
                  const Device& device);
 
   /// `gradients[u]`: unit u's padded fp32 gradients. `sum`: bucket.count() fp32, valid after
-  /// finish().
+  /// finish(). `key`: of the reduction's draws.
   void start(std::size_t bucket, std::span<const View> gradients, View sum,
-             std::span<std::byte> workspace, StreamHandle stream);
+             std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
   void finish(std::size_t bucket, StreamHandle stream);
 
   /// Stage 0: every rank's `sum` -> the bucket's ranges of `gradients`, complete on return.

@@ -10,7 +10,6 @@ import pathlib
 import shutil
 import signal
 import sys
-import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
@@ -43,11 +42,13 @@ TINY = {
         {"name": "descent", "level": "quadratic", "gradient_codecs": ["int8:64/int4:128+had32"]},
         {"name": "contract", "level": "contract"},
         {"name": "contract hpz", "level": "contract", "config": {"zero_optimization": {"zero_hpz_partition_size": 2}}},
-        {"name": "contract 2 ranks", "level": "contract", "ranks": 2}],
+        {"name": "contract 2 ranks", "level": "contract", "ranks": 2},
+        {"name": "contract stage 0", "level": "contract", "config": {"zero_optimization": {"stage": 0}}}],
     "checks": [{"name": "hpz", "first": "contract", "second": "contract hpz"},
+               {"name": "stages", "first": "contract", "second": "contract stage 0"},
                {"name": "world_size", "first": "contract", "second": "contract 2 ranks", "limit": 0.01}],
 }
-RUNS = 9
+RUNS = 10
 # By group, the columns: f real, u whole, S text.
 COLUMNS = {
     "settings": {"name": "S", "level": "S", "model": "S", "stage": "u", "weight_codec": "S", "gradient_codec_intra": "S",
@@ -115,7 +116,7 @@ class Converge(zpp.TestCase):
         settings, runs = groups["settings"], groups["runs"]
         by_name = {name: index for index, name in enumerate(settings["name"])}
         self.assertEqual(list(by_name), ["zero3", "zero++", "descent int4:128", "descent int8:64/int4:128+had32", "contract",
-                                         "contract hpz", "contract 2 ranks"])
+                                         "contract hpz", "contract 2 ranks", "contract stage 0"])
         default = by_name["zero++"]
         self.assertEqual([settings[name][default] for name in ("weight_codec", "gradient_codec_intra", "hpz", "baseline", "feedback")],
                          ["int8:256", "int4:128", 2, "zero3", "off"])
@@ -124,12 +125,12 @@ class Converge(zpp.TestCase):
         # To one neighbour values of both nodes, then to the other node one.
         self.assertAlmostEqual(settings["gradient_bits"][by_name["descent int8:64/int4:128+had32"]],
                                (2 * (8 + 16 / 64) + (4 + 16 / 128)) / 3)
-        self.assertEqual([runs["seed"][run] for run in range(RUNS)], [1, 2, 1, 2, 1, 1, 1, 1, 1])
+        self.assertEqual([runs["seed"][run] for run in range(RUNS)], [1, 2, 1, 2, 1, 1, 1, 1, 1, 1])
         self.assertEqual(runs["verdict"], ["VALID"] * RUNS)
         self.assertEqual(runs["bytes_inter_node"], runs["bytes_predicted_inter_node"])
         self.assertEqual(runs["data_hash"][0], runs["data_hash"][2], "zero3 and zero++ with seed 1 saw the same data")
         self.assertNotEqual(runs["data_hash"][0], runs["data_hash"][1])
-        self.assertEqual(runs["world_size"], [4] * 8 + [2])
+        self.assertEqual(runs["world_size"], [4] * 8 + [2, 4])
         of_first = [loss for run, loss in zip(groups["evaluations"]["run"], groups["evaluations"]["loss"]) if run == 0]
         self.assertEqual((len(of_first), of_first[-1]), (3, runs["final_held_out_loss"][0]))
         self.assertTrue(math.isnan(runs["bits_per_byte"][0]), "tokens of the Markov source are no bytes")
@@ -140,9 +141,9 @@ class Converge(zpp.TestCase):
         self.assertTrue(all(0.05 <= ratio <= 1 for ratio in quadratic["largest_ratio"]), quadratic)
         checks = groups["checks"]
         self.assertEqual(list(zip(checks["name"], checks["first"], checks["second"], checks["passed"])),
-                         [("hpz", 6, 7, 1), ("world_size", 6, 8, 1)])
-        self.assertEqual(checks["difference"][0], 0)
-        self.assertGreater(checks["difference"][1], 0)
+                         [("hpz", 6, 7, 1), ("stages", 6, 9, 1), ("world_size", 6, 8, 1)])
+        self.assertEqual(checks["difference"][:2], [0, 0])
+        self.assertGreater(checks["difference"][2], 0)
 
     def test_a_job_that_is_ended_goes_on(self):
         matrix = copy.deepcopy(TINY)
@@ -216,7 +217,7 @@ class Converge(zpp.TestCase):
         for name, ranks, words in (("reduced", 4, ()), ("quadratic", 2, ()), ("full", 4, ("--data-path", self.text()))):
             process = self.start(INPUTS / f"{name}.json", *words, ranks=ranks)
             process.wait_for_line(" to be done by ")
-            process.process.send_signal(signal.SIGTERM)
+            process.process.send_signal(signal.SIGUSR1)
             self.assertEqual(process.end().code, zpp.REQUEUE, name)
 
     def text(self):

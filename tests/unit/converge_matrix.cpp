@@ -61,7 +61,9 @@ TEST(Matrix, SettingsAreTheBaseChangedByLevelAndSetting) {
 TEST(Matrix, FlagsChangeTheBaseOnly) {
   json given = document();
   given["settings"][1]["config"] = {{"zeropp", {{"backend", "cuda"}}}};
-  const Matrix matrix = read_matrix(given, "m.json", {.backend = "auto"});
+  Options options;
+  options.backend = "auto";
+  const Matrix matrix = read_matrix(given, "m.json", options);
   EXPECT_EQ(matrix.settings[0].config["zeropp"]["backend"], "auto");
   EXPECT_EQ(matrix.settings[1].config["zeropp"]["backend"], "cuda");
 }
@@ -69,7 +71,9 @@ TEST(Matrix, FlagsChangeTheBaseOnly) {
 TEST(Matrix, ATextsFileMayBeNamedByAFlag) {
   json given = document();
   given["base"]["zeropp"]["data"] = {{"source", "text"}, {"path", "a"}};
-  const Matrix matrix = read_matrix(given, "m.json", {.data_path = "b"});
+  Options options;
+  options.data_path = "b";
+  const Matrix matrix = read_matrix(given, "m.json", options);
   EXPECT_EQ(matrix.settings[0].config["zeropp"]["data"]["path"], "b");
 }
 
@@ -104,7 +108,7 @@ TEST(Matrix, MistakesAreRefusedWithTheirPlace) {
   expect_refused(with("/settings/1/weight_codecs", "all"), "settings[1]", "every");
   expect_refused(with("/settings/1/gradient_codecs", "every"), "settings[1]", "two entries");
   expect_refused(with("/settings/0/level", "markow"), "settings[0]", "markov");
-  expect_refused(with("/settings/0/seeds", json::array({1, 1})), "settings[0]", "twice");
+  expect_refused(with("/settings/0/seeds", json::array({1U, 1U})), "settings[0]", "twice");
   expect_refused(with("/settings/0/seeds", json::array({-1})), "settings[0]", "whole numbers");
   expect_refused(with("/settings/0/config", 3), "settings[0]", "object");
   expect_refused(with("/settings/0/config", {{"zeropp", {{"seed", 1}}}}), "settings[0]", "seeds");

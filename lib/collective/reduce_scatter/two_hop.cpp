@@ -86,8 +86,10 @@ class TwoHop final : public ReduceScatterBase {
                                    .slice_stride = locals() * plan_.parts.stride,
                                    .length = piece.chunk.length,
                                    .padded = padded(piece.chunk)};
+        codec::Draw draws = draw(piece.chunk, 0);
+        draws.slice_step *= locals();
         codecs_.first.encode(slices(piece.chunk), layout, {at(piece.first_out), piece.first_bytes},
-                             stream_);
+                             stream_, draws);
       });
       piece.work = swap_pieces(meter_, node_, at(piece.first_out), at(piece.first_in),
                                piece.first_bytes, stream_);
@@ -107,9 +109,11 @@ class TwoHop final : public ReduceScatterBase {
   void cross_nodes(Piece& piece) {
     meter_.wait(piece.work, stream_);
     meter_.kernels([&] {
+      codec::Draw draws = draw(piece.chunk, 1, static_cast<std::size_t>(node_.rank()));
+      draws.image_step *= locals();
       between_.run({at(piece.first_in), piece.first_bytes}, locals(), nodes(), padded(piece.chunk),
                    {at(piece.second_out), piece.second_bytes},
-                   reinterpret_cast<float*>(at(scratch_)), stream_);
+                   reinterpret_cast<float*>(at(scratch_)), stream_, draws);
     });
     piece.work = swap_pieces(meter_, rail_, at(piece.second_out), at(piece.second_in),
                              piece.second_bytes, stream_);
