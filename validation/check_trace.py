@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Judges a trace of zpp_train, zpp_sweep or zpp_kernels: prints VALID, or INVALID: reason, one reason a line.
+"""Judges a trace of any program of the suite: prints VALID, or INVALID: reason, one reason a line.
 
 Reads nothing but the file: is it complete, are its numbers sane, and are the bytes that it counted,
 and those that it predicted, the ones that follow from its own units and configuration? Of a sweep
 (check_sweep.py): do statistics and bandwidths follow from the samples, and is every row there that was asked for?
 Of zpp_kernels (kernels_trace.py): do times and shares follow from the samples and ceilings, and bytes from the
-shapes?
+shapes? Of zpp_converge (converge_checker.py): is the matrix whole, and do its bounds and contracts hold?
 
 Exit codes: 0 valid, 1 invalid, 2 usage.
 """
@@ -20,6 +20,8 @@ from check_sweep import SweepChecker
 from closed_forms import Bytes, Run, Settings
 from trace_checker import Invalid, TraceChecker
 from trace_file import Trace
+import converge_checker
+import fabric_trace
 import kernels_trace
 import model_flops
 import trace_format as fmt
@@ -283,7 +285,7 @@ class Checker(TraceChecker):
 
 # By program: the reasons why a trace of it is invalid.
 CHECKERS = {"train": lambda trace: Checker(trace).check(), "sweep": lambda trace: SweepChecker(trace).check(),
-            "kernels": kernels_trace.problems}
+            "sweep --fabric": fabric_trace.problems, "kernels": kernels_trace.problems, "converge": converge_checker.problems}
 
 
 def judge(path):
@@ -296,7 +298,7 @@ def judge(path):
 
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trace", nargs="+", help="HDF5 files of zpp_train, zpp_sweep or zpp_kernels")
+    parser.add_argument("trace", nargs="+", help="HDF5 files that the programs wrote")
     arguments = parser.parse_args(words)
     status = 0
     for path in arguments.trace:

@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <utility>
+
+#include "lib/base/defect.hpp"
 
 namespace zeropp::zero {
 
@@ -20,6 +24,27 @@ std::vector<Buffer> buffers(const std::vector<UnitPartition>& units,
   return made;
 }
 
+/// By what the sum over ranks is divided.
+double averaged_over(const comm::Groups& groups) {
+  const auto ranks = static_cast<double>(groups.world->size());
+  return defect::planted(defect::Kind::gradient_scaled)
+             ? ranks / static_cast<double>(groups.topology.ranks_per_node)
+             : ranks;
+}
+
+/// Planted by tests, in host memory.
+void plant_nan(std::span<const View> gradients) {
+  *gradients.front().as<float>() = std::numeric_limits<float>::quiet_NaN();
+}
+
+void drop_non_finite(std::span<const View> gradients) {
+  for (const View& each : gradients) {
+    float* const values = each.as<float>();
+    std::replace_if(
+        values, values + each.count, [](float v) { return !std::isfinite(v); }, 0.0F);
+  }
+}
+
 }  // namespace
 
 Engine::Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
@@ -34,8 +59,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       recorder_(recorder),
       units_(partition_units(model.units(), static_cast<std::size_t>(groups.world->size()),
                              options.hpz_partition_size, options.compute)),
-      mean_(static_cast<float>(1.0 / (static_cast<double>(groups.world->size()) *
-                                      static_cast<double>(options.accumulation_steps)))),
+      mean_(static_cast<float>(
+          1.0 / (averaged_over(groups) * static_cast<double>(options.accumulation_steps)))),
       streams_{device.make_stream("compute"),
                device.make_stream("gather", StreamPriority::high),
                device.make_stream("gather end", StreamPriority::high),
@@ -106,6 +131,10 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, Mode::training);
   result.predicted = volume(schedule, plan_.volumes);
+  if (defect::planted(defect::Kind::nan_planted) && steps_taken_ == 2 &&
+      !recorder_.counters.contains("nonfinite_steps"))
+    plant_nan(own_gradients());
+  if (defect::planted(defect::Kind::nan_dropped)) drop_non_finite(own_gradients());
   {
     const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
     norm_.start(mean_, stream(StreamId::compute));
@@ -191,6 +220,11 @@ void Engine::update(const Op& op) {
   const Stream& on = stream(op.stream);
   optimizer_.update(op.index, steps_taken_, mean_, clip_, on.handle());
   if (options_.compute == Dtype::fp32) cut(op.index, on);
+  if (defect::planted(defect::Kind::bf16_as_fp16)) {
+    const View weights = follower(op.index);
+    device_.memory_ops->convert({weights.data, weights.count, Dtype::fp16, weights.kind}, weights,
+                                on.handle());
+  }
   on.record(updated_[op.index]);
 }
 

@@ -4,12 +4,19 @@ written here apart from the closed forms."""
 import hashlib
 import json
 import math
+import os
+import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
 
+sys.path.insert(0, str(Path(os.environ["ZEROPP_SOURCE"]) / "validation"))
+import trace_format
+
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
         "cuda_versions backend transport kernels run_id started_at command_line").split()
+VERSION = "1.3"
 TIMERS = "matmul nn codec optimizer communication data other".split()
 
 
@@ -222,15 +229,14 @@ def make(case):
               "bf16": {"enabled": c["bf16"]}, "train_batch_size": n * c["micro"] * 3,
               "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
               "optimizer": {"type": c["optimizer"][0], "params": {"lr": 1e-3, **c["optimizer"][1]}}, "zeropp": own}
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     attributes = {name: "x" for name in TEXT}
-    attributes.update(schema="zeropp-trace", schema_version="1.3", app="train", verdict="VALID", interrupted=c["interrupted"],
-                      config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
+    attributes.update(schema="zeropp-trace", schema_version=VERSION, app="train", verdict="VALID", interrupted=c["interrupted"],
                       parameters_hash="0a" * 32,
                       # 6 (3 * 12 * 10^2 + 64 * 10) + 12 * 3 * 8 * 10; again (3 - 1) (16 * 10^2 + 4 * 8 * 10)
                       flops_per_token=28320.0, hardware_flops_per_token=32160.0 if c["recompute"] else 28320.0,
                       complete=1, git_dirty=0, world_size=n, node_count=c["nodes"],
                       ranks_per_node=c["local"], emulated=0, seed=7, deterministic=0)
+    configure(attributes, config)
     if c["cuda"]:
         attributes["backend"] = "cuda"
     count = len(steps)
@@ -289,10 +295,15 @@ def make(case):
     return attributes, groups
 
 
-REAL = set("loss grad_norm time tokens_per_second learning_rate time_forward time_backward "
-           "time_communication_exposed bits_per_byte seconds sm_clock memory_clock power temperature utilization "
-           "memory_utilization".split())
-WORDS = set("reasons host gpu gpu_uuid gpu_pci name operation purpose phase algorithm codec group path category".split())
+def configure(attributes, config):
+    """Puts `config` into a run's attributes."""
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
+    attributes.update(config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest())
+
+
+def columns_of(app, group):
+    """{column: "KIND UNIT"} as validation/trace_format.py describes it."""
+    return {**trace_format.COLUMNS_OF[app], **trace_format.GPU_COLUMNS}[group]
 
 
 def write(path, attributes, groups):
@@ -301,24 +312,25 @@ def write(path, attributes, groups):
             file.attrs[name] = (np.bytes_(value) if isinstance(value, str) else
                                 np.float64(value) if isinstance(value, float) else np.uint64(value))
         file.create_group("env")
-        data = file.create_group("data")
-        for name in ("source train_tokens held_out_tokens vocab_size unigram_entropy_bits "
-                     "source_entropy_bits").split():
-            data.attrs[name] = 64 if name == "vocab_size" else 1
+        app = attributes.get("app", "train")
+        if app == "train":
+            data = file.create_group("data")
+            for name in trace_format.DATA_ATTRIBUTES:
+                data.attrs[name] = 64 if name == "vocab_size" else 1
         for group, columns in groups.items():
             for name, values in columns.items():
                 if name.startswith("@"):
                     file.require_group(group).attrs[name[1:]] = np.bytes_(values) if isinstance(values, str) else np.float64(values)
                     continue
-                is_text = name in WORDS or (group, name) == ("layers", "units")
-                if is_text:
-                    values = np.array(values, dtype=f"S{max(1, *map(len, values), 1)}")
+                kind, _, unit = columns_of(app, group)[name].partition(" ")
+                if kind == "S":
+                    values = np.array([value.encode() for value in values], dtype=f"S{max(1, *map(len, values), 1)}")
                 else:
-                    values = np.array(values, dtype="f8" if name in REAL else "u8")
+                    values = np.array(values, dtype=f"{kind}8")
                 dataset = file.create_dataset(f"{group}/{name}", data=values, fletcher32=True,
-                                              chunks=(max(1, min(len(values), 2)),),
+                                              chunks=(max(1, min(len(values), 64)),),
                                               maxshape=(max(1, len(values)),))
-                dataset.attrs["units"] = np.bytes_("1")
+                dataset.attrs["units"] = np.bytes_(unit)
                 dataset.attrs["description"] = np.bytes_("text")
 
 
