@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/core/half.hpp"
+#include "kernels/core/view.hpp"
 #include "kernels/core/host_for.hpp"
 #include "kernels/optim/registry.hpp"
 
