@@ -18,6 +18,7 @@ import sys
 
 from check_sweep import SweepChecker
 from closed_forms import Bytes, Run, Settings
+import error_rows
 from trace_checker import Invalid, TraceChecker
 from trace_file import Trace
 import converge_checker
@@ -50,6 +51,8 @@ class Checker(TraceChecker):
             self.check_collectives(volume)
             self.check_timers()
             self.check_counters(volume)
+            if self.error_interval:
+                self.check_errors()
         except Invalid as error:
             self.problems.append(str(error))
         return self.problems
@@ -67,6 +70,7 @@ class Checker(TraceChecker):
             self.expected_steps = own["train_steps"]
             self.learning_rate = self.config["optimizer"]["params"]["lr"]
             self.evaluation_interval = int(own.get("evaluation_interval", 0))
+            self.error_interval = int(own.get("measure_quantization_error", 0))
             # Nats a token are not negative; the quadratic model's loss may be.
             self.is_likelihood = own["model"]["name"] != "quadratic"
             self.tokens = self.config["train_batch_size"] * own["model"]["seq_length"]
@@ -198,7 +202,7 @@ class Checker(TraceChecker):
     def check_memory(self):
         rows = self.trace.rows("memory")
         expected = self.run.memory()
-        names = [*expected, "arena", "activations"]
+        names = [*expected, *["measurement"] * bool(self.error_interval), "arena", "activations"]
         measured = ["buffers_peak", "gpu_used"] if self.attributes["backend"] == "cuda" else []
         self.require([row["name"] for row in rows] == names + measured,
                      f"/memory does not name exactly {', '.join(names + measured)}")
@@ -281,6 +285,18 @@ class Checker(TraceChecker):
         for name in sorted({*found, *expected}):
             self.require(found.get(name, 0) == expected.get(name, 0),
                          f"counter {name} is {found.get(name, 0)}, should be {expected.get(name, 0)}")
+
+    def check_errors(self):
+        """Exactly the rows that were asked for, with numbers that fit each other."""
+        rows, s = self.trace.rows("errors"), self.settings
+        units = [row["name"] for row in self.trace.rows("units")]
+        expected = error_rows.expected_rows(self.steps, self.error_interval, s.stage, units)
+        if not self.require([(row["step"], row["kind"], row["unit_kind"]) for row in rows] == expected,
+                            "/errors has not exactly a row for each kind of weights and gradients in every measured step"):
+            return
+        for row in rows:
+            why = error_rows.problem(row, exact=row["kind"] == "weights" and s.weight_codec == "none")
+            self.require(why is None, f"/errors: {row['kind']} {row['unit_kind']} of step {row['step']}: {why}")
 
 
 # By program: the reasons why a trace of it is invalid.

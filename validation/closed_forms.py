@@ -51,7 +51,7 @@ class Settings:
     def of(cls, config):
         zero, own = config["zero_optimization"], config["zeropp"]
         quantized = zero["zero_quantized_gradients"]
-        feedback = own.get("error_feedback", {})  # not in traces before 1.4
+        feedback = own.get("error_feedback", {})  # not without qgZ
         hops = feedback.get("hops", "none")
         return cls(
             stage=zero["stage"],

@@ -107,6 +107,12 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .choices = {"fp32", "int8"},
         .in_effect = feedback,
         .effect_needs = feedback_needs},
+       {.path = "zeropp.measure_quantization_error",
+        .flag = "--measure-quantization-error",
+        .field = &c.zero.measure_errors,
+        .help = "Steps between measurements of what compression does to weights (stage 3) and "
+                "gradients, for the trace; measured steps take longer; 0: none",
+        .unit = "steps"},
        {.path = "zeropp.all_gather_algorithm",
         .flag = "--all-gather-algorithm",
         .field = &c.zero.all_gather_algorithm,

@@ -37,6 +37,7 @@ struct Options {
   std::string secondary_gather_algorithm = "auto";  ///< inside the hpZ group
   std::size_t pipeline_depth = 1;
   bool deterministic = false;
+  std::size_t measure_errors = 0;  ///< steps between measurements of quantization errors; 0: none
 
   Dtype compute = Dtype::fp32;     ///< bf16.enabled
   double gradient_clipping = 0.0;  ///< 0: off

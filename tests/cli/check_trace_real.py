@@ -22,6 +22,8 @@ RUNS = {
     "error feedback in int8, one hop, bf16":
         (2, [*zpp.ALL_FEATURES[2:], "--reduce-scatter-algorithm", "1-hop", "--error-feedback", "both",
              "--error-feedback-dtype", "int8", "--bf16"]),
+    "measured errors": (4, [*zpp.ALL_FEATURES, "--measure-quantization-error", "2"]),
+    "measured errors at stage 0": (2, ["--zero-stage", "0", "--measure-quantization-error", "1", "--bf16"]),
     "hpZ, evaluations, untied head":
         (4, ["--node-size", "2", "--zero-hpz-partition-size", "2", "--no-tied-head", *EVALUATIONS]),
     "hpZ over both nodes": (4, ["--node-size", "2", "--zero-hpz-partition-size", "4", *EVALUATIONS]),

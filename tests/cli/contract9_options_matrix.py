@@ -266,7 +266,7 @@ CHANGES = {
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
     "--pipeline-depth": "4", "--recompute-activations": None,
-    "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
+    "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None,
 }

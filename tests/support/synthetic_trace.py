@@ -113,7 +113,18 @@ def memory_of(c, shards, ranks, element, parts):
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
             "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
             "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0, **errors,
-            "arena": 12345, "activations": 678}
+            **({"measurement": 99} if c["measure"] else {}), "arena": 12345, "activations": 678}
+
+
+def errors_of(c):
+    """Of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights nothing."""
+    rows = [(step, kind, f"u{unit}", *((0.0, 1.0, 0.0, 1.0) if kind == "weights" and not c["qwz"] else
+                                       (0.2, 1 / math.sqrt(1.04), 0.1, math.sqrt(1.04))))
+            for step in range(0, len(c["skipped"]), c["measure"])
+            for kind in ("weights", "gradients") if c["stage"] == 3 or kind == "gradients"
+            for unit in range(4) if kind == "weights" or not c["skipped"][step]]
+    names = ("step", "kind", "unit_kind", "relative_l2", "cosine", "largest", "norm_ratio")
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
 
 
 def path_of(c, key):
@@ -128,7 +139,7 @@ def make(case):
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, cuda=False,
-             optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32")
+             optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0)
     c.update(case)
     n = c["nodes"] * c["local"]
     nodes = [r // c["local"] for r in range(n)]
@@ -219,6 +230,8 @@ def make(case):
         own["weight_codec"] = c["codecs"][0]
     if c["qgz"]:
         own["gradient_codec_intra"], own["gradient_codec_inter"] = c["codecs"][1:]
+    if c["measure"]:
+        own["measure_quantization_error"] = c["measure"]
     if c["feedback"]:
         own["error_feedback"] = {"hops": "both" if len(c["feedback"]) == 2 else c["feedback"][0], "beta": 0.5,
                                  "reset_period": 0, "dtype": c["feedback_dtype"]}
@@ -282,6 +295,8 @@ def make(case):
         "memory": dict(name=list(memory), bytes_predicted=list(memory.values()),
                        bytes_actual=list(memory.values())),
     }
+    if c["measure"]:
+        groups["errors"] = errors_of(c)
     if c["cuda"]:
         predicted = sum(memory.values())
         for name in ("buffers_peak", "gpu_used"):
@@ -346,6 +361,8 @@ CASES = {
     "error feedback": dict(FEATURES, feedback=("intra", "inter")),
     "error feedback in the first hop": dict(FEATURES, feedback=("intra",), feedback_dtype="int8"),
     "error feedback between nodes of one rank": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat", feedback=("inter",)),
+    "measured errors": dict(FEATURES, measure=1), "measured errors of every second step": dict(measure=2),
+    "measured errors at stage 1": dict(stage=1, measure=2),
     "recompute": dict(recompute=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
