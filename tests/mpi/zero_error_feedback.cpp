@@ -66,7 +66,7 @@ class Altered final : public WrappedModel {
 };
 
 struct FeedbackCase {
-  FeedbackCase(const zero::Options& options, int node_size, const optim::AdamWOptions& optimizer)
+  FeedbackCase(const zero::Options& options, int node_size, const optim::Options& optimizer)
       : engine_case(
             options, node_size,
             [&](const model::Context& context) {
@@ -191,7 +191,7 @@ TEST(EngineErrorFeedback, HasTheSameBitsInEveryRunAndAtEveryDepth) {
 
 TEST(EngineErrorFeedback, FollowsTheScaleOfTheLoss) {
   // Weights stay where they are, so that gradients are the same but for their scale.
-  const optim::AdamWOptions still{.learning_rate = 0, .weight_decay = 0};
+  const optim::Options still{.learning_rate = 0, .weight_decay = 0};
   for (const char* dtype : {"fp32", "int8"}) {
     const zero::Options options = options_with(0.8, dtype);
     FeedbackCase plain(options, FeedbackCase::node_size_of_four(), still);
