@@ -124,8 +124,12 @@ class Oracle {
  public:
   Oracle(const Cluster& cluster, const Setting& setting)
       : topology_(cluster.groups.topology),
-        reduction_{setting.algorithm,     topology_,       Dtype::fp32, setting.codecs.first,
-                   setting.codecs.second, setting.feedback},
+        reduction_{.algorithm = setting.algorithm,
+                   .topology = topology_,
+                   .plain = Dtype::fp32,
+                   .first = setting.codecs.first,
+                   .second = setting.codecs.second,
+                   .feedback = setting.feedback},
         kept_(static_cast<std::size_t>(topology_.world_size)),
         next_(kept_) {}
 

@@ -48,7 +48,12 @@ struct Reduction {
 
  private:
   [[nodiscard]] collective::Reduction reduction() const {
-    return {std::string(algorithm), topology, plain, first, second, key};
+    return {.algorithm = std::string(algorithm),
+            .topology = topology,
+            .plain = plain,
+            .first = first,
+            .second = second,
+            .key = key};
   }
 };
 
