@@ -350,7 +350,8 @@ void add_model_and_data(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.model.vocab_size",
         .flag = "--vocab-size",
         .field = &c.model.vocab_size,
-        .help = "Rows of the token embedding; 0: the token source's",
+        .help = "Tokens that the model knows; 0: the token source's. The encoder has one more, for "
+                "what is masked",
         .unit = "tokens",
         .range = between(0, kLargestSize)},
        {.path = "zeropp.model.tied_head",

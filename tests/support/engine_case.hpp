@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/app/registries.hpp"
@@ -48,9 +49,9 @@ class EngineCase {
 
   EngineCase(zero::Options options, int node_size, const MakeModel& make,
              std::size_t seq_length = 16, std::size_t micro_batch = 2,
-             const optim::Options& optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
+             optim::Options optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
       : options_(std::move(options)),
-        optimizer_(optimizer),
+        optimizer_(std::move(optimizer)),
         sampler_(token_source(), options_.seed, seq_length, micro_batch) {
     config::TrainConfig config;
     config.zero = options_;

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/host_runtime.hpp"
@@ -54,8 +55,8 @@ struct Read {
 /// Plain AdamW in fp64 over all tensors.
 class AdamW {
  public:
-  AdamW(const optim::Options& options, double clipping, const std::vector<zero::Unit>& units)
-      : options_(options), clipping_(clipping), units_(units) {
+  AdamW(optim::Options options, double clipping, const std::vector<zero::Unit>& units)
+      : options_(std::move(options)), clipping_(clipping), units_(units) {
     for (const zero::Unit& unit : units) {
       m_.emplace_back(unit.count, 0.0);
       v_.emplace_back(unit.count, 0.0);

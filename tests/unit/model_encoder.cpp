@@ -94,13 +94,20 @@ TEST(TokenMasking, ReplacesMostByTheMaskToken) {
   }
 }
 
+/// Which tokens are to be predicted.
+std::vector<bool> chosen(const MaskedBatch& masked) {
+  std::vector<bool> which(masked.targets.size());
+  for (std::size_t i = 0; i < which.size(); ++i) which[i] = masked.targets[i] != kNoTarget;
+  return which;
+}
+
 /// By the sequence alone: wherever it lies in a batch, and otherwise after any change.
 TEST(TokenMasking, DependsOnTheSequenceAlone) {
   constexpr std::size_t kLength = 40;
   const auto tokens = test::tokens(6 * kLength, kVocab, 5);
   MaskedBatch together;
   mask_tokens(tokens, kLength, kVocab, together);
-  std::set<std::vector<std::int32_t>> different;
+  std::set<std::vector<bool>> different;
   for (std::size_t s = 0; s < 6; ++s) {
     const auto first = static_cast<std::ptrdiff_t>(s * kLength);
     std::vector<std::int32_t> one(tokens.begin() + first, tokens.begin() + first + kLength);
@@ -110,14 +117,10 @@ TEST(TokenMasking, DependsOnTheSequenceAlone) {
         std::equal(alone.tokens.begin(), alone.tokens.end(), together.tokens.begin() + first));
     EXPECT_TRUE(
         std::equal(alone.targets.begin(), alone.targets.end(), together.targets.begin() + first));
-    std::vector<std::int32_t> chosen;
-    for (const auto target : alone.targets) chosen.push_back(target == kNoTarget ? 0 : 1);
-    different.insert(chosen);
+    different.insert(chosen(alone));
     one.back() = (one.back() + 1) % static_cast<std::int32_t>(kVocab);
     mask_tokens(one, kLength, kVocab, alone);
-    chosen.clear();
-    for (const auto target : alone.targets) chosen.push_back(target == kNoTarget ? 0 : 1);
-    different.insert(chosen);
+    different.insert(chosen(alone));
   }
   EXPECT_EQ(different.size(), 12U);
 }

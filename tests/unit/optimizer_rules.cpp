@@ -29,9 +29,9 @@ std::vector<float> random_values(std::size_t n, unsigned seed) {
 
 /// Weights with what the optimizer keeps for them.
 struct Parameters {
-  Parameters(const Options& options, std::vector<float> weights)
-      : options_(options),
-        variant(variant_of(options)),
+  Parameters(const Options& of, std::vector<float> weights)
+      : options(of),
+        variant(variant_of(of)),
         weight(std::move(weights)),
         states(variant.states, std::vector<float>(weight.size(), 0.0F)) {}
 
@@ -43,7 +43,7 @@ struct Parameters {
     return made;
   }
   void step(const Step& step, std::span<const UpdatePiece> pieces, Dtype narrow = Dtype::fp32) {
-    variant.host(options_, step, narrow, pieces, {});
+    variant.host(options, step, narrow, pieces, {});
   }
   /// One step of all as one piece.
   void step(const Step& step, bool decay, const std::vector<float>& gradient, View shard = {}) {
@@ -51,7 +51,7 @@ struct Parameters {
     this->step(step, {&all, 1}, shard.dtype);
   }
 
-  Options options_;
+  Options options;
   Variant variant;
   std::vector<float> weight;
   std::vector<std::vector<float>> states;
