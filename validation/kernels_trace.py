@@ -123,7 +123,8 @@ class Checker:
     def check_bytes(self, name, row):
         activation = 4 if self.attributes["backend"] == "host" else BYTES[row["dtype"]]
         if row["kernel"].startswith("embedding"):
-            tokens, hidden = integers(row["shape"])
+            sequences, length, hidden = integers(row["shape"])
+            tokens = sequences * length
             forward = row["kernel"] == "embedding_forward"
             known = row["written"] == tokens * hidden * activation if forward else row["written"] % (4 * hidden) == 0
             self.require(known and row["read"] > 4 * tokens, f"{name}: moves {row['read']} + {row['written']} bytes")

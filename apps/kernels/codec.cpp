@@ -48,8 +48,8 @@ struct Bound {
   std::size_t image;  ///< bytes of one
 };
 
-/// On a GPU the image is the host's, to the byte. On the host what it decodes to keeps the format's
-/// bound.
+/// On a GPU the image is the host's, to the byte. On the host its values, decoded one after the
+/// other without the layout that encoded them, keep the format's bound.
 std::string check_images(const Bound& bound, const Result& got, Backend backend) {
   Verdict verdict;
   if (backend == Backend::cuda) {
@@ -62,17 +62,18 @@ std::string check_images(const Bound& bound, const Result& got, Backend backend)
     return verdict.text();
   }
   const Layout& layout = bound.layout;
-  const Buffer decoded = Buffer::zeros(bound.count(), Dtype::fp32, MemoryKind::host);
-  const View view = decoded.view(bound.count(), Dtype::fp32);
-  bound.host.decode({got.bytes(), bound.image}, layout, view, {});
-  const auto* const values = view.as<float>();
+  const std::size_t n = layout.wire_elements();
+  const Buffer decoded = Buffer::zeros(layout.images * n, Dtype::fp32, MemoryKind::host);
+  const View view = decoded.view(layout.images * n, Dtype::fp32);
+  bound.host.decode({got.bytes(), bound.image}, {layout.images, n, 1, 0, n, n}, view, {});
   for (std::size_t slice = 0; slice < layout.images * layout.slices; ++slice) {
     const std::size_t begin =
         slice / layout.slices * layout.image_stride + slice % layout.slices * layout.slice_stride;
+    const auto* const values = view.as<float>() + slice * layout.padded;
     const auto value = [&](std::size_t i) { return bound.values(begin + i); };
     for_each_bound(bound.host, layout.length, value, [&](std::size_t i, double promised) {
       const double wanted = value(i);
-      const double found = values[begin + i];
+      const double found = values[i];
       if (std::abs(found - wanted) <= promised + rounding(wanted, Dtype::fp32)) return;
       verdict.fail(fmt::format("value {} of the image decodes to {:.7g}, wanted {:.7g} +- {:.2g}",
                                begin + i, found, wanted, promised));

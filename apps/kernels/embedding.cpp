@@ -1,6 +1,8 @@
 // The rows of the token and position tables of a text of random tokens, and their gradients. A row
 // of the token table counts once, however often its token occurs. The sets share one table and have
 // other tokens each, so that they read other rows of it.
+#include <fmt/format.h>
+
 #include <cmath>
 #include <map>
 
@@ -152,7 +154,10 @@ Problem backward_of(const Block& block, const Device& device) {
           .check = [text](const Results& results) { return check_backward(text, results); }};
 }
 
-std::string label(const Block& block) { return block.rows_by(block.shape.hidden); }
+/// Sequences x length x hidden: the position table has a row for each place in a sequence.
+std::string label(const Block& block) {
+  return fmt::format("{}x{}x{}", block.shape.sequences, block.shape.length, block.shape.hidden);
+}
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // Copying, clearing and converting flat arrays.
 #include <fmt/format.h>
 
+#include "apps/kernels/codec_checks.hpp"
 #include "apps/kernels/entries.hpp"
 #include "apps/kernels/verdict.hpp"
 #include "kernels/core/memory_ops.hpp"
@@ -32,7 +33,7 @@ Problem copy_of(std::size_t n, Dtype from, Dtype to, const Source& source) {
                 verdict.written(got);
                 for (const std::size_t i : some_of(n, kLooks)) {
                   const double wanted = values(i);
-                  verdict.close(got, i, wanted, from == to ? 0.0 : 0x1p-8 * std::abs(wanted));
+                  verdict.close(got, i, wanted, from == to ? 0.0 : rounding(wanted, to));
                 }
                 return verdict.text();
               }};

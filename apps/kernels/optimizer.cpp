@@ -3,6 +3,7 @@
 #include <cmath>
 #include <memory>
 
+#include "apps/kernels/codec_checks.hpp"
 #include "apps/kernels/entries.hpp"
 #include "apps/kernels/verdict.hpp"
 #include "kernels/optim/registry.hpp"
@@ -81,7 +82,7 @@ std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const 
     verdict.close(v, i, wanted_v, kTolerance * (std::abs(wanted_v) + 1e-4));
     verdict.close(weight, i, wanted, kTolerance * (std::abs(wanted) + 0.01));
     if (narrow == Dtype::fp32) continue;
-    verdict.close(follower, i, wanted, 0x1p-8 * std::abs(wanted) + 1e-6);
+    verdict.close(follower, i, wanted, rounding(wanted, narrow) + 1e-6);
   }
   return verdict.text();
 }

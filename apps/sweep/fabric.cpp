@@ -67,8 +67,7 @@ class Survey {
     rounds_ = pair_rounds(map_.places);
     map_.rounds = rounds_.size();
     context.agree_on([&] {
-      bench_.emplace(context.control(), device, stream,
-                     std::max(map_.message_bytes, map_.rail_bytes));
+      bench_.emplace(context.control(), device, stream, map_.message_bytes, map_.rail_bytes);
     });
   }
 
@@ -231,7 +230,7 @@ ExitCode run_fabric(const Options& options, const app::Context& context, const c
   const int gpu = options.backend == "cuda" ? context.gpus.index[rank] : -1;
   FabricReport report;
   report.places = gather_places(context, find_place(gpu, "/sys"));
-  report.mistakes = placement_mistakes(report.places);
+  report.mistakes = placement_mistakes(report.places, options.backend == "cuda");
   print(context, placement_text(report.places, report.mistakes, head, context.topology()));
   app::GpuSampling sampling(context, options.backend, options.gpu_sampling);
   // Rank 0 has the places; all ranks judge.
@@ -249,6 +248,12 @@ ExitCode run_fabric(const Options& options, const app::Context& context, const c
     head.verdict = report.verdict();
     print(context, fabric_text(report, options));
     for (const Fault& fault : report.judgement.faults) log::error(describe(fault, report.hosts));
+    if (report.map.measured_rounds < report.map.rounds) {
+      log::warn(
+          fmt::format("only {} of {} rounds of pairs were measured in {} s: the verdict is of "
+                      "those; give more with --fabric-seconds",
+                      report.map.measured_rounds, report.map.rounds, options.fabric_seconds));
+    }
     trace::write_hdf5(fabric_document(report, head), context.trace_path());
     if (context.json) trace::write_json(fabric_json(report, head), *context.json);
   });

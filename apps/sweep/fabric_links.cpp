@@ -43,38 +43,38 @@ Timing transfer_of(const std::vector<double>& seconds) {
 }  // namespace
 
 LinkBench::LinkBench(comm::Control& control, const Device& device, const Stream& stream,
-                     std::size_t bytes)
+                     std::size_t bytes, std::size_t rail_bytes)
     : control_(control),
       rank_(control.rank()),
       device_(device),
       stream_(stream),
       bytes_(bytes),
-      out_(bytes, device.memory),
-      in_(bytes, device.memory),
+      out_(std::max(bytes, rail_bytes), device.memory),
+      in_(out_.bytes(), device.memory),
       small_out_(kSmallMessage, device.memory),
       small_in_(kSmallMessage, device.memory),
-      words_(bytes / sizeof(std::uint64_t)) {
+      words_(out_.bytes() / sizeof(std::uint64_t)) {
   for (std::size_t i = 0; i < words_.size(); ++i) words_[i] = word(rank_, i);
-  stream_.copy(out_.data(), reinterpret_cast<const std::byte*>(words_.data()), bytes_);
+  stream_.copy(out_.data(), reinterpret_cast<const std::byte*>(words_.data()), out_.bytes());
   stream_.synchronize();
 }
 
 Link LinkBench::meet(comm::Communicator& group, int peer, bool begins) {
   const bool has_peer = peer >= 0;
-  const auto send = [&](const Buffer& from) {
-    exchange(group, has_peer ? Sends{{from.data(), from.bytes(), peer}} : Sends{}, {});
+  const auto send = [&](const Buffer& from, std::size_t bytes) {
+    exchange(group, has_peer ? Sends{{from.data(), bytes, peer}} : Sends{}, {});
   };
   const auto receive = [&](const Buffer& to, std::size_t bytes) {
     exchange(group, {}, has_peer ? Receives{{to.data(), bytes, peer}} : Receives{});
   };
   const auto round_trip = [&] {
-    if (begins) send(small_out_);
+    if (begins) send(small_out_, kSmallMessage);
     receive(small_in_, kSmallMessage);
-    if (!begins) send(small_out_);
+    if (!begins) send(small_out_, kSmallMessage);
   };
   const auto transfers = [&](std::size_t count) {
-    for (std::size_t i = 0; i < count; ++i) begins ? send(out_) : receive(in_, bytes_);
-    begins ? receive(small_in_, kSmallMessage) : send(small_out_);
+    for (std::size_t i = 0; i < count; ++i) begins ? send(out_, bytes_) : receive(in_, bytes_);
+    begins ? receive(small_in_, kSmallMessage) : send(small_out_, kSmallMessage);
   };
   poison();
   round_trip();  // connections are made by the first message of a pair

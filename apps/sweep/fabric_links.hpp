@@ -22,9 +22,10 @@ inline constexpr std::size_t kSmallMessage = 8;  // bytes
 
 class LinkBench {
  public:
-  /// Memory for messages of up to `bytes` (a multiple of 8), once to send and once to receive.
-  /// `control`: of the world. Everything outlives this.
-  LinkBench(comm::Control& control, const Device& device, const Stream& stream, std::size_t bytes);
+  /// Memory for messages of `bytes` between two, and of `rail_bytes` in all of a rail (multiples of
+  /// 8), once to send and once to receive. `control`: of the world. Everything outlives this.
+  LinkBench(comm::Control& control, const Device& device, const Stream& stream, std::size_t bytes,
+            std::size_t rail_bytes);
 
   /// One round on `group`: this rank's link to `peer` if `begins`, else the answers that `peer`
   /// needs to measure its own; -1: nobody. Returns what this rank measured: nothing of an answer

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <array>
@@ -12,6 +11,7 @@
 #include <set>
 #include <string_view>
 
+#include "lib/base/affinity.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/device/runtime.hpp"
 
@@ -20,18 +20,6 @@ namespace zeropp::sweep {
 namespace {
 
 using nlohmann::json;
-
-/// Processors that this thread may run on.
-std::vector<int> allowed_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
-  }
-  return cpus;
-}
 
 json to_json(const NearNic& near) {
   const Nic& nic = near.nic;
@@ -109,7 +97,11 @@ std::size_t processors_of(const Host& host) {
   return all.size();
 }
 
-bool shares_processors(const Host& host) { return host.ranks.size() > processors_of(host); }
+/// False where the kernel does not tell the processors.
+bool shares_processors(const Host& host) {
+  const std::size_t processors = processors_of(host);
+  return processors > 0 && host.ranks.size() > processors;
+}
 
 using Lines = std::vector<std::string>;
 
@@ -263,12 +255,14 @@ bool share_processors(const std::vector<RankPlace>& ranks) {
   return std::ranges::any_of(hosts_of(ranks), shares_processors);
 }
 
-std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks) {
+std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks, bool on_gpus) {
   Lines lines;
   for (const Host& host : hosts_of(ranks)) {
-    find_shared_gpus(host, lines);
-    find_hidden_gpus(host, lines);
-    find_different_views(host, lines);
+    if (on_gpus) {
+      find_shared_gpus(host, lines);
+      find_hidden_gpus(host, lines);
+      find_different_views(host, lines);
+    }
     find_shared_processors(host, lines);
     find_far_processors(host, lines);
     find_idle_adapters(host, lines);

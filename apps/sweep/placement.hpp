@@ -46,7 +46,8 @@ std::vector<RankPlace> gather_places(const app::Context& context, const RankPlac
 /// wait for its receiver's turn on one.
 bool share_processors(const std::vector<RankPlace>& ranks);
 
-/// One line for each thing that is wrong: what, where, remedy. A pure function.
-std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks);
+/// One line for each thing that is wrong: what, where, remedy. `on_gpus`: the run uses them; which
+/// GPUs the ranks of one on the host see is no mistake. A pure function.
+std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks, bool on_gpus);
 
 }  // namespace zeropp::sweep

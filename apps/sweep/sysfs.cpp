@@ -129,7 +129,8 @@ std::vector<Nic> Sysfs::nics() const {
     found.push_back(adapter(folder));
   }
   for (const fs::path& folder : entries_of(root_ / "class/net")) {
-    if (fs::exists(folder / "device")) found.push_back(interface(folder));
+    std::error_code absent;
+    if (fs::exists(folder / "device", absent)) found.push_back(interface(folder));
   }
   return found;
 }

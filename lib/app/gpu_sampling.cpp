@@ -86,11 +86,15 @@ std::string describe_throttling(const std::vector<trace::GpuRow>& rows,
   const auto most =
       std::ranges::max_element(by_rank, {}, [](const auto& entry) { return entry.second.share(); });
   const auto& [rank, held] = *most;
+  const std::string clocks =
+      std::isfinite(held.lowest)
+          ? fmt::format(", SM clock down to {:.0f} MHz, {:.0f} at best", held.lowest, held.highest)
+          : std::string();
   return fmt::format(
-      "clocks were held back on {} of {} GPUs, most on that of rank {} on {}: {} in {:.0f} % of "
-      "its {} readings, SM clock down to {:.0f} MHz, {:.0f} at best",
+      "clocks were held back on the GPUs of {} of {} ranks, most on that of rank {} on {}: {} in "
+      "{:.0f} % of its {} readings{}",
       count, by_rank.size(), rank, ranks.at(rank).host, fmt::join(held.limits, ", "),
-      100 * held.share(), held.samples, held.lowest, held.highest);
+      100 * held.share(), held.samples, clocks);
 }
 
 GpuSampling::GpuSampling(const Context& context, const std::string& backend, double period)

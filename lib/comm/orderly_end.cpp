@@ -2,6 +2,7 @@
 
 #include <future>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -10,13 +11,18 @@ namespace zeropp::comm {
 namespace {
 
 /// What `call` returns, or nothing where it does not return within `deadline`: its thread may
-/// outlive this function, and owns all that it uses.
-std::optional<bool> within(Seconds deadline, std::function<bool()> call) {
+/// outlive this function, and owns all that it uses. Where no thread can be had, without a
+/// deadline.
+std::optional<bool> within(Seconds deadline, const std::function<bool()>& call) {
   std::promise<bool> promise;
   std::future<bool> result = promise.get_future();
-  std::thread([call = std::move(call), promise = std::move(promise)]() mutable {
-    promise.set_value(call());
-  }).detach();
+  try {
+    std::thread([call, promise = std::move(promise)]() mutable {
+      promise.set_value(call());
+    }).detach();
+  } catch (const std::system_error&) {
+    return call();
+  }
   if (result.wait_for(deadline) != std::future_status::ready) return std::nullopt;
   return result.get();
 }

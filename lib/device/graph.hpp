@@ -16,7 +16,13 @@ class Graph {
   template <class Enqueue>
   Graph(const Stream& stream, Enqueue&& enqueue) : runtime_(&stream.runtime()) {
     runtime_->begin_graph(stream.handle().native);
-    enqueue();
+    try {
+      enqueue();
+    } catch (...) {
+      runtime_->drop_graph(
+          stream.handle().native);  // else what unwinds meets a stream that records
+      throw;
+    }
     native_ = runtime_->end_graph(stream.handle().native);
   }
   ~Graph() {

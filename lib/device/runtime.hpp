@@ -65,6 +65,7 @@ struct Runtime {
   /// wait for it and that it waits for in the end, is kept instead of run. Null on the host.
   void (*begin_graph)(void* stream) = nullptr;
   void* (*end_graph)(void* stream) = nullptr;
+  void (*drop_graph)(void* stream) noexcept = nullptr;  ///< ends it, and keeps nothing
   void (*launch_graph)(void* graph, void* stream) = nullptr;
   void (*release_graph)(void*) noexcept = nullptr;
 };

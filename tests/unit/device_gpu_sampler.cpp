@@ -153,7 +153,7 @@ TEST(DescribeThrottling, NamesTheGpuThatIsHeldBackMost) {
   add(1, 1410, "sw_power_cap,sync_boost");
   add(2, 1200, "hw_thermal_slowdown,sw_power_cap");
   EXPECT_EQ(app::describe_throttling(rows, ranks),
-            "clocks were held back on 2 of 3 GPUs, most on that of rank 2 on n2: "
+            "clocks were held back on the GPUs of 2 of 3 ranks, most on that of rank 2 on n2: "
             "hw_thermal_slowdown, sw_power_cap in 33 % of its 3 readings, SM clock down to 1200 "
             "MHz, 1980 at best");
 }

@@ -175,21 +175,22 @@ RankPlace right(const std::string& host, int gpu, int gpus) {
 }
 
 TEST(PlacementMistakes, NoneWhereAllIsRight) {
-  EXPECT_THAT(
-      placement_mistakes({right("a", 0, 2), right("a", 1, 2), right("b", 0, 2), right("b", 1, 2)}),
-      IsEmpty());
+  EXPECT_THAT(placement_mistakes(
+                  {right("a", 0, 2), right("a", 1, 2), right("b", 0, 2), right("b", 1, 2)}, true),
+              IsEmpty());
   RankPlace unbound = right("a", 0, 2);
   unbound.cpu_nodes = {0, 1};
-  EXPECT_THAT(placement_mistakes({unbound, right("a", 1, 2)}), IsEmpty());
+  EXPECT_THAT(placement_mistakes({unbound, right("a", 1, 2)}, true), IsEmpty());
 }
 
 TEST(PlacementMistakes, TwoRanksOnOneGpu) {
-  EXPECT_THAT(placement_mistakes({right("a", 0, 3), right("a", 1, 3), right("a", 0, 3)}),
+  EXPECT_THAT(placement_mistakes({right("a", 0, 3), right("a", 1, 3), right("a", 0, 3)}, true),
               ElementsAre(HasSubstr("ranks 0, 2 on a use one GPU, a-0")));
 }
 
 TEST(PlacementMistakes, FewerGpusThanRanks) {
-  const auto lines = placement_mistakes({right("a", 0, 1), right("b", 0, 1), right("a", 0, 1)});
+  const auto lines =
+      placement_mistakes({right("a", 0, 1), right("b", 0, 1), right("a", 0, 1)}, true);
   ASSERT_EQ(lines.size(), 2U);
   EXPECT_THAT(lines[0], HasSubstr("ranks 0, 2 on a use one GPU"));
   EXPECT_THAT(lines[1], HasSubstr("2 ranks on a see 1 GPU(s) together, of 1"));
@@ -199,7 +200,7 @@ TEST(PlacementMistakes, BoundAwayFromTheGpu) {
   RankPlace far = right("a", 1, 2);
   far.cpus = {0, 1, 2};
   far.cpu_nodes = {0};
-  EXPECT_THAT(placement_mistakes({right("a", 0, 2), far}),
+  EXPECT_THAT(placement_mistakes({right("a", 0, 2), far}, true),
               ElementsAre(HasSubstr("rank 1 on a runs on processors 0-2 of NUMA node 0, its GPU "
                                     "0000:1b:00.0 is at node 1")));
 }
@@ -208,9 +209,9 @@ TEST(PlacementMistakes, MoreRanksThanProcessors) {
   RankPlace host;
   host.host = "a";
   host.cpus = {0, 1};
-  EXPECT_THAT(placement_mistakes({host, host}), IsEmpty());
+  EXPECT_THAT(placement_mistakes({host, host}, true), IsEmpty());
   EXPECT_FALSE(share_processors({host, host}));
-  EXPECT_THAT(placement_mistakes({host, host, host}),
+  EXPECT_THAT(placement_mistakes({host, host, host}, true),
               ElementsAre(HasSubstr("3 ranks on a share 2 processors")));
   EXPECT_TRUE(share_processors({host, host, host}));
 }
@@ -222,7 +223,7 @@ TEST(PlacementMistakes, VisibleDevices) {
   one.visible_devices = "0";
   other.visible = {"a-1"};
   other.visible_devices = "1";
-  const auto lines = placement_mistakes({one, other});
+  const auto lines = placement_mistakes({one, other}, true);
   ASSERT_EQ(lines.size(), 3U) << testing::PrintToString(lines);
   EXPECT_THAT(lines[0],
               HasSubstr("rank 0 on a sees 1 of its 2 GPUs: CUDA_VISIBLE_DEVICES is \"0\""));
@@ -236,10 +237,18 @@ TEST(PlacementMistakes, GpusThatNobodySees) {
   blind.host = "a";
   blind.host_gpus = 8;
   blind.cpus = {0};
-  const auto lines = placement_mistakes({blind});
+  const auto lines = placement_mistakes({blind}, true);
   ASSERT_EQ(lines.size(), 2U) << testing::PrintToString(lines);
   EXPECT_THAT(lines[0], HasSubstr("1 ranks on a see 0 GPU(s) together, of 8"));
   EXPECT_THAT(lines[1], HasSubstr("sees none of its 8 GPUs (CUDA_VISIBLE_DEVICES not set)"));
+  EXPECT_THAT(placement_mistakes({blind}, false), IsEmpty());
+}
+
+TEST(PlacementMistakes, ProcessorsThatTheKernelDoesNotTell) {
+  RankPlace place;
+  place.host = "a";
+  EXPECT_THAT(placement_mistakes({place, place}, false), IsEmpty());
+  EXPECT_FALSE(share_processors({place, place}));
 }
 
 TEST(PlacementMistakes, AnAdapterThatIsDown) {
@@ -247,7 +256,8 @@ TEST(PlacementMistakes, AnAdapterThatIsDown) {
   place.nics = {{{"mlx5_0", true, "", 0, "ACTIVE", 400, "InfiniBand"}, "PIX"},
                 {{"mlx5_1", true, "", 0, "DOWN", 0, "InfiniBand"}, "SYS"},
                 {{"eno1", false, "", 0, "down", 0, "Ethernet"}, "SYS"}};
-  EXPECT_THAT(placement_mistakes({place}), ElementsAre(HasSubstr("adapter mlx5_1 of a is DOWN")));
+  EXPECT_THAT(placement_mistakes({place}, true),
+              ElementsAre(HasSubstr("adapter mlx5_1 of a is DOWN")));
   EXPECT_EQ(place.nearest_nics(), "mlx5_0 (PIX)");
   place.gpu = -1;
   EXPECT_EQ(place.nearest_nics(), "mlx5_0, mlx5_1");

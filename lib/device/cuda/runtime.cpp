@@ -194,6 +194,13 @@ constexpr Runtime kRuntime{
       check(status);
       return graph;
     },
+    .drop_graph =
+        [](void* stream) noexcept {
+          cudaGraph_t kept = nullptr;
+          (void)cudaStreamEndCapture(stream_of(stream), &kept);
+          if (kept != nullptr) (void)cudaGraphDestroy(kept);
+          (void)cudaGetLastError();
+        },
     .launch_graph =
         [](void* graph, void* stream) {
           check(cudaGraphLaunch(static_cast<cudaGraphExec_t>(graph), stream_of(stream)));

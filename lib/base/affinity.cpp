@@ -1,0 +1,38 @@
+#include "lib/base/affinity.hpp"
+
+#include <sched.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <memory>
+
+namespace zeropp {
+
+namespace {
+
+struct FreeMask {
+  void operator()(cpu_set_t* mask) const { CPU_FREE(mask); }
+};
+
+}  // namespace
+
+std::vector<int> allowed_cpus() {
+  // The kernel refuses a mask that is shorter than its own, and does not say how long that is.
+  constexpr std::size_t kMost = std::size_t{1} << 20U;
+  for (std::size_t count = CPU_SETSIZE; count <= kMost; count *= 2) {
+    const std::unique_ptr<cpu_set_t, FreeMask> mask(CPU_ALLOC(count));
+    const std::size_t bytes = CPU_ALLOC_SIZE(count);
+    if (mask == nullptr) return {};
+    if (sched_getaffinity(0, bytes, mask.get()) == 0) {
+      std::vector<int> cpus;
+      for (std::size_t cpu = 0; cpu < count; ++cpu) {
+        if (CPU_ISSET_S(cpu, bytes, mask.get())) cpus.push_back(static_cast<int>(cpu));
+      }
+      return cpus;
+    }
+    if (errno != EINVAL) return {};
+  }
+  return {};
+}
+
+}  // namespace zeropp

@@ -1,0 +1,11 @@
+// The processors that this process may run on.
+#pragma once
+
+#include <vector>
+
+namespace zeropp {
+
+/// Their numbers, in order, of the calling thread's mask; empty where the kernel does not tell.
+std::vector<int> allowed_cpus();
+
+}  // namespace zeropp
