@@ -111,6 +111,8 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
     data.memory.push_back({"buffers_peak", predicted, use.peak});
     data.memory.push_back({"gpu_used", predicted, gpu_memory_used()});
   }
+  data.error_interval = config.zero.measure_errors;
+  data.errors = recorder.errors;
   data.data = {source.description(),
                source.tokens(data::Part::train),
                source.tokens(data::Part::held_out),
