@@ -18,6 +18,7 @@ import sys
 
 from check_sweep import SweepChecker
 from closed_forms import Bytes, Run, Settings
+import error_rows
 from trace_checker import Invalid, TraceChecker
 from trace_file import Trace
 import kernels_trace
@@ -48,6 +49,8 @@ class Checker(TraceChecker):
             self.check_collectives(volume)
             self.check_timers()
             self.check_counters(volume)
+            if self.error_interval:
+                self.check_errors()
         except Invalid as error:
             self.problems.append(str(error))
         return self.problems
@@ -65,6 +68,7 @@ class Checker(TraceChecker):
             self.expected_steps = own["train_steps"]
             self.learning_rate = self.config["optimizer"]["params"]["lr"]
             self.evaluation_interval = int(own.get("evaluation_interval", 0))
+            self.error_interval = int(own.get("measure_quantization_error", 0))
             # Nats a token are not negative; the quadratic model's loss may be.
             self.is_likelihood = own["model"]["name"] != "quadratic"
             self.tokens = self.config["train_batch_size"] * own["model"]["seq_length"]
@@ -195,7 +199,7 @@ class Checker(TraceChecker):
     def check_memory(self):
         rows = self.trace.rows("memory")
         expected = self.run.memory()
-        names = [*expected, "arena", "activations"]
+        names = [*expected, *["measurement"] * bool(self.error_interval), "arena", "activations"]
         measured = ["buffers_peak", "gpu_used"] if self.attributes["backend"] == "cuda" else []
         self.require([row["name"] for row in rows] == names + measured,
                      f"/memory does not name exactly {', '.join(names + measured)}")
@@ -241,11 +245,17 @@ class Checker(TraceChecker):
                                 ("wire_bytes_inter", expected.sent.inter)):
                 self.require(row[name] == value, f"{where}: {name} is {row[name]}, should be {value}")
             self.require(row["modelled"] == (row["algorithm"] in MODELLED), f"{where}: modelled is wrong")
-            self.require(row["path"] in (("fused", "composed") if "/" in row["codec"] else ("",)),
-                         f"{where}: path {row['path']!r}")
+            self.require(row["path"] in self.paths(row), f"{where}: path {row['path']!r}")
             self.require(math.isfinite(row["seconds"]) and row["seconds"] >= 0, f"{where}: seconds")
         for key in left:
             self.require(False, f"/collectives: {' '.join(key)}: is missing")
+
+    def paths(self, row):
+        """Between two hops a sum is encoded again, in one pass or in several; errors are fed back in several."""
+        hops = self.settings.feedback if row["purpose"] == "gradients" and row["operation"] == "reduce_scatter" else ()
+        between = () if "/" not in row["codec"] else ("composed",) if "inter" in hops else ("fused", "composed")
+        feedback = "feedback:" + ",".join(hops) if hops else ""
+        return ["+".join(filter(None, (path, feedback))) for path in between or ("",)]
 
     def check_timers(self):
         """Every category of every rank once; a rank that trained took time."""
@@ -272,6 +282,18 @@ class Checker(TraceChecker):
         for name in sorted({*found, *expected}):
             self.require(found.get(name, 0) == expected.get(name, 0),
                          f"counter {name} is {found.get(name, 0)}, should be {expected.get(name, 0)}")
+
+    def check_errors(self):
+        """Exactly the rows that were asked for, with numbers that fit each other."""
+        rows, s = self.trace.rows("errors"), self.settings
+        units = [row["name"] for row in self.trace.rows("units")]
+        expected = error_rows.expected_rows(self.steps, self.error_interval, s.stage, units)
+        if not self.require([(row["step"], row["kind"], row["unit_kind"]) for row in rows] == expected,
+                            "/errors has not exactly a row for each kind of weights and gradients in every measured step"):
+            return
+        for row in rows:
+            why = error_rows.problem(row, exact=row["kind"] == "weights" and s.weight_codec == "none")
+            self.require(why is None, f"/errors: {row['kind']} {row['unit_kind']} of step {row['step']}: {why}")
 
 
 # By program: the reasons why a trace of it is invalid.

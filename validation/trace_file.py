@@ -1,5 +1,7 @@
 """A trace in memory, as a reader finds it: what is missing or mistyped is a problem, nothing throws."""
 
+import json
+
 import h5py
 import numpy as np
 
@@ -38,7 +40,14 @@ class Trace:
     def groups(self):
         """By their names, the columns of those that the file has to have."""
         of_gpus = fmt.GPU_COLUMNS if self.app in fmt.SAMPLES_GPUS and self.attributes.get("backend") == "cuda" else {}
-        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus}
+        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus, **(fmt.ERROR_COLUMNS if self.measures_errors() else {})}
+
+    def measures_errors(self):
+        """By the configuration; that of another program, or one that cannot be read, measures nothing."""
+        try:
+            return self.app == "train" and json.loads(self.attributes["config_json"])["zeropp"]["measure_quantization_error"] > 0
+        except (ValueError, KeyError, TypeError):
+            return False
 
     def problem(self, reason):
         self.problems.append(reason)

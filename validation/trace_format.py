@@ -44,7 +44,10 @@ KERNELS_COLUMNS = {
     "samples": {"result": "u", "time": "f"},
 }
 
-MAY_BE_EMPTY = {"evaluations", "counters", "gpus"}
+# Where the configuration measures quantization errors.
+ERROR_COLUMNS = {"errors": {"step": "u", "kind": "S", "unit_kind": "S", "relative_l2": "f", "cosine": "f", "largest": "f",
+                            "norm_ratio": "f"}}
+MAY_BE_EMPTY = {"evaluations", "counters", "gpus", "errors"}
 # Of traces of these programs, with the back end cuda only.
 SAMPLES_GPUS = ("train", "sweep")
 GPU_COLUMNS = {"gpus": {"rank": "u", "time": "f", "sm_clock": "f", "memory_clock": "f", "power": "f", "temperature": "f",

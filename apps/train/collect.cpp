@@ -89,6 +89,8 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
     data.memory.push_back({"buffers_peak", predicted, use.peak});
     data.memory.push_back({"gpu_used", predicted, gpu_memory_used()});
   }
+  data.error_interval = config.zero.measure_errors;
+  data.errors = recorder.errors;
   data.data = describe_tokens(source);
   return data;
 }

@@ -34,6 +34,10 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(ba
   slope_tolerance_ = std::max(entry.info.slope_tolerance, variant.slope_tolerance);
 }
 
+std::size_t Codec::scale_offset(std::size_t n) const {
+  return wire_shape(n, params_.block, payload_bits_, scale_bytes_).scale_offset;
+}
+
 std::size_t Codec::wire_bytes(std::size_t n) const {
   return wire_shape(n, block_, payload_bits_, scale_bytes_, scales_images_).bytes;
 }

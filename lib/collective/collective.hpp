@@ -28,6 +28,8 @@
 
 namespace zeropp::collective {
 
+class ErrorFeedback;
+
 /// The strided parts of a sharded buffer: part r begins at r * stride (elements) and has `count`
 /// elements. stride == count for a dense buffer; larger when the parts are the same sub-range of
 /// every rank's shard.
@@ -99,6 +101,8 @@ struct ReduceScatterPlan {
   codec::CodecSpec codec_second;  ///< across nodes for 2-hop; ignored elsewhere
   std::size_t depth = 1;
   Label label;
+  /// Of this plan alone, outlives it; null: none. For algorithms with the trait `feedback`.
+  ErrorFeedback* feedback = nullptr;
 };
 
 /// What an algorithm gets to plan with. `groups` and `recorder` outlive it. `group`: the
@@ -131,6 +135,7 @@ struct ReduceScatterAlgorithm {
   bool any_codec;
   bool modelled;
   bool deterministic;
+  bool feedback;  ///< can feed the error of a hop's encoding back (error_feedback.hpp)
   std::unique_ptr<ReduceScatter> (*plan)(const Context&, const ReduceScatterPlan&);
 };
 
@@ -144,8 +149,8 @@ const ReduceScatterAlgorithm& find_reduce_scatter(std::string_view algorithm);
 
 /// Plans `algorithm`. Throws Error(usage) for an unknown name (with the nearest known), a codec
 /// that is unknown or that the algorithm cannot carry, a depth of 0, a hierarchical algorithm on
-/// another group than the world; Error(environment) for a hierarchical algorithm on nodes of
-/// unequal size (with the remedy).
+/// another group than the world, error feedback for an algorithm without it; Error(environment) for
+/// a hierarchical algorithm on nodes of unequal size (with the remedy).
 std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Context&,
                                            const AllGatherPlan&);
 std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm, const Context&,

@@ -8,6 +8,7 @@
 #include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/collective/draws.hpp"
+#include "lib/collective/error_feedback.hpp"
 #include "lib/collective/meter.hpp"
 
 namespace zeropp::collective {
@@ -52,6 +53,12 @@ class ReduceScatterBase : public ReduceScatter {
     return draw_of(key_, hop, rank(), part, chunk.first);
   }
   [[nodiscard]] float* sum(const Chunk& chunk) const { return sum_.as<float>() + chunk.first; }
+
+  /// What encodes hop `hop` (1 or 2), which sends `parts` parts: with feedback where the plan asks
+  /// for it. `largest`: of the longest chunk. For the constructors of algorithms.
+  [[nodiscard]] HopEncode feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
+                                      const codec::Layout& largest);
+  [[nodiscard]] Chunk longest_chunk() const;
 
   comm::Communicator& group_;
   ReduceScatterPlan plan_;

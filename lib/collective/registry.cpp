@@ -124,6 +124,12 @@ std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm,
   require_possible("reduce-scatter", entry, context, plan.codec_first, plan.parts, plan.depth);
   require_uncut("reduce-scatter", plan.codec_first, plan.depth);
   if (entry.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
+  if (plan.feedback != nullptr && !entry.feedback) {
+    throw Error(ExitCode::usage,
+                fmt::format("reduce-scatter algorithm '{}' has no hops that error feedback could "
+                            "be in: choose 2-hop or 1-hop, or leave error feedback out",
+                            entry.name));
+  }
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
 

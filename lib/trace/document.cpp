@@ -224,6 +224,23 @@ Group memory(const TraceData& t) {
        column("bytes_actual", "bytes", "Of rank 0, allocated", rows, &MemoryRow::bytes_actual)}};
 }
 
+Group errors(const TraceData& t) {
+  const auto& rows = t.errors;
+  return {
+      "errors",
+      {{"interval", t.error_interval}},
+      {column("step", "steps", "Rows of /steps before it", rows, &ErrorRow::step),
+       column("kind", "", "weights or gradients", rows, &ErrorRow::kind),
+       column("unit_kind", "", "Of units of this kind", rows, &ErrorRow::unit_kind),
+       column("relative_l2", "1", "Norm of the error over that of the exact values", rows,
+              &ErrorRow::relative_l2),
+       column("cosine", "1", "Of the angle between used and exact values", rows, &ErrorRow::cosine),
+       column("largest", "1", "Largest error over the largest exact value, of magnitudes", rows,
+              &ErrorRow::largest),
+       column("norm_ratio", "1", "Norm of the used values over that of the exact ones", rows,
+              &ErrorRow::norm_ratio)}};
+}
+
 }  // namespace
 
 std::size_t Column::size() const {
@@ -258,6 +275,7 @@ Document describe(const TraceData& trace) {
                           memory(trace), describe_data("data", trace.data)}) {
     document.groups.push_back(std::move(group));
   }
+  if (trace.error_interval > 0) document.groups.push_back(errors(trace));
   return document;
 }
 

@@ -72,6 +72,10 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
     secondary_.emplace(units_, options_.compute,
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
   }
+  if (options_.measure_errors > 0) {
+    errors_.emplace(options_, model_.units(), units_, gradients_.buckets(), reduce_groups, control_,
+                    device_, recorder_);
+  }
   for (std::size_t u = 0; u < units_.size(); ++u) {
     if (!preset_.shard_parameters)
       weight_views_[u] = resident_weights_[u].view(units_[u].padded, options_.compute);
@@ -97,6 +101,8 @@ void Engine::gather_initial() {
 
 StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   gather_initial();
+  measured_ = errors_ && errors_->begin_step();
+  if (measured_) measure_weights();
   const comm::Bytes sent_before = sent();
   clock_.begin();
   ++steps_begun_;
@@ -119,8 +125,10 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   result.time_backward = times.backward;
   result.time_exposed = times.exposed;
   result.skipped = !std::isfinite(result.grad_norm);
+  if (measured_ && !result.skipped) measure_gradients();
   if (result.skipped) {
     ++recorder_.counters["nonfinite_steps"];
+    gradients_.errors().discard();
   } else {
     clip_ = options_.gradient_clipping > 0 && result.grad_norm > options_.gradient_clipping
                 ? options_.gradient_clipping / result.grad_norm
@@ -128,6 +136,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
     ++steps_taken_;
     execute(plan_.update, Mode::training);
     result.predicted += volume(plan_.update, plan_.volumes);
+    gradients_.errors().commit(steps_taken_, stream(StreamId::compute).handle());
     ++version_;
   }
   result.sent = sent() - sent_before;
@@ -142,6 +151,30 @@ double Engine::evaluate(const Batch& batch) {
   execute(plan_.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
   return wait_for_loss();
 }
+
+void Engine::measure_weights() {
+  if (!preset_.shard_parameters) return;
+  join({StreamId::update});
+  std::vector<ConstView> shards;
+  for (std::size_t u = 0; u < units_.size(); ++u) shards.push_back(compute_shard(u));
+  errors_->weights(shards, stream(StreamId::compute));
+}
+
+void Engine::measure_gradients() {
+  const auto rank = static_cast<std::size_t>(groups_.world->rank());
+  std::vector<ConstView> shards;
+  for (const ConstView gradient : own_gradients()) {
+    const std::size_t shard = units_[shards.size()].shard;
+    shards.emplace_back(gradient.part(preset_.shard_optimizer ? 0 : rank * shard, shard));
+  }
+  errors_->gradients(shards, stream(StreamId::compute));
+}
+
+void Engine::rescale_errors(double factor) {
+  gradients_.errors().rescale(static_cast<float>(factor), stream(StreamId::compute).handle());
+}
+
+std::vector<NamedState> Engine::error_feedback() const { return gradients_.errors().state(); }
 
 /// The host's one wait for a whole step, where a hang is noticed.
 double Engine::wait_for_loss() {

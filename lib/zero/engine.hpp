@@ -20,6 +20,7 @@
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/zero/error_meter.hpp"
 #include "lib/zero/gradient_norm.hpp"
 #include "lib/zero/gradient_reduce.hpp"
 #include "lib/zero/optimizer_shard.hpp"
@@ -59,7 +60,8 @@ class Engine {
          comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
          const Device& device, trace::Recorder& recorder);
 
-  /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call.
+  /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
+  /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
   StepResult step(const std::function<Batch(std::size_t)>& batch);
   /// Mean loss of one held-out batch on this rank, nats a token.
   double evaluate(const Batch& batch);
@@ -70,6 +72,10 @@ class Engine {
   /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
   /// For export and tests: through the control plane, one unit at a time.
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
+  /// The loss is scaled by `factor` more from the next step on: what is fed back follows.
+  void rescale_errors(double factor);
+  /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
+  [[nodiscard]] std::vector<NamedState> error_feedback() const;
   /// Of the engine's state, its arena, and the model's own memory.
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 
@@ -102,6 +108,10 @@ class Engine {
   /// stage 0. Sums over ranks and micro-steps, at the same addresses in every step.
   [[nodiscard]] std::vector<View> own_gradients() const;
   [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
+  /// Measurements of a step: of the weights before it, where they are gathered through a codec; of
+  /// its gradients, after the wait for its loss.
+  void measure_weights();
+  void measure_gradients();
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
   [[nodiscard]] View follower(std::size_t unit) const;
   void cut(std::size_t unit, const Stream& stream);
@@ -142,6 +152,7 @@ class Engine {
   std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: sums over micro-steps, fp32
   GradientNorm norm_;
   OptimizerShard optimizer_;
+  std::optional<ErrorMeter> errors_;
   Buffer loss_;  ///< one double that the compute stream brings to the host
 
   // State of the execution.
@@ -153,6 +164,7 @@ class Engine {
   std::vector<Event> updated_;           ///< by unit: its latest update
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
   bool gathered_initial_ = false;
+  bool measured_ = false;  ///< the running step is
   Mode mode_ = Mode::training;
   double clip_ = 1.0;
   StepClock clock_;

@@ -149,6 +149,10 @@ void Engine::run(const Op& op, std::size_t position) {
       for (const Segment& segment : plan_.input.buckets[op.index].segments) {
         stream(op.stream).wait(updated_[segment.unit]);
       }
+      if (measured_) {
+        const bool first = op.micro_step == 0 || !preset_.shard_gradients;
+        errors_->reduce(op.index, gradient_views_, first, stream(op.stream).handle());
+      }
       gradients_.start(op.index, gradient_views_, sum_of(op), workspace(op),
                        stream(op.stream).handle(),
                        gradient_draws(options_.seed, steps_begun_, op.micro_step, op.index));

@@ -20,7 +20,8 @@ GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPar
     : units_(units),
       buckets_(std::move(buckets)),
       world_size_(static_cast<std::size_t>(groups.world->size())),
-      device_(device) {
+      device_(device),
+      errors_(options, buckets_, groups.topology, device) {
   const collective::Context context{groups, *groups.world, recorder, device};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const std::size_t count = buckets_[b].count();
@@ -35,6 +36,7 @@ GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPar
     }
     plan.depth = options.pipeline_depth;
     plan.label = {"gradients", "backward"};
+    plan.feedback = errors_.of(b);
     reduce_.push_back(
         collective::plan_reduce_scatter(options.reduce_scatter_algorithm, context, plan));
     if (!stage_preset(options.stage).shard_optimizer) {

@@ -245,7 +245,8 @@ class Matrix(zpp.TestCase):
 
 # Flags that must change the parameters that a run ends with, and those that must not.
 BASE = {"--deterministic": None, "--node-size": "2", "--zero-quantized-weights": None,
-        "--zero-quantized-gradients": None, "--zero-hpz-partition-size": "2", "--clip-grad": "0.5"}
+        "--zero-quantized-gradients": None, "--zero-hpz-partition-size": "2", "--clip-grad": "0.5",
+        "--error-feedback": "both", "--error-feedback-beta": "0.5"}
 CHANGES = {
     "--seed": "2", "--lr": "0.005", "--adam-beta1": "0.5", "--adam-beta2": "0.5", "--adam-eps": "0.01",
     "--weight-decay": "0.3", "--clip-grad": "0.1", "--bf16": None, "--weight-codec": "int8:64",
@@ -254,12 +255,13 @@ CHANGES = {
     "--train-iters": "4", "--num-layers": "3", "--hidden-size": "48", "--num-attention-heads": "4",
     "--seq-length": "12", "--vocab-size": "70", "--no-tied-head": None, "--held-out-fraction": "0.2",
     "--reduce-scatter-algorithm": "1-hop", "--no-zero-quantized-weights": None, "--model": "quadratic",
-    "--no-zero-quantized-gradients": None,
+    "--no-zero-quantized-gradients": None, "--error-feedback": "intra", "--error-feedback-beta": "0.8",
+    "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
     "--pipeline-depth": "4", "--recompute-activations": None,
-    "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
+    "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--optimizer": "AdamW", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None,
 }
@@ -273,6 +275,8 @@ class Effects(zpp.TestCase):
         flags = {**BASE, **({flag: value} if flag else {})}
         if flag.startswith("--no-"):
             flags.pop("--" + flag[5:], None)
+        if flag == "--no-zero-quantized-gradients":  # error feedback has no effect without
+            flags = {name: value for name, value in flags.items() if not name.startswith("--error-feedback")}
         if flag == "--eval-iters":
             flags["--eval-interval"] = "1"
         out = self.folder / (flag or "base")

@@ -48,7 +48,7 @@ struct Reduction {
 
  private:
   [[nodiscard]] collective::Reduction reduction() const {
-    return {std::string(algorithm), topology, plain, first, second, key};
+    return {std::string(algorithm), topology, plain, first, second, {}, key};
   }
 };
 

@@ -92,8 +92,12 @@ class Network:
         return [sum(row[i] for row in self.rows.values()) for i in (0, 1)]
 
 
-def memory_of(c, shards, ranks, element):
+def memory_of(c, shards, ranks, element, parts):
     """Each kind of state by the stages that hold it, a shard or the whole."""
+    stored = "int8:256" if c["feedback_dtype"] == "int8" else "none"
+    slices = {"intra": ranks, "inter": c["nodes"]}
+    errors = {f"error_feedback_{hop}": sum(image(stored, part, 4) for part in parts for _ in range(2 * slices[hop]))
+              for hop in c["feedback"]}
     whole = shards * ranks
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
             "moments": 4 * c["states"] * [whole, shards, shards, shards][c["stage"]],
@@ -101,8 +105,26 @@ def memory_of(c, shards, ranks, element):
             "compute_shard": [0, shards, shards, shards][c["stage"]] * 2 if element == 2 else 0,
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
             "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
-            "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0,
-            "arena": 12345, "activations": 678}
+            "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0, **errors,
+            **({"measurement": 99} if c["measure"] else {}), "arena": 12345, "activations": 678}
+
+
+def errors_of(c):
+    """Of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights nothing."""
+    rows = [(step, kind, f"u{unit}", *((0.0, 1.0, 0.0, 1.0) if kind == "weights" and not c["qwz"] else
+                                       (0.2, 1 / math.sqrt(1.04), 0.1, math.sqrt(1.04))))
+            for step in range(0, len(c["skipped"]), c["measure"])
+            for kind in ("weights", "gradients") if c["stage"] == 3 or kind == "gradients"
+            for unit in range(4) if kind == "weights" or not c["skipped"][step]]
+    names = ("step", "kind", "unit_kind", "relative_l2", "cosine", "largest", "norm_ratio")
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def path_of(c, key):
+    if key[0] != "reduce_scatter" or not c["feedback"]:
+        return "fused" if "/" in key[4] else ""
+    hops = "feedback:" + ",".join(c["feedback"])
+    return ("composed+" if "inter" in c["feedback"] else "fused+") * ("/" in key[4]) + hops
 
 
 def make(case):
@@ -110,7 +132,8 @@ def make(case):
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, cuda=False,
-             optimizer=("AdamW", {}), states=2)
+             optimizer=("AdamW", {}), states=2,
+             feedback=(), feedback_dtype="fp32", measure=0)
     c.update(case)
     n = c["nodes"] * c["local"]
     nodes = [r // c["local"] for r in range(n)]
@@ -201,6 +224,11 @@ def make(case):
         own["weight_codec"] = c["codecs"][0]
     if c["qgz"]:
         own["gradient_codec_intra"], own["gradient_codec_inter"] = c["codecs"][1:]
+    if c["measure"]:
+        own["measure_quantization_error"] = c["measure"]
+    if c["feedback"]:
+        own["error_feedback"] = {"hops": "both" if len(c["feedback"]) == 2 else c["feedback"][0], "beta": 0.5,
+                                 "reset_period": 0, "dtype": c["feedback_dtype"]}
     config = {"zero_optimization": {"stage": c["stage"], "zero_quantized_weights": c["qwz"],
                                     "zero_hpz_partition_size": c["hpz"],
                                     "zero_quantized_gradients": c["qgz"],
@@ -227,7 +255,7 @@ def make(case):
     counters = {"nonfinite_steps": sum(c["skipped"]) * n,
                 "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n}
     counters = {name: value for name, value in counters.items() if value}
-    memory = memory_of(c, sum(shard), n, element)
+    memory = memory_of(c, sum(shard), n, element, [sum(part) for part in parts])
     groups = {
         "ranks": dict(host=["h"] * n, node=nodes, local_rank=[r % c["local"] for r in range(n)],
                       pid=list(range(1, n + 1)), gpu=[""] * n, gpu_uuid=[""] * n, gpu_pci=[""] * n),
@@ -252,7 +280,7 @@ def make(case):
         "collectives": dict(operation=[k[0] for k in keys], purpose=[k[1] for k in keys],
                             phase=[k[2] for k in keys], algorithm=[k[3] for k in keys],
                             codec=[k[4] for k in keys], group=[k[5] for k in keys],
-                            path=["fused" if "/" in k[4] else "" for k in keys], modelled=[0] * len(keys),
+                            path=[path_of(c, k) for k in keys], modelled=[0] * len(keys),
                             calls=[v[2] for v in values], logical_bytes=[v[3] for v in values],
                             wire_bytes_intra=[v[0] for v in values],
                             wire_bytes_inter=[v[1] for v in values], seconds=[0.0] * len(keys)),
@@ -262,6 +290,8 @@ def make(case):
         "memory": dict(name=list(memory), bytes_predicted=list(memory.values()),
                        bytes_actual=list(memory.values())),
     }
+    if c["measure"]:
+        groups["errors"] = errors_of(c)
     if c["cuda"]:
         predicted = sum(memory.values())
         for name in ("buffers_peak", "gpu_used"):
@@ -317,6 +347,11 @@ CASES = {
     "hpz inside a node": dict(nodes=2, local=4, hpz=2), "qgz": dict(qgz=True, reduce="2-hop"),
     "qgz in one hop": dict(qgz=True, reduce="1-hop"), "all": dict(FEATURES, bf16=True),
     "many small buckets": dict(FEATURES, bucket=1, codecs=("int8:256", "int4:32", "int4:32")), "one bucket": dict(FEATURES, bucket=10**9),
+    "error feedback": dict(FEATURES, feedback=("intra", "inter")),
+    "error feedback in the first hop": dict(FEATURES, feedback=("intra",), feedback_dtype="int8"),
+    "error feedback between nodes of one rank": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat", feedback=("inter",)),
+    "measured errors": dict(FEATURES, measure=1), "measured errors of every second step": dict(measure=2),
+    "measured errors at stage 1": dict(stage=1, measure=2),
     "recompute": dict(recompute=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),

@@ -99,8 +99,7 @@ __device__ __forceinline__ Range range_of_block(Range range, unsigned threads) {
   return range;
 }
 
-/// Before the groups of images that have scales of their own are looked at: zeros, in grids of a
-/// thread an image.
+/// Zeros where the images' own scales go, before scale_images: a thread an image.
 inline __global__ void clear_image_scales(WireImages out, std::size_t images, std::size_t offset) {
   const std::size_t image = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   if (image >= images) return;

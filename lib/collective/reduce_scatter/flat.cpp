@@ -1,6 +1,7 @@
 // Reduce-scatter as a ring in rank order: the partial sum of slice p starts at rank p + 1 and gains
 // one rank's values at every step, encoded again each time, until it arrives at rank p. Sums are
-// fp32; with a lossy codec its error grows with the number of steps.
+// fp32; with a lossy codec its error grows with the number of steps. Every step encodes: what it
+// loses is not fed back, which would be N - 1 hops.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -113,6 +114,7 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
     .any_codec = true,
     .modelled = false,
     .deterministic = true,
+    .feedback = false,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Flat>(
