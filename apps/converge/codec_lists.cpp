@@ -68,7 +68,7 @@ std::vector<CodecChoice> gradient_codecs(const json& list, const std::string& wh
     const std::string second =
         slash == std::string::npos ? first : canonical(name.substr(slash + 1), where);
     choices.push_back(
-        {first == second ? first : first + "/" + second,
+        {first == second ? first : fmt::format("{}/{}", first, second),
          {{"zero_optimization", {{"zero_quantized_gradients", true}}},
           {"zeropp", {{"gradient_codec_intra", first}, {"gradient_codec_inter", second}}}}});
   }

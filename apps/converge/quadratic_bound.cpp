@@ -44,6 +44,8 @@ void require_plain_descent(const config::TrainConfig& config) {
   need(config.optimizer.type == "SGD" && config.optimizer.momentum == 0 &&
            config.optimizer.weight_decay == 0,
        "optimizer.type SGD without momentum and weight_decay");
+  need(!config.zero.quantized_gradients || config.zero.error_feedback.hops == "none",
+       "zeropp.error_feedback.hops none");
   need(config.zero.gradient_clipping == 0, "gradient_clipping 0");
   need(config.gradient_accumulation_steps == 1, "gradient_accumulation_steps 1");
   need(!config.zero.quantized_gradients || config.zero.reduce_scatter_algorithm == "2-hop" ||

@@ -1,5 +1,12 @@
 #include "apps/converge/run_record.hpp"
 
+namespace zeropp::trace {
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ErrorRow, step, kind, unit_kind, relative_l2, cosine, largest,
+                                   norm_ratio)
+
+}  // namespace zeropp::trace
+
 namespace zeropp::converge {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CurveRow, loss, grad_norm, skipped)
@@ -31,6 +38,7 @@ void for_each_member(Record& r, const Visit& visit) {
   visit("diverged", r.diverged);
   visit("curve", r.curve);
   visit("evaluations", r.evaluations);
+  visit("errors", r.errors);
   visit("quadratic", r.quadratic);
 }
 

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/trace/recorder.hpp"
+
 namespace zeropp::converge {
 
 inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
@@ -59,6 +61,7 @@ struct RunRecord {
   bool diverged = false;  ///< INVALID because losses or gradients are not finite
   std::vector<CurveRow> curve;
   std::vector<HeldOutRow> evaluations;
+  std::vector<trace::ErrorRow> errors;  ///< where the setting measures them
   DistanceSummary quadratic;
 };
 

@@ -120,6 +120,7 @@ class Run {
       record.final_held_out_loss = record.evaluations.back().loss;
       if (token_is_byte_) record.bits_per_byte = record.final_held_out_loss / std::numbers::ln2;
     }
+    record.errors = recorder.errors;
     add_verdict(recorder, record);
     if (quadratic_) record.quadratic = quadratic_->summary();
   }

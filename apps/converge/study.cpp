@@ -125,6 +125,26 @@ Group evaluations_group(const std::vector<RunRecord>& runs) {
            column("loss", "nats per token", "On held-out data", rows, of(&Row::loss))}};
 }
 
+Group errors_group(const std::vector<RunRecord>& runs) {
+  using Row = trace::ErrorRow;
+  const auto rows = rows_of(
+      runs, [](const RunRecord& r) -> const auto& { return r.errors; });
+  return {
+      "errors",
+      {},
+      {column("run", "", "Row of /runs", rows, &OfRun<Row>::run),
+       column("step", "steps", "Steps before it", rows, of(&Row::step)),
+       column("kind", "", "weights or gradients", rows, of(&Row::kind)),
+       column("unit_kind", "", "Of units of this kind", rows, of(&Row::unit_kind)),
+       column("relative_l2", "1", "Norm of the error over that of the exact values", rows,
+              of(&Row::relative_l2)),
+       column("cosine", "1", "Of the angle between used and exact values", rows, of(&Row::cosine)),
+       column("largest", "1", "Largest error over the largest exact value, of magnitudes", rows,
+              of(&Row::largest)),
+       column("norm_ratio", "1", "Norm of the used values over that of the exact ones", rows,
+              of(&Row::norm_ratio))}};
+}
+
 Group distances_group(const std::vector<RunRecord>& runs) {
   using Row = DistanceRow;
   const auto rows = rows_of(
@@ -203,10 +223,10 @@ std::string verdict_of(const Study& study) {
 }
 
 std::vector<Group> groups_of(const Study& study) {
-  std::vector<Group> groups{settings_group(study.plan.rows), runs_group(study),
-                            steps_group(study.runs),         evaluations_group(study.runs),
-                            distances_group(study.runs),     distance_summaries_group(study.runs),
-                            checks_group(study.checks)};
+  std::vector<Group> groups{
+      settings_group(study.plan.rows),      runs_group(study),         steps_group(study.runs),
+      evaluations_group(study.runs),        errors_group(study.runs),  distances_group(study.runs),
+      distance_summaries_group(study.runs), checks_group(study.checks)};
   for (const auto& [level, info] : study.data) {
     groups.push_back(trace::describe_data("data_" + level, info));
   }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "lib/base/checked.hpp"
 
 namespace zeropp::converge {
@@ -32,9 +34,19 @@ void Team::with_context(std::size_t ranks, std::size_t node_size,
                         const std::function<void(const app::Context&)>& work) const {
   const bool takes_part = static_cast<std::size_t>(world_->control().rank()) < ranks;
   const auto world = world_->split(takes_part ? 0 : 1);
-  if (!takes_part) return;
-  world->set_topology(checked<int>(node_size, "node size"));
-  app::Context context(*world, no_options_, job_.name(), job_.command_line());
+  std::optional<Error> failed;
+  try {
+    if (takes_part) work_in(*world, ranks, node_size, work);
+  } catch (const comm::AgreedError& error) {
+    failed = error;
+  }
+  world_->control().agree(failed);
+}
+
+void Team::work_in(comm::World& world, std::size_t ranks, std::size_t node_size,
+                   const std::function<void(const app::Context&)>& work) const {
+  world.set_topology(checked<int>(node_size, "node size"));
+  app::Context context(world, no_options_, job_.name(), job_.command_line());
   context.gpus = job_.gpus;
   const auto first = job_.gpus.index.begin() + static_cast<std::ptrdiff_t>(index_ * ranks_);
   context.gpus.index.assign(first, first + static_cast<std::ptrdiff_t>(ranks));

@@ -23,11 +23,15 @@ class Team {
   [[nodiscard]] comm::Control& control() const { return world_->control(); }
 
   /// Runs `work` on the first `ranks` ranks of the team as a world with nodes of `node_size` (0: as
-  /// found). Collective over the team; the others return at once.
+  /// found). Collective over the team; where `work` ends with AgreedError, all ranks of the team
+  /// do.
   void with_context(std::size_t ranks, std::size_t node_size,
                     const std::function<void(const app::Context&)>& work) const;
 
  private:
+  void work_in(comm::World& world, std::size_t ranks, std::size_t node_size,
+               const std::function<void(const app::Context&)>& work) const;
+
   const app::Context& job_;
   std::size_t ranks_;
   std::size_t count_;

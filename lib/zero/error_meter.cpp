@@ -107,7 +107,7 @@ void ErrorMeter::reduce(std::size_t bucket, std::span<const View> gradients, boo
   const Bucket& parts = exact_.buckets()[bucket];
   const View sum = sum_.view(parts.count(), Dtype::fp32);
   const ConstView sums = sum;
-  exact_.start(bucket, gradients, sum, workspace_.span(), stream, 0);
+  exact_.start(bucket, gradients, sum, workspace_.span(), stream, /*key=*/0);
   exact_.finish(bucket, stream);
   std::size_t at = 0;
   for (const Segment& segment : parts.segments) {

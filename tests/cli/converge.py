@@ -38,6 +38,8 @@ TINY = {
         {"name": "zero3", "level": "markov"},
         {"name": "zero++", "level": "markov", "baseline": "zero3", "config": {"zero_optimization": {
             "zero_quantized_weights": True, "zero_hpz_partition_size": 2, "zero_quantized_gradients": True}}},
+        {"name": "feedback", "level": "markov", "baseline": "zero3", "seeds": [1], "gradient_codecs": ["int4:128"],
+         "config": {"zeropp": {"measure_quantization_error": 4, "error_feedback": {"hops": "both", "beta": 0.5}}}},
         {"name": "descent", "level": "quadratic", "weight_codecs": ["int4:128"]},
         {"name": "descent", "level": "quadratic", "gradient_codecs": ["int8:64/int4:128+had32"]},
         {"name": "contract", "level": "contract"},
@@ -48,7 +50,7 @@ TINY = {
                {"name": "stages", "first": "contract", "second": "contract stage 0"},
                {"name": "world_size", "first": "contract", "second": "contract 2 ranks", "limit": 0.01}],
 }
-RUNS = 10
+RUNS = 11
 # By group, the columns: f real, u whole, S text.
 COLUMNS = {
     "settings": {"name": "S", "level": "S", "model": "S", "stage": "u", "weight_codec": "S", "gradient_codec_intra": "S",
@@ -59,6 +61,8 @@ COLUMNS = {
              "bytes_inter_node": "u", "bytes_predicted_inter_node": "u", "data_hash": "S", "parameters_hash": "S", "verdict": "S"},
     "steps": {"run": "u", "step": "u", "loss": "f", "grad_norm": "f", "skipped": "u"},
     "evaluations": {"run": "u", "step": "u", "loss": "f"},
+    "errors": {"run": "u", "step": "u", "kind": "S", "unit_kind": "S", "relative_l2": "f", "cosine": "f", "largest": "f",
+               "norm_ratio": "f"},
     "quadratic": {"run": "u", "step": "u", "distance": "f", "bound": "f"},
     "quadratic_runs": {"run": "u", "violations": "u", "largest_ratio": "f", "steps": "u"},
     "checks": {"name": "S", "first": "u", "second": "u", "difference": "f", "limit": "f", "passed": "u"},
@@ -115,7 +119,7 @@ class Converge(zpp.TestCase):
     def check_rows(self, groups):
         settings, runs = groups["settings"], groups["runs"]
         by_name = {name: index for index, name in enumerate(settings["name"])}
-        self.assertEqual(list(by_name), ["zero3", "zero++", "descent int4:128", "descent int8:64/int4:128+had32", "contract",
+        self.assertEqual(list(by_name), ["zero3", "zero++", "feedback int4:128", "descent int4:128", "descent int8:64/int4:128+had32", "contract",
                                          "contract hpz", "contract 2 ranks", "contract stage 0"])
         default = by_name["zero++"]
         self.assertEqual([settings[name][default] for name in ("weight_codec", "gradient_codec_intra", "hpz", "baseline", "feedback")],
@@ -125,23 +129,25 @@ class Converge(zpp.TestCase):
         # To one neighbour values of both nodes, then to the other node one.
         self.assertAlmostEqual(settings["gradient_bits"][by_name["descent int8:64/int4:128+had32"]],
                                (2 * (8 + 16 / 64) + (4 + 16 / 128)) / 3)
-        self.assertEqual([runs["seed"][run] for run in range(RUNS)], [1, 2, 1, 2, 1, 1, 1, 1, 1, 1])
+        self.assertEqual([runs["seed"][run] for run in range(RUNS)], [1, 2, 1, 2, 1, 1, 1, 1, 1, 1, 1])
         self.assertEqual(runs["verdict"], ["VALID"] * RUNS)
         self.assertEqual(runs["bytes_inter_node"], runs["bytes_predicted_inter_node"])
         self.assertEqual(runs["data_hash"][0], runs["data_hash"][2], "zero3 and zero++ with seed 1 saw the same data")
         self.assertNotEqual(runs["data_hash"][0], runs["data_hash"][1])
-        self.assertEqual(runs["world_size"], [4] * 8 + [2, 4])
+        self.assertEqual(runs["world_size"], [4] * 9 + [2, 4])
         of_first = [loss for run, loss in zip(groups["evaluations"]["run"], groups["evaluations"]["loss"]) if run == 0]
         self.assertEqual((len(of_first), of_first[-1]), (3, runs["final_held_out_loss"][0]))
         self.assertTrue(math.isnan(runs["bits_per_byte"][0]), "tokens of the Markov source are no bytes")
         steps = [step for run, step in zip(groups["steps"]["run"], groups["steps"]["step"]) if run == 1]
         self.assertEqual(steps, list(range(12)))
+        self.assertIn("beta=0.5", settings["feedback"][by_name["feedback int4:128"]])
+        self.assertEqual(set(groups["errors"]["run"]), {4})
         quadratic = groups["quadratic_runs"]
-        self.assertEqual((quadratic["run"], quadratic["violations"], quadratic["steps"]), ([4, 5], [0, 0], [30, 30]))
+        self.assertEqual((quadratic["run"], quadratic["violations"], quadratic["steps"]), ([5, 6], [0, 0], [30, 30]))
         self.assertTrue(all(0.05 <= ratio <= 1 for ratio in quadratic["largest_ratio"]), quadratic)
         checks = groups["checks"]
         self.assertEqual(list(zip(checks["name"], checks["first"], checks["second"], checks["passed"])),
-                         [("hpz", 6, 7, 1), ("stages", 6, 9, 1), ("world_size", 6, 8, 1)])
+                         [("hpz", 7, 8, 1), ("stages", 7, 10, 1), ("world_size", 7, 9, 1)])
         self.assertEqual(checks["difference"][:2], [0, 0])
         self.assertGreater(checks["difference"][2], 0)
 
@@ -162,12 +168,12 @@ class Converge(zpp.TestCase):
 
     def test_teams_do_the_same_runs(self):
         matrix = copy.deepcopy(TINY)
-        del matrix["settings"][4:], matrix["checks"]
+        del matrix["settings"][5:], matrix["checks"]
         losses = []
         for words in (("--ranks-per-run", 2), ()):
             self.check_ok(self.converge(matrix, *words, ranks=4 if words else 2))
             runs = self.trace()[1]["runs"]
-            self.assertEqual(runs["world_size"], [2] * 6)
+            self.assertEqual(runs["world_size"], [2] * 7)
             losses.append((runs["final_train_loss"], runs["parameters_hash"]))
             shutil.rmtree(self.out)
         self.assertEqual(*map(repr, losses))
@@ -204,10 +210,10 @@ class Converge(zpp.TestCase):
         self.check_refused(changed(lambda m: m["settings"][1].update(codecs=[])), "settings[1]", "unknown key codecs")
         self.check_refused(changed(lambda m: m["base"]["zeropp"].update(train_step=1)), "setting zero3", "zeropp.train_step",
                            "zeropp.train_steps", ranks=2)
-        self.check_refused(changed(lambda m: m["settings"][2].update(weight_codecs=["int4:100"])), "settings[2]", "int4:100")
+        self.check_refused(changed(lambda m: m["settings"][3].update(weight_codecs=["int4:100"])), "settings[3]", "int4:100")
         self.check_refused(changed(lambda m: m["levels"]["quadratic"]["config"].update(gradient_clipping=1)),
                            "setting descent int4:128", "gradient_clipping 0", ranks=2)
-        self.check_refused(changed(lambda m: m["settings"][6].update(ranks=8)), "setting contract 2 ranks", "takes 8 ranks", ranks=2)
+        self.check_refused(changed(lambda m: m["settings"][7].update(ranks=8)), "setting contract 2 ranks", "takes 8 ranks", ranks=2)
         self.check_refused(TINY, "teams of 3", words=("--ranks-per-run", "3"), ranks=2)
         result = zpp.launch([(1, [PROGRAM])], cwd=self.folder).end()
         self.check_fails(result, zpp.USAGE, "--config", program="zpp_converge")

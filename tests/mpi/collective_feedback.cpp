@@ -229,7 +229,7 @@ std::vector<test::CodecPair> pairs() {
   std::vector<test::CodecPair> codecs;
   for (const auto& [first, second] :
        {std::pair{"int4", "int4"}, std::pair{"int8", "int4:64"}, std::pair{"bf16", "int3:32+asym"},
-        std::pair{"mxfp4", "fp8e4m3"}}) {
+        std::pair{"mxfp4", "fp8e4m3"}, std::pair{"int4+sr", "int3:32+asym+sr"}}) {
     codecs.emplace_back(codec::parse_codec(first), codec::parse_codec(second));
   }
   return codecs;
