@@ -306,8 +306,8 @@ def make(case):
 
 REAL = set("loss grad_norm time tokens_per_second learning_rate time_forward time_backward "
            "time_communication_exposed bits_per_byte seconds sm_clock memory_clock power temperature utilization "
-           "memory_utilization".split())
-WORDS = set("reasons host gpu gpu_uuid gpu_pci name operation purpose phase algorithm codec group path category".split())
+           "memory_utilization relative_l2 cosine largest norm_ratio".split())
+WORDS = set("reasons host gpu gpu_uuid gpu_pci name operation purpose phase algorithm codec group path category kind unit_kind".split())
 
 
 def write(path, attributes, groups):
