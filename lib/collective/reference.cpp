@@ -116,8 +116,7 @@ std::vector<double> Reduction::exact(const Slices& slices) const {
 }
 
 codec::Draw Reduction::draw(int rank, std::size_t hop, int source) const {
-  return draw_of(key, hop, static_cast<std::size_t>(source), static_cast<std::size_t>(rank),
-                 first_element);
+  return draw_of(key, hop, static_cast<std::size_t>(source), static_cast<std::size_t>(rank), 0);
 }
 
 Estimate Reduction::two_hops(int rank, const Slices& slices, SliceErrors* errors) const {
@@ -139,9 +138,9 @@ Estimate Reduction::two_hops(int rank, const Slices& slices, SliceErrors* errors
     Estimate partial;
     for (int local = 0; local < topology.ranks_per_node; ++local) {
       const int source = node * topology.ranks_per_node + local;
+      const codec::Draw draws = draw(rank, 0, source);
       Estimate slice = slices(source);
       count = slice.values.size();
-      const codec::Draw draws = draw(rank, 0, source);
       const Estimate row = feeds_first
                                ? fed_back(first, std::move(slice), block,
                                           errors->first[static_cast<std::size_t>(source)], draws)
@@ -150,8 +149,8 @@ Estimate Reduction::two_hops(int rank, const Slices& slices, SliceErrors* errors
       add(partial, row);
     }
     if (node == 0) total = zeros(partial.values.size());
-    const int source = node * topology.ranks_per_node + rank % topology.ranks_per_node;
-    const codec::Draw draws = draw(rank, 1, source);
+    const codec::Draw draws =
+        draw(rank, 1, node * topology.ranks_per_node + rank % topology.ranks_per_node);
     if (feeds_second) {
       resize(partial, count);
       add(total, fed_back(second, std::move(partial), block,

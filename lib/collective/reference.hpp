@@ -47,10 +47,9 @@ struct Reduction {
   comm::Topology topology;
   Dtype plain = Dtype::fp32;  ///< what `none` sends
   codec::CodecSpec first;
-  codec::CodecSpec second;        ///< of the second hop, where there is one
-  std::uint64_t key = 0;          ///< of the run's draws
-  std::size_t first_element = 0;  ///< of a slice: where in its part the range that is summed begins
-  FeedbackOptions feedback{};     ///< for sums that are given errors
+  codec::CodecSpec second;     ///< of the second hop, where there is one
+  FeedbackOptions feedback{};  ///< for sums that are given errors
+  std::uint64_t key = 0;       ///< of the run's draws
 
   /// In the order of operations that the algorithm documents. Throws std::invalid_argument for an
   /// algorithm whose order is not written down. `errors` of the slice: what earlier sums left; this

@@ -300,6 +300,40 @@ TEST(ConfigOptions, HashDependsOnEveryOptionAndNotOnKeyOrder) {
   EXPECT_EQ(canonical_hash(table_a).size(), 64U);
 }
 
+TEST(ConfigOptions, DeepSpeedsLocoIsErrorFeedback) {
+  const auto read = [](const std::string& zero, const std::string& own) {
+    TrainConfig config;
+    auto table = options(config);
+    read_text(R"({"zero_optimization":{"zero_quantized_gradients":true)" + zero + "}" + own + "}",
+              "x.json", table);
+    check_effects(table);
+    return config.zero.error_feedback;
+  };
+  const auto loco =
+      read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":1024})", R"(,"zeropp":{"seed":3})");
+  EXPECT_EQ(loco.hops, "both");
+  EXPECT_EQ(loco.beta, 0.8);
+  EXPECT_EQ(loco.reset_period, 1024U);
+  EXPECT_EQ(loco.dtype, "fp32");
+  EXPECT_EQ(read(R"(,"zeropp_loco_param":null)", "").hops, "none");
+  for (const char* wrong : {"true", "{}", R"({"err_beta":0.8})", "[0.8,1024]",
+                            R"({"err_beta":0.8,"reset_T":9,"more":1})"}) {
+    EXPECT_THAT(refusal([&] { read(std::string(R"(,"zeropp_loco_param":)") + wrong, ""); }),
+                AllOf(HasSubstr("zeropp_loco_param"), HasSubstr("err_beta and reset_T")));
+  }
+  EXPECT_THAT(refusal([&] {
+                read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":9})",
+                     R"(,"zeropp":{"error_feedback":{"hops":"intra"}})");
+              }),
+              HasSubstr("keep one of them"));
+  EXPECT_THAT(refusal([&] { read(R"(,"zeropp_loco_param":{"err_beta":1.0,"reset_T":9})", ""); }),
+              HasSubstr("zeropp.error_feedback.beta"));
+  EXPECT_THAT(refusal([&] {
+                read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":9})", R"(,"zeropp":3)");
+              }),
+              HasSubstr("zeropp must be an object"));
+}
+
 TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   for (const std::string text :
        {R"({"zeropp":{"weight_codec":"int8:256"}})",
@@ -307,6 +341,11 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"zeropp":{"gradient_codec_inter":"int8:256"}})", R"({"zeropp":{"data":{"path":"x"}}})",
         R"({"zero_optimization":{"stage":2,"stage3_prefetch_bucket_size":1}})",
         R"({"zero_optimization":{"overlap_comm":false,"stage3_prefetch_bucket_size":1}})",
+        R"({"zeropp":{"error_feedback":{"hops":"both"}}})",
+        R"({"zero_optimization":{"zero_quantized_gradients":true},
+            "zeropp":{"error_feedback":{"beta":0.5}}})",
+        R"({"zero_optimization":{"zero_quantized_gradients":true},
+            "zeropp":{"error_feedback":{"reset_period":5,"hops":"none"}}})",
         R"({"zeropp":{"evaluation_batches":3}})",
         R"({"zeropp":{"backend":"host","gpu_sampling":2}})",
         R"({"optimizer":{"type":"SGD","params":{"betas":[0.9,0.99]}}})",
