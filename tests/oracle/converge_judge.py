@@ -231,7 +231,10 @@ class Judge(unittest.TestCase):
         out, _ = self.judge(self.matrix(settings=settings))
         self.assertEqual(set(self.ladder()), {"base <= near", "near < int4", "int4 < weights", "m-base <= m-near", "m-near < m-int4",
                                               "m-int4 < m-weights"})
-        self.assertIn("## markov: 6 seeds a setting\n", out)
+        self.assertIn("## markov: 6 seeds a setting\n\nEntropy of the source: 1.0397 nats a token; m-base is 1.", out)
+        for text in (out, (self.output / "chapter.md").read_text()):
+            self.assertRegex(text, r"What error feedback changes .*\n\n.*\n.*\n\| feedback \| int4 +\| +-0\.5\d+ \|")
+        self.assertEqual(out.count("What error feedback changes"), 1)
         self.assertIn("corrected over 8 settings", out.replace("\n", " "))
         self.assertTrue((self.output / "markov-ladder.png").exists())
 
