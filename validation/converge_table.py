@@ -5,6 +5,7 @@ import math
 import h5py
 import numpy as np
 
+import converge_contracts
 import judged
 import markdown_table
 from trace_format import TOKEN_LEVELS
@@ -104,23 +105,22 @@ above 0; `<=`, it is not below -{margin:g}.
 
 def power_text(rows):
     """How small a difference the matrix can see, over its settings."""
-    if not rows:
-        return "No setting is compared with a baseline."
     seen, provable = sorted(row.detectable for row in rows), sorted(row.provable for row in rows)
-    return (f"Of {len(rows)} settings together: a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be shown with a probability "
-            f"of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to {provable[-1]:.4f} nats.")
+    return (f"Of {len(rows)} settings together: a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be shown with a "
+            f"probability of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to {provable[-1]:.4f} nats.")
 
 
-def text_of(study, rows, claims, missing, effects, data, margin):
-    """`data`: by level the attributes of /data_LEVEL."""
+def text_of(study, trace, rows, claims, missing, effects, margin):
     lines = []
     for name in TOKEN_LEVELS:
         if any(setting.level == name for setting in study.settings):
-            lines += [f"## {name}: {seeds_text(study, name)}", "", *entropy_text(study, name, float(data[name]["source_entropy_bits"])),
+            lines += [f"## {name}: {seeds_text(study, name)}", "",
+                      *entropy_text(study, name, float(trace.data[name]["source_entropy_bits"])),
                       markdown_table.aligned(COLUMNS, rows_of(study, rows, name), TEXT_COLUMNS), "",
                       "The published order of codecs:", "", ladder_table(claims, name), "", *effects_table(effects, name)]
-    lines += [f"- {each}" for each in missing] + [power_text(rows)]
-    return "\n".join(lines) + "\n" + legend(margin, len(rows))
+    lines += [f"- {each}" for each in missing] + ([power_text(rows), legend(margin, len(rows))] if rows else [])
+    lines += converge_contracts.bounds(study, trace.rows("quadratic_runs")) + converge_contracts.contracts(study, trace.rows("checks"))
+    return "\n".join(lines) + "\n"
 
 
 def codec_cells(setting):
@@ -128,8 +128,8 @@ def codec_cells(setting):
 
 
 def chapter(study, rows, claims, effects, margin, command):
-    """The chapter of README, of the hardest level that was run."""
-    level = next((name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in rows)), "")
+    """The chapter of README, of the hardest level that was run; `rows`: one at least."""
+    level = next(name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in rows))
     own = [row for row in rows if row.setting.level == level]
     own.sort(key=lambda row: (row.setting.bits, row.setting.index))
     cells = [[*codec_cells(row.setting), number(row.pairs.mean), interval_text(row.interval), row.verdict] for row in own]
@@ -143,7 +143,8 @@ def chapter(study, rows, claims, effects, margin, command):
         f"to be within {margin:g} nats of the baseline: {count[judged.SAFE]} of {len(own) + len(gone)} settings are; "
         f"{count[judged.WORSE]} are shown to be worse, {len(gone)} diverged, of {count[judged.OPEN]} these runs show neither.", "",
         markdown_table.aligned(SAFE_COLUMNS, cells, TEXT_COLUMNS), "",
-        "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "", *effects_table(effects, level), power_text(own), "",
+        "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "",
+        *effects_table(effects, level), power_text(own), "",
         "It is remade by", "", "```", command, "```", ""])
 
 

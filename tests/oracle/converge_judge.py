@@ -213,6 +213,17 @@ class Judge(unittest.TestCase):
         self.assertEqual(self.say(**options)[0]["int4"], "equivalent, worse")
         self.assertEqual(self.say(margin=0.005, **options)[0]["int4"], "worse")
 
+    def test_no_losses_to_compare(self):
+        """Bounds and contracts have their tables, and stand alone where nothing was trained on tokens."""
+        for settings, files in ((made.LADDER, True), ((), False)):
+            out, _ = self.judge(self.matrix(settings=settings))
+            self.assertRegex(out, r"\| quadratic int8 \| +1 \| +10000 \| +0 \| +0\.400 \|\n")
+            self.assertRegex(out, r"\| hpz +\| hpz off \| hpz on \| +1 \| +identical \| +none \|\n")
+            self.assertTrue(out.endswith("\nVALID\n"), out)
+            self.assertEqual((self.output / "chapter.md").exists(), files)
+            for path in self.output.iterdir():
+                path.unlink()
+
     def test_divergence_is_a_result(self):
         """Of one seed: the setting has no difference, is named, and is on no rung; the matrix stays VALID."""
         out, _ = self.judge(self.matrix(diverged("int4", 3)))
