@@ -12,10 +12,11 @@ a matrix that fails nothing else is said. Then each setting of the levels markov
   worse, better the difference is not 0; all p-values are corrected over all settings (Holm), at --level (0.05)
   undecided     neither: the column `seen from` says how small a difference these runs could have shown
 
-and the published order of codecs, claim by claim (ladder.py). What the data do not support is said as plainly as what they do: neither
-makes a matrix INVALID.
+and the published order of codecs, claim by claim (ladder.py), and what error feedback changes (feedback_effect.py). What the data do
+not support is said as plainly as what they do: neither makes a matrix INVALID.
 
-Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for README). Prints the
+Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for README, where a setting has a
+baseline). Prints the
 table, and VALID or INVALID: reason. Exit codes: 0 VALID, 1 INVALID, 2 usage or unreadable.
 """
 
@@ -27,6 +28,7 @@ from pathlib import Path
 import converge_checker
 import converge_plot
 import converge_table
+import feedback_effect
 import judged
 import ladder
 from trace_file import Trace
@@ -95,13 +97,15 @@ def main(words=None):
         return 1
     rows = judged.judge(study, arguments.margin, arguments.level)
     claims, missing = ladder.claims_of(study, arguments.margin, arguments.level)
+    effects = feedback_effect.effects_of(study)
     command = arguments.command or shlex.join(["validation/converge.py", *(words or sys.argv[1:])])
-    text = converge_table.text_of(study, rows, claims, missing, arguments.margin)
+    text = converge_table.text_of(study, trace, rows, claims, missing, effects, arguments.margin)
     try:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "table.md").write_text(text)
-        (arguments.output / "chapter.md").write_text(converge_table.chapter(study, rows, claims, arguments.margin, command))
-        converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims),
+        if rows:
+            (arguments.output / "chapter.md").write_text(converge_table.chapter(study, rows, claims, effects, arguments.margin, command))
+        converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
                                   {"margin": arguments.margin, "level": arguments.level, "trace": arguments.trace.name,
                                    "git_commit": trace.attributes["git_commit"], "command": command})
         converge_plot.draw(study, rows, arguments.margin, trace.data, arguments.output)

@@ -5,14 +5,16 @@ import math
 import h5py
 import numpy as np
 
+import converge_contracts
 import judged
 import markdown_table
 from trace_format import TOKEN_LEVELS
 
 COLUMNS = ("setting", "bits", "loss", "perplexity", "bits/byte", "difference", "95 % interval", "p differs", "p equivalent",
            "seen from", "provable", "verdict")
+EFFECT_COLUMNS = ("setting", "without", "difference", "95 % interval", "p")
 LADDER_COLUMNS = ("claim", "difference", "95 % interval", "p", "verdict")
-TEXT_COLUMNS = {"setting", "verdict", "claim", "weights", "gradients", "feedback"}
+TEXT_COLUMNS = {"setting", "without", "verdict", "claim", "weights", "gradients", "feedback"}
 SAFE_COLUMNS = ("weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict")
 
 
@@ -64,6 +66,25 @@ def ladder_table(claims, level):
     return markdown_table.aligned(LADDER_COLUMNS, cells, TEXT_COLUMNS) if cells else "no two rungs of it are in this matrix"
 
 
+def effects_table(effects, level):
+    """Of error feedback; empty without."""
+    cells = [[effect.setting.name, effect.without.name, number(effect.pairs.mean), interval_text(effect.pairs.interval(judged.CONFIDENCE)),
+              p_text(effect.p)] for effect in effects if effect.setting.level == level]
+    if not cells:
+        return []
+    return ["What error feedback changes (below 0: it helps):", "", markdown_table.aligned(EFFECT_COLUMNS, cells, TEXT_COLUMNS), ""]
+
+
+def entropy_text(study, level, bits):
+    """How near the baselines come to the entropy of a source whose entropy is known."""
+    if math.isnan(bits):
+        return []
+    nats = bits * math.log(2)
+    apart = [f"{setting.name} is {mean(setting, 'final_held_out_loss') - nats:.4f} above it" for setting in study.settings
+             if setting.level == level and not setting.baseline and not setting.diverged]
+    return [f"Entropy of the source: {nats:.4f} nats a token; {', '.join(apart)}.", ""]
+
+
 def seeds_text(study, level):
     counts = sorted({len(setting.runs) for setting in study.settings if setting.level == level})
     return f"{' to '.join(map(str, counts))} seeds a setting"
@@ -84,31 +105,31 @@ above 0; `<=`, it is not below -{margin:g}.
 
 def power_text(rows):
     """How small a difference the matrix can see, over its settings."""
-    if not rows:
-        return "No setting is compared with a baseline."
     seen, provable = sorted(row.detectable for row in rows), sorted(row.provable for row in rows)
-    return (f"Of {len(rows)} settings together: a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be shown with a probability "
-            f"of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to {provable[-1]:.4f} nats.")
+    return (f"Of {len(rows)} settings together: a true difference of {seen[0]:.4f} to {seen[-1]:.4f} nats would be shown with a "
+            f"probability of {judged.POWER:.0%}; equivalence is shown within {provable[0]:.4f} to {provable[-1]:.4f} nats.")
 
 
-def text_of(study, rows, claims, missing, margin):
+def text_of(study, trace, rows, claims, missing, effects, margin):
     lines = []
     for name in TOKEN_LEVELS:
         if any(setting.level == name for setting in study.settings):
             lines += [f"## {name}: {seeds_text(study, name)}", "",
+                      *entropy_text(study, name, float(trace.data[name]["source_entropy_bits"])),
                       markdown_table.aligned(COLUMNS, rows_of(study, rows, name), TEXT_COLUMNS), "",
-                      "The published order of codecs:", "", ladder_table(claims, name), ""]
-    lines += [f"- {each}" for each in missing] + [power_text(rows)]
-    return "\n".join(lines) + "\n" + legend(margin, len(rows))
+                      "The published order of codecs:", "", ladder_table(claims, name), "", *effects_table(effects, name)]
+    lines += [f"- {each}" for each in missing] + ([power_text(rows), legend(margin, len(rows))] if rows else [])
+    lines += converge_contracts.bounds(study, trace.rows("quadratic_runs")) + converge_contracts.contracts(study, trace.rows("checks"))
+    return "\n".join(lines) + "\n"
 
 
 def codec_cells(setting):
     return [setting.weight_codec, "/".join(dict.fromkeys(setting.gradient_codecs)), setting.feedback, f"{setting.bits:.2f}"]
 
 
-def chapter(study, rows, claims, margin, command):
-    """The chapter of README, of the hardest level that was run."""
-    level = next((name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in rows)), "")
+def chapter(study, rows, claims, effects, margin, command):
+    """The chapter of README, of the hardest level that was run; `rows`: one at least."""
+    level = next(name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in rows))
     own = [row for row in rows if row.setting.level == level]
     own.sort(key=lambda row: (row.setting.bits, row.setting.index))
     cells = [[*codec_cells(row.setting), number(row.pairs.mean), interval_text(row.interval), row.verdict] for row in own]
@@ -122,11 +143,12 @@ def chapter(study, rows, claims, margin, command):
         f"to be within {margin:g} nats of the baseline: {count[judged.SAFE]} of {len(own) + len(gone)} settings are; "
         f"{count[judged.WORSE]} are shown to be worse, {len(gone)} diverged, of {count[judged.OPEN]} these runs show neither.", "",
         markdown_table.aligned(SAFE_COLUMNS, cells, TEXT_COLUMNS), "",
-        "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "", power_text(own), "",
+        "The published order of codecs, claim by claim:", "", ladder_table(claims, level), "",
+        *effects_table(effects, level), power_text(own), "",
         "It is remade by", "", "```", command, "```", ""])
 
 
-def document(study, rows, claims):
+def document(study, rows, claims, effects):
     """{group: {column: (unit, values)}} of the judged rows, for write_hdf5()."""
     loss = "nats per token"
     judged_rows = {
@@ -147,7 +169,11 @@ def document(study, rows, claims):
     gone = [setting for setting in study.settings if setting.level in TOKEN_LEVELS and setting.diverged]
     diverged = {"setting": ("", [setting.name for setting in gone]), "level": ("", [setting.level for setting in gone]),
                 "seeds": ("", [",".join(map(str, setting.diverged)) for setting in gone])}
-    return {"judged": judged_rows, "ladder": claimed, "diverged": diverged}
+    low, high = zip(*(each.pairs.interval(judged.CONFIDENCE) for each in effects)) if effects else ((), ())
+    changed = {"setting": ("", [each.setting.name for each in effects]), "without": ("", [each.without.name for each in effects]),
+               "difference": (loss, [each.pairs.mean for each in effects]), "low": (loss, low), "high": (loss, high),
+               "p": ("1", [each.p for each in effects])}
+    return {"judged": judged_rows, "ladder": claimed, "feedback": changed, "diverged": diverged}
 
 
 def write_hdf5(path, groups, attributes):

@@ -13,6 +13,7 @@ import h5py
 
 sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
 import check_trace
+import measurement
 import summarize
 import synthetic_converge
 import trace_format
@@ -24,7 +25,7 @@ SWEEP = ["-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "
 class Summarize(zpp.TestCase):
     def launch(self, ranks, program, *words):
         out = self.folder / words[-1]
-        self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / program), *words[:-1], "--output", out])]).end())
+        self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / program), *words[:-1], "--output", out, "--json", f"{out}.json"])]).end())
         (trace,) = out.glob("*.h5")
         return trace
 
@@ -57,7 +58,19 @@ class Summarize(zpp.TestCase):
                     self.assertIn(part, text)
         pictures = {path.name for path in (self.folder / "pictures").iterdir()}
         self.assertEqual(pictures, {f"{path.parent.name}-{path.stem}{suffix}" for path, _ in traces.values() for suffix in (".png", ".svg")})
+        for name in ("sweep", "kernels"):
+            self.check_times(traces[name][0], self.folder / f"{name}.json")
         self.check_spoiled(traces["train"][0], traces["sweep"][0])
+
+    def check_times(self, trace, json_file):
+        """What compare.py reads of a trace is what it reads of the JSON."""
+        ours, theirs = (measurement.read_file(path, 1) for path in (trace, json_file))
+        self.assertEqual(list(ours.rows), list(theirs.rows))
+        for key, row in ours.rows.items():
+            other = theirs.rows[key]
+            self.assertEqual((len(row.samples), row.wire_bytes), (len(other.samples), other.wire_bytes), key)
+            for a, b in zip(row.samples, other.samples):
+                self.assertAlmostEqual(a / b, 1, places=6, msg=str(key))
 
     def check_spoiled(self, train, sweep):
         """The files of this test, changed: the first two are INVALID, and the third is looked at."""

@@ -1,4 +1,4 @@
-# ctest: name=converge_judge timeout=60 labels=oracle
+# ctest: name=converge_judge timeout=120 labels=oracle
 """validation/converge.py on matrices made here: it finds what was planted, says plainly what the data do not support, and refuses, by
 name, what is missing, unpaired or untrue."""
 
@@ -213,6 +213,17 @@ class Judge(unittest.TestCase):
         self.assertEqual(self.say(**options)[0]["int4"], "equivalent, worse")
         self.assertEqual(self.say(margin=0.005, **options)[0]["int4"], "worse")
 
+    def test_no_losses_to_compare(self):
+        """Bounds and contracts have their tables, and stand alone where nothing was trained on tokens."""
+        for settings, files in ((made.LADDER, True), ((), False)):
+            out, _ = self.judge(self.matrix(settings=settings))
+            self.assertRegex(out, r"\| quadratic int8 \| +1 \| +10000 \| +0 \| +0\.400 \|\n")
+            self.assertRegex(out, r"\| hpz +\| hpz off \| hpz on \| +1 \| +identical \| +none \|\n")
+            self.assertTrue(out.endswith("\nVALID\n"), out)
+            self.assertEqual((self.output / "chapter.md").exists(), files)
+            for path in self.output.iterdir():
+                path.unlink()
+
     def test_divergence_is_a_result(self):
         """Of one seed: the setting has no difference, is named, and is on no rung; the matrix stays VALID."""
         out, _ = self.judge(self.matrix(diverged("int4", 3)))
@@ -231,7 +242,10 @@ class Judge(unittest.TestCase):
         out, _ = self.judge(self.matrix(settings=settings))
         self.assertEqual(set(self.ladder()), {"base <= near", "near < int4", "int4 < weights", "m-base <= m-near", "m-near < m-int4",
                                               "m-int4 < m-weights"})
-        self.assertIn("## markov: 6 seeds a setting\n", out)
+        self.assertIn("## markov: 6 seeds a setting\n\nEntropy of the source: 1.0397 nats a token; m-base is 1.", out)
+        for text in (out, (self.output / "chapter.md").read_text()):
+            self.assertRegex(text, r"What error feedback changes .*\n\n.*\n.*\n\| feedback \| int4 +\| +-0\.5\d+ \|")
+        self.assertEqual(out.count("What error feedback changes"), 1)
         self.assertIn("corrected over 8 settings", out.replace("\n", " "))
         self.assertTrue((self.output / "markov-ladder.png").exists())
 
