@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "kernels/core/half.hpp"
-#include "kernels/core/view.hpp"
 #include "kernels/core/host_for.hpp"
+#include "kernels/core/view.hpp"
 #include "kernels/optim/registry.hpp"
 
 namespace zeropp::optim {
