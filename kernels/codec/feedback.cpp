@@ -5,6 +5,7 @@
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/codec/check_memory.hpp"
 #include "kernels/codec/feedback_math.hpp"
@@ -84,8 +85,8 @@ const FeedbackOps& feedback_ops(Backend backend) {
   return *cuda;
 }
 
-FeedbackEncode::FeedbackEncode(const Codec& codec, float beta)
-    : codec_(codec), beta_(beta), ops_(&feedback_ops(codec.backend())) {
+FeedbackEncode::FeedbackEncode(Codec codec, float beta)
+    : codec_(std::move(codec)), beta_(beta), ops_(&feedback_ops(codec_.backend())) {
   if (!(beta >= 0 && beta < 1)) {
     throw std::invalid_argument("error feedback: a decay of " + std::to_string(beta) +
                                 " is not in [0, 1)");

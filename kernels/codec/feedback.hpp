@@ -47,7 +47,7 @@ const FeedbackOps* cuda_feedback_ops();
 class FeedbackEncode {
  public:
   /// `beta` in [0, 1), else std::invalid_argument.
-  FeedbackEncode(const Codec& codec, float beta);
+  FeedbackEncode(Codec codec, float beta);
   /// fp32 values of scratch that run() needs.
   [[nodiscard]] static std::size_t scratch_elements(const Layout& layout) {
     return 2 * layout.images * layout.slices * layout.length;

@@ -94,9 +94,9 @@ std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
   return shown;
 }
 
-HopEncode::HopEncode(const codec::Codec& codec, HopErrors* errors, float beta,
+HopEncode::HopEncode(codec::Codec codec, HopErrors* errors, float beta,
                      const codec::Layout& largest, WorkspacePlan& space)
-    : codec_(codec), errors_(errors), beta_(beta) {
+    : codec_(std::move(codec)), errors_(errors), beta_(beta) {
   if (errors_ == nullptr) return;
   scratch_ = space.reserve(codec::FeedbackEncode::scratch_elements(largest) * sizeof(float));
   rows_ = space.reserve(errors_->scratch_bytes());

@@ -109,7 +109,7 @@ class HopEncode {
  public:
   /// `errors`: null without feedback; else `largest` is the Layout of most values that encode()
   /// will get.
-  HopEncode(const codec::Codec& codec, HopErrors* errors, float beta, const codec::Layout& largest,
+  HopEncode(codec::Codec codec, HopErrors* errors, float beta, const codec::Layout& largest,
             WorkspacePlan& space);
 
   /// Around the encode() calls of a run. `workspace`: what the plan reserved from.

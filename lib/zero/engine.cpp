@@ -203,7 +203,10 @@ void Engine::rescale_errors(double factor) {
   gradients_.errors().rescale(static_cast<float>(factor), stream(StreamId::compute).handle());
 }
 
-std::vector<NamedState> Engine::error_feedback() const { return gradients_.errors().state(); }
+std::vector<NamedState> Engine::error_feedback() const {
+  stream(StreamId::compute).synchronize();  // a reset or another scale may be under way
+  return gradients_.errors().state();
+}
 
 /// The host's one wait for a whole step, where a hang is noticed.
 double Engine::wait_for_loss() {

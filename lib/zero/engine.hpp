@@ -75,6 +75,7 @@ class Engine {
   /// The loss is scaled by `factor` more from the next step on: what is fed back follows.
   void rescale_errors(double factor);
   /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
+  /// Waits for the work on it.
   [[nodiscard]] std::vector<NamedState> error_feedback() const;
   /// Of the engine's state, its arena, and the model's own memory.
   [[nodiscard]] std::vector<MemoryReport> memory() const;

@@ -102,6 +102,7 @@ struct FeedbackCase {
 zero::Options options_with(double beta, const char* dtype, const char* hops = "both") {
   zero::Options options;
   options.quantized_gradients = true;
+  options.deterministic = true;  // engines are compared bit for bit
   options.reduce_scatter_algorithm = "2-hop";
   options.reduce_bucket_size = 9'000;  // several buckets, and units in several of them
   options.accumulation_steps = 2;
