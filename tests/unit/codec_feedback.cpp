@@ -48,7 +48,9 @@ void check(const Codec& codec, const FeedbackShape& shape, float beta, Dtype mem
   float* const written = in_place ? current.data() : next.data();
   const Errors errors{current.data(), written, shape.errors_image_stride,
                       shape.errors_slice_stride};
-  FeedbackEncode(codec, beta).run(values, layout, errors, out.images(), scratch.data(), {});
+  // Numbered as one row of wire values, as the image below.
+  FeedbackEncode(codec, beta)
+      .run(values, layout, errors, out.images(), scratch.data(), {}, {.slice_step = layout.padded});
   EXPECT_TRUE(out.guards_intact());
 
   std::vector<float> expected = in_place ? before : std::vector<float>(shape.errors(), -7.0F);
