@@ -361,7 +361,8 @@ TEST(ErrorFeedback, IsRefusedWhereThereAreNoHops) {
     if (algorithm->feedback) continue;
     const codec::CodecSpec none;
     try {
-      Runner(cluster, {std::string(algorithm->name), {none, none}, {}}, Parts::dense(kCount), 1);
+      const Runner taken(cluster, {std::string(algorithm->name), {none, none}, {}},
+                         Parts::dense(kCount), 1);
       FAIL() << algorithm->name << " took error feedback";
     } catch (const Error& refusal) {
       EXPECT_NE(std::string(refusal.what()).find("error feedback"), std::string::npos);
