@@ -13,6 +13,7 @@ enum class Kind : std::uint8_t {
   secondary_stale,  ///< hpZ: every second secondary shard is one weight version old
   bf16_as_fp16,     ///< the bits of the updated bf16 weights are read as fp16
   nan_planted,      ///< no defect: a NaN in one gradient of the third step, which is to be skipped
+  feedback_reset,   ///< error feedback forgets its errors before every reduction, not every period
   nan_dropped,      ///< a gradient that is not finite becomes zero before anyone looks
 };
 

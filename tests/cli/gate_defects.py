@@ -53,20 +53,20 @@ class Gate(zpp.TestCase):
             gate(cls.folder_of_all / name, "--record", cls.folder_of_all / f"{name}.json")
 
     @classmethod
-    def runs_of(cls, name, seeds, defect=None):
+    def runs_of(cls, name, seeds, defect=None, words=()):
         """Traces in a folder a seed, of the shipped program or of the one with `defect`."""
         def one(seed):
             out = cls.folder_of_all / name / f"seed={seed}"
-            words = command(DEFECTIVE if defect else zpp.TRAIN, *FLAGS, "--seed", seed, "--output", out)
-            result = zpp.launch([(2, words)], env={"ZEROPP_DEFECT": defect} if defect else {}).end()
+            run = command(DEFECTIVE if defect else zpp.TRAIN, *FLAGS, *words, "--seed", seed, "--output", out)
+            result = zpp.launch([(2, run)], env={"ZEROPP_DEFECT": defect} if defect else {}).end()
             assert result.code == zpp.OK, result
         zpp.side_by_side(one, seeds)
         return cls.folder_of_all / name
 
-    def flagged(self, name, seeds, defect, *parts, baseline="honest"):
+    def flagged(self, name, seeds, defect, *parts, baseline="honest", words=()):
         """The gate fails, and its text has all `parts`; returns the kinds that moved, of --json."""
         report = self.folder / "report.json"
-        done = gate(self.runs_of(name, seeds, defect), "--baseline", self.folder_of_all / f"{baseline}.json", *UNTIMED, "--json", report,
+        done = gate(self.runs_of(name, seeds, defect, words), "--baseline", self.folder_of_all / f"{baseline}.json", *UNTIMED, "--json", report,
                     code=1)
         for part in parts:
             self.assertIn(part, done)
@@ -124,6 +124,15 @@ class Gate(zpp.TestCase):
     def test_bf16_read_as_fp16(self):
         kinds = self.flagged("bits", [202], "bf16_as_fp16", "held-out loss was")
         self.assertLessEqual({"convergence", "norm"}, kinds)
+
+    def test_feedback_reset_before_every_reduction(self):
+        """By the bits of a seed that the baseline has: errors that are never fed back train as well, for twelve steps."""
+        feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]
+        self.runs_of("fed back", SEEDS[:2], words=feedback)
+        gate(self.folder_of_all / "fed back", "--record", self.folder_of_all / "fed back.json")
+        gate(self.runs_of("fed back again", SEEDS[:1], words=feedback), "--baseline", self.folder_of_all / "fed back.json", *UNTIMED)
+        kinds = self.flagged("reset", SEEDS[:1], "feedback_reset", "parameters, seed 1 was ", baseline="fed back", words=feedback)
+        self.assertIn("hash", kinds)
 
     def test_nan_dropped(self):
         """The same NaN that the baseline skipped a step for."""
