@@ -64,6 +64,7 @@ class Runs:
     versions: dict
     date: str
     commands: list
+    diverged: list = field(default_factory=list)  # names of rows that ran and cannot be compared
 
 
 def geometric_mean(values):
@@ -108,9 +109,12 @@ def training_rows(path, run, warmup):
 
 
 def matrix_rows(path):
-    """Of a trace of zpp_converge: a row for each setting that trains on tokens and did not diverge."""
-    rows = []
-    for setting in (s for s in Study(Trace(path)).settings if s.level in TOKEN_LEVELS and not s.diverged):
+    """Of a trace of zpp_converge: (a row for each setting that trains on tokens, the names of those that diverged)."""
+    rows, diverged = [], []
+    for setting in (s for s in Study(Trace(path)).settings if s.level in TOKEN_LEVELS):
+        if setting.diverged:
+            diverged.append(f"{setting.level}: {setting.name}")
+            continue
         config, runs = json.loads(setting.config_json), list(setting.runs.values())
         row = Row(f"{setting.level}: {setting.name}", without_seed(config))
         row.exact = {"steps": runs[0].steps, "skipped steps": runs[0].skipped, "bytes_inter_node a step": runs[0].bytes_inter_node}
@@ -122,7 +126,7 @@ def matrix_rows(path):
             own.times = [1e6 * run.seconds_per_step]
             row.join(own)
         rows.append(row)
-    return rows
+    return rows, diverged
 
 
 def time_rows(path, warmup):
@@ -136,7 +140,7 @@ def time_rows(path, warmup):
 def traces(paths):
     found = []
     for path in paths:
-        own = sorted(path.rglob("*.h5")) if path.is_dir() else [path]
+        own = sorted(found for found in path.rglob("*.h5") if found.name != "judged.h5") if path.is_dir() else [path]
         if not own:
             raise FileProblem(f"{path} holds no trace (*.h5): name traces, or a folder that a study left")
         found += own
@@ -145,13 +149,14 @@ def traces(paths):
 
 def read(paths, warmup):
     """Runs of all traces at `paths` and in folders there. Raises FileProblem; Invalid traces are named by judge()."""
-    rows, places, versions, dates, commands = {}, set(), {}, [], []
+    rows, places, versions, dates, commands, diverged = {}, set(), {}, [], [], []
     for path in traces(paths):
         run = run_file.read(path)
         try:
             app = run["app"]
-            own = (training_rows(path, run, warmup) if app == "train" else matrix_rows(path) if app == "converge"
-                   else time_rows(path, warmup))
+            own, lost = (matrix_rows(path) if app == "converge" else
+                         (training_rows(path, run, warmup) if app == "train" else time_rows(path, warmup), []))
+            diverged += lost
             places.add((measurement.layout_of(run), measurement.machine_of(run)))
             versions = {name: str(run[name]) for name in VERSIONS if name in run}
             dates.append(run["started_at"])
@@ -167,7 +172,7 @@ def read(paths, warmup):
         raise FileProblem(f"the traces are of several machines or layouts: {'; '.join(sorted(layout for layout, _ in places))}: "
                           "name those of one")
     (layout, machine), = places
-    return Runs(rows, layout, list(machine), versions, min(dates), commands)
+    return Runs(rows, layout, list(machine), versions, min(dates), commands, diverged)
 
 
 def invalid(paths):

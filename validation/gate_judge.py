@@ -8,6 +8,7 @@ from scipy import stats
 
 import bootstrap
 import compare
+import rank_test
 from run_file import FileProblem
 
 KINDS = ("bytes", "hash", "convergence", "norm", "times")
@@ -29,6 +30,7 @@ class Finding:
     change: str = ""
     allowed: str = "none"
     verdict: str = SAME
+    widened: bool = False  # the baseline's seeds cannot show what was asked for
 
 
 @dataclass
@@ -94,6 +96,7 @@ def spread_of(old, new, kind, margin, tests):
             before, now, margin = np.log(before), np.log(now), math.log1p(margin)
         change, reach, allowed = equivalence(before, now, margin, tests)
         finding.verdict = SAME if abs(change) + reach <= allowed else MOVED
+        finding.widened = bool(allowed > margin)
         finding.change = f"x {math.exp(change):.4f}" if ratio else f"{change:+.4f}"
         finding.allowed = (f"x {math.exp(reach - allowed):.4f} to {math.exp(allowed - reach):.4f}" if ratio
                            else f"{allowed - reach:.4f} (equivalence within {allowed:.4f})")
@@ -102,7 +105,8 @@ def spread_of(old, new, kind, margin, tests):
 
 def times_of(pairs, threshold):
     """By the same tests as compare.py, over all rows at once."""
-    rows = [compare.Comparison(old.name, old.times, new.times) for old, new in pairs if old.times and new.times]
+    fewest = rank_test.samples_needed(TIMES_LEVEL)  # a matrix has a time a run: of few seeds no test could say anything
+    rows = [compare.Comparison(old.name, old.times, new.times) for old, new in pairs if min(len(old.times), len(new.times)) >= fewest]
     if not rows:
         return
     compare.judge(rows, TIMES_LEVEL, CONFIDENCE, threshold, bootstrap.Bootstrap(RESAMPLES, SEED))
@@ -124,12 +128,14 @@ def require_same_work(old, new):
 def judge(old, new, arguments, result):
     """Fills `result` from two baseline.Runs. Raises FileProblem where rows cannot be compared."""
     pairs = [(row, new.rows[name]) for name, row in old.rows.items() if name in new.rows]
-    if not pairs:
+    result.findings += [Finding(name, "convergence", "held-out loss", "finite", "diverged", verdict=MOVED)
+                        for name in new.diverged if name in old.rows]
+    if not pairs and not result.findings:
         raise FileProblem(f"no row in common: the baseline has {', '.join(sorted(old.rows))}; here are {', '.join(sorted(new.rows))}")
     for before, now in pairs:
         require_same_work(before, now)
     result.partial = arguments.partial
-    result.missing = [name for name in old.rows if name not in new.rows]
+    result.missing = [name for name in old.rows if name not in new.rows and name not in new.diverged]
     result.unknown = [name for name in new.rows if name not in old.rows]
     result.notes = [f"{name}: {old.versions.get(name)} / {new.versions.get(name)}" for name in new.versions
                     if old.versions.get(name) != new.versions[name]]
