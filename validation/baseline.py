@@ -14,6 +14,7 @@ from pathlib import Path
 
 import check_trace
 import measurement
+import rank_test
 import run_file
 from converge_file import Study
 from run_file import FileProblem
@@ -23,6 +24,7 @@ from trace_format import TOKEN_LEVELS
 SCHEMA, SCHEMA_VERSION = "zeropp-baseline", "1.0"
 VERSIONS = ("version", "git_commit", "build_type", "cxx_compiler", "mpi_library", "blas_library", "cuda_versions", "kernels")
 BYTES = ("bytes_intra_node", "bytes_inter_node", "bytes_predicted_intra_node", "bytes_predicted_inter_node")
+TIMES_LEVEL = 0.01  # of the test that times differ
 COUNTERS = ("secondary_gathers", "nonfinite_steps")
 
 
@@ -125,6 +127,8 @@ def matrix_rows(path):
                 own.hashes[str(run.seed)] = run.parameters_hash
             own.times = [1e6 * run.seconds_per_step]
             row.join(own)
+        if len(row.times) < rank_test.samples_needed(TIMES_LEVEL):  # a time a run: of few seeds no test could say anything
+            row.times = []
         rows.append(row)
     return rows, diverged
 

@@ -37,6 +37,7 @@ bool has_given_up(const std::vector<trace::StepRow>& steps) {
 template <class Project>
 std::uint64_t lower_median(const std::vector<trace::StepRow>& steps, Project project) {
   std::vector<std::uint64_t> values;
+  values.reserve(steps.size());
   for (const trace::StepRow& row : steps) values.push_back(row.*project);
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
