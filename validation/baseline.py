@@ -110,6 +110,11 @@ def training_rows(path, run, warmup):
     return [row]
 
 
+def exact_of(run):
+    """Of a run of zpp_converge, what has to be equal to the last digit."""
+    return {"steps": run.steps, "skipped steps": run.skipped, "bytes_inter_node a step": run.bytes_inter_node}
+
+
 def matrix_rows(path):
     """Of a trace of zpp_converge: (a row for each setting that trains on tokens, the names of those that diverged)."""
     rows, diverged = [], []
@@ -119,9 +124,9 @@ def matrix_rows(path):
             continue
         config, runs = json.loads(setting.config_json), list(setting.runs.values())
         row = Row(f"{setting.level}: {setting.name}", without_seed(config))
-        row.exact = {"steps": runs[0].steps, "skipped steps": runs[0].skipped, "bytes_inter_node a step": runs[0].bytes_inter_node}
+        row.exact = exact_of(runs[0])
         for run in runs:
-            own = Row(row.name, row.config, {"steps": run.steps, "skipped steps": run.skipped, "bytes_inter_node a step": run.bytes_inter_node},
+            own = Row(row.name, row.config, exact_of(run),
                       {str(run.seed): run.final_held_out_loss}, {str(run.seed): geometric_mean(run.grad_norms)})
             if config.get("zeropp", config).get("deterministic"):
                 own.hashes[str(run.seed)] = run.parameters_hash
