@@ -1,7 +1,7 @@
 // The operations of the GPT, forward and backward: a table that each back end fills. Views in, work
 // enqueued on the context's stream; an operation owns and allocates nothing.
 //
-// Matrices are row-major. Weights are of the compute dtype, fp32 or bf16; activations and their
+// Matrices are row-major. Weights are of the compute dtype: fp32, bf16 or fp16; activations and their
 // gradients of the dtype that activation_dtype() names for it; statistics and losses of rows, and
 // gradients of weights, of fp32. Views carry their dtype; all sums are fp32. An output is written,
 // whatever it holds, unless an `accumulate` before it (or, in embedding_backward, its
@@ -158,11 +158,12 @@ struct NnOps {
   /// row_loss[r] = log(sum over v of e^logits[r, v]) - logits[r, target[r]], in nats. logits
   /// [rows, vocab], rows `stride` elements apart; targets in [0, vocab), or negative: the row does
   /// not count, and its loss is 0. `counted` of them are not negative. With `gradient`, logits
-  /// leave as the gradient of the mean loss of the rows that count, (softmax - onehot(target)) /
-  /// counted, zeros in the others and between the rows; else their content is lost.
+  /// leave as the gradient of loss_scale times the mean loss of the rows that count,
+  /// (softmax - onehot(target)) loss_scale / counted, zeros in the others and between the rows;
+  /// else their content is lost. row_loss is not scaled.
   void (*cross_entropy)(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
                         const std::int32_t* targets, std::size_t counted, bool gradient,
-                        View logits, View row_loss);
+                        float loss_scale, View logits, View row_loss);
   /// *total += (fp64 sum, in order, of fp32 values) / counted. total lies in the back end's memory.
   void (*add_mean)(const NnContext&, ConstView values, std::size_t counted, double* total);
   /// *taken = *total, and *total = 0. `taken`: host memory; a GPU makes the host wait unless it is

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 
 #include "kernels/core/counter_rng.hpp"
 #include "kernels/core/host_for.hpp"
@@ -14,6 +15,19 @@ void add(std::size_t n, const float* source, float* destination, StreamHandle) {
   for_blocks("add", n, [=](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) destination[i] += source[i];
   });
+}
+
+void overflow(float limit, std::size_t rows, std::size_t stride, std::size_t count, float* values,
+              StreamHandle) {
+  for (std::size_t row = 0; row < rows; ++row) {
+    float* const from = values + row * stride;
+    for_blocks("overflow", count, [=](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) {
+        const float infinity = std::copysign(std::numeric_limits<float>::infinity(), from[i]);
+        from[i] = std::fabs(from[i]) > limit ? infinity : from[i];
+      }
+    });
+  }
 }
 
 /// The sum of term(0 .. n) of one block, in the order that OptimOps::sum_of_squares names.
@@ -83,7 +97,10 @@ void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std
 }  // namespace
 
 const OptimOps& host_optim_ops() {
-  static constexpr OptimOps ops{add, sum_of_squares, initialize};
+  static constexpr OptimOps ops{.add = add,
+                                .overflow = overflow,
+                                .sum_of_squares = sum_of_squares,
+                                .initialize = initialize};
   return ops;
 }
 

@@ -56,6 +56,11 @@ struct NormArray {
 struct OptimOps {
   /// destination[i] += source[i], fp32.
   void (*add)(std::size_t n, const float* source, float* destination, StreamHandle);
+  /// What fp32 gradients become where a narrower dtype would have overflowed: of `rows` rows of
+  /// `count` values, `stride` apart, each whose magnitude is above `limit` becomes an infinity of
+  /// its sign. NaN stays. In place.
+  void (*overflow)(float limit, std::size_t rows, std::size_t stride, std::size_t count,
+                   float* values, StreamHandle);
   /// Of every array *sum = sum of (factor * value)^2: the product rounded to fp32, the rest in
   /// fp64. The order is fixed, so that every back end gives the same bits: blocks of 1024 values;
   /// in a block, lane l of 32 adds values l, l + 32, ...; lanes are combined by halves; the block

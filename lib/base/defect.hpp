@@ -14,6 +14,7 @@ enum class Kind : std::uint8_t {
   bf16_as_fp16,     ///< the bits of the updated bf16 weights are read as fp16
   nan_planted,      ///< no defect: a NaN in one gradient of the third step, which is to be skipped
   feedback_reset,   ///< error feedback forgets its errors before every reduction, not every period
+  loss_scale_late,  ///< gradients are divided by the loss scale of the next step, not of their own
   nan_dropped,      ///< a gradient that is not finite becomes zero before anyone looks
 };
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "lib/config/precision.hpp"
+
 namespace zeropp::config {
 namespace {
 
@@ -189,10 +191,6 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.gradient_accumulation_steps,
         .help = "Micro-steps a step",
         .range = between(1, static_cast<double>(kMostAccumulationSteps))},
-       {.path = "bf16.enabled",
-        .flag = "--bf16",
-        .field = &c.bf16,
-        .help = "Compute and gather in bf16 with fp32 master weights"},
        {.path = "optimizer.type",
         .flag = "--optimizer",
         .field = &c.optimizer.type,
@@ -391,6 +389,7 @@ void add_model_and_data(std::vector<Option>& table, TrainConfig& c) {
 std::vector<Option> options(TrainConfig& config) {
   std::vector<Option> table;
   add_zero(table, config);
+  add_precision(table, config);
   add_training(table, config);
   add_model_and_data(table, config);
   return table;

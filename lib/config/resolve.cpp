@@ -9,6 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/config/algorithm_table.hpp"
+#include "lib/config/precision.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -16,6 +17,19 @@ namespace {
 template <class... Arguments>
 [[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
   throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+/// As a sweep's table calls it.
+const char* name_in_table(Dtype dtype) {
+  switch (dtype) {
+    case Dtype::bf16:
+      return "bfloat16";
+    case Dtype::fp16:
+      return "half";
+    case Dtype::fp32:
+      break;
+  }
+  return "float";
 }
 
 const Algorithm& find(const std::vector<Algorithm>& known, const std::string& name,
@@ -153,11 +167,11 @@ class Measured {
     if (candidates.empty()) return std::nullopt;  // what the rules take is refused with the reason
     if (candidates.size() == 1) return candidates.front();
     asked_ = true;
-    const Dtype type = config_.bf16 ? Dtype::bf16 : Dtype::fp32;
+    const Dtype type = compute_dtype(config_);
     return table_->fastest({.collective = collective,
                             .codec = quantized && codec ? codec::to_string(*codec) : "none",
                             .group = group,
-                            .type = config_.bf16 ? "bfloat16" : "float",
+                            .type = name_in_table(type),
                             .bytes = machine_.typical_unit(config_.model) * size_of(type)},
                            candidates);
   }
@@ -366,6 +380,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   choose_backend(config, machine);
   check_effects(given);  // again: `auto` may have become a back end that leaves options idle
   check_autotuning(config);
+  check_precision(config);
   check_stage(config.zero);
   check_secondary(config.zero, machine);
   machine.check_model(config.model);
@@ -379,7 +394,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_pipeline(config.zero, machine);
   choose_rail_lanes(config, machine);
   complete_batch(config, static_cast<std::size_t>(machine.world_size));
-  config.zero.compute = config.bf16 ? Dtype::bf16 : Dtype::fp32;
+  config.zero.compute = compute_dtype(config);
   config.zero.accumulation_steps = config.gradient_accumulation_steps;
   config.zero.seed = config.seed;
 }

@@ -21,7 +21,8 @@ struct TrainConfig {
   model::Options model;
   data::Options data;
   optim::Options optimizer;
-  bool bf16 = false;
+  bool bf16 = false;  ///< compute in bf16; neither: in fp32
+  bool fp16 = false;  ///< compute in fp16, with zero.loss_scale
 
   /// train_batch_size = micro batch * accumulation steps * world size; 0: follows from the others.
   std::size_t train_batch_size = 0;                ///< sequences a step, over all ranks
@@ -44,5 +45,10 @@ struct TrainConfig {
   std::size_t log_interval = 10;        ///< steps between progress lines
   bool hash_parameters = true;          ///< the trace holds the hash of the final weights
 };
+
+/// Of weights and what is computed from them.
+inline Dtype compute_dtype(const TrainConfig& config) {
+  return config.bf16 ? Dtype::bf16 : config.fp16 ? Dtype::fp16 : Dtype::fp32;
+}
 
 }  // namespace zeropp::config

@@ -18,7 +18,7 @@ void Encoder::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
   require_fits(batch);
   require_in_vocabulary(batch.tokens, vocab_);
   mask_tokens(batch.tokens, batch.length, vocab_, masked_);
-  load({batch.sequences, batch.length, masked_.tokens, masked_.targets},
+  load({batch.sequences, batch.length, masked_.tokens, masked_.targets, batch.loss_scale},
        batch.sequences * masked_tokens(batch.length), train, stream);
 }
 

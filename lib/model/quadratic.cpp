@@ -50,6 +50,7 @@ double Quadratic::tilt(std::span<const std::int32_t> targets) const {
 void Quadratic::begin(const zero::Batch& batch, bool /*train*/, StreamHandle /*stream*/) {
   tokens_ = batch.tokens.size();
   tilt_ = tilt(batch.targets);
+  loss_scale_ = static_cast<double>(batch.loss_scale);
   loss_ = 0.0;
 }
 
@@ -81,7 +82,7 @@ void Quadratic::backward(std::size_t layer, std::span<const ConstView> weights,
     if (gradients[0].fresh) std::fill_n(d, units_[layer].parameters(), 0.0F);
     for (std::size_t i = 0; i < units_[layer].parameters(); ++i) {
       const double w = static_cast<double>(to_float(values[i]));
-      d[i] += static_cast<float>(gradient(first_[layer] + i, w, tilt_));
+      d[i] += static_cast<float>(loss_scale_ * gradient(first_[layer] + i, w, tilt_));
     }
   });
 }

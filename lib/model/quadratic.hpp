@@ -57,6 +57,7 @@ class Quadratic final : public zero::UnitModel {
   std::size_t parameters_ = 0;
   std::size_t tokens_ = 1;  ///< of the micro-batch that began
   double tilt_ = 0.0;
+  double loss_scale_ = 1.0;
   double loss_ = 0.0;      ///< of the micro-batch, layers so far
   double loss_sum_ = 0.0;  ///< over micro-batches, until taken
 };

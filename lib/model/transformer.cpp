@@ -124,6 +124,7 @@ void Transformer::load(const zero::Batch& batch, std::size_t counted, bool train
   length_ = batch.length;
   counted_ = counted;
   train_ = train;
+  loss_scale_ = batch.loss_scale;
 }
 
 nn::NnContext Transformer::on(StreamHandle stream) {
@@ -249,7 +250,7 @@ void Transformer::forward_head(const nn::NnContext& context, std::span<const Con
                       tensor_of(units_[matrix.unit], weights[matrix.position], matrix.tensor), {},
                       {}, a.logits);
   ops_.cross_entropy(context, rows(), vocab_, head().stride(), input_.targets(), counted_, train_,
-                     a.logits, a.row_loss);
+                     loss_scale_, a.logits, a.row_loss);
   ops_.add_mean(context, View(a.row_loss.part(0, rows())), counted_, loss_sum());
 }
 

@@ -3,7 +3,7 @@
 // embedding or its own. What a model makes of it (GPT, Encoder) is which tokens it reads, which of
 // its outputs have a target, and whether a token attends to those behind it. Explicit forward and
 // backward on a back end's table of operations; it owns its activations, the caller the weights
-// (fp32 or bf16) and gradients (fp32). It allocates when it is made and never after.
+// (compute dtype) and gradients (fp32). It allocates when it is made and never after.
 //
 // With recompute_activations a block keeps its input alone, and its backward first fills the rest
 // again, by the same operations on the same values: the bits of all results are those without it.
@@ -125,6 +125,7 @@ class Transformer : public zero::UnitModel {
   std::size_t length_ = 0;
   std::size_t counted_ = 0;  ///< targets
   bool train_ = false;
+  float loss_scale_ = 1.0F;
 };
 
 }  // namespace zeropp::model

@@ -88,6 +88,7 @@ struct StepRow {
   std::uint64_t bytes_predicted_intra_node = 0;
   std::uint64_t bytes_predicted_inter_node = 0;
   double learning_rate = 0;
+  double loss_scale = 1;      ///< that the loss was multiplied by before backward
   std::uint64_t skipped = 0;  ///< 1: a non-finite gradient somewhere; no rank stepped
   double time_forward = 0;    ///< seconds, this rank
   double time_backward = 0;
@@ -131,6 +132,7 @@ struct Recorder {
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;                   ///< where the engine measures them
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
+  bool searches_loss_scale = false;  ///< skips steps to find one: a skip is no divergence
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
 
   /// The row with these keys, made when new. The reference stays valid.

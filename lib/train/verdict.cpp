@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace zeropp::train {
@@ -30,10 +31,15 @@ std::optional<std::string> divergence(const trace::Recorder& recorder) {
       return fmt::format("the held-out loss after {} steps is not finite", evaluation.step);
     }
   }
-  // A skipped step is an incident; training that ends in one has diverged.
-  const bool whole = recorder.interrupted.empty();
-  if (whole && !recorder.steps.empty() && recorder.steps.back().skipped > 0) {
+  if (recorder.steps.empty() || !recorder.interrupted.empty()) return std::nullopt;
+  // A skipped step is an incident; training that ends in one has diverged. A dynamic loss scale
+  // skips steps on its way, but not all of them.
+  const auto skipped = [](const trace::StepRow& step) { return step.skipped > 0; };
+  if (!recorder.searches_loss_scale && skipped(recorder.steps.back())) {
     return "the last step was skipped: its gradient is not finite";
+  }
+  if (std::all_of(recorder.steps.begin(), recorder.steps.end(), skipped)) {
+    return "all steps were skipped: their gradients are not finite";
   }
   return std::nullopt;
 }

@@ -1,5 +1,7 @@
 #include "lib/zero/engine.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -62,6 +64,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                              options.hpz_partition_size, options.compute)),
       mean_(static_cast<float>(
           1.0 / (averaged_over(groups) * static_cast<double>(options.accumulation_steps)))),
+      loss_scale_(options.compute == Dtype::fp16 ? options.loss_scale
+                                                 : LossScaleOptions{.fixed = 1}),
       streams_{device.make_stream("compute"),
                device.make_stream("gather", StreamPriority::high),
                device.make_stream("gather end", StreamPriority::high),
@@ -109,6 +113,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       gradient_views_[u] = local_gradients_[u].view(units_[u].padded, Dtype::fp32);
     cut(u, stream(StreamId::compute));
   }
+  recorder_.searches_loss_scale =
+      options_.compute == Dtype::fp16 && options_.loss_scale.fixed == 0;
   for (std::size_t u = 0; u < units_.size(); ++u) {
     trace::UnitRow row{model_.units()[u].name, units_[u].parameters, units_[u].flat,
                        units_[u].padded, units_[u].shard};
@@ -135,6 +141,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   batch_ = &batch;
 
   StepResult result;
+  result.loss_scale = loss_scale_.value();
   const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, Mode::training);
   result.predicted = volume(schedule, plan_.volumes);
@@ -144,7 +151,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   if (defect::planted(defect::Kind::nan_dropped)) drop_non_finite(own_gradients());
   {
     const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
-    norm_.start(mean_, stream(StreamId::compute));
+    norm_.start(mean(), stream(StreamId::compute));
   }
   result.loss = wait_for_loss() / static_cast<double>(options_.accumulation_steps);
 
@@ -169,6 +176,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
     gradients_.errors().commit(steps_taken_, stream(StreamId::compute).handle());
     ++version_;
   }
+  update_loss_scale(result.skipped);
   result.sent = sent() - sent_before;
   return result;
 }
@@ -204,8 +212,26 @@ void Engine::measure_gradients() {
   errors_->gradients(shards, stream(StreamId::compute));
 }
 
-void Engine::rescale_errors(double factor) {
-  gradients_.errors().rescale(static_cast<float>(factor), stream(StreamId::compute).handle());
+float Engine::mean() const {
+  LossScale divisor = loss_scale_;
+  if (defect::planted(defect::Kind::loss_scale_late)) divisor.update(/*overflow=*/false);
+  return static_cast<float>(static_cast<double>(mean_) / divisor.value());
+}
+
+void Engine::update_loss_scale(bool overflow) {
+  const double scale = loss_scale_.value();
+  const std::optional<double> factor = loss_scale_.update(overflow);
+  if (!factor) {
+    throw comm::AgreedError(
+        ExitCode::check_failed,
+        fmt::format("step {}: gradients overflow at loss scale {}, which is fp16.min_loss_scale: "
+                    "choose a smaller one or a smaller learning rate, or compute in bf16",
+                    steps_begun_ - 1, scale),
+        0);
+  }
+  if (*factor != 1.0) {
+    gradients_.errors().rescale(static_cast<float>(*factor), stream(StreamId::compute).handle());
+  }
 }
 
 std::vector<NamedState> Engine::error_feedback() const {
@@ -251,7 +277,7 @@ double Engine::global_norm() const {
 
 void Engine::update(const Op& op) {
   const Stream& on = stream(op.stream);
-  optimizer_.update(op.index, steps_taken_, mean_, clip_, on.handle());
+  optimizer_.update(op.index, steps_taken_, mean(), clip_, on.handle());
   if (options_.compute == Dtype::fp32) cut(op.index, on);
   if (defect::planted(defect::Kind::bf16_as_fp16)) {
     const View weights = follower(op.index);

@@ -23,6 +23,7 @@
 #include "lib/zero/error_meter.hpp"
 #include "lib/zero/gradient_norm.hpp"
 #include "lib/zero/gradient_reduce.hpp"
+#include "lib/zero/loss_scale.hpp"
 #include "lib/zero/optimizer_shard.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/schedule.hpp"
@@ -38,8 +39,10 @@ namespace zeropp::zero {
 /// What a step did, on this rank.
 struct StepResult {
   double loss = 0;  ///< nats a token, mean over this rank's micro-steps
-  double grad_norm =
-      0;  ///< global norm of the mean gradient before clipping; NaN or Inf when skipped
+  /// Global norm of the mean gradient, without the loss's scale, before clipping; NaN or Inf when
+  /// skipped.
+  double grad_norm = 0;
+  double loss_scale = 1;     ///< that backward ran with
   bool skipped = false;      ///< a non-finite gradient on some rank: no rank stepped
   comm::Bytes sent;          ///< counted
   comm::Bytes predicted;     ///< closed form
@@ -62,6 +65,7 @@ class Engine {
 
   /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
   /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
+  /// Throws AgreedError(check_failed) when gradients overflow at the smallest loss scale.
   StepResult step(const std::function<Batch(std::size_t)>& batch);
   /// Mean loss of one held-out batch on this rank, nats a token.
   double evaluate(const Batch& batch);
@@ -72,8 +76,7 @@ class Engine {
   /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
   /// For export and tests: through the control plane, one unit at a time.
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
-  /// The loss is scaled by `factor` more from the next step on: what is fed back follows.
-  void rescale_errors(double factor);
+  [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }
   /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
   /// Waits for the work on it.
   [[nodiscard]] std::vector<NamedState> error_feedback() const;
@@ -109,6 +112,10 @@ class Engine {
   /// stage 0. Sums over ranks and micro-steps, at the same addresses in every step.
   [[nodiscard]] std::vector<View> own_gradients() const;
   [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
+  /// What the sums of gradients are multiplied by: makes them the mean, of the loss as it is.
+  [[nodiscard]] float mean() const;
+  /// After a step: the next loss scale, which what is fed back follows.
+  void update_loss_scale(bool overflow);
   /// Measurements of a step: of the weights before it, where they are gathered through a codec; of
   /// its gradients, after the wait for its loss.
   void measure_weights();
@@ -140,6 +147,7 @@ class Engine {
   trace::Recorder& recorder_;
   std::vector<UnitPartition> units_;
   float mean_;                            ///< 1 / (ranks * micro-steps)
+  LossScale loss_scale_;
   std::array<Stream, kStreams> streams_;  ///< by StreamId
 
   WeightGather weights_;

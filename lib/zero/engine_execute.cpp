@@ -236,7 +236,12 @@ void Engine::accumulate(const Op& op) {
 
 void Engine::forward(const Op& op) {
   const StreamHandle compute = stream(op.stream).handle();
-  if (op.index == 0) model_.begin((*batch_)(op.micro_step), mode_ != Mode::evaluation, compute);
+  if (op.index == 0) {
+    const bool train = mode_ != Mode::evaluation;
+    Batch batch = (*batch_)(op.micro_step);
+    if (train) batch.loss_scale = static_cast<float>(loss_scale_.value());
+    model_.begin(batch, train, compute);
+  }
   std::vector<ConstView> weights;
   for (const std::size_t unit : plan_.input.layers[op.index].units)
     weights.push_back(weight_views_[unit]);

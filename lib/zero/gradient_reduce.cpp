@@ -6,6 +6,22 @@
 
 namespace zeropp::zero {
 
+namespace {
+
+/// Codecs saturate, and a loss scale that is too large must not go unseen: what lies beyond fp16's
+/// range becomes infinite before it is encoded. Where sums over a node's ranks travel as well, they
+/// stay in the range when each term is in its share of it.
+std::optional<float> largest_gradient(const Options& options, const comm::Topology& topology) {
+  constexpr float kLargestFp16 = 65504.0F;
+  if (options.compute != Dtype::fp16) return std::nullopt;
+  const bool sums_travel =
+      collective::find_reduce_scatter(options.reduce_scatter_algorithm).hierarchical &&
+      topology.node_count > 1;
+  return sums_travel ? kLargestFp16 / static_cast<float>(topology.ranks_per_node) : kLargestFp16;
+}
+
+}  // namespace
+
 std::size_t bucket_quantum(const Options& options) {
   const std::size_t block =
       options.quantized_gradients
@@ -20,6 +36,7 @@ GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPar
     : units_(units),
       buckets_(std::move(buckets)),
       world_size_(static_cast<std::size_t>(groups.world->size())),
+      largest_(largest_gradient(options, groups.topology)),
       device_(device),
       errors_(options, buckets_, groups.topology, device) {
   const collective::Context context{groups, *groups.world, recorder, device};
@@ -76,6 +93,11 @@ void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, 
   if (packed(bucket)) {
     full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
     copy_segments(bucket, gradients, full, true, stream);
+  }
+  if (largest_) {
+    const std::size_t count = buckets_[bucket].count();
+    const std::size_t stride = packed(bucket) ? count : units_[first.unit].shard;
+    device_.optim->overflow(*largest_, world_size_, stride, count, full.as<float>(), stream);
   }
   reduce_[bucket]->start(full, sum, workspace.subspan(packing), stream, key);
 }

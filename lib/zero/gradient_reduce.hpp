@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -30,7 +31,8 @@ class GradientReduce {
                  std::vector<Bucket> buckets, comm::Groups& groups, trace::Recorder& recorder,
                  const Device& device);
 
-  /// `gradients[u]`: unit u's padded fp32 gradients. `sum`: bucket.count() fp32, valid after
+  /// `gradients[u]`: unit u's padded fp32 gradients, which computing in fp16 changes: what is
+  /// beyond its range becomes infinite. `sum`: bucket.count() fp32, valid after
   /// finish(). `key`: of the reduction's draws.
   void start(std::size_t bucket, std::span<const View> gradients, View sum,
              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
@@ -59,6 +61,7 @@ class GradientReduce {
   std::vector<UnitPartition> units_;
   std::vector<Bucket> buckets_;
   std::size_t world_size_;
+  std::optional<float> largest_;  ///< magnitude of a gradient that fp16 can carry; empty: all can
   Device device_;
   GradientErrors errors_;
   std::vector<std::unique_ptr<collective::ReduceScatter>> reduce_;

@@ -8,6 +8,7 @@
 
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/dtype.hpp"
+#include "lib/zero/loss_scale.hpp"
 
 namespace zeropp::zero {
 
@@ -39,7 +40,8 @@ struct Options {
   bool deterministic = false;
   std::size_t measure_errors = 0;  ///< steps between measurements of quantization errors; 0: none
 
-  Dtype compute = Dtype::fp32;     ///< bf16.enabled
+  Dtype compute = Dtype::fp32;     ///< bf16.enabled, fp16.enabled
+  LossScaleOptions loss_scale;     ///< with fp16; elsewhere losses are not scaled
   double gradient_clipping = 0.0;  ///< 0: off
   std::size_t accumulation_steps = 1;
   std::uint64_t seed = 1;

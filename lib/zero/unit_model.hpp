@@ -57,6 +57,7 @@ struct Batch {
   std::size_t length = 0;
   std::span<const std::int32_t> tokens;   ///< sequences * length
   std::span<const std::int32_t> targets;  ///< sequences * length
+  float loss_scale = 1.0F;                ///< gradients are those of the loss times this
 };
 
 /// Where a layer's backward leaves the gradient of one unit.
@@ -84,12 +85,11 @@ class UnitModel {
 
   /// Begins a micro-batch. `train`: keep what backward needs.
   virtual void begin(const Batch& batch, bool train, StreamHandle stream) = 0;
-  /// `weights[i]`: the flat buffer of unit layers()[layer].units[i], in the compute dtype (fp32 or
-  /// bf16).
+  /// `weights[i]`: the flat buffer of unit layers()[layer].units[i], in the compute dtype.
   virtual void forward(std::size_t layer, std::span<const ConstView> weights,
                        StreamHandle stream) = 0;
   /// Writes to `gradients[i]` of unit layers()[layer].units[i], or adds: the gradient of the
-  /// micro-batch's mean loss. What lies between tensors is left alone.
+  /// micro-batch's mean loss, times its loss_scale. What lies between tensors is left alone.
   virtual void backward(std::size_t layer, std::span<const ConstView> weights,
                         std::span<const Gradient> gradients, StreamHandle stream) = 0;
   /// *loss = sum of the mean losses, nats a token, of the micro-batches whose last layer ran

@@ -247,9 +247,9 @@ TEST_P(GpuRows, CrossEntropy) {
     const DeviceTokens targets_there(targets);
     const DeviceArray logits = up(spread, GetParam());
     const DeviceArray loss_there = up(loss);
-    gpu().nn->cross_entropy({}, rows, vocab, stride, targets_there.data(), counted, true,
+    gpu().nn->cross_entropy({}, rows, vocab, stride, targets_there.data(), counted, true, 1.0F,
                             logits.view(), loss_there.view());
-    host.cross_entropy({}, rows, vocab, vocab, targets.data(), counted, true, view(gradient),
+    host.cross_entropy({}, rows, vocab, vocab, targets.data(), counted, true, 1.0F, view(gradient),
                        view(loss));
     expect_norm_close(loss_there.download(), loss, 1e-5, "loss");
     const Floats got = logits.download();
@@ -265,7 +265,7 @@ TEST_P(GpuRows, CrossEntropy) {
 
     const DeviceArray lost = up(spread, GetParam());
     const DeviceArray loss_only = up(poisoned(rows));
-    gpu().nn->cross_entropy({}, rows, vocab, stride, targets_there.data(), counted, false,
+    gpu().nn->cross_entropy({}, rows, vocab, stride, targets_there.data(), counted, false, 1.0F,
                             lost.view(), loss_only.view());
     expect_same_bits(loss_only.download(), loss_there.download(), "loss without gradient");
   }
@@ -276,7 +276,7 @@ TEST_P(GpuRows, CrossEntropyOfLargeLogitsAndNan) {
   const DeviceArray logits =
       up({1e4F, -1e4F, 0.0F, std::numeric_limits<float>::quiet_NaN()}, GetParam());
   const DeviceArray loss = up(poisoned(2));
-  gpu().nn->cross_entropy({}, 2, 2, 2, targets.data(), 2, true, logits.view(), loss.view());
+  gpu().nn->cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, logits.view(), loss.view());
   const Floats losses = loss.download();
   const Floats gradient = logits.download();
   EXPECT_NEAR(losses[0], 0.0F, 1e-6F);
@@ -295,7 +295,7 @@ TEST(GpuCrossEntropy, BeyondThirtyTwoBits) {
   const View logits = memory.view(kRows * kStride, Dtype::bf16);
   const DeviceTokens targets(std::vector<std::int32_t>(kRows, kVocab - 1));
   const DeviceArray loss = up(poisoned(kRows));
-  gpu().nn->cross_entropy({}, kRows, kVocab, kStride, targets.data(), kRows, true, logits,
+  gpu().nn->cross_entropy({}, kRows, kVocab, kStride, targets.data(), kRows, true, 1.0F, logits,
                           loss.view());
   expect_norm_close(loss.download(), Floats(kRows, std::log(static_cast<float>(kVocab))), 1e-5,
                     "loss");

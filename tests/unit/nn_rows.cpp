@@ -145,13 +145,13 @@ TEST(CrossEntropy, LossAndGradient) {
     }
     Floats gradient = logits;
     Floats loss = poisoned(rows);
-    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, true, view(gradient),
+    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, true, 1.0F, view(gradient),
                       view(loss));
     expect_close(loss, expected_loss, 2e-6, "loss");
     expect_close(gradient, expected_gradient, 1e-6, "gradient");
     Floats lost = logits;
     Floats loss_only = poisoned(rows);
-    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, false, view(lost),
+    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, false, 1.0F, view(lost),
                       view(loss_only));
     EXPECT_EQ(loss_only, loss);
   }
@@ -169,9 +169,9 @@ TEST(CrossEntropy, PaddedRowsGiveTheSameAndZeros) {
   const auto targets = tokens(kRows, kVocab, 2);
   Floats loss = poisoned(kRows);
   Floats padded_loss = poisoned(kRows);
-  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), kRows, true, view(dense),
+  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), kRows, true, 1.0F, view(dense),
                     view(loss));
-  ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), kRows, true, view(padded),
+  ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), kRows, true, 1.0F, view(padded),
                     view(padded_loss));
   EXPECT_EQ(padded_loss, loss);
   for (std::size_t i = 0; i < padded.size(); ++i) {
@@ -202,9 +202,9 @@ TEST(CrossEntropy, NegativeTargetsDoNotCount) {
   }
   Floats loss = poisoned(kRows);
   Floats loss_alone = poisoned(counted.size());
-  ops.cross_entropy({}, counted.size(), kVocab, kVocab, counted.data(), counted.size(), true,
+  ops.cross_entropy({}, counted.size(), kVocab, kVocab, counted.data(), counted.size(), true, 1.0F,
                     view(alone), view(loss_alone));
-  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), counted.size(), true, view(gradient),
+  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), counted.size(), true, 1.0F, view(gradient),
                     view(loss));
   std::size_t next = 0;
   for (std::size_t r = 0; r < kRows; ++r) {
@@ -226,7 +226,7 @@ TEST(CrossEntropy, LargeLogitsAndNan) {
   const std::vector<std::int32_t> targets = {0, 1};
   Floats logits = {1e4F, -1e4F, 0.0F, std::numeric_limits<float>::quiet_NaN()};
   Floats loss = poisoned(2);
-  ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, view(logits), view(loss));
+  ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, view(logits), view(loss));
   EXPECT_NEAR(loss[0], 0.0F, 1e-6F);
   EXPECT_TRUE(std::isnan(loss[1])) << "a NaN must not disappear";
   EXPECT_TRUE(std::isnan(logits[2]) && std::isnan(logits[3]));
@@ -251,7 +251,7 @@ TEST(Views, WrongOnesAreRefused) {
   std::vector<Bf16> narrow(4);
   const std::vector<std::int32_t> targets = {0, 1};
   const auto run = [&](const View& values) {
-    ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, values, view(loss));
+    ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, values, view(loss));
   };
   EXPECT_NO_THROW(run(view(logits)));
   EXPECT_THROW(run(View::of(logits.data(), 3)), std::invalid_argument);

@@ -26,11 +26,11 @@ class AttentionPath {
                         ConstView saved, ConstView y, View d_qkv) const = 0;
 };
 
-/// cuBLASLt and an own softmax: every shape, fp32 and bf16; memory grows with the square of the
+/// cuBLASLt and an own softmax: every shape and dtype; memory grows with the square of the
 /// length.
 const AttentionPath& product_attention();
 
-/// cuDNN's fused attention: bf16; `path` is null where it cannot be used, and `absence` says why.
+/// cuDNN's fused attention: bf16 and fp16; `path` is null where it cannot be used, and `absence` says why.
 struct FusedAttention {
   const AttentionPath* path = nullptr;
   std::string absence;
@@ -50,7 +50,7 @@ struct AttentionChoice {
 [[nodiscard]] AttentionChoice choose_attention(const FusedAttention&, const AttentionShape&,
                                                Dtype compute);
 
-/// One line: "cudnn 9.14.0", "cublaslt+softmax (cuDNN's attention is used in bf16 only)".
+/// One line: "cudnn 9.14.0", "cublaslt+softmax (cuDNN's attention is of 16-bit types)".
 [[nodiscard]] std::string text_of(const AttentionChoice&);
 
 }  // namespace zeropp::nn::cuda_ops

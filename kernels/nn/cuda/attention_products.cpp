@@ -1,6 +1,6 @@
 // Attention by cuBLASLt's products with an own softmax between them: what runs where cuDNN
 // does not. Heads are a batch; sequences follow each other, so that the scores of one sequence are
-// in the workspace at a time. These are fp32: rounded to bf16 they would cost most of the result's
+// in the workspace at a time. These are fp32: rounded to 16 bits they would cost most of the result's
 // accuracy. `saved` holds the probabilities P [S, heads, T, T] in the activations' dtype, as the
 // products read them.
 #include <cmath>
@@ -80,8 +80,9 @@ Matrix transposed(Matrix matrix) {
 class ProductAttention final : public AttentionPath {
  public:
   [[nodiscard]] std::string name() const override { return "cublaslt+softmax"; }
-  [[nodiscard]] std::string refusal(const AttentionShape& /*shape*/, Dtype compute) const override {
-    return compute == Dtype::fp16 ? "products are in fp32 or bf16" : "";
+  [[nodiscard]] std::string refusal(const AttentionShape& /*shape*/,
+                                    Dtype /*compute*/) const override {
+    return {};
   }
   [[nodiscard]] std::size_t saved_bytes(const AttentionShape& shape, Dtype compute) const override {
     return shape.sequences * Heads{shape, compute}.square_bytes(compute);

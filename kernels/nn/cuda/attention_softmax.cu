@@ -28,7 +28,7 @@ __global__ void forward_kernel(bool causal, std::size_t length, const float* sco
   const float top = RunningSoftmax::base(softmax.largest);
   const float inverse = 1.0F / softmax.sum;
   for (std::size_t j = threadIdx.x; j < length; j += kRowThreads) {
-    out[j] = saturating_cast<T>(j < n ? softmax_exp(in[j] - top) * inverse : 0.0F);
+    out[j] = rounded<T>(j < n ? softmax_exp(in[j] - top) * inverse : 0.0F);
   }
 }
 
@@ -44,7 +44,7 @@ __global__ void backward_kernel(bool causal, std::size_t length, const T* probab
   for (std::size_t j = threadIdx.x; j < n; j += kRowThreads) dot[0] += to_float(p[j]) * d[j];
   row_sums(dot, scratch);
   for (std::size_t j = threadIdx.x; j < length; j += kRowThreads) {
-    out[j] = saturating_cast<T>(j < n ? to_float(p[j]) * (d[j] - dot[0]) : 0.0F);
+    out[j] = rounded<T>(j < n ? to_float(p[j]) * (d[j] - dot[0]) : 0.0F);
   }
 }
 
@@ -52,7 +52,7 @@ __global__ void backward_kernel(bool causal, std::size_t length, const T* probab
 
 void attention_softmax(bool causal, std::size_t count, std::size_t length, const float* scores,
                        View probabilities, StreamHandle stream) {
-  with_activation(probabilities.dtype, "attention", [&](auto* type) {
+  with_type(probabilities.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     forward_kernel<<<static_cast<unsigned>(count * length), kRowThreads, 0,
                      cuda::stream_of(stream)>>>(causal, length, scores, probabilities.as<T>());
@@ -63,7 +63,7 @@ void attention_softmax(bool causal, std::size_t count, std::size_t length, const
 void attention_softmax_backward(bool causal, std::size_t count, std::size_t length,
                                 ConstView probabilities, const float* d_probabilities,
                                 View d_scores, StreamHandle stream) {
-  with_activation(probabilities.dtype, "attention", [&](auto* type) {
+  with_type(probabilities.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     backward_kernel<<<static_cast<unsigned>(count * length), kRowThreads, 0,
                       cuda::stream_of(stream)>>>(causal, length, probabilities.as<T>(),

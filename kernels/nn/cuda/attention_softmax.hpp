@@ -11,12 +11,12 @@
 namespace zeropp::nn::cuda_ops {
 
 /// probabilities = softmax of the scores in the columns that count, zero beyond. scores: fp32;
-/// probabilities: fp32 or bf16, other memory.
+/// probabilities: any dtype, other memory.
 void attention_softmax(bool causal, std::size_t count, std::size_t length, const float* scores,
                        View probabilities, StreamHandle);
 
-/// dS = P (dP - rowsum(P dP)) in the columns that count, zero beyond. dP: fp32; P and dS: fp32 or
-/// bf16, other memory.
+/// dS = P (dP - rowsum(P dP)) in the columns that count, zero beyond. dP: fp32; P and dS: any
+/// dtype, other memory.
 void attention_softmax_backward(bool causal, std::size_t count, std::size_t length,
                                 ConstView probabilities, const float* d_probabilities,
                                 View d_scores, StreamHandle);

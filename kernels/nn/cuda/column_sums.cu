@@ -72,7 +72,7 @@ void column_sums(const NnContext& context, const LinearShape& shape, ConstView d
   const std::size_t groups = ceil_div(shape.rows, group_rows);
   float* const share =
       elements<float>(context.workspace, groups * columns, "workspace of column sums");
-  with_activation(dy.dtype, "linear output gradient", [&](auto* type) {
+  with_type(dy.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const from = dy.as<T>();
     const bool aligned = rows_aligned<T>(shape.stride(), {from}) && columns % kPack<T> == 0;

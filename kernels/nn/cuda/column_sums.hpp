@@ -7,7 +7,7 @@
 namespace zeropp::nn::cuda_ops {
 
 /// d_bias[j] = (accumulate ? d_bias[j] : 0) + sum over rows r of dy[r, j]. dy [rows, out] with the
-/// shape's stride, fp32 or bf16; d_bias [out], fp32. Partial sums lie in the context's workspace.
+/// shape's stride, any dtype; d_bias [out], fp32. Partial sums lie in the context's workspace.
 /// Views have been checked but for the workspace, which throws std::invalid_argument.
 void column_sums(const NnContext&, const LinearShape&, ConstView dy, bool accumulate, View d_bias);
 

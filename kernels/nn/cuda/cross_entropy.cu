@@ -33,7 +33,7 @@ __device__ __forceinline__ void mask(float (&values)[W], unsigned v, unsigned vo
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     cross_entropy_kernel(unsigned vocab, unsigned stride, unsigned kept,
-                         const std::int32_t* targets, bool gradient, float inverse_counted,
+                         const std::int32_t* targets, bool gradient, float weight,
                          T* logits, float* row_loss) {
   extern __shared__ uint4 shared[];
   __shared__ RunningSoftmax scratch[32];
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   if (threadIdx.x == 0) row_loss[r] = logf(softmax.sum) - (at_target - top);
   if (!gradient) return;
 
-  const float scale = inverse_counted / softmax.sum;
+  const float scale = weight / softmax.sum;
 #pragma unroll 4
   for (unsigned v = begin; v < stride; v += kStep) {
     float values[W] = {};
@@ -86,7 +86,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       mask(values, v, vocab, 0.0F);
       if (target - v < W) {
 #pragma unroll
-        for (int i = 0; i < W; ++i) values[i] -= v + i == target ? inverse_counted : 0.0F;
+        for (int i = 0; i < W; ++i) values[i] -= v + i == target ? weight : 0.0F;
       }
     }
     store(row + v, rounded<T>(values));
@@ -97,10 +97,10 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 
 void cross_entropy(const NnContext& context, std::size_t rows, std::size_t vocab,
                    std::size_t stride, const std::int32_t* targets, std::size_t counted,
-                   bool gradient, View logits, View row_loss) {
+                   bool gradient, float loss_scale, View logits, View row_loss) {
   float* const losses = elements<float>(row_loss, rows, "cross-entropy row loss");
   if (rows == 0) return;
-  with_activation(logits.dtype, "cross-entropy", [&](auto* type) {
+  with_type(logits.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     T* const values = elements<T>(logits, rows * stride, "cross-entropy logits");
     with_pack<T>(rows_aligned<T>(stride, {values}), [&](auto pack) {
@@ -112,7 +112,7 @@ void cross_entropy(const NnContext& context, std::size_t rows, std::size_t vocab
       kernel<<<static_cast<unsigned>(rows), kThreads, kept * sizeof(T),
                cuda::stream_of(context.stream)>>>(
           static_cast<unsigned>(vocab), static_cast<unsigned>(stride), static_cast<unsigned>(kept),
-          targets, gradient, 1.0F / static_cast<float>(counted), values, losses);
+          targets, gradient, loss_scale / static_cast<float>(counted), values, losses);
       cuda::check_launch();
     });
   });

@@ -138,7 +138,7 @@ void embedding_forward(const NnContext& context, const EmbeddingShape& shape,
                        View y) {
   const std::size_t rows = shape.sequences * shape.length;
   if (rows == 0) return;
-  with_activation(y.dtype, "embedding", [&](auto* type) {
+  with_type(y.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const token =
         elements<T>(token_table, shape.vocab * shape.hidden, "embedding token table");
@@ -180,7 +180,7 @@ void embedding_backward(const NnContext& context, const EmbeddingShape& shape,
   cuda::check(cub::DeviceRadixSort::SortPairs(sort_memory, sort_bytes, tokens, sorted_tokens,
                                               row_numbers, sorted_rows, space.count(), 0,
                                               std::min(bits, 32), stream));
-  with_activation(dy.dtype, "embedding", [&](auto* type) {
+  with_type(dy.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const grad = elements<T>(dy, rows * shape.hidden, "embedding output gradient");
     with_pack<T>(rows_aligned<T>(shape.hidden, {grad}), [&](auto pack) {

@@ -92,7 +92,7 @@ void layernorm_forward(const NnContext& context, std::size_t rows, std::size_t h
                        ConstView weight, ConstView bias, View y, View mean, View rstd) {
   float* const means = elements<float>(mean, rows, "layernorm mean");
   float* const rstds = elements<float>(rstd, rows, "layernorm rstd");
-  with_activation(x.dtype, "layernorm", [&](auto* type) {
+  with_type(x.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const T* const in = elements<T>(x, rows * hidden, "layernorm input");
     const T* const w = elements<T>(weight, hidden, "layernorm weight");

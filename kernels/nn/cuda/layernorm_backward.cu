@@ -201,7 +201,7 @@ __global__ void input_gradient_kernel(const Backward<T> a) {
   for_elements([&](std::size_t at, float g, float n) {
     const float before = a.accumulate ? to_float(a.dx[at]) : 0.0F;
     a.dx[at] =
-        saturating_cast<T>(input_gradient(before, r, g, n, a.scale * sum[0], a.scale * sum[1]));
+        rounded<T>(input_gradient(before, r, g, n, a.scale * sum[0], a.scale * sum[1]));
   });
 }
 
@@ -273,7 +273,7 @@ void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t 
       elements<float>(context.workspace, layernorm_workspace(rows, hidden), "layernorm workspace");
   float* const share_bias = share_weight + shares_for(rows) * hidden;
   const cudaStream_t stream = cuda::stream_of(context.stream);
-  with_activation(x.dtype, "layernorm", [&](auto* type) {
+  with_type(x.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const Backward<T> arguments{.rows = static_cast<unsigned>(rows),
                                 .hidden = static_cast<unsigned>(hidden),

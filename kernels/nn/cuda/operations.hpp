@@ -1,6 +1,6 @@
 // The GPU's operations by file; nn_ops.cpp puts them into the table. Signatures and meaning:
-// kernels/nn/nn_ops.hpp. All of them read and write activations and weights of one dtype, fp32 or
-// bf16, enqueue on the context's stream and give the same bits in every run; attention_backward
+// kernels/nn/nn_ops.hpp. All of them read and write activations and weights of one dtype, the
+// compute dtype, enqueue on the context's stream and give the same bits in every run; attention_backward
 // does so where the context asks for it.
 #pragma once
 
@@ -43,8 +43,8 @@ std::string attention_name(const AttentionShape&, Dtype compute);
 
 // cross_entropy.cu
 void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
-                   const std::int32_t* targets, std::size_t counted, bool gradient, View logits,
-                   View row_loss);
+                   const std::int32_t* targets, std::size_t counted, bool gradient,
+                   float loss_scale, View logits, View row_loss);
 
 // mean.cu
 void add_mean(const NnContext&, ConstView values, std::size_t counted, double* total);

@@ -73,7 +73,7 @@ struct GeluBackward {
 template <template <class, int> class Body>
 void run(StreamHandle stream, std::size_t rows, std::size_t columns, std::size_t stride,
          ConstView from, View to) {
-  with_activation(to.dtype, "linear output", [&](auto* type) {
+  with_type(to.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
     const bool aligned = columns % kPack<T> == 0 &&
                          rows_aligned<T>(stride, {from.as<T>(), static_cast<const T*>(to.data)});

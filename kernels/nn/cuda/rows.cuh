@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -22,12 +23,45 @@ struct alignas(W * sizeof(T)) Pack {
   __device__ __forceinline__ float operator[](int i) const { return to_float(value[i]); }
 };
 
+/// What the hardware does with two 16-bit elements in one register.
+template <class T>
+struct Pair;
+
+template <>
+struct Pair<Bf16> {
+  static constexpr std::uint32_t kExponents = 0x7F807F80U;
+  static constexpr std::uint32_t kCarry = 0x00800080U;  ///< the lowest bits of the exponents
+  __device__ static float first(std::uint32_t pair) { return float_of(pair << 16U); }
+  __device__ static float second(std::uint32_t pair) { return float_of(pair & 0xFFFF0000U); }
+  __device__ static std::uint32_t nearest(float first, float second) {
+    const __nv_bfloat162_raw pair = __floats2bfloat162_rn(first, second);
+    return pair.x | (static_cast<std::uint32_t>(pair.y) << 16U);
+  }
+};
+
+template <>
+struct Pair<Fp16> {
+  static constexpr std::uint32_t kExponents = 0x7C007C00U;
+  static constexpr std::uint32_t kCarry = 0x04000400U;
+  __device__ static float first(std::uint32_t pair) {
+    return __half2float(__half(__half_raw{static_cast<std::uint16_t>(pair & 0xFFFFU)}));
+  }
+  __device__ static float second(std::uint32_t pair) { return first(pair >> 16U); }
+  __device__ static std::uint32_t nearest(float first, float second) {
+    const __half2_raw pair = __floats2half2_rn(first, second);
+    return pair.x | (static_cast<std::uint32_t>(pair.y) << 16U);
+  }
+};
+
+template <class T>
+inline constexpr bool kPairs = sizeof(T) == 2;
+
 /// Two elements a register: as elements, the compiler would give each a register of its own.
-template <int W>
-requires(W % 2 == 0) struct alignas(2 * W) Pack<Bf16, W> {
+template <class T, int W>
+requires(kPairs<T>&& W % 2 == 0) struct alignas(2 * W) Pack<T, W> {
   std::uint32_t pair[W / 2];
   __device__ __forceinline__ float operator[](int i) const {
-    return float_of(i % 2 == 0 ? pair[i / 2] << 16U : pair[i / 2] & 0xFFFF0000U);
+    return i % 2 == 0 ? Pair<T>::first(pair[i / 2]) : Pair<T>::second(pair[i / 2]);
   }
 };
 
@@ -43,33 +77,44 @@ __device__ __forceinline__ void store(T* to, const Pack<T, W>& pack) {
   *reinterpret_cast<Pack<T, W>*>(to) = pack;
 }
 
-/// saturating_cast of every value.
+/// The nearest value of an activation's type. Beyond the range of fp16 that is an infinity, which
+/// reaches the gradient's norm: a loss scale that is too large has to be seen. Elsewhere the
+/// largest finite value.
+template <class T>
+__device__ __forceinline__ T rounded(float value) {
+  if constexpr (std::is_same_v<T, Fp16>) {
+    return round_to_fp16(value);
+  } else {
+    return saturating_cast<T>(value);
+  }
+}
+
+/// The same of every value.
 template <class T, int W>
 __device__ __forceinline__ Pack<T, W> rounded(const float (&values)[W]) {
   Pack<T, W> pack;
-  if constexpr (std::is_same_v<T, Bf16> && W % 2 == 0) {
+  if constexpr (kPairs<T> && W % 2 == 0) {
     // The hardware rounds two values in one instruction, to nearest even as well, but makes
     // infinities of large values and a NaN of its own: where a result is not finite, and only
     // there, the bits are worked out one by one.
     std::uint32_t exponents = 0;
 #pragma unroll
     for (int i = 0; i < W; i += 2) {
-      const __nv_bfloat162_raw pair = __floats2bfloat162_rn(values[i], values[i + 1]);
-      pack.pair[i / 2] = pair.x | (static_cast<std::uint32_t>(pair.y) << 16U);
+      pack.pair[i / 2] = Pair<T>::nearest(values[i], values[i + 1]);
       // An exponent of ones carries into the place of the sign.
-      exponents |= (pack.pair[i / 2] & 0x7F807F80U) + 0x00800080U;
+      exponents |= (pack.pair[i / 2] & Pair<T>::kExponents) + Pair<T>::kCarry;
     }
     if ((exponents & 0x80008000U) != 0) {
 #pragma unroll
       for (int i = 0; i < W; i += 2) {
         pack.pair[i / 2] =
-            saturating_cast<T>(values[i]).bits |
-            (static_cast<std::uint32_t>(saturating_cast<T>(values[i + 1]).bits) << 16U);
+            rounded<T>(values[i]).bits |
+            (static_cast<std::uint32_t>(rounded<T>(values[i + 1]).bits) << 16U);
       }
     }
   } else {
 #pragma unroll
-    for (int i = 0; i < W; ++i) pack.value[i] = saturating_cast<T>(values[i]);
+    for (int i = 0; i < W; ++i) pack.value[i] = rounded<T>(values[i]);
   }
   return pack;
 }

@@ -26,13 +26,4 @@ auto elements(const AnyView& view, std::size_t count, const char* what) {
   return view.template as<T>();
 }
 
-/// Calls `body` with a null pointer of the activations' type: fp32 or bf16.
-template <class Body>
-void with_activation(Dtype dtype, const char* what, Body&& body) {
-  if (dtype == Dtype::bf16) return body(static_cast<Bf16*>(nullptr));
-  if (dtype == Dtype::fp32) return body(static_cast<float*>(nullptr));
-  throw std::invalid_argument(std::string(what) + ": the GPU computes in fp32 and bf16, not " +
-                              std::string(name_of(dtype)));
-}
-
 }  // namespace zeropp::nn::cuda_ops

@@ -9,10 +9,10 @@ namespace zeropp::nn::host {
 
 void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t vocab,
                    std::size_t stride, const std::int32_t* targets, std::size_t counted,
-                   bool gradient, View logits, View row_loss) {
+                   bool gradient, float loss_scale, View logits, View row_loss) {
   float* const values = floats(logits, rows * stride, "cross-entropy logits");
   float* const losses = floats(row_loss, rows, "cross-entropy row loss");
-  const float inverse_counted = 1.0F / static_cast<float>(counted);
+  const float weight = loss_scale / static_cast<float>(counted);
   host_for("cross_entropy", rows, [=](std::size_t r) {
     float* const row = values + r * stride;
     if (targets[r] < 0) {
@@ -27,9 +27,9 @@ void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t v
     const float total = sum(vocab, [=](std::size_t v) { return row[v]; });
     losses[r] = std::log(total) - shifted_target;
     if (!gradient) return;
-    const float scale = inverse_counted / total;
+    const float scale = weight / total;
     for (std::size_t v = 0; v < vocab; ++v) row[v] *= scale;
-    row[target] -= inverse_counted;
+    row[target] -= weight;
     std::fill(row + vocab, row + stride, 0.0F);
   });
 }

@@ -6,6 +6,8 @@
 namespace zeropp::optim::cuda_ops {
 
 void add(std::size_t n, const float* source, float* destination, StreamHandle stream);
+void overflow(float limit, std::size_t rows, std::size_t stride, std::size_t count, float* values,
+              StreamHandle stream);
 void sum_of_squares(float factor, std::span<const NormPiece> pieces,
                     std::span<const NormArray> arrays, StreamHandle stream);
 void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std::size_t n,

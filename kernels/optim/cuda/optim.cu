@@ -27,6 +27,29 @@ struct Add {
   }
 };
 
+/// Four elements of a row a turn; memory is written only where something overflows.
+struct Overflow {
+  float limit;
+  std::size_t quads;  ///< of a row
+  std::size_t stride;
+  std::size_t count;
+  float* values;
+
+  __device__ bool beyond(float value) const { return fabsf(value) > limit; }
+  __device__ void operator()(std::size_t turn) const {
+    const std::size_t row = turn / quads;
+    const std::size_t q = turn - row * quads;
+    float* const from = values + row * stride;
+    if (all_aligned(16, from) && 4 * q + 4 <= count) {
+      const float4 v = quad(static_cast<const float*>(from), q);
+      if (!(beyond(v.x) || beyond(v.y) || beyond(v.z) || beyond(v.w))) return;
+    }
+    for (std::size_t i = 4 * q; i < count && i < 4 * q + 4; ++i) {
+      if (beyond(from[i])) from[i] = copysignf(INFINITY, from[i]);
+    }
+  }
+};
+
 struct Initialize {
   std::uint64_t seed;
   std::uint64_t tensor;
@@ -46,6 +69,12 @@ void add(std::size_t n, const float* source, float* destination, StreamHandle st
   cuda::for_each((n + 3) / 4, stream, Add{n, source, destination});
 }
 
+void overflow(float limit, std::size_t rows, std::size_t stride, std::size_t count, float* values,
+              StreamHandle stream) {
+  const std::size_t quads = (count + 3) / 4;
+  cuda::for_each(rows * quads, stream, Overflow{limit, quads, stride, count, values});
+}
+
 void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std::size_t n,
                 float constant, float scale, float* weights, StreamHandle stream) {
   cuda::for_each(n, stream, Initialize{seed, tensor, first, constant, scale, weights});
@@ -55,6 +84,7 @@ void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std
 
 const OptimOps* cuda_optim_ops() {
   static constexpr OptimOps ops{.add = cuda_ops::add,
+                                .overflow = cuda_ops::overflow,
                                 .sum_of_squares = cuda_ops::sum_of_squares,
                                 .initialize = cuda_ops::initialize};
   return &ops;

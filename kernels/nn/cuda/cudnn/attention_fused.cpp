@@ -58,23 +58,29 @@ struct Key {
   std::int64_t heads;
   std::int64_t width;
   bool causal;
+  Dtype dtype;
   Pass pass;
   auto operator<=>(const Key&) const = default;
 };
 
 /// The scores of all heads of a sequence lie in the workspace of an ordered backward: it runs one
 /// sequence at a time, so that they are not as many as there are sequences.
-Key key_of(const AttentionShape& shape, Pass pass) {
+Key key_of(const AttentionShape& shape, Dtype dtype, Pass pass) {
   const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
   return {pass == Pass::backward_ordered ? 1 : number(shape.sequences),
           number(shape.length),
           number(shape.heads),
           number(shape.head_width()),
           shape.causal,
+          dtype,
           pass};
 }
 
 enum Tensor : std::int64_t { kQ = 1, kK, kV, kO, kStats, kGradO, kGradQ, kGradK, kGradV };
+
+fe::DataType_t type_of(Dtype dtype) {
+  return dtype == Dtype::bf16 ? fe::DataType_t::BFLOAT16 : fe::DataType_t::HALF;
+}
 
 struct Plan {
   fe::graph::Graph graph;
@@ -87,7 +93,7 @@ void lay_out(fe::graph::Tensor_attributes& tensor, Tensor id, const Key& key, st
   tensor.set_uid(id)
       .set_dim({key.sequences, key.heads, key.length, key.width})
       .set_stride({key.length * row, key.width, row, 1})
-      .set_data_type(fe::DataType_t::BFLOAT16);
+      .set_data_type(type_of(key.dtype));
 }
 
 /// log-sum-exp of the rows of scores, [S, heads, T, 1] in fp32.
@@ -107,7 +113,7 @@ void describe(fe::graph::Graph& graph, const Key& key) {
     lay_out(tensor, id, key, row);
     return graph.tensor(tensor);
   };
-  graph.set_io_data_type(fe::DataType_t::BFLOAT16)
+  graph.set_io_data_type(type_of(key.dtype))
       .set_intermediate_data_type(fe::DataType_t::FLOAT)
       .set_compute_data_type(fe::DataType_t::FLOAT);
   const auto q = input(kQ, 3 * hidden);
@@ -145,6 +151,7 @@ using Pointers = std::unordered_map<std::int64_t, void*>;
 
 /// cuDNN takes inputs and outputs through one kind of pointer.
 void* pointer(const void* data) { return const_cast<void*>(data); }  // NOLINT
+void* at(ConstView view, std::size_t element) { return pointer(view.part(element, 0).data); }
 
 class CudnnAttention final : public AttentionPath {
  public:
@@ -158,11 +165,11 @@ class CudnnAttention final : public AttentionPath {
 
   /// cuDNN reads 16 bytes at a time, and has no backward of a single token.
   [[nodiscard]] std::string refusal(const AttentionShape& shape, Dtype compute) const override {
-    if (compute != Dtype::bf16) return "cuDNN's attention is used in bf16 only";
+    if (size_of(compute) != 2) return "cuDNN's attention is of 16-bit types";
     if (shape.head_width() % 8 != 0) return "the head's width is not a multiple of 8";
     if (shape.length < 2) return "a sequence has a single token";
     for (const Pass pass : kPasses) {
-      const std::string& why = plan(shape, pass).refusal;
+      const std::string& why = plan(key_of(shape, compute, pass)).refusal;
       if (!why.empty()) return why;
     }
     return {};
@@ -174,11 +181,13 @@ class CudnnAttention final : public AttentionPath {
 
   /// With room for small arrays that the front end adds where a length is no multiple of 128, so
   /// that a smaller shape never needs more.
-  [[nodiscard]] std::size_t workspace_bytes(const AttentionShape& shape, Dtype) const override {
+  [[nodiscard]] std::size_t workspace_bytes(const AttentionShape& shape,
+                                            Dtype compute) const override {
     constexpr std::size_t kSmallArrays = std::size_t{64} << 10U;
     std::size_t most = 0;
     for (const Pass pass : kPasses) {
-      most = std::max(most, copied_bytes(shape, pass) + plan(shape, pass).workspace_bytes);
+      most = std::max(most, copied_bytes(shape, pass) +
+                                plan(key_of(shape, compute, pass)).workspace_bytes);
     }
     return most + kSmallArrays;
   }
@@ -186,26 +195,27 @@ class CudnnAttention final : public AttentionPath {
   void forward(const NnContext& context, const AttentionShape& shape, ConstView qkv, View saved,
                View y) const override {
     const std::size_t rows = shape.sequences * shape.length;
-    const Bf16* const q = elements<Bf16>(qkv, rows * 3 * shape.hidden, "attention qkv");
-    Pointers pointers{{kQ, pointer(q)},
-                      {kK, pointer(q + shape.hidden)},
-                      {kV, pointer(q + 2 * shape.hidden)},
-                      {kO, elements<Bf16>(y, rows * shape.hidden, "attention output")},
+    require(qkv, rows * 3 * shape.hidden, qkv.dtype, "attention qkv");
+    require(y, rows * shape.hidden, qkv.dtype, "attention output");
+    Pointers pointers{{kQ, at(qkv, 0)},
+                      {kK, at(qkv, shape.hidden)},
+                      {kV, at(qkv, 2 * shape.hidden)},
+                      {kO, at(y, 0)},
                       {kStats, elements<float>(saved, rows * shape.heads, "attention statistics")}};
-    execute(context, key_of(shape, Pass::forward), context.workspace, pointers);
+    execute(context, key_of(shape, qkv.dtype, Pass::forward), context.workspace, pointers);
   }
 
   void backward(const NnContext& context, const AttentionShape& shape, ConstView dy, ConstView qkv,
                 ConstView saved, ConstView y, View d_qkv) const override {
     const std::size_t hidden = shape.hidden;
     const std::size_t rows = shape.sequences * shape.length;
-    const Bf16* const q = elements<Bf16>(qkv, rows * 3 * hidden, "attention qkv");
-    const Bf16* const o = elements<Bf16>(y, rows * hidden, "attention output");
-    const Bf16* const d_o = elements<Bf16>(dy, rows * hidden, "attention gradient");
+    require(qkv, rows * 3 * hidden, qkv.dtype, "attention qkv");
+    require(y, rows * hidden, qkv.dtype, "attention output");
+    require(dy, rows * hidden, qkv.dtype, "attention gradient");
+    require(d_qkv, rows * 3 * hidden, qkv.dtype, "attention qkv gradient");
     const float* const stats = elements<float>(saved, rows * shape.heads, "attention statistics");
-    Bf16* const d_q = elements<Bf16>(d_qkv, rows * 3 * hidden, "attention qkv gradient");
     const Pass pass = context.deterministic ? Pass::backward_ordered : Pass::backward;
-    const Key key = key_of(shape, pass);
+    const Key key = key_of(shape, qkv.dtype, pass);
     const std::size_t calls = shape.sequences / static_cast<std::size_t>(key.sequences);
     const std::size_t copied = copied_bytes(shape, pass);
     require(context.workspace, (copied + plan(key).workspace_bytes) / sizeof(float), Dtype::fp32,
@@ -221,17 +231,16 @@ class CudnnAttention final : public AttentionPath {
                                     cudaMemcpyDeviceToDevice, stream_of(context)));
         statistics = context.workspace.as<float>();
       }
-      const Bf16* const in = q + row * 3 * hidden;
-      Bf16* const out = d_q + row * 3 * hidden;
-      Pointers pointers{{kQ, pointer(in)},
-                        {kK, pointer(in + hidden)},
-                        {kV, pointer(in + 2 * hidden)},
-                        {kO, pointer(o + row * hidden)},
-                        {kGradO, pointer(d_o + row * hidden)},
+      const std::size_t wide = row * 3 * hidden;
+      Pointers pointers{{kQ, at(qkv, wide)},
+                        {kK, at(qkv, wide + hidden)},
+                        {kV, at(qkv, wide + 2 * hidden)},
+                        {kO, at(y, row * hidden)},
+                        {kGradO, at(dy, row * hidden)},
                         {kStats, pointer(statistics)},
-                        {kGradQ, out},
-                        {kGradK, out + hidden},
-                        {kGradV, out + 2 * hidden}};
+                        {kGradQ, at(d_qkv, wide)},
+                        {kGradK, at(d_qkv, wide + hidden)},
+                        {kGradV, at(d_qkv, wide + 2 * hidden)}};
       execute(context, key, scratch, pointers);
     }
   }
@@ -239,9 +248,6 @@ class CudnnAttention final : public AttentionPath {
  private:
   static constexpr std::array kPasses = {Pass::forward, Pass::backward, Pass::backward_ordered};
 
-  const Plan& plan(const AttentionShape& shape, Pass pass) const {
-    return plan(key_of(shape, pass));
-  }
   const Plan& plan(const Key& key) const {
     std::unique_ptr<Plan>& planned = plans_[key];
     if (planned == nullptr) planned = make_plan(key);

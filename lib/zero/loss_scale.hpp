@@ -1,0 +1,63 @@
+// The factor that a loss is multiplied by before its backward, so that small gradients do not
+// vanish in fp16, and when it changes: a state machine that is told of each step whether its
+// gradients overflowed. Fixed, or dynamic with the keys and the rules of DeepSpeed's `fp16` object:
+//
+//   overflow     the first `hysteresis` - 1 of them only count; each further one halves the scale,
+//                down to `minimum`. One at the minimum ends the training.
+//   no overflow  after `window` steps in a row without one the scale doubles, and again after as
+//                many more; with that the count of overflows begins anew, and with
+//                `consecutive_hysteresis` it does so after every step without one.
+//
+// Owns nothing and knows no gradient: the same calls give the same scale on every rank.
+// Source: mixed-precision training (Micikevicius et al., arXiv 1710.03740).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace zeropp::zero {
+
+/// As DeepSpeed's keys and defaults, in the object `fp16`.
+struct LossScaleOptions {
+  double fixed = 0;                  ///< loss_scale; 0: dynamic
+  std::size_t initial_power = 16;    ///< initial_scale_power: begins at 2 to this power
+  std::size_t window = 1000;         ///< loss_scale_window, steps, at least 1
+  std::size_t hysteresis = 2;        ///< overflows until the scale is halved, at least 1
+  double minimum = 1;                ///< min_loss_scale, above 0
+  bool consecutive_hysteresis = false;
+};
+
+/// No scale grows beyond: what would need more is zero in fp16, and 1 / scale stays a normal fp32.
+inline constexpr double kLargestLossScale = 0x1p64;
+
+class LossScale {
+ public:
+  /// All that changes: what a checkpoint keeps.
+  struct State {
+    double scale = 1;
+    std::uint64_t overflows_left = 1;  ///< until the scale is halved, that one included
+    std::uint64_t clean_steps = 0;     ///< since the latest overflow or doubling
+    bool operator==(const State&) const = default;
+  };
+
+  explicit LossScale(const LossScaleOptions& options);
+
+  /// Of the loss of the step that comes, or runs.
+  [[nodiscard]] double value() const { return state_.scale; }
+  /// A step is over. The factor by which value() changed, or nothing where it had to and was at the
+  /// minimum: then the state stays.
+  std::optional<double> update(bool overflow);
+
+  [[nodiscard]] const State& state() const { return state_; }
+  void restore(const State& state) { state_ = state; }
+
+ private:
+  bool halve();
+  void grow();
+
+  LossScaleOptions options_;
+  State state_;
+};
+
+}  // namespace zeropp::zero
