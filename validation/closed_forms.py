@@ -28,6 +28,11 @@ def optimizer_states(optimizer):
     return OPTIMIZER_STATES[optimizer["type"]](optimizer["params"])
 
 
+def element_bytes(config):
+    """Of the compute dtype."""
+    return 2 if config["bf16"]["enabled"] or config.get("fp16", {}).get("enabled") else 4  # no fp16 in old traces
+
+
 @dataclass(frozen=True)
 class Settings:
     """What decides bytes, from the effective configuration."""
@@ -55,7 +60,7 @@ class Settings:
         hops = feedback.get("hops", "none")
         return cls(
             stage=zero["stage"],
-            element_bytes=2 if config["bf16"]["enabled"] else 4,
+            element_bytes=element_bytes(config),
             weight_codec=own["weight_codec"] if zero["zero_quantized_weights"] else "none",
             gradient_codecs=((own["gradient_codec_intra"], own["gradient_codec_inter"])
                              if quantized else ("none", "none")),

@@ -67,9 +67,11 @@ class Run:
 
     @property
     def diverged(self):
-        """A loss of a step that was taken, or a held-out loss, is not finite, or the last step was skipped. A result, not an error."""
+        """A loss of a step that was taken, or a held-out loss, is not finite, or the last step was skipped, unless a dynamic loss scale was tried
+        in it; or all steps were. A result, not an error."""
         taken = [loss for loss, skipped in zip(self.losses, self.skips) if not skipped]
-        return (not all(map(math.isfinite, taken + [loss for _, loss in self.evaluations])) or bool(self.skips and self.skips[-1]))
+        ended = bool(self.skips) and (all(self.skips) or bool(self.skips[-1]) and not self.searches)
+        return not all(map(math.isfinite, taken + [loss for _, loss in self.evaluations])) or ended
 
 
 class Study:

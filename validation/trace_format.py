@@ -23,7 +23,7 @@ COLUMNS = {
     "layers": {"name": "S", "units": "S"},
     "steps": {"loss": "f nats per token", "grad_norm": "f 1", "time": "f s", "tokens_per_second": "f tokens/s",
               "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes", "bytes_predicted_intra_node": "u bytes",
-              "bytes_predicted_inter_node": "u bytes", "learning_rate": "f 1", "skipped": "u bool",
+              "bytes_predicted_inter_node": "u bytes", "learning_rate": "f 1", "loss_scale": "f 1", "skipped": "u bool",
               "time_forward": "f s", "time_backward": "f s", "time_communication_exposed": "f s"},
     "evaluations": {"step": "u steps", "loss": "f nats per token", "bits_per_byte": "f bits per byte", "batches": "u micro-batches"},
     "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S",

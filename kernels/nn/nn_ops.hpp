@@ -1,10 +1,10 @@
 // The operations of the GPT, forward and backward: a table that each back end fills. Views in, work
 // enqueued on the context's stream; an operation owns and allocates nothing.
 //
-// Matrices are row-major. Weights are of the compute dtype: fp32, bf16 or fp16; activations and their
-// gradients of the dtype that activation_dtype() names for it; statistics and losses of rows, and
-// gradients of weights, of fp32. Views carry their dtype; all sums are fp32. An output is written,
-// whatever it holds, unless an `accumulate` before it (or, in embedding_backward, its
+// Matrices are row-major. Weights are of the compute dtype: fp32, bf16 or fp16; activations and
+// their gradients of the dtype that activation_dtype() names for it; statistics and losses of rows,
+// and gradients of weights, of fp32. Views carry their dtype; all sums are fp32. An output is
+// written, whatever it holds, unless an `accumulate` before it (or, in embedding_backward, its
 // documentation) says that it is added to: for a gradient of weights this is one pass over memory
 // instead of two after a clear, and the same values as adding to zeros. An output never overlaps an
 // input. No result depends on the number of threads; two runs give the same bits, on every back end

@@ -97,10 +97,8 @@ void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std
 }  // namespace
 
 const OptimOps& host_optim_ops() {
-  static constexpr OptimOps ops{.add = add,
-                                .overflow = overflow,
-                                .sum_of_squares = sum_of_squares,
-                                .initialize = initialize};
+  static constexpr OptimOps ops{
+      .add = add, .overflow = overflow, .sum_of_squares = sum_of_squares, .initialize = initialize};
   return ops;
 }
 

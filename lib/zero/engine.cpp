@@ -113,8 +113,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       gradient_views_[u] = local_gradients_[u].view(units_[u].padded, Dtype::fp32);
     cut(u, stream(StreamId::compute));
   }
-  recorder_.searches_loss_scale =
-      options_.compute == Dtype::fp16 && options_.loss_scale.fixed == 0;
+  recorder_.searches_loss_scale = options_.compute == Dtype::fp16 && options_.loss_scale.fixed == 0;
   for (std::size_t u = 0; u < units_.size(); ++u) {
     trace::UnitRow row{model_.units()[u].name, units_[u].parameters, units_[u].flat,
                        units_[u].padded, units_[u].shard};
@@ -213,15 +212,18 @@ void Engine::measure_gradients() {
 }
 
 float Engine::mean() const {
-  LossScale divisor = loss_scale_;
-  if (defect::planted(defect::Kind::loss_scale_late)) divisor.update(/*overflow=*/false);
-  return static_cast<float>(static_cast<double>(mean_) / divisor.value());
+  double scale = loss_scale_.value();
+  if (defect::planted(defect::Kind::loss_scale_late)) {
+    LossScale next = loss_scale_;
+    if (next.update(/*overflow=*/false)) scale = next.value();
+  }
+  return static_cast<float>(static_cast<double>(mean_) / scale);
 }
 
 void Engine::update_loss_scale(bool overflow) {
   const double scale = loss_scale_.value();
-  const std::optional<double> factor = loss_scale_.update(overflow);
-  if (!factor) {
+  LossScale next = loss_scale_;
+  if (!next.update(overflow)) {
     throw comm::AgreedError(
         ExitCode::check_failed,
         fmt::format("step {}: gradients overflow at loss scale {}, which is fp16.min_loss_scale: "
@@ -229,9 +231,14 @@ void Engine::update_loss_scale(bool overflow) {
                     steps_begun_ - 1, scale),
         0);
   }
-  if (*factor != 1.0) {
-    gradients_.errors().rescale(static_cast<float>(*factor), stream(StreamId::compute).handle());
-  }
+  set_loss_scale(next.state());
+}
+
+void Engine::set_loss_scale(const LossScale::State& state) {
+  const double factor = state.scale / loss_scale_.value();
+  loss_scale_.restore(state);
+  if (factor == 1.0) return;
+  gradients_.errors().rescale(static_cast<float>(factor), stream(StreamId::compute).handle());
 }
 
 std::vector<NamedState> Engine::error_feedback() const {

@@ -77,6 +77,8 @@ class Engine {
   /// For export and tests: through the control plane, one unit at a time.
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
   [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }
+  /// Goes on with another loss scale; what error feedback keeps follows.
+  void set_loss_scale(const LossScale::State& state);
   /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
   /// Waits for the work on it.
   [[nodiscard]] std::vector<NamedState> error_feedback() const;
@@ -114,7 +116,7 @@ class Engine {
   [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
   /// What the sums of gradients are multiplied by: makes them the mean, of the loss as it is.
   [[nodiscard]] float mean() const;
-  /// After a step: the next loss scale, which what is fed back follows.
+  /// After a step.
   void update_loss_scale(bool overflow);
   /// Measurements of a step: of the weights before it, where they are gathered through a codec; of
   /// its gradients, after the wait for its loss.
@@ -146,7 +148,7 @@ class Engine {
   Device device_;
   trace::Recorder& recorder_;
   std::vector<UnitPartition> units_;
-  float mean_;                            ///< 1 / (ranks * micro-steps)
+  float mean_;  ///< 1 / (ranks * micro-steps)
   LossScale loss_scale_;
   std::array<Stream, kStreams> streams_;  ///< by StreamId
 

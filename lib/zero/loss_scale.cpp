@@ -11,15 +11,11 @@ LossScale::LossScale(const LossScaleOptions& options) : options_(options) {
   state_.overflows_left = fixed ? 1 : options.hysteresis;
 }
 
-std::optional<double> LossScale::update(bool overflow) {
-  if (options_.fixed > 0) return 1.0;
-  const double before = state_.scale;
-  if (!overflow) {
-    grow();
-  } else if (!halve()) {
-    return std::nullopt;
-  }
-  return state_.scale / before;
+bool LossScale::update(bool overflow) {
+  if (options_.fixed > 0) return true;
+  if (overflow) return halve();
+  grow();
+  return true;
 }
 
 bool LossScale::halve() {

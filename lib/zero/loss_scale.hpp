@@ -14,17 +14,16 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
 namespace zeropp::zero {
 
 /// As DeepSpeed's keys and defaults, in the object `fp16`.
 struct LossScaleOptions {
-  double fixed = 0;                  ///< loss_scale; 0: dynamic
-  std::size_t initial_power = 16;    ///< initial_scale_power: begins at 2 to this power
-  std::size_t window = 1000;         ///< loss_scale_window, steps, at least 1
-  std::size_t hysteresis = 2;        ///< overflows until the scale is halved, at least 1
-  double minimum = 1;                ///< min_loss_scale, above 0
+  double fixed = 0;                ///< loss_scale; 0: dynamic
+  std::size_t initial_power = 16;  ///< initial_scale_power: begins at 2 to this power
+  std::size_t window = 1000;       ///< loss_scale_window, steps, at least 1
+  std::size_t hysteresis = 2;      ///< overflows until the scale is halved, at least 1
+  double minimum = 1;              ///< min_loss_scale, above 0
   bool consecutive_hysteresis = false;
 };
 
@@ -45,9 +44,8 @@ class LossScale {
 
   /// Of the loss of the step that comes, or runs.
   [[nodiscard]] double value() const { return state_.scale; }
-  /// A step is over. The factor by which value() changed, or nothing where it had to and was at the
-  /// minimum: then the state stays.
-  std::optional<double> update(bool overflow);
+  /// A step is over. False where the scale had to fall and was at the minimum: the state stays.
+  [[nodiscard]] bool update(bool overflow);
 
   [[nodiscard]] const State& state() const { return state_; }
   void restore(const State& state) { state_ = state; }

@@ -55,7 +55,7 @@ TEST_P(HpzOnAndOff, GiveTheSameParameters) {
 
 INSTANTIATE_TEST_SUITE_P(Features, HpzOnAndOff,
                          testing::Combine(testing::Bool(), testing::Bool(),
-                                          testing::Values(Dtype::fp32, Dtype::bf16),
+                                          testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
                                           testing::Values("gpt")));
 INSTANTIATE_TEST_SUITE_P(Encoder, HpzOnAndOff,
                          testing::Combine(testing::Values(true), testing::Values(true),
@@ -77,7 +77,7 @@ class Stages : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Models, Stages, testing::Values("gpt", "encoder"));
 
 TEST_P(Stages, GiveTheSameParameters) {
-  for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
+  for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     for (const bool tied : {false, true}) {
       std::string first;
       std::vector<double> norms;

@@ -1,7 +1,7 @@
 // ctest: name=zero_nonfinite np=2,4 cuda=mpi,nccl timeout=240 labels=sanitize
 // A gradient on one rank that is not finite: no rank takes the step, it is counted, parameters and
 // what the optimizer keeps stay as they were, and the next step proceeds. At every stage, with
-// every reduce-scatter, plain and quantized, in fp32 and bf16, with every optimizer.
+// every reduce-scatter, plain and quantized, in fp32, bf16 and fp16, with every optimizer.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -104,12 +104,13 @@ std::vector<int> node_sizes() {
 TEST(NonfiniteGradient, IsSkippedAtEveryStageWithEveryReduceScatter) {
   for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
     for (const int stage : {0, 1, 2, 3}) {
-      for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
-        SCOPED_TRACE(testing::Message() << algorithm->name << ", stage " << stage
-                                        << (compute == Dtype::bf16 ? ", bf16" : ", fp32"));
+      for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+        SCOPED_TRACE(testing::Message()
+                     << algorithm->name << ", stage " << stage << ", " << name_of(compute));
         zero::Options options;
         options.stage = stage;
         options.compute = compute;
+        options.loss_scale.fixed = 1024;
         options.reduce_scatter_algorithm = algorithm->name;
         check_skips(options, world().size() == 4 ? 2 : 1);
       }
@@ -131,14 +132,15 @@ TEST(NonfiniteGradient, IsSkippedWhenQuantized) {
   for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
     if (!algorithm->any_codec) continue;
     for (const int node_size : node_sizes()) {
-      for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
-        SCOPED_TRACE(testing::Message() << algorithm->name << ", node size " << node_size
-                                        << (compute == Dtype::bf16 ? ", bf16" : ", fp32"));
+      for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+        SCOPED_TRACE(testing::Message()
+                     << algorithm->name << ", node size " << node_size << ", " << name_of(compute));
         zero::Options options;
         options.quantized_weights = true;
         options.quantized_gradients = true;
         options.hpz_partition_size = static_cast<std::size_t>(node_size);
         options.compute = compute;
+        options.loss_scale.fixed = 1024;
         options.reduce_scatter_algorithm = algorithm->name;
         options.accumulation_steps = 2;
         options.gradient_clipping = 0.1;

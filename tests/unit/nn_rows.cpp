@@ -204,8 +204,8 @@ TEST(CrossEntropy, NegativeTargetsDoNotCount) {
   Floats loss_alone = poisoned(counted.size());
   ops.cross_entropy({}, counted.size(), kVocab, kVocab, counted.data(), counted.size(), true, 1.0F,
                     view(alone), view(loss_alone));
-  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), counted.size(), true, 1.0F, view(gradient),
-                    view(loss));
+  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), counted.size(), true, 1.0F,
+                    view(gradient), view(loss));
   std::size_t next = 0;
   for (std::size_t r = 0; r < kRows; ++r) {
     const bool counts = targets[r] >= 0;

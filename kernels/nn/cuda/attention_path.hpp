@@ -30,7 +30,8 @@ class AttentionPath {
 /// length.
 const AttentionPath& product_attention();
 
-/// cuDNN's fused attention: bf16 and fp16; `path` is null where it cannot be used, and `absence` says why.
+/// cuDNN's fused attention: bf16 and fp16; `path` is null where it cannot be used, and `absence`
+/// says why.
 struct FusedAttention {
   const AttentionPath* path = nullptr;
   std::string absence;

@@ -1,8 +1,8 @@
 // Attention by cuBLASLt's products with an own softmax between them: what runs where cuDNN
 // does not. Heads are a batch; sequences follow each other, so that the scores of one sequence are
-// in the workspace at a time. These are fp32: rounded to 16 bits they would cost most of the result's
-// accuracy. `saved` holds the probabilities P [S, heads, T, T] in the activations' dtype, as the
-// products read them.
+// in the workspace at a time. These are fp32: rounded to 16 bits they would cost most of the
+// result's accuracy. `saved` holds the probabilities P [S, heads, T, T] in the activations' dtype,
+// as the products read them.
 #include <cmath>
 
 #include "kernels/nn/cuda/attention_path.hpp"

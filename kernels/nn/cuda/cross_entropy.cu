@@ -33,8 +33,8 @@ __device__ __forceinline__ void mask(float (&values)[W], unsigned v, unsigned vo
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     cross_entropy_kernel(unsigned vocab, unsigned stride, unsigned kept,
-                         const std::int32_t* targets, bool gradient, float weight,
-                         T* logits, float* row_loss) {
+                         const std::int32_t* targets, bool gradient, float weight, T* logits,
+                         float* row_loss) {
   extern __shared__ uint4 shared[];
   __shared__ RunningSoftmax scratch[32];
   T* const copy = reinterpret_cast<T*>(shared);

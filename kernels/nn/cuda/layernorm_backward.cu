@@ -200,8 +200,7 @@ __global__ void input_gradient_kernel(const Backward<T> a) {
   row_sums(sum, scratch);
   for_elements([&](std::size_t at, float g, float n) {
     const float before = a.accumulate ? to_float(a.dx[at]) : 0.0F;
-    a.dx[at] =
-        rounded<T>(input_gradient(before, r, g, n, a.scale * sum[0], a.scale * sum[1]));
+    a.dx[at] = rounded<T>(input_gradient(before, r, g, n, a.scale * sum[0], a.scale * sum[1]));
   });
 }
 

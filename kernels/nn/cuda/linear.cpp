@@ -20,8 +20,8 @@ std::size_t output_extent(const LinearShape& shape) {
 }
 
 /// True when cuBLASLt's own GELU may be used on [rows, columns]. Its tanh is an approximation that
-/// disappears when bf16 is rounded to, and not in fp16 or fp32. It wants rows of the GELU's input at
-/// multiples of 8 elements, on 16 bytes.
+/// disappears when bf16 is rounded to, and not in fp16 or fp32. It wants rows of the GELU's input
+/// at multiples of 8 elements, on 16 bytes.
 bool fuses_gelu(const ConstView& gelu_input, std::size_t columns, std::size_t stride) {
   return gelu_input.dtype == Dtype::bf16 && columns % 8 == 0 && stride % 8 == 0 &&
          reinterpret_cast<std::uintptr_t>(gelu_input.data) % 16 == 0;

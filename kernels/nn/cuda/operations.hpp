@@ -1,7 +1,7 @@
 // The GPU's operations by file; nn_ops.cpp puts them into the table. Signatures and meaning:
 // kernels/nn/nn_ops.hpp. All of them read and write activations and weights of one dtype, the
-// compute dtype, enqueue on the context's stream and give the same bits in every run; attention_backward
-// does so where the context asks for it.
+// compute dtype, enqueue on the context's stream and give the same bits in every run;
+// attention_backward does so where the context asks for it.
 #pragma once
 
 #include "kernels/nn/nn_ops.hpp"

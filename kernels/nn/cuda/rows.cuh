@@ -107,9 +107,8 @@ __device__ __forceinline__ Pack<T, W> rounded(const float (&values)[W]) {
     if ((exponents & 0x80008000U) != 0) {
 #pragma unroll
       for (int i = 0; i < W; i += 2) {
-        pack.pair[i / 2] =
-            rounded<T>(values[i]).bits |
-            (static_cast<std::uint32_t>(rounded<T>(values[i + 1]).bits) << 16U);
+        pack.pair[i / 2] = rounded<T>(values[i]).bits |
+                           (static_cast<std::uint32_t>(rounded<T>(values[i + 1]).bits) << 16U);
       }
     }
   } else {

@@ -186,8 +186,8 @@ class CudnnAttention final : public AttentionPath {
     constexpr std::size_t kSmallArrays = std::size_t{64} << 10U;
     std::size_t most = 0;
     for (const Pass pass : kPasses) {
-      most = std::max(most, copied_bytes(shape, pass) +
-                                plan(key_of(shape, compute, pass)).workspace_bytes);
+      most = std::max(
+          most, copied_bytes(shape, pass) + plan(key_of(shape, compute, pass)).workspace_bytes);
     }
     return most + kSmallArrays;
   }

@@ -1,0 +1,211 @@
+// ctest: name=zero_loss_scale_engine np=1,2,4 cuda=mpi,nccl timeout=240 labels=sanitize
+// Training in fp16 with a scaled loss. A gradient beyond the range of fp16, on any rank, skips the
+// step on all and changes nothing but the loss scale: the run is, bit for bit, the one that never
+// saw the step. Gradients are divided by the scale that their backward ran with: norms, clipping
+// and updates do not jump where it grows; what error feedback keeps follows it.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/collective/collective.hpp"
+#include "tests/support/engine_case.hpp"
+#include "tests/support/wrapped_model.hpp"
+
+namespace zeropp::test {
+namespace {
+
+/// What to write into the gradient of the first layer's unit: at which step, on which ranks.
+struct Plant {
+  std::size_t step = 1000;
+  float value = -1e6F;  ///< finite, and beyond the range of fp16
+  bool everywhere = false;
+};
+
+/// A model that another one is, but for a planted value.
+class Planted final : public WrappedModel {
+ public:
+  Planted(std::unique_ptr<zero::UnitModel> model, const Plant& plant)
+      : WrappedModel(std::move(model)), plant_(plant) {}
+
+  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
+    begun_ += train ? 1 : 0;
+    WrappedModel::begin(batch, train, stream);
+  }
+  void backward(std::size_t layer, std::span<const ConstView> weights,
+                std::span<const zero::Gradient> gradients, StreamHandle stream) override {
+    WrappedModel::backward(layer, weights, gradients, stream);
+    const bool here = plant_.everywhere || world().control().rank() == world().size() - 1;
+    if (layer != 0 || begun_ - 1 != plant_.step || !here) return;
+    const std::size_t at = units()[layers()[layer].units.front()].tensors.back().offset;
+    const Device& on = device();
+    on.memory_ops->copy(ConstView::of(&plant_.value, 1), gradients.front().values.part(at, 1),
+                        stream);
+    on.runtime->synchronize(stream.native);
+  }
+
+ private:
+  Plant plant_;
+  std::size_t begun_ = 0;
+};
+
+std::unique_ptr<EngineCase> make_case(const zero::Options& options, const Plant& plant = {}) {
+  const auto make = [&](const model::Context& context) {
+    return std::make_unique<Planted>(make_tiny_gpt(context), plant);
+  };
+  return std::make_unique<EngineCase>(options, world().size() == 4 ? 2 : 1, make);
+}
+
+zero::Options in_fp16(const zero::LossScaleOptions& scale) {
+  zero::Options options;
+  options.compute = Dtype::fp16;
+  options.loss_scale = scale;
+  return options;
+}
+
+zero::Options fed_back(const zero::LossScaleOptions& scale, const char* dtype) {
+  zero::Options options = in_fp16(scale);
+  options.quantized_gradients = true;
+  options.gradient_codec_intra.block = options.gradient_codec_inter.block = 64;
+  options.reduce_bucket_size = 20'000;
+  options.error_feedback = {.hops = "both", .beta = 0.5, .reset_period = 0, .dtype = dtype};
+  return options;
+}
+
+using Errors = std::map<std::string, std::vector<std::byte>>;
+
+/// What error feedback keeps, by name.
+Errors errors_of(EngineCase& engine_case) {
+  Errors all;
+  for (const zero::NamedState& state : engine_case.engine().error_feedback()) {
+    std::vector<std::byte> bytes(state.bytes.size());
+    stream().copy(bytes.data(), state.bytes.data(), bytes.size());
+    stream().synchronize();
+    all.emplace(state.name, std::move(bytes));
+  }
+  return all;
+}
+
+/// Five steps, of which the third overflows, beside a run that never saw it.
+void check_skip(const zero::Options& options) {
+  const auto planted = make_case(options, {.step = 2});
+  const auto clean = make_case(options);
+  for (const std::uint64_t step : {0, 1, 2, 3, 4}) {
+    const std::string before = planted->engine().parameters_hash();
+    const auto result = planted->step(step);
+    EXPECT_EQ(result.skipped, step == 2) << "step " << step;
+    EXPECT_EQ(result.loss_scale, step <= 2 ? 1024 : 512) << "step " << step;
+    EXPECT_EQ(planted->engine().parameters_hash() == before, step == 2) << "step " << step;
+    if (step == 2) {
+      clean->engine().set_loss_scale(planted->engine().loss_scale().state());
+    } else {
+      EXPECT_EQ(clean->step(step).grad_norm, result.grad_norm) << "step " << step;
+    }
+    EXPECT_EQ(errors_of(*planted), errors_of(*clean)) << "step " << step;
+  }
+  EXPECT_EQ(planted->engine().parameters_hash(), clean->engine().parameters_hash());
+  EXPECT_EQ(planted->recorder().counters["nonfinite_steps"], 1U);
+}
+
+const zero::LossScaleOptions kHalves{.initial_power = 10, .hysteresis = 1};
+
+TEST(LossScaleEngine, AnOverflowChangesTheScaleAlone) {
+  for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
+    for (const int stage : {0, 1, 2, 3}) {
+      SCOPED_TRACE(testing::Message() << algorithm->name << ", stage " << stage);
+      zero::Options options = in_fp16(kHalves);
+      options.stage = stage;
+      options.deterministic = algorithm->deterministic;
+      options.reduce_scatter_algorithm = algorithm->name;
+      options.gradient_clipping = 0.1;
+      check_skip(options);
+    }
+  }
+}
+
+TEST(LossScaleEngine, AnOverflowLeavesKeptErrorsButForTheirScale) {
+  for (const char* dtype : {"fp32", "int8"}) {
+    SCOPED_TRACE(dtype);
+    check_skip(fed_back(kHalves, dtype));
+  }
+}
+
+/// A sum over ranks that fp16 could not carry on its way is not cut off in silence.
+TEST(LossScaleEngine, NoSumIsCutOff) {
+  for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
+    zero::Options options = in_fp16({.fixed = 1});
+    options.reduce_scatter_algorithm = algorithm->name;
+    const Plant plant{.step = 0, .value = 40'000, .everywhere = true};
+    const auto result = make_case(options, plant)->step(0);
+    EXPECT_TRUE(result.skipped || result.grad_norm > 39'999)
+        << algorithm->name << ": norm " << result.grad_norm;
+  }
+}
+
+/// The scale doubles after every second step, and falls once; norms are those of a scale that does
+/// not, and so is what is kept, in units of the loss.
+TEST(LossScaleEngine, NothingJumpsWhereTheScaleChanges) {
+  // On a GPU activations are fp16: their rounding depends on the scale where they are subnormal.
+  const double tolerance = device().memory == MemoryKind::host ? 0.0 : 0.02;
+  for (const char* dtype : {"fp32", "int8"}) {
+    zero::Options options = fed_back({.initial_power = 8, .window = 2, .hysteresis = 1}, dtype);
+    options.gradient_clipping = 0.5;  // in effect in every step
+    const auto dynamic = make_case(options, {.step = 4});
+    options.loss_scale = {.fixed = 512};
+    const auto fixed = make_case(options);
+    for (const std::uint64_t step : {0, 1, 2, 3, 4, 5, 6}) {
+      const auto found = dynamic->step(step);
+      const std::vector<double> scales{256, 256, 512, 512, 1024, 512, 512};
+      EXPECT_EQ(found.loss_scale, scales[step]) << "step " << step;
+      EXPECT_EQ(found.skipped, step == 4);
+      if (found.skipped) continue;
+      const double norm = fixed->step(step).grad_norm;
+      EXPECT_NEAR(found.grad_norm / norm, 1, tolerance) << dtype << ", step " << step;
+      EXPECT_GT(norm, options.gradient_clipping) << "step " << step;
+    }
+    fixed->engine().set_loss_scale(dynamic->engine().loss_scale().state());
+    if (tolerance > 0) continue;
+    EXPECT_EQ(errors_of(*dynamic), errors_of(*fixed)) << dtype;
+    EXPECT_EQ(dynamic->engine().parameters_hash(), fixed->engine().parameters_hash()) << dtype;
+  }
+}
+
+/// True gradients: norm, clipping and update are those of fp32, nearly, at any scale.
+TEST(LossScaleEngine, TrainsAsFp32Does) {
+  zero::Options options;
+  options.gradient_clipping = 1.0;
+  const Outcome exact = make_case(options)->train(20);
+  for (const double scale : {0.0, 1.0, 1000.0, 65536.0}) {
+    zero::Options half = in_fp16({.fixed = scale});
+    half.gradient_clipping = options.gradient_clipping;
+    const Outcome outcome = make_case(half)->train(20);
+    ASSERT_EQ(outcome.skipped, 0U) << scale;
+    for (std::size_t step = 0; step < 20; ++step) {
+      EXPECT_NEAR(outcome.losses[step], exact.losses[step], 5e-3) << scale << ", step " << step;
+      EXPECT_NEAR(outcome.norms[step] / exact.norms[step], 1, 0.03) << scale << ", step " << step;
+    }
+  }
+}
+
+TEST(LossScaleEngine, AnOverflowAtTheMinimumEndsTheRunOnEveryRank) {
+  const auto engine_case =
+      make_case(in_fp16({.initial_power = 3, .hysteresis = 2, .minimum = 8}), {.step = 1});
+  EXPECT_FALSE(engine_case->step(0).skipped);
+  EXPECT_TRUE(engine_case->step(1).skipped) << "the hysteresis takes the first";
+  const auto other =
+      make_case(in_fp16({.initial_power = 3, .hysteresis = 1, .minimum = 8}), {.step = 1});
+  EXPECT_FALSE(other->step(0).skipped);
+  try {
+    other->step(1);
+    FAIL() << "went on";
+  } catch (const comm::AgreedError& error) {
+    EXPECT_EQ(error.code(), ExitCode::check_failed);
+    EXPECT_NE(std::string(error.what()).find("step 1: gradients overflow at loss scale 8"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::test
