@@ -24,6 +24,7 @@ from trace_file import Trace
 import converge_checker
 import fabric_trace
 import kernels_trace
+import loss_scale
 import model_flops
 import trace_format as fmt
 from wire import MODELLED

@@ -3,9 +3,11 @@
 A run is paired with the baseline's run that began from the same seed and saw the same data in the same order: (seed, data_hash).
 """
 
+import json
 import math
 from dataclasses import dataclass, field
 
+import loss_scale
 from trace_format import TOKEN_LEVELS
 
 
@@ -34,6 +36,13 @@ class Setting:
         return sorted(run.seed for run in self.runs.values() if run.diverged)
 
     @property
+    def searches_loss_scale(self):
+        try:
+            return loss_scale.is_dynamic(json.loads(self.config_json))
+        except (ValueError, AttributeError):  # no configuration: for the checker to say
+            return False
+
+    @property
     def gradient_codecs(self):
         return (self.gradient_codec_intra, self.gradient_codec_inter)
 
@@ -54,6 +63,7 @@ class Run:
     skips: list = field(default_factory=list)
     step_numbers: list = field(default_factory=list)
     evaluations: list = field(default_factory=list)
+    searches: bool = False  # for a loss scale: skips steps on its way
 
     def __getattr__(self, name):
         try:
@@ -88,6 +98,7 @@ class Study:
             if run.key in own and self.settings[run.setting].level in TOKEN_LEVELS:
                 raise ValueError(f"setting {self.settings[run.setting].name}: seed {run.seed} ran twice on the same data")
             own[run.key] = run
+            run.searches = self.settings[run.setting].searches_loss_scale
         for row in trace.rows("steps"):
             run = self.run_of(row, "steps")
             run.step_numbers.append(row["step"])

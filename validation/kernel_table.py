@@ -322,7 +322,7 @@ def shape_from(options):
                                 model["vocab_size"] or summary["data"]["vocab_size"],
                                 config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"],
                                 summary["world_size"], config["zero_optimization"]["stage"], model["tied_head"],
-                                2 if config["bf16"]["enabled"] else 4)
+                                closed_forms.element_bytes(config))
     except (OSError, KeyError, ValueError, TypeError) as error:
         raise Unusable(f"{options.summary} is no summary of zpp_train: {type(error).__name__}: {error}") from None
 

@@ -202,6 +202,19 @@ class CheckTrace(unittest.TestCase):
     def test_skipped_steps(self):
         self.change(lambda *_: None, "the last step was skipped", dict(FEATURES, skipped=(0, 0, 1)))
         self.change(lambda *_: None, "all steps were skipped", dict(FEATURES, skipped=(1, 1, 1)))
+        fixed = {"fp16": {"loss_scale": 8.0}, "scales": (8.0,) * 3}
+        self.change(lambda *_: None, "the last step was skipped", dict(fixed, skipped=(0, 0, 1)))
+        self.change(lambda *_: None, "all steps were skipped", dict(CASES["fp16"], skipped=(1, 1, 1), scales=(65536.0, 65536.0, 32768.0)))
+
+    def test_loss_scale(self):
+        """That of each step follows from those skipped before it: no other, and none behind an overflow at the minimum."""
+        for step in range(3):
+            self.change(lambda _, groups, step=step: groups["steps"]["loss_scale"].__setitem__(step, 4.0),
+                        f"step {step}: loss_scale is 4.0", CASES["fp16 that halves"])
+            self.change(lambda _, groups, step=step: groups["steps"]["loss_scale"].__setitem__(step, 65536.0),
+                        f"step {step}: loss_scale is 65536.0, not 1.0", {})
+        least = dict(DYNAMIC, hysteresis=1, min_loss_scale=65536.0)
+        self.change(lambda *_: None, "step 2: loss_scale is 65536.0, not None", dict(fp16=least, scales=(65536.0,) * 3))
 
     def test_interrupted(self):
         early = dict(FEATURES, evaluations=((0, 2), (2, 2)), interrupted="SIGUSR1", planned=9)

@@ -139,11 +139,12 @@ def make(case):
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, cuda=False,
-             optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0)
+             optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0,
+             fp16=None, scales=None)  # keys of the object fp16, and the loss scale of every step
     c.update(case)
     n = c["nodes"] * c["local"]
     nodes = [r // c["local"] for r in range(n)]
-    element = 2 if c["bf16"] else 4
+    element = 2 if c["bf16"] or c["fp16"] else 4
     tensors = [[97 * 16, 33], [640, 640, 7], [641, 63, 128], [16]]
     layers = [[0], [1], [2], [3, 0]]
     flat = [sum(up(t, 64) for t in unit) for unit in tensors]
@@ -239,7 +240,7 @@ def make(case):
                                     "zero_hpz_partition_size": c["hpz"],
                                     "zero_quantized_gradients": c["qgz"],
                                     "reduce_bucket_size": c["bucket"]},
-              "bf16": {"enabled": c["bf16"]}, "train_batch_size": n * c["micro"] * 3,
+              "bf16": {"enabled": c["bf16"]}, "fp16": {"enabled": c["fp16"] is not None, **(c["fp16"] or {})}, "train_batch_size": n * c["micro"] * 3,
               "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
               "optimizer": {"type": c["optimizer"][0], "params": {"lr": 1e-3, **c["optimizer"][1]}}, "zeropp": own}
     attributes = {name: "x" for name in TEXT}
@@ -276,7 +277,7 @@ def make(case):
                       bytes_intra_node=[s[0] for s in steps], bytes_inter_node=[s[1] for s in steps],
                       bytes_predicted_intra_node=[s[0] for s in steps],
                       bytes_predicted_inter_node=[s[1] for s in steps], learning_rate=[1e-3] * count,
-                      skipped=list(c["skipped"]), time_forward=[0.1] * count,
+                      loss_scale=list(c["scales"] or [1.0] * count), skipped=list(c["skipped"]), time_forward=[0.1] * count,
                       time_backward=[0.2] * count, time_communication_exposed=[0.0] * count),
         "evaluations": dict(step=[e[0] for e in c["evaluations"]],
                             loss=[1.0] * len(c["evaluations"]),
@@ -349,6 +350,8 @@ def write(path, attributes, groups):
                 dataset.attrs["description"] = np.bytes_("text")
 
 
+DYNAMIC = {"loss_scale": 0.0, "loss_scale_window": 1000, "initial_scale_power": 16, "hysteresis": 2, "min_loss_scale": 1.0,
+           "consecutive_hysteresis": False}
 FEATURES = dict(qwz=True, hpz=2, qgz=True, gather="two-level", reduce="2-hop")
 CASES = {
     "plain": {},
@@ -369,6 +372,11 @@ CASES = {
     "momentum": dict(optimizer=("SGD", {"momentum": 0.9}), states=1),
     "no optimizer state": dict(stage=0, optimizer=("SGD", {"momentum": 0.0}), states=0),
     "Lion": dict(stage=1, optimizer=("Lion", {}), states=1), "Adam": dict(bf16=True, optimizer=("Adam", {})),
+    "fp16": dict(fp16=DYNAMIC, scales=(65536.0,) * 3),
+    "fp16 that halves": dict(FEATURES, fp16=dict(DYNAMIC, hysteresis=1), scales=(65536.0, 65536.0, 32768.0)),
+    "fp16 that ends too large": dict(fp16=dict(DYNAMIC, loss_scale_window=2, initial_scale_power=3, consecutive_hysteresis=True),
+                                     skipped=(0, 0, 1), scales=(8.0, 8.0, 16.0)),
+    "fp16 with a fixed scale": dict(stage=1, fp16={"loss_scale": 1000.0}, scales=(1000.0,) * 3),
     "no evaluation": dict(FEATURES, evaluations=(), interval=0),
     "all skipped but the last": dict(FEATURES, skipped=(1, 1, 0)),
     "interrupted": dict(FEATURES, evaluations=((0, 2), (2, 2)), interrupted="SIGUSR1", planned=9),
