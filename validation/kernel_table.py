@@ -23,6 +23,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import closed_forms
 import gpt_floors
 import kernel_file
 import markdown_table

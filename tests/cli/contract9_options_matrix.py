@@ -15,6 +15,7 @@ import zpp
 
 zpp.skip_without_gpus(4)
 STEPS = 2
+LOSS_SCALE = 256  # of fp16: the gradients of this model have room
 FACTORS = {
     "nodes": [(1, 2), (1, 4), (2, 2), (4, 1)],  # nodes x ranks
     "stage": [0, 1, 2, 3],
@@ -25,7 +26,7 @@ FACTORS = {
     "reduce_scatter": ["auto", "flat", "native", "ordered", "1-hop", "2-hop"],
     "depth": [1, 3],
     "overlap": [True, False],
-    "bf16": [False, True],
+    "precision": ["fp32", "bf16", "fp16", "bf16 fp16"],
     "deterministic": [False, True],
     "accumulation": [1, 2],
     "clipping": [0.0, 0.01],
@@ -50,6 +51,8 @@ def reasons(row):
                                       ("stage3_prefetch_bucket_size", row["prefetch"] is not None)) if on]
     elif row["prefetch"] is not None and not row["overlap"]:
         found.append("stage3_prefetch_bucket_size")
+    if row["precision"] == "bf16 fp16":
+        found.append("bf16.enabled")
     if row["depth"] > 1 and (row["all_gather"], row["reduce_scatter"]) == ("native",) * 2:
         found.append("pipeline_depth")
     if local % row["hpz"] and (row["hpz"] % local or nodes * local % row["hpz"]):
@@ -74,9 +77,13 @@ def flags(row):
              "--gradient-accumulation-steps", row["accumulation"], "--clip-grad", row["clipping"],
              "--reduce-bucket-size", row["bucket"], "--eval-interval", row["evaluate"],
              "--optimizer", row["optimizer"]]
-    for name, flag in (("overlap", "overlap-comm"), ("bf16", "bf16"), ("deterministic", "deterministic"),
+    for name, flag in (("overlap", "overlap-comm"), ("deterministic", "deterministic"),
                        ("tied", "tied-head"), ("recompute", "recompute-activations")):
         words.append(f"--{flag}" if row[name] else f"--no-{flag}")
+    for precision in ("bf16", "fp16"):
+        words.append(f"--{precision}" if precision in row["precision"] else f"--no-{precision}")
+    if "fp16" in row["precision"]:
+        words += ["--loss-scale", LOSS_SCALE]
     if row["weight_codec"]:
         words += ["--zero-quantized-weights", "--weight-codec", row["weight_codec"]]
     if row["gradient_codecs"]:
@@ -138,6 +145,7 @@ class Matrix(zpp.TestCase):
         self.check_collectives(row, groups)
         self.check_memory(row, groups)
         self.assertEqual(groups["steps"]["skipped"], [0] * STEPS)
+        self.assertEqual(groups["steps"]["loss_scale"], [float(LOSS_SCALE) if row["precision"] == "fp16" else 1.0] * STEPS)
         self.assertEqual(len(groups["evaluations"]["loss"]), (STEPS + 1) * row["evaluate"])
         uses = groups["layers"]["units"]
         self.assertEqual(uses[0].split(",")[0] in uses[-1].split(","), row["tied"])
@@ -158,7 +166,8 @@ class Matrix(zpp.TestCase):
             "reduce-scatter": (own["reduce_scatter_algorithm"], reduction),
             "depth": (own["pipeline_depth"], row["depth"]),
             "overlap": (zero["overlap_comm"], row["overlap"]),
-            "bf16": (config["bf16"]["enabled"], row["bf16"]),
+            "precision": ([name for name in ("bf16", "fp16") if config[name]["enabled"]],
+                          [row["precision"]] if row["precision"] != "fp32" else []),
             "deterministic": (own["deterministic"], row["deterministic"]),
             "deterministic attribute": (root["deterministic"], int(row["deterministic"])),
             "accumulation": (config["gradient_accumulation_steps"], row["accumulation"]),
@@ -230,13 +239,13 @@ class Matrix(zpp.TestCase):
         """What is sharded at which stage, and in which type."""
         ranks = row["nodes"][0] * row["nodes"][1]
         whole = sum(groups["units"]["padded"])
-        stage, element = row["stage"], 2 if row["bf16"] else 4
+        stage, element = row["stage"], 4 if row["precision"] == "fp32" else 2
         part = whole // ranks if stage > 0 else whole
         expected = {
             "master": 4 * part,
             "moments": 4 * OPTIMIZER_STATES[row["optimizer"]] * part,
             "gradient_shard": 4 * part if stage > 0 else 0,
-            "compute_shard": element * part if stage > 0 and row["bf16"] else 0,
+            "compute_shard": element * part if stage > 0 and element == 2 else 0,
             "resident_weights": element * whole if stage < 3 else 0,
             "local_gradients": 4 * whole if stage < 2 else 0,
             "secondary": element * whole // row["hpz"] if row["hpz"] > 1 else 0,

@@ -20,7 +20,8 @@ import zpp
 
 DEFECTIVE = str(zpp.TEST_BIN / "defective_train")
 SEEDS, RERUNS = range(1, 13), range(101, 121)
-FLAGS = ["--train-iters", "12", "--bf16", "--deterministic", "--node-size", "2", "--zero-hpz-partition-size", "2", "--eval-interval", "12"]
+FLAGS = ["--train-iters", "12", "--deterministic", "--node-size", "2", "--zero-hpz-partition-size", "2", "--eval-interval", "12"]
+BF16 = ["--bf16"]
 # Times of a busy machine are judged on samples that are made up, in test_slower_step.
 UNTIMED = ["--only", "bytes,hash,convergence,norm"]
 EXACT = ["--only", "bytes,hash"]  # of two seeds
@@ -54,7 +55,7 @@ class Gate(zpp.TestCase):
             gate(cls.folder_of_all / name, "--record", cls.folder_of_all / f"{name}.json")
 
     @classmethod
-    def runs_of(cls, name, seeds, defect=None, words=()):
+    def runs_of(cls, name, seeds, defect=None, words=BF16):
         """Traces in a folder a seed, of the shipped program or of the one with `defect`."""
         def one(seed):
             out = cls.folder_of_all / name / f"seed={seed}"
@@ -64,7 +65,7 @@ class Gate(zpp.TestCase):
         zpp.side_by_side(one, seeds)
         return cls.folder_of_all / name
 
-    def flagged(self, name, seeds, defect, *parts, baseline="honest", words=(), only=UNTIMED):
+    def flagged(self, name, seeds, defect, *parts, baseline="honest", words=BF16, only=UNTIMED):
         """The gate fails, and its text has all `parts`; returns the kinds that moved, of --json."""
         report = self.folder / "report.json"
         done = gate(self.runs_of(name, seeds, defect, words), "--baseline", self.folder_of_all / f"{baseline}.json", *only, "--json", report,
@@ -87,7 +88,7 @@ class Gate(zpp.TestCase):
         for word in (b"ZEROPP_DEFECT", b"7planted", b"gradient_scaled"):
             self.assertNotIn(word, pathlib.Path(zpp.TRAIN).read_bytes())
         for name, program, variable in (("shipped", zpp.TRAIN, "gradient_scaled,bf16_as_fp16"), ("none", DEFECTIVE, "")):
-            result = zpp.launch([(2, command(program, *FLAGS, "--seed", 1, "--output", self.folder / name))],
+            result = zpp.launch([(2, command(program, *FLAGS, *BF16, "--seed", 1, "--output", self.folder / name))],
                                 env={"ZEROPP_DEFECT": variable}).end()
             self.check_ok(result)
             gate(self.folder / name, "--baseline", self.folder_of_all / "honest.json", *UNTIMED)
@@ -128,13 +129,23 @@ class Gate(zpp.TestCase):
 
     def test_feedback_reset_before_every_reduction(self):
         """By the bits of a seed that the baseline has: errors that are never fed back train as well, for twelve steps."""
-        feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]
+        feedback = [*BF16, "--zero-quantized-gradients", "--error-feedback", "both"]
         self.runs_of("fed back", SEEDS[:2], words=feedback)
         gate(self.folder_of_all / "fed back", "--record", self.folder_of_all / "fed back.json")
         gate(self.runs_of("fed back again", SEEDS[:1], words=feedback), "--baseline", self.folder_of_all / "fed back.json", *EXACT)
         kinds = self.flagged("reset", SEEDS[:1], "feedback_reset", "parameters, seed 1 was ", baseline="fed back", words=feedback,
                              only=EXACT)
         self.assertIn("hash", kinds)
+
+    def test_loss_scale_off_by_one_step(self):
+        """In fp16, with a scale that doubles after every step: gradients divided by that of the next are half as long."""
+        scaled = ["--fp16", "--initial-scale-power", "0", "--loss-scale-window", "1"]
+        self.runs_of("scaled losses", SEEDS[:5], words=scaled)
+        gate(self.folder_of_all / "scaled losses", "--record", self.folder_of_all / "scaled losses.json")
+        gate(self.runs_of("scaled losses again", [205], words=scaled), "--baseline", self.folder_of_all / "scaled losses.json", *UNTIMED)
+        kinds = self.flagged("late", SEEDS[:1], "loss_scale_late", "gradient norm was", "x 0.5", "parameters, seed 1 was ",
+                             baseline="scaled losses", words=scaled)
+        self.assertLessEqual({"hash", "norm"}, kinds)
 
     def test_nan_dropped(self):
         """The same NaN that the baseline skipped a step for."""

@@ -93,9 +93,10 @@ Floats third(const Floats& qkv, std::size_t hidden, std::size_t which) {
 }
 
 void check(const AttentionPath& path, const Reference& r) {
-  // The host keeps probabilities and dS in fp32 where the GPU multiplies bf16.
-  const double forward = r.dtype == Dtype::bf16 ? 1e-2 : 1e-5;
-  const double backward = r.dtype == Dtype::bf16 ? 2e-2 : 1e-5;
+  // The host keeps probabilities and dS in fp32 where the GPU multiplies 16-bit values.
+  const bool narrow = r.dtype != Dtype::fp32;
+  const double forward = narrow ? 1e-2 : 1e-5;
+  const double backward = narrow ? 2e-2 : 1e-5;
   for (const bool deterministic : {true, false}) {
     SCOPED_TRACE(deterministic ? "deterministic" : "not deterministic");
     const Result got = run(path, r, deterministic);
@@ -105,7 +106,7 @@ void check(const AttentionPath& path, const Reference& r) {
       const Floats wanted = third(r.d_qkv, r.shape.hidden, n);
       if (r.shape.length == 1 && n < 2) {  // the softmax of one score is constant
         for (const float value : third(got.d_qkv, r.shape.hidden, n)) {
-          ASSERT_NEAR(value, 0.0F, r.dtype == Dtype::bf16 ? 5e-2F : 1e-5F) << names[n];
+          ASSERT_NEAR(value, 0.0F, narrow ? 5e-2F : 1e-5F) << names[n];
         }
       } else {
         expect_norm_close(third(got.d_qkv, r.shape.hidden, n), wanted, backward, names[n]);
@@ -122,7 +123,7 @@ INSTANTIATE_TEST_SUITE_P(Width, GpuAttention, testing::ValuesIn(kWidths),
                          testing::PrintToStringParamName());
 
 TEST_P(GpuAttention, ProductsAreTheHosts) {
-  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+  for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     for (const std::size_t length : kLengths) {
       for (const bool causal : {true, false}) {
         const Reference reference(shape_of(GetParam(), length, causal), dtype);
@@ -139,17 +140,19 @@ TEST_P(GpuAttention, CudnnIsTheHosts) {
   for (const std::size_t length : kLengths) {
     for (const bool causal : {true, false}) {
       const AttentionShape shape = shape_of(GetParam(), length, causal);
-      const std::string refusal = path->refusal(shape, Dtype::bf16);
-      if (!refusal.empty()) {
-        std::printf("%s: %s: %s\n", path->name().c_str(), text_of(shape, Dtype::bf16).c_str(),
-                    refusal.c_str());
-        // The widths of common models it must take.
-        EXPECT_TRUE(length == 1 || (GetParam() != 64 && GetParam() != 128)) << refusal;
-        continue;
+      for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
+        const std::string refusal = path->refusal(shape, dtype);
+        if (!refusal.empty()) {
+          std::printf("%s: %s: %s\n", path->name().c_str(), text_of(shape, dtype).c_str(),
+                      refusal.c_str());
+          // The widths of common models it must take.
+          EXPECT_TRUE(length == 1 || (GetParam() != 64 && GetParam() != 128)) << refusal;
+          continue;
+        }
+        const Reference reference(shape, dtype);
+        SCOPED_TRACE(text_of(shape, dtype));
+        check(*path, reference);
       }
-      const Reference reference(shape, Dtype::bf16);
-      SCOPED_TRACE(text_of(shape, Dtype::bf16));
-      check(*path, reference);
     }
   }
 }
@@ -157,7 +160,7 @@ TEST_P(GpuAttention, CudnnIsTheHosts) {
 /// Heads whose rows begin at odd elements: products only.
 TEST(GpuAttentionProducts, OddWidths) {
   for (const std::size_t width : {1UL, 5UL, 33UL}) {
-    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+    for (const Dtype dtype : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
       const Reference reference(shape_of(width, 65), dtype);
       SCOPED_TRACE(text_of(reference.shape, dtype));
       check(cuda_ops::product_attention(), reference);
@@ -173,7 +176,7 @@ TEST(GpuAttentionChoice, TheNameSaysWhichOneRunsAndWhy) {
     return "cublaslt+softmax (" + (fused == nullptr ? absence : reason) + ")";
   };
   EXPECT_EQ(ops.attention_name(shape, Dtype::fp32),
-            products("cuDNN's attention is used in bf16 only"));
+            products("cuDNN's attention is of 16-bit types"));
   EXPECT_EQ(ops.attention_name(shape_of(5, 64), Dtype::bf16),
             products("the head's width is not a multiple of 8"));
   EXPECT_EQ(ops.attention_name(shape, Dtype::bf16),

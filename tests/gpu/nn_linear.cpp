@@ -18,7 +18,7 @@ const Device& gpu() {
   return device;
 }
 
-double tolerance(Dtype dtype) { return dtype == Dtype::bf16 ? 1e-2 : 1e-5; }
+double tolerance(Dtype dtype) { return dtype == Dtype::fp32 ? 1e-5 : 1e-2; }
 
 std::string text_of(const LinearShape& s) {
   return std::to_string(s.rows) + " x " + std::to_string(s.in) + " -> " + std::to_string(s.out) +
@@ -155,7 +155,7 @@ void check_backward(const Case& c, bool with_bias, bool with_gelu) {
   const Gradients actual = run();
   expect_norm_close(actual.dx, expected.dx, tolerance(c.dtype), "dx" + what);
   // Sums of exact inputs in fp32, whatever the inputs' dtype; tensor cores do not round each one.
-  expect_norm_close(actual.d_weight, expected.d_weight, c.dtype == Dtype::bf16 ? 1e-4 : 1e-5,
+  expect_norm_close(actual.d_weight, expected.d_weight, c.dtype == Dtype::fp32 ? 1e-5 : 1e-4,
                     "weight gradient" + what);
   expect_norm_close(actual.d_bias, expected.d_bias, 1e-5, "bias gradient" + what);
   const Gradients again = run();
@@ -175,7 +175,7 @@ void check_backward(const Case& c, bool with_bias, bool with_gelu) {
 }
 
 class Linear : public testing::TestWithParam<Dtype> {};
-INSTANTIATE_TEST_SUITE_P(, Linear, testing::Values(Dtype::fp32, Dtype::bf16),
+INSTANTIATE_TEST_SUITE_P(, Linear, testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
                          [](const auto& entry) { return std::string(name_of(entry.param)); });
 
 TEST_P(Linear, AgreesWithTheHost) {

@@ -198,6 +198,23 @@ TEST(OptimizerOnGpu, AddIsTheHosts) {
   }
 }
 
+TEST(OptimizerOnGpu, OverflowIsTheHosts) {
+  constexpr float kLimit = 1.5F;  // many of the values are beyond
+  constexpr std::size_t kRows = 3;
+  for (const std::size_t count : kCounts) {
+    for (const std::size_t gap : {0U, 1U, 4U}) {
+      for (const std::size_t shift : {0U, 1U}) {
+        std::vector<float> values = values_of(kRows * (count + gap), 6);
+        if (!values.empty()) values.back() = std::numeric_limits<float>::quiet_NaN();
+        const OnGpu<float> there(values, shift);
+        host_optim_ops().overflow(kLimit, kRows, count + gap, count, values.data(), {});
+        gpu().optim->overflow(kLimit, kRows, count + gap, count, there.data(), {});
+        expect_same_bits(there.fetch(), values, "values");
+      }
+    }
+  }
+}
+
 /// The tables of sum_of_squares for extents of `values`.
 struct Norm {
   Norm(const std::vector<Extent>& extents, const float* values, double* scratch, double* sums) {

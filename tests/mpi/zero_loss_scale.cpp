@@ -11,6 +11,7 @@
 
 #include "lib/collective/collective.hpp"
 #include "tests/support/engine_case.hpp"
+#include "tests/support/on_device.hpp"
 #include "tests/support/wrapped_model.hpp"
 
 namespace zeropp::test {

@@ -25,7 +25,7 @@ spec = importlib.util.spec_from_file_location("checker", CHECKER)  # this file h
 checker = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(checker)
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from synthetic_trace import CASES, FEATURES, make, write  # noqa: E402
+from synthetic_trace import CASES, DYNAMIC, FEATURES, make, write  # noqa: E402
 
 
 class CheckTrace(unittest.TestCase):

@@ -12,44 +12,29 @@
 namespace zeropp::test {
 
 /// What `values` become in memory of `dtype`.
-inline Floats rounded(Floats values, Dtype dtype) {
-  if (dtype == Dtype::bf16) {
-    for (float& value : values) value = to_float(round_to_bf16(value));
-  }
-  return values;
+inline Floats rounded(const Floats& values, Dtype dtype) {
+  return loaded(stored(values, dtype), dtype);
 }
 
 class DeviceArray {
  public:
-  /// `values` in `dtype`, fp32 or bf16.
+  /// `values` in `dtype`.
   DeviceArray(const Device& device, const Floats& values, Dtype dtype)
       : device_(device),
         count_(values.size()),
         dtype_(dtype),
         memory_(values.size() * size_of(dtype), device.memory) {
-    if (dtype == Dtype::bf16) {
-      std::vector<Bf16> narrow;
-      for (const float value : values) narrow.push_back(round_to_bf16(value));
-      copy(ConstView::of(narrow.data(), count_), view());
-    } else {
-      copy(ConstView::of(values.data(), count_), view());
-    }
+    const std::vector<std::byte> bytes = stored(values, dtype);
+    copy({bytes.data(), count_, dtype}, view());
   }
 
   [[nodiscard]] View view() const { return memory_.view(count_, dtype_); }
   [[nodiscard]] ConstView read() const { return view(); }
 
   [[nodiscard]] Floats download() const {
-    Floats values(count_);
-    if (dtype_ == Dtype::bf16) {
-      std::vector<Bf16> narrow(count_);
-      copy(view(), View::of(narrow.data(), count_));
-      std::transform(narrow.begin(), narrow.end(), values.begin(),
-                     [](Bf16 value) { return to_float(value); });
-    } else {
-      copy(view(), View::of(values.data(), count_));
-    }
-    return values;
+    std::vector<std::byte> bytes(memory_.bytes());
+    copy(view(), {bytes.data(), count_, dtype_});
+    return loaded(bytes, dtype_);
   }
 
  private:

@@ -11,6 +11,7 @@
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 #include "lib/zero/unit_model.hpp"
+#include "tests/support/nn_arrays.hpp"
 
 namespace zeropp::test {
 
@@ -107,16 +108,10 @@ class LocalModel {
   void synchronize() const { Stream::borrow(*device_.runtime, stream).synchronize(); }
 
   void upload_weights() {
-    std::vector<Bf16> narrow;
     for (std::size_t u = 0; u < masters.size(); ++u) {
       const std::size_t count = masters[u].size();
-      if (compute_ == Dtype::bf16) {
-        narrow.clear();
-        for (const float value : masters[u]) narrow.push_back(round_to_bf16(value));
-        copy(ConstView::of(narrow.data(), count), weights_[u].view(count, compute_));
-      } else {
-        copy(host(masters[u]), weights_[u].view(count, compute_));
-      }
+      const std::vector<std::byte> bytes = stored(masters[u], compute_);
+      copy({bytes.data(), count, compute_}, weights_[u].view(count, compute_));
       synchronize();
     }
   }

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -41,20 +43,34 @@ inline std::vector<std::int32_t> tokens(std::size_t count, std::size_t vocab,
 inline View view(Floats& values) { return View::of(values.data(), values.size()); }
 inline ConstView view(const Floats& values) { return ConstView::of(values.data(), values.size()); }
 
-/// Weights in memory as fp32 or bf16, and their exact values.
+/// `values` as they lie in memory of `dtype`.
+inline std::vector<std::byte> stored(const Floats& values, Dtype dtype) {
+  std::vector<std::byte> memory(values.size() * size_of(dtype));
+  with_type(dtype, [&]<class T>(T*) {
+    std::transform(values.begin(), values.end(), reinterpret_cast<T*>(memory.data()),
+                   saturating_cast<T>);
+  });
+  return memory;
+}
+
+/// What such memory holds.
+inline Floats loaded(const std::vector<std::byte>& memory, Dtype dtype) {
+  Floats values(memory.size() / size_of(dtype));
+  with_type(dtype, [&]<class T>(T*) {
+    std::transform(reinterpret_cast<const T*>(memory.data()),
+                   reinterpret_cast<const T*>(memory.data()) + values.size(), values.begin(),
+                   [](T value) { return to_float(value); });
+  });
+  return values;
+}
+
+/// Weights in memory of a dtype, and their exact values.
 struct Weights {
-  Weights(std::size_t count, std::uint64_t stream, Dtype type) : wide(normals(count, stream)) {
-    dtype = type;
-    for (float& value : wide) {
-      narrow.push_back(round_to_bf16(value));
-      if (type == Dtype::bf16) value = to_float(narrow.back());
-    }
-  }
-  [[nodiscard]] ConstView memory() const {
-    return dtype == Dtype::bf16 ? ConstView::of(narrow.data(), narrow.size()) : view(wide);
-  }
+  Weights(std::size_t count, std::uint64_t stream, Dtype type)
+      : bytes(stored(normals(count, stream), type)), wide(loaded(bytes, type)), dtype(type) {}
+  [[nodiscard]] ConstView memory() const { return {bytes.data(), wide.size(), dtype}; }
+  std::vector<std::byte> bytes;
   Floats wide;
-  std::vector<Bf16> narrow;
   Dtype dtype;
 };
 

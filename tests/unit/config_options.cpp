@@ -211,8 +211,8 @@ TEST(ConfigOptions, UnknownKeysNameTheirPathAndTheNearest) {
   EXPECT_THAT(refusal_of(R"({"zero_optimization":{"stag":3}})"),
               AllOf(HasSubstr("zero_optimization.stag "),
                     HasSubstr("nearest known: zero_optimization.stage)")));
-  EXPECT_THAT(refusal_of(R"({"fp16":{"enabled":true}})"),
-              AllOf(HasSubstr("fp16.enabled"), HasSubstr("bf16.enabled")));
+  EXPECT_THAT(refusal_of(R"({"fp16":{"enable":true}})"),
+              AllOf(HasSubstr("fp16.enable "), HasSubstr("fp16.enabled")));
   EXPECT_THAT(refusal_of(R"({"zeropp":{"model":{"layers":2}}})"), HasSubstr("zeropp.model.layers"));
   EXPECT_THAT(refusal_of(R"({"scheduler":{}})"), HasSubstr("unknown key scheduler"));
   EXPECT_THAT(refusal_of(R"({"scheduler":[]})"), HasSubstr("unknown key scheduler"));

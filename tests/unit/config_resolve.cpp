@@ -355,9 +355,45 @@ TEST(ConfigResolve, NamesAndShapesAreChecked) {
   EXPECT_THAT(refusal(R"({"zeropp":{"data":{"source":"txt"}}})", on), HasSubstr("markov, text"));
 }
 
+TEST(ConfigResolve, PrecisionIsOneOfThree) {
+  const Machine on = machine(2, 2);
+  EXPECT_EQ(resolved("{}", on).zero.compute, Dtype::fp32);
+  EXPECT_EQ(resolved(R"({"bf16":{"enabled":true}})", on).zero.compute, Dtype::bf16);
+  // DeepSpeed's object as its guides write it.
+  const TrainConfig half = resolved(
+      R"({"fp16":{"enabled":true,"loss_scale":0,"loss_scale_window":500,"initial_scale_power":12,
+          "hysteresis":4,"consecutive_hysteresis":true,"min_loss_scale":0.5}})",
+      on);
+  EXPECT_EQ(half.zero.compute, Dtype::fp16);
+  const zero::LossScaleOptions& scale = half.zero.loss_scale;
+  EXPECT_EQ(scale.fixed, 0);
+  EXPECT_EQ(scale.window, 500U);
+  EXPECT_EQ(scale.initial_power, 12U);
+  EXPECT_EQ(scale.hysteresis, 4U);
+  EXPECT_EQ(scale.minimum, 0.5);
+  EXPECT_TRUE(scale.consecutive_hysteresis);
+
+  EXPECT_THAT(refusal(R"({"fp16":{"enabled":true},"bf16":{"enabled":true}})", on),
+              AllOf(HasSubstr("fp16.enabled"), HasSubstr("bf16.enabled")));
+  EXPECT_THAT(refusal(R"({"fp16":{"loss_scale":8}})", on),
+              AllOf(HasSubstr("fp16.loss_scale"), HasSubstr("fp16.enabled")));
+  for (const char* key :
+       {"loss_scale_window", "initial_scale_power", "hysteresis", "min_loss_scale"}) {
+    const std::string path = std::string("fp16.") + key;
+    EXPECT_THAT(
+        refusal(std::string(R"({"fp16":{"enabled":true,"loss_scale":8,")") + key + "\":2}}", on),
+        AllOf(HasSubstr(path), HasSubstr("fp16.loss_scale 0")));
+  }
+  EXPECT_THAT(
+      refusal(R"({"fp16":{"enabled":true,"initial_scale_power":4,"min_loss_scale":17}})", on),
+      AllOf(HasSubstr("fp16.min_loss_scale 17"), HasSubstr("16")));
+}
+
 TEST(ConfigResolve, ResolvedConfigurationResolvesToItself) {
   for (const std::string text :
        {R"({})", R"({"bf16":{"enabled":true},"train_batch_size":16,"zeropp":{"seed":9}})",
+        R"({"fp16":{"enabled":true,"loss_scale":0,"hysteresis":3}})",
+        R"({"fp16":{"enabled":true,"loss_scale":128}})",
         R"({"zero_optimization":{"zero_quantized_gradients":true,"zero_quantized_weights":true,
             "zero_hpz_partition_size":2},"zeropp":{"reduce_scatter_algorithm":"1-hop",
             "gradient_codec_intra":"int8:64"}})",
@@ -375,7 +411,7 @@ TEST(ConfigResolve, ResolvedConfigurationResolvesToItself) {
     read_text(effective, "effective", copy);
     resolve(again, copy, machine(2, 2));
     EXPECT_EQ(canonical_json(copy), effective);
-    EXPECT_EQ(again.zero.compute, config.bf16 ? Dtype::bf16 : Dtype::fp32);
+    EXPECT_EQ(again.zero.compute, compute_dtype(config));
     EXPECT_EQ(again.zero.seed, config.seed);
   }
 }

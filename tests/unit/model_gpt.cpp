@@ -231,7 +231,7 @@ TEST(Gpt, ActivationsAreReused) {
 /// Loss and gradients with and without recomputation, over several micro-batches of other sizes
 /// with an evaluation in between; and the memory that it saves.
 TEST(Gpt, RecomputingChangesNoBit) {
-  for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
+  for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     for (const bool tied : {false, true}) {
       for (const std::size_t layers : {1U, 2U, 5U}) {
         SCOPED_TRACE(std::to_string(layers) + " blocks in " + std::string(name_of(compute)));
@@ -265,17 +265,35 @@ TEST(Gpt, RecomputingChangesNoBit) {
   }
 }
 
-TEST(Gpt, Bf16WeightsAreReadExactly) {
-  Fixture narrow(small(true), 2, 13, Dtype::bf16);
-  Fixture wide(small(true), 2, 13, Dtype::fp32);
-  for (auto& unit : wide.local.masters) {
-    for (float& value : unit) value = to_float(round_to_bf16(value));
+TEST(Gpt, NarrowWeightsAreReadExactly) {
+  for (const Dtype compute : {Dtype::bf16, Dtype::fp16}) {
+    Fixture narrow(small(true), 2, 13, compute);
+    Fixture wide(small(true), 2, 13, Dtype::fp32);
+    for (auto& unit : wide.local.masters) unit = test::loaded(test::stored(unit, compute), compute);
+    const double loss = narrow.local.forward(narrow.batch(2, 9, 9), true);
+    narrow.local.backward();
+    EXPECT_EQ(wide.local.forward(wide.batch(2, 9, 9), true), loss);
+    wide.local.backward();
+    EXPECT_EQ(wide.local.gradients, narrow.local.gradients);
   }
-  const double loss = narrow.local.forward(narrow.batch(2, 9, 9), true);
-  narrow.local.backward();
-  EXPECT_EQ(wide.local.forward(wide.batch(2, 9, 9), true), loss);
-  wide.local.backward();
-  EXPECT_EQ(wide.local.gradients, narrow.local.gradients);
+}
+
+/// A power of two: every gradient is that many times as large, to the last bit, and the loss is
+/// not.
+TEST(Gpt, GradientsAreThoseOfTheScaledLoss) {
+  Fixture plain(small(false));
+  Fixture scaled(small(false));
+  const double loss = plain.local.forward(plain.batch(2, 9, 9), true);
+  plain.local.backward();
+  zero::Batch batch = scaled.batch(2, 9, 9);
+  batch.loss_scale = 4096.0F;
+  EXPECT_EQ(scaled.local.forward(batch, true), loss);
+  scaled.local.backward();
+  for (std::size_t u = 0; u < plain.local.gradients.size(); ++u) {
+    for (float& value : plain.local.gradients[u]) value *= batch.loss_scale;
+    test::expect_same_bits(scaled.local.gradients[u], plain.local.gradients[u],
+                           plain.gpt.units()[u].name);
+  }
 }
 
 TEST(Gpt, NanInAWeightReachesTheLoss) {

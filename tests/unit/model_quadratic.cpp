@@ -6,10 +6,11 @@
 namespace zeropp::model {
 namespace {
 
+constexpr float kScale = 2.0F;  ///< of the loss
 const std::vector<std::size_t> kSizes = {1, 7, 64, 257};
 
 TEST(Quadratic, LossAndGradientAreTheClosedForm) {
-  for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
+  for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     trace::Timers timers;
     Quadratic model(kSizes, 17, timers);
     test::LocalModel local(model, compute);
@@ -17,20 +18,21 @@ TEST(Quadratic, LossAndGradientAreTheClosedForm) {
     const std::vector<std::int32_t> targets = {0, 16, 4, 8};
     const double t = 7.0 / 17.0;
     EXPECT_DOUBLE_EQ(model.tilt(targets), t);
-    const double loss = local.forward({1, 4, targets, targets}, true);
+    const double loss = local.forward({1, 4, targets, targets, kScale}, true);
     local.backward();
     double expected = 0.0;
     for (std::size_t u = 0; u < kSizes.size(); ++u) {
       for (std::size_t i = 0; i < kSizes[u]; ++i) {
         const std::size_t p = model.first(u) + i;
         const float stored = local.masters[u][i];
-        const double w = test::d(compute == Dtype::bf16 ? to_float(round_to_bf16(stored)) : stored);
+        const double w = test::d(test::loaded(test::stored({stored}, compute), compute).front());
         const double distance = w - Quadratic::target(p);
         expected +=
             (0.5 * Quadratic::curvature(p) * distance * distance + t * Quadratic::slope(p) * w) /
             329.0;
-        const double gradient =
-            (Quadratic::curvature(p) * distance + t * Quadratic::slope(p)) / 329.0;
+        const double gradient = test::d(kScale) *
+                                (Quadratic::curvature(p) * distance + t * Quadratic::slope(p)) /
+                                329.0;
         EXPECT_NEAR(test::d(local.gradients[u][i]), gradient, 1e-9);
       }
     }

@@ -23,7 +23,7 @@ struct Observer final : ProductObserver {
 };
 
 class Linear : public testing::TestWithParam<Dtype> {};
-INSTANTIATE_TEST_SUITE_P(, Linear, testing::Values(Dtype::fp32, Dtype::bf16),
+INSTANTIATE_TEST_SUITE_P(, Linear, testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
                          [](const auto& entry) { return std::string(name_of(entry.param)); });
 
 TEST_P(Linear, ForwardAndBackward) {

@@ -12,7 +12,7 @@ using namespace zeropp::test;
 const NnOps& ops = host_nn_ops();
 
 class ByDtype : public testing::TestWithParam<Dtype> {};
-INSTANTIATE_TEST_SUITE_P(, ByDtype, testing::Values(Dtype::fp32, Dtype::bf16),
+INSTANTIATE_TEST_SUITE_P(, ByDtype, testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
                          [](const auto& entry) { return std::string(name_of(entry.param)); });
 
 TEST_P(ByDtype, EmbeddingForwardAndBackward) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/core/counter_rng.hpp"
+#include "kernels/core/half.hpp"
 #include "kernels/optim/optim_ops.hpp"
 
 namespace zeropp::optim {
@@ -135,6 +136,29 @@ TEST(Philox, AgreesWithThePublishedTestVectors) {
   EXPECT_EQ(ones.word[1], 0x41c83b0eU);
   EXPECT_EQ(ones.word[2], 0xa20bc7c6U);
   EXPECT_EQ(ones.word[3], 0x6d5451fdU);
+}
+
+TEST(Overflow, MakesInfinitiesOfWhatIsBeyondInTheRowsAlone) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  constexpr float kLimit = 65504.0F;
+  const float above = std::nextafter(kLimit, kInfinity);
+  constexpr std::size_t kRows = 3;
+  constexpr std::size_t kStride = 2053;
+  for (const std::size_t count : {std::size_t{1}, std::size_t{2047}, kStride}) {
+    std::vector<float> values = random_values(kRows * kStride, 5);
+    for (std::size_t i = 0; i < values.size(); i += 7) values[i] = i % 2 == 0 ? above : -above;
+    for (std::size_t i = 3; i < values.size(); i += 7) values[i] = i % 2 == 0 ? kLimit : -kLimit;
+    values[2] = std::numeric_limits<float>::quiet_NaN();
+    std::vector<float> expected = values;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      if (i % kStride < count && std::fabs(expected[i]) > kLimit)
+        expected[i] = std::copysign(kInfinity, expected[i]);
+    }
+    ops().overflow(kLimit, kRows, kStride, count, values.data(), {});
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      ASSERT_EQ(bits_of(values[i]), bits_of(expected[i])) << i << " of " << count;
+    }
+  }
 }
 
 TEST(Add, TouchesExactlyItsRange) {
