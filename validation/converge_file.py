@@ -36,11 +36,13 @@ class Setting:
         return sorted(run.seed for run in self.runs.values() if run.diverged)
 
     @property
-    def searches_loss_scale(self):
+    def loss_scale_search(self):
+        """Whether its runs search for a loss scale, and how many steps they were to have."""
         try:
-            return loss_scale.is_dynamic(json.loads(self.config_json))
-        except (ValueError, AttributeError):  # no configuration: for the checker to say
-            return False
+            config = json.loads(self.config_json)
+            return loss_scale.is_dynamic(config), config["zeropp"]["train_steps"]
+        except (ValueError, AttributeError, KeyError, TypeError):  # no configuration: for the checker to say
+            return False, 0
 
     @property
     def gradient_codecs(self):
@@ -64,6 +66,7 @@ class Run:
     step_numbers: list = field(default_factory=list)
     evaluations: list = field(default_factory=list)
     searches: bool = False  # for a loss scale: skips steps on its way
+    planned: int = 0  # steps
 
     def __getattr__(self, name):
         try:
@@ -78,9 +81,9 @@ class Run:
     @property
     def diverged(self):
         """A loss of a step that was taken, or a held-out loss, is not finite, or the last step was skipped, unless a dynamic loss scale was tried
-        in it; or all steps were. A result, not an error."""
+        in it and the run has all its steps; or all steps were. A result, not an error."""
         taken = [loss for loss, skipped in zip(self.losses, self.skips) if not skipped]
-        ended = bool(self.skips) and (all(self.skips) or bool(self.skips[-1]) and not self.searches)
+        ended = bool(self.skips) and (all(self.skips) or bool(self.skips[-1]) and (not self.searches or self.steps < self.planned))
         return not all(map(math.isfinite, taken + [loss for _, loss in self.evaluations])) or ended
 
 
@@ -98,7 +101,7 @@ class Study:
             if run.key in own and self.settings[run.setting].level in TOKEN_LEVELS:
                 raise ValueError(f"setting {self.settings[run.setting].name}: seed {run.seed} ran twice on the same data")
             own[run.key] = run
-            run.searches = self.settings[run.setting].searches_loss_scale
+            run.searches, run.planned = self.settings[run.setting].loss_scale_search
         for row in trace.rows("steps"):
             run = self.run_of(row, "steps")
             run.step_numbers.append(row["step"])

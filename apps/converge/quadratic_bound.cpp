@@ -40,7 +40,7 @@ void require_plain_descent(const config::TrainConfig& config) {
   };
   need(config.model.name == "quadratic", "zeropp.model.name quadratic");
   need(config.model.num_layers == 1, "zeropp.model.num_layers 1");
-  need(!config.bf16, "fp32, without bf16.enabled");
+  need(config.zero.compute == Dtype::fp32, "fp32, without bf16.enabled or fp16.enabled");
   need(config.optimizer.type == "SGD" && config.optimizer.momentum == 0 &&
            config.optimizer.weight_decay == 0,
        "optimizer.type SGD without momentum and weight_decay");

@@ -128,7 +128,10 @@ class Run {
 
  private:
   bool end_early(std::uint64_t done) {
-    if (has_given_up(session_.recorder().steps)) return true;
+    if (has_given_up(session_.recorder().steps)) {
+      session_.recorder().gave_up = true;
+      return true;
+    }
     if (done % std::max<std::size_t>(1, config_.train_steps / kLooksForSignals) != 0) return false;
     signal_ = app::agreed_interrupt(context_.control());
     return signal_ != 0;

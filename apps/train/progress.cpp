@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <string>
 
 namespace zeropp::train {
 namespace {
@@ -12,6 +13,11 @@ namespace {
 /// Open MPI's launcher hands every rank a pseudo-terminal as standard output, wherever its own
 /// goes, but a pipe as standard error.
 bool is_terminal() { return ::isatty(STDOUT_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1; }
+
+std::string skipped(double loss_scale) {
+  const std::string scale = loss_scale == 1 ? "" : fmt::format(" at loss scale {}", loss_scale);
+  return "  SKIPPED: non-finite gradient" + scale;
+}
 
 }  // namespace
 
@@ -29,7 +35,7 @@ void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) const
       "nodes{}{}",
       terminal_ ? "\r" : "", steps_done, steps_, row.loss, row.grad_norm, row.time * 1e3,
       row.tokens_per_second, static_cast<double>(row.bytes_inter_node) * 1e-6,
-      row.skipped > 0 ? "  SKIPPED: non-finite gradient" : "", terminal_ && !last ? "   " : "\n");
+      row.skipped > 0 ? skipped(row.loss_scale) : "", terminal_ && !last ? "   " : "\n");
   std::fflush(stdout);
 }
 

@@ -136,6 +136,9 @@ struct ReduceScatterAlgorithm {
   bool modelled;
   bool deterministic;
   bool feedback;  ///< can feed the error of a hop's encoding back (error_feedback.hpp)
+  /// Ranks whose values a sum may hold that is encoded again on its way: where values travel in a
+  /// type of small range, it has to have room for so many.
+  std::size_t (*ranks_in_sums)(const comm::Topology&);
   std::unique_ptr<ReduceScatter> (*plan)(const Context&, const ReduceScatterPlan&);
 };
 

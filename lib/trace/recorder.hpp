@@ -133,6 +133,8 @@ struct Recorder {
   std::vector<ErrorRow> errors;                   ///< where the engine measures them
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
   bool searches_loss_scale = false;  ///< skips steps to find one: a skip is no divergence
+  bool gave_up =
+      false;  ///< ended before its time: gradients were not finite, whatever the loss scale
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
 
   /// The row with these keys, made when new. The reference stays valid.

@@ -71,15 +71,16 @@ void Session::run(const Watch& watch) {
   if (interval > 0) evaluate(0, watch);
   for (std::uint64_t done = 0; done < config_.train_steps;) {
     if (watch.end_early && watch.end_early(done)) break;
-    step(done);
+    const bool goes_on = step(done);
     ++done;
     if (watch.stepped) watch.stepped(done, recorder_.steps.back());
+    if (!goes_on) break;
     const bool last = done == config_.train_steps;
     if (interval > 0 && (last || done % interval == 0)) evaluate(done, watch);
   }
 }
 
-void Session::step(std::uint64_t step) {
+bool Session::step(std::uint64_t step) {
   const auto start = std::chrono::steady_clock::now();
   const zero::StepResult result = engine_->step([&](std::size_t micro_step) {
     const trace::Timers::Scope scope(recorder_.timers, Category::data);
@@ -115,6 +116,8 @@ void Session::step(std::uint64_t step) {
   row.time_backward = slowest[2];
   row.time_communication_exposed = slowest[3];
   recorder_.steps.push_back(row);
+  recorder_.gave_up = result.exhausted;
+  return !result.exhausted;
 }
 
 void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {

@@ -47,7 +47,8 @@ class Session {
 
  private:
   void make_groups();
-  void step(std::uint64_t step);
+  /// Whether training can go on.
+  [[nodiscard]] bool step(std::uint64_t step);
   void evaluate(std::uint64_t steps_done, const Watch& watch);
 
   const config::TrainConfig& config_;

@@ -38,6 +38,12 @@ std::optional<std::string> divergence(const trace::Recorder& recorder) {
   if (!recorder.searches_loss_scale && skipped(recorder.steps.back())) {
     return "the last step was skipped: its gradient is not finite";
   }
+  if (recorder.gave_up) {
+    return fmt::format(
+        "training gave up: gradients are not finite at loss scale {}: choose a smaller "
+        "fp16.min_loss_scale or learning rate, or compute in bf16",
+        recorder.steps.back().loss_scale);
+  }
   if (std::all_of(recorder.steps.begin(), recorder.steps.end(), skipped)) {
     return "all steps were skipped: their gradients are not finite";
   }

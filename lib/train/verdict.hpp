@@ -12,8 +12,8 @@ namespace zeropp::train {
 /// A vendor's route counts as predicted. Bytes of `recorder` are sums over ranks.
 std::optional<std::string> wrong_bytes(const trace::Recorder& recorder);
 
-/// The first loss that is not finite, that training ended in a skipped step, or that it
-/// has no other, as a reason.
+/// The first loss that is not finite, or that training ended in a skipped step, gave up, or has no
+/// step that was not skipped, as a reason.
 std::optional<std::string> divergence(const trace::Recorder& recorder);
 
 }  // namespace zeropp::train

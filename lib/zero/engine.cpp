@@ -1,7 +1,5 @@
 #include "lib/zero/engine.hpp"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -175,7 +173,9 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
     gradients_.errors().commit(steps_taken_, stream(StreamId::compute).handle());
     ++version_;
   }
-  update_loss_scale(result.skipped);
+  LossScale next = loss_scale_;
+  result.exhausted = !next.update(result.skipped);
+  set_loss_scale(next.state());
   result.sent = sent() - sent_before;
   return result;
 }
@@ -218,20 +218,6 @@ float Engine::mean() const {
     if (next.update(/*overflow=*/false)) scale = next.value();
   }
   return static_cast<float>(static_cast<double>(mean_) / scale);
-}
-
-void Engine::update_loss_scale(bool overflow) {
-  const double scale = loss_scale_.value();
-  LossScale next = loss_scale_;
-  if (!next.update(overflow)) {
-    throw comm::AgreedError(
-        ExitCode::check_failed,
-        fmt::format("step {}: gradients overflow at loss scale {}, which is fp16.min_loss_scale: "
-                    "choose a smaller one or a smaller learning rate, or compute in bf16",
-                    steps_begun_ - 1, scale),
-        0);
-  }
-  set_loss_scale(next.state());
 }
 
 void Engine::set_loss_scale(const LossScale::State& state) {

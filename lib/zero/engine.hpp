@@ -43,6 +43,7 @@ struct StepResult {
   /// skipped.
   double grad_norm = 0;
   double loss_scale = 1;     ///< that backward ran with
+  bool exhausted = false;    ///< skipped at the smallest loss scale: training cannot go on
   bool skipped = false;      ///< a non-finite gradient on some rank: no rank stepped
   comm::Bytes sent;          ///< counted
   comm::Bytes predicted;     ///< closed form
@@ -65,7 +66,6 @@ class Engine {
 
   /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
   /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
-  /// Throws AgreedError(check_failed) when gradients overflow at the smallest loss scale.
   StepResult step(const std::function<Batch(std::size_t)>& batch);
   /// Mean loss of one held-out batch on this rank, nats a token.
   double evaluate(const Batch& batch);
@@ -116,8 +116,6 @@ class Engine {
   [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
   /// What the sums of gradients are multiplied by: makes them the mean, of the loss as it is.
   [[nodiscard]] float mean() const;
-  /// After a step.
-  void update_loss_scale(bool overflow);
   /// Measurements of a step: of the weights before it, where they are gathered through a codec; of
   /// its gradients, after the wait for its loss.
   void measure_weights();

@@ -9,15 +9,13 @@ namespace zeropp::zero {
 namespace {
 
 /// Codecs saturate, and a loss scale that is too large must not go unseen: what lies beyond fp16's
-/// range becomes infinite before it is encoded. Where sums over a node's ranks travel as well, they
-/// stay in the range when each term is in its share of it.
+/// range becomes infinite before it is encoded. Where sums over ranks are encoded again, they stay
+/// in the range when each term is in its share of it.
 std::optional<float> largest_gradient(const Options& options, const comm::Topology& topology) {
   constexpr float kLargestFp16 = 65504.0F;
   if (options.compute != Dtype::fp16) return std::nullopt;
-  const bool sums_travel =
-      collective::find_reduce_scatter(options.reduce_scatter_algorithm).hierarchical &&
-      topology.node_count > 1;
-  return sums_travel ? kLargestFp16 / static_cast<float>(topology.ranks_per_node) : kLargestFp16;
+  const auto& algorithm = collective::find_reduce_scatter(options.reduce_scatter_algorithm);
+  return kLargestFp16 / static_cast<float>(algorithm.ranks_in_sums(topology));
 }
 
 }  // namespace

@@ -24,6 +24,9 @@ RUNS = {
              "--error-feedback-dtype", "int8", "--bf16"]),
     "measured errors": (4, [*zpp.ALL_FEATURES, "--measure-quantization-error", "2"]),
     "measured errors at stage 0": (2, ["--zero-stage", "0", "--measure-quantization-error", "1", "--bf16"]),
+    "fp16 with all features": (4, [*zpp.ALL_FEATURES, "--fp16", "--loss-scale", "256"]),
+    "fp16 that searches for its scale":
+        (2, ["--fp16", "--initial-scale-power", "20", "--hysteresis", "1", "--loss-scale-window", "2", "--train-iters", "12"]),
     "hpZ, evaluations, untied head":
         (4, ["--node-size", "2", "--zero-hpz-partition-size", "2", "--no-tied-head", *EVALUATIONS]),
     "hpZ over both nodes": (4, ["--node-size", "2", "--zero-hpz-partition-size", "4", *EVALUATIONS]),
@@ -49,6 +52,7 @@ CHANGES = [
     ("collectives", 5, "is missing"),
     ("steps/loss[1]", -5.0, "loss < 0"),
     ("steps/learning_rate[1]", 9.0, "learning_rate"),
+    ("steps/loss_scale[1]", 2.0, "loss_scale is 2.0, not 1.0"),
     ("steps/skipped[2]", 1, "the last step was skipped"),
     ("steps/skipped", 1, "all steps were skipped"),
     ("evaluations/bits_per_byte[1]", 0.1, "bits_per_byte"),

@@ -35,6 +35,9 @@ class Reproducible(zpp.TestCase):
     def test_deterministic_in_bf16_without_compression(self):
         self.check("--deterministic", "--node-size", "2", "--bf16")
 
+    def test_deterministic_in_fp16_without_compression(self):
+        self.check("--deterministic", "--node-size", "2", "--fp16", "--initial-scale-power", "19", "--hysteresis", "1")
+
     def test_quantized_without_deterministic(self):
         self.check(*zpp.ALL_FEATURES, "--bf16")
 

@@ -37,6 +37,9 @@ class WorldSizes(zpp.TestCase):
     def test_two_ranks_in_bf16(self):
         self.check(2, "--bf16", "--no-tied-head")
 
+    def test_two_ranks_in_fp16(self):
+        self.check(2, "--fp16", "--no-tied-head")
+
     def test_three_ranks(self):
         self.check(3)
 

@@ -34,7 +34,7 @@ class GpuTrain(zpp.TestCase):
 
     def test_every_place_stage_and_dtype(self):
         cases = [(*place, *kind) for place in PLACES
-                 for kind in (("--bf16", "3"), ("--no-bf16", "2"), ("--no-bf16", "1"), ("--bf16", "0"))]
+                 for kind in (("--bf16", "3"), ("--fp16", "3"), ("--no-bf16", "2"), ("--fp16", "1"), ("--no-bf16", "1"), ("--bf16", "0"))]
         traces = self.run_all(lambda case: self.run_on(case[0], case[1], case[2], "--zero-stage", case[3],
                                                        name="".join(map(str, case))), cases, lambda case: case[1])
         for (ranks, transport, dtype, stage), (root, groups) in traces.items():
@@ -60,7 +60,7 @@ class GpuTrain(zpp.TestCase):
         words = ["--train-iters", "10", "--lr", "0.001"]
         self.check_ok(self.train(1, *words, out=self.folder / "host"))
         host = self.trace(self.folder / "host")[1]["steps"]["loss"]
-        for dtype, tolerance in (("--no-bf16", 1e-4), ("--bf16", 2e-2)):
+        for dtype, tolerance in (("--no-bf16", 1e-4), ("--bf16", 2e-2), ("--fp16", 2e-2)):
             cuda = self.run_on(1, "nccl", *words, dtype, name="cuda" + dtype)[1]["steps"]["loss"]
             for step, (a, b) in enumerate(zip(cuda, host)):
                 self.assertLess(abs(a - b), tolerance * b, f"step {step} {dtype}: {a} on the GPU, {b} on the host")

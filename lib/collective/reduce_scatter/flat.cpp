@@ -115,6 +115,10 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
     .modelled = false,
     .deterministic = true,
     .feedback = false,
+    .ranks_in_sums =
+        [](const comm::Topology& topology) {
+          return std::max<std::size_t>(1, static_cast<std::size_t>(topology.world_size) - 1);
+        },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Flat>(

@@ -83,6 +83,8 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
     .modelled = true,
     .deterministic = false,
     .feedback = false,
+    // The vendor adds in the type that travels: what leaves its range becomes infinite.
+    .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Native>(

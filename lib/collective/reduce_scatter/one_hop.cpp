@@ -12,6 +12,7 @@ const ReduceScatterAlgorithm reduce_scatter_one_hop = {
     .modelled = false,
     .deterministic = true,
     .feedback = true,
+    .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       const codec::Codec codec(plan.codec_first, plan.plain, context.device.backend);

@@ -13,6 +13,7 @@ const ReduceScatterAlgorithm reduce_scatter_ordered = {
     .modelled = false,
     .deterministic = true,
     .feedback = false,
+    .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       const codec::Codec identity(plan.codec_first, plan.plain, context.device.backend);

@@ -199,6 +199,10 @@ const ReduceScatterAlgorithm reduce_scatter_two_hop = {
     .modelled = false,
     .deterministic = true,
     .feedback = true,
+    .ranks_in_sums =
+        [](const comm::Topology& topology) {
+          return topology.node_count > 1 ? static_cast<std::size_t>(topology.ranks_per_node) : 1;
+        },
     .plan = plan_two_hop};
 
 }  // namespace zeropp::collective
