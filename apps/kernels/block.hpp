@@ -27,8 +27,8 @@ struct Block {
   }
 };
 
-/// A row for every shape and dtype of the choice that the operations have: fp32 and bf16. `label`
-/// and `make` take a Block, `make` a Device too.
+/// A row for every shape and dtype of the choice that is measured: fp32 and bf16, whose units fp16
+/// runs on as well. `label` and `make` take a Block, `make` a Device too.
 template <class Label, class Make>
 std::vector<Case> block_cases(const Choice& choice, const Kernel& kernel, std::string_view variant,
                               const Label& label, const Make& make) {

@@ -1,6 +1,6 @@
 // Writes a case for validation/oracle.py from a transformer in one process:
-//   gpt_case gradients|train DIR gpt|encoder LAYERS HIDDEN HEADS SEQ VOCAB tied|untied fp32|bf16
-//   STEPS host|cuda
+//   gpt_case gradients|train DIR gpt|encoder LAYERS HIDDEN HEADS SEQ VOCAB tied|untied
+//   fp32|bf16|fp16 STEPS host|cuda
 // gradients: STEPS micro-batches are accumulated and their mean gradient is written; the case holds
 // them as one batch. train: STEPS steps of AdamW with clipping and a falling learning rate. Weights
 // are moved from their usual beginning, so that every tensor matters: no bias is zero. And not so
@@ -147,7 +147,7 @@ int main(int argc, char** argv) try {
   if (argc != 13) {
     std::fprintf(stderr,
                  "gpt_case: error: usage: gpt_case gradients|train DIR gpt|encoder LAYERS HIDDEN "
-                 "HEADS SEQ VOCAB tied|untied fp32|bf16 STEPS host|cuda\n");
+                 "HEADS SEQ VOCAB tied|untied fp32|bf16|fp16 STEPS host|cuda\n");
     return 2;
   }
   const HostRuntime runtime;
@@ -162,7 +162,10 @@ int main(int argc, char** argv) try {
   options.seq_length = number(7);
   options.tied_head = std::string(argv[9]) == "tied";
   const std::size_t vocab = number(8);  // of the tokens: an encoder has one more
-  const Dtype compute = std::string(argv[10]) == "bf16" ? Dtype::bf16 : Dtype::fp32;
+  Dtype compute = Dtype::fp32;
+  for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
+    if (name_of(dtype) == argv[10]) compute = dtype;
+  }
   const std::size_t steps = number(11);
 
   trace::Timers timers;
