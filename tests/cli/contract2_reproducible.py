@@ -36,7 +36,7 @@ class Reproducible(zpp.TestCase):
         self.check("--deterministic", "--node-size", "2", "--bf16")
 
     def test_deterministic_in_fp16_without_compression(self):
-        self.check("--deterministic", "--node-size", "2", "--fp16", "--initial-scale-power", "19", "--hysteresis", "1")
+        self.check("--deterministic", "--node-size", "2", "--fp16")
 
     def test_quantized_without_deterministic(self):
         self.check(*zpp.ALL_FEATURES, "--bf16")

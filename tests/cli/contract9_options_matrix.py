@@ -271,6 +271,8 @@ CHANGES = {
     "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--sgd-momentum": "0.9", "--sgd-nesterov": None,
     "--no-zero-quantized-gradients": None, "--error-feedback": "intra", "--error-feedback-beta": "0.8",
     "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
+    "--fp16": None, "--loss-scale": "1000", "--initial-scale-power": "17", "--loss-scale-window": "1", "--hysteresis": "1",
+    "--min-loss-scale": "65537",
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
@@ -281,7 +283,11 @@ NEUTRAL = {
 }
 # What a flag needs to be in effect: it is compared with a run that has these alone.
 NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
-         "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"}}
+         "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"},
+         # Gradients of these runs overflow at 2^17, and not at 2^16.
+         "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None}, "--loss-scale-window": {"--fp16": None},
+         "--hysteresis": {"--fp16": None, "--initial-scale-power": "17"},
+         "--min-loss-scale": {"--fp16": None, "--initial-scale-power": "17", "--hysteresis": "1"}}
 
 
 @unittest.skipIf(zpp.BACKEND != "host", "changes of parameters are compared on the host")
@@ -320,6 +326,7 @@ class Effects(zpp.TestCase):
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
                   "--autotune-gemm", "--rail-lanes", "--gpu-sampling",
+                  "--consecutive-hysteresis",  # needs overflows between steps without: the test zero_loss_scale
                   "--algorithm-table"}  # needs a sweep: the test algorithm_table
         self.assertEqual({flag for flag in known if flag not in ("--no-FLAG",)} - others - tested, set())
 
