@@ -13,6 +13,21 @@ from wire import (Bytes, Topology, all_gather, ceil_to, codec_block, reduce_scat
 __all__ = ["Bytes", "Run", "Settings", "Topology"]
 
 
+# fp32 values that an optimizer keeps for a parameter, by its type and parameters.
+OPTIMIZER_STATES = {
+    "AdamW": lambda parameters: 2,
+    "Adam": lambda parameters: 2,
+    "SGD": lambda parameters: 1 if parameters["momentum"] > 0 else 0,
+    "Lion": lambda parameters: 1,
+}
+
+
+def optimizer_states(optimizer):
+    if optimizer["type"] not in OPTIMIZER_STATES:
+        raise ValueError(f"no closed form for the optimizer {optimizer['type']!r}")
+    return OPTIMIZER_STATES[optimizer["type"]](optimizer["params"])
+
+
 @dataclass(frozen=True)
 class Settings:
     """What decides bytes, from the effective configuration."""
@@ -28,6 +43,7 @@ class Settings:
     all_gather: str
     reduce_scatter: str
     secondary_gather: str = "flat"
+    optimizer_states: int = 2
 
     @classmethod
     def of(cls, config):
@@ -46,6 +62,7 @@ class Settings:
             all_gather=own["all_gather_algorithm"],
             reduce_scatter=own["reduce_scatter_algorithm"],
             secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
+            optimizer_states=optimizer_states(config["optimizer"]),
         )
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
@@ -192,7 +209,7 @@ class Run:
         master = own if s.stage >= 1 else padded
         return {
             "master": 4 * master,
-            "moments": 8 * master,
+            "moments": 4 * s.optimizer_states * master,
             "gradient_shard": 4 * own if s.stage >= 1 else 0,
             "compute_shard": s.element_bytes * own if s.stage >= 1 and s.element_bytes != 4 else 0,
             "resident_weights": s.element_bytes * padded if s.stage < 3 else 0,

@@ -6,16 +6,16 @@
 #include "apps/kernels/codec_checks.hpp"
 #include "apps/kernels/entries.hpp"
 #include "apps/kernels/verdict.hpp"
+#include "kernels/optim/registry.hpp"
 #include "lib/device/table.hpp"
 
 namespace zeropp::kernels {
 
 namespace {
 
-using optim::AdamWConstants;
-using optim::AdamWPiece;
 using optim::NormArray;
 using optim::NormPiece;
+using optim::UpdatePiece;
 
 constexpr std::size_t kLooks = 4096;
 constexpr float kMean = 0.125F;
@@ -32,35 +32,39 @@ struct State {
   Values gradient, weight, m, v;
 };
 
-AdamWConstants constants() {
-  constexpr std::uint64_t kStep = 10;
-  return optim::adamw_constants({.weight_decay = 0.1}, kStep, kMean, 1.0);
-}
+optim::Options options() { return {.type = "AdamW", .weight_decay = 0.1}; }
+constexpr std::uint64_t kStep = 10;
 
 enum AdamWArray : std::size_t { kGradient, kWeight, kM, kV, kNarrow };
 
 Call bind_adamw(const Set& set, const Device& device, Dtype narrow) {
-  std::vector<AdamWPiece> pieces;
+  std::vector<UpdatePiece> pieces;
   optim::for_each_piece(
-      set[kWeight].count, optim::kAdamWPiece, [&](std::size_t first, std::size_t count) {
+      set[kWeight].count, optim::kUpdatePiece, [&](std::size_t first, std::size_t count) {
         const auto part = [&](AdamWArray array) {
           return set[array].part(first, count).template as<float>();
         };
         const bool follows = narrow != Dtype::fp32;
-        pieces.push_back({part(kGradient), part(kWeight), part(kM), part(kV),
+        pieces.push_back({part(kGradient),
+                          part(kWeight),
+                          {part(kM), part(kV)},
                           follows ? set[kNarrow].part(first, count).data : nullptr,
-                          static_cast<std::uint32_t>(count), true});
+                          static_cast<std::uint32_t>(count),
+                          true});
       });
-  const auto table = std::make_shared<Table<AdamWPiece>>(pieces, device);
-  return [table, narrow, c = constants(), ops = device.optim](StreamHandle stream) {
-    ops->adamw(c, narrow, table->all(), stream);
+  const auto table = std::make_shared<Table<UpdatePiece>>(pieces, device);
+  return [table, narrow, given = options(),
+          update = optim::variant_of(options()).on(device.memory)](StreamHandle stream) {
+    update(given, {kStep, {.mean = kMean, .clip = 1.0F}}, narrow, table->all(), stream);
   };
 }
 
 /// Loshchilov and Hutter, arXiv 1711.05101, in fp64.
 std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const Results& results) {
   Verdict verdict;
-  const AdamWConstants c = constants();
+  const optim::Options o = options();
+  const double bias1 = 1 - std::pow(o.beta1, real(kStep));
+  const double bias2 = 1 - std::pow(o.beta2, real(kStep));
   const Result weight = results[kWeight];
   const Result m = results[kM];
   const Result v = results[kV];
@@ -68,13 +72,12 @@ std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const 
   for (const Result* result : {&weight, &m, &v, &follower}) verdict.written(*result);
   for (const std::size_t i : some_of(n, kLooks)) {
     constexpr double kTolerance = 1e-5;
-    const double g = static_cast<double>(before.gradient(i)) * c.mean;
-    const double wanted_m = c.beta1 * static_cast<double>(before.m(i)) + c.one_minus_beta1 * g;
-    const double wanted_v = c.beta2 * static_cast<double>(before.v(i)) + c.one_minus_beta2 * g * g;
-    const double step =
-        wanted_m * c.inverse_bias1 / (std::sqrt(wanted_v) * c.inverse_sqrt_bias2 + c.epsilon);
+    const double g = static_cast<double>(before.gradient(i)) * kMean;
+    const double wanted_m = o.beta1 * static_cast<double>(before.m(i)) + (1 - o.beta1) * g;
+    const double wanted_v = o.beta2 * static_cast<double>(before.v(i)) + (1 - o.beta2) * g * g;
+    const double step = wanted_m / bias1 / (std::sqrt(wanted_v / bias2) + o.epsilon);
     const double wanted =
-        before.weight(i) * static_cast<double>(c.decay_factor) - c.learning_rate * step;
+        before.weight(i) * (1 - o.learning_rate * o.weight_decay) - o.learning_rate * step;
     verdict.close(m, i, wanted_m, kTolerance * (std::abs(wanted_m) + 0.01));
     verdict.close(v, i, wanted_v, kTolerance * (std::abs(wanted_v) + 1e-4));
     verdict.close(weight, i, wanted, kTolerance * (std::abs(wanted) + 0.01));

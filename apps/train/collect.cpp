@@ -1,15 +1,14 @@
 #include "apps/train/collect.hpp"
 
-#include <fmt/format.h>
-
 #include <array>
-#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "lib/app/run_trace.hpp"
 #include "lib/app/sum_over_ranks.hpp"
 #include "lib/device/runtime.hpp"
+#include "lib/train/verdict.hpp"
 
 namespace zeropp::train {
 
@@ -45,46 +44,24 @@ std::map<std::string, std::uint64_t> counters_of_ranks(const trace::Recorder& re
   return sums;
 }
 
-/// Bytes are compared step by step; a vendor's route counts as predicted.
 std::string verdict_of(const trace::Recorder& recorder) {
-  for (std::size_t i = 0; i < recorder.steps.size(); ++i) {
-    const trace::StepRow& step = recorder.steps[i];
-    if (step.bytes_intra_node != step.bytes_predicted_intra_node ||
-        step.bytes_inter_node != step.bytes_predicted_inter_node) {
-      return fmt::format(
-          "INVALID: step {} sent {} bytes inside nodes and {} across, predicted {} and {}", i,
-          step.bytes_intra_node, step.bytes_inter_node, step.bytes_predicted_intra_node,
-          step.bytes_predicted_inter_node);
-    }
-    if (!std::isfinite(step.loss) && step.skipped == 0) {
-      return fmt::format("INVALID: the loss of step {} is not finite", i);
-    }
-  }
-  for (const trace::EvaluationRow& evaluation : recorder.evaluations) {
-    if (!std::isfinite(evaluation.loss)) {
-      return fmt::format("INVALID: the held-out loss after {} steps is not finite",
-                         evaluation.step);
-    }
-  }
-  // A skipped step is an incident; training that ends in one has diverged.
-  const bool whole = recorder.interrupted.empty();
-  if (whole && !recorder.steps.empty() && recorder.steps.back().skipped > 0) {
-    return "INVALID: the last step was skipped: its gradient is not finite";
-  }
-  return "VALID";
+  std::optional<std::string> reason = wrong_bytes(recorder);
+  if (!reason) reason = divergence(recorder);
+  return reason ? "INVALID: " + *reason : "VALID";
 }
 
 }  // namespace
 
 trace::TraceData collect(const config::TrainConfig& config, const app::Context& context,
-                         const trace::Recorder& recorder, const zero::Engine& engine,
-                         const zero::UnitModel& model, const data::TokenSource& source) {
+                         Session& session, const data::TokenSource& source) {
   comm::Control& control = context.control();
+  const trace::Recorder& recorder = session.recorder();
+  const zero::UnitModel& model = session.model();
   trace::TraceData data = app::run_trace(context, config.backend, config.transport);
   data.kernels = model.kernels();
   data.flops_per_token = model.flops_per_token();
   data.hardware_flops_per_token = model.hardware_flops_per_token();
-  if (config.hash_parameters) data.parameters_hash = engine.parameters_hash();
+  if (config.hash_parameters) data.parameters_hash = session.engine().parameters_hash();
   data.verdict = verdict_of(recorder);
   data.interrupted = recorder.interrupted;
   data.seed = config.seed;
@@ -102,7 +79,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.timers = timers_of_ranks(recorder.timers, control);
   data.counters = counters_of_ranks(recorder, control);
   std::uint64_t predicted = 0;
-  for (const zero::MemoryReport& report : engine.memory()) {
+  for (const zero::MemoryReport& report : session.engine().memory()) {
     data.memory.push_back({report.name, report.predicted, report.actual});
     predicted += report.predicted;
   }

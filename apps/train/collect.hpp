@@ -4,16 +4,14 @@
 #include "lib/app/app.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/data/token_source.hpp"
-#include "lib/trace/recorder.hpp"
 #include "lib/trace/trace_data.hpp"
-#include "lib/zero/engine.hpp"
+#include "lib/train/session.hpp"
 
 namespace zeropp::train {
 
 /// Sums counters and bytes over ranks, takes the largest times, and decides the verdict.
 /// Collective; complete on rank 0, whose verdict all ranks get.
 trace::TraceData collect(const config::TrainConfig& config, const app::Context& context,
-                         const trace::Recorder& recorder, const zero::Engine& engine,
-                         const zero::UnitModel& model, const data::TokenSource& source);
+                         Session& session, const data::TokenSource& source);
 
 }  // namespace zeropp::train

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <type_traits>
 
 #include "kernels/core/counter_rng.hpp"
 #include "kernels/core/host_for.hpp"
@@ -10,29 +9,6 @@
 namespace zeropp::optim {
 
 namespace {
-
-/// Both by value: the loops' stores alias neither.
-template <class Narrow>
-void adamw_piece(AdamWConstants c, AdamWPiece piece) {
-  const float decay_factor = piece.decay ? c.decay_factor : 1.0F;
-  for (std::size_t i = 0; i < piece.count; ++i) {
-    adamw_update(piece.gradient[i], decay_factor, c, piece.weight[i], piece.m[i], piece.v[i]);
-  }
-  if constexpr (!std::is_same_v<Narrow, float>) {
-    auto* const narrow = static_cast<Narrow*>(piece.narrow);
-    for (std::size_t i = 0; i < piece.count; ++i) {
-      narrow[i] = saturating_cast<Narrow>(piece.weight[i]);
-    }
-  }
-}
-
-void adamw(const AdamWConstants& c, Dtype narrow, std::span<const AdamWPiece> pieces,
-           StreamHandle) {
-  with_type(narrow, [&](auto* type) {
-    using Narrow = std::remove_pointer_t<decltype(type)>;
-    host_for("adamw", pieces.size(), [=](std::size_t i) { adamw_piece<Narrow>(c, pieces[i]); });
-  });
-}
 
 void add(std::size_t n, const float* source, float* destination, StreamHandle) {
   for_blocks("add", n, [=](std::size_t begin, std::size_t end) {
@@ -107,27 +83,8 @@ void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std
 }  // namespace
 
 const OptimOps& host_optim_ops() {
-  static constexpr OptimOps ops{adamw, add, sum_of_squares, initialize};
+  static constexpr OptimOps ops{add, sum_of_squares, initialize};
   return ops;
-}
-
-AdamWConstants adamw_constants(const AdamWOptions& options, std::uint64_t t, float mean,
-                               double clip) {
-  const auto step = static_cast<double>(t);
-  return {
-      .learning_rate = static_cast<float>(options.learning_rate),
-      .beta1 = static_cast<float>(options.beta1),
-      .one_minus_beta1 = static_cast<float>(1.0 - options.beta1),
-      .beta2 = static_cast<float>(options.beta2),
-      .one_minus_beta2 = static_cast<float>(1.0 - options.beta2),
-      .inverse_bias1 = static_cast<float>(1.0 / (1.0 - std::pow(options.beta1, step))),
-      .inverse_sqrt_bias2 =
-          static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, step))),
-      .epsilon = static_cast<float>(options.epsilon),
-      .decay_factor = static_cast<float>(1.0 - options.learning_rate * options.weight_decay),
-      .mean = mean,
-      .clip = static_cast<float>(clip),
-  };
 }
 
 }  // namespace zeropp::optim

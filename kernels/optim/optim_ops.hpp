@@ -1,6 +1,6 @@
-// The optimizer's kernels: one table per back end, chosen by the Device. All run on the given
-// stream, allocate nothing and throw nothing. Counts are in elements; arrays of one call do not
-// overlap unless said.
+// The kernels around an optimizer's step (update.hpp): one table per back end, chosen by the
+// Device. All run on the given stream, allocate nothing and throw nothing. Counts are in elements;
+// arrays of one call do not overlap unless said.
 //
 // What goes over all parameters takes a table of pieces in the back end's memory, which is made
 // once (lib/device/table.hpp): one launch serves any number of tensors, large and tiny. A GPU gives
@@ -13,9 +13,6 @@
 #include <span>
 
 #include "kernels/core/stream.hpp"
-#include "kernels/core/view.hpp"
-#include "kernels/optim/adamw_math.hpp"
-#include "kernels/optim/options.hpp"
 
 namespace zeropp::optim {
 
@@ -33,9 +30,7 @@ constexpr std::size_t norm_scratch(std::size_t n) {
   return total + blocks;
 }
 
-/// How long a piece is cut: its traffic hides the start of a thread block, and the parameters of a
-/// unit make enough of them for all multiprocessors.
-inline constexpr std::size_t kAdamWPiece = 4096;
+/// How long a piece is cut, as kUpdatePiece.
 inline constexpr std::size_t kNormPiece = 16 * kNormBlock;
 
 /// body(first element, elements) for consecutive pieces of [0, n), of `length` but for the last.
@@ -43,18 +38,6 @@ template <class Body>
 void for_each_piece(std::size_t n, std::size_t length, const Body& body) {
   for (std::size_t first = 0; first < n; first += length) body(first, std::min(length, n - first));
 }
-
-/// Parameters that AdamW treats alike: arrays of `count` elements in the back end's memory. Any
-/// alignment; the fast one is 16 bytes (`narrow`: 8).
-struct AdamWPiece {
-  const float* gradient;  ///< the sum over ranks and micro-steps
-  float* weight;
-  float* m;
-  float* v;
-  void* narrow;         ///< 16-bit weights that follow `weight`; null without them
-  std::uint32_t count;  ///< at most 2^31 - 1
-  bool decay;           ///< weight decay applies
-};
 
 /// Whole blocks of kNormBlock values of one array; its last piece may end within a block.
 struct NormPiece {
@@ -71,9 +54,6 @@ struct NormArray {
 };
 
 struct OptimOps {
-  /// AdamW on all pieces. `narrow`: the 16-bit dtype of AdamWPiece::narrow, rounded to nearest and
-  /// saturating; fp32: there is none.
-  void (*adamw)(const AdamWConstants&, Dtype narrow, std::span<const AdamWPiece>, StreamHandle);
   /// destination[i] += source[i], fp32.
   void (*add)(std::size_t n, const float* source, float* destination, StreamHandle);
   /// Of every array *sum = sum of (factor * value)^2: the product rounded to fp32, the rest in
@@ -92,9 +72,5 @@ struct OptimOps {
 const OptimOps& host_optim_ops();
 /// The GPU's table; null in a build without CUDA.
 const OptimOps* cuda_optim_ops();
-
-/// Constants of step t (1, 2, ...), computed in fp64. `mean` and `clip` as in AdamWConstants.
-AdamWConstants adamw_constants(const AdamWOptions& options, std::uint64_t t, float mean,
-                               double clip);
 
 }  // namespace zeropp::optim

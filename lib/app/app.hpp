@@ -40,6 +40,8 @@ class Context {
   [[nodiscard]] std::string config_json() const;
   /// Complete, versions of libraries included.
   [[nodiscard]] trace::Provenance provenance() const;
+  /// As the program was called.
+  [[nodiscard]] const std::string& command_line() const { return command_line_; }
 
   /// Runs `step` here, then agrees on its outcome: when it threw on any rank, all throw AgreedError
   /// with the message of the lowest failing rank. For what one rank may find alone: files, data,
@@ -56,6 +58,7 @@ class Context {
   GpuPlacement gpus;                            ///< of all ranks
   std::optional<std::filesystem::path> output;  ///< --output
   std::optional<std::filesystem::path> json;    ///< --json
+  std::function<std::string()> canonical;       ///< ConfigFile's; empty: the options are all
 
  private:
   comm::World& world_;
@@ -64,12 +67,22 @@ class Context {
   std::string command_line_;
 };
 
+/// For a program whose --config is more than an object with the keys of its options.
+struct ConfigFile {
+  std::string help;  ///< of the flag
+  /// Called before the flags set the options. Throws Error.
+  std::function<void(const std::filesystem::path&)> read;
+  /// The effective configuration, file and options, as canonical JSON.
+  std::function<std::string()> canonical;
+};
+
 struct App {
   std::string name;     ///< "train": the program is zpp_train, its trace train.h5
   std::string summary;  ///< first line of --help
   std::vector<config::Option> options = {};  ///< bound to the program's own configuration
   const std::size_t* node_size = nullptr;    ///< ranks a node where declared; null or 0: as found
   std::string json_flags = "--json";         ///< and other names of it, separated by commas
+  std::optional<ConfigFile> config_file = {};
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
   std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};
   std::function<ExitCode(Context&)> run = {};

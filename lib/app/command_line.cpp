@@ -101,7 +101,9 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   cli.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   std::vector<std::string> known{"--help", "--version", "--output", "--json"};
   if (!app.options.empty()) {
-    cli.add_option("--config", config, "JSON file with the keys below; flags override it")
+    cli.add_option("--config", config,
+                   app.config_file ? app.config_file->help
+                                   : "JSON file with the keys below; flags override it")
         ->type_name("FILE.json");
     known.emplace_back("--config");
   }
@@ -134,7 +136,11 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   }
   if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known);
   refuse_repeated(cli, given);
-  if (!config.empty()) config::read_file(config, app.options);
+  if (!config.empty() && app.config_file) {
+    app.config_file->read(config);
+  } else if (!config.empty()) {
+    config::read_file(config, app.options);
+  }
   for (const auto& [option, text] : given) config::set_from_text(*option, text, option->flag);
   if (!output.empty()) line.output = output;
   if (!json.empty()) line.json = json;

@@ -58,17 +58,20 @@ bool is_launched_beside_rank_0() {
 ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
                 const CommandLine& line, const std::string& command) {
   world.control().agree(parsed);
+  const auto canonical = [&] {
+    return app.config_file ? app.config_file->canonical() : config::canonical_json(app.options);
+  };
   const auto agree_on_options = [&] {
-    agree_on_configuration(
-        world.control(),
-        fmt::format(R"({{"program":"zpp_{} {}","configuration":{}}})", app.name,
-                    trace::describe_version(), config::canonical_json(app.options)));
+    agree_on_configuration(world.control(),
+                           fmt::format(R"({{"program":"zpp_{} {}","configuration":{}}})", app.name,
+                                       trace::describe_version(), canonical()));
   };
   agree_on_options();
   // From here on all ranks have the same configuration, and come to the same refusals.
   Context context(world, app.options, app.name, command);
   context.output = line.output;
   context.json = line.json;
+  if (app.config_file) context.canonical = app.config_file->canonical;
   world.control().agree(status_of([&] {
     world.set_topology(app.node_size == nullptr ? 0 : checked<int>(*app.node_size, "node size"));
   }));
@@ -85,7 +88,9 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
 
 }  // namespace
 
-std::string Context::config_json() const { return config::canonical_json(options_); }
+std::string Context::config_json() const {
+  return canonical ? canonical() : config::canonical_json(options_);
+}
 
 trace::Provenance Context::provenance() const {
   auto provenance = trace::collect_provenance(command_line_);

@@ -42,10 +42,9 @@ struct Host {
   int leader = 0;  ///< the launched rank that stands for the machine: the lowest on it
 };
 
-Host find_host(int launched_rank) {
+Host find_host(MPI_Comm world, int launched_rank) {
   MPI_Comm comm = MPI_COMM_NULL;
-  check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, launched_rank, MPI_INFO_NULL,
-                            &comm));
+  check(MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, launched_rank, MPI_INFO_NULL, &comm));
   const CommHandle owner(comm);
   Host host;
   host.leader = launched_rank;
@@ -73,6 +72,16 @@ std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle han
 }  // namespace
 
 struct World::State {
+  /// `whole`: of the job, which ends MPI.
+  State(CommHandle all, bool whole) : launched(std::move(all)), ends_mpi(whole) {
+    check(MPI_Comm_rank(launched.get(), &launched_rank));
+    check(MPI_Comm_size(launched.get(), &size));
+    host = find_host(launched.get(), launched_rank);
+    control.emplace(duplicate(launched.get()));
+  }
+
+  CommHandle launched;  ///< the ranks as they came, in that order
+  bool ends_mpi;
   int launched_rank = 0;
   int size = 1;
   Host host;
@@ -82,7 +91,7 @@ struct World::State {
   int exceptions = std::uncaught_exceptions();
 };
 
-World::World(int& argc, char**& argv) : state_(std::make_unique<State>()) {
+World::World(int& argc, char**& argv) {
   int provided = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided));
   // Communicators made from these inherit the handler.
@@ -92,18 +101,24 @@ World::World(int& argc, char**& argv) : state_(std::make_unique<State>()) {
     throw Error(ExitCode::environment,
                 "this MPI library offers no threads beside it: build one with thread support");
   }
-  check(MPI_Comm_rank(MPI_COMM_WORLD, &state_->launched_rank));
-  check(MPI_Comm_size(MPI_COMM_WORLD, &state_->size));
-  state_->host = find_host(state_->launched_rank);
-  state_->control.emplace(duplicate(MPI_COMM_WORLD));
+  state_ = std::make_unique<State>(duplicate(MPI_COMM_WORLD), true);
+}
+
+World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+std::unique_ptr<World> World::split(int color) const {
+  const Control& own = control();
+  return std::unique_ptr<World>(new World(std::make_unique<State>(
+      zeropp::comm::split(state_->control->comm(), color, own.rank()), false)));
 }
 
 World::~World() {
   const bool unwinding = std::uncaught_exceptions() > state_->exceptions;
+  const bool ends_mpi = state_->ends_mpi;
   state_.reset();
   // MPI_Finalize waits for every rank: an exception that passes through here may be this rank's
   // alone. Leaving without it lets the launcher end the others.
-  if (!unwinding) MPI_Finalize();
+  if (ends_mpi && !unwinding) MPI_Finalize();
 }
 
 int World::rank() const { return state_->launched_rank; }
@@ -119,11 +134,11 @@ const Topology& World::set_topology(int node_size) {
   if (declared) topology = declared_topology(state.size, node_size);
   const int leader = declared ? state.launched_rank / node_size * node_size : state.host.leader;
   std::vector<int> leaders(static_cast<std::size_t>(state.size));
-  check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, MPI_COMM_WORLD));
+  check(MPI_Allgather(&leader, 1, MPI_INT, leaders.data(), 1, MPI_INT, state.launched.get()));
   // Ranks go by node, those of one node in launched order (equal keys keep it): rank 0 stays rank
   // 0.
   std::ranges::sort(leaders);
-  CommHandle ordered = split(MPI_COMM_WORLD, 0, leader);
+  CommHandle ordered = zeropp::comm::split(state.launched.get(), 0, leader);
   state.places = places_of(leaders);
   state.topology = declared ? topology : found_topology(state.places);
   state.control->use(std::move(ordered));
@@ -174,7 +189,7 @@ Groups World::make_groups(const GroupOptions& options) {
                       : node(r) == node(own) ? LinkClass::intra_node
                                              : LinkClass::inter_node);
     }
-    return make_communicator(name, split(state_->control->comm(), color_of(own), own),
+    return make_communicator(name, zeropp::comm::split(state_->control->comm(), color_of(own), own),
                              std::move(links), options, nccl_place, lanes);
   };
   const auto place = [&](int rank) { return places[static_cast<std::size_t>(rank)]; };

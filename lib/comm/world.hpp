@@ -90,9 +90,13 @@ class World {
  public:
   /// Initialises MPI (funneled), also in a process that no launcher started; finalises it when
   /// destroyed, except by an exception that may be this rank's alone (MPI_Finalize would wait for
-  /// the others): make it outside of the try block. One World a process; groups do not outlive it.
+  /// the others): make it outside of the try block. One such World a process; groups do not outlive
+  /// it.
   World(int& argc, char**& argv);
   ~World();
+  /// The ranks of control() with one `color` as a world of their own, in their order; its topology
+  /// is to be set. Collective. It must not outlive this world, and does not end MPI.
+  [[nodiscard]] std::unique_ptr<World> split(int color) const;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -129,6 +133,7 @@ class World {
 
  private:
   struct State;
+  explicit World(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
 };
 

@@ -133,15 +133,23 @@ class Reader {
 
 }  // namespace
 
-void read_text(const std::string& text, const std::string& name, std::vector<Option>& options) {
-  const json document = parse(text, name);
+nlohmann::json parse_object(const std::string& text, const std::string& name) {
+  json document = parse(text, name);
   if (!document.is_object()) {
     throw Error(ExitCode::usage, name + ": a configuration is a JSON object: begin it with {");
   }
-  Reader(name, options).read(document, "");
+  return document;
 }
 
-void read_file(const std::filesystem::path& path, std::vector<Option>& options) {
+void read_object(const json& object, const std::string& name, std::vector<Option>& options) {
+  Reader(name, options).read(object, "");
+}
+
+void read_text(const std::string& text, const std::string& name, std::vector<Option>& options) {
+  read_object(parse_object(text, name), name, options);
+}
+
+std::string read_config_text(const std::filesystem::path& path) {
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
   std::ifstream file(path, std::ios::binary);
@@ -155,8 +163,11 @@ void read_file(const std::filesystem::path& path, std::vector<Option>& options) 
   if (std::filesystem::file_size(path) > largest_file) {
     throw Error(ExitCode::usage, path.string() + ": larger than 1 MiB, hardly a configuration");
   }
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  read_text(text, path.string(), options);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+void read_file(const std::filesystem::path& path, std::vector<Option>& options) {
+  read_text(read_config_text(path), path.string(), options);
 }
 
 std::string canonical_json(const std::vector<Option>& options) {

@@ -3,12 +3,21 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "lib/config/option.hpp"
 
 namespace zeropp::config {
+
+/// The text of a configuration file. Throws Error(io) when it cannot be read, Error(usage) when it
+/// is far too large for one.
+std::string read_config_text(const std::filesystem::path& path);
+
+/// Parses `text`; `name` stands for the file in messages. Throws Error(usage) for malformed JSON
+/// (file:line:column), a duplicate key, nesting without end, and what is no object.
+nlohmann::json parse_object(const std::string& text, const std::string& name);
 
 /// Sets options from a JSON file. Throws Error(io) when the file cannot be read, Error(usage) for
 /// malformed JSON (file:line:column), a duplicate key, an unknown key (its full path and the
@@ -17,6 +26,10 @@ void read_file(const std::filesystem::path& path, std::vector<Option>& options);
 
 /// The same from text; `name` stands for the file in messages.
 void read_text(const std::string& text, const std::string& name, std::vector<Option>& options);
+
+/// The same from an object that was read already.
+void read_object(const nlohmann::json& object, const std::string& name,
+                 std::vector<Option>& options);
 
 /// The effective configuration: every option that is in effect, with its value, keys sorted, no
 /// spaces. read_text() of it gives the same configuration.

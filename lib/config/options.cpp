@@ -2,6 +2,8 @@
 // Megatron's where Megatron has one.
 #include "lib/config/options.hpp"
 
+#include <utility>
+
 namespace zeropp::config {
 namespace {
 
@@ -120,6 +122,15 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
 }
 
 void add_training(std::vector<Option>& table, TrainConfig& c) {
+  const Range below_one{.minimum = 0, .maximum = 1, .maximum_excluded = true};
+  // In effect where the optimizer reads it.
+  const auto parameter = [&c](std::string name, Option option) {
+    option.effect_needs = "optimizer.type " + optim::readers(name);
+    option.in_effect = [&c, name = std::move(name)] {
+      return optim::reads(c.optimizer.type, name);
+    };
+    return option;
+  };
   table.insert(
       table.end(),
       {{.path = "train_batch_size",
@@ -145,34 +156,50 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .help = "Compute and gather in bf16 with fp32 master weights"},
        {.path = "optimizer.type",
         .flag = "--optimizer",
-        .field = &c.optimizer_type,
+        .field = &c.optimizer.type,
         .help = "Optimizer",
-        .choices = {"AdamW"}},
-       {.path = "optimizer.params.lr",
-        .flag = "--lr",
-        .field = &c.optimizer.learning_rate,
-        .help = "Learning rate",
-        .range = between(0, kLargestFloat)},
-       {.path = "optimizer.params.betas.0",
-        .flag = "--adam-beta1",
-        .field = &c.optimizer.beta1,
-        .help = "Decay of the first moment",
-        .range = {.minimum = 0, .maximum = 1, .maximum_excluded = true}},
-       {.path = "optimizer.params.betas.1",
-        .flag = "--adam-beta2",
-        .field = &c.optimizer.beta2,
-        .help = "Decay of the second moment",
-        .range = {.minimum = 0, .maximum = 1, .maximum_excluded = true}},
-       {.path = "optimizer.params.eps",
-        .flag = "--adam-eps",
-        .field = &c.optimizer.epsilon,
-        .help = "Added to the root of the second moment",
-        .range = between(kSmallestFloat, kLargestFloat)},
-       {.path = "optimizer.params.weight_decay",
-        .flag = "--weight-decay",
-        .field = &c.optimizer.weight_decay,
-        .help = "Decoupled weight decay",
-        .range = between(0, kLargestFloat)},
+        .choices = optim::types()},
+       parameter("lr", {.path = "optimizer.params.lr",
+                        .flag = "--lr",
+                        .field = &c.optimizer.learning_rate,
+                        .help = "Learning rate",
+                        .range = between(0, kLargestFloat)}),
+       parameter("betas", {.path = "optimizer.params.betas.0",
+                           .flag = "--adam-beta1",
+                           .field = &c.optimizer.beta1,
+                           .help = "Decay of the first moment; of Lion: share of it in the update",
+                           .range = below_one}),
+       parameter("betas", {.path = "optimizer.params.betas.1",
+                           .flag = "--adam-beta2",
+                           .field = &c.optimizer.beta2,
+                           .help = "Decay of the second moment; of Lion: of its one moment",
+                           .range = below_one}),
+       parameter("eps", {.path = "optimizer.params.eps",
+                         .flag = "--adam-eps",
+                         .field = &c.optimizer.epsilon,
+                         .help = "Added to the root of the second moment",
+                         .range = between(kSmallestFloat, kLargestFloat)}),
+       parameter("weight_decay",
+                 {.path = "optimizer.params.weight_decay",
+                  .flag = "--weight-decay",
+                  .field = &c.optimizer.weight_decay,
+                  .help = "Weight decay: decoupled in AdamW and Lion, in Adam and SGD part of "
+                          "the gradient",
+                  .range = between(0, kLargestFloat)}),
+       parameter("momentum", {.path = "optimizer.params.momentum",
+                              .flag = "--sgd-momentum",
+                              .field = &c.optimizer.momentum,
+                              .help = "Share of the previous steps' sum that stays in it; 0: "
+                                      "none, and no memory for it",
+                              .range = below_one}),
+       {.path = "optimizer.params.nesterov",
+        .flag = "--sgd-nesterov",
+        .field = &c.optimizer.nesterov,
+        .help = "Nesterov's momentum",
+        .in_effect =
+            [&c] { return optim::reads(c.optimizer.type, "nesterov") && c.optimizer.momentum > 0; },
+        .effect_needs =
+            "optimizer.params.momentum above 0 and optimizer.type " + optim::readers("nesterov")},
        {.path = "gradient_clipping",
         .flag = "--clip-grad",
         .field = &c.zero.gradient_clipping,

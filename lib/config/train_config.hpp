@@ -20,10 +20,7 @@ struct TrainConfig {
   zero::Options zero;
   model::Options model;
   data::Options data;
-  /// Read by nobody: there is one optimizer. It makes DeepSpeed's key optimizer.type legal, refuses
-  /// every other value, and puts the optimizer's name into the effective configuration.
-  std::string optimizer_type = "AdamW";
-  optim::AdamWOptions optimizer;
+  optim::Options optimizer;
   bool bf16 = false;
 
   /// train_batch_size = micro batch * accumulation steps * world size; 0: follows from the others.

@@ -22,7 +22,7 @@ std::vector<Buffer> buffers(const std::vector<UnitPartition>& units,
 
 }  // namespace
 
-Engine::Engine(const Options& options, const optim::AdamWOptions& optimizer, UnitModel& model,
+Engine::Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
                comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
                const Device& device, trace::Recorder& recorder)
     : options_(options),

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/checkpoint/saver.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
@@ -55,7 +56,7 @@ class Engine {
   /// reduced in `reduce_groups`: of the same ranks and transport, and where they are others,
   /// neither queues behind the other. All references outlive the engine. Does not communicate: a
   /// rank that runs out of memory here can still tell the others.
-  Engine(const Options& options, const optim::AdamWOptions& optimizer, UnitModel& model,
+  Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
          comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
          const Device& device, trace::Recorder& recorder);
 
@@ -70,6 +71,16 @@ class Engine {
   /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
   /// For export and tests: through the control plane, one unit at a time.
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
+  /// This rank's part of what a checkpoint keeps: of every unit the fp32 master weights and the
+  /// optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of the unit's flat buffer:
+  /// the canonical shard, at every stage. A copy in host memory; waits for the work before.
+  [[nodiscard]] std::vector<checkpoint::OwnedSlice> state() const;
+  [[nodiscard]] std::uint64_t steps_taken() const { return steps_taken_; }
+  /// Goes on from a state that was saved after `steps_taken` steps, by any number of ranks at any
+  /// stage. `read` fills the given memory with a slice of the saved arrays. What follows the master
+  /// weights is made anew; hpZ's copies are of an older version from here on.
+  void restore(std::uint64_t steps_taken,
+               const std::function<void(const checkpoint::Slice&, std::span<std::byte>)>& read);
   /// Of the engine's state, its arena, and the model's own memory.
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 
@@ -110,6 +121,8 @@ class Engine {
   /// Of the mean gradient, the same on every rank: squares by canonical shard, added in shard
   /// order. After the wait for what norm_ started.
   [[nodiscard]] double global_norm() const;
+  /// Master and optimizer arrays of a unit, with their names in a checkpoint.
+  [[nodiscard]] std::vector<std::pair<std::string, View>> kept_arrays(std::size_t unit) const;
   /// The bytes of `view` in host memory; waits for the compute stream.
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view) const;
   /// Makes the compute stream wait for everything enqueued on `ids`.
@@ -158,7 +171,7 @@ class Engine {
   StepClock clock_;
   std::uint64_t version_ = 1;            ///< of the weights: every step and load increments it
   std::uint64_t secondary_version_ = 0;  ///< that the secondary shards hold
-  std::uint64_t steps_taken_ = 0;        ///< AdamW's t
+  std::uint64_t steps_taken_ = 0;        ///< the optimizer's t
 };
 
 }  // namespace zeropp::zero

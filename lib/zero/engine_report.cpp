@@ -56,14 +56,14 @@ std::vector<float> Engine::gather_master(std::size_t unit) const {
 std::vector<MemoryReport> Engine::memory() const {
   const std::size_t secondary = secondary_ ? secondary_->bytes() : 0;
   const std::array<std::size_t, 7> actual{optimizer_.master_bytes(),
-                                          optimizer_.moment_bytes(),
+                                          optimizer_.state_bytes(),
                                           bytes_of(gradient_shards_),
                                           bytes_of(compute_shards_),
                                           bytes_of(resident_weights_),
                                           bytes_of(local_gradients_),
                                           secondary};
   std::vector<MemoryReport> reports;
-  const auto predicted = state_memory(units_, preset_, options_.compute);
+  const auto predicted = state_memory(units_, preset_, options_.compute, optimizer_.states());
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual.at(i)});
   reports.push_back({"arena", plan_.arena_bytes(), arena_.bytes()});

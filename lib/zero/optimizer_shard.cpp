@@ -18,17 +18,24 @@ void OptimizerShard::for_each_tensor(const Unit& layout, std::size_t unit, const
 OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
                                const std::vector<UnitPartition>& partitions,
                                std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
-                               std::uint64_t seed, const optim::AdamWOptions& options,
+                               std::uint64_t seed, const optim::Options& options,
                                const Device& device, StreamHandle stream)
-    : partitions_(partitions), sharded_(sharded), rank_(rank), options_(options), device_(device) {
+    : partitions_(partitions),
+      sharded_(sharded),
+      rank_(rank),
+      options_(options),
+      rule_(optim::variant_of(options)),
+      device_(device) {
   std::uint64_t tensors_before = 0;
-  std::vector<optim::AdamWPiece> pieces;
+  std::vector<optim::UpdatePiece> pieces;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     const Unit& layout = units[unit];
     const std::size_t n = count(unit);
-    units_.push_back({Buffer::zeros(n, Dtype::fp32, device_.memory),
-                      Buffer::zeros(n, Dtype::fp32, device_.memory),
-                      Buffer::zeros(n, Dtype::fp32, device_.memory)});
+    State& state = units_.emplace_back();
+    state.master = Buffer::zeros(n, Dtype::fp32, device_.memory);
+    for (std::size_t i = 0; i < rule_.states; ++i) {
+      state.states.push_back(Buffer::zeros(n, Dtype::fp32, device_.memory));
+    }
     for_each_tensor(
         layout, unit,
         [&](const Tensor& tensor, std::size_t in_tensor, std::size_t in_part, std::size_t length) {
@@ -41,29 +48,36 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
     tensors_before += layout.tensors.size();
     add_pieces(layout, unit, arrays[unit], pieces);
   }
-  pieces_ = Table<optim::AdamWPiece>(pieces, device_);
+  pieces_ = Table<optim::UpdatePiece>(pieces, device_);
 }
 
 void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
-                                std::vector<optim::AdamWPiece>& pieces) {
+                                std::vector<optim::UpdatePiece>& pieces) {
   State& state = units_[unit];
   state.first_piece = pieces.size();
   const bool narrow = arrays.follower.count > 0;
   if (narrow) follower_ = arrays.follower.dtype;
-  for_each_tensor(
-      layout, unit,
-      [&](const Tensor& tensor, std::size_t, std::size_t in_part, std::size_t length) {
-        optim::for_each_piece(
-            length, optim::kAdamWPiece, [&](std::size_t first, std::size_t elements) {
-              const std::size_t at = in_part + first;
-              pieces.push_back({arrays.gradient.part(at, elements).as<float>(),
-                                master(unit).part(at, elements).as<float>(),
-                                first_moment(unit).part(at, elements).as<float>(),
-                                second_moment(unit).part(at, elements).as<float>(),
-                                narrow ? arrays.follower.part(at, elements).data : nullptr,
-                                static_cast<std::uint32_t>(elements), tensor.decay});
-            });
-      });
+  for_each_tensor(layout, unit,
+                  [&](const Tensor& tensor, std::size_t, std::size_t in_part, std::size_t length) {
+                    optim::for_each_piece(
+                        length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
+                          const std::size_t at = in_part + first;
+                          const auto floats = [&](const View& array) {
+                            return array.part(at, elements).as<float>();
+                          };
+                          optim::UpdatePiece piece{
+                              .gradient = floats(arrays.gradient),
+                              .weight = floats(master(unit)),
+                              .state = {},
+                              .narrow = narrow ? arrays.follower.part(at, elements).data : nullptr,
+                              .count = static_cast<std::uint32_t>(elements),
+                              .decay = tensor.decay};
+                          for (std::size_t i = 0; i < rule_.states; ++i) {
+                            piece.state[i] = floats(this->state(unit, i));
+                          }
+                          pieces.push_back(piece);
+                        });
+                  });
   state.pieces = pieces.size() - state.first_piece;
 }
 
@@ -74,9 +88,9 @@ ConstView OptimizerShard::canonical_master(std::size_t unit) const {
 
 void OptimizerShard::update(std::size_t unit, std::uint64_t t, float mean, double clip,
                             StreamHandle stream) {
-  device_.optim->adamw(optim::adamw_constants(options_, t, mean, clip), follower_,
-                       pieces_.all().subspan(units_[unit].first_piece, units_[unit].pieces),
-                       stream);
+  rule_.on(device_.memory)(
+      options_, {.t = t, .scale = {.mean = mean, .clip = static_cast<float>(clip)}}, follower_,
+      pieces_.all().subspan(units_[unit].first_piece, units_[unit].pieces), stream);
 }
 
 std::size_t OptimizerShard::master_bytes() const {
@@ -85,9 +99,11 @@ std::size_t OptimizerShard::master_bytes() const {
   return total;
 }
 
-std::size_t OptimizerShard::moment_bytes() const {
+std::size_t OptimizerShard::state_bytes() const {
   std::size_t total = 0;
-  for (const State& state : units_) total += state.m.bytes() + state.v.bytes();
+  for (const State& unit : units_) {
+    for (const Buffer& state : unit.states) total += state.bytes();
+  }
   return total;
 }
 

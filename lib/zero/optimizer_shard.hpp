@@ -1,7 +1,8 @@
-// This rank's part of the optimizer: fp32 master weights and moments, by unit. At stage 0 the part
+// This rank's part of the optimizer: fp32 master weights and what the optimizer keeps for them
+// (none, one or two arrays: AdamW's moments, SGD's momentum), by unit. At stage 0 the part
 // is everything (replicated), else the canonical 1/N shard. Owns its memory, and the table of the
-// pieces that AdamW goes over; the gradients, and the 16-bit weights that follow the master, are
-// the engine's. Runs on the stream that it is given.
+// pieces that the optimizer goes over; the gradients, and the 16-bit weights that follow the
+// master, are the engine's. Runs on the stream that it is given.
 #pragma once
 
 #include <cstddef>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/optim/registry.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
@@ -29,31 +31,34 @@ struct UnitArrays {
 class OptimizerShard {
  public:
   /// Master weights are drawn element by element (same values at any world size), on `stream`;
-  /// moments are zero. `arrays`: by unit. Throws Error(environment) when there is no memory.
+  /// the optimizer's state is zero. `arrays`: by unit. Throws Error(environment) when there is no
+  /// memory.
   OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                  std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
-                 std::uint64_t seed, const optim::AdamWOptions& options, const Device& device,
+                 std::uint64_t seed, const optim::Options& options, const Device& device,
                  StreamHandle stream);
 
   /// fp32, `shard` elements (`padded` when not sharded).
   [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }
-  [[nodiscard]] View first_moment(std::size_t unit) const { return view(units_[unit].m, unit); }
-  [[nodiscard]] View second_moment(std::size_t unit) const { return view(units_[unit].v, unit); }
+  /// fp32 arrays like `master` that the optimizer keeps.
+  [[nodiscard]] std::size_t states() const { return rule_.states; }
+  [[nodiscard]] View state(std::size_t unit, std::size_t index) const {
+    return view(units_[unit].states[index], unit);
+  }
   /// The canonical 1/N shard of the master weights.
   [[nodiscard]] ConstView canonical_master(std::size_t unit) const;
 
-  /// AdamW step t (1, 2, ...) of one unit, in one launch: with mean * gradient, clipped by the
+  /// Step t (1, 2, ...) of one unit, in one launch: with mean * gradient, clipped by the
   /// factor `clip`. The unit's follower is rounded from the new master.
   void update(std::size_t unit, std::uint64_t t, float mean, double clip, StreamHandle stream);
 
   [[nodiscard]] std::size_t master_bytes() const;
-  [[nodiscard]] std::size_t moment_bytes() const;
+  [[nodiscard]] std::size_t state_bytes() const;
 
  private:
   struct State {
     Buffer master;
-    Buffer m;
-    Buffer v;
+    std::vector<Buffer> states;
     std::size_t first_piece = 0;  ///< in pieces_
     std::size_t pieces = 0;
   };
@@ -69,16 +74,17 @@ class OptimizerShard {
   void for_each_tensor(const Unit& layout, std::size_t unit, const Body& body) const;
   /// The pieces of a unit, behind those of the units before it.
   void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
-                  std::vector<optim::AdamWPiece>& pieces);
+                  std::vector<optim::UpdatePiece>& pieces);
 
   std::vector<UnitPartition> partitions_;
   bool sharded_;
   std::size_t rank_;
-  optim::AdamWOptions options_;
+  optim::Options options_;
+  optim::Variant rule_;
   Device device_;
   std::vector<State> units_;
   Dtype follower_ = Dtype::fp32;  ///< fp32: there are none
-  Table<optim::AdamWPiece> pieces_;
+  Table<optim::UpdatePiece> pieces_;
 };
 
 }  // namespace zeropp::zero

@@ -34,7 +34,8 @@ comm::Bytes volume(const Schedule& schedule, const Volumes& volumes) {
 }
 
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
-                                     const StagePreset& preset, Dtype compute) {
+                                     const StagePreset& preset, Dtype compute,
+                                     std::size_t optimizer_states) {
   std::size_t shards = 0;
   std::size_t padded = 0;
   std::size_t secondary = 0;
@@ -47,7 +48,7 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   const std::size_t e = size_of(compute);
   return {
       {"master", owned * 4},
-      {"moments", owned * 8},
+      {"moments", owned * 4 * optimizer_states},
       {"gradient_shard", preset.shard_optimizer ? owned * 4 : 0},
       {"compute_shard", preset.shard_optimizer && compute != Dtype::fp32 ? owned * e : 0},
       {"resident_weights", preset.shard_parameters ? 0 : padded * e},

@@ -32,8 +32,10 @@ struct MemoryPart {
 };
 
 /// Closed form, in the order: master, moments, gradient shard, compute shard, resident weights,
-/// local gradients, secondary. Parts of zero bytes included.
+/// local gradients, secondary. Parts of zero bytes included. `optimizer_states`: fp32 values that
+/// the optimizer keeps for a parameter.
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
-                                     const StagePreset& preset, Dtype compute);
+                                     const StagePreset& preset, Dtype compute,
+                                     std::size_t optimizer_states);
 
 }  // namespace zeropp::zero

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "kernels/core/counter_rng.hpp"
+#include "kernels/optim/registry.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 #include "lib/device/table.hpp"
+#include "tests/support/optimizer_reference.hpp"
 
 namespace zeropp::optim {
 namespace {
@@ -98,64 +100,85 @@ std::vector<Extent> random_extents(std::size_t count, std::size_t longest, unsig
   return made;
 }
 
-/// What AdamW reads and writes, on the host or on the GPU: whole arrays, of which it is given
-/// extents.
-struct AdamWArrays {
+/// What an optimizer reads and writes, on the host or on the GPU: whole arrays, of which it is
+/// given extents.
+struct UpdateArrays {
   const float* gradient;
   float* weight;
-  float* m;
-  float* v;
+  float* state[kMostStates];
   std::uint16_t* narrow;
 
-  [[nodiscard]] std::vector<AdamWPiece> pieces(const std::vector<Extent>& extents, bool cut) const {
-    std::vector<AdamWPiece> made;
+  [[nodiscard]] std::vector<UpdatePiece> pieces(const std::vector<Extent>& extents,
+                                                bool cut) const {
+    std::vector<UpdatePiece> made;
     for (const Extent& extent : extents) {
-      made.push_back({gradient + extent.first, weight + extent.first, m + extent.first,
-                      v + extent.first, cut ? narrow + extent.first : nullptr,
-                      static_cast<std::uint32_t>(extent.count), made.size() % 3 != 0});
+      made.push_back({gradient + extent.first,
+                      weight + extent.first,
+                      {},
+                      cut ? narrow + extent.first : nullptr,
+                      static_cast<std::uint32_t>(extent.count),
+                      made.size() % 3 != 0});
+      for (std::size_t i = 0; i < kMostStates; ++i) {
+        if (state[i] != nullptr) made.back().state[i] = state[i] + extent.first;
+      }
     }
     return made;
   }
 };
 
-TEST(OptimizerOnGpu, AdamWIsTheHosts) {
-  // Few and long, many and short, and those of an optimizer: cut to kAdamWPiece.
+/// Three steps of one optimizer on extents of arrays, on both; what it keeps lies `shift` elements
+/// behind a boundary.
+void compare_steps(const Options& options, const std::vector<Extent>& extents, std::size_t shift,
+                   Dtype narrow) {
+  const std::size_t n = extents.back().first + extents.back().count + 5;
+  const Variant variant = variant_of(options);
+  std::vector<float> weight = values_of(n, 1);
+  std::vector<std::uint16_t> shard(n, 0xA5A5);
+  const OnGpu<float> gpu_weight(weight);
+  const OnGpu<std::uint16_t> gpu_shard(shard, shift);
+  std::vector<std::vector<float>> states(variant.states, std::vector<float>(n, 0.0F));
+  std::vector<OnGpu<float>> gpu_states;
+  for (const auto& state : states) gpu_states.emplace_back(state, shift);
+  for (std::uint64_t t = 1; t <= 3; ++t) {
+    const std::vector<float> gradient = values_of(n, 10 + t);
+    const OnGpu<float> gpu_gradient(gradient);
+    UpdateArrays host{gradient.data(), weight.data(), {}, shard.data()};
+    UpdateArrays device{gpu_gradient.data(), gpu_weight.data(), {}, gpu_shard.data()};
+    for (std::size_t i = 0; i < states.size(); ++i) {
+      host.state[i] = states[i].data();
+      device.state[i] = gpu_states[i].data();
+    }
+    const bool cut = narrow != Dtype::fp32;
+    const Step step{t, {.mean = 1.0F / 3.0F, .clip = 0.7F}};
+    variant.host(options, step, narrow, host.pieces(extents, cut), {});
+    const Table<UpdatePiece> table(device.pieces(extents, cut), gpu());
+    variant.cuda(options, step, narrow, table.all(), {});
+    gpu().runtime->synchronize(nullptr);
+  }
+  expect_same_bits(gpu_weight.fetch(), weight, "weight");
+  for (std::size_t i = 0; i < states.size(); ++i) {
+    expect_same_bits(gpu_states[i].fetch(), states[i], i == 0 ? "first state" : "second state");
+  }
+  expect_same_bits(gpu_shard.fetch(), shard, "16-bit shard");
+}
+
+TEST(OptimizerOnGpu, EveryOptimizerIsTheHosts) {
+  // Few and long, many and short, and those of an engine: cut to kUpdatePiece.
   std::vector<std::vector<Extent>> cases{random_extents(5, 3U << 18U, 1),
                                          random_extents(2000, 300, 2),
-                                         random_extents(400, kAdamWPiece, 3)};
+                                         random_extents(400, kUpdatePiece, 3)};
   for (const std::size_t n : kCounts) cases.push_back({{0, n}});
-  for (const std::vector<Extent>& extents : cases) {
-    const std::size_t n = extents.back().first + extents.back().count + 5;
-    for (const std::size_t shift : {0U, 1U}) {  // of the moments: elements out of step
-      for (const Dtype narrow : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
-        SCOPED_TRACE(testing::Message() << extents.size() << " pieces, the last of "
-                                        << extents.back().count << " at " << extents.back().first
-                                        << ", shift " << shift << ", shard " << name_of(narrow));
-        std::vector<float> weight = values_of(n, 1);
-        std::vector<float> m(n, 0.0F);
-        std::vector<float> v(n, 0.0F);
-        std::vector<std::uint16_t> shard(n, 0xA5A5);
-        const OnGpu<float> gpu_weight(weight);
-        const OnGpu<float> gpu_m(m, shift);
-        const OnGpu<float> gpu_v(v, shift);
-        const OnGpu<std::uint16_t> gpu_shard(shard, shift);
-        const bool cut = narrow != Dtype::fp32;
-        for (std::uint64_t t = 1; t <= 3; ++t) {
-          const std::vector<float> gradient = values_of(n, 10 + t);
-          const OnGpu<float> gpu_gradient(gradient);
-          const AdamWConstants c = adamw_constants({.weight_decay = 0.1}, t, 1.0F / 3.0F, 0.7);
-          const AdamWArrays host{gradient.data(), weight.data(), m.data(), v.data(), shard.data()};
-          const AdamWArrays device{gpu_gradient.data(), gpu_weight.data(), gpu_m.data(),
-                                   gpu_v.data(), gpu_shard.data()};
-          host_optim_ops().adamw(c, narrow, host.pieces(extents, cut), {});
-          const Table<AdamWPiece> table(device.pieces(extents, cut), gpu());
-          gpu().optim->adamw(c, narrow, table.all(), {});
-          gpu().runtime->synchronize(nullptr);
+  for (const Options& options : test::optimizer_cases()) {
+    ASSERT_NE(variant_of(options).cuda, nullptr) << options.type;
+    for (const std::vector<Extent>& extents : cases) {
+      for (const std::size_t shift : {0U, 1U}) {
+        for (const Dtype narrow : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+          SCOPED_TRACE(testing::Message() << test::describe(options) << ": " << extents.size()
+                                          << " pieces, the last of " << extents.back().count
+                                          << " at " << extents.back().first << ", shift " << shift
+                                          << ", shard " << name_of(narrow));
+          compare_steps(options, extents, shift, narrow);
         }
-        expect_same_bits(gpu_weight.fetch(), weight, "weight");
-        expect_same_bits(gpu_m.fetch(), m, "first moment");
-        expect_same_bits(gpu_v.fetch(), v, "second moment");
-        expect_same_bits(gpu_shard.fetch(), shard, "16-bit shard");
       }
     }
   }

@@ -15,19 +15,8 @@ constexpr std::size_t kLength = 16;
 
 /// Norm of the mean gradient of step 0 at the initial weights, in double precision.
 double expected_norm(QuadraticCase& made, const zero::Options& options) {
-  const auto source = data::make_source({});
-  const data::Sampler sampler(*source, options.seed, kLength, kSequences);
   const model::Quadratic& model = *made.model;
-  const auto world_size = static_cast<std::size_t>(world().size());
-  double tilt = 0;
-  for (std::size_t rank = 0; rank < world_size; ++rank) {
-    for (std::size_t m = 0; m < options.accumulation_steps; ++m) {
-      data::TokenBatch batch;
-      sampler.train(0, m, {rank, world_size}, batch);
-      tilt +=
-          model.tilt(batch.targets) / static_cast<double>(world_size * options.accumulation_steps);
-    }
-  }
+  const double tilt = made.mean_tilt(0);
   double sum = 0;
   for (std::size_t unit = 0; unit < kUnitSizes.size(); ++unit) {
     const std::vector<float> weights = made.engine_case.engine().gather_master(unit);

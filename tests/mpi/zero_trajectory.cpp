@@ -16,9 +16,9 @@ constexpr std::size_t kLength = 16;
 /// The same training in fp64, in one place.
 class Oracle {
  public:
-  Oracle(const model::Quadratic& model, const zero::Options& options,
-         const optim::AdamWOptions& adamw, std::vector<double> weights)
-      : model_(model),
+  Oracle(const QuadraticCase& of, const zero::Options& options, const optim::Options& adamw,
+         std::vector<double> weights)
+      : case_(of),
         options_(options),
         adamw_(adamw),
         weights_(std::move(weights)),
@@ -27,11 +27,11 @@ class Oracle {
 
   /// Returns the norm before clipping.
   double step(std::uint64_t step) {
-    const double tilt = mean_tilt(step);
+    const double tilt = case_.mean_tilt(step);
     std::vector<double> gradient(weights_.size());
     double sum = 0;
     for (std::size_t p = 0; p < weights_.size(); ++p) {
-      gradient[p] = model_.gradient(p, weights_[p], tilt);
+      gradient[p] = case_.model->gradient(p, weights_[p], tilt);
       sum += gradient[p] * gradient[p];
     }
     const double norm = std::sqrt(sum);
@@ -52,39 +52,13 @@ class Oracle {
   [[nodiscard]] double weight(std::size_t p) const { return weights_[p]; }
 
  private:
-  [[nodiscard]] double mean_tilt(std::uint64_t step) const {
-    const data::Sampler sampler(token_source(), options_.seed, kLength, kSequences);
-    const auto ranks = static_cast<std::size_t>(world().size());
-    double tilt = 0;
-    for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (std::size_t m = 0; m < options_.accumulation_steps; ++m) {
-        data::TokenBatch batch;
-        sampler.train(step, m, {rank, ranks}, batch);
-        tilt += model_.tilt(batch.targets);
-      }
-    }
-    return tilt / static_cast<double>(ranks * options_.accumulation_steps);
-  }
-
-  const model::Quadratic& model_;
+  const QuadraticCase& case_;
   zero::Options options_;
-  optim::AdamWOptions adamw_;
+  optim::Options adamw_;
   std::vector<double> weights_;
   std::vector<double> m_;
   std::vector<double> v_;
 };
-
-/// All parameters in order, on rank 0.
-std::vector<double> parameters(const zero::Engine& engine) {
-  std::vector<double> all;
-  for (std::size_t unit = 0; unit < kUnitSizes.size(); ++unit) {
-    const std::vector<float> flat = engine.gather_master(unit);
-    if (flat.empty()) continue;
-    all.insert(all.end(), flat.begin(),
-               flat.begin() + static_cast<std::ptrdiff_t>(kUnitSizes[unit]));
-  }
-  return all;
-}
 
 class Trajectory : public testing::TestWithParam<std::tuple<int, double>> {};
 
@@ -94,16 +68,15 @@ TEST_P(Trajectory, FollowsTheClosedForm) {
   options.accumulation_steps = 2;
   options.reduce_bucket_size = 2000;
   // A large epsilon makes the update depend on the size of the gradient, and so on clipping.
-  const optim::AdamWOptions adamw{.learning_rate = 2e-3, .epsilon = 1e-3, .weight_decay = 0.1};
+  const optim::Options adamw{.learning_rate = 2e-3, .epsilon = 1e-3, .weight_decay = 0.1};
   QuadraticCase made(kUnitSizes, options, 0, kLength, kSequences, adamw);
   EngineCase& engine_case = made.engine_case;
-  const model::Quadratic& model = *made.model;
   const bool root = world().control().rank() == 0;
-  Oracle oracle(model, options, adamw, parameters(engine_case.engine()));
+  Oracle oracle(made, options, adamw, made.parameters());
   bool clipped = false;
   for (std::uint64_t step = 0; step < 12; ++step) {
     const zero::StepResult result = engine_case.step(step);
-    const std::vector<double> now = parameters(engine_case.engine());
+    const std::vector<double> now = made.parameters();
     if (!root) continue;
     const double norm = oracle.step(step);
     clipped = clipped || norm > options.gradient_clipping;

@@ -254,6 +254,8 @@ class CheckTrace(unittest.TestCase):
         self.change(one_row, "/memory does not name exactly")
         self.change(lambda _, g: g["memory"]["bytes_actual"].__setitem__(7, 1), "/memory: arena takes 1 of")
         self.change(both, "/memory: moments is")
+        self.change(lambda *_: None, "/memory: moments is", dict(FEATURES, optimizer=("Lion", {}), states=2))
+        self.change(lambda *_: None, "no closed form for the optimizer 'Lamb'", dict(FEATURES, optimizer=("Lamb", {})))
 
     def test_gpus(self):
         case = dict(FEATURES, cuda=True)

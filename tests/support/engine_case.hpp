@@ -48,7 +48,7 @@ class EngineCase {
 
   EngineCase(zero::Options options, int node_size, const MakeModel& make,
              std::size_t seq_length = 16, std::size_t micro_batch = 2,
-             const optim::AdamWOptions& optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
+             const optim::Options& optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
       : options_(std::move(options)),
         optimizer_(optimizer),
         sampler_(token_source(), options_.seed, seq_length, micro_batch) {
@@ -120,7 +120,7 @@ class EngineCase {
   }
 
   zero::Options options_;
-  optim::AdamWOptions optimizer_;
+  optim::Options optimizer_;
   Device device_ = device();
   trace::Recorder recorder_;
   data::Sampler sampler_;

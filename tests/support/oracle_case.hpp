@@ -37,7 +37,7 @@ class OracleCase {
     }
   }
 
-  void optimizer(const optim::AdamWOptions& options, double gradient_clipping) {
+  void optimizer(const optim::Options& options, double gradient_clipping) {
     manifest_["optimizer"] = {{"beta1", options.beta1},
                               {"beta2", options.beta2},
                               {"epsilon", options.epsilon},

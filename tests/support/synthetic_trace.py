@@ -96,7 +96,7 @@ def memory_of(c, shards, ranks, element):
     """Each kind of state by the stages that hold it, a shard or the whole."""
     whole = shards * ranks
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
-            "moments": 8 * [whole, shards, shards, shards][c["stage"]],
+            "moments": 4 * c["states"] * [whole, shards, shards, shards][c["stage"]],
             "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
             "compute_shard": [0, shards, shards, shards][c["stage"]] * 2 if element == 2 else 0,
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
@@ -109,7 +109,8 @@ def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
-             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, cuda=False)
+             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, cuda=False,
+             optimizer=("AdamW", {}), states=2)
     c.update(case)
     n = c["nodes"] * c["local"]
     nodes = [r // c["local"] for r in range(n)]
@@ -206,7 +207,7 @@ def make(case):
                                     "reduce_bucket_size": c["bucket"]},
               "bf16": {"enabled": c["bf16"]}, "train_batch_size": n * c["micro"] * 3,
               "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
-              "optimizer": {"params": {"lr": 1e-3}}, "zeropp": own}
+              "optimizer": {"type": c["optimizer"][0], "params": {"lr": 1e-3, **c["optimizer"][1]}}, "zeropp": own}
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     attributes = {name: "x" for name in TEXT}
     attributes.update(schema="zeropp-trace", schema_version="1.3", app="train", verdict="VALID", interrupted=c["interrupted"],
@@ -319,6 +320,9 @@ CASES = {
     "recompute": dict(recompute=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
+    "momentum": dict(optimizer=("SGD", {"momentum": 0.9}), states=1),
+    "no optimizer state": dict(stage=0, optimizer=("SGD", {"momentum": 0.0}), states=0),
+    "Lion": dict(stage=1, optimizer=("Lion", {}), states=1), "Adam": dict(bf16=True, optimizer=("Adam", {})),
     "no evaluation": dict(FEATURES, evaluations=(), interval=0),
     "all skipped but the last": dict(FEATURES, skipped=(1, 1, 0)),
     "interrupted": dict(FEATURES, evaluations=((0, 2), (2, 2)), interrupted="SIGUSR1", planned=9),

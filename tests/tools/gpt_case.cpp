@@ -41,7 +41,7 @@ struct Tokens {
 /// Plain AdamW in fp64 over all tensors.
 class AdamW {
  public:
-  AdamW(const optim::AdamWOptions& options, double clipping, const std::vector<zero::Unit>& units)
+  AdamW(const optim::Options& options, double clipping, const std::vector<zero::Unit>& units)
       : options_(options), clipping_(clipping), units_(units) {
     for (const zero::Unit& unit : units) {
       m_.emplace_back(unit.count, 0.0);
@@ -78,7 +78,7 @@ class AdamW {
   }
 
  private:
-  optim::AdamWOptions options_;
+  optim::Options options_;
   double clipping_;
   const std::vector<zero::Unit>& units_;
   int t_ = 0;
@@ -109,7 +109,7 @@ void write_gradients(test::LocalModel& local, test::OracleCase& output, std::siz
 void write_training(test::LocalModel& local, test::OracleCase& output,
                     const std::vector<zero::Unit>& units, std::size_t length, std::size_t vocab,
                     std::size_t steps) {
-  const optim::AdamWOptions options{.learning_rate = 2e-3, .epsilon = 1e-6, .weight_decay = 0.1};
+  const optim::Options options{.learning_rate = 2e-3, .epsilon = 1e-6, .weight_decay = 0.1};
   constexpr double kClipping = 1.0;
   output.optimizer(options, kClipping);
   AdamW adamw(options, kClipping, units);

@@ -1,5 +1,5 @@
 // ctest: name=optim labels=sanitize
-// The optimizer's kernels against plain loops in double precision and closed forms.
+// The kernels around an optimizer's step against plain loops in double precision and closed forms.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -22,29 +22,6 @@ std::vector<float> random_values(std::size_t n, unsigned seed) {
   for (float& value : values) value = normal(engine);
   return values;
 }
-
-/// Weights with their moments: what AdamW changes.
-struct Parameters {
-  explicit Parameters(std::vector<float> weights)
-      : weight(std::move(weights)), m(weight.size(), 0.0F), v(weight.size(), 0.0F) {}
-
-  /// One step on [first, first + n) as one piece.
-  void step(const AdamWConstants& c, bool decay, std::size_t first, std::size_t n,
-            const std::vector<float>& gradient, View shard = {}) {
-    const AdamWPiece piece{gradient.data() + first,
-                           weight.data() + first,
-                           m.data() + first,
-                           v.data() + first,
-                           shard.part(first, n).data,
-                           static_cast<std::uint32_t>(n),
-                           decay};
-    ops().adamw(c, shard.dtype, {&piece, 1}, {});
-  }
-
-  std::vector<float> weight;
-  std::vector<float> m;
-  std::vector<float> v;
-};
 
 double sum_of_squares(const std::vector<float>& values, float factor = 1.0F,
                       std::size_t length = kNormPiece) {
@@ -79,105 +56,6 @@ double reference_sum(const std::vector<float>& values) {
     terms = blocks;
   } while (terms.size() > 1);
   return terms.empty() ? 0.0 : terms[0];
-}
-
-TEST(AdamW, FollowsTheFormulaInDoublePrecisionForManySteps) {
-  const AdamWOptions options{
-      .learning_rate = 0.01, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-8, .weight_decay = 0.1};
-  for (const std::size_t n : {1U, 31U, 1024U, 2500U}) {
-    Parameters parameters(random_values(n, 1));
-    std::vector<double> w64(parameters.weight.begin(), parameters.weight.end());
-    std::vector<double> m64(n, 0.0);
-    std::vector<double> v64(n, 0.0);
-    for (std::uint64_t t = 1; t <= 20; ++t) {
-      const std::vector<float> gradient = random_values(n, 100 + static_cast<unsigned>(t));
-      const double clip = t % 2 == 0 ? 0.5 : 1.0;
-      const float mean = t % 3 == 0 ? 0.125F : 1.0F;
-      parameters.step(adamw_constants(options, t, mean, clip), true, 0, n, gradient);
-      for (std::size_t i = 0; i < n; ++i) {
-        const double g = gradient[i] * static_cast<double>(mean) * clip;
-        m64[i] = options.beta1 * m64[i] + (1 - options.beta1) * g;
-        v64[i] = options.beta2 * v64[i] + (1 - options.beta2) * g * g;
-        const double m_hat = m64[i] / (1 - std::pow(options.beta1, static_cast<double>(t)));
-        const double v_hat = v64[i] / (1 - std::pow(options.beta2, static_cast<double>(t)));
-        w64[i] -= options.learning_rate * options.weight_decay * w64[i];
-        w64[i] -= options.learning_rate * m_hat / (std::sqrt(v_hat) + options.epsilon);
-      }
-    }
-    for (std::size_t i = 0; i < n; ++i) ASSERT_NEAR(parameters.weight[i], w64[i], 2e-5) << i;
-  }
-}
-
-TEST(AdamW, CutsTheSixteenBitShardFromTheNewWeights) {
-  constexpr std::size_t kCount = 2500;
-  for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
-    Parameters parameters(random_values(kCount, 1));
-    parameters.weight[7] = 3e38F;
-    const std::vector<float> gradient = random_values(kCount, 2);
-    std::vector<std::uint16_t> shard(kCount, 0xA5A5);
-    parameters.step(adamw_constants({}, 1, 1.0F, 1.0), true, 0, kCount, gradient,
-                    {shard.data(), kCount, dtype});
-    for (std::size_t i = 0; i < kCount; ++i) {
-      const float weight = parameters.weight[i];
-      ASSERT_EQ(shard[i], dtype == Dtype::bf16 ? saturating_cast<Bf16>(weight).bits
-                                               : saturating_cast<Fp16>(weight).bits)
-          << i;
-    }
-  }
-}
-
-TEST(AdamW, LeavesUndecayedWeightsAloneWithoutGradient) {
-  Parameters parameters({1.5F, -2.0F});
-  const std::vector<float> zeros(2, 0.0F);
-  const AdamWOptions options{.weight_decay = 0.5};
-  parameters.step(adamw_constants(options, 1, 1.0F, 1.0), false, 0, 2, zeros);
-  EXPECT_EQ(parameters.weight, (std::vector<float>{1.5F, -2.0F}));
-  parameters.step(adamw_constants(options, 2, 1.0F, 1.0), true, 0, 2, zeros);
-  EXPECT_FLOAT_EQ(parameters.weight[0], static_cast<float>(1.5 * (1 - 1e-3 * 0.5)));
-}
-
-/// The factor of the mean gives the bits that gradients have which were multiplied before.
-TEST(AdamW, RoundsTheMeanBeforeItClips) {
-  constexpr std::size_t kCount = 5000;
-  const float mean = 1.0F / 3.0F;
-  Parameters folded(random_values(kCount, 1));
-  Parameters apart(folded.weight);
-  for (std::uint64_t t = 1; t <= 3; ++t) {
-    const std::vector<float> sum = random_values(kCount, 10 + static_cast<unsigned>(t));
-    std::vector<float> gradient = sum;
-    for (float& value : gradient) value *= mean;
-    folded.step(adamw_constants({}, t, mean, 0.7), true, 0, kCount, sum);
-    apart.step(adamw_constants({}, t, 1.0F, 0.7), true, 0, kCount, gradient);
-  }
-  EXPECT_EQ(folded.weight, apart.weight);
-  EXPECT_EQ(folded.m, apart.m);
-  EXPECT_EQ(folded.v, apart.v);
-}
-
-/// Many pieces of one call, of any lengths, give what a call for each gives, and nothing beside.
-TEST(AdamW, TakesPiecesOfAnyLengthAtOnce) {
-  constexpr std::size_t kCount = 20'000;
-  const AdamWConstants c = adamw_constants({.weight_decay = 0.1}, 1, 0.25F, 0.9);
-  const std::vector<float> gradient = random_values(kCount, 2);
-  std::mt19937 random(3);
-  Parameters together(random_values(kCount, 1));
-  Parameters apart(together.weight);
-  std::vector<AdamWPiece> pieces;
-  for (std::size_t first = 0; first < kCount;) {
-    const std::size_t n =
-        std::min<std::size_t>(random() % 3 == 0 ? 0 : random() % 5000, kCount - first);
-    const bool decay = random() % 2 == 0;
-    pieces.push_back({gradient.data() + first, together.weight.data() + first,
-                      together.m.data() + first, together.v.data() + first, nullptr,
-                      static_cast<std::uint32_t>(n), decay});
-    apart.step(c, decay, first, n, gradient);
-    first += n + random() % 7;  // a gap that stays as it was
-  }
-  ops().adamw(c, Dtype::fp32, pieces, {});
-  EXPECT_EQ(together.weight, apart.weight);
-  EXPECT_EQ(together.m, apart.m);
-  EXPECT_EQ(together.v, apart.v);
-  ops().adamw(c, Dtype::fp32, {}, {});
 }
 
 TEST(SumOfSquares, MatchesALongDoubleSumAndTheDocumentedOrder) {

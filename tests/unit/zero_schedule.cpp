@@ -396,15 +396,17 @@ TEST(Volume, IsTheSumOverTheSchedule) {
 
 TEST(StateMemory, MatchesZeROsFormulas) {
   const std::vector<UnitPartition> units{{1000, 1024, 256, 1024, 512}};
-  const auto bytes = [&](int stage) {
+  const auto bytes = [&](int stage, std::size_t states = 2) {
     std::map<std::string, std::size_t> by_name;
-    for (const MemoryPart& part : state_memory(units, stage_preset(stage), Dtype::bf16))
+    for (const MemoryPart& part : state_memory(units, stage_preset(stage), Dtype::bf16, states))
       by_name[part.name] = part.bytes;
     return by_name;
   };
   EXPECT_EQ(bytes(0)["master"], 4096U);
   EXPECT_EQ(bytes(0)["local_gradients"], 4096U);
   EXPECT_EQ(bytes(1)["moments"], 2048U);
+  EXPECT_EQ(bytes(1, 1)["moments"], 1024U);
+  EXPECT_EQ(bytes(0, 0)["moments"], 0U);
   EXPECT_EQ(bytes(1)["resident_weights"], 2048U);
   EXPECT_EQ(bytes(2)["local_gradients"], 0U);
   EXPECT_EQ(bytes(3)["resident_weights"], 0U);

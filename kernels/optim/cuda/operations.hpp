@@ -5,8 +5,6 @@
 
 namespace zeropp::optim::cuda_ops {
 
-void adamw(const AdamWConstants& c, Dtype narrow, std::span<const AdamWPiece> pieces,
-           StreamHandle stream);
 void add(std::size_t n, const float* source, float* destination, StreamHandle stream);
 void sum_of_squares(float factor, std::span<const NormPiece> pieces,
                     std::span<const NormArray> arrays, StreamHandle stream);

@@ -54,8 +54,7 @@ void initialize(std::uint64_t seed, std::uint64_t tensor, std::size_t first, std
 }  // namespace cuda_ops
 
 const OptimOps* cuda_optim_ops() {
-  static constexpr OptimOps ops{.adamw = cuda_ops::adamw,
-                                .add = cuda_ops::add,
+  static constexpr OptimOps ops{.add = cuda_ops::add,
                                 .sum_of_squares = cuda_ops::sum_of_squares,
                                 .initialize = cuda_ops::initialize};
   return &ops;

@@ -1,0 +1,118 @@
+// An optimizer over a table of pieces, a thread block a piece: the host's arithmetic, element by
+// element. One kernel for each update of a rule and 16-bit dtype.
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "kernels/core/cuda/launch.cuh"
+#include "kernels/core/half.hpp"
+#include "kernels/optim/cuda/quads.cuh"
+#include "kernels/optim/update.hpp"
+
+namespace zeropp::optim::cuda_ops {
+
+inline constexpr unsigned kUpdateThreads = 256;
+inline constexpr unsigned kUpdateBlocks =
+    4;                                 ///< resident on a multiprocessor: 64 registers a thread
+inline constexpr unsigned kLoads = 8;  ///< of 16 bytes that a thread has in flight
+
+static_assert(sizeof(UpdatePiece) == 48);
+
+/// The 16-bit words of four new weights. `Narrow` float: there are none.
+template <class Narrow>
+__device__ void narrow_quad(void* words, unsigned q, const float4& w) {
+  if constexpr (!std::is_same_v<Narrow, float>) {
+    static_assert(sizeof(Narrow) == 2);
+    const auto pair = [](float low, float high) {
+      const unsigned high_bits = saturating_cast<Narrow>(high).bits;
+      return saturating_cast<Narrow>(low).bits | high_bits << 16U;
+    };
+    static_cast<uint2*>(global(words))[q] = {pair(w.x, w.y), pair(w.z, w.w)};
+  }
+}
+
+template <class Narrow>
+__device__ void narrow_one(void* words, unsigned i, float w) {
+  if constexpr (!std::is_same_v<Narrow, float>) {
+    static_cast<Narrow*>(global(words))[i] = saturating_cast<Narrow>(w);
+  }
+}
+
+/// The arrays of a piece, of which the update keeps State...: what it does not keep is not read.
+template <class Update, class Narrow, std::size_t... State>
+__device__ __forceinline__ void update_piece(const GradientScale& scale,
+                                             const typename Update::Constants& c,
+                                             const UpdatePiece& piece,
+                                             std::index_sequence<State...>) {
+  constexpr unsigned kTurns = kLoads / (2 + sizeof...(State));
+  const float* const gradient = global(piece.gradient);
+  float* const weight = global(piece.weight);
+  // One more than there are: an array of none does not exist.
+  float* const state[sizeof...(State) + 1] = {global(piece.state[State])..., nullptr};
+  const float decay = piece.decay ? c.decay : Update::no_decay;
+  const bool aligned =
+      all_aligned(16, gradient, weight, state[State]...) && all_aligned(8, piece.narrow);
+  const unsigned quads = aligned ? piece.count / 4 : 0;
+  for (unsigned first = threadIdx.x; first < quads; first += kTurns * kUpdateThreads) {
+    float4 g[kTurns];
+    float4 w[kTurns];
+    float4 s[sizeof...(State) + 1][kTurns];
+#pragma unroll
+    for (unsigned turn = 0; turn < kTurns; ++turn) {
+      const unsigned q = first + turn * kUpdateThreads;
+      if (q >= quads) break;
+      g[turn] = quad(gradient, q);
+      w[turn] = quad(weight, q);
+      ((s[State][turn] = quad(state[State], q)), ...);
+    }
+#pragma unroll
+    for (unsigned turn = 0; turn < kTurns; ++turn) {
+      const unsigned q = first + turn * kUpdateThreads;
+      if (q >= quads) break;
+      Update::apply(scaled(g[turn].x, scale), decay, c, w[turn].x, s[State][turn].x...);
+      Update::apply(scaled(g[turn].y, scale), decay, c, w[turn].y, s[State][turn].y...);
+      Update::apply(scaled(g[turn].z, scale), decay, c, w[turn].z, s[State][turn].z...);
+      Update::apply(scaled(g[turn].w, scale), decay, c, w[turn].w, s[State][turn].w...);
+      quad(weight, q) = w[turn];
+      ((quad(state[State], q) = s[State][turn]), ...);
+      narrow_quad<Narrow>(piece.narrow, q, w[turn]);
+    }
+  }
+  // A tail of up to three, or all of a piece that is not aligned.
+  for (unsigned i = 4 * quads + threadIdx.x; i < piece.count; i += kUpdateThreads) {
+    Update::apply(scaled(gradient[i], scale), decay, c, weight[i], state[State][i]...);
+    narrow_one<Narrow>(piece.narrow, i, weight[i]);
+  }
+}
+
+template <class Update, class Narrow>
+__global__ void __launch_bounds__(kUpdateThreads, kUpdateBlocks)
+    update_kernel(GradientScale scale, typename Update::Constants c, const UpdatePiece* pieces) {
+  const UpdatePiece piece = pieces[blockIdx.x];  // a copy: no store of ours can change it
+  update_piece<Update, Narrow>(scale, c, piece, std::make_index_sequence<Update::states>());
+}
+
+template <class Update, class Narrow>
+void launch_update(const Options& options, const Step& step, std::span<const UpdatePiece> pieces,
+                   StreamHandle stream) {
+  update_kernel<Update, Narrow>
+      <<<static_cast<unsigned>(pieces.size()), kUpdateThreads, 0, cuda::stream_of(stream)>>>(
+          step.scale, Update::constants(options, step.t), pieces.data());
+  cuda::check_launch();
+}
+
+/// UpdatePieces of a rule.
+template <class Rule>
+void update(const Options& options, const Step& step, Dtype narrow,
+            std::span<const UpdatePiece> pieces, StreamHandle stream) {
+  if (pieces.empty()) return;
+  Rule::with_update(options, [&](auto chosen) {
+    with_type(narrow, [&](auto* type) {
+      launch_update<decltype(chosen), std::remove_pointer_t<decltype(type)>>(options, step, pieces,
+                                                                             stream);
+    });
+  });
+}
+
+}  // namespace zeropp::optim::cuda_ops

@@ -1,0 +1,63 @@
+// The optimizers: one entry per file of rules/. Such a file defines, in the namespace rule::STEM, a
+// struct Rule:
+//
+//   name         as in DeepSpeed's optimizer.type
+//   summary      half a line
+//   parameters   DeepSpeed's names of the options that it reads
+//   with_update(options, body)   calls body(Update{}) with the update that the options ask for
+//
+// and one or more updates, each a struct:
+//
+//   states       fp32 values that it keeps for a parameter, 0 to kMostStates, zero before step 1
+//   no_decay     Constants::decay of a parameter without weight decay
+//   Constants    the step's constants in fp32, `decay` among them
+//   constants(options, t)        computed on the host, in fp64 and then rounded
+//   apply(g, decay, constants, weight, state...)   one parameter, host and device: g is the scaled
+//                mean gradient; every product and sum is spelled out, so that both round alike
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/view.hpp"
+#include "kernels/optim/update.hpp"
+
+namespace zeropp::optim {
+
+/// How an optimizer runs with one set of options.
+struct Variant {
+  std::size_t states = 0;  ///< fp32 arrays beside the weights, UpdatePiece::state in order
+  UpdatePieces host = nullptr;
+  UpdatePieces cuda = nullptr;  ///< null in a build without CUDA
+
+  [[nodiscard]] UpdatePieces on(MemoryKind memory) const {
+    return memory == MemoryKind::device ? cuda : host;
+  }
+};
+
+struct RuleInfo {
+  std::string_view name;
+  std::string_view summary;
+  std::vector<std::string_view> parameters;
+};
+
+struct RuleEntry {
+  RuleInfo info;
+  std::string_view stem;  ///< of its file
+  /// How many states, and what runs on the host; `cuda` is not set.
+  Variant (*host_variant)(const Options&) = nullptr;
+};
+
+/// In alphabetical order of their names.
+const std::vector<const RuleEntry*>& rules();
+
+/// The variant that options.type and the other options ask for. Throws std::invalid_argument for an
+/// unknown type.
+Variant variant_of(const Options& options);
+
+/// What runs the optimizer of the file STEM on a GPU; null in a build without CUDA.
+UpdatePieces cuda_update(std::string_view stem);
+
+}  // namespace zeropp::optim

@@ -1,0 +1,56 @@
+// One step of an optimizer over many arrays of parameters: what it is given, whichever optimizer
+// and back end runs it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "kernels/core/dtype.hpp"
+#include "kernels/core/macros.hpp"
+#include "kernels/core/stream.hpp"
+#include "kernels/optim/options.hpp"
+
+namespace zeropp::optim {
+
+/// fp32 values that an optimizer keeps for a parameter, at most.
+inline constexpr std::size_t kMostStates = 2;
+
+/// How long a piece is cut: its traffic hides the start of a thread block, and the parameters of a
+/// unit make enough of them for all multiprocessors.
+inline constexpr std::size_t kUpdatePiece = 4096;
+
+/// Parameters that an optimizer treats alike: arrays of `count` elements in the back end's memory.
+/// Any alignment; the fast one is 16 bytes (`narrow`: 8).
+struct UpdatePiece {
+  const float* gradient;  ///< the sum over ranks and micro-steps
+  float* weight;
+  float* state[kMostStates];  ///< null beyond what the optimizer keeps
+  void* narrow;               ///< 16-bit weights that follow `weight`; null without them
+  std::uint32_t count;        ///< at most 2^31 - 1
+  bool decay;                 ///< weight decay applies
+};
+
+/// From the sum of gradients over ranks and micro-steps to what the optimizer sees.
+struct GradientScale {
+  float mean;  ///< 1 / (ranks * micro-steps)
+  float clip;  ///< clipping coefficient, of the mean
+};
+
+/// Two roundings: the norm that clips is that of the rounded mean.
+ZEROPP_HD float scaled(float gradient_sum, const GradientScale& scale) {
+  return (gradient_sum * scale.mean) * scale.clip;
+}
+
+/// Which step it is.
+struct Step {
+  std::uint64_t t;  ///< 1, 2, ...
+  GradientScale scale;
+};
+
+/// One step on all pieces, on the stream. `narrow`: the 16-bit dtype of UpdatePiece::narrow,
+/// rounded to nearest and saturating; fp32: there is none. Allocates nothing and throws nothing.
+using UpdatePieces = void (*)(const Options&, const Step&, Dtype narrow,
+                              std::span<const UpdatePiece>, StreamHandle);
+
+}  // namespace zeropp::optim

@@ -1,0 +1,128 @@
+#include "lib/train/session.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <numbers>
+
+#include "lib/collective/collective.hpp"
+#include "lib/model/registry.hpp"
+
+namespace zeropp::train {
+
+using Category = trace::Timers::Category;
+
+Session::Session(const config::TrainConfig& config, const app::Context& context,
+                 const data::TokenSource& tokens)
+    : config_(config),
+      context_(context),
+      place_{static_cast<std::size_t>(context.control().rank()),
+             static_cast<std::size_t>(context.control().size())} {
+  context_.agree_on([&] {
+    device_ =
+        config_.backend == "cuda" ? Device::cuda(context_.gpus.index[place_.rank]) : Device::host();
+  });
+  make_groups();
+  context_.agree_on([&] {
+    sampler_ = std::make_unique<data::Sampler>(tokens, config_.seed, config_.model.seq_length,
+                                               config_.train_micro_batch_size_per_gpu);
+    model_ =
+        model::make_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,
+                                          .vocab_size = tokens.vocab_size(),
+                                          .device = device_,
+                                          .compute = config_.zero.compute,
+                                          .deterministic = config_.zero.deterministic,
+                                          .autotune = config_.autotune_gemm,
+                                          .timers = recorder_.timers});
+    if (config_.evaluation_interval > 0) {
+      evaluation_batches_ =
+          std::min(config_.evaluation_batches, sampler_->held_out_batches(place_.world_size));
+    }
+  });
+  context_.agree_on([&] {
+    engine_ =
+        std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
+                                       reduce_groups_, context_.control(), device_, recorder_);
+  });
+}
+
+void Session::make_groups() {
+  const std::size_t partition = config_.zero.hpz_partition_size;
+  comm::GroupOptions options{
+      .device = device_,
+      .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
+      .rail_lanes = config_.rail_lanes};
+  // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
+  options.levels =
+      collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm).hierarchical;
+  reduce_groups_ = context_.world().make_groups(options);
+  options.levels = collective::find_all_gather(config_.zero.all_gather_algorithm).hierarchical;
+  if (partition > 1) options.secondary_size = static_cast<int>(partition);
+  groups_ = context_.world().make_groups(options);
+}
+
+void Session::run(const Watch& watch) {
+  const trace::Timers::Scope loop(recorder_.timers, Category::other);
+  const std::size_t interval = config_.evaluation_interval;
+  if (interval > 0) evaluate(0, watch);
+  for (std::uint64_t done = 0; done < config_.train_steps;) {
+    if (watch.end_early && watch.end_early(done)) break;
+    step(done);
+    ++done;
+    if (watch.stepped) watch.stepped(done, recorder_.steps.back());
+    const bool last = done == config_.train_steps;
+    if (interval > 0 && (last || done % interval == 0)) evaluate(done, watch);
+  }
+}
+
+void Session::step(std::uint64_t step) {
+  const auto start = std::chrono::steady_clock::now();
+  const zero::StepResult result = engine_->step([&](std::size_t micro_step) {
+    const trace::Timers::Scope scope(recorder_.timers, Category::data);
+    sampler_->train(step, micro_step, place_, batch_);
+    return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
+  });
+  std::array<double, 1> loss{result.loss};
+  std::array<std::uint64_t, 4> bytes{result.sent.intra, result.sent.inter, result.predicted.intra,
+                                     result.predicted.inter};
+  {
+    const trace::Timers::Scope scope(recorder_.timers, Category::communication);
+    context_.control().all_reduce_sum(loss);
+    context_.control().all_reduce_sum(bytes);
+  }
+  std::array<double, 4> slowest{
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+      result.time_forward, result.time_backward, result.time_exposed};
+  context_.control().all_reduce_max(slowest);
+  trace::StepRow row;
+  row.loss = loss[0] / static_cast<double>(place_.world_size);
+  row.grad_norm = result.grad_norm;
+  row.time = slowest[0];
+  row.tokens_per_second =
+      static_cast<double>(config_.train_batch_size * config_.model.seq_length) / row.time;
+  row.bytes_intra_node = bytes[0];
+  row.bytes_inter_node = bytes[1];
+  row.bytes_predicted_intra_node = bytes[2];
+  row.bytes_predicted_inter_node = bytes[3];
+  row.learning_rate = config_.optimizer.learning_rate;
+  row.skipped = result.skipped ? 1 : 0;
+  row.time_forward = slowest[1];
+  row.time_backward = slowest[2];
+  row.time_communication_exposed = slowest[3];
+  recorder_.steps.push_back(row);
+}
+
+void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {
+  std::array<double, 1> loss{0.0};
+  for (std::size_t index = 0; index < evaluation_batches_; ++index) {
+    sampler_->held_out(index, place_, batch_);
+    loss[0] += engine_->evaluate({batch_.sequences, batch_.length, batch_.tokens, batch_.targets});
+  }
+  context_.control().all_reduce_sum(loss);
+  const double mean = loss[0] / static_cast<double>(evaluation_batches_ * place_.world_size);
+  recorder_.evaluations.push_back(
+      {steps_done, mean, mean / std::numbers::ln2, evaluation_batches_});
+  if (watch.evaluated) watch.evaluated(recorder_.evaluations.back());
+}
+
+}  // namespace zeropp::train

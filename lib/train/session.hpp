@@ -1,0 +1,67 @@
+// One training run as every program that trains does it: device, groups, batches, model, engine,
+// and the loop of steps and evaluations. Collective: every rank of the context's world runs the
+// same calls. Owns all but the tokens; what was recorded is in recorder(). Prints and writes
+// nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+
+#include "lib/app/app.hpp"
+#include "lib/config/train_config.hpp"
+#include "lib/data/sampler.hpp"
+#include "lib/device/device.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/engine.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::train {
+
+/// Who follows a run. Called on every rank, in the same order; empty ones are left out.
+struct Watch {
+  /// Before the step after `steps_done` others: true ends the run. The same answer on all ranks.
+  std::function<bool(std::uint64_t steps_done)> end_early;
+  std::function<void(std::uint64_t steps_done, const trace::StepRow&)> stepped;
+  std::function<void(const trace::EvaluationRow&)> evaluated;
+};
+
+class Session {
+ public:
+  /// `config` is resolved for the context's ranks; it, the context and the tokens outlive the
+  /// session. Throws Error: memory, GPU, tokens shorter than a sequence.
+  Session(const config::TrainConfig& config, const app::Context& context,
+          const data::TokenSource& tokens);
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// train_steps steps; an evaluation before the first, after the last, and every
+  /// evaluation_interval steps where that is set. Once.
+  void run(const Watch& watch);
+
+  [[nodiscard]] trace::Recorder& recorder() { return recorder_; }
+  [[nodiscard]] const zero::Engine& engine() const { return *engine_; }
+  [[nodiscard]] const zero::UnitModel& model() const { return *model_; }
+  [[nodiscard]] const data::Sampler& sampler() const { return *sampler_; }
+
+ private:
+  void make_groups();
+  void step(std::uint64_t step);
+  void evaluate(std::uint64_t steps_done, const Watch& watch);
+
+  const config::TrainConfig& config_;
+  const app::Context& context_;
+  data::Place place_;
+  Device device_;
+  trace::Recorder recorder_;
+  comm::Groups groups_;
+  comm::Groups reduce_groups_;  ///< the same ranks: reductions do not queue behind gathers
+  std::unique_ptr<data::Sampler> sampler_;
+  std::unique_ptr<zero::UnitModel> model_;
+  std::unique_ptr<zero::Engine> engine_;
+  data::TokenBatch batch_;
+  std::size_t evaluation_batches_ = 0;  ///< micro-batches a rank and evaluation, as the data allows
+};
+
+}  // namespace zeropp::train

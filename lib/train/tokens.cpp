@@ -1,0 +1,33 @@
+#include "lib/train/tokens.hpp"
+
+#include <fmt/format.h>
+
+namespace zeropp::train {
+
+namespace {
+
+/// Ranks may see different files under one path: on other machines, or from other folders.
+void agree_on_tokens(const Tokens& tokens, const app::Context& context) {
+  const std::string reference = context.control().broadcast(tokens.fingerprint);
+  context.agree_on([&] {
+    if (tokens.fingerprint == reference) return;
+    throw Error(ExitCode::io,
+                fmt::format("token source '{}' is not the same on rank {} as on rank 0: give all "
+                            "ranks the same file",
+                            tokens.source->description(), context.control().rank()));
+  });
+}
+
+}  // namespace
+
+Tokens load_tokens(const data::Options& options, const app::Context& context) {
+  Tokens tokens;
+  context.agree_on([&] {
+    tokens.source = data::make_source(options);
+    tokens.fingerprint = data::fingerprint(*tokens.source);
+  });
+  agree_on_tokens(tokens, context);
+  return tokens;
+}
+
+}  // namespace zeropp::train

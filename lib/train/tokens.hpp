@@ -1,0 +1,22 @@
+// The tokens of a training run, read once and known to be the same on all ranks: a program that
+// trains several times on them opens and compares them once.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "lib/app/app.hpp"
+#include "lib/data/token_source.hpp"
+
+namespace zeropp::train {
+
+struct Tokens {
+  std::unique_ptr<data::TokenSource> source;
+  std::string fingerprint;  ///< data::fingerprint()
+};
+
+/// Collective over the ranks of `context`. Throws AgreedError: a file that cannot be read, or that
+/// is not the same on all ranks.
+Tokens load_tokens(const data::Options& options, const app::Context& context);
+
+}  // namespace zeropp::train
