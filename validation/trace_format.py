@@ -1,7 +1,7 @@
 """What a complete trace holds: the fixed parts of lib/trace/README.md, as tables. Those of a sweep begin with SWEEP."""
 
 SCHEMA = "zeropp-trace"
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",
@@ -9,7 +9,7 @@ TEXT_ATTRIBUTES = (
     "transport", "kernels", "run_id", "started_at", "command_line", "config_json", "config_hash", "parameters_hash", "verdict", "interrupted")
 INTEGER_ATTRIBUTES = (
     "complete", "git_dirty", "world_size", "node_count", "ranks_per_node", "emulated", "seed",
-    "deterministic")
+    "first_step", "deterministic")
 REAL_ATTRIBUTES = ("flops_per_token", "hardware_flops_per_token")
 
 # Kinds of NumPy types: f real, u unsigned integer, S text.

@@ -98,6 +98,13 @@ void Folder::commit(const Manifest& manifest) const {
   remove_folder(aside);
 }
 
+void Folder::set_aside(std::uint64_t step) const {
+  const fs::path aside = root_ / fmt::format("damaged-{:09}", step);
+  remove_folder(aside);
+  rename_folder(complete(step), aside);
+  sync_folder(root_);
+}
+
 void Folder::prune(std::size_t keep) const {
   const auto all = steps();
   for (std::size_t i = std::max<std::size_t>(keep, 1); i < all.size(); ++i) {

@@ -27,6 +27,9 @@ class Folder {
   /// When all ranks' files are on the disk: writes the manifest and makes the checkpoint complete.
   /// It replaces one of the same step. Throws Error(io) too where slices leave a gap.
   void commit(const Manifest& manifest) const;
+  /// A complete one that turned out to be damaged is kept as `ROOT/damaged-000000120`, which is no
+  /// checkpoint; an earlier one of that name is removed.
+  void set_aside(std::uint64_t step) const;
   /// Removes all complete checkpoints but the newest `keep` (at least 1), and what interrupted
   /// calls left.
   void prune(std::size_t keep) const;

@@ -210,7 +210,7 @@ def make(case):
               "optimizer": {"type": c["optimizer"][0], "params": {"lr": 1e-3, **c["optimizer"][1]}}, "zeropp": own}
     text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     attributes = {name: "x" for name in TEXT}
-    attributes.update(schema="zeropp-trace", schema_version="1.3", app="train", verdict="VALID", interrupted=c["interrupted"],
+    attributes.update(schema="zeropp-trace", schema_version="1.4", app="train", verdict="VALID", interrupted=c["interrupted"],
                       config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
                       parameters_hash="0a" * 32,
                       # 6 (3 * 12 * 10^2 + 64 * 10) + 12 * 3 * 8 * 10; again (3 - 1) (16 * 10^2 + 4 * 8 * 10)
