@@ -1,8 +1,10 @@
 // zpp_info: what this build is, what it runs on, what can be chosen, and what a configuration of
 // the trainer becomes here, without running it.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "kernels/codec/spec.hpp"
+#include "kernels/optim/registry.hpp"
 #include "lib/app/app.hpp"
 #include "lib/app/registries.hpp"
 #include "lib/base/atomic_file.hpp"
@@ -46,6 +48,7 @@ json describe(const app::Context& context) {
     info["codecs"].push_back({{"name", format.name},
                               {"bits", format.bits},
                               {"scale_bytes", format.scale_bytes},
+                              {"scales_images", format.scales_images},
                               {"default_block", format.default_block},
                               {"minimum_block", format.minimum_block},
                               {"maximum_block", format.maximum_block},
@@ -72,6 +75,13 @@ json describe(const app::Context& context) {
   info["configuration"] = json::parse(context.config_json());
   info["models"] = json::array();
   for (const auto name : model::model_names()) info["models"].push_back({{"name", name}});
+  info["optimizers"] = json::array();
+  for (const auto* entry : optim::rules()) {
+    info["optimizers"].push_back(
+        {{"name", entry->info.name},
+         {"parameters", fmt::to_string(fmt::join(entry->info.parameters, ", "))},
+         {"summary", entry->info.summary}});
+  }
   info["token_sources"] = json::array();
   for (const auto name : data::source_names()) info["token_sources"].push_back({{"name", name}});
   return info;
@@ -98,6 +108,7 @@ void print(const json& info) {
            {"reduce_scatter",
             {"hierarchical", "any_codec", "modelled", "deterministic", "summary"}},
            {"models", {}},
+           {"optimizers", {"parameters", "summary"}},
            {"token_sources", {}}}) {
     std::vector<std::string> header{section};
     header.insert(header.end(), keys.begin(), keys.end());

@@ -24,11 +24,11 @@ target_link_libraries(zeropp_cblas INTERFACE BLAS::BLAS)
 
 # The Python that has what validation needs: a bare one that comes first in PATH is passed over.
 function(zeropp_python_has_modules result candidate)
-  execute_process(COMMAND ${candidate} -c "import numpy, h5py, matplotlib"
+  execute_process(COMMAND ${candidate} -c "import numpy, h5py, matplotlib, scipy"
                   RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
   if(NOT status EQUAL 0)
     set(${result} FALSE PARENT_SCOPE)
   endif()
 endfunction()
 find_program(ZEROPP_PYTHON NAMES python3 HINTS /usr/bin VALIDATOR zeropp_python_has_modules
-             DOC "Python 3 with numpy, h5py and matplotlib")
+             DOC "Python 3 with numpy, h5py, matplotlib and scipy")

@@ -112,8 +112,8 @@ function(zeropp_add_script_test)
     set(arg_PROCESSORS 1)
   endif()
   if(NOT ZEROPP_PYTHON)
-    message(FATAL_ERROR "No python3 with numpy, h5py and matplotlib was found: install "
-                        "python3-numpy python3-h5py python3-matplotlib, or pass -DZEROPP_PYTHON=PATH")
+    message(FATAL_ERROR "No python3 with numpy, h5py, matplotlib and scipy was found: install "
+                        "python3-numpy python3-h5py python3-matplotlib python3-scipy, or pass -DZEROPP_PYTHON=PATH")
   endif()
   zeropp_test_devices(devices ${arg_CUDA})
   foreach(device IN LISTS devices)

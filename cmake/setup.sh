@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs with apt what zeropp needs and this machine lacks, and fetches the headers of cuDNN's front end
-# where nvcc is found; does nothing when all is there.
+# Installs with apt what zeropp needs and this machine lacks; fetches the headers of cuDNN's front end where nvcc
+# is found, and for the check a package that a test compares codecs with; does nothing when all is there.
 #
 # usage: cmake/setup.sh demo|check
 set -euo pipefail
@@ -11,12 +11,12 @@ required=(
   g++ cmake ninja-build git ca-certificates
   openmpi-bin libopenmpi-dev libhdf5-dev libtrilinos-kokkos-dev libopenblas-dev libssl-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev
-  python3 python3-numpy python3-h5py python3-matplotlib
+  python3 python3-numpy python3-h5py python3-matplotlib python3-scipy
 )
 case ${1:-} in
   demo) optional=(dict-gcide) ;;  # the text to train on; the built-in source takes its place
   check)  # the tests that need them are skipped
-    optional=(clang-format clang-tidy-16 shellcheck pyflakes3 python3-venv
+    optional=(clang-format clang-tidy-16 shellcheck pyflakes3 python3-venv python3-pip
       slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2)
     ;;
   *) echo "usage: cmake/setup.sh demo|check" >&2; exit 2 ;;
@@ -81,4 +81,7 @@ install_packages() {
 install_packages
 if command -v nvcc >/dev/null; then
   "$root/cmake/fetch_cudnn_frontend.sh" || true  # it has said what is missing; nothing needs it
+fi
+if [ "$1" = check ]; then
+  "$root/cmake/fetch_ml_dtypes.sh" || true  # as above: the test is skipped
 fi

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Judges a trace of zpp_train, zpp_sweep or zpp_kernels: prints VALID, or INVALID: reason, one reason a line.
+"""Judges a trace of any program of the suite: prints VALID, or INVALID: reason, one reason a line.
 
 Reads nothing but the file: is it complete, are its numbers sane, and are the bytes that it counted,
 and those that it predicted, the ones that follow from its own units and configuration? Of a sweep
 (check_sweep.py): do statistics and bandwidths follow from the samples, and is every row there that was asked for?
 Of zpp_kernels (kernels_trace.py): do times and shares follow from the samples and ceilings, and bytes from the
-shapes?
+shapes? Of zpp_converge (converge_checker.py): is the matrix whole, and do its bounds and contracts hold?
 
 Exit codes: 0 valid, 1 invalid, 2 usage.
 """
@@ -18,8 +18,11 @@ import sys
 
 from check_sweep import SweepChecker
 from closed_forms import Bytes, Run, Settings
+import error_rows
 from trace_checker import Invalid, TraceChecker
 from trace_file import Trace
+import converge_checker
+import fabric_trace
 import kernels_trace
 import model_flops
 import trace_format as fmt
@@ -48,6 +51,8 @@ class Checker(TraceChecker):
             self.check_collectives(volume)
             self.check_timers()
             self.check_counters(volume)
+            if self.error_interval:
+                self.check_errors()
         except Invalid as error:
             self.problems.append(str(error))
         return self.problems
@@ -65,6 +70,7 @@ class Checker(TraceChecker):
             self.expected_steps = own["train_steps"]
             self.learning_rate = self.config["optimizer"]["params"]["lr"]
             self.evaluation_interval = int(own.get("evaluation_interval", 0))
+            self.error_interval = int(own.get("measure_quantization_error", 0))
             # Nats a token are not negative; the quadratic model's loss may be.
             self.is_likelihood = own["model"]["name"] != "quadratic"
             self.tokens = self.config["train_batch_size"] * own["model"]["seq_length"]
@@ -150,13 +156,14 @@ class Checker(TraceChecker):
     def check_flops(self):
         a, model = self.attributes, self.config["zeropp"]["model"]
         expected = [a["flops_per_token"]] * 2  # of a model that recomputes nothing
-        if model["name"] == "gpt":
+        if model["name"] in ("gpt", "encoder"):
+            mask_token = int(model["name"] == "encoder")
             try:
                 shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
-                         model["vocab_size"] or int(self.trace.data["vocab_size"]))
+                         (model["vocab_size"] or int(self.trace.data["vocab_size"])) + mask_token)
                 again = model_flops.blocks_recomputed(shape[0]) if model["recompute_activations"] else 0
             except (KeyError, TypeError) as error:
-                raise Invalid(f"config_json is not the configuration of a GPT: {error!r}") from error
+                raise Invalid(f"config_json is not the configuration of a transformer: {error!r}") from error
             expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]
         for name, value in zip(("flops_per_token", "hardware_flops_per_token"), expected):
             self.require(a[name] > 0 and math.isclose(a[name], value, rel_tol=1e-12),
@@ -200,7 +207,7 @@ class Checker(TraceChecker):
     def check_memory(self):
         rows = self.trace.rows("memory")
         expected = self.run.memory()
-        names = [*expected, "arena", "activations"]
+        names = [*expected, *["measurement"] * bool(self.error_interval), "arena", "activations"]
         measured = ["buffers_peak", "gpu_used"] if self.attributes["backend"] == "cuda" else []
         self.require([row["name"] for row in rows] == names + measured,
                      f"/memory does not name exactly {', '.join(names + measured)}")
@@ -246,11 +253,17 @@ class Checker(TraceChecker):
                                 ("wire_bytes_inter", expected.sent.inter)):
                 self.require(row[name] == value, f"{where}: {name} is {row[name]}, should be {value}")
             self.require(row["modelled"] == (row["algorithm"] in MODELLED), f"{where}: modelled is wrong")
-            self.require(row["path"] in (("fused", "composed") if "/" in row["codec"] else ("",)),
-                         f"{where}: path {row['path']!r}")
+            self.require(row["path"] in self.paths(row), f"{where}: path {row['path']!r}")
             self.require(math.isfinite(row["seconds"]) and row["seconds"] >= 0, f"{where}: seconds")
         for key in left:
             self.require(False, f"/collectives: {' '.join(key)}: is missing")
+
+    def paths(self, row):
+        """Between two hops a sum is encoded again, in one pass or in several; errors are fed back in several."""
+        hops = self.settings.feedback if row["purpose"] == "gradients" and row["operation"] == "reduce_scatter" else ()
+        between = () if "/" not in row["codec"] else ("composed",) if "inter" in hops else ("fused", "composed")
+        feedback = "feedback:" + ",".join(hops) if hops else ""
+        return ["+".join(filter(None, (path, feedback))) for path in between or ("",)]
 
     def check_timers(self):
         """Every category of every rank once; a rank that trained took time."""
@@ -278,10 +291,22 @@ class Checker(TraceChecker):
             self.require(found.get(name, 0) == expected.get(name, 0),
                          f"counter {name} is {found.get(name, 0)}, should be {expected.get(name, 0)}")
 
+    def check_errors(self):
+        """Exactly the rows that were asked for, with numbers that fit each other."""
+        rows, s = self.trace.rows("errors"), self.settings
+        units = [row["name"] for row in self.trace.rows("units")]
+        expected = error_rows.expected_rows(self.steps, self.error_interval, s.stage, units)
+        if not self.require([(row["step"], row["kind"], row["unit_kind"]) for row in rows] == expected,
+                            "/errors has not exactly a row for each kind of weights and gradients in every measured step"):
+            return
+        for row in rows:
+            why = error_rows.problem(row, exact=row["kind"] == "weights" and s.weight_codec == "none")
+            self.require(why is None, f"/errors: {row['kind']} {row['unit_kind']} of step {row['step']}: {why}")
+
 
 # By program: the reasons why a trace of it is invalid.
 CHECKERS = {"train": lambda trace: Checker(trace).check(), "sweep": lambda trace: SweepChecker(trace).check(),
-            "kernels": kernels_trace.problems}
+            "sweep --fabric": fabric_trace.problems, "kernels": kernels_trace.problems, "converge": converge_checker.problems}
 
 
 def judge(path):
@@ -294,7 +319,7 @@ def judge(path):
 
 def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("trace", nargs="+", help="HDF5 files of zpp_train, zpp_sweep or zpp_kernels")
+    parser.add_argument("trace", nargs="+", help="HDF5 files that the programs wrote")
     arguments = parser.parse_args(words)
     status = 0
     for path in arguments.trace:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from wire import (Bytes, Topology, all_gather, ceil_to, codec_block, reduce_scatter, reduction_codec,
-                  secondary_gather)
+                  secondary_gather, wire_bytes)
 
 __all__ = ["Bytes", "Run", "Settings", "Topology"]
 
@@ -44,11 +44,15 @@ class Settings:
     reduce_scatter: str
     secondary_gather: str = "flat"
     optimizer_states: int = 2
+    feedback: tuple = ()  # hops that feed errors back: intra, inter
+    feedback_dtype: str = "fp32"
 
     @classmethod
     def of(cls, config):
         zero, own = config["zero_optimization"], config["zeropp"]
         quantized = zero["zero_quantized_gradients"]
+        feedback = own.get("error_feedback", {})  # not without qgZ
+        hops = feedback.get("hops", "none")
         return cls(
             stage=zero["stage"],
             element_bytes=2 if config["bf16"]["enabled"] else 4,
@@ -63,12 +67,14 @@ class Settings:
             reduce_scatter=own["reduce_scatter_algorithm"],
             secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
             optimizer_states=optimizer_states(config["optimizer"]),
+            feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
+            feedback_dtype=feedback.get("dtype", "fp32"),
         )
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"),
-                       quantized_gradients=False, partition=1, all_gather=all_gather_algorithm,
+                       quantized_gradients=False, feedback=(), partition=1, all_gather=all_gather_algorithm,
                        reduce_scatter=reduce_scatter_algorithm)
 
 
@@ -215,7 +221,14 @@ class Run:
             "resident_weights": s.element_bytes * padded if s.stage < 3 else 0,
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": s.element_bytes * padded // s.partition if s.partition > 1 else 0,
-        }
+        } | {f"error_feedback_{hop}": self.errors(hop) for hop in s.feedback}
+
+    def errors(self, hop):
+        """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop
+        and one a node in the second, each stored as a wire image of its own."""
+        codec = {"fp32": "none", "int8": "int8:256"}[self.settings.feedback_dtype]
+        parts = {"intra": self.topology.size, "inter": self.topology.node_count}[hop]
+        return sum(2 * parts * wire_bytes(codec, part, 4) for part in self.buckets)
 
     def uses(self, phase, volume):
         """One pass over the layers at stage 3."""

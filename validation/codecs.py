@@ -14,11 +14,16 @@ with NaN or Inf stores the canonical NaN as its scale and zeros as payload. Opti
   +asym   q = rint((x - m) * (1 / s)) in 0 .. 2^b - 1 with m = min x, stored as bf16 rounded down (a zero as +0) behind the
           scale, and s = (max x - m) / (2^b - 1); a range that overflows is not finite
   +s32    scale and minimum as fp32
+  +sr     q = floor(t) + (u < t - floor(t)) in place of rint(t), t = x * (1 / s), clamped: u = (w >> 8) / 2^24 of word
+          number % 4 of Philox4x32-10 (Salmon et al., SC'11) with a key of two words and the counter number / 4
   +had32  quantized is H x of every 32 values: x / sqrt(32), then butterflies of distance 1 to 16; beyond 2^122 a
           block is not finite
 fp8e4m3 and fp8e5m2: s = max|x| / largest element, as bf16 rounded up; mxfp8, mxfp6, mxfp4 (OCP Microscaling 1.0):
 blocks of 32, s = 2^(floor(log2 max|x|) - emax), one byte of exponent. An element is the nearest value, ties to
 even, of a table of all values of its format, at most the largest one.
+nvfp4: blocks of 16 E2M1 elements; the image scale g = max|x| / 2688 over the blocks that are finite (fp32, 0 where it
+would be subnormal), in 16 bytes behind the block scales; a block's scale is s = max|x| / (6 g) as the nearest E4M3 value,
+0 where s * g would be subnormal, NaN (0x7F) where the block is not finite; elements as above, of x * (1 / (s * g)).
 Payload: planes of 8, 4, 2 and 1 bits a value, the widest first with the low bits of the codes.
 """
 
@@ -30,10 +35,11 @@ CANONICAL_NAN = {"fp32": 0x7FC00000, "bf16": 0x7FC0, "fp16": 0x7E00}
 BITS_TYPE = {"fp32": np.uint32, "bf16": np.uint16, "fp16": np.uint16}
 CASTS = ("none", "bf16", "fp16")
 INTEGERS = {"int8": (8, 256)} | {f"int{bits}": (bits, 128) for bits in range(2, 8)}  # bits, default block
-OPTION_SETS = ("asym", "asym+s32", "had32", "had32+s32", "had32+s32+wide", "had32+wide", "s32", "s32+wide", "wide")
+OPTION_SETS = ("asym", "asym+s32", "asym+sr", "had32", "had32+s32", "had32+s32+sr+wide", "had32+s32+wide", "had32+sr",
+               "had32+wide", "s32", "s32+sr", "s32+wide", "sr", "sr+wide", "wide")
 # Exponent bits, mantissa bits, largest element, default block.
 FLOATS = {"fp8e4m3": (4, 3, 448.0, 128), "fp8e5m2": (5, 2, 57344.0, 128), "mxfp8": (4, 3, 448.0, 32),
-          "mxfp6": (2, 3, 7.5, 32), "mxfp4": (2, 1, 6.0, 32)}
+          "mxfp6": (2, 3, 7.5, 32), "mxfp4": (2, 1, 6.0, 32), "nvfp4": (2, 1, 6.0, 16)}
 FORMATS = CASTS + tuple(INTEGERS) + tuple(FLOATS)
 
 
@@ -56,7 +62,7 @@ def bits_of(format_name):
 
 def scale_bytes_of(format_name, options):
     """Of one block: scale, and minimum where there is one."""
-    return 1 if format_name.startswith("mx") else (4 if "s32" in options else 2) * (2 if "asym" in options else 1)
+    return 1 if format_name.startswith(("mx", "nv")) else (4 if "s32" in options else 2) * (2 if "asym" in options else 1)
 
 
 def elements(format_name):
@@ -139,7 +145,8 @@ def wire_bytes(name, n, memory_dtype):
         return -(-payload // 16) * 16
     blocks = -(-n // block)
     payload = blocks * block * bits_of(format_name) // 8
-    return -(-payload // 16) * 16 + -(-scale_bytes_of(format_name, options) * blocks // 16) * 16
+    image_scale = 16 if format_name == "nvfp4" and n else 0
+    return -(-payload // 16) * 16 + -(-scale_bytes_of(format_name, options) * blocks // 16) * 16 + image_scale
 
 
 def planes_of(bits):
@@ -172,6 +179,21 @@ def unpack_codes(payload, bits):
     return codes
 
 
+def uniform(key, numbers):
+    """The draws of +sr by number, in [0, 1)."""
+    low = np.uint64(0xFFFFFFFF)
+    counter = np.asarray(numbers, np.uint64) // np.uint64(4)
+    x = [counter & low, counter >> np.uint64(32), np.zeros_like(counter), np.zeros_like(counter)]
+    keys = [key & 0xFFFFFFFF, key >> 32]
+    for _ in range(10):
+        first, second = np.uint64(0xD2511F53) * x[0], np.uint64(0xCD9E8D57) * x[2]
+        x = [(second >> np.uint64(32)) ^ x[1] ^ np.uint64(keys[0]), second & low,
+             (first >> np.uint64(32)) ^ x[3] ^ np.uint64(keys[1]), first & low]
+        keys = [(keys[0] + 0x9E3779B9) & 0xFFFFFFFF, (keys[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    words = np.choose((np.asarray(numbers, np.uint64) % np.uint64(4)).astype(np.int64), x)
+    return ((words >> np.uint64(8)).astype(np.float64) / 2**24).astype(F32)
+
+
 def stored_scale(scale, rounded_up):
     """Values (float32, not negative) as stored: (values, raw bits). Subnormal ones are 0."""
     exact = scale.astype(np.float64)
@@ -182,8 +204,8 @@ def stored_scale(scale, rounded_up):
     return value, from_fp32(value, "bf16" if rounded_up else "fp32")
 
 
-def integer_codes(values, finite, bits, options):
-    """Blocks of finite values -> codes, and the raw bits that are stored for each block."""
+def integer_codes(values, finite, bits, options, draws):
+    """Blocks of finite values -> codes, and the raw bits that are stored for each block. `draws`: of +sr, by value."""
     dtype = "fp32" if "s32" in options else "bf16"
     if "asym" in options:
         minimum = values.min(axis=1, initial=np.inf) if values.size else np.zeros(len(values), F32)
@@ -206,7 +228,13 @@ def integer_codes(values, finite, bits, options):
         low, high = -steps, levels - F32(1)
     scale, stored = stored_scale(scale.astype(F32), dtype == "bf16")
     reciprocal = np.where(scale == 0, F32(0), F32(1) / scale).astype(F32)
-    q = np.clip(np.rint((values - np.where(finite, minimum, F32(0))[:, None]) * reciprocal[:, None]), low, high)
+    scaled = (values - np.where(finite, minimum, F32(0))[:, None]) * reciprocal[:, None]
+    if "sr" in options:
+        below = np.floor(scaled)
+        q = below + (draws.reshape(values.shape) < scaled - below)
+    else:
+        q = np.rint(scaled)
+    q = np.clip(q, low, high)
     q = np.where(finite[:, None], q, 0)
     stored = np.where(finite, stored, CANONICAL_NAN[dtype]).astype(BITS_TYPE[dtype])
     if "asym" in options:
@@ -217,10 +245,22 @@ def integer_codes(values, finite, bits, options):
 
 
 def float_codes(values, finite, format_name):
-    """The same for small floating-point elements."""
+    """The same for small floating-point elements, and what an image has behind the scales."""
     table = elements(format_name)
     absmax = np.abs(values).max(axis=1, initial=0)
-    if format_name.startswith("mx"):
+    image = np.zeros(0, np.uint8)
+    if format_name == "nvfp4":
+        g = stored_scale(absmax.max(initial=0, keepdims=True) / F32(6 * 448), False)[0]
+        ratio = np.where(g == 0, F32(0), absmax / (F32(6) * g)).astype(F32)
+        table_of_scales = elements("fp8e4m3")
+        stored = nearest_code(ratio.astype(np.float64), table_of_scales).astype(np.uint8)
+        scale = table_of_scales[stored].astype(F32) * g
+        stored = np.where(scale < F32(2.0**-126), 0, stored)
+        scale = np.where(stored == 0, F32(0), scale)
+        stored = np.where(finite, stored, 0x7F).astype(np.uint8)
+        if len(values):
+            image = np.concatenate([g.view(np.uint8), np.zeros(12, np.uint8)])
+    elif format_name.startswith("mx"):
         _, exponent = np.frexp(absmax.astype(np.float64))
         emax = int(np.floor(np.log2(table[-1])))
         exponent = np.where(absmax == 0, -127, np.maximum(exponent - 1 - emax, -127))
@@ -233,11 +273,11 @@ def float_codes(values, finite, format_name):
     scaled = values * reciprocal[:, None]
     codes = nearest_code(np.abs(scaled).astype(np.float64), table)
     codes = codes + np.where(np.signbit(scaled), 2 ** (bits_of(format_name) - 1), 0)
-    return np.where(finite[:, None] & (scale != 0)[:, None], codes, 0), stored
+    return np.where(finite[:, None] & (scale != 0)[:, None], codes, 0), stored, image
 
 
-def encode(name, memory_bits, memory_dtype):
-    """Raw bits of n values -> wire image."""
+def encode(name, memory_bits, memory_dtype, key=0, first=0):
+    """Raw bits of n values -> wire image. The draws of +sr: of `key`, numbered from `first` on."""
     format_name, block, options = parse(name)
     if format_name in CASTS:
         to = wire_dtype(format_name, memory_dtype)
@@ -256,10 +296,12 @@ def encode(name, memory_bits, memory_dtype):
         finite = np.isfinite(values).all(axis=1)
         values = np.where(finite[:, None], values, F32(0))
         if format_name in INTEGERS:
-            codes, stored = integer_codes(values, finite, bits_of(format_name), options)
+            draws = uniform(key, first + np.arange(values.size)) if "sr" in options else None
+            codes, stored = integer_codes(values, finite, bits_of(format_name), options, draws)
+            image = np.zeros(0, np.uint8)
         else:
-            codes, stored = float_codes(values, finite, format_name)
-    return np.concatenate([padded(pack(codes.reshape(-1), bits_of(format_name))), padded(stored.view(np.uint8))])
+            codes, stored, image = float_codes(values, finite, format_name)
+    return np.concatenate([padded(pack(codes.reshape(-1), bits_of(format_name))), padded(stored.view(np.uint8)), image])
 
 
 def unpack(name, image, n, memory_dtype):
@@ -280,7 +322,12 @@ def unpack(name, image, n, memory_dtype):
         table = elements(format_name)
         magnitude = codes & (2 ** (bits - 1) - 1)
         q = np.where(codes >= 2 ** (bits - 1), -table[magnitude], table[magnitude]).astype(F32)
-        if format_name.startswith("mx"):
+        if format_name == "nvfp4":
+            at = offset + -(-blocks // 16) * 16
+            g = image[at : at + 4].view(F32) if n else np.zeros(1, F32)
+            scales = np.append(elements("fp8e4m3"), np.nan)
+            scale = scales[stored].astype(F32) * g
+        elif format_name.startswith("mx"):
             scale = np.where(stored == 255, np.nan, np.ldexp(1.0, stored.astype(np.int64) - 127)).astype(F32)
         else:
             scale = to_fp32(stored.view(np.uint16), "bf16")
@@ -327,7 +374,7 @@ def decode_reduce(name, images, n, memory_dtype):
     with np.errstate(all="ignore"):
         for image in images:
             q, s, m = unpack(name, image, whole, memory_dtype)
-            if options & {"asym", "s32"}:
+            if options & {"asym", "s32"} or format_name == "nvfp4":
                 total = total + finite_products(name, q, s, m)
                 continue
             # The product is exact in fp32 (at most 15 significant bits) unless it overflows, so one

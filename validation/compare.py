@@ -3,7 +3,7 @@
 
 usage: compare.py A B [--threshold SHARE] [--collective NAME,...] [--across-machines] [--warmup STEPS] [--json FILE]
 
-A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON of zpp_train, the JSON of zpp_sweep or zpp_kernels, the JSON of
+A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON of zpp_train, zpp_sweep or zpp_kernels, the JSON of
 nccl-tests (-J), or a folder of zpp_train's traces, as a study leaves it: each trace in it is then a row, by its folder.
 
 A row of zpp_kernels is a kernel, variant, dtype and shape; a row of a sweep is a collective, codec, algorithm, group, transport, size, type, operation, root and place; of a training

@@ -34,7 +34,7 @@ KERNELS = [(re.compile(pattern), operation, category) for pattern, operation, ca
     (r"^nccl", None, COMMUNICATION),
     (r"sdpa.*fprop", "attention forward", "attention"),
     (r"sdpa.*bprop|convert_dq|dot_do_o", "attention backward", "attention"),
-    (r"causal_softmax|cudnn", None, "attention"),
+    (r"(attention|causal)_softmax|cudnn", None, "attention"),
     (r"nvjet|gemm|cutlass|cublas", None, "products"),
     (r"cross_entropy", "cross entropy", "loss"),
     (r"add_mean", None, "loss"),
@@ -43,6 +43,7 @@ KERNELS = [(re.compile(pattern), operation, category) for pattern, operation, ca
     (r"embedding|EmbeddingShape", "embedding forward", "embedding"),
     (r"cuda_ops::.*(backward_kernel|input_gradient)|layernorm_backward", "layernorm backward", "layernorm"),
     (r"cuda_ops::.*forward_kernel|layernorm_forward", "layernorm forward", "layernorm"),
+    (r"update_kernel<zeropp::optim::rule::(?!adamw::)", None, "optimizer"),  # no floor of another optimizer is written down
     (r"AdamW|adamw", "AdamW", "optimizer"),
     (r"optim.*(block_sums|norm|square_pieces)", "gradient norm", "optimizer"),
     (r"optim.*Scale", "gradient scaling", "optimizer"),
@@ -315,6 +316,8 @@ def shape_from(options):
         summary = json.loads(options.summary.read_text())
         config = summary["config"]
         model = config["zeropp"]["model"]
+        if model["name"] != "gpt":
+            raise Unusable(f"{options.summary} is of the model {model['name']}: there are floors of a GPT only")
         return gpt_floors.Shape(model["num_layers"], model["hidden_size"], model["num_attention_heads"], model["seq_length"],
                                 model["vocab_size"] or summary["data"]["vocab_size"],
                                 config["train_micro_batch_size_per_gpu"], config["gradient_accumulation_steps"],

@@ -1,6 +1,6 @@
 """A file of measured times, whoever wrote it, as rows of samples; and which two may be compared.
 
-Reads a trace or a JSON of zpp_train, the JSON of zpp_sweep, of zpp_kernels, and that of nccl-tests. Raises FileProblem with one line.
+Reads a trace or a JSON of zpp_train, of zpp_sweep and of zpp_kernels, and the JSON of nccl-tests. Raises FileProblem with one line.
 """
 
 import statistics
@@ -9,6 +9,7 @@ from pathlib import Path
 
 import run_file
 import sweep_file
+import trace_times
 from run_file import FileProblem
 from sweep_file import counted
 
@@ -34,17 +35,14 @@ class Measurement:
 
 
 def read_training(path, run, warmup):
-    steps, ranks = run["steps"], run["ranks"]
+    steps = run["steps"]
     times = [1e6 * time for time, skipped in list(zip(steps["time"], steps["skipped"]))[warmup:] if not skipped]
     if not times:
         raise FileProblem(f"{path} has no step left after {warmup} of warm-up: lower --warmup or train longer")
     sent = {name: statistics.median_low(steps[name][warmup:]) for name in BYTES}
-    machine = tuple(sorted(gpu or host for gpu, host in zip(ranks["gpu"], ranks["host"])))
     config = run["config"]
     tokens = config["train_batch_size"] * config["zeropp"]["model"].get("seq_length", 1)
-    ranks_text, nodes_text = counted(run["world_size"], "rank"), counted(run["node_count"], "node")
-    layout = f"{ranks_text} on {nodes_text}" + (", emulated" if run["emulated"] else "")
-    return Measurement(path, {"step time": sweep_file.Row(times)}, layout, machine, config, f"{tokens} tokens a step",
+    return Measurement(path, {"step time": sweep_file.Row(times)}, layout_of(run), machine_of(run), config, f"{tokens} tokens a step",
                        config_hash=run["config_hash"], sent=sent)
 
 
@@ -64,6 +62,24 @@ def read_kernels(path, document):
                        f"kernels on {document['backend']}")
 
 
+def layout_of(run):
+    ranks_text, nodes_text = counted(run["world_size"], "rank"), counted(run["node_count"], "node")
+    return f"{ranks_text} on {nodes_text}" + (", emulated" if run["emulated"] else "")
+
+
+def machine_of(run):
+    """The name of each rank's GPU, or of its host."""
+    return tuple(sorted(gpu or host for gpu, host in zip(run["ranks"]["gpu"], run["ranks"]["host"])))
+
+
+def read_times(path, run):
+    """Of a trace of zpp_sweep or zpp_kernels."""
+    if run["app"] == "sweep":
+        rows = trace_times.sweep_rows(run)
+        return Measurement(path, rows, layout_of(run), machine_of(run), run["config"], collectives={key.collective for key in rows})
+    return Measurement(path, trace_times.kernel_rows(run), layout_of(run), machine_of(run), run["config"], f"kernels on {run['backend']}")
+
+
 def read_file(path, warmup):
     """Raises FileProblem."""
     run = run_file.read(path)
@@ -72,7 +88,9 @@ def read_file(path, warmup):
             measured, verdict = read_sweep(path, run)
         elif run.get("schema") == KERNELS_SCHEMA:
             measured, verdict = read_kernels(path, run), run["verdict"]
-        elif run.get("schema") == run_file.SCHEMA and "steps" in run:
+        elif run.get("schema") == run_file.SCHEMA and "results" in run:
+            measured, verdict = read_times(path, run), run["verdict"]
+        elif run.get("schema") == run_file.SCHEMA and "steps" in run and run.get("app", "train") == "train":
             measured, verdict = read_training(path, run, warmup), run["verdict"]
         else:
             raise FileProblem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that one of them wrote")

@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""The GPT of zeropp once more, in NumPy and fp64, derived from the equations and not from the library.
+"""The transformers of zeropp once more, in NumPy and fp64, derived from the equations and not from the library.
 
     oracle.py gradients DIR [--tolerance T]   loss and every gradient tensor of the case's first batch
     oracle.py train DIR [--tolerance T]       AdamW over all batches: the loss of each step, the final weights
 
 DIR is a case: manifest.json and raw little-endian files beside it. The manifest holds
-  model        num_layers, hidden_size, num_attention_heads, vocab_size, tied_head
+  model        num_layers, hidden_size, num_attention_heads, vocab_size, tied_head; causal: a token attends to itself and
+               those before it (GPT), else to all of its sequence (encoder)
   tensors      [{name, shape, decay}], in the order in which they follow one another in the files
   batches      [{sequences, length}], one a step; all ranks and micro-steps of a step together
   optimizer    beta1, beta2, epsilon, weight_decay, gradient_clipping (0: off)         (for train)
   learning_rates, losses   one value a step: what was used, and what the library reported
 and the files
   weights.f32  initial weights; gradients.f32 (for gradients), final.f32 (for train): the library's answers
-  tokens.i32, targets.i32   batch after batch
+  tokens.i32, targets.i32   batch after batch, as the model reads them; a negative target does not count
 Differences are norm-wise and relative: |library - oracle| / |oracle|. Exit code 0: all within the tolerance;
 1: not; 2: the case cannot be read.
 """
@@ -92,11 +93,12 @@ def gelu_derivative(x):
     return 0.5 * (1.0 + tanh) + 0.5 * x * (1.0 - tanh ** 2) * ROOT * (1.0 + 3.0 * 0.044715 * x ** 2)
 
 
-def attention(qkv, heads):
+def attention(qkv, heads, causal):
     b, t, width = qkv.shape
     q, k, v = qkv.reshape(b, t, 3, heads, width // (3 * heads)).transpose(2, 0, 3, 1, 4)
     scores = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
-    scores = np.where(np.tril(np.ones((t, t), dtype=bool)), scores, -np.inf)
+    if causal:
+        scores = np.where(np.tril(np.ones((t, t), dtype=bool)), scores, -np.inf)
     p = np.exp(scores - scores.max(axis=-1, keepdims=True))
     p /= p.sum(axis=-1, keepdims=True)
     return (p @ v).transpose(0, 2, 1, 3).reshape(b, t, -1), (q, k, v, p)
@@ -113,11 +115,11 @@ def attention_backward(dy, saved):
     return np.stack([dq, dk, dv]).transpose(1, 3, 0, 2, 4).reshape(b, t, -1)
 
 
-def block_forward(x, w, prefix, heads):
+def block_forward(x, w, prefix, heads, causal):
     saved = {}
     normal, saved["ln_1"] = layernorm(x, w[prefix + "ln_1.weight"], w[prefix + "ln_1.bias"])
     qkv = normal @ w[prefix + "attn.qkv.weight"].T + w[prefix + "attn.qkv.bias"]
-    mixed, saved["attention"] = attention(qkv, heads)
+    mixed, saved["attention"] = attention(qkv, heads, causal)
     middle = x + mixed @ w[prefix + "attn.proj.weight"].T + w[prefix + "attn.proj.bias"]
     normal_2, saved["ln_2"] = layernorm(middle, w[prefix + "ln_2.weight"], w[prefix + "ln_2.bias"])
     wide = normal_2 @ w[prefix + "mlp.fc.weight"].T + w[prefix + "mlp.fc.bias"]
@@ -143,26 +145,27 @@ def block_backward(dy, w, g, prefix, saved):
 
 
 def loss_and_gradients(model, w, tokens, targets):
-    """Mean cross-entropy in nats over all targets, and its gradient with respect to every tensor."""
+    """Mean cross-entropy in nats over the targets that count, and its gradient with respect to every tensor."""
     heads, blocks = model["num_attention_heads"], model["num_layers"]
     head_name = "wte.weight" if model["tied_head"] else "lm_head.weight"
-    b, t = tokens.shape
+    t = tokens.shape[1]
     x = w["wte.weight"][tokens] + w["wpe.weight"][:t]
     saved = []
     for block in range(blocks):
-        x, kept = block_forward(x, w, f"h.{block}.", heads)
+        x, kept = block_forward(x, w, f"h.{block}.", heads, model["causal"])
         saved.append(kept)
     last, saved_f = layernorm(x, w["ln_f.weight"], w["ln_f.bias"])
     logits = last @ w[head_name].T
     shifted = logits - logits.max(axis=-1, keepdims=True)
     log_p = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    rows = np.arange(b)[:, None], np.arange(t)[None, :]
-    loss = -log_p[(*rows, targets)].mean()
+    rows = np.nonzero(targets >= 0)  # (sequence, position) of each target that counts
+    loss = -log_p[(*rows, targets[rows])].mean()
 
     g = {name: np.zeros_like(value) for name, value in w.items()}
-    d_logits = np.exp(log_p)
-    d_logits[(*rows, targets)] -= 1.0
-    d_logits /= b * t
+    d_logits = np.zeros_like(log_p)
+    d_logits[rows] = np.exp(log_p[rows])
+    d_logits[(*rows, targets[rows])] -= 1.0
+    d_logits /= len(rows[0])
     g[head_name] += np.einsum("btv,btc->vc", d_logits, last)
     dx, g["ln_f.weight"], g["ln_f.bias"] = layernorm_backward(d_logits @ w[head_name], saved_f)
     for block in reversed(range(blocks)):

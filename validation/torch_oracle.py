@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The GPT of zeropp once more, in PyTorch: the loss and every gradient, by automatic differentiation.
+"""The transformers of zeropp once more, in PyTorch: the loss and every gradient, by automatic differentiation.
 
     torch_oracle.py DIR [--tolerance T] [--weights fp32|bf16] [--precision fp32|fp64] [--device cuda|cpu]
 
@@ -65,18 +65,20 @@ class Case:
         return tokens[:count].reshape(shape).long(), targets[:count].reshape(shape).long()
 
 
-def attention(qkv, heads):
-    """Causal self-attention, written out: no kernel of PyTorch's that might round its probabilities."""
+def attention(qkv, heads, causal):
+    """Self-attention, written out: no kernel of PyTorch's that might round its probabilities."""
     batch, length, width = qkv.shape
     q, k, v = qkv.reshape(batch, length, 3, heads, width // (3 * heads)).permute(2, 0, 3, 1, 4)
     scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
-    future = torch.ones(length, length, dtype=torch.bool, device=qkv.device).triu(1)
-    mixed = scores.masked_fill(future, float("-inf")).softmax(-1) @ v
+    if causal:
+        future = torch.ones(length, length, dtype=torch.bool, device=qkv.device).triu(1)
+        scores = scores.masked_fill(future, float("-inf"))
+    mixed = scores.softmax(-1) @ v
     return mixed.transpose(1, 2).reshape(batch, length, width // 3)
 
 
 def loss_of(model, w, tokens, targets):
-    """Mean cross-entropy in nats over all targets."""
+    """Mean cross-entropy in nats over the targets that count."""
     def norm(x, name):
         return functional.layer_norm(x, x.shape[-1:], w[name + ".weight"], w[name + ".bias"], 1e-5)
 
@@ -87,12 +89,12 @@ def loss_of(model, w, tokens, targets):
     for block in range(model["num_layers"]):
         name = f"h.{block}."
         qkv = linear(norm(x, name + "ln_1"), name + "attn.qkv")
-        x = x + linear(attention(qkv, model["num_attention_heads"]), name + "attn.proj")
+        x = x + linear(attention(qkv, model["num_attention_heads"], model["causal"]), name + "attn.proj")
         wide = functional.gelu(linear(norm(x, name + "ln_2"), name + "mlp.fc"), approximate="tanh")
         x = x + linear(wide, name + "mlp.proj")
     head = w["wte.weight" if model["tied_head"] else "lm_head.weight"]
     logits = functional.linear(norm(x, "ln_f"), head)
-    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
+    return functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ignore_index=-1)
 
 
 def compare(name, library, reference, tolerance):

@@ -1,5 +1,7 @@
 """A trace in memory, as a reader finds it: what is missing or mistyped is a problem, nothing throws."""
 
+import json
+
 import h5py
 import numpy as np
 
@@ -30,15 +32,22 @@ class Trace:
                     self.read_gpus(file)
                 if "env" not in file:
                     self.problem("no group /env")
-                if is_training:
-                    self.read_data(file)
+                for group in self.data_groups(file) if is_training or self.app == "converge" else ():
+                    self.read_data(file, group)
         except (OSError, RuntimeError, KeyError, ValueError) as error:
             self.problem(f"cannot be read: {' '.join(str(error).split())}")
 
     def groups(self):
         """By their names, the columns of those that the file has to have."""
         of_gpus = fmt.GPU_COLUMNS if self.app in fmt.SAMPLES_GPUS and self.attributes.get("backend") == "cuda" else {}
-        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus}
+        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus, **(fmt.ERROR_COLUMNS if self.measures_errors() else {})}
+
+    def measures_errors(self):
+        """By the configuration; that of another program, or one that cannot be read, measures nothing."""
+        try:
+            return self.app == "train" and json.loads(self.attributes["config_json"])["zeropp"]["measure_quantization_error"] > 0
+        except (ValueError, KeyError, TypeError):
+            return False
 
     def problem(self, reason):
         self.problems.append(reason)
@@ -58,10 +67,13 @@ class Trace:
 
     def read_group(self, file, group, columns):
         if group not in file:
+            if group in fmt.MAY_BE_MISSING_OF.get(self.app, set()):
+                return {name: [] for name in columns}
             self.problem(f"no group /{group}")
             return {}
         values = {}
-        for name, kind in columns.items():
+        for name, described in columns.items():
+            kind, _, unit = described.partition(" ")
             if name not in file[group]:
                 self.problem(f"no column /{group}/{name}")
                 continue
@@ -69,6 +81,9 @@ class Trace:
             for attribute in ("units", "description"):
                 if attribute not in dataset.attrs:
                     self.problem(f"/{group}/{name} has no attribute {attribute}")
+            found = text(dataset.attrs.get("units", unit))
+            if found != unit:
+                self.problem(f"/{group}/{name} is in {found or 'no unit'!r}, should be in {unit or 'no unit'!r}")
             if dataset.dtype.kind != kind or dataset.ndim != 1:
                 self.problem(f"/{group}/{name} has the wrong type or shape")
                 continue
@@ -79,21 +94,29 @@ class Trace:
         lengths = {len(v) for v in values.values()}
         if len(lengths) > 1:
             self.problem(f"columns of /{group} differ in length")
-        elif lengths == {0} and group not in fmt.MAY_BE_EMPTY:
+        elif lengths == {0} and group not in fmt.MAY_BE_EMPTY | fmt.MAY_BE_EMPTY_OF.get(self.app, set()):
             self.problem(f"/{group} is empty")
         return values
 
-    def read_data(self, file):
-        if "data" not in file:
-            self.problem("no group /data")
+    def data_groups(self, file):
+        """Of training /data; of zpp_converge /data_LEVEL for each level that reads tokens."""
+        if self.app != "converge":
+            return ["data"]
+        return [f"data_{level}" for level in fmt.TOKEN_LEVELS if level in self.columns["settings"].get("level", ())]
+
+    def read_data(self, file, group):
+        """Into `data`; of zpp_converge into data[LEVEL]."""
+        if group not in file:
+            self.problem(f"no group /{group}")
             return
+        into = self.data if group == "data" else self.data.setdefault(group.removeprefix("data_"), {})
         for name in fmt.DATA_ATTRIBUTES:
-            if name not in file["data"].attrs:
-                self.problem(f"/data has no attribute {name}")
+            if name not in file[group].attrs:
+                self.problem(f"/{group} has no attribute {name}")
                 continue
-            self.data[name] = file["data"].attrs[name]
-            if name != "source" and not isinstance(self.data[name], (np.integer, np.floating)):
-                self.problem(f"/data: {name} is no number")
+            into[name] = file[group].attrs[name]
+            if name != "source" and not isinstance(into[name], (np.integer, np.floating)):
+                self.problem(f"/{group}: {name} is no number")
 
     def read_gpus(self, file):
         attributes = file["gpus"].attrs if "gpus" in file else {}

@@ -1,4 +1,5 @@
-"""What a complete trace holds: the fixed parts of lib/trace/README.md, as tables. Those of a sweep begin with SWEEP."""
+"""What a complete trace holds: the fixed parts of lib/trace/README.md, as tables, one a program. The one description of names, types and
+units that every reader here checks a file against."""
 
 SCHEMA = "zeropp-trace"
 SCHEMA_VERSION = "1.4"
@@ -12,43 +13,49 @@ INTEGER_ATTRIBUTES = (
     "first_step", "deterministic")
 REAL_ATTRIBUTES = ("flops_per_token", "hardware_flops_per_token")
 
-# Kinds of NumPy types: f real, u unsigned integer, S text.
+# A column is "KIND UNIT", the unit left out where there is none. Kinds of NumPy types: f real, u unsigned integer, S text.
 COLUMNS = {
     "ranks": {"host": "S", "node": "u", "local_rank": "u", "pid": "u",
               "gpu": "S", "gpu_uuid": "S", "gpu_pci": "S"},
-    "units": {"name": "S", "elements": "u", "flat": "u", "padded": "u", "shard": "u",
-              "gathers_forward": "u", "gathers_backward": "u"},
-    "tensors": {"unit": "u", "name": "S", "elements": "u", "offset": "u"},
+    "units": {"name": "S", "elements": "u elements", "flat": "u elements", "padded": "u elements", "shard": "u elements",
+              "gathers_forward": "u gathers per micro-step", "gathers_backward": "u gathers per micro-step"},
+    "tensors": {"unit": "u", "name": "S", "elements": "u elements", "offset": "u elements"},
     "layers": {"name": "S", "units": "S"},
-    "steps": {"loss": "f", "grad_norm": "f", "time": "f", "tokens_per_second": "f",
-              "bytes_intra_node": "u", "bytes_inter_node": "u", "bytes_predicted_intra_node": "u",
-              "bytes_predicted_inter_node": "u", "learning_rate": "f", "skipped": "u",
-              "time_forward": "f", "time_backward": "f", "time_communication_exposed": "f"},
-    "evaluations": {"step": "u", "loss": "f", "bits_per_byte": "f", "batches": "u"},
+    "steps": {"loss": "f nats per token", "grad_norm": "f 1", "time": "f s", "tokens_per_second": "f tokens/s",
+              "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes", "bytes_predicted_intra_node": "u bytes",
+              "bytes_predicted_inter_node": "u bytes", "learning_rate": "f 1", "skipped": "u bool",
+              "time_forward": "f s", "time_backward": "f s", "time_communication_exposed": "f s"},
+    "evaluations": {"step": "u steps", "loss": "f nats per token", "bits_per_byte": "f bits per byte", "batches": "u micro-batches"},
     "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S",
-                    "group": "S", "path": "S", "modelled": "u", "calls": "u", "logical_bytes": "u",
-                    "wire_bytes_intra": "u", "wire_bytes_inter": "u", "seconds": "f"},
-    "timers": {"rank": "u", "category": "S", "seconds": "f"},
-    "counters": {"name": "S", "value": "u"},
-    "memory": {"name": "S", "bytes_predicted": "u", "bytes_actual": "u"},
+                    "group": "S", "path": "S", "modelled": "u bool", "calls": "u calls", "logical_bytes": "u bytes",
+                    "wire_bytes_intra": "u bytes", "wire_bytes_inter": "u bytes", "seconds": "f s"},
+    "timers": {"rank": "u", "category": "S", "seconds": "f s"},
+    "counters": {"name": "S", "value": "u 1"},
+    "memory": {"name": "S", "bytes_predicted": "u bytes", "bytes_actual": "u bytes"},
 }
 
 # What zpp_kernels has in place of a training's attributes and groups.
 TRAINING_ONLY = {"kernels", "parameters_hash", "deterministic", *REAL_ATTRIBUTES}
 KERNELS_COLUMNS = {
     "ranks": COLUMNS["ranks"],
-    "ceilings": {"name": "S", "unit": "S", "amount": "f", "rate": "f"},
-    "results": {"kernel": "S", "variant": "S", "dtype": "S", "shape": "S", "path": "S", "read": "f", "written": "f",
-                "operations": "f", "arithmetic": "S", "sets": "u", "runs": "u", "time": "f", "time_low": "f", "time_high": "f",
-                "p95": "f", "cv": "f", "limit": "S", "of_limit": "f", "of_copy": "f", "verdict": "S"},
-    "samples": {"result": "u", "time": "f"},
+    "ceilings": {"name": "S", "unit": "S", "amount": "f", "rate": "f unit"},
+    "results": {"kernel": "S", "variant": "S", "dtype": "S", "shape": "S", "path": "S", "read": "f bytes", "written": "f bytes",
+                "operations": "f operations", "arithmetic": "S", "sets": "u sets", "runs": "u runs", "time": "f us", "time_low": "f us", "time_high": "f us",
+                "p95": "f us", "cv": "f 1", "limit": "S", "of_limit": "f 1", "of_copy": "f 1", "verdict": "S"},
+    "samples": {"result": "u", "time": "f s"},
 }
 
-MAY_BE_EMPTY = {"evaluations", "counters", "gpus"}
+# Where the configuration measures quantization errors.
+ERROR_COLUMNS = {"errors": {"step": "u steps", "kind": "S", "unit_kind": "S", "relative_l2": "f 1", "cosine": "f 1", "largest": "f 1",
+                            "norm_ratio": "f 1"}}
+MAY_BE_EMPTY = {"evaluations", "counters", "gpus", "errors", "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
+# A matrix without a level has none of its rows; a group of the second kind may be missing with all its columns.
+MAY_BE_EMPTY_OF = {"converge": {"steps", "errors", "quadratic", "quadratic_runs", "checks"}}
+MAY_BE_MISSING_OF = {"converge": {"errors"}}  # where no setting asks for it
 # Of traces of these programs, with the back end cuda only.
 SAMPLES_GPUS = ("train", "sweep")
-GPU_COLUMNS = {"gpus": {"rank": "u", "time": "f", "sm_clock": "f", "memory_clock": "f", "power": "f", "temperature": "f",
-                        "utilization": "f", "memory_utilization": "f", "reasons": "S"}}
+GPU_COLUMNS = {"gpus": {"rank": "u", "time": "f s", "sm_clock": "f MHz", "memory_clock": "f MHz", "power": "f W", "temperature": "f degC",
+                        "utilization": "f %", "memory_utilization": "f %", "reasons": "S"}}
 GPU_ATTRIBUTES = {"period": "f", "absent": "S", "throttled": "S"}
 CLOCK_REASONS = {"gpu_idle", "applications_clocks_setting", "sw_power_cap", "hw_slowdown", "sync_boost", "sw_thermal_slowdown",
                  "hw_thermal_slowdown", "hw_power_brake_slowdown", "display_clock_setting"}
@@ -60,10 +67,47 @@ TIMER_CATEGORIES = ("matmul", "nn", "codec", "optimizer", "communication", "data
 SWEEP_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "results": {"collective": "S", "codec": "S", "algorithm": "S", "group": "S", "type": "S", "redop": "S", "root": "S",
-                "in_place": "u", "modelled": "u", "size": "u", "count": "u", "time": "f", "alg_bw": "f", "bus_bw": "f",
-                "wire_bus_bw": "f", "wire_bytes_intra": "u", "wire_bytes_inter": "u", "ratio": "f", "checked": "u",
-                "wrong": "u", "max_error": "f", "slope": "f", "cycles": "u", "iterations": "u", "p50": "f", "p50_low": "f",
-                "p50_high": "f", "p95": "f", "cv": "f", "verdict": "S"},
-    "samples": {"result": "u", "cycle": "u", "rank": "u", "time": "f"},
+                "in_place": "u bool", "modelled": "u bool", "size": "u bytes", "count": "u elements", "time": "f us", "alg_bw": "f GB/s", "bus_bw": "f GB/s",
+                "wire_bus_bw": "f GB/s", "wire_bytes_intra": "u bytes", "wire_bytes_inter": "u bytes", "ratio": "f 1", "checked": "u bool",
+                "wrong": "u elements", "max_error": "f 1", "slope": "f 1", "cycles": "u cycles", "iterations": "u iterations", "p50": "f us", "p50_low": "f us",
+                "p50_high": "f us", "p95": "f us", "cv": "f 1", "verdict": "S"},
+    "samples": {"result": "u", "cycle": "u", "rank": "u", "time": "f s"},
 }
-COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "kernels": KERNELS_COLUMNS}
+FABRIC_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "fabric": {"sender": "u", "receiver": "u", "link": "S", "latency": "f us", "latency_spread": "f us",
+               "bandwidth": "f GB/s", "transfer": "f us", "transfer_spread": "f us", "corrupted": "u words"},
+    "fabric_rails": {"rank": "u", "rail": "u", "latency": "f us", "bandwidth": "f GB/s"},
+    "fabric_typical": {"class": "S", "metric": "S", "count": "u", "median": "f us or GB/s", "worst": "f us or GB/s",
+                       "limit": "f us or GB/s"},
+    "fabric_faults": {"kind": "S", "class": "S", "metric": "S", "first": "u", "second": "S", "value": "f us or GB/s",
+                      "typical": "f us or GB/s", "times": "f 1", "text": "S"},
+    "placement": {"host": "S", "gpu": "S", "gpu_pci": "S", "gpu_numa": "S", "visible_gpus": "u GPUs",
+                  "host_gpus": "u GPUs", "cuda_visible_devices": "S", "cpus": "S", "cpu_numa": "S", "nearest": "S"},
+    "interfaces": {"host": "S", "name": "S", "rdma": "u bool", "pci": "S", "numa": "S", "state": "S",
+                   "rate": "f Gb/s", "link_layer": "S"},
+}
+
+LEVELS = ("quadratic", "markov", "text", "contract")
+TOKEN_LEVELS = ("markov", "text")  # train on tokens and are judged by their held-out loss
+CONVERGE_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "settings": {"name": "S", "level": "S", "model": "S", "stage": "u", "weight_codec": "S",
+                 "gradient_codec_intra": "S", "gradient_codec_inter": "S", "reduce_scatter": "S", "hpz": "u",
+                 "feedback": "S", "optimizer": "S", "weight_bits": "f bits per parameter",
+                 "gradient_bits": "f bits per parameter", "baseline": "S", "config_json": "S"},
+    "runs": {"setting": "u", "seed": "u", "world_size": "u", "node_size": "u", "steps": "u steps",
+             "skipped": "u steps", "final_train_loss": "f nats per token", "final_held_out_loss": "f nats per token",
+             "bits_per_byte": "f bits per byte", "seconds": "f s", "seconds_per_step": "f s",
+             "bytes_inter_node": "u bytes", "bytes_predicted_inter_node": "u bytes", "data_hash": "S",
+             "parameters_hash": "S", "verdict": "S"},
+    "steps": {"run": "u", "step": "u steps", "loss": "f nats per token", "grad_norm": "f 1", "skipped": "u bool"},
+    "evaluations": {"run": "u", "step": "u steps", "loss": "f nats per token"},
+    "errors": {"run": "u", "step": "u steps", "kind": "S", "unit_kind": "S", "relative_l2": "f 1", "cosine": "f 1",
+               "largest": "f 1", "norm_ratio": "f 1"},
+    "quadratic": {"run": "u", "step": "u steps", "distance": "f 1", "bound": "f 1"},
+    "quadratic_runs": {"run": "u", "violations": "u steps", "largest_ratio": "f 1", "steps": "u steps"},
+    "checks": {"name": "S", "first": "u", "second": "u", "difference": "f 1", "limit": "f 1", "passed": "u bool"},
+}
+COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "sweep --fabric": FABRIC_COLUMNS, "kernels": KERNELS_COLUMNS,
+              "converge": CONVERGE_COLUMNS}

@@ -59,9 +59,11 @@ class Topology:
 # compute dtype.
 CASTS = {"none": None, "bf16": 2, "fp16": 2}
 SCALED = {f"int{bits}": (bits, 2) for bits in range(2, 9)} | {
-    "fp8e4m3": (8, 2), "fp8e5m2": (8, 2), "mxfp8": (8, 1), "mxfp6": (6, 1), "mxfp4": (4, 1)}
+    "fp8e4m3": (8, 2), "fp8e5m2": (8, 2), "mxfp8": (8, 1), "mxfp6": (6, 1), "mxfp4": (4, 1), "nvfp4": (4, 1)}
+# With a scale for the whole image as well, behind the others: bytes.
+IMAGE_SCALE = {"nvfp4": 16}
 # Of the integers: what an option makes of the bytes of a scale.
-OPTIONS = {"asym": 2, "had32": 1, "s32": 2, "wide": 1}
+OPTIONS = {"asym": 2, "had32": 1, "s32": 2, "sr": 1, "wide": 1}
 
 
 def parse_codec(codec):
@@ -89,7 +91,8 @@ def wire_bytes(codec, count, element_bytes):
     for option in options:
         scale_bytes *= OPTIONS[option]
     blocks = -(-count // block)
-    return ceil_to(-(-blocks * block * bits // 8), 16) + ceil_to(blocks * scale_bytes, 16)
+    image_scale = IMAGE_SCALE.get(name, 0) if count else 0
+    return ceil_to(-(-blocks * block * bits // 8), 16) + ceil_to(blocks * scale_bytes, 16) + image_scale
 
 
 # Collectives -------------------------------------------------------------------------------------

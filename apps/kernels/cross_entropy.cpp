@@ -80,8 +80,8 @@ Problem loss_of(const Block& block, const Device& device) {
           .bind = [in](const Set& set, const Device& on, StreamHandle) -> Call {
             return [&set, in, ops = on.nn](StreamHandle stream) {
               ops->cross_entropy({.stream = stream, .workspace = {}}, in.rows, in.vocab, in.stride,
-                                 static_cast<const std::int32_t*>(set[1].data), true, set[0],
-                                 set[2]);
+                                 static_cast<const std::int32_t*>(set[1].data), in.rows, true,
+                                 set[0], set[2]);
             };
           },
           .check = [in](const Results& results) { return check(in, results); }};

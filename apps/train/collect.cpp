@@ -8,6 +8,7 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/app/sum_over_ranks.hpp"
 #include "lib/device/runtime.hpp"
+#include "lib/train/tokens.hpp"
 #include "lib/train/verdict.hpp"
 
 namespace zeropp::train {
@@ -89,12 +90,9 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
     data.memory.push_back({"buffers_peak", predicted, use.peak});
     data.memory.push_back({"gpu_used", predicted, gpu_memory_used()});
   }
-  data.data = {source.description(),
-               source.tokens(data::Part::train),
-               source.tokens(data::Part::held_out),
-               source.vocab_size(),
-               data::held_out_unigram_entropy_bits(source),
-               source.entropy_bits()};
+  data.error_interval = config.zero.measure_errors;
+  data.errors = recorder.errors;
+  data.data = describe_tokens(source);
   return data;
 }
 

@@ -3,7 +3,7 @@
 # sourced, on the login node by submit and in the job by job.sh; a file for another system sources it and changes what
 # differs:
 #   build           the build folder
-#   python          a Python with NumPy, h5py and matplotlib
+#   python          a Python with NumPy, h5py, SciPy and matplotlib
 #   launcher        the words that start a run's ranks; @NODES@, @RANKS@ and @RANKS_PER_NODE@ become the run's numbers
 #   container       words between the launcher and the program
 #   sbatch_options  what submit gives to sbatch before the user's options: partition, GPUs; @RANKS_PER_NODE@ as above

@@ -15,7 +15,7 @@ struct Magnitude {
   static constexpr int kWords = 1;
   std::uint32_t words[kWords] = {};
 
-  ZEROPP_HD void see(float value) { take(0, bits_of(value) & 0x7FFFFFFFU); }
+  ZEROPP_HD void see(float value, int /*place*/ = 0) { take(0, bits_of(value) & 0x7FFFFFFFU); }
   ZEROPP_HD void take(int word, std::uint32_t other) {
     words[word] = other > words[word] ? other : words[word];
   }
@@ -28,7 +28,7 @@ struct Extremes {
   static constexpr int kWords = 2;
   std::uint32_t words[kWords] = {};
 
-  ZEROPP_HD void see(float value) {
+  ZEROPP_HD void see(float value, int /*place*/ = 0) {
     const std::uint32_t bits = bits_of(value);
     const std::uint32_t key = (bits & 0x80000000U) != 0 ? ~bits : bits | 0x80000000U;
     take(0, key);

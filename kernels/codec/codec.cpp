@@ -24,15 +24,22 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(ba
                                 "': this build has no CUDA codecs; use the host back end");
   }
   for (const std::string& option : valid.options) runs_ += "+" + option;
-  params_ = {valid.block > 0 ? valid.block : 1, variant.numbers};
+  block_ = valid.block > 0 ? valid.block : 1;
+  params_ = {variant.unit > 0 ? variant.unit : block_, variant.numbers, {}};
   payload_bits_ = entry.info.bits;
   scale_bytes_ = variant.scale_bytes;
+  scales_images_ = variant.scales_images;
   error_bound_ = variant.error_bound;
+  rms_share_ = variant.rms_share;
   slope_tolerance_ = std::max(entry.info.slope_tolerance, variant.slope_tolerance);
 }
 
+std::size_t Codec::scale_offset(std::size_t n) const {
+  return wire_shape(n, params_.block, payload_bits_, scale_bytes_).scale_offset;
+}
+
 std::size_t Codec::wire_bytes(std::size_t n) const {
-  return wire_shape(n, params_.block, payload_bits_, scale_bytes_).bytes;
+  return wire_shape(n, block_, payload_bits_, scale_bytes_, scales_images_).bytes;
 }
 
 ReduceEncode::ReduceEncode(const Codec& from, const Codec& to)
@@ -44,8 +51,8 @@ ReduceEncode::ReduceEncode(const Codec& from, const Codec& to)
 }
 
 void ReduceEncode::run(ConstWireImages in, std::size_t images, std::size_t slices,
-                       std::size_t padded, WireImages out, float* scratch,
-                       StreamHandle stream) const {
+                       std::size_t padded, WireImages out, float* scratch, StreamHandle stream,
+                       const Draw& draw) const {
   if (fused_ != nullptr) {
     fused_(from_.params_, to_.params_, in, images, slices, padded, out, stream);
     return;
@@ -53,7 +60,8 @@ void ReduceEncode::run(ConstWireImages in, std::size_t images, std::size_t slice
   const std::size_t n = slices * padded;
   from_.decode_reduce(in, images, n, n, scratch, stream);
   const MemoryKind kind = from_.backend_ == Backend::host ? MemoryKind::host : MemoryKind::device;
-  to_.encode(ConstView::of(scratch, n, kind), {slices, padded, 1, 0, padded, padded}, out, stream);
+  to_.encode(ConstView::of(scratch, n, kind), {slices, padded, 1, 0, padded, padded}, out, stream,
+             draw);
 }
 
 }  // namespace zeropp::codec

@@ -1,16 +1,17 @@
 // Block codecs: n values in memory <-> one wire image (payload, then scales, each padded to 16
-// bytes). `CodecOps` is the table that a back end fills for a format; `Codec` is a format bound to
-// a block size, a memory dtype and a back end. Kernels run on the stream they are given, allocate
-// nothing and throw std::logic_error, for memory that the back end cannot reach or that is smaller
-// than its layout, on CUDA for wire images off their alignment as well, and cuda::CudaError for a
-// failed launch; binding throws std::invalid_argument with a message that names the remedy. Source:
-// ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based quantization.
+// bytes; wire.hpp). `CodecOps` is the table that a back end fills for a format; `Codec` is a format
+// bound to a block size, a memory dtype and a back end. Kernels run on the stream they are given,
+// allocate nothing and throw std::logic_error, for memory that the back end cannot reach or that is
+// smaller than its layout, on CUDA for wire images off their alignment as well, and cuda::CudaError
+// for a failed launch; binding throws std::invalid_argument with a message that names the remedy.
+// Source: ZeRO++ (arXiv 2306.10209) sections 3.1 and 3.3, block-based quantization.
 #pragma once
 
 #include <cstddef>
 #include <string>
 #include <string_view>
 
+#include "kernels/codec/draw.hpp"
 #include "kernels/codec/rule.hpp"
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/stream.hpp"
@@ -49,8 +50,9 @@ struct ConstWireImages {
 
 /// Run-time values of a bound codec that the kernels read.
 struct Params {
-  std::size_t block = 1;  ///< values that share a scale; 1 for formats without scales
+  std::size_t block = 1;  ///< values that the kernels take as a block; 1 for formats without scales
   RuleNumbers numbers;    ///< of a format that works by a rule (rule.hpp)
+  Draw draw;              ///< of one encode()
 };
 
 /// One format, with one set of options, on one back end. Memory views may be fp32, bf16 or fp16.
@@ -79,24 +81,37 @@ class Codec {
 
   /// Canonical name, as in CLI, JSON and traces: "int8:256", "none".
   [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] Backend backend() const { return backend_; }
   /// Values that share a scale; 1 for formats without scales.
-  [[nodiscard]] std::size_t block() const { return params_.block; }
+  [[nodiscard]] std::size_t block() const { return block_; }
   /// Bytes that an image has beside the payload, a block; 0 for formats without scales.
   [[nodiscard]] std::size_t scale_bytes() const { return scale_bytes_; }
+  /// An image has a scale of its own: FormatInfo's.
+  [[nodiscard]] bool scales_images() const { return scales_images_; }
+  /// Where the scales of a wire image of n values begin, in bytes.
+  [[nodiscard]] std::size_t scale_offset(std::size_t n) const;
   /// The bytes of the wire image of n values, exactly: round_up(payload, 16) + round_up(scales,
-  /// 16).
+  /// 16), and 16 where an image of any value has a scale of its own.
   [[nodiscard]] std::size_t wire_bytes(std::size_t n) const;
   /// Largest |x - x'| that is promised for a finite x in a block, which is not NaN on the wire,
   /// with this largest magnitude, decoded to fp32.
   [[nodiscard]] double error_bound(float x, float absmax) const {
     return error_bound_(params_.numbers, x, absmax);
   }
+  /// The errors of a block have at most this share of error_bound() as their root mean square: 1,
+  /// or less where values are mixed before they are quantized and only all errors in a row could
+  /// add up to the bound of one.
+  [[nodiscard]] double rms_share() const { return rms_share_; }
   /// By how much the slope of decoded over given values may differ from 1: FormatInfo's, or more
   /// where an option clips.
   [[nodiscard]] double slope_tolerance() const { return slope_tolerance_; }
 
-  void encode(ConstView memory, const Layout& layout, WireImages out, StreamHandle stream) const {
-    ops_->encode(params_, memory, layout, out, stream);
+  /// `draw`: the random numbers of a codec that rounds stochastically (+sr); others read none.
+  void encode(ConstView memory, const Layout& layout, WireImages out, StreamHandle stream,
+              const Draw& draw = {}) const {
+    Params params = params_;
+    params.draw = draw;
+    ops_->encode(params, memory, layout, out, stream);
   }
   void decode(ConstWireImages in, const Layout& layout, View memory, StreamHandle stream) const {
     ops_->decode(params_, in, layout, memory, stream);
@@ -117,9 +132,12 @@ class Codec {
   Params params_;
   std::string runs_;  ///< format and options; `none` in 16-bit memory is bf16 or fp16
   std::string name_;
+  std::size_t block_ = 1;
   std::size_t payload_bits_ = 0;  ///< per value
   std::size_t scale_bytes_ = 0;   ///< per block; 0: no scales
+  bool scales_images_ = false;
   double (*error_bound_)(const RuleNumbers&, float x, float absmax) = nullptr;
+  double rms_share_ = 1;
   double slope_tolerance_ = 0;
 };
 
@@ -137,9 +155,10 @@ class ReduceEncode {
   [[nodiscard]] std::size_t scratch_elements(std::size_t slices, std::size_t padded) const {
     return fused_ != nullptr ? 0 : slices * padded;
   }
-  /// `scratch` lies in the back end's memory, as the images do.
+  /// `scratch` lies in the back end's memory, as the images do. `draw`: of the encoding, with the
+  /// images of `to`.
   void run(ConstWireImages in, std::size_t images, std::size_t slices, std::size_t padded,
-           WireImages out, float* scratch, StreamHandle stream) const;
+           WireImages out, float* scratch, StreamHandle stream, const Draw& draw = {}) const;
 
   /// One pass over the blocks: (from, to) parameters as in run().
   using Fused = void (*)(const Params& from, const Params& to, ConstWireImages in,

@@ -1,4 +1,5 @@
 // Stands for kernels/codec/cuda in a build without CUDA.
+#include "kernels/codec/feedback.hpp"
 #include "kernels/codec/fused.hpp"
 #include "kernels/codec/registry.hpp"
 #include "kernels/codec/rule_ops.hpp"
@@ -6,6 +7,7 @@
 namespace zeropp::codec {
 
 const CodecOps* cuda_ops(std::string_view) { return nullptr; }
+const FeedbackOps* cuda_feedback_ops() { return nullptr; }
 ReduceEncode::Fused find_fused_cuda(std::string_view, std::string_view) { return nullptr; }
 
 template <class Rule>
@@ -14,6 +16,7 @@ const CodecOps* cuda_rule_ops() {
 }
 #define ZEROPP_RULE(...) template const CodecOps* cuda_rule_ops<__VA_ARGS__>();
 ZEROPP_INTEGER_RULES(ZEROPP_RULE)
+ZEROPP_STOCHASTIC_RULES(ZEROPP_RULE)
 ZEROPP_FLOAT_RULES(ZEROPP_RULE)
 #undef ZEROPP_RULE
 

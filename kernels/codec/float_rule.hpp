@@ -9,6 +9,7 @@
 
 #include "kernels/codec/arithmetic.hpp"
 #include "kernels/codec/block_range.hpp"
+#include "kernels/codec/rounding.hpp"
 #include "kernels/codec/rule.hpp"
 #include "kernels/codec/scale_types.hpp"
 #include "kernels/codec/transforms.hpp"
@@ -26,6 +27,9 @@ struct SmallFloat {
       : mantissa_bits(numbers.mantissa_bits),
         bias(numbers.bias),
         largest_code(numbers.largest_code) {}
+  ZEROPP_HD constexpr SmallFloat(unsigned mantissa_bits_, unsigned bias_,
+                                 std::uint32_t largest_code_)
+      : mantissa_bits(mantissa_bits_), bias(bias_), largest_code(largest_code_) {}
 
   /// The nearest element's magnitude bits.
   [[nodiscard]] ZEROPP_HD std::uint32_t round(float magnitude) const {
@@ -51,6 +55,17 @@ struct SmallFloat {
     return float_of((code + ((127U - bias) << mantissa_bits)) << (23U - mantissa_bits));
   }
   [[nodiscard]] ZEROPP_HD float largest() const { return value(largest_code); }
+
+  /// The code of `bits` bits, sign first. A zero keeps its sign, and so does what is rounded to it.
+  [[nodiscard]] ZEROPP_HD std::uint32_t encode(float scaled, unsigned bits) const {
+    const std::uint32_t word = bits_of(scaled);
+    return ((word >> 31U) << (bits - 1U)) | round(float_of(word & 0x7FFFFFFFU));
+  }
+  [[nodiscard]] ZEROPP_HD float decode(std::uint32_t code, unsigned bits) const {
+    const std::uint32_t sign = code >> (bits - 1U);
+    const std::uint32_t magnitude = code & ((1U << (bits - 1U)) - 1U);
+    return float_of(bits_of(value(magnitude)) | (sign << 31U));
+  }
 };
 
 /// max|x| becomes the largest element; stored as bf16, rounded up.
@@ -81,12 +96,16 @@ struct PowerOfTwo {
 
 template <class Scale>
 struct FloatRule {
+  using Reader = FloatRule;
+  using Rounding = Nearest;
   using Range = Magnitude;
   using Stored = typename Scale::Type;
   using Transform = Identity;
+  static constexpr bool scales_images = false;
   struct Factors {
     float scale;
     bool zeros;
+    [[nodiscard]] ZEROPP_HD const Factors& at(int /*place*/) const { return *this; }
   };
   RuleNumbers numbers;
 
@@ -98,11 +117,8 @@ struct FloatRule {
     if (!(scale > 0)) return {0.0F, true};
     return {invert(scale), false};
   }
-  /// A zero keeps its sign, and so does what is rounded to zero.
   [[nodiscard]] ZEROPP_HD std::uint32_t encode(float x, const Factors& factors) const {
-    const std::uint32_t scaled = bits_of(multiply(x, factors.scale));
-    const std::uint32_t sign = (scaled >> 31U) << (numbers.bits - 1U);
-    return sign | SmallFloat(numbers).round(float_of(scaled & 0x7FFFFFFFU));
+    return SmallFloat(numbers).encode(multiply(x, factors.scale), numbers.bits);
   }
   [[nodiscard]] ZEROPP_HD Factors decoding(Stored stored) const {
     return {Scale::value(stored), false};
@@ -118,9 +134,7 @@ struct FloatRule {
 
  private:
   [[nodiscard]] ZEROPP_HD float value_of(std::uint32_t code) const {
-    const std::uint32_t sign = code >> (numbers.bits - 1U);
-    const std::uint32_t magnitude = code & ((1U << (numbers.bits - 1U)) - 1U);
-    return float_of(bits_of(SmallFloat(numbers).value(magnitude)) | (sign << 31U));
+    return SmallFloat(numbers).decode(code, numbers.bits);
   }
 };
 

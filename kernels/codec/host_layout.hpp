@@ -88,11 +88,11 @@ const Memory* load_block(const Memory* memory, WireWalk& walk, std::size_t count
   return buffer;
 }
 
-/// The bytes of a wire image that carry nothing.
+/// The bytes of a wire image that carry nothing, but for those beside its own scale.
 inline void zero_padding(const WireShape& shape, std::byte* image) {
   std::memset(image + shape.payload_bytes, 0, shape.scale_offset - shape.payload_bytes);
   const std::size_t end = shape.scale_offset + shape.scale_bytes;
-  std::memset(image + end, 0, shape.bytes - end);
+  std::memset(image + end, 0, shape.image_offset - end);
 }
 
 }  // namespace zeropp::codec

@@ -72,6 +72,7 @@ FormatInfo describe() {
   info.summary = Format::summary;
   info.bits = Format::bits;
   info.scale_bytes = variant_of<Format>({}).scale_bytes;
+  info.scales_images = variant_of<Format>({}).scales_images;
   if constexpr (!CastFormat<Format>) {
     info.default_block = Format::default_block;
     info.minimum_block = Format::minimum_block;

@@ -1,32 +1,31 @@
-// Integers of b bits by block, with options as types: Symmetric is q = rne(x / s), clamped, with
-// s = max|x| / steps; `+wide` has other limits and steps. Asymmetric (+asym) is q = rne((x - m) /
-// s) with the minimum m stored beside s = (max - m) / (2^b - 1).
+// Integers of b bits by block, with options as types: Symmetric is q = round(x / s), clamped, with
+// s = max|x| / steps; `+wide` has other limits and steps. Asymmetric (+asym) is q = round((x - m) /
+// s) with the minimum m stored beside s = (max - m) / (2^b - 1). Images of both ways to round
+// (rounding.hpp) are read alike.
 #pragma once
 
 #include <cstdint>
 
 #include "kernels/codec/arithmetic.hpp"
 #include "kernels/codec/block_range.hpp"
+#include "kernels/codec/rounding.hpp"
 #include "kernels/codec/rule.hpp"
 #include "kernels/codec/transforms.hpp"
 
 namespace zeropp::codec {
 
-/// The code of `value`, clamped: 1.5 * 2^23 lets the adder round to nearest even, and the low bits
-/// of the sum are the integer in two's complement.
-ZEROPP_HD std::uint32_t round_to_code(float value, float lowest, float highest) {
-  const float above = value < lowest ? lowest : value;
-  return bits_of(add(above > highest ? highest : above, 12582912.0F));
-}
-
-template <class Scale, class TransformType>
+template <class Scale, class TransformType, class RoundingType = Nearest>
 struct SymmetricRule {
+  using Reader = SymmetricRule<Scale, TransformType>;
+  using Rounding = RoundingType;
   using Range = Magnitude;
   using Stored = typename Scale::Type;
   using Transform = TransformType;
+  static constexpr bool scales_images = false;
   struct Factors {
     float scale;
     bool zeros;
+    [[nodiscard]] ZEROPP_HD const Factors& at(int /*place*/) const { return *this; }
   };
   RuleNumbers numbers;
 
@@ -44,8 +43,9 @@ struct SymmetricRule {
     if (!(scale > 0)) return {0.0F, true};
     return {invert(scale), false};
   }
-  [[nodiscard]] ZEROPP_HD std::uint32_t encode(float x, const Factors& factors) const {
-    return round_to_code(multiply(x, factors.scale), numbers.lowest, numbers.highest);
+  [[nodiscard]] ZEROPP_HD std::uint32_t encode(float x, const Factors& factors,
+                                               std::uint32_t word = 0) const {
+    return Rounding::code(multiply(x, factors.scale), numbers.lowest, numbers.highest, word);
   }
   [[nodiscard]] ZEROPP_HD Factors decoding(Stored stored) const {
     return {Scale::value(stored), false};
@@ -70,10 +70,13 @@ struct SymmetricRule {
   }
 };
 
-template <class Scale>
+template <class Scale, class RoundingType = Nearest>
 struct AsymmetricRule {
+  using Reader = AsymmetricRule<Scale>;
+  using Rounding = RoundingType;
   using Range = Extremes;
   using Transform = Identity;
+  static constexpr bool scales_images = false;
   struct Stored {
     typename Scale::Type scale;
     typename Scale::Type minimum;
@@ -82,6 +85,7 @@ struct AsymmetricRule {
     float scale;
     float minimum;
     bool zeros;
+    [[nodiscard]] ZEROPP_HD const Factors& at(int /*place*/) const { return *this; }
   };
   RuleNumbers numbers;
 
@@ -101,9 +105,10 @@ struct AsymmetricRule {
     if (!(scale > 0)) return {0.0F, 0.0F, true};
     return {invert(scale), Scale::value(stored.minimum), false};
   }
-  [[nodiscard]] ZEROPP_HD std::uint32_t encode(float x, const Factors& factors) const {
-    return round_to_code(multiply(add(x, -factors.minimum), factors.scale), numbers.lowest,
-                         numbers.highest);
+  [[nodiscard]] ZEROPP_HD std::uint32_t encode(float x, const Factors& factors,
+                                               std::uint32_t word = 0) const {
+    return Rounding::code(multiply(add(x, -factors.minimum), factors.scale), numbers.lowest,
+                          numbers.highest, word);
   }
   [[nodiscard]] ZEROPP_HD Factors decoding(const Stored& stored) const {
     return {Scale::value(stored.scale), Scale::value(stored.minimum), false};

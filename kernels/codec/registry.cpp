@@ -39,6 +39,11 @@ const std::vector<FormatInfo>& formats() {
   return list;
 }
 
+const FormatInfo* find_info(std::string_view name) {
+  const FormatEntry* const entry = find_format(name);
+  return entry == nullptr ? nullptr : &entry->info;
+}
+
 const FormatEntry* find_format(std::string_view name) {
   const auto found =
       std::ranges::find(entries(), name, [](const FormatEntry* entry) { return entry->info.name; });

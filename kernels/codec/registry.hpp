@@ -14,8 +14,11 @@ struct Variant {
   const CodecOps* host = nullptr;
   const CodecOps* cuda = nullptr;  ///< null in a build without CUDA
   std::size_t scale_bytes = 0;     ///< per block; 0: no scales
+  bool scales_images = false;      ///< see FormatInfo
+  std::size_t unit = 0;            ///< values that its kernels take as a block; 0: a block's
   RuleNumbers numbers;             ///< of a format that works by a rule
   double (*error_bound)(const RuleNumbers&, float x, float absmax) = nullptr;
+  double rms_share = 1;        ///< Codec::rms_share()
   double slope_tolerance = 0;  ///< of the options; the larger of this and the format's counts
 };
 

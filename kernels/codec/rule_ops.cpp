@@ -13,6 +13,7 @@ const CodecOps* host_rule_ops() {
 
 #define ZEROPP_RULE(...) template const CodecOps* host_rule_ops<__VA_ARGS__>();
 ZEROPP_INTEGER_RULES(ZEROPP_RULE)
+ZEROPP_STOCHASTIC_RULES(ZEROPP_RULE)
 ZEROPP_FLOAT_RULES(ZEROPP_RULE)
 #undef ZEROPP_RULE
 

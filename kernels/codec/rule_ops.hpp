@@ -5,6 +5,7 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/float_rule.hpp"
 #include "kernels/codec/integer_rule.hpp"
+#include "kernels/codec/nvfp4_rule.hpp"
 #include "kernels/codec/scale_types.hpp"
 #include "kernels/codec/transforms.hpp"
 
@@ -18,9 +19,17 @@ namespace zeropp::codec {
   ZEROPP_RULE(SymmetricRule<Fp32Scale, Hadamard32>) \
   ZEROPP_RULE(AsymmetricRule<Bf16Scale>)            \
   ZEROPP_RULE(AsymmetricRule<Fp32Scale>)
+#define ZEROPP_STOCHASTIC_RULES(ZEROPP_RULE)                    \
+  ZEROPP_RULE(SymmetricRule<Bf16Scale, Identity, Stochastic>)   \
+  ZEROPP_RULE(SymmetricRule<Bf16Scale, Hadamard32, Stochastic>) \
+  ZEROPP_RULE(SymmetricRule<Fp32Scale, Identity, Stochastic>)   \
+  ZEROPP_RULE(SymmetricRule<Fp32Scale, Hadamard32, Stochastic>) \
+  ZEROPP_RULE(AsymmetricRule<Bf16Scale, Stochastic>)            \
+  ZEROPP_RULE(AsymmetricRule<Fp32Scale, Stochastic>)
 #define ZEROPP_FLOAT_RULES(ZEROPP_RULE)   \
   ZEROPP_RULE(FloatRule<ScaledToLargest>) \
-  ZEROPP_RULE(FloatRule<PowerOfTwo>)
+  ZEROPP_RULE(FloatRule<PowerOfTwo>)      \
+  ZEROPP_RULE(Nvfp4Rule)
 
 template <class Rule>
 const CodecOps* host_rule_ops();

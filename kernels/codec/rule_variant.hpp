@@ -9,8 +9,14 @@ namespace zeropp::codec {
 template <class Rule>
 Variant rule_variant(const RuleNumbers& numbers,
                      double (*error_bound)(const RuleNumbers&, float x, float absmax)) {
-  return {host_rule_ops<Rule>(), cuda_rule_ops<Rule>(), sizeof(typename Rule::Stored), numbers,
-          error_bound};
+  Variant variant;
+  variant.host = host_rule_ops<Rule>();
+  variant.cuda = cuda_rule_ops<Rule>();
+  variant.scale_bytes = sizeof(typename Rule::Stored);
+  variant.scales_images = Rule::scales_images;
+  variant.numbers = numbers;
+  variant.error_bound = error_bound;
+  return variant;
 }
 
 }  // namespace zeropp::codec

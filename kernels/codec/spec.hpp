@@ -30,8 +30,11 @@ struct OptionConflict {
 struct FormatInfo {
   std::string_view name;
   std::string_view summary;
-  std::size_t bits = 0;           ///< payload bits a value
-  std::size_t scale_bytes = 0;    ///< per block, without options; 0: no scales, no block size
+  std::size_t bits = 0;         ///< payload bits a value
+  std::size_t scale_bytes = 0;  ///< per block, without options; 0: no scales, no block size
+  /// A whole image has a scale as well, in 16 bytes of its own: what chunks of it would be encoded
+  /// to is not what the whole is.
+  bool scales_images = false;
   std::size_t default_block = 1;  ///< 1 for formats without scales
   std::size_t minimum_block = 1;
   std::size_t maximum_block = 1;
@@ -48,6 +51,9 @@ struct FormatInfo {
 
 /// The registered formats in name order: what lies in kernels/codec/formats/.
 const std::vector<FormatInfo>& formats();
+
+/// Null when no format has this name.
+const FormatInfo* find_info(std::string_view name);
 
 /// Parses and validates `text` against the registry; the block is filled in with the format's
 /// default (0 for formats without blocks). Throws std::invalid_argument: what is wrong, the

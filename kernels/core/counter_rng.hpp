@@ -37,6 +37,13 @@ ZEROPP_HD Random4 philox4x32(std::uint64_t key, std::uint64_t counter_low,
   return {{c0, c1, c2, c3}};
 }
 
+/// The key for (a, b) below `key`: keys of keys, for draws that depend on more than a counter
+/// holds.
+ZEROPP_HD std::uint64_t derived_key(std::uint64_t key, std::uint64_t a, std::uint64_t b) {
+  const Random4 random = philox4x32(key, a, b);
+  return (static_cast<std::uint64_t>(random.word[1]) << 32U) | random.word[0];
+}
+
 /// A draw of mean 0 and variance 1 that is close to normal: twelve 16-bit uniforms summed
 /// (Irwin-Hall). Integer arithmetic and one exact multiplication: the same bits on every back end,
 /// unlike log and cos.

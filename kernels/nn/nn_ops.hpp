@@ -68,13 +68,15 @@ struct LinearShape {
 
 /// `hidden` is heads * width of a head. A back end with several kinds of attention decides for one
 /// by `longest`, the length of the longest sequences of this use (0: `length`), so that shorter
-/// sequences are treated the same.
+/// sequences are treated the same. `causal`: a token attends to itself and those before it, else to
+/// all of its sequence.
 struct AttentionShape {
   std::size_t sequences = 0;
   std::size_t length = 0;
   std::size_t heads = 0;
   std::size_t hidden = 0;
   std::size_t longest = 0;
+  bool causal = true;
 
   [[nodiscard]] std::size_t head_width() const { return hidden / heads; }
 };
@@ -131,8 +133,9 @@ struct NnOps {
   /// Elements of workspace that linear_* needs.
   std::size_t (*linear_workspace)(const LinearShape&, Dtype compute);
 
-  /// Causal self-attention of each head h of each sequence, w = head width:
-  /// P = softmax over j <= i of q_i . k_j / sqrt(w); y_i = sum over j of P_ij v_j.
+  /// Self-attention of each head h of each sequence, w = head width:
+  /// P = softmax over j (j <= i where it is causal) of q_i . k_j / sqrt(w);
+  /// y_i = sum over j of P_ij v_j.
   /// qkv [S, T, 3 hidden]: queries, keys, values, each with head h in columns [h w, (h + 1) w);
   /// y [S, T, hidden]. `saved`: what the back end keeps for its backward, whose content
   /// only it knows: an fp32 view of at least attention_saved_bytes() bytes, aligned to 256.
@@ -153,13 +156,15 @@ struct NnOps {
   std::string (*attention_name)(const AttentionShape&, Dtype compute);
 
   /// row_loss[r] = log(sum over v of e^logits[r, v]) - logits[r, target[r]], in nats. logits
-  /// [rows, vocab], rows `stride` elements apart; targets in [0, vocab). With `gradient`, logits
-  /// leave as the gradient of the mean row loss, (softmax - onehot(target)) / rows, and zeros
-  /// between the rows; else their content is lost.
+  /// [rows, vocab], rows `stride` elements apart; targets in [0, vocab), or negative: the row does
+  /// not count, and its loss is 0. `counted` of them are not negative. With `gradient`, logits
+  /// leave as the gradient of the mean loss of the rows that count, (softmax - onehot(target)) /
+  /// counted, zeros in the others and between the rows; else their content is lost.
   void (*cross_entropy)(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
-                        const std::int32_t* targets, bool gradient, View logits, View row_loss);
-  /// *total += mean of fp32 values, their fp64 sum in order. total lies in the back end's memory.
-  void (*add_mean)(const NnContext&, ConstView values, double* total);
+                        const std::int32_t* targets, std::size_t counted, bool gradient,
+                        View logits, View row_loss);
+  /// *total += (fp64 sum, in order, of fp32 values) / counted. total lies in the back end's memory.
+  void (*add_mean)(const NnContext&, ConstView values, std::size_t counted, double* total);
   /// *taken = *total, and *total = 0. `taken`: host memory; a GPU makes the host wait unless it is
   /// pinned.
   void (*take_total)(const NnContext&, double* total, double* taken);

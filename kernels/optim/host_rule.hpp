@@ -6,6 +6,7 @@
 
 #include "kernels/core/half.hpp"
 #include "kernels/core/host_for.hpp"
+#include "kernels/core/view.hpp"
 #include "kernels/optim/registry.hpp"
 
 namespace zeropp::optim {

@@ -25,7 +25,8 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
   }
   for (const auto* entry : collective::reduce_scatter_algorithms()) {
     machine.reduce_scatter.push_back({std::string(entry->name), entry->hierarchical,
-                                      entry->any_codec, entry->deterministic, entry->modelled});
+                                      entry->any_codec, entry->deterministic, entry->modelled,
+                                      entry->feedback});
   }
   return machine;
 }

@@ -49,8 +49,12 @@ class ChunkReader {
   std::vector<std::byte> memory_;
 };
 
+bool same_array(const Slice& one, const Slice& other) {
+  return one.total == other.total && one.element_bytes == other.element_bytes;
+}
+
 void require_same_array(const Slice& stored, const Slice& wanted, const fs::path& folder) {
-  if (stored.total == wanted.total && stored.element_bytes == wanted.element_bytes) return;
+  if (same_array(stored, wanted)) return;
   throw Error(ExitCode::io,
               fmt::format("'{}' of {} has {} elements of {} bytes, and here {} of {}: it is of "
                           "another model; give a checkpoint of this one",
@@ -99,6 +103,12 @@ std::vector<StoredSlice> write_rank_file(const fs::path& folder, std::uint64_t r
   file.sync();
   file.close();
   return stored;
+}
+
+bool has_array(const Manifest& manifest, const Slice& slice) {
+  return std::ranges::any_of(manifest.slices, [&](const StoredSlice& stored) {
+    return stored.slice.array == slice.array && same_array(stored.slice, slice);
+  });
 }
 
 void read_slice(const fs::path& folder, const Manifest& manifest, const Slice& slice,

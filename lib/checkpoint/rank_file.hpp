@@ -22,6 +22,9 @@ struct HostSlice {
 std::vector<StoredSlice> write_rank_file(const std::filesystem::path& folder, std::uint64_t rank,
                                          std::span<const HostSlice> slices);
 
+/// Whether the checkpoint has an array of this name, length and element size.
+bool has_array(const Manifest& manifest, const Slice& slice);
+
 /// Fills `values` (slice.bytes()) with `slice` of the checkpoint in `folder`. Throws Error(io) too
 /// where the checkpoint has no such array, one of another length or element size, or bytes that are
 /// not those that were written.

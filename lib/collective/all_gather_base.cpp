@@ -1,5 +1,6 @@
 #include "lib/collective/all_gather_base.hpp"
 
+#include "lib/collective/draws.hpp"
 #include "lib/collective/require.hpp"
 
 namespace zeropp::collective {
@@ -24,7 +25,7 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
 }
 
 void AllGatherBase::start(ConstView part, View full, std::span<std::byte> workspace,
-                          StreamHandle stream) {
+                          StreamHandle stream, std::uint64_t key) {
   require_view("an all-gather's part", part, plan_.parts.count, plan_.memory);
   require_view("an all-gather's result", full, span_of(plan_.parts, size()), full.dtype);
   require_workspace(workspace.size(), workspace_bytes());
@@ -33,6 +34,7 @@ void AllGatherBase::start(ConstView part, View full, std::span<std::byte> worksp
   full_ = full;
   workspace_ = workspace;
   stream_ = stream;
+  key_ = key;
   meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.memory));
   begin();
 }
@@ -48,7 +50,8 @@ void AllGatherBase::encode(const Piece& piece, std::size_t index) {
     auto layout = codec::Layout::contiguous(piece.chunk.length);
     layout.padded = round_up(piece.chunk.length, codec_.block());
     codec_.encode(part_.part(piece.chunk.first, piece.chunk.length), layout,
-                  {slot(piece, index), piece.image_bytes}, stream_);
+                  {slot(piece, index), piece.image_bytes}, stream_,
+                  draw_of(key_, kGatherHop, rank(), rank(), piece.chunk.first));
   });
 }
 

@@ -13,7 +13,8 @@ namespace zeropp::collective {
 
 class AllGatherBase : public AllGather {
  public:
-  void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) final;
+  void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
+             std::uint64_t key) final;
   void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return space_.bytes(); }
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
@@ -57,6 +58,7 @@ class AllGatherBase : public AllGather {
   ConstView part_;
   View full_;
   StreamHandle stream_;
+  std::uint64_t key_ = 0;  ///< of the run's draws
 
  private:
   WorkspacePlan space_;

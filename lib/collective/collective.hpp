@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,6 +28,8 @@
 
 namespace zeropp::collective {
 
+class ErrorFeedback;
+
 /// The strided parts of a sharded buffer: part r begins at r * stride (elements) and has `count`
 /// elements. stride == count for a dense buffer; larger when the parts are the same sub-range of
 /// every rank's shard.
@@ -41,9 +44,13 @@ struct Parts {
 class AllGather {
  public:
   virtual ~AllGather() = default;
-  /// `part`: parts.count elements. `full`: size * parts, strided. Memory dtypes may differ.
-  virtual void start(ConstView part, View full, std::span<std::byte> workspace,
-                     StreamHandle stream) = 0;
+  /// `part`: parts.count elements. `full`: size * parts, strided. Memory dtypes may differ. `key`:
+  /// of the draws of codecs that round stochastically, the same on all ranks.
+  virtual void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
+                     std::uint64_t key) = 0;
+  void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) {
+    start(part, full, workspace, stream, 0);
+  }
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// Closed form: bytes that this rank sends in one run.
@@ -57,9 +64,12 @@ class ReduceScatter {
  public:
   virtual ~ReduceScatter() = default;
   /// `full`: size strided parts in the memory dtype. `sum`: parts.count fp32 values, overwritten at
-  /// the latest by finish().
-  virtual void start(ConstView full, View sum, std::span<std::byte> workspace,
-                     StreamHandle stream) = 0;
+  /// the latest by finish(). `key`: as of an all-gather.
+  virtual void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
+                     std::uint64_t key) = 0;
+  void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream) {
+    start(full, sum, workspace, stream, 0);
+  }
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual comm::Bytes volume() const = 0;
@@ -91,6 +101,8 @@ struct ReduceScatterPlan {
   codec::CodecSpec codec_second;  ///< across nodes for 2-hop; ignored elsewhere
   std::size_t depth = 1;
   Label label;
+  /// Of this plan alone, outlives it; null: none. For algorithms with the trait `feedback`.
+  ErrorFeedback* feedback = nullptr;
 };
 
 /// What an algorithm gets to plan with. `groups` and `recorder` outlive it. `group`: the
@@ -123,6 +135,7 @@ struct ReduceScatterAlgorithm {
   bool any_codec;
   bool modelled;
   bool deterministic;
+  bool feedback;  ///< can feed the error of a hop's encoding back (error_feedback.hpp)
   std::unique_ptr<ReduceScatter> (*plan)(const Context&, const ReduceScatterPlan&);
 };
 
@@ -136,8 +149,8 @@ const ReduceScatterAlgorithm& find_reduce_scatter(std::string_view algorithm);
 
 /// Plans `algorithm`. Throws Error(usage) for an unknown name (with the nearest known), a codec
 /// that is unknown or that the algorithm cannot carry, a depth of 0, a hierarchical algorithm on
-/// another group than the world; Error(environment) for a hierarchical algorithm on nodes of
-/// unequal size (with the remedy).
+/// another group than the world, error feedback for an algorithm without it; Error(environment) for
+/// a hierarchical algorithm on nodes of unequal size (with the remedy).
 std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Context&,
                                            const AllGatherPlan&);
 std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm, const Context&,

@@ -8,9 +8,11 @@ namespace zeropp::collective {
 
 OneHopReduce::OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
                            const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
-                           const std::string& codec_name, std::size_t block)
-    : ReduceScatterBase(context, plan, algorithm, codec_name, "", block, plan.depth),
-      codec_(std::move(codec)) {
+                           const std::string& codec_name, std::size_t block, int hop)
+    : ReduceScatterBase(context, plan, algorithm, codec_name,
+                        feedback_path("", plan.feedback, {hop}), block, plan.depth),
+      codec_(std::move(codec)),
+      encode_(feedback_in(hop, codec_, size(), layout(longest_chunk()))) {
   for (const Chunk& chunk : chunks_) {
     const std::size_t bytes = codec_.wire_bytes(padded(chunk));
     pieces_.push_back(
@@ -22,20 +24,27 @@ comm::Bytes OneHopReduce::volume() const {
   return bytes_to_others(group_, codec_.wire_bytes(padded_part()));
 }
 
+codec::Layout OneHopReduce::layout(const Chunk& chunk) const {
+  return {.images = size(),
+          .image_stride = plan_.parts.stride,
+          .slices = 1,
+          .slice_stride = 0,
+          .length = chunk.length,
+          .padded = padded(chunk)};
+}
+
 void OneHopReduce::begin() {
+  meter_.kernels([&] { encode_.begin(at(0), stream_); });
   for (Piece& piece : pieces_) {
     meter_.kernels([&] {
-      const codec::Layout layout{.images = size(),
-                                 .image_stride = plan_.parts.stride,
-                                 .slices = 1,
-                                 .slice_stride = 0,
-                                 .length = piece.chunk.length,
-                                 .padded = padded(piece.chunk)};
-      codec_.encode(slices(piece.chunk), layout, {at(piece.out), piece.image_bytes}, stream_);
+      encode_.encode(slices(piece.chunk), layout(piece.chunk), plan_.parts.stride,
+                     piece.chunk.first, {at(piece.out), piece.image_bytes}, stream_,
+                     draw(piece.chunk, 0));
     });
     piece.work =
         swap_pieces(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
   }
+  meter_.kernels([&] { encode_.end(stream_); });
 }
 
 void OneHopReduce::complete() {

@@ -1,22 +1,24 @@
 // Reduce-scatter in one hop: every rank encodes each part, an all-to-all brings the images of part
 // r to rank r, which decodes and sums them in rank order in fp32. The own part goes through the
-// codec as well. Shared by `1-hop`, `ordered` and the ends of `2-hop` where one of its hops is
-// empty.
+// codec as well. With error feedback where the plan asks for it. Shared by `1-hop`, `ordered` and
+// the ends of `2-hop` where one of its hops is empty.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "lib/collective/error_feedback.hpp"
 #include "lib/collective/reduce_scatter_base.hpp"
 
 namespace zeropp::collective {
 
 class OneHopReduce final : public ReduceScatterBase {
  public:
-  /// `codec` runs; `codec_name` is what the trace shows; parts are padded to `block`.
+  /// `codec` runs; `codec_name` is what the trace shows; parts are padded to `block`. `hop`: 1, or
+  /// 2 where this is the second hop of two.
   OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
                const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
-               const std::string& codec_name, std::size_t block);
+               const std::string& codec_name, std::size_t block, int hop = 1);
 
   [[nodiscard]] comm::Bytes volume() const override;
 
@@ -32,8 +34,11 @@ class OneHopReduce final : public ReduceScatterBase {
     std::size_t in;
     std::unique_ptr<comm::Work> work;
   };
+  [[nodiscard]] codec::Layout layout(const Chunk& chunk) const;
+
   codec::Codec codec_;
   std::vector<Piece> pieces_;
+  HopEncode encode_;
 };
 
 }  // namespace zeropp::collective

@@ -1,5 +1,7 @@
 #include "lib/collective/reduce_scatter_base.hpp"
 
+#include <algorithm>
+
 #include "lib/collective/require.hpp"
 
 namespace zeropp::collective {
@@ -21,8 +23,21 @@ ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatter
       chunks_(chunk_plan(plan.parts.count, depth, block)),
       block_(block) {}
 
+HopEncode ReduceScatterBase::feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
+                                         const codec::Layout& largest) {
+  if (plan_.feedback == nullptr) return {codec, nullptr, 0, largest, space_};
+  return {codec, plan_.feedback->add_hop(hop, parts, plan_.parts.count),
+          plan_.feedback->options().beta, largest, space_};
+}
+
+Chunk ReduceScatterBase::longest_chunk() const {
+  Chunk longest;
+  for (const Chunk& chunk : chunks_) longest.length = std::max(longest.length, chunk.length);
+  return longest;
+}
+
 void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> workspace,
-                              StreamHandle stream) {
+                              StreamHandle stream, std::uint64_t key) {
   require_view("a reduce-scatter's input", full, span_of(plan_.parts, size()), plan_.memory);
   require_view("a reduce-scatter's sum", sum, plan_.parts.count, Dtype::fp32);
   require_workspace(workspace.size(), workspace_bytes());
@@ -31,6 +46,7 @@ void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> wor
   sum_ = sum.part(0, plan_.parts.count);
   workspace_ = workspace;
   stream_ = stream;
+  key_ = key;
   meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.plain));
   begin();
 }

@@ -7,13 +7,16 @@
 
 #include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
+#include "lib/collective/draws.hpp"
+#include "lib/collective/error_feedback.hpp"
 #include "lib/collective/meter.hpp"
 
 namespace zeropp::collective {
 
 class ReduceScatterBase : public ReduceScatter {
  public:
-  void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream) final;
+  void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
+             std::uint64_t key) final;
   void finish(StreamHandle stream) final;
   [[nodiscard]] std::size_t workspace_bytes() const final { return space_.bytes(); }
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
@@ -45,7 +48,17 @@ class ReduceScatterBase : public ReduceScatter {
     const std::size_t first = part * plan_.parts.stride + chunk.first;
     return full_.part(first, full_.count - first);
   }
+  /// Of what this rank encodes of `chunk` on `hop`, part `part` first.
+  [[nodiscard]] codec::Draw draw(const Chunk& chunk, std::size_t hop, std::size_t part = 0) const {
+    return draw_of(key_, hop, rank(), part, chunk.first);
+  }
   [[nodiscard]] float* sum(const Chunk& chunk) const { return sum_.as<float>() + chunk.first; }
+
+  /// What encodes hop `hop` (1 or 2), which sends `parts` parts: with feedback where the plan asks
+  /// for it. `largest`: of the longest chunk. For the constructors of algorithms.
+  [[nodiscard]] HopEncode feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
+                                      const codec::Layout& largest);
+  [[nodiscard]] Chunk longest_chunk() const;
 
   comm::Communicator& group_;
   ReduceScatterPlan plan_;
@@ -55,6 +68,7 @@ class ReduceScatterBase : public ReduceScatter {
   ConstView full_;
   View sum_;
   StreamHandle stream_;
+  std::uint64_t key_ = 0;  ///< of the run's draws
 
  private:
   std::size_t block_;

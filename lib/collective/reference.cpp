@@ -7,6 +7,8 @@
 #include <string_view>
 #include <utility>
 
+#include "lib/collective/draws.hpp"
+
 namespace zeropp::collective {
 
 namespace {
@@ -34,7 +36,7 @@ Estimate Estimate::exact(std::vector<float> values) {
   return {std::move(values), std::vector<double>(n, 0.0)};
 }
 
-Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row) {
+Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row, const codec::Draw& draw) {
   const std::size_t n = row.values.size();
   if (n == 0) return row;
   const codec::Codec codec(spec, plain);
@@ -49,15 +51,36 @@ Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row) {
   auto layout = codec::Layout::contiguous(n);
   layout.padded = (n + codec.block() - 1) / codec.block() * codec.block();
   std::vector<std::byte> image(codec.wire_bytes(n));
-  codec.encode(ConstView::of(row.values.data(), n), layout, {image.data(), image.size()}, {});
+  codec.encode(ConstView::of(row.values.data(), n), layout, {image.data(), image.size()}, {}, draw);
   codec.decode({image.data(), image.size()}, layout, View::of(row.values.data(), n), {});
   return row;
 }
 
-Estimate Reduction::sum(int rank, const Slices& slices) const {
+Estimate Reduction::fed_back(const codec::CodecSpec& spec, Estimate row, std::size_t block,
+                             std::vector<float>& error, const codec::Draw& draw) const {
+  const std::size_t n = row.values.size();
+  error.resize(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    row.values[i] = row.values[i] + error[i];
+    row.bound[i] += std::abs(error[i]) + 0x1p-24 * std::abs(row.values[i]);
+  }
+  const std::vector<float> carried = row.values;
+  resize(row, (n + block - 1) / block * block);
+  row = through(spec, plain, std::move(row), draw);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float lost = carried[i] - row.values[i];
+    error[i] = std::fma(feedback.beta, error[i], (1.0F - feedback.beta) * lost);
+  }
+  if (feedback.storage == ErrorStorage::int8) {
+    error = through({"int8", 256, {}}, Dtype::fp32, Estimate::exact(std::move(error))).values;
+  }
+  return row;
+}
+
+Estimate Reduction::sum(int rank, const Slices& slices, SliceErrors* errors) const {
   const int n = topology.world_size;
   if (algorithm == "2-hop" && topology.node_count > 1 && topology.ranks_per_node > 1) {
-    return two_hops(slices);
+    return two_hops(rank, slices, errors);
   }
   if (algorithm == "flat" && n > 1) return around_the_ring(rank, slices);
   constexpr std::array<std::string_view, 5> in_rank_order{"1-hop", "2-hop", "flat", "native",
@@ -66,9 +89,16 @@ Estimate Reduction::sum(int rank, const Slices& slices) const {
     throw std::invalid_argument("write the order of operations of " + algorithm + " here");
   }
   const bool across = algorithm == "2-hop" && topology.node_count > 1;
+  const codec::CodecSpec& codec = across ? second : first;
+  const bool feeds_back = errors != nullptr && (across ? feedback.inter : feedback.intra);
+  if (feeds_back) errors->first.resize(static_cast<std::size_t>(n));
   Estimate total;
   for (int source = 0; source < n; ++source) {
-    const Estimate row = through(across ? second : first, plain, slices(source));
+    const codec::Draw draws = draw(rank, 0, source);
+    const Estimate row = feeds_back
+                             ? fed_back(codec, slices(source), 1,
+                                        errors->first[static_cast<std::size_t>(source)], draws)
+                             : through(codec, plain, slices(source), draws);
     if (source == 0) total = zeros(row.values.size());
     add(total, row);
   }
@@ -85,28 +115,49 @@ std::vector<double> Reduction::exact(const Slices& slices) const {
   return total;
 }
 
-Estimate Reduction::two_hops(const Slices& slices) const {
+codec::Draw Reduction::draw(int rank, std::size_t hop, int source) const {
+  return draw_of(key, hop, static_cast<std::size_t>(source), static_cast<std::size_t>(rank), 0);
+}
+
+Estimate Reduction::two_hops(int rank, const Slices& slices, SliceErrors* errors) const {
   // Slices travel in whole blocks of both hops, and what the first hop makes of their padding goes
   // on to the second: a code for zero is not in every format (+asym, +had32).
   const std::size_t block =
       std::max(codec::Codec(first, plain).block(), codec::Codec(second, plain).block());
   std::size_t count = 0;
-  const auto padded = [&](Estimate row) {
-    count = row.values.size();
+  const auto whole_blocks = [&](Estimate row) {
     resize(row, (count + block - 1) / block * block);
     return row;
   };
+  const bool feeds_first = errors != nullptr && feedback.intra;
+  const bool feeds_second = errors != nullptr && feedback.inter;
+  if (feeds_first) errors->first.resize(static_cast<std::size_t>(topology.world_size));
+  if (feeds_second) errors->second.resize(static_cast<std::size_t>(topology.node_count));
   Estimate total;
   for (int node = 0; node < topology.node_count; ++node) {
     Estimate partial;
     for (int local = 0; local < topology.ranks_per_node; ++local) {
-      const Estimate row =
-          through(first, plain, padded(slices(node * topology.ranks_per_node + local)));
+      const int source = node * topology.ranks_per_node + local;
+      const codec::Draw draws = draw(rank, 0, source);
+      Estimate slice = slices(source);
+      count = slice.values.size();
+      const Estimate row = feeds_first
+                               ? fed_back(first, std::move(slice), block,
+                                          errors->first[static_cast<std::size_t>(source)], draws)
+                               : through(first, plain, whole_blocks(std::move(slice)), draws);
       if (local == 0) partial = zeros(row.values.size());
       add(partial, row);
     }
     if (node == 0) total = zeros(partial.values.size());
-    add(total, through(second, plain, std::move(partial)));
+    const codec::Draw draws =
+        draw(rank, 1, node * topology.ranks_per_node + rank % topology.ranks_per_node);
+    if (feeds_second) {
+      resize(partial, count);
+      add(total, fed_back(second, std::move(partial), block,
+                          errors->second[static_cast<std::size_t>(node)], draws));
+    } else {
+      add(total, through(second, plain, std::move(partial), draws));
+    }
   }
   resize(total, count);
   return total;
@@ -116,7 +167,8 @@ Estimate Reduction::around_the_ring(int rank, const Slices& slices) const {
   const int n = topology.world_size;
   Estimate partial = slices((rank + 1) % n);
   for (int hop = 2; hop <= n; ++hop) {
-    partial = through(first, plain, std::move(partial));
+    partial = through(first, plain, std::move(partial),
+                      draw(rank, static_cast<std::size_t>(hop) - 2, (rank + hop - 1) % n));
     add(partial, slices((rank + hop) % n));
   }
   return partial;

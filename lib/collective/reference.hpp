@@ -1,15 +1,18 @@
 // What a reduction has to give, from the values of all ranks: the bits that the documented order of
 // operations gives, with a bound on the error from what the codecs promise at every hop (the
-// codecs' error_bound), and the exact sum in fp64. Uses codecs on single slices of host memory
-// only; knows no messages, chunks or strides, so it is no second implementation of a collective.
+// codecs' error_bound), and the exact sum in fp64. With error feedback it keeps the errors as well.
+// Uses codecs on single slices of host memory only; knows no messages, chunks or strides, so it is
+// no second implementation of a collective.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 #include "kernels/codec/codec.hpp"
+#include "lib/collective/error_feedback.hpp"
 #include "lib/comm/topology.hpp"
 
 namespace zeropp::collective {
@@ -24,7 +27,14 @@ struct Estimate {
 };
 
 /// `row`, which begins at the begin of a block, encoded and decoded. `plain`: what `none` sends.
-Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row);
+Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row,
+                 const codec::Draw& draw = {});
+
+/// What error feedback keeps of one slice, in fp32 as it is read again; empty: nothing yet.
+struct SliceErrors {
+  std::vector<std::vector<float>> first;   ///< by source rank
+  std::vector<std::vector<float>> second;  ///< by node, where there are two hops
+};
 
 /// The same slice of rank `source`'s buffer, exact.
 using Slices = std::function<Estimate(int source)>;
@@ -37,17 +47,26 @@ struct Reduction {
   comm::Topology topology;
   Dtype plain = Dtype::fp32;  ///< what `none` sends
   codec::CodecSpec first;
-  codec::CodecSpec second;  ///< of the second hop, where there is one
+  codec::CodecSpec second;     ///< of the second hop, where there is one
+  FeedbackOptions feedback{};  ///< for sums that are given errors
+  std::uint64_t key = 0;       ///< of the run's draws
 
   /// In the order of operations that the algorithm documents. Throws std::invalid_argument for an
-  /// algorithm whose order is not written down.
-  [[nodiscard]] Estimate sum(int rank, const Slices& slices) const;
+  /// algorithm whose order is not written down. `errors` of the slice: what earlier sums left; this
+  /// one leaves its own. Null: no feedback. Bounds then count what is fed back as error.
+  [[nodiscard]] Estimate sum(int rank, const Slices& slices, SliceErrors* errors = nullptr) const;
   /// In fp64, without codecs.
   [[nodiscard]] std::vector<double> exact(const Slices& slices) const;
 
  private:
-  [[nodiscard]] Estimate two_hops(const Slices& slices) const;
+  [[nodiscard]] Estimate two_hops(int rank, const Slices& slices, SliceErrors* errors) const;
+  /// `row` + `error` in whole blocks of `block`, encoded and decoded; `error` becomes what that
+  /// lost.
+  [[nodiscard]] Estimate fed_back(const codec::CodecSpec& spec, Estimate row, std::size_t block,
+                                  std::vector<float>& error, const codec::Draw& draw) const;
   [[nodiscard]] Estimate around_the_ring(int rank, const Slices& slices) const;
+  /// Of rank `rank`'s slice as rank `source` sends it on `hop`.
+  [[nodiscard]] codec::Draw draw(int rank, std::size_t hop, int source) const;
 };
 
 }  // namespace zeropp::collective

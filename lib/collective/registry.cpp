@@ -6,6 +6,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/collective/entries.hpp"
+#include "lib/collective/require.hpp"
 
 namespace zeropp::collective {
 
@@ -112,6 +113,7 @@ std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Con
                                            const AllGatherPlan& plan) {
   const auto& entry = find_all_gather(algorithm);
   require_possible("all-gather", entry, context, plan.codec, plan.parts, plan.depth);
+  require_uncut("all-gather", plan.codec, plan.depth);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
 
@@ -120,6 +122,14 @@ std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm,
                                                    const ReduceScatterPlan& plan) {
   const auto& entry = find_reduce_scatter(algorithm);
   require_possible("reduce-scatter", entry, context, plan.codec_first, plan.parts, plan.depth);
+  require_uncut("reduce-scatter", plan.codec_first, plan.depth);
+  if (entry.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
+  if (plan.feedback != nullptr && !entry.feedback) {
+    throw Error(ExitCode::usage,
+                fmt::format("reduce-scatter algorithm '{}' has no hops that error feedback could "
+                            "be in: choose 2-hop or 1-hop, or leave error feedback out",
+                            entry.name));
+  }
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
 

@@ -1,5 +1,5 @@
-// Checks of what a run is given against its plan. A mismatch is a programming error:
-// std::invalid_argument.
+// Checks of what a run is given against its plan, where a mismatch is a programming error,
+// std::invalid_argument; and of plans.
 #pragma once
 
 #include <fmt/format.h>
@@ -8,7 +8,9 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "kernels/codec/spec.hpp"
 #include "kernels/core/view.hpp"
+#include "lib/base/error.hpp"
 #include "lib/collective/collective.hpp"
 
 namespace zeropp::collective {
@@ -25,6 +27,17 @@ inline void require_workspace(std::size_t lent, std::size_t needed) {
   if (lent >= needed) return;
   throw std::invalid_argument(
       fmt::format("collective: a workspace of {} bytes was lent, {} are needed", lent, needed));
+}
+
+/// Chunks of an image with a scale of its own would each have another. Throws Error(usage); a codec
+/// that is unknown is left to whoever binds it.
+inline void require_uncut(const char* operation, const codec::CodecSpec& spec, std::size_t depth) {
+  const codec::FormatInfo* const info = codec::find_info(spec.format);
+  if (depth <= 1 || info == nullptr || !info->scales_images) return;
+  throw Error(ExitCode::usage,
+              fmt::format("{}: codec '{}' has one scale for all that is sent at once, so that its "
+                          "bits would depend on a pipeline depth of {}: give 1",
+                          operation, codec::to_string(spec), depth));
 }
 
 /// Elements that `ranks` strided parts span.

@@ -131,6 +131,34 @@ class Reader {
   std::vector<Option>& options_;
 };
 
+/// DeepSpeed's key of LoCo under our names: {"err_beta": b, "reset_T": t} is feedback in both hops.
+/// DeepSpeed counts reset_T in reductions of tensors; here it is in steps. Its null is no feedback.
+void rename_loco(json& document, const std::string& name, const std::vector<Option>& options) {
+  const char* const key = "zero_optimization.zeropp_loco_param";
+  const bool known = std::any_of(options.begin(), options.end(), [](const Option& option) {
+    return option.path == "zeropp.error_feedback.hops";
+  });
+  const json::json_pointer from("/zero_optimization/zeropp_loco_param");
+  const json::json_pointer to("/zeropp/error_feedback");
+  if (!known || !document.contains(from)) return;
+  const json loco = document.at(from);
+  document["zero_optimization"].erase("zeropp_loco_param");
+  if (loco.is_null()) return;
+  if (!loco.is_object() || loco.size() != 2 || !loco.contains("err_beta") ||
+      !loco.contains("reset_T")) {
+    throw Error(ExitCode::usage,
+                fmt::format("{}: {} must be an object of err_beta and reset_T, or null, not {}",
+                            name, key, loco.dump()));
+  }
+  if (document.contains(to)) {
+    throw Error(ExitCode::usage,
+                fmt::format("{}: {} is DeepSpeed's name of zeropp.error_feedback: keep one of them",
+                            name, key));
+  }
+  if (document.contains("zeropp") && !document["zeropp"].is_object()) return;  // refused as such
+  document[to] = {{"hops", "both"}, {"beta", loco["err_beta"]}, {"reset_period", loco["reset_T"]}};
+}
+
 }  // namespace
 
 nlohmann::json parse_object(const std::string& text, const std::string& name) {
@@ -141,7 +169,8 @@ nlohmann::json parse_object(const std::string& text, const std::string& name) {
   return document;
 }
 
-void read_object(const json& object, const std::string& name, std::vector<Option>& options) {
+void read_object(json object, const std::string& name, std::vector<Option>& options) {
+  rename_loco(object, name, options);
   Reader(name, options).read(object, "");
 }
 

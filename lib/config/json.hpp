@@ -28,8 +28,7 @@ void read_file(const std::filesystem::path& path, std::vector<Option>& options);
 void read_text(const std::string& text, const std::string& name, std::vector<Option>& options);
 
 /// The same from an object that was read already.
-void read_object(const nlohmann::json& object, const std::string& name,
-                 std::vector<Option>& options);
+void read_object(nlohmann::json object, const std::string& name, std::vector<Option>& options);
 
 /// The effective configuration: every option that is in effect, with its value, keys sorted, no
 /// spaces. read_text() of it gives the same configuration.

@@ -17,6 +17,11 @@ constexpr double kSmallestFloat = std::numeric_limits<float>::min();
 void add_zero(std::vector<Option>& table, TrainConfig& c) {
   const auto qwz = [&c] { return c.zero.quantized_weights; };
   const auto qgz = [&c] { return c.zero.quantized_gradients; };
+  const auto feedback = [&c] {
+    return c.zero.quantized_gradients && c.zero.error_feedback.hops != "none";
+  };
+  const char* const feedback_needs =
+      "zero_optimization.zero_quantized_gradients with zeropp.error_feedback.hops";
   table.insert(
       table.end(),
       {{.path = "zero_optimization.stage",
@@ -74,6 +79,40 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .help = "Wire format of qgZ across nodes",
         .in_effect = qgz,
         .effect_needs = "zero_optimization.zero_quantized_gradients"},
+       {.path = "zeropp.error_feedback.hops",
+        .flag = "--error-feedback",
+        .field = &c.zero.error_feedback.hops,
+        .help = "Hops of qgZ that add to the next gradients what their encoding lost",
+        .choices = {"none", "intra", "inter", "both"},
+        .in_effect = qgz,
+        .effect_needs = "zero_optimization.zero_quantized_gradients"},
+       {.path = "zeropp.error_feedback.beta",
+        .flag = "--error-feedback-beta",
+        .field = &c.zero.error_feedback.beta,
+        .help = "Decay of the kept errors: e <- beta e + (1 - beta) error; 0 is classical",
+        .range = {.minimum = 0, .maximum = 1, .maximum_excluded = true},
+        .in_effect = feedback,
+        .effect_needs = feedback_needs},
+       {.path = "zeropp.error_feedback.reset_period",
+        .flag = "--error-feedback-reset-period",
+        .field = &c.zero.error_feedback.reset_period,
+        .help = "Steps after which kept errors are forgotten; 0: never",
+        .unit = "steps",
+        .in_effect = feedback,
+        .effect_needs = feedback_needs},
+       {.path = "zeropp.error_feedback.dtype",
+        .flag = "--error-feedback-dtype",
+        .field = &c.zero.error_feedback.dtype,
+        .help = "What errors are kept in",
+        .choices = {"fp32", "int8"},
+        .in_effect = feedback,
+        .effect_needs = feedback_needs},
+       {.path = "zeropp.measure_quantization_error",
+        .flag = "--measure-quantization-error",
+        .field = &c.zero.measure_errors,
+        .help = "Steps between measurements of what compression does to weights (stage 3) and "
+                "gradients, for the trace; measured steps take longer; 0: none",
+        .unit = "steps"},
        {.path = "zeropp.all_gather_algorithm",
         .flag = "--all-gather-algorithm",
         .field = &c.zero.all_gather_algorithm,
@@ -347,7 +386,8 @@ void add_model_and_data(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.model.vocab_size",
         .flag = "--vocab-size",
         .field = &c.model.vocab_size,
-        .help = "Rows of the token embedding; 0: the token source's",
+        .help = "Tokens that the model knows; 0: the token source's. The encoder has one more, for "
+                "what is masked",
         .unit = "tokens",
         .range = between(0, kLargestSize)},
        {.path = "zeropp.model.tied_head",

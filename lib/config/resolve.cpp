@@ -137,6 +137,8 @@ class Measured {
                                                    const std::optional<codec::CodecSpec>& codec,
                                                    const char* group) const {
     if (!table_) return std::nullopt;
+    const bool reduces = std::string_view(collective) == "reduce_scatter";
+    const bool feeds_back = config_.zero.error_feedback.hops != "none";
     std::vector<std::string> candidates;
     for (const Algorithm& algorithm : known) {
       const bool possible = (!algorithm.hierarchical ||
@@ -144,6 +146,7 @@ class Measured {
                             (algorithm.any_codec || !quantized) &&
                             (algorithm.hierarchical || codec) &&
                             (algorithm.deterministic || !config_.zero.deterministic) &&
+                            (algorithm.feedback || !feeds_back || !reduces) &&
                             (!algorithm.modelled || config_.zero.pipeline_depth == 1);
       if (possible) candidates.push_back(algorithm.name);
     }
@@ -264,6 +267,31 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, con
   c.zero.gradient_codec_inter = c.zero.gradient_codec_intra;
 }
 
+/// Error feedback is in the hops that the reduction takes on these nodes.
+void choose_feedback_hops(TrainConfig& c, const Machine& machine) {
+  const char* key = "zeropp.error_feedback.hops";
+  std::string& hops = c.zero.error_feedback.hops;
+  if (!c.zero.quantized_gradients || hops == "none") return;
+  const std::string& name = c.zero.reduce_scatter_algorithm;
+  const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
+  if (!algorithm.feedback) {
+    refuse(
+        "{} {}: zeropp.reduce_scatter_algorithm {} has no hops to feed errors back in; choose "
+        "2-hop or 1-hop, or leave it out",
+        key, hops, name);
+  }
+  const bool inter = algorithm.hierarchical && machine.node_count > 1;
+  const bool intra = !inter || machine.ranks_per_node > 1;
+  const char* const there = intra && inter ? "both" : intra ? "intra" : "inter";
+  if (hops == "both") hops = there;
+  if ((hops == "intra" && !intra) || (hops == "inter" && !inter)) {
+    refuse(
+        "{} {} has no effect: {} on {} nodes of {} ranks has the hop {} only; choose it, or leave "
+        "error feedback out",
+        key, hops, name, machine.node_count, machine.ranks_per_node, there);
+  }
+}
+
 /// The back end and what moves its bytes.
 void choose_backend(TrainConfig& c, const Machine& machine) {
   const bool model_on_gpu = model::is_transformer(c.model);
@@ -346,6 +374,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   choose_all_gather(config, machine, measured);
   choose_secondary_gather(config, machine, measured);
   choose_reduce_scatter(config, given, machine, measured);
+  choose_feedback_hops(config, machine);
   measured.require_asked();
   check_pipeline(config.zero, machine);
   choose_rail_lanes(config, machine);

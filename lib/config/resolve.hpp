@@ -19,6 +19,7 @@ struct Algorithm {
   bool any_codec = true;      ///< false: `none` only
   bool deterministic = true;  ///< same bits on every run
   bool modelled = false;      ///< the vendor's own pipeline: pipeline_depth does not reach it
+  bool feedback = false;      ///< of reductions: has hops that error feedback can be in
 };
 
 /// What the configuration will run on, and what there is to choose from.
@@ -42,7 +43,8 @@ struct Machine {
 /// `given` says which options the user set. Throws Error(usage): what, where, remedy; and
 /// Error(environment) where GPUs are asked for that are not there. On return no value is `auto`, no
 /// batch size is 0, and zero.compute, zero.accumulation_steps and zero.seed are set. Reduction
-/// algorithms with one hop get gradient_codec_inter = gradient_codec_intra.
+/// algorithms with one hop get gradient_codec_inter = gradient_codec_intra, and
+/// zero.error_feedback.hops names the hops that there are.
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine);
 
 }  // namespace zeropp::config

@@ -1,119 +1,28 @@
-// GPT-2 (Radford et al., 2019) as a model of the ZeRO engine: learned positions, pre-norm blocks,
-// tanh-GELU, causal attention, a head that is tied to the token embedding or its own. Explicit
-// forward and backward on a back end's table of operations; it owns its activations, the caller the
-// weights (fp32 or bf16) and gradients (fp32). It allocates when it is made and never after.
-//
-// With recompute_activations a block keeps its input alone, and its backward first fills the rest
-// again, by the same operations on the same values: the bits of all results are those without it.
-// Not run again are the block's last product, whose output is the next block's input, and the block
-// that ran forward last, whose activations are still there.
-//
-// Units and layers: "embedding" (wte, wpe), "h.0" .. "h.<L-1>", "head" (ln_f, and lm_head when not
-// tied). A tied head is a layer of the units head and embedding. Matrices are [out, in].
-// Initialisation as GPT-2: normal 0.02, projections into the residual stream 0.02 / sqrt(2 L).
+// GPT-2 (Radford et al., 2019) as a model of the ZeRO engine: a transformer whose attention is
+// causal, and whose every token predicts the next.
 #pragma once
 
-#include <vector>
-
-#include "kernels/nn/nn_ops.hpp"
-#include "lib/model/batch_input.hpp"
-#include "lib/model/context.hpp"
-#include "lib/model/gpt_activations.hpp"
-#include "lib/model/gpt_units.hpp"
-#include "lib/model/options.hpp"
-#include "lib/model/product_timer.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/model/transformer.hpp"
 
 namespace zeropp::model {
 
-class Gpt final : public zero::UnitModel {
+class Gpt final : public Transformer {
  public:
-  /// Batches hold at most context.micro_batch sequences of at most options.seq_length tokens.
-  /// `options` has passed validate(). Throws Error: sizes beyond the arithmetic, no memory.
-  Gpt(const Options& options, const Context& context);
-
-  [[nodiscard]] const std::vector<zero::Unit>& units() const override { return units_; }
-  [[nodiscard]] const std::vector<zero::Layer>& layers() const override { return layers_; }
+  /// As Transformer's.
+  Gpt(const Options& options, const Context& context)
+      : Transformer(options, context, true), vocab_(context.vocab_size) {}
 
   /// Copies tokens and targets. Throws Error(usage) for a batch over the limits or a token outside
   /// the vocabulary.
-  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override;
-  void forward(std::size_t layer, std::span<const ConstView> weights, StreamHandle stream) override;
-  void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const zero::Gradient> gradients, StreamHandle stream) override;
-  void take_loss(double* loss, StreamHandle stream) override;
-  /// 6 (12 L C^2 + V C) + 12 L T C: two for the multiply and add of each weight of a matrix in
-  /// forward and four in backward, and the same for the scores and sums of attention over all T
-  /// positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is counted).
-  [[nodiscard]] double flops_per_token() const override;
-  /// With recompute_activations (L - 1) (16 C^2 + 4 T C) more: two for each weight of a block's
-  /// products but its last, and attention's forward, in all blocks but the last.
-  [[nodiscard]] double hardware_flops_per_token() const override;
-  [[nodiscard]] std::string kernels() const override { return kernels_; }
-  [[nodiscard]] zero::MemoryReport memory() const override;
+  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
+    require_fits(batch);
+    require_in_vocabulary(batch.tokens, vocab_);
+    require_in_vocabulary(batch.targets, vocab_);
+    load(batch, batch.targets.size(), train, stream);
+  }
 
  private:
-  [[nodiscard]] std::size_t rows() const { return sequences_ * length_; }
-  [[nodiscard]] nn::LinearShape linear(std::size_t in, std::size_t out) const {
-    return {rows(), in, out};
-  }
-  [[nodiscard]] nn::AttentionShape attention() const {
-    return {sequences_, length_, options_.num_attention_heads, options_.hidden_size,
-            options_.seq_length};
-  }
-  [[nodiscard]] nn::EmbeddingShape embedding() const {
-    return {sequences_, length_, vocab_, options_.hidden_size};
-  }
-  [[nodiscard]] nn::LinearShape head() const {
-    return {rows(), options_.hidden_size, vocab_, ops_.logits_stride(vocab_)};
-  }
-  /// What operations on `stream` are given.
-  [[nodiscard]] nn::NnContext on(StreamHandle stream);
-
-  /// Where the back end sums the losses.
-  [[nodiscard]] double* loss_sum() const { return loss_.view(2, Dtype::fp32).as<double>(); }
-
-  void forward_block(const nn::NnContext& context, std::size_t block, ConstView weights);
-  /// All of a block's forward but the last product: what its backward reads.
-  void fill(const nn::NnContext& context, std::size_t block, ConstView weights);
-  void backward_block(const nn::NnContext& context, std::size_t block, ConstView weights,
-                      const zero::Gradient& gradient);
-  void forward_head(const nn::NnContext& context, std::span<const ConstView> weights);
-  void backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
-                     std::span<const zero::Gradient> gradients);
-  /// Where the head's matrix [V, C] lies among the units that its layer reads.
-  struct HeadMatrix {
-    std::size_t position;  ///< in the layer's units
-    std::size_t unit;
-    std::size_t tensor;
-  };
-  /// The token table of a tied head, else its own.
-  [[nodiscard]] HeadMatrix head_matrix() const {
-    return options_.tied_head ? HeadMatrix{1, 0, kTokenTable}
-                              : HeadMatrix{0, units_.size() - 1, kHeadWeight};
-  }
-
-  Options options_;
-  std::size_t micro_batch_;
   std::size_t vocab_;
-  const nn::NnOps& ops_;
-  const MemoryOps& memory_ops_;
-  trace::Timers& timers_;
-  ProductTimer products_;
-  bool deterministic_;
-  bool autotune_;
-  std::vector<zero::Unit> units_;
-  std::vector<zero::Layer> layers_;
-  GptActivations activations_;
-  BatchInput input_;
-  Buffer workspace_;
-  Buffer loss_;  ///< one fp64: sum over micro-batches, until taken
-  std::size_t predicted_bytes_;
-  std::string kernels_;
-
-  std::size_t sequences_ = 0;  ///< of the micro-batch that began
-  std::size_t length_ = 0;
-  bool train_ = false;
 };
 
 }  // namespace zeropp::model

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/model/encoder.hpp"
 #include "lib/model/gpt.hpp"
 #include "lib/model/quadratic.hpp"
 
@@ -22,12 +23,19 @@ struct Entry {
   std::size_t (*typical_unit)(const Options&);
 };
 
+/// Of a model that is made from these alone.
+template <class Model>
+std::unique_ptr<zero::UnitModel> make(const Options& options, const Context& context) {
+  return std::make_unique<Model>(options, context);
+}
+
+std::size_t transformer_block(const Options& options) {
+  return transformer_units(options, 1)[1].parameters();
+}
+
 const Entry kModels[] = {
-    {"gpt",
-     [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
-       return std::make_unique<Gpt>(options, context);
-     },
-     [](const Options& options) { return gpt_units(options, 1)[1].parameters(); }},
+    {"encoder", make<Encoder>, transformer_block},
+    {"gpt", make<Gpt>, transformer_block},
     // num_layers units of hidden_size parameters
     {"quadratic",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {

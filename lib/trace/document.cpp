@@ -225,9 +225,31 @@ Group memory(const TraceData& t) {
        column("bytes_actual", "bytes", "Of rank 0, allocated", rows, &MemoryRow::bytes_actual)}};
 }
 
-Group data(const TraceData& t) {
-  const DataInfo& d = t.data;
-  return {"data",
+Group errors(const TraceData& t) {
+  const auto& rows = t.errors;
+  return {
+      "errors",
+      {{"interval", t.error_interval}},
+      {column("step", "steps", "Rows of /steps before it", rows, &ErrorRow::step),
+       column("kind", "", "weights or gradients", rows, &ErrorRow::kind),
+       column("unit_kind", "", "Of units of this kind", rows, &ErrorRow::unit_kind),
+       column("relative_l2", "1", "Norm of the error over that of the exact values", rows,
+              &ErrorRow::relative_l2),
+       column("cosine", "1", "Of the angle between used and exact values", rows, &ErrorRow::cosine),
+       column("largest", "1", "Largest error over the largest exact value, of magnitudes", rows,
+              &ErrorRow::largest),
+       column("norm_ratio", "1", "Norm of the used values over that of the exact ones", rows,
+              &ErrorRow::norm_ratio)}};
+}
+
+}  // namespace
+
+std::size_t Column::size() const {
+  return std::visit([](const auto& list) { return list.size(); }, values);
+}
+
+Group describe_data(const std::string& name, const DataInfo& d) {
+  return {name,
           {{"source", d.source},
            {"train_tokens", d.train_tokens},
            {"held_out_tokens", d.held_out_tokens},
@@ -235,12 +257,6 @@ Group data(const TraceData& t) {
            {"unigram_entropy_bits", d.unigram_entropy_bits},
            {"source_entropy_bits", d.source_entropy_bits}},
           {}};
-}
-
-}  // namespace
-
-std::size_t Column::size() const {
-  return std::visit([](const auto& list) { return list.size(); }, values);
 }
 
 Document describe_run(const TraceData& trace) {
@@ -254,11 +270,13 @@ Document describe(const TraceData& trace) {
   for (Attribute& attribute : training_attributes(trace)) {
     document.attributes.push_back(std::move(attribute));
   }
-  for (Group& group : std::vector<Group>{units(trace), tensors(trace), layers(trace), steps(trace),
-                                         evaluations(trace), collectives(trace), timers(trace),
-                                         counters(trace), memory(trace), data(trace)}) {
+  for (Group& group :
+       std::vector<Group>{units(trace), tensors(trace), layers(trace), steps(trace),
+                          evaluations(trace), collectives(trace), timers(trace), counters(trace),
+                          memory(trace), describe_data("data", trace.data)}) {
     document.groups.push_back(std::move(group));
   }
+  if (trace.error_interval > 0) document.groups.push_back(errors(trace));
   return document;
 }
 

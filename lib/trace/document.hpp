@@ -43,6 +43,9 @@ struct Document {
 /// cuda.
 Document describe_run(const TraceData& trace);
 
+/// The token source of a training run, as the group `name`.
+Group describe_data(const std::string& name, const DataInfo& data);
+
 /// The whole trace of the trainer.
 Document describe(const TraceData& trace);
 

@@ -66,7 +66,9 @@ struct CollectiveRow {
   std::string algorithm;
   std::string codec;  ///< canonical; two hops: "int4:128/int4:128"
   std::string group;
-  std::string path;       ///< "fused" or "composed" where a reduction re-encodes; else empty
+  /// "fused" or "composed" where a reduction encodes again; then where errors are fed back, and in
+  /// which hops: "composed+feedback:intra,inter", "feedback:intra"; else empty
+  std::string path;
   bool modelled = false;  ///< vendor's route: bytes are the closed form of a ring, not counted
   std::uint64_t calls = 0;
   std::uint64_t logical_bytes = 0;  ///< uncompressed bytes that the operation delivers to this rank
@@ -110,12 +112,24 @@ struct UnitRow {
   std::uint64_t gathers_backward = 0;
 };
 
+/// What compression did to values of one kind of unit, in one step; over all ranks.
+struct ErrorRow {
+  std::uint64_t step = 0;  ///< steps before it, skipped ones included
+  std::string kind;        ///< weights, gradients
+  std::string unit_kind;   ///< embedding, block, head, ...
+  double relative_l2 = 0;  ///< norm of the error / norm of the exact values
+  double cosine = 1;       ///< between both
+  double largest = 0;      ///< largest |error| / largest |exact value|
+  double norm_ratio = 1;   ///< of the values that are used to the exact ones
+};
+
 struct Recorder {
   Timers timers;
   std::deque<CollectiveRow> collectives;  ///< deque: rows keep their address
   std::vector<StepRow> steps;
   std::vector<EvaluationRow> evaluations;
   std::vector<UnitRow> units;
+  std::vector<ErrorRow> errors;                   ///< where the engine measures them
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
   std::uint64_t first_step =
       0;                    ///< steps done before those recorded, by the run that was gone on from

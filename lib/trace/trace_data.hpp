@@ -108,6 +108,8 @@ struct TraceData {
   std::vector<TimerRow> timers;
   std::map<std::string, std::uint64_t> counters;
   std::vector<MemoryRow> memory;
+  std::uint64_t error_interval = 0;  ///< steps between measured ones; 0: none, no group /errors
+  std::vector<ErrorRow> errors;
   DataInfo data;
 };
 

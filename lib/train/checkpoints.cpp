@@ -18,20 +18,23 @@ using nlohmann::json;
 
 /// What a checkpoint says beside its arrays.
 struct State {
-  std::uint64_t steps_taken = 0;  ///< of the optimizer: without those that were skipped
+  zero::StepCounts steps;
   std::uint64_t seed = 0;
   std::string tokens;
 };
 
 std::string to_text(const State& state) {
-  return json{{"steps_taken", state.steps_taken}, {"seed", state.seed}, {"tokens", state.tokens}}
+  return json{{"steps_taken", state.steps.taken},
+              {"steps_begun", state.steps.begun},
+              {"seed", state.seed},
+              {"tokens", state.tokens}}
       .dump();
 }
 
 State state_of(const std::string& text) {
   try {
     const json j = json::parse(text);
-    return {j.at("steps_taken"), j.at("seed"), j.at("tokens")};
+    return {{j.at("steps_taken"), j.at("steps_begun")}, j.at("seed"), j.at("tokens")};
   } catch (const json::exception& error) {
     throw Error(ExitCode::io, fmt::format("a checkpoint's state is none of a training run ({}): "
                                           "use another checkpoint",
@@ -76,10 +79,17 @@ void Checkpoints::restore(zero::Engine& engine, const checkpoint::Folder& folder
   if (context_.is_root() && state.tokens != tokens_) {
     log::warn("the checkpoint was trained on other tokens than this run's");
   }
-  engine.restore(state.steps_taken,
-                 [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
-                   checkpoint::read_slice(folder.complete(step), manifest, slice, values);
-                 });
+  const zero::ReadSlice read = [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
+    checkpoint::read_slice(folder.complete(step), manifest, slice, values);
+  };
+  engine.restore(state.steps, read);
+  const bool errors = engine.restore_errors(
+      [&](const checkpoint::Slice& slice) { return checkpoint::has_array(manifest, slice); }, read);
+  if (context_.is_root() && !errors) {
+    log::warn(
+        "error feedback begins anew: the checkpoint has none of this number of ranks, these "
+        "buckets and codecs");
+  }
 }
 
 std::uint64_t Checkpoints::load(zero::Engine& engine) {
@@ -121,7 +131,7 @@ std::uint64_t Checkpoints::load(zero::Engine& engine) {
 }
 
 void Checkpoints::save(std::uint64_t done, const zero::Engine& engine) {
-  saver_->start(done, to_text({engine.steps_taken(), config_.seed, tokens_}), engine.state());
+  saver_->start(done, to_text({engine.steps(), config_.seed, tokens_}), engine.state());
   saved_ = done;
   if (!config_.checkpoint.asynchronous) saver_->commit();
 }

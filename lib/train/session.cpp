@@ -53,10 +53,14 @@ void Session::make_groups() {
       .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
       .rail_lanes = config_.rail_lanes};
   // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
+  const bool gather_levels =
+      collective::find_all_gather(config_.zero.all_gather_algorithm).hierarchical;
+  const bool gathers_sums = config_.zero.stage == 0;
   options.levels =
-      collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm).hierarchical;
+      collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm).hierarchical ||
+      (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
-  options.levels = collective::find_all_gather(config_.zero.all_gather_algorithm).hierarchical;
+  options.levels = gather_levels;
   if (partition > 1) options.secondary_size = static_cast<int>(partition);
   groups_ = context_.world().make_groups(options);
 }

@@ -20,6 +20,15 @@ void agree_on_tokens(const Tokens& tokens, const app::Context& context) {
 
 }  // namespace
 
+trace::DataInfo describe_tokens(const data::TokenSource& source) {
+  return {source.description(),
+          source.tokens(data::Part::train),
+          source.tokens(data::Part::held_out),
+          source.vocab_size(),
+          data::held_out_unigram_entropy_bits(source),
+          source.entropy_bits()};
+}
+
 Tokens load_tokens(const data::Options& options, const app::Context& context) {
   Tokens tokens;
   context.agree_on([&] {

@@ -7,6 +7,7 @@
 
 #include "lib/app/app.hpp"
 #include "lib/data/token_source.hpp"
+#include "lib/trace/trace_data.hpp"
 
 namespace zeropp::train {
 
@@ -14,6 +15,9 @@ struct Tokens {
   std::unique_ptr<data::TokenSource> source;
   std::string fingerprint;  ///< data::fingerprint()
 };
+
+/// What a trace says of a source.
+trace::DataInfo describe_tokens(const data::TokenSource& source);
 
 /// Collective over the ranks of `context`. Throws AgreedError: a file that cannot be read, or that
 /// is not the same on all ranks.

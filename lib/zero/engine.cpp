@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <span>
 #include <utility>
+
+#include "lib/base/defect.hpp"
 
 namespace zeropp::zero {
 
@@ -20,6 +24,27 @@ std::vector<Buffer> buffers(const std::vector<UnitPartition>& units,
   return made;
 }
 
+/// By what the sum over ranks is divided.
+double averaged_over(const comm::Groups& groups) {
+  const auto ranks = static_cast<double>(groups.world->size());
+  return defect::planted(defect::Kind::gradient_scaled)
+             ? ranks / static_cast<double>(groups.topology.ranks_per_node)
+             : ranks;
+}
+
+/// Planted by tests, in host memory.
+void plant_nan(std::span<const View> gradients) {
+  *gradients.front().as<float>() = std::numeric_limits<float>::quiet_NaN();
+}
+
+void drop_non_finite(std::span<const View> gradients) {
+  for (const View& each : gradients) {
+    float* const values = each.as<float>();
+    std::replace_if(
+        values, values + each.count, [](float v) { return !std::isfinite(v); }, 0.0F);
+  }
+}
+
 }  // namespace
 
 Engine::Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
@@ -34,8 +59,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       recorder_(recorder),
       units_(partition_units(model.units(), static_cast<std::size_t>(groups.world->size()),
                              options.hpz_partition_size, options.compute)),
-      mean_(static_cast<float>(1.0 / (static_cast<double>(groups.world->size()) *
-                                      static_cast<double>(options.accumulation_steps)))),
+      mean_(static_cast<float>(
+          1.0 / (averaged_over(groups) * static_cast<double>(options.accumulation_steps)))),
       streams_{device.make_stream("compute"),
                device.make_stream("gather", StreamPriority::high),
                device.make_stream("gather end", StreamPriority::high),
@@ -72,6 +97,10 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
     secondary_.emplace(units_, options_.compute,
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
   }
+  if (options_.measure_errors > 0) {
+    errors_.emplace(options_, model_.units(), units_, gradients_.buckets(), reduce_groups, control_,
+                    device_, recorder_);
+  }
   for (std::size_t u = 0; u < units_.size(); ++u) {
     if (!preset_.shard_parameters)
       weight_views_[u] = resident_weights_[u].view(units_[u].padded, options_.compute);
@@ -97,14 +126,21 @@ void Engine::gather_initial() {
 
 StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   gather_initial();
+  measured_ = errors_ && errors_->begin_step();
+  if (measured_) measure_weights();
   const comm::Bytes sent_before = sent();
   clock_.begin();
+  ++steps_begun_;
   batch_ = &batch;
 
   StepResult result;
   const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, Mode::training);
   result.predicted = volume(schedule, plan_.volumes);
+  if (defect::planted(defect::Kind::nan_planted) && steps_taken_ == 2 &&
+      !recorder_.counters.contains("nonfinite_steps"))
+    plant_nan(own_gradients());
+  if (defect::planted(defect::Kind::nan_dropped)) drop_non_finite(own_gradients());
   {
     const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
     norm_.start(mean_, stream(StreamId::compute));
@@ -118,8 +154,10 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   result.time_backward = times.backward;
   result.time_exposed = times.exposed;
   result.skipped = !std::isfinite(result.grad_norm);
+  if (measured_ && !result.skipped) measure_gradients();
   if (result.skipped) {
     ++recorder_.counters["nonfinite_steps"];
+    gradients_.errors().discard();
   } else {
     clip_ = options_.gradient_clipping > 0 && result.grad_norm > options_.gradient_clipping
                 ? options_.gradient_clipping / result.grad_norm
@@ -127,6 +165,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
     ++steps_taken_;
     execute(plan_.update, Mode::training);
     result.predicted += volume(plan_.update, plan_.volumes);
+    gradients_.errors().commit(steps_taken_, stream(StreamId::compute).handle());
     ++version_;
   }
   result.sent = sent() - sent_before;
@@ -140,6 +179,33 @@ double Engine::evaluate(const Batch& batch) {
   batch_ = &provider;
   execute(plan_.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
   return wait_for_loss();
+}
+
+void Engine::measure_weights() {
+  if (!preset_.shard_parameters) return;
+  join({StreamId::update});
+  std::vector<ConstView> shards;
+  for (std::size_t u = 0; u < units_.size(); ++u) shards.push_back(compute_shard(u));
+  errors_->weights(shards, stream(StreamId::compute));
+}
+
+void Engine::measure_gradients() {
+  const auto rank = static_cast<std::size_t>(groups_.world->rank());
+  std::vector<ConstView> shards;
+  for (const ConstView gradient : own_gradients()) {
+    const std::size_t shard = units_[shards.size()].shard;
+    shards.emplace_back(gradient.part(preset_.shard_optimizer ? 0 : rank * shard, shard));
+  }
+  errors_->gradients(shards, stream(StreamId::compute));
+}
+
+void Engine::rescale_errors(double factor) {
+  gradients_.errors().rescale(static_cast<float>(factor), stream(StreamId::compute).handle());
+}
+
+std::vector<NamedState> Engine::error_feedback() const {
+  stream(StreamId::compute).synchronize();  // a reset or another scale may be under way
+  return gradients_.errors().state();
 }
 
 /// The host's one wait for a whole step, where a hang is noticed.
@@ -182,6 +248,11 @@ void Engine::update(const Op& op) {
   const Stream& on = stream(op.stream);
   optimizer_.update(op.index, steps_taken_, mean_, clip_, on.handle());
   if (options_.compute == Dtype::fp32) cut(op.index, on);
+  if (defect::planted(defect::Kind::bf16_as_fp16)) {
+    const View weights = follower(op.index);
+    device_.memory_ops->convert({weights.data, weights.count, Dtype::fp16, weights.kind}, weights,
+                                on.handle());
+  }
   on.record(updated_[op.index]);
 }
 

@@ -21,6 +21,7 @@
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/zero/error_meter.hpp"
 #include "lib/zero/gradient_norm.hpp"
 #include "lib/zero/gradient_reduce.hpp"
 #include "lib/zero/optimizer_shard.hpp"
@@ -50,6 +51,15 @@ struct StepResult {
                             ///< host, which has one thread, with the codec work of these
 };
 
+/// What an engine counts, and a checkpoint keeps.
+struct StepCounts {
+  std::uint64_t taken = 0;
+  std::uint64_t begun = 0;  ///< with those that were skipped
+};
+
+/// Fills host memory with a slice of saved arrays. Throws Error(io).
+using ReadSlice = std::function<void(const checkpoint::Slice&, std::span<std::byte>)>;
+
 class Engine {
  public:
   /// `options` are resolved and validated (no "auto"). Weights are gathered in `groups`, gradients
@@ -60,7 +70,8 @@ class Engine {
          comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
          const Device& device, trace::Recorder& recorder);
 
-  /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call.
+  /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
+  /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
   StepResult step(const std::function<Batch(std::size_t)>& batch);
   /// Mean loss of one held-out batch on this rank, nats a token.
   double evaluate(const Batch& batch);
@@ -73,14 +84,23 @@ class Engine {
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
   /// This rank's part of what a checkpoint keeps: of every unit the fp32 master weights and the
   /// optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of the unit's flat buffer:
-  /// the canonical shard, at every stage. A copy in host memory; waits for the work before.
+  /// the canonical shard, at every stage; and what its error feedback keeps, as arrays of its own,
+  /// "error_feedback.intra.3/rank 1". A copy in host memory; waits for the work before.
   [[nodiscard]] std::vector<checkpoint::OwnedSlice> state() const;
-  [[nodiscard]] std::uint64_t steps_taken() const { return steps_taken_; }
-  /// Goes on from a state that was saved after `steps_taken` steps, by any number of ranks at any
-  /// stage. `read` fills the given memory with a slice of the saved arrays. What follows the master
-  /// weights is made anew; hpZ's copies are of an older version from here on.
-  void restore(std::uint64_t steps_taken,
-               const std::function<void(const checkpoint::Slice&, std::span<std::byte>)>& read);
+  [[nodiscard]] StepCounts steps() const { return {steps_taken_, steps_begun_}; }
+  /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. `read`
+  /// fills the given memory with a slice of the saved arrays. What follows the master weights is
+  /// made anew. Errors that are fed back are left as they are. Before the first step.
+  void restore(const StepCounts& steps, const ReadSlice& read);
+  /// The saved errors too: of the same number of ranks, buckets and codecs. False, and nothing is
+  /// read, where `has` does not know one of the arrays.
+  bool restore_errors(const std::function<bool(const checkpoint::Slice&)>& has,
+                      const ReadSlice& read);
+  /// The loss is scaled by `factor` more from the next step on: what is fed back follows.
+  void rescale_errors(double factor);
+  /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
+  /// Waits for the work on it.
+  [[nodiscard]] std::vector<NamedState> error_feedback() const;
   /// Of the engine's state, its arena, and the model's own memory.
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 
@@ -113,6 +133,10 @@ class Engine {
   /// stage 0. Sums over ranks and micro-steps, at the same addresses in every step.
   [[nodiscard]] std::vector<View> own_gradients() const;
   [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
+  /// Measurements of a step: of the weights before it, where they are gathered through a codec; of
+  /// its gradients, after the wait for its loss.
+  void measure_weights();
+  void measure_gradients();
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
   [[nodiscard]] View follower(std::size_t unit) const;
   void cut(std::size_t unit, const Stream& stream);
@@ -121,6 +145,7 @@ class Engine {
   /// Of the mean gradient, the same on every rank: squares by canonical shard, added in shard
   /// order. After the wait for what norm_ started.
   [[nodiscard]] double global_norm() const;
+  [[nodiscard]] checkpoint::Slice slice_of(const NamedState& errors) const;
   /// Master and optimizer arrays of a unit, with their names in a checkpoint.
   [[nodiscard]] std::vector<std::pair<std::string, View>> kept_arrays(std::size_t unit) const;
   /// The bytes of `view` in host memory; waits for the compute stream.
@@ -155,6 +180,7 @@ class Engine {
   std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: sums over micro-steps, fp32
   GradientNorm norm_;
   OptimizerShard optimizer_;
+  std::optional<ErrorMeter> errors_;
   Buffer loss_;  ///< one double that the compute stream brings to the host
 
   // State of the execution.
@@ -166,11 +192,13 @@ class Engine {
   std::vector<Event> updated_;           ///< by unit: its latest update
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
   bool gathered_initial_ = false;
+  bool measured_ = false;  ///< the running step is
   Mode mode_ = Mode::training;
   double clip_ = 1.0;
   StepClock clock_;
   std::uint64_t version_ = 1;            ///< of the weights: every step and load increments it
   std::uint64_t secondary_version_ = 0;  ///< that the secondary shards hold
+  std::uint64_t steps_begun_ = 0;        ///< those that were skipped included
   std::uint64_t steps_taken_ = 0;        ///< the optimizer's t
 };
 

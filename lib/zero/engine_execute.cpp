@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lib/device/range.hpp"
+#include "lib/zero/draw_keys.hpp"
 #include "lib/zero/engine.hpp"
 
 namespace zeropp::zero {
@@ -148,8 +149,13 @@ void Engine::run(const Op& op, std::size_t position) {
       for (const Segment& segment : plan_.input.buckets[op.index].segments) {
         stream(op.stream).wait(updated_[segment.unit]);
       }
+      if (measured_) {
+        const bool first = op.micro_step == 0 || !preset_.shard_gradients;
+        errors_->reduce(op.index, gradient_views_, first, stream(op.stream).handle());
+      }
       gradients_.start(op.index, gradient_views_, sum_of(op), workspace(op),
-                       stream(op.stream).handle());
+                       stream(op.stream).handle(),
+                       gradient_draws(options_.seed, steps_begun_, op.micro_step, op.index));
       pending_[position] = [this, bucket = op.index](StreamHandle end) {
         gradients_.finish(bucket, end);
       };
@@ -181,16 +187,20 @@ void Engine::start_gather(const Op& op, std::size_t position, collective::AllGat
                           ConstView shard) {
   const View full = arena_.view(units_[op.index].padded, options_.compute, op.result);
   stream(op.stream).wait(updated_[op.index]);
-  gather.start(shard, full, workspace(op), stream(op.stream).handle());
+  gather.start(shard, full, workspace(op), stream(op.stream).handle(),
+               weight_draws(options_.seed, version_, op.index));
   weight_views_[op.index] = full;
   pending_[position] = [&gather](StreamHandle end) { gather.finish(end); };
 }
 
 void Engine::refresh(const Op& op) {
+  // An update gathers what it makes: the next version.
+  const std::uint64_t version = mode_ == Mode::initial ? version_ : version_ + 1;
   auto& gather = weights_.global(op.index, phase_of(op));
   gather.start(compute_shard(op.index),
                resident_weights_[op.index].view(units_[op.index].padded, options_.compute),
-               workspace(op), stream(op.stream).handle());
+               workspace(op), stream(op.stream).handle(),
+               weight_draws(options_.seed, version, op.index));
   gather.finish(stream(op.stream).handle());
 }
 

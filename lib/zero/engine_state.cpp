@@ -29,6 +29,12 @@ std::vector<std::pair<std::string, View>> Engine::kept_arrays(std::size_t unit) 
   return arrays;
 }
 
+/// A rank's errors are its own: what it lost of its own gradients.
+checkpoint::Slice Engine::slice_of(const NamedState& errors) const {
+  const std::size_t bytes = errors.bytes.size();
+  return {errors.name + "/rank " + std::to_string(groups_.world->rank()), 1, bytes, 0, bytes};
+}
+
 std::vector<checkpoint::OwnedSlice> Engine::state() const {
   const auto rank = static_cast<std::size_t>(groups_.world->rank());
   std::vector<checkpoint::OwnedSlice> slices;
@@ -36,16 +42,21 @@ std::vector<checkpoint::OwnedSlice> Engine::state() const {
     const Extent part = part_of(units_[u], rank);
     const std::size_t first = preset_.shard_optimizer ? 0 : part.begin;
     for (auto& [name, values] : kept_arrays(u)) {
-      slices.push_back(
-          {slice_of(std::move(name), units_[u], part), fetch(values.part(first, part.count))});
+      slices.push_back({zero::slice_of(std::move(name), units_[u], part),
+                        fetch(values.part(first, part.count))});
     }
+  }
+  const Stream& compute = stream(StreamId::compute);
+  for (const NamedState& errors : error_feedback()) {
+    std::vector<std::byte> bytes(errors.bytes.size());
+    compute.copy(bytes.data(), errors.bytes.data(), bytes.size());
+    compute.synchronize();
+    slices.push_back({slice_of(errors), std::move(bytes)});
   }
   return slices;
 }
 
-void Engine::restore(
-    std::uint64_t steps_taken,
-    const std::function<void(const checkpoint::Slice&, std::span<std::byte>)>& read) {
+void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
   const auto rank = static_cast<std::size_t>(groups_.world->rank());
   const Stream& compute = stream(StreamId::compute);
   for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -53,17 +64,36 @@ void Engine::restore(
         preset_.shard_optimizer ? part_of(units_[u], rank) : Extent{0, units_[u].flat};
     for (auto& [name, values] : kept_arrays(u)) {
       std::vector<float> memory(part.count);
-      read(slice_of(std::move(name), units_[u], part), std::as_writable_bytes(std::span(memory)));
-      const ConstView saved{memory.data(), part.count, Dtype::fp32};
-      device_.memory_ops->copy(saved, values.part(0, part.count), compute.handle());
+      read(zero::slice_of(std::move(name), units_[u], part),
+           std::as_writable_bytes(std::span(memory)));
+      device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()),
+                               values.part(0, part.count), compute.handle());
       compute.synchronize();  // `memory` ends here
     }
     cut(u, compute);
   }
   compute.synchronize();
-  steps_taken_ = steps_taken;
-  ++version_;
+  steps_taken_ = steps.taken;
+  steps_begun_ = steps.begun;
+  version_ = steps.taken + 1;  // as if the steps had been taken here: draws depend on it
+  secondary_version_ = 0;
   gathered_initial_ = false;
+}
+
+bool Engine::restore_errors(const std::function<bool(const checkpoint::Slice&)>& has,
+                            const ReadSlice& read) {
+  const std::vector<NamedState> kept = error_feedback();
+  for (const NamedState& errors : kept) {
+    if (!has(slice_of(errors))) return false;
+  }
+  const Stream& compute = stream(StreamId::compute);
+  for (const NamedState& errors : kept) {
+    std::vector<std::byte> bytes(errors.bytes.size());
+    read(slice_of(errors), bytes);
+    compute.copy(errors.bytes.data(), bytes.data(), bytes.size());
+    compute.synchronize();
+  }
+  return true;
 }
 
 }  // namespace zeropp::zero

@@ -20,7 +20,8 @@ GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPar
     : units_(units),
       buckets_(std::move(buckets)),
       world_size_(static_cast<std::size_t>(groups.world->size())),
-      device_(device) {
+      device_(device),
+      errors_(options, buckets_, groups.topology, device) {
   const collective::Context context{groups, *groups.world, recorder, device};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const std::size_t count = buckets_[b].count();
@@ -35,6 +36,7 @@ GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPar
     }
     plan.depth = options.pipeline_depth;
     plan.label = {"gradients", "backward"};
+    plan.feedback = errors_.of(b);
     reduce_.push_back(
         collective::plan_reduce_scatter(options.reduce_scatter_algorithm, context, plan));
     if (!stage_preset(options.stage).shard_optimizer) {
@@ -67,7 +69,7 @@ void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gra
 }
 
 void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, View sum,
-                           std::span<std::byte> workspace, StreamHandle stream) {
+                           std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key) {
   const std::size_t packing = packing_bytes(bucket);
   const Segment& first = buckets_[bucket].segments.front();
   View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
@@ -75,7 +77,7 @@ void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, 
     full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
     copy_segments(bucket, gradients, full, true, stream);
   }
-  reduce_[bucket]->start(full, sum, workspace.subspan(packing), stream);
+  reduce_[bucket]->start(full, sum, workspace.subspan(packing), stream, key);
 }
 
 void GradientReduce::finish(std::size_t bucket, StreamHandle stream) {

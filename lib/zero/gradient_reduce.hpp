@@ -1,15 +1,18 @@
 // The reduce-scatters of gradients, planned once per bucket, and at stage 0 the all-gather of the
 // reduced sums. A bucket of one segment is reduced where it lies; one of several is packed first,
-// so that small units travel in one message. Owns plans only; the engine lends memory.
+// so that small units travel in one message. Owns plans, and the errors that are fed back; the
+// engine lends all other memory.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "lib/collective/collective.hpp"
 #include "lib/device/device.hpp"
+#include "lib/zero/gradient_errors.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/partition.hpp"
 #include "lib/zero/volume.hpp"
@@ -28,9 +31,9 @@ class GradientReduce {
                  const Device& device);
 
   /// `gradients[u]`: unit u's padded fp32 gradients. `sum`: bucket.count() fp32, valid after
-  /// finish().
+  /// finish(). `key`: of the reduction's draws.
   void start(std::size_t bucket, std::span<const View> gradients, View sum,
-             std::span<std::byte> workspace, StreamHandle stream);
+             std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
   void finish(std::size_t bucket, StreamHandle stream);
 
   /// Stage 0: every rank's `sum` -> the bucket's ranges of `gradients`, complete on return.
@@ -40,6 +43,9 @@ class GradientReduce {
   void add_volumes(Volumes& volumes) const;
   [[nodiscard]] std::vector<BucketMemory> memory() const;
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// Whose steps the engine ends.
+  [[nodiscard]] GradientErrors& errors() { return errors_; }
+  [[nodiscard]] const GradientErrors& errors() const { return errors_; }
 
  private:
   [[nodiscard]] bool packed(std::size_t bucket) const {
@@ -54,6 +60,7 @@ class GradientReduce {
   std::vector<Bucket> buckets_;
   std::size_t world_size_;
   Device device_;
+  GradientErrors errors_;
   std::vector<std::unique_ptr<collective::ReduceScatter>> reduce_;
   std::vector<std::unique_ptr<collective::AllGather>> gather_sum_;  ///< stage 0 only
 };

@@ -11,6 +11,14 @@
 
 namespace zeropp::zero {
 
+/// What the encoding of a hop of qgZ's reduction lost is added to the next gradients (LoCo).
+struct ErrorFeedbackOptions {
+  std::string hops = "none";     ///< none, intra, inter, both; intra: also the hop of 1-hop
+  double beta = 0;               ///< decay of the kept errors, in [0, 1); 0: classical
+  std::size_t reset_period = 0;  ///< steps after which errors are forgotten; 0: never
+  std::string dtype = "fp32";    ///< that errors are kept in: fp32, int8
+};
+
 struct Options {
   int stage = 3;                                  ///< zero_optimization.stage
   bool quantized_weights = false;                 ///< qwZ: zero_quantized_weights
@@ -23,11 +31,13 @@ struct Options {
   codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather
   codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node
   codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
+  ErrorFeedbackOptions error_feedback;
   std::string all_gather_algorithm = "auto";
   std::string reduce_scatter_algorithm = "auto";
   std::string secondary_gather_algorithm = "auto";  ///< inside the hpZ group
   std::size_t pipeline_depth = 1;
   bool deterministic = false;
+  std::size_t measure_errors = 0;  ///< steps between measurements of quantization errors; 0: none
 
   Dtype compute = Dtype::fp32;     ///< bf16.enabled
   double gradient_clipping = 0.0;  ///< 0: off

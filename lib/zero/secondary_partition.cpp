@@ -3,6 +3,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "lib/base/defect.hpp"
+
 namespace zeropp::zero {
 
 SecondaryPartition::SecondaryPartition(const std::vector<UnitPartition>& units, Dtype compute,
@@ -16,6 +18,10 @@ SecondaryPartition::SecondaryPartition(const std::vector<UnitPartition>& units, 
 void SecondaryPartition::keep(std::size_t unit, ConstView gathered, std::uint64_t version,
                               StreamHandle stream) {
   const std::size_t count = units_[unit].secondary;
+  if (defect::planted(defect::Kind::secondary_stale) && shards_[unit].version % 2 == 1) {
+    shards_[unit].version = version;  // and nothing is copied
+    return;
+  }
   device_.memory_ops->copy(gathered.part(group_rank_ * count, count),
                            shards_[unit].memory.view(count, compute_), stream);
   shards_[unit].version = version;

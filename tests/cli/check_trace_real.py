@@ -17,6 +17,13 @@ RUNS = {
     "all features, evaluations, tied head": (4, [*zpp.ALL_FEATURES, *EVALUATIONS]),
     "all features, two micro-steps, small buckets":
         (4, [*zpp.ALL_FEATURES, "--gradient-accumulation-steps", "2", "--reduce-bucket-size", "8192", "--bf16"]),
+    "error feedback":
+        (4, [*zpp.ALL_FEATURES, "--error-feedback", "both", "--error-feedback-beta", "0.5", "--reduce-bucket-size", "8192"]),
+    "error feedback in int8, one hop, bf16":
+        (2, [*zpp.ALL_FEATURES[2:], "--reduce-scatter-algorithm", "1-hop", "--error-feedback", "both",
+             "--error-feedback-dtype", "int8", "--bf16"]),
+    "measured errors": (4, [*zpp.ALL_FEATURES, "--measure-quantization-error", "2"]),
+    "measured errors at stage 0": (2, ["--zero-stage", "0", "--measure-quantization-error", "1", "--bf16"]),
     "hpZ, evaluations, untied head":
         (4, ["--node-size", "2", "--zero-hpz-partition-size", "2", "--no-tied-head", *EVALUATIONS]),
     "hpZ over both nodes": (4, ["--node-size", "2", "--zero-hpz-partition-size", "4", *EVALUATIONS]),

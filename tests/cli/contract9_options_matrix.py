@@ -34,7 +34,9 @@ FACTORS = {
     "tied": [True, False],
     "recompute": [False, True],
     "evaluate": [0, 1],
+    "optimizer": ["AdamW", "Adam", "SGD", "Lion"],
 }
+OPTIMIZER_STATES = {"AdamW": 2, "Adam": 2, "SGD": 0, "Lion": 1}  # fp32 values a parameter
 
 
 def reasons(row):
@@ -70,7 +72,8 @@ def flags(row):
              "--zero-hpz-partition-size", row["hpz"], "--all-gather-algorithm", row["all_gather"],
              "--reduce-scatter-algorithm", row["reduce_scatter"], "--pipeline-depth", row["depth"],
              "--gradient-accumulation-steps", row["accumulation"], "--clip-grad", row["clipping"],
-             "--reduce-bucket-size", row["bucket"], "--eval-interval", row["evaluate"]]
+             "--reduce-bucket-size", row["bucket"], "--eval-interval", row["evaluate"],
+             "--optimizer", row["optimizer"]]
     for name, flag in (("overlap", "overlap-comm"), ("bf16", "bf16"), ("deterministic", "deterministic"),
                        ("tied", "tied-head"), ("recompute", "recompute-activations")):
         words.append(f"--{flag}" if row[name] else f"--no-{flag}")
@@ -162,6 +165,7 @@ class Matrix(zpp.TestCase):
             "batch": (config["train_batch_size"], 2 * row["accumulation"] * root["world_size"]),
             "clipping": (config["gradient_clipping"], row["clipping"]),
             "bucket": (zero["reduce_bucket_size"], row["bucket"]),
+            "optimizer": (config["optimizer"]["type"], row["optimizer"]),
             "prefetch": (zero.get("stage3_prefetch_bucket_size"),
                          None if row["stage"] < 3 or not row["overlap"] else 50_000_000 if row["prefetch"] is None else 0),
             "tied head": (own["model"]["tied_head"], row["tied"]),
@@ -230,7 +234,7 @@ class Matrix(zpp.TestCase):
         part = whole // ranks if stage > 0 else whole
         expected = {
             "master": 4 * part,
-            "moments": 8 * part,
+            "moments": 4 * OPTIMIZER_STATES[row["optimizer"]] * part,
             "gradient_shard": 4 * part if stage > 0 else 0,
             "compute_shard": element * part if stage > 0 and row["bf16"] else 0,
             "resident_weights": element * whole if stage < 3 else 0,
@@ -245,7 +249,8 @@ class Matrix(zpp.TestCase):
 
 # Flags that must change the parameters that a run ends with, and those that must not.
 BASE = {"--deterministic": None, "--node-size": "2", "--zero-quantized-weights": None,
-        "--zero-quantized-gradients": None, "--zero-hpz-partition-size": "2", "--clip-grad": "0.5"}
+        "--zero-quantized-gradients": None, "--zero-hpz-partition-size": "2", "--clip-grad": "0.5",
+        "--error-feedback": "both", "--error-feedback-beta": "0.5"}
 CHANGES = {
     "--seed": "2", "--lr": "0.005", "--adam-beta1": "0.5", "--adam-beta2": "0.5", "--adam-eps": "0.01",
     "--weight-decay": "0.3", "--clip-grad": "0.1", "--bf16": None, "--weight-codec": "int8:64",
@@ -254,41 +259,49 @@ CHANGES = {
     "--train-iters": "4", "--num-layers": "3", "--hidden-size": "48", "--num-attention-heads": "4",
     "--seq-length": "12", "--vocab-size": "70", "--no-tied-head": None, "--held-out-fraction": "0.2",
     "--reduce-scatter-algorithm": "1-hop", "--no-zero-quantized-weights": None, "--model": "quadratic",
-    "--no-zero-quantized-gradients": None,
+    "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--sgd-momentum": "0.9", "--sgd-nesterov": None,
+    "--no-zero-quantized-gradients": None, "--error-feedback": "intra", "--error-feedback-beta": "0.8",
+    "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
     "--pipeline-depth": "4", "--recompute-activations": None,
-    "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
-    "--log-interval": "1", "--optimizer": "AdamW", "--zero-stage": "3",
+    "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
+    "--log-interval": "1", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None,
 }
+# What a flag needs to be in effect: it is compared with a run that has these alone.
+NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
+         "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"}}
 
 
 @unittest.skipIf(zpp.BACKEND != "host", "changes of parameters are compared on the host")
 class Effects(zpp.TestCase):
-    def run_with(self, changed):
-        """The result, and its folder, of BASE with one flag changed."""
-        flag, value = changed
-        flags = {**BASE, **({flag: value} if flag else {})}
-        if flag.startswith("--no-"):
-            flags.pop("--" + flag[5:], None)
-        if flag == "--eval-iters":
-            flags["--eval-interval"] = "1"
-        out = self.folder / (flag or "base")
-        return out, self.train(4, *(word for item in flags.items() for word in item if word is not None), out=out)
+    def run_with(self, numbered):
+        """The hash of the parameters after a run with these flags."""
+        index, flags = numbered
+        out = self.folder / str(index)
+        self.check_ok(self.train(4, *(word for item in flags.items() for word in item if word is not None), out=out))
+        return self.trace(out)[0]["parameters_hash"]
 
     def test_every_flag_has_its_effect(self):
-        changes = [("", None), *CHANGES.items(), *NEUTRAL.items()]
-        runs = dict(zip(changes, zpp.side_by_side(self.run_with, changes)))
-        hashes = {}
-        for (flag, _), (out, result) in runs.items():
-            self.check_ok(result)
-            hashes[flag] = self.trace(out)[0]["parameters_hash"]
-        for flag in CHANGES:
-            self.assertNotEqual(hashes[flag], hashes[""], f"{flag} has no effect")
-        for flag in NEUTRAL:
-            self.assertEqual(hashes[flag], hashes[""], f"{flag} changes the parameters")
+        def with_flag(flag, value):
+            flags = {**BASE, **NEEDS.get(flag, {}), flag: value}
+            if flag.startswith("--no-"):
+                flags.pop("--" + flag[5:], None)
+            if flag == "--no-zero-quantized-gradients":  # error feedback has no effect without
+                flags = {name: value for name, value in flags.items() if not name.startswith("--error-feedback")}
+            return flags
+        bases = [BASE, *({**BASE, **needs} for needs in NEEDS.values())]
+        changes = [*CHANGES.items(), *NEUTRAL.items()]
+        hashes = list(zpp.side_by_side(self.run_with, enumerate([*bases, *(with_flag(*change) for change in changes)])))
+        base = dict(zip(["", *NEEDS], hashes))
+        for (flag, _), found in zip(changes, hashes[len(bases):]):
+            without = base.get(flag, base[""])
+            if flag in CHANGES:
+                self.assertNotEqual(found, without, f"{flag} has no effect")
+            else:
+                self.assertEqual(found, without, f"{flag} changes the parameters")
 
     def test_every_flag_is_listed_here(self):
         known = {word for word in zpp.Process([zpp.TRAIN, "--help"]).end().stdout.split()

@@ -64,7 +64,7 @@ class Info(unittest.TestCase):
             "description": info["topology"]["description"]})
         self.assertIn("emulated", info["topology"]["description"])
         self.assertEqual(done.stdout.count("compiler"), 1)
-        for section in ("codecs", "all_gather", "reduce_scatter", "models"):
+        for section in ("codecs", "all_gather", "reduce_scatter", "models", "optimizers"):
             names = [entry["name"] for entry in info[section]]
             self.assertTrue(names and names == sorted(set(names)), section)
             for name in names:

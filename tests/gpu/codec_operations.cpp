@@ -52,8 +52,11 @@ class EveryCudaCodec : public testing::TestWithParam<Binding> {
     const Twin memory(bytes, shift * size_of(dtype));
     fill_with(memory, hostile_values(count, block_, static_cast<std::uint32_t>(count)), dtype);
     const WireTwin wire(codec_.host, layout.wire_elements(), layout.images);
-    codec_.host.encode(memory.host_view(count, dtype), layout, wire.host(), {});
-    codec_.gpu.encode(memory.device_view(count, dtype), layout, wire.gpu(), stream);
+    // Numbers beyond 32 bits, and slices apart by more than their length.
+    const codec::Draw draw{0xFEDCBA9876543210U, std::uint64_t{5} << 33U, std::uint64_t{3} << 40U,
+                           std::uint64_t{1} << 35U};
+    codec_.host.encode(memory.host_view(count, dtype), layout, wire.host(), {}, draw);
+    codec_.gpu.encode(memory.device_view(count, dtype), layout, wire.gpu(), stream, draw);
     ASSERT_TRUE(wire.same()) << "encode";
 
     for (const bool noise : {false, true}) {

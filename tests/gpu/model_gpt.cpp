@@ -1,12 +1,13 @@
 // ctest: name=gpu_model_gpt timeout=300
-// The GPT on the GPU against the host's with the same weights: loss and every gradient tensor, in
-// both dtypes, over head widths, vocabularies and both kinds of head; the same bits in a second
-// run, with recomputation, and where gradients are written instead of added to zeros; and no
-// allocation after the first.
+// The GPT and the encoder on the GPU against the host's with the same weights: loss and every
+// gradient tensor, in both dtypes, over head widths, vocabularies and both kinds of head; the same
+// bits in a second run, with recomputation, and where gradients are written instead of added to
+// zeros; and no allocation after the first.
+#include <memory>
 #include <string>
 
 #include "lib/device/device.hpp"
-#include "lib/model/gpt.hpp"
+#include "lib/model/registry.hpp"
 #include "tests/support/device_array.hpp"
 #include "tests/support/local_model.hpp"
 
@@ -16,6 +17,7 @@ namespace {
 struct Shape {
   std::size_t layers, hidden, heads, length, sequences, vocab;
   bool tied;
+  const char* model = "gpt";
 };
 
 constexpr Shape kShapes[] = {
@@ -24,26 +26,29 @@ constexpr Shape kShapes[] = {
     {2, 128, 2, 33, 2, 101, true},    // 64
     {1, 256, 2, 40, 2, 1001, false},  // 128
     {2, 15, 3, 7, 2, 11, true},       // 5: nothing is aligned
+    {2, 24, 3, 9, 2, 13, true, "encoder"},
+    {2, 128, 2, 33, 2, 101, false, "encoder"},
+    {2, 15, 3, 7, 2, 11, true, "encoder"},
 };
 
 std::string text_of(const Shape& s) {
-  return std::to_string(s.layers) + " x " + std::to_string(s.hidden) + ", " +
-         std::to_string(s.heads) + " heads, " + std::to_string(s.length) + " tokens, vocabulary " +
-         std::to_string(s.vocab) + (s.tied ? ", tied" : ", untied");
+  return std::string(s.model) + ", " + std::to_string(s.layers) + " x " + std::to_string(s.hidden) +
+         ", " + std::to_string(s.heads) + " heads, " + std::to_string(s.length) +
+         " tokens, vocabulary " + std::to_string(s.vocab) + (s.tied ? ", tied" : ", untied");
 }
 
-/// A GPT on one device and a batch for it.
+/// A model on one device and a batch for it.
 struct Trial {
   Trial(const Shape& shape_, Dtype compute, const Device& device_, bool recompute = false)
       : shape(shape_),
         device(device_),
-        gpt(options(recompute), {.micro_batch = shape.sequences,
-                                 .vocab_size = shape.vocab,
-                                 .device = device,
-                                 .compute = compute,
-                                 .deterministic = true,
-                                 .timers = timers}),
-        local(gpt, compute, device),
+        model(make_model(options(recompute), {.micro_batch = shape.sequences,
+                                              .vocab_size = shape.vocab,
+                                              .device = device,
+                                              .compute = compute,
+                                              .deterministic = true,
+                                              .timers = timers})),
+        local(*model, compute, device),
         tokens(test::tokens(shape.sequences * shape.length, shape.vocab, 1)),
         targets(test::tokens(shape.sequences * shape.length, shape.vocab, 2)) {
     local.initialise(7, 0.05F);  // every tensor matters, and attention is not sharp
@@ -51,6 +56,7 @@ struct Trial {
 
   [[nodiscard]] Options options(bool recompute) const {
     Options result;
+    result.name = shape.model;
     result.num_layers = shape.layers;
     result.hidden_size = shape.hidden;
     result.num_attention_heads = shape.heads;
@@ -76,17 +82,17 @@ struct Trial {
   Shape shape;
   Device device;
   trace::Timers timers;
-  Gpt gpt;
+  std::unique_ptr<zero::UnitModel> model;
   test::LocalModel local;
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> targets;
 };
 
-class GpuGpt : public testing::TestWithParam<Dtype> {};
-INSTANTIATE_TEST_SUITE_P(, GpuGpt, testing::Values(Dtype::fp32, Dtype::bf16),
+class GpuTransformer : public testing::TestWithParam<Dtype> {};
+INSTANTIATE_TEST_SUITE_P(, GpuTransformer, testing::Values(Dtype::fp32, Dtype::bf16),
                          [](const auto& entry) { return std::string(name_of(entry.param)); });
 
-TEST_P(GpuGpt, LossAndGradientsAreTheHosts) {
+TEST_P(GpuTransformer, LossAndGradientsAreTheHosts) {
   const double tolerance = GetParam() == Dtype::bf16 ? 2e-2 : 1e-5;
   for (const Shape& shape : kShapes) {
     SCOPED_TRACE(text_of(shape));
@@ -94,8 +100,8 @@ TEST_P(GpuGpt, LossAndGradientsAreTheHosts) {
     Trial gpu(shape, GetParam(), Device::cuda(0));
     const double expected = host.step();
     EXPECT_NEAR(gpu.step(), expected, tolerance * expected);
-    for (std::size_t u = 0; u < gpu.gpt.units().size(); ++u) {
-      for (const zero::Tensor& tensor : gpu.gpt.units()[u].tensors) {
+    for (std::size_t u = 0; u < gpu.model->units().size(); ++u) {
+      for (const zero::Tensor& tensor : gpu.model->units()[u].tensors) {
         test::expect_norm_close(gpu.gradient(u, tensor), host.gradient(u, tensor), tolerance,
                                 tensor.name);
       }
@@ -103,7 +109,7 @@ TEST_P(GpuGpt, LossAndGradientsAreTheHosts) {
   }
 }
 
-TEST_P(GpuGpt, TwoRunsGiveTheSameBits) {
+TEST_P(GpuTransformer, TwoRunsGiveTheSameBits) {
   for (const Shape& shape : kShapes) {
     SCOPED_TRACE(text_of(shape));
     Trial gpu(shape, GetParam(), Device::cuda(0));
@@ -113,33 +119,33 @@ TEST_P(GpuGpt, TwoRunsGiveTheSameBits) {
     EXPECT_EQ(gpu.step(), loss);
     EXPECT_EQ(gpu.device.runtime->memory_use().allocations, allocations);
     for (std::size_t u = 0; u < once.size(); ++u) {
-      test::expect_same_bits(gpu.local.gradients[u], once[u], gpu.gpt.units()[u].name);
+      test::expect_same_bits(gpu.local.gradients[u], once[u], gpu.model->units()[u].name);
     }
   }
 }
 
 /// The same kernels run again on the same values.
-TEST_P(GpuGpt, RecomputingChangesNoBit) {
+TEST_P(GpuTransformer, RecomputingChangesNoBit) {
   for (Shape shape : kShapes) {
     shape.layers += 2;
     Trial kept(shape, GetParam(), Device::cuda(0));
     Trial recomputed(shape, GetParam(), Device::cuda(0), true);
-    SCOPED_TRACE(text_of(shape) + ", " + kept.gpt.kernels());
+    SCOPED_TRACE(text_of(shape) + ", " + kept.model->kernels());
     const double loss = kept.step();
     for (int run = 0; run < 2; ++run) {
       EXPECT_EQ(recomputed.step(), loss);
       for (std::size_t u = 0; u < kept.local.gradients.size(); ++u) {
         test::expect_same_bits(recomputed.local.gradients[u], kept.local.gradients[u],
-                               kept.gpt.units()[u].name);
+                               kept.model->units()[u].name);
       }
     }
-    const zero::MemoryReport memory = recomputed.gpt.memory();
+    const zero::MemoryReport memory = recomputed.model->memory();
     EXPECT_EQ(memory.actual, memory.predicted);
-    EXPECT_LT(memory.actual, kept.gpt.memory().actual);
+    EXPECT_LT(memory.actual, kept.model->memory().actual);
   }
 }
 
-TEST_P(GpuGpt, FreshGradientsAreWritten) {
+TEST_P(GpuTransformer, FreshGradientsAreWritten) {
   for (const Shape& shape : kShapes) {
     SCOPED_TRACE(text_of(shape));
     Trial gpu(shape, GetParam(), Device::cuda(0));
@@ -149,7 +155,7 @@ TEST_P(GpuGpt, FreshGradientsAreWritten) {
     gpu.local.forward({shape.sequences, shape.length, gpu.tokens, gpu.targets}, true);
     gpu.local.backward(true);
     for (std::size_t u = 0; u < added.size(); ++u) {
-      const zero::Unit& unit = gpu.gpt.units()[u];
+      const zero::Unit& unit = gpu.model->units()[u];
       test::Floats expected = test::poisoned(unit.count);  // and so it stays between tensors
       for (const zero::Tensor& tensor : unit.tensors) {
         const auto at = static_cast<std::ptrdiff_t>(tensor.offset);
@@ -161,7 +167,7 @@ TEST_P(GpuGpt, FreshGradientsAreWritten) {
 }
 
 /// Tokens pass through memory that is used again: many micro-batches without a wait between them.
-TEST_P(GpuGpt, MicroBatchesFollowOneAnother) {
+TEST_P(GpuTransformer, MicroBatchesFollowOneAnother) {
   Trial gpu(kShapes[1], GetParam(), Device::cuda(0));
   const auto batch = [&](std::uint64_t index) {
     gpu.tokens = test::tokens(gpu.tokens.size(), gpu.shape.vocab, 10 + index);

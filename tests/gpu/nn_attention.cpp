@@ -25,15 +25,16 @@ const Device& gpu() {
 constexpr std::size_t kWidths[] = {8, 24, 64, 96, 128, 192};
 constexpr std::size_t kLengths[] = {1, 7, 64, 129, 1024};
 
-AttentionShape shape_of(std::size_t width, std::size_t length) {
+AttentionShape shape_of(std::size_t width, std::size_t length, bool causal = true) {
   const std::size_t heads = length > 500 ? 2 : 3;
-  return {.sequences = 2, .length = length, .heads = heads, .hidden = heads * width};
+  return {
+      .sequences = 2, .length = length, .heads = heads, .hidden = heads * width, .causal = causal};
 }
 
 std::string text_of(const AttentionShape& s, Dtype dtype) {
   return std::to_string(s.sequences) + " x " + std::to_string(s.length) + " tokens, " +
          std::to_string(s.heads) + " heads of " + std::to_string(s.head_width()) + ", " +
-         std::string(name_of(dtype));
+         (s.causal ? "causal, " : "all keys, ") + std::string(name_of(dtype));
 }
 
 /// Queries, keys, values and a gradient, rounded to the dtype, and what the host makes of them.
@@ -123,9 +124,11 @@ INSTANTIATE_TEST_SUITE_P(Width, GpuAttention, testing::ValuesIn(kWidths),
 TEST_P(GpuAttention, ProductsAreTheHosts) {
   for (const Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
     for (const std::size_t length : kLengths) {
-      const Reference reference(shape_of(GetParam(), length), dtype);
-      SCOPED_TRACE(text_of(reference.shape, dtype));
-      check(cuda_ops::product_attention(), reference);
+      for (const bool causal : {true, false}) {
+        const Reference reference(shape_of(GetParam(), length, causal), dtype);
+        SCOPED_TRACE(text_of(reference.shape, dtype));
+        check(cuda_ops::product_attention(), reference);
+      }
     }
   }
 }
@@ -134,18 +137,20 @@ TEST_P(GpuAttention, CudnnIsTheHosts) {
   const auto& [path, absence] = cuda_ops::fused_attention();
   if (path == nullptr) GTEST_SKIP() << absence;
   for (const std::size_t length : kLengths) {
-    const AttentionShape shape = shape_of(GetParam(), length);
-    const std::string refusal = path->refusal(shape, Dtype::bf16);
-    if (!refusal.empty()) {
-      std::printf("%s: %s: %s\n", path->name().c_str(), text_of(shape, Dtype::bf16).c_str(),
-                  refusal.c_str());
-      // The widths of common models it must take.
-      EXPECT_TRUE(length == 1 || (GetParam() != 64 && GetParam() != 128)) << refusal;
-      continue;
+    for (const bool causal : {true, false}) {
+      const AttentionShape shape = shape_of(GetParam(), length, causal);
+      const std::string refusal = path->refusal(shape, Dtype::bf16);
+      if (!refusal.empty()) {
+        std::printf("%s: %s: %s\n", path->name().c_str(), text_of(shape, Dtype::bf16).c_str(),
+                    refusal.c_str());
+        // The widths of common models it must take.
+        EXPECT_TRUE(length == 1 || (GetParam() != 64 && GetParam() != 128)) << refusal;
+        continue;
+      }
+      const Reference reference(shape, Dtype::bf16);
+      SCOPED_TRACE(text_of(shape, Dtype::bf16));
+      check(*path, reference);
     }
-    const Reference reference(shape, Dtype::bf16);
-    SCOPED_TRACE(text_of(shape, Dtype::bf16));
-    check(*path, reference);
   }
 }
 

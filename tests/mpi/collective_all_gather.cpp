@@ -22,7 +22,8 @@ void verify(Cluster& cluster, const AllGatherAlgorithm& algorithm, const codec::
   std::vector<std::vector<float>> expected;
   for (std::size_t r = 0; r < n; ++r) {
     const auto original = test::slice(memory, static_cast<int>(r), 0, count);
-    const auto decoded = test::through(codec, memory, original);
+    const auto decoded =
+        test::through(codec, memory, original, draw_of(test::kDrawKey, kGatherHop, r, r, 0));
     for (std::size_t e = 0; e < count; ++e) {
       ASSERT_LE(std::abs(decoded.values[e] - double{original.values[e]}), decoded.bound[e]);
     }
@@ -30,7 +31,7 @@ void verify(Cluster& cluster, const AllGatherAlgorithm& algorithm, const codec::
   }
   for (const auto& [parts, depth] : {std::pair{Parts::dense(count), std::size_t{1}},
                                      std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
-    const AllGatherPlan plan{parts, memory, codec, depth, {"test", ""}};
+    const AllGatherPlan plan{parts, memory, codec, test::depth_for(depth, codec), {"test", ""}};
     const auto planned = plan_all_gather(algorithm.name, cluster.context(), plan);
     const Poisoned full = test::run(*planned, plan, cluster.size(), cluster.rank(), result);
     Poisoned wanted(full.view.count, result);

@@ -22,7 +22,8 @@ TEST(Contract2, ReduceScatterRepeatsItsBits) {
       if (!algorithm->deterministic || !test::worth_running(*algorithm, node_size)) continue;
       for (const auto& [first, second] : test::codec_pairs(*algorithm)) {
         std::vector<float> reference;
-        for (const std::size_t depth : {1U, 1U, 3U, 100U}) {
+        for (const std::size_t wanted : {1U, 1U, 3U, 100U}) {
+          const std::size_t depth = test::depth_for(wanted, first, second);
           const ReduceScatterPlan plan{
               Parts::dense(kCount), Dtype::bf16, Dtype::bf16, first, second, depth, {"test", ""}};
           const auto planned = plan_reduce_scatter(algorithm->name, cluster.context(), plan);
@@ -43,7 +44,8 @@ TEST(Contract2, AllGatherGivesEveryRankTheSameBits) {
       if (!test::worth_running(*algorithm, node_size)) continue;
       for (const auto& codec : test::codecs_for(*algorithm)) {
         std::vector<std::byte> reference;
-        for (const std::size_t depth : {1U, 1U, 3U}) {
+        for (const std::size_t wanted : {1U, 1U, 3U}) {
+          const std::size_t depth = test::depth_for(wanted, codec);
           const AllGatherPlan plan{Parts::dense(kCount), Dtype::bf16, codec, depth, {"test", ""}};
           const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
           const auto full = test::run(*planned, plan, cluster.size(), cluster.rank(), Dtype::bf16);

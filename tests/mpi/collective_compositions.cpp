@@ -41,13 +41,11 @@ TEST(AllReduce, IsReduceScatterThenAllGather) {
         planned.finish(test::stream().handle());
         buffer = memory.download();
         for (std::size_t p = 0; p < n; ++p) {
-          const auto expected = test::Reduction{reduction->name,
-                                                cluster.groups.topology,
-                                                Dtype::fp32,
-                                                Dtype::fp32,
-                                                kCount,
+          const auto expected = test::Reduction{reduction->name, cluster.groups.topology,
+                                                Dtype::fp32,     Dtype::fp32,
+                                                kCount,          codec,
                                                 codec,
-                                                codec}
+                                                /*key=*/0}
                                     .sum(static_cast<int>(p));
           for (std::size_t e = 0; e < kCount; ++e) {
             const float got = test::load(buffer.view, p * kCount + e);
@@ -74,7 +72,8 @@ TEST(AllToAll, SwapsParts) {
       for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kCount}) {
         for (const std::size_t depth : {1U, 3U}) {
           const Parts parts{count, count + 2};
-          AllToAll planned(cluster.context(), {parts, dtype, codec, depth, {"test", ""}});
+          AllToAll planned(cluster.context(),
+                           {parts, dtype, codec, test::depth_for(depth, codec), {"test", ""}});
           Poisoned in(n * parts.stride, dtype);
           for (std::size_t p = 0; p < n; ++p) {
             for (std::size_t e = 0; e < count; ++e) {
@@ -85,7 +84,8 @@ TEST(AllToAll, SwapsParts) {
           Poisoned wanted(n * parts.stride, dtype);
           for (std::size_t p = 0; p < n; ++p) {
             const auto part = test::through(
-                codec, dtype, test::slice(dtype, static_cast<int>(p), cluster.rank(), count));
+                codec, dtype, test::slice(dtype, static_cast<int>(p), cluster.rank(), count),
+                draw_of(0, 0, p, static_cast<std::size_t>(cluster.rank()), 0));
             for (std::size_t e = 0; e < count; ++e) {
               test::store(wanted.view, p * parts.stride + e, part.values[e]);
             }

@@ -41,14 +41,15 @@ class Contract5 : public testing::Test {
 
   /// Least squares through the origin, over all ranks.
   double slope(Cluster& cluster, std::string_view algorithm, const test::CodecPair& codecs) {
-    const auto planned = plan_reduce_scatter(algorithm, cluster.context(),
-                                             {.parts = Parts::dense(count_),
-                                              .memory = Dtype::fp32,
-                                              .plain = Dtype::fp32,
-                                              .codec_first = codecs.first,
-                                              .codec_second = codecs.second,
-                                              .depth = 2,
-                                              .label = {"test", ""}});
+    const auto planned =
+        plan_reduce_scatter(algorithm, cluster.context(),
+                            {.parts = Parts::dense(count_),
+                             .memory = Dtype::fp32,
+                             .plain = Dtype::fp32,
+                             .codec_first = codecs.first,
+                             .codec_second = codecs.second,
+                             .depth = test::depth_for(2, codecs.first, codecs.second),
+                             .label = {"test", ""}});
     const test::OnDevice reduced(count_, Dtype::fp32);
     const test::DeviceBytes workspace(planned->workspace_bytes());
     planned->start(full_.view, reduced.view, workspace.span(), test::stream().handle());

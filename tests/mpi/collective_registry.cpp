@@ -113,6 +113,25 @@ TEST(Refusals, NameTheRemedy) {
   expect_refusal(ExitCode::usage, "depth of 0", [&] {
     AllToAll(context, {Parts::dense(8), Dtype::fp32, {}, 0, {"test", ""}});
   });
+  const char* const uncut = "'nvfp4:16' has one scale for all that is sent at once";
+  expect_refusal(ExitCode::usage, uncut, [&] {
+    auto plan = gather;
+    plan.codec = codec::parse_codec("nvfp4");
+    plan.depth = 2;
+    (void)plan_all_gather("flat", context, plan);
+  });
+  for (const char* const hop : {"first", "second"}) {
+    expect_refusal(ExitCode::usage, uncut, [&] {
+      auto plan = reduction;
+      (std::string_view(hop) == "first" ? plan.codec_first : plan.codec_second) =
+          codec::parse_codec("nvfp4");
+      plan.depth = 2;
+      (void)plan_reduce_scatter("2-hop", context, plan);
+    });
+  }
+  expect_refusal(ExitCode::usage, uncut, [&] {
+    AllToAll(context, {Parts::dense(8), Dtype::fp32, codec::parse_codec("nvfp4"), 2, {"test", ""}});
+  });
   const Context in_node{cluster.groups, *cluster.groups.node, cluster.recorder, test::device()};
   expect_refusal(ExitCode::usage, "group 'node'",
                  [&] { (void)plan_all_gather("two-level", in_node, gather); });

@@ -41,7 +41,9 @@ std::size_t wire(const codec::CodecSpec& spec, Dtype plain, std::size_t n) {
   for (const std::string& option : spec.options) {
     if (option == "asym" || option == "s32") scale_bytes *= 2;
   }
-  return round16(padded * info.bits / 8) + round16(padded / block_of(spec) * scale_bytes);
+  const std::size_t image_scale = info.scales_images && n > 0 ? 16 : 0;
+  return round16(padded * info.bits / 8) + round16(padded / block_of(spec) * scale_bytes) +
+         image_scale;
 }
 
 [[noreturn]] void no_closed_form(std::string_view algorithm) {
@@ -150,8 +152,9 @@ TEST(Contract4, AllGather) {
       for (const auto& codec : test::codecs_for(*algorithm)) {
         for (const auto& [dtype, depth] : kVariants) {
           for (const std::size_t count : kCounts) {
-            ASSERT_NO_FATAL_FAILURE(
-                run(*algorithm, {{count, count + 3}, dtype, codec, depth, {"test", ""}}));
+            ASSERT_NO_FATAL_FAILURE(run(
+                *algorithm,
+                {{count, count + 3}, dtype, codec, test::depth_for(depth, codec), {"test", ""}}));
           }
         }
       }
@@ -182,9 +185,13 @@ TEST(Contract4, ReduceScatter) {
       for (const auto& [first, second] : test::codec_pairs(*algorithm)) {
         for (const auto& [plain, depth] : kVariants) {
           for (const std::size_t count : kCounts) {
-            ASSERT_NO_FATAL_FAILURE(
-                run(*algorithm,
-                    {{count, count + 3}, Dtype::fp32, plain, first, second, depth, {"test", ""}}));
+            ASSERT_NO_FATAL_FAILURE(run(*algorithm, {{count, count + 3},
+                                                     Dtype::fp32,
+                                                     plain,
+                                                     first,
+                                                     second,
+                                                     test::depth_for(depth, first, second),
+                                                     {"test", ""}}));
           }
         }
       }
@@ -201,8 +208,11 @@ TEST(Contract4, AllToAll) {
       for (const std::size_t count : kCounts) {
         for (const std::size_t depth : {1U, 3U}) {
           cluster.recorder.collectives.clear();
-          AllToAll planned(cluster.context(),
-                           {Parts::dense(count), Dtype::fp32, codec, depth, {"test", ""}});
+          AllToAll planned(cluster.context(), {Parts::dense(count),
+                                               Dtype::fp32,
+                                               codec,
+                                               test::depth_for(depth, codec),
+                                               {"test", ""}});
           const test::DeviceBytes workspace(planned.workspace_bytes());
           const auto in = Buffer::zeros(n * count, Dtype::fp32, test::device().memory);
           const auto out = Buffer::zeros(n * count, Dtype::fp32, test::device().memory);

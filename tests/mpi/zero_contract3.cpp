@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/engine_case.hpp"
+#include "tests/support/optimizer_reference.hpp"
 
 namespace zeropp::test {
 namespace {
@@ -21,10 +22,14 @@ std::vector<int> node_sizes() {
   return sizes;
 }
 
-class HpzOnAndOff : public testing::TestWithParam<std::tuple<bool, bool, Dtype>> {};
+/// Quantized weights, quantized gradients, the compute dtype, the model.
+class HpzOnAndOff : public testing::TestWithParam<std::tuple<bool, bool, Dtype, const char*>> {};
 
 TEST_P(HpzOnAndOff, GiveTheSameParameters) {
-  const auto [quantized_weights, quantized_gradients, compute] = GetParam();
+  const auto [quantized_weights, quantized_gradients, compute, name] = GetParam();
+  const auto make = [name = name](const model::Context& context) {
+    return make_tiny(name, context);
+  };
   for (const int node_size : node_sizes()) {
     if (node_size == 1) continue;
     zero::Options options;
@@ -34,10 +39,10 @@ TEST_P(HpzOnAndOff, GiveTheSameParameters) {
     options.compute = compute;
     options.accumulation_steps = 2;
     options.weight_codec.block = 64;
-    const Outcome off = EngineCase(options, node_size, gpt).train(3, 2);
+    const Outcome off = EngineCase(options, node_size, make).train(3, 2);
     EXPECT_EQ(off.secondary_gathers, 0U);
     options.hpz_partition_size = static_cast<std::size_t>(node_size);
-    const Outcome on = EngineCase(options, node_size, gpt).train(3, 2);
+    const Outcome on = EngineCase(options, node_size, make).train(3, 2);
     EXPECT_EQ(on.hash, off.hash) << "node size " << node_size;
     EXPECT_GT(on.secondary_gathers, 0U);
     EXPECT_EQ(on.backward_inter, 0U);
@@ -50,7 +55,12 @@ TEST_P(HpzOnAndOff, GiveTheSameParameters) {
 
 INSTANTIATE_TEST_SUITE_P(Features, HpzOnAndOff,
                          testing::Combine(testing::Bool(), testing::Bool(),
-                                          testing::Values(Dtype::fp32, Dtype::bf16)));
+                                          testing::Values(Dtype::fp32, Dtype::bf16),
+                                          testing::Values("gpt")));
+INSTANTIATE_TEST_SUITE_P(Encoder, HpzOnAndOff,
+                         testing::Combine(testing::Values(true), testing::Values(true),
+                                          testing::Values(Dtype::bf16),
+                                          testing::Values("encoder")));
 
 TEST(HpzOverSeveralNodes, GivesTheSameParameters) {
   if (world().size() < 4) GTEST_SKIP() << "needs two nodes in a group and two groups";
@@ -63,7 +73,10 @@ TEST(HpzOverSeveralNodes, GivesTheSameParameters) {
   EXPECT_GT(on.secondary_gathers, 0U);
 }
 
-TEST(Stages, GiveTheSameParameters) {
+class Stages : public testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Models, Stages, testing::Values("gpt", "encoder"));
+
+TEST_P(Stages, GiveTheSameParameters) {
   for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
     for (const bool tied : {false, true}) {
       std::string first;
@@ -76,7 +89,7 @@ TEST(Stages, GiveTheSameParameters) {
         options.gradient_clipping = 0.05;  // in effect in every step
         options.reduce_bucket_size = 6000;
         const auto make = [&](const model::Context& context) {
-          return make_tiny_gpt(context, tied);
+          return make_tiny(GetParam(), context, tied);
         };
         const Outcome outcome = EngineCase(options, 0, make).train(4);
         if (stage == 0) {
@@ -87,6 +100,23 @@ TEST(Stages, GiveTheSameParameters) {
         EXPECT_EQ(outcome.norms, norms) << "stage " << stage;
         EXPECT_GT(outcome.norms.front(), options.gradient_clipping);
       }
+    }
+  }
+}
+
+TEST(Optimizers, GiveTheSameParametersAtEveryStage) {
+  for (const optim::Options& optimizer : optimizer_cases()) {
+    SCOPED_TRACE(describe(optimizer));
+    std::string first;
+    for (const int stage : {0, 1, 2, 3}) {
+      zero::Options options;
+      options.stage = stage;
+      options.deterministic = true;
+      options.compute = Dtype::bf16;
+      options.gradient_clipping = 0.05;
+      const Outcome outcome = EngineCase(options, 0, gpt, 16, 2, optimizer).train(3);
+      if (stage == 0) first = outcome.hash;
+      EXPECT_EQ(outcome.hash, first) << "stage " << stage;
     }
   }
 }

@@ -1,7 +1,7 @@
 // ctest: name=zero_nonfinite np=2,4 cuda=mpi,nccl timeout=240 labels=sanitize
 // A gradient on one rank that is not finite: no rank takes the step, it is counted, parameters and
-// moments stay as they were, and the next step proceeds. At every stage, with every reduce-scatter,
-// plain and quantized, in fp32 and bf16.
+// what the optimizer keeps stay as they were, and the next step proceeds. At every stage, with
+// every reduce-scatter, plain and quantized, in fp32 and bf16, with every optimizer.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -9,6 +9,7 @@
 
 #include "lib/collective/collective.hpp"
 #include "tests/support/engine_case.hpp"
+#include "tests/support/optimizer_reference.hpp"
 #include "tests/support/wrapped_model.hpp"
 
 namespace zeropp::test {
@@ -55,20 +56,22 @@ class Planted final : public WrappedModel {
 };
 
 std::unique_ptr<EngineCase> make_case(const zero::Options& options, int node_size,
-                                      const Plants& plants) {
-  return std::make_unique<EngineCase>(options, node_size, [&](const model::Context& context) {
+                                      const Plants& plants, const optim::Options& optimizer) {
+  const auto make = [&](const model::Context& context) {
     return std::make_unique<Planted>(make_tiny_gpt(context), plants, options.accumulation_steps);
-  });
+  };
+  return std::make_unique<EngineCase>(options, node_size, make, 16, 2, optimizer);
 }
 
 /// Six steps, of which the second, fourth and fifth meet a value that is not finite.
-void check_skips(const zero::Options& options, int node_size) {
+void check_skips(const zero::Options& options, int node_size,
+                 const optim::Options& optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1}) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const int last = world().size() - 1;
   const Plants plants{{1, {std::numeric_limits<float>::quiet_NaN(), last, 0}},
                       {3, {kInfinity, 0, 2}},
                       {4, {-kInfinity, last, 1}}};
-  const auto planted = make_case(options, node_size, plants);
+  const auto planted = make_case(options, node_size, plants, optimizer);
   auto& counters = planted->recorder().counters;
   std::uint64_t skipped = 0;
   for (std::uint64_t step = 0; step < 6; ++step) {
@@ -82,8 +85,9 @@ void check_skips(const zero::Options& options, int node_size) {
     EXPECT_EQ(planted->engine().parameters_hash() == before, bad) << "step " << step;
     EXPECT_EQ(counters["nonfinite_steps"], skipped) << "step " << step;
   }
-  // Moments and AdamW's step count did not move either: the run is the one without those batches.
-  const auto clean = make_case(options, node_size, {});
+  // The optimizer's state and step count did not move either: the run is the one without those
+  // batches.
+  const auto clean = make_case(options, node_size, {}, optimizer);
   for (const std::uint64_t step : {0, 2, 5}) clean->step(step);
   EXPECT_EQ(clean->engine().parameters_hash(), planted->engine().parameters_hash());
   EXPECT_EQ(clean->recorder().counters["nonfinite_steps"], 0U);
@@ -110,6 +114,16 @@ TEST(NonfiniteGradient, IsSkippedAtEveryStageWithEveryReduceScatter) {
         check_skips(options, world().size() == 4 ? 2 : 1);
       }
     }
+  }
+}
+
+TEST(NonfiniteGradient, IsSkippedByEveryOptimizer) {
+  for (const optim::Options& optimizer : optimizer_cases()) {
+    SCOPED_TRACE(describe(optimizer));
+    zero::Options options;
+    options.compute = Dtype::bf16;
+    options.gradient_clipping = 0.1;
+    check_skips(options, 1, optimizer);
   }
 }
 

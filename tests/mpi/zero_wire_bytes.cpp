@@ -12,15 +12,17 @@ namespace {
 struct Case {
   const char* name;
   bool weights, secondary, gradients;
+  const char* model = "gpt";
 };
 
 TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
   const int size = world().size();
   for (const int node_size : {1, 2, 3}) {
     if (size % node_size != 0) continue;
-    for (const Case c : {Case{"zero3", false, false, false}, Case{"qwz", true, false, false},
-                         Case{"hpz", false, true, false}, Case{"qgz", false, false, true},
-                         Case{"all", true, true, true}}) {
+    for (const Case c :
+         {Case{"zero3", false, false, false}, Case{"qwz", true, false, false},
+          Case{"hpz", false, true, false}, Case{"qgz", false, false, true},
+          Case{"all", true, true, true}, Case{"all, encoder", true, true, true, "encoder"}}) {
       if (c.secondary && node_size == 1) continue;
       for (const char* all_gather : {"flat", "two-level"}) {
         zero::Options options;
@@ -33,8 +35,8 @@ TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
         options.accumulation_steps = 2;
         options.pipeline_depth = 3;
         options.reduce_bucket_size = 20'000;
-        EngineCase engine_case(options, node_size, [](const model::Context& context) {
-          return make_tiny_gpt(context);
+        EngineCase engine_case(options, node_size, [&](const model::Context& context) {
+          return make_tiny(c.model, context);
         });
         (void)take_pmpi_counts();
         comm::Bytes before;

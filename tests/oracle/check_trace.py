@@ -257,6 +257,50 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda *_: None, "/memory: moments is", dict(FEATURES, optimizer=("Lion", {}), states=2))
         self.change(lambda *_: None, "no closed form for the optimizer 'Lamb'", dict(FEATURES, optimizer=("Lamb", {})))
 
+    def test_error_feedback(self):
+        case = dict(FEATURES, feedback=("intra", "inter"))
+
+        def edit(name, value):
+            def change(_, groups):
+                columns = groups["memory"]
+                for column in ("bytes_predicted", "bytes_actual"):
+                    columns[column][columns["name"].index(name)] += value
+            return change
+        self.change(edit("error_feedback_intra", 16), "/memory: error_feedback_intra is", case)
+        self.change(edit("error_feedback_inter", -16), "/memory: error_feedback_inter is", case)
+
+        def path(text):
+            def change(_, groups):
+                columns = groups["collectives"]
+                columns["path"][columns["purpose"].index("gradients")] = text
+            return change
+        for text in ("composed", "fused+feedback:intra,inter", "composed+feedback:intra"):
+            self.change(path(text), f"path '{text}'", case)
+        self.change(path("composed+feedback:intra,inter"), "path 'composed+feedback:intra,inter'")
+
+        def without(_, groups):
+            for column in groups["memory"].values():
+                del column[7]
+        self.change(without, "/memory does not name exactly", case)
+
+    def test_measured_errors(self):
+        case = dict(FEATURES, measure=1)
+
+        def one(name, value, row=-1):
+            return lambda _, groups: groups["errors"][name].__setitem__(row, value)
+        rows = "/errors has not exactly a row"
+        self.change(one("step", 1), rows, case)
+        self.change(one("kind", "weights"), rows, case)
+        self.change(one("unit_kind", "u0"), rows, case)
+        self.change(lambda _, groups: [column.pop() for column in groups["errors"].values()], rows, case)
+        self.change(lambda _, groups: groups.pop("errors"), "/errors", case)
+        self.change(one("cosine", 1.1), "out of its range", case)
+        self.change(one("largest", float("inf")), "out of its range", case)
+        self.change(one("norm_ratio", 1.0), "does not follow", case)
+        self.change(one("relative_l2", 0.3), "does not follow", case)
+        self.change(one("largest", 0.0), "do not agree", case)
+        self.change(one("relative_l2", 0.1, 0), "without a codec", dict(measure=1))
+
     def test_gpus(self):
         case = dict(FEATURES, cuda=True)
 

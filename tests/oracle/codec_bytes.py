@@ -19,7 +19,8 @@ DTYPES = ("fp32", "bf16", "fp16")
 BLOCKS = (32, 128, 8192)
 COUNTS = (0, 1, 33, 256, 30011)
 FUSED = (("int8", "int8"), ("int8:32", "int4:8192"), ("int4", "int4:64"), ("int4", "int8"), ("bf16", "int4"),
-         ("int8+had32", "int4+asym"), ("mxfp8", "int3"))
+         ("int8+had32", "int4+asym"), ("mxfp8", "int3"), ("int8", "int4+sr"),
+         ("nvfp4", "nvfp4"))
 checks = 0
 
 
@@ -27,10 +28,10 @@ def dump(*args):
     return subprocess.run([DUMP, *map(str, args)], check=True, capture_output=True, text=True).stdout
 
 
-def through(folder, operation, args, data, dtype):
+def through(folder, operation, args, data, dtype, more=()):
     source, target = os.path.join(folder, "in"), os.path.join(folder, "out")
     np.ascontiguousarray(data).tofile(source)
-    dump(operation, *args, source, target)
+    dump(operation, *args, source, target, *more)
     return np.fromfile(target, dtype)
 
 
@@ -86,9 +87,10 @@ def check_codec(folder, rng, name, dtype):
     for what, memory in inputs(rng, dtype):
         what = f"{name}, {dtype}, {what}"
         n = len(memory)
-        image = codecs.encode(name, memory, dtype)
+        draws = int(rng.integers(0, 2**63)), 32 * int(rng.integers(0, 2**50))
+        image = codecs.encode(name, memory, dtype, *draws)
         expect_equal(np.array(len(image)), np.array(codecs.wire_bytes(name, n, dtype)), what + ": size")
-        expect_equal(through(folder, "encode", (name, dtype), memory, np.uint8), image, what + ": encode")
+        expect_equal(through(folder, "encode", (name, dtype), memory, np.uint8, draws), image, what + ": encode")
         expect_equal(through(folder, "decode", (name, dtype, n), image, codecs.BITS_TYPE[dtype]),
                      codecs.decode(name, image, n, dtype), what + ": decode")
         images = [codecs.encode(name, memory[rng.permutation(n)], dtype) for _ in range(3)] + [image]
@@ -110,7 +112,7 @@ def codecs_of(name):
     if name in codecs.CASTS:
         return [name]
     if name in codecs.FLOATS:
-        return [f"{name}:32"] if name.startswith("mx") else [f"{name}:{block}" for block in BLOCKS]
+        return [name] if name.startswith(("mx", "nv")) else [f"{name}:{block}" for block in BLOCKS]
     blocks = BLOCKS if name in ("int4", "int7", "int8") else BLOCKS[1:2]
     options = codecs.OPTION_SETS if name in ("int3", "int4", "int8") else ()
     return [f"{name}:{block}" for block in blocks] + [f"{name}:64+{option}" for option in options]

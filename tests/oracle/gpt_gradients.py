@@ -1,5 +1,5 @@
 # ctest: name=contract8_gpt_gradients timeout=240 labels=oracle
-"""Loss and every gradient tensor of the GPT against the NumPy oracle: norm-wise relative error at most 1e-5
+"""Loss and every gradient tensor of the GPT and the encoder against the NumPy oracle: norm-wise relative error at most 1e-5
 with fp32 weights and 2e-2 with bf16 weights, over shapes that nothing divides evenly. The oracle reads the fp32
 weights in both cases. A gradient that was changed must be refused."""
 import os
@@ -13,13 +13,16 @@ import numpy as np
 TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
 ORACLE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "oracle.py"
 
-# layers, hidden, heads, seq, vocab, head, accumulated micro-batches
+# model, layers, hidden, heads, seq, vocab, head, accumulated micro-batches
 SHAPES = [
-    (2, 48, 1, 17, 257, "tied", 1),
-    (3, 48, 3, 33, 257, "untied", 2),
-    (2, 64, 4, 64, 257, "tied", 2),
-    (1, 20, 4, 7, 11, "untied", 1),
-    (2, 36, 3, 1, 257, "tied", 1),
+    ("gpt", 2, 48, 1, 17, 257, "tied", 1),
+    ("gpt", 3, 48, 3, 33, 257, "untied", 2),
+    ("gpt", 2, 64, 4, 64, 257, "tied", 2),
+    ("gpt", 1, 20, 4, 7, 11, "untied", 1),
+    ("gpt", 2, 36, 3, 1, 257, "tied", 1),
+    ("encoder", 2, 48, 3, 33, 257, "tied", 2),
+    ("encoder", 2, 36, 3, 17, 19, "untied", 2),
+    ("encoder", 1, 20, 4, 1, 11, "tied", 1),
 ]
 
 
@@ -31,10 +34,10 @@ def oracle(folder, tolerance):
 def main():
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for number, (layers, hidden, heads, seq, vocab, head, batches) in enumerate(SHAPES):
+        for number, (model, layers, hidden, heads, seq, vocab, head, batches) in enumerate(SHAPES):
             for dtype, tolerance in (("fp32", 1e-5), ("bf16", 2e-2)):
                 folder = pathlib.Path(scratch) / f"{number}_{dtype}"
-                subprocess.run([TOOL, "gradients", folder, str(layers), str(hidden), str(heads), str(seq),
+                subprocess.run([TOOL, "gradients", folder, model, str(layers), str(hidden), str(heads), str(seq),
                                 str(vocab), head, dtype, str(batches), "host"], check=True)
                 result = oracle(folder, tolerance)
                 worst = max((float(line.split("error")[1].split()[0]) for line in result.stdout.splitlines()

@@ -1,5 +1,5 @@
 # ctest: name=contract8_gpt_torch timeout=300 labels=oracle,gpu
-"""Loss and every gradient tensor of the GPT on a GPU against PyTorch, and in fp32 against the NumPy oracle too:
+"""Loss and every gradient tensor of the GPT and the encoder on a GPU against PyTorch, and in fp32 against the NumPy oracle too:
 norm-wise relative error at most 1e-5 with fp32 and 2e-2 with bf16, over head widths, odd vocabularies and both kinds
 of head. A gradient that was changed must be refused. Skipped without PyTorch or a GPU."""
 import os
@@ -12,11 +12,13 @@ TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
 VALIDATION = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 ENVIRONMENT, SKIPPED = 3, 77
 
-# layers, hidden, heads, seq, vocab, head: head widths 64, 128 and 5
+# model, layers, hidden, heads, seq, vocab, head: head widths 64, 128 and 5
 SHAPES = [
-    (2, 128, 2, 65, 257, "tied"),
-    (2, 256, 2, 128, 1003, "untied"),
-    (3, 15, 3, 7, 11, "tied"),
+    ("gpt", 2, 128, 2, 65, 257, "tied"),
+    ("gpt", 2, 256, 2, 128, 1003, "untied"),
+    ("gpt", 3, 15, 3, 7, 11, "tied"),
+    ("encoder", 2, 128, 2, 65, 257, "tied"),
+    ("encoder", 2, 30, 3, 9, 11, "untied"),
 ]
 DTYPES = (("fp32", 1e-5), ("bf16", 2e-2))
 
@@ -48,10 +50,11 @@ def main():
         return SKIPPED
     failures = 0
     with tempfile.TemporaryDirectory() as scratch:
-        for number, (layers, hidden, heads, seq, vocab, head) in enumerate(SHAPES):
+        for number, (model, layers, hidden, heads, seq, vocab, head) in enumerate(SHAPES):
             for dtype, tolerance in DTYPES:
                 folder = pathlib.Path(scratch) / f"{number}_{dtype}"
-                made = run(TOOL, "gradients", folder, layers, hidden, heads, seq, vocab, head, dtype, 2, "cuda")
+                made = run(TOOL, "gradients", folder, model, layers, hidden, heads, seq, vocab, head, dtype, 2,
+                           "cuda")
                 if made.returncode == ENVIRONMENT:
                     print(f"skipped: {made.stderr.strip()}")
                     return SKIPPED

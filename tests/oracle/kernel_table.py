@@ -173,8 +173,17 @@ def check_device_times(folder):
     assert len(rows) == 3 and rows["4 more"]["ms a step"] == "0.135", rows
 
 
+def check_optimizers():
+    """AdamW's kernel has a floor; another optimizer's is a row of its own."""
+    for rule, expected in (("adamw::Update", "AdamW"), ("sgd::Plain", "update_kernel"), ("adam::Update", "update_kernel")):
+        name = (f"void zeropp::optim::cuda_ops::update_kernel<zeropp::optim::rule::{rule}, float>"
+                f"(zeropp::optim::GradientScale, zeropp::optim::rule::adamw::Update::Constants)")
+        activity = kernel_file.Activity(0, 1, 0, 0, "kernel", name, 0)
+        assert kernel_table.classify(activity)[:2] == (expected, "optimizer"), (rule, kernel_table.classify(activity))
+
+
 def check_summary(folder):
-    model = {"num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS, "seq_length": LENGTH, "vocab_size": 0,
+    model = {"name": "gpt", "num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": HEADS, "seq_length": LENGTH, "vocab_size": 0,
              "tied_head": False}
     summary = {"world_size": 8, "data": {"vocab_size": VOCAB}, "steps": {"time": [9.0, 0.11, 0.11, 0.12]},
                "config": {"train_micro_batch_size_per_gpu": SEQUENCES, "gradient_accumulation_steps": 2,
@@ -195,6 +204,10 @@ def check_summary(folder):
     assert rows["cross entropy"]["calls"] == "2.0", rows
     # (2 * 40 + 25) * 10 + 3 * (1200 + 130) + 20 = 5060 parameters over 8 ranks, 28 bytes each.
     assert SHAPE.parameters == 4660 and rows["AdamW"]["floor (ms)"] == "0.018", rows
+    summary["config"]["zeropp"]["model"]["name"] = "encoder"
+    (folder / "run.json").write_text(json.dumps(summary))
+    done, _ = table(path, "--summary", folder / "run.json")
+    assert done.returncode == 2 and "floors of a GPT only" in done.stderr, done
     (folder / "run.json").write_text("{}")
     done, _ = table(path, "--summary", folder / "run.json")
     assert done.returncode == 2 and done.stderr.count("\n") == 1 and "no summary of zpp_train: KeyError" in done.stderr, done
@@ -232,6 +245,7 @@ def main():
         check_other_products(folder)
         check_device_times(folder)
         check_summary(folder)
+        check_optimizers()
         check_malformed(folder)
     print("operations, floors and device times are those worked out by hand")
 

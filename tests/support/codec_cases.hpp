@@ -46,7 +46,9 @@ inline const std::vector<std::vector<std::string>>& option_sets() {
   static const std::vector<std::vector<std::string>> sets = {
       {"wide"},         {"asym"},          {"s32"},
       {"had32"},        {"s32", "wide"},   {"asym", "s32"},
-      {"had32", "s32"}, {"had32", "wide"}, {"had32", "s32", "wide"}};
+      {"had32", "s32"}, {"had32", "wide"}, {"had32", "s32", "wide"},
+      {"sr"},           {"sr", "wide"},    {"s32", "sr"},
+      {"asym", "sr"},   {"had32", "sr"},   {"had32", "s32", "sr", "wide"}};
   return sets;
 }
 
@@ -105,7 +107,8 @@ struct Pair {
 /// Every pair of formats with its default block, some with their smallest and largest blocks and
 /// with options.
 inline std::vector<Pair> all_pairs() {
-  std::vector<codec::CodecSpec> specs = {{"int4", 64, {"wide"}}, {"int8", 256, {"had32", "s32"}}};
+  std::vector<codec::CodecSpec> specs = {
+      {"int4", 64, {"wide"}}, {"int8", 256, {"had32", "s32"}}, {"int4", 128, {"sr"}}};
   for (const codec::FormatInfo& info : codec::formats()) {
     const std::string name(info.name);
     if (info.scale_bytes == 0) {

@@ -45,7 +45,8 @@ struct Cluster {
 inline std::vector<codec::CodecSpec> codecs() {
   std::vector<codec::CodecSpec> specs;
   for (const auto& info : codec::formats()) specs.push_back(codec::parse_codec(info.name));
-  for (const char* const name : {"int4:32", "int8:32", "int4:64+had32", "int6:64+asym+s32"}) {
+  for (const char* const name : {"int4:32", "int8:32", "int4:64+had32", "int6:64+asym+s32",
+                                 "int3:32+asym+sr", "int4:128+sr"}) {
     specs.push_back(codec::parse_codec(name));
   }
   return specs;
@@ -55,6 +56,14 @@ inline std::vector<codec::CodecSpec> codecs() {
 template <class Algorithm>
 std::vector<codec::CodecSpec> codecs_for(const Algorithm& algorithm) {
   return algorithm.any_codec ? codecs() : std::vector<codec::CodecSpec>{{}};
+}
+
+/// The pipeline depth that both codecs take: 1 where an image has a scale of its own.
+inline std::size_t depth_for(std::size_t depth, const codec::CodecSpec& first,
+                             const codec::CodecSpec& second = {}) {
+  const bool whole = codec::find_info(first.format)->scales_images ||
+                     codec::find_info(second.format)->scales_images;
+  return whole ? 1 : depth;
 }
 
 using CodecPair = std::pair<codec::CodecSpec, codec::CodecSpec>;
@@ -77,10 +86,14 @@ bool worth_running(const Algorithm& algorithm, int node_size) {
   return algorithm.hierarchical || node_size == node_sizes().back();
 }
 
+/// Of the draws of a run that names no other.
+inline constexpr std::uint64_t kDrawKey = 20230616;
+
 /// One run; returns this rank's sum. The input is element part * count + e of the generated values
 /// at memory place part * stride + e, with NaN between the parts.
 inline std::vector<float> run(collective::ReduceScatter& planned,
-                              const collective::ReduceScatterPlan& plan, int size, int rank) {
+                              const collective::ReduceScatterPlan& plan, int size, int rank,
+                              std::uint64_t key = kDrawKey) {
   const auto n = static_cast<std::size_t>(size);
   const auto& parts = plan.parts;
   Poisoned full((n - 1) * parts.stride + parts.count, plan.memory);
@@ -93,7 +106,7 @@ inline std::vector<float> run(collective::ReduceScatter& planned,
   const OnDevice in(full);
   const OnDevice out(parts.count, Dtype::fp32);
   const DeviceBytes workspace(planned.workspace_bytes());
-  planned.start(in.view, out.view, workspace.span(), stream().handle());
+  planned.start(in.view, out.view, workspace.span(), stream().handle(), key);
   planned.finish(stream().handle());
   const Poisoned sum = out.download();
   const auto* first = sum.view.as<float>();
@@ -102,7 +115,7 @@ inline std::vector<float> run(collective::ReduceScatter& planned,
 
 /// One run; returns the whole result buffer as the bytes of `result` (0xA5 between the parts).
 inline Poisoned run(collective::AllGather& planned, const collective::AllGatherPlan& plan, int size,
-                    int rank, Dtype result) {
+                    int rank, Dtype result, std::uint64_t key = kDrawKey) {
   Poisoned part(plan.parts.count, plan.memory);
   for (std::size_t e = 0; e < plan.parts.count; ++e) {
     store(part.view, e, value_of(plan.memory, rank, e));
@@ -111,7 +124,7 @@ inline Poisoned run(collective::AllGather& planned, const collective::AllGatherP
   const OnDevice full((static_cast<std::size_t>(size) - 1) * plan.parts.stride + plan.parts.count,
                       result);
   const DeviceBytes workspace(planned.workspace_bytes());
-  planned.start(in.view, full.view, workspace.span(), stream().handle());
+  planned.start(in.view, full.view, workspace.span(), stream().handle(), key);
   planned.finish(stream().handle());
   return full.download();
 }

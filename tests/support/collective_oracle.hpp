@@ -7,7 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "lib/collective/draws.hpp"
 #include "lib/collective/reference.hpp"
+#include "tests/support/collective_cases.hpp"
 #include "tests/support/patterns.hpp"
 
 namespace zeropp::test {
@@ -33,6 +35,7 @@ struct Reduction {
   std::size_t count;
   codec::CodecSpec first;
   codec::CodecSpec second;
+  std::uint64_t key = kDrawKey;
 
   /// The sum over ranks of slice `rank`, in the order of operations that the algorithm documents.
   [[nodiscard]] Estimate sum(int rank) const {
@@ -45,7 +48,12 @@ struct Reduction {
 
  private:
   [[nodiscard]] collective::Reduction reduction() const {
-    return {std::string(algorithm), topology, plain, first, second};
+    return {.algorithm = std::string(algorithm),
+            .topology = topology,
+            .plain = plain,
+            .first = first,
+            .second = second,
+            .key = key};
   }
 };
 

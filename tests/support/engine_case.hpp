@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/app/registries.hpp"
@@ -48,9 +49,9 @@ class EngineCase {
 
   EngineCase(zero::Options options, int node_size, const MakeModel& make,
              std::size_t seq_length = 16, std::size_t micro_batch = 2,
-             const optim::Options& optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
+             optim::Options optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
       : options_(std::move(options)),
-        optimizer_(optimizer),
+        optimizer_(std::move(optimizer)),
         sampler_(token_source(), options_.seed, seq_length, micro_batch) {
     config::TrainConfig config;
     config.zero = options_;
@@ -130,16 +131,21 @@ class EngineCase {
   std::unique_ptr<zero::Engine> engine_;
 };
 
-/// A GPT of two blocks whose sizes divide nothing.
-inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const model::Context& context,
-                                                      bool tied = true) {
+/// A transformer of two blocks whose sizes divide nothing.
+inline std::unique_ptr<zero::UnitModel> make_tiny(const std::string& name,
+                                                  const model::Context& context, bool tied = true) {
   model::Options options;
+  options.name = name;
   options.num_layers = 2;
   options.hidden_size = 24;
   options.num_attention_heads = 3;
   options.seq_length = 16;
   options.tied_head = tied;
   return model::make_model(options, context);
+}
+inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const model::Context& context,
+                                                      bool tied = true) {
+  return make_tiny("gpt", context, tied);
 }
 
 }  // namespace zeropp::test

@@ -28,7 +28,8 @@ class OracleCase {
                           {"hidden_size", options.hidden_size},
                           {"num_attention_heads", options.num_attention_heads},
                           {"vocab_size", vocab_size},
-                          {"tied_head", options.tied_head}};
+                          {"tied_head", options.tied_head},
+                          {"causal", options.name != "encoder"}};
     for (const zero::Unit& unit : units) {
       for (const zero::Tensor& tensor : unit.tensors) {
         manifest_["tensors"].push_back(
@@ -45,7 +46,8 @@ class OracleCase {
                               {"gradient_clipping", gradient_clipping}};
   }
 
-  /// One step: all its sequences, the mean loss over them, and the learning rate it was taken with.
+  /// One step: all its sequences as the model reads them, the mean loss over them, and the learning
+  /// rate it was taken with.
   void step(const zero::Batch& batch, double loss, double learning_rate) {
     manifest_["batches"].push_back({{"sequences", batch.sequences}, {"length", batch.length}});
     manifest_["losses"].push_back(loss);

@@ -4,12 +4,19 @@ written here apart from the closed forms."""
 import hashlib
 import json
 import math
+import os
+import sys
+from pathlib import Path
 
 import h5py
 import numpy as np
 
+sys.path.insert(0, str(Path(os.environ["ZEROPP_SOURCE"]) / "validation"))
+import trace_format
+
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
         "cuda_versions backend transport kernels run_id started_at command_line").split()
+VERSION = "1.4"
 TIMERS = "matmul nn codec optimizer communication data other".split()
 
 
@@ -92,8 +99,12 @@ class Network:
         return [sum(row[i] for row in self.rows.values()) for i in (0, 1)]
 
 
-def memory_of(c, shards, ranks, element):
+def memory_of(c, shards, ranks, element, parts):
     """Each kind of state by the stages that hold it, a shard or the whole."""
+    stored = "int8:256" if c["feedback_dtype"] == "int8" else "none"
+    slices = {"intra": ranks, "inter": c["nodes"]}
+    errors = {f"error_feedback_{hop}": sum(image(stored, part, 4) for part in parts for _ in range(2 * slices[hop]))
+              for hop in c["feedback"]}
     whole = shards * ranks
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
             "moments": 4 * c["states"] * [whole, shards, shards, shards][c["stage"]],
@@ -101,8 +112,26 @@ def memory_of(c, shards, ranks, element):
             "compute_shard": [0, shards, shards, shards][c["stage"]] * 2 if element == 2 else 0,
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
             "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
-            "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0,
-            "arena": 12345, "activations": 678}
+            "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0, **errors,
+            **({"measurement": 99} if c["measure"] else {}), "arena": 12345, "activations": 678}
+
+
+def errors_of(c):
+    """Of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights nothing."""
+    rows = [(step, kind, f"u{unit}", *((0.0, 1.0, 0.0, 1.0) if kind == "weights" and not c["qwz"] else
+                                       (0.2, 1 / math.sqrt(1.04), 0.1, math.sqrt(1.04))))
+            for step in range(0, len(c["skipped"]), c["measure"])
+            for kind in ("weights", "gradients") if c["stage"] == 3 or kind == "gradients"
+            for unit in range(4) if kind == "weights" or not c["skipped"][step]]
+    names = ("step", "kind", "unit_kind", "relative_l2", "cosine", "largest", "norm_ratio")
+    return {name: [row[i] for row in rows] for i, name in enumerate(names)}
+
+
+def path_of(c, key):
+    if key[0] != "reduce_scatter" or not c["feedback"]:
+        return "fused" if "/" in key[4] else ""
+    hops = "feedback:" + ",".join(c["feedback"])
+    return ("composed+" if "inter" in c["feedback"] else "fused+") * ("/" in key[4]) + hops
 
 
 def make(case):
@@ -110,7 +139,7 @@ def make(case):
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, cuda=False,
-             optimizer=("AdamW", {}), states=2)
+             optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0)
     c.update(case)
     n = c["nodes"] * c["local"]
     nodes = [r // c["local"] for r in range(n)]
@@ -201,6 +230,11 @@ def make(case):
         own["weight_codec"] = c["codecs"][0]
     if c["qgz"]:
         own["gradient_codec_intra"], own["gradient_codec_inter"] = c["codecs"][1:]
+    if c["measure"]:
+        own["measure_quantization_error"] = c["measure"]
+    if c["feedback"]:
+        own["error_feedback"] = {"hops": "both" if len(c["feedback"]) == 2 else c["feedback"][0], "beta": 0.5,
+                                 "reset_period": 0, "dtype": c["feedback_dtype"]}
     config = {"zero_optimization": {"stage": c["stage"], "zero_quantized_weights": c["qwz"],
                                     "zero_hpz_partition_size": c["hpz"],
                                     "zero_quantized_gradients": c["qgz"],
@@ -208,15 +242,14 @@ def make(case):
               "bf16": {"enabled": c["bf16"]}, "train_batch_size": n * c["micro"] * 3,
               "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
               "optimizer": {"type": c["optimizer"][0], "params": {"lr": 1e-3, **c["optimizer"][1]}}, "zeropp": own}
-    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
     attributes = {name: "x" for name in TEXT}
-    attributes.update(schema="zeropp-trace", schema_version="1.4", app="train", verdict="VALID", interrupted=c["interrupted"],
-                      config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest(),
+    attributes.update(schema="zeropp-trace", schema_version=VERSION, app="train", verdict="VALID", interrupted=c["interrupted"],
                       parameters_hash="0a" * 32,
                       # 6 (3 * 12 * 10^2 + 64 * 10) + 12 * 3 * 8 * 10; again (3 - 1) (16 * 10^2 + 4 * 8 * 10)
                       flops_per_token=28320.0, hardware_flops_per_token=32160.0 if c["recompute"] else 28320.0,
                       complete=1, git_dirty=0, world_size=n, node_count=c["nodes"],
                       ranks_per_node=c["local"], emulated=0, seed=7, deterministic=0)
+    configure(attributes, config)
     if c["cuda"]:
         attributes["backend"] = "cuda"
     count = len(steps)
@@ -227,7 +260,7 @@ def make(case):
     counters = {"nonfinite_steps": sum(c["skipped"]) * n,
                 "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n}
     counters = {name: value for name, value in counters.items() if value}
-    memory = memory_of(c, sum(shard), n, element)
+    memory = memory_of(c, sum(shard), n, element, [sum(part) for part in parts])
     groups = {
         "ranks": dict(host=["h"] * n, node=nodes, local_rank=[r % c["local"] for r in range(n)],
                       pid=list(range(1, n + 1)), gpu=[""] * n, gpu_uuid=[""] * n, gpu_pci=[""] * n),
@@ -252,7 +285,7 @@ def make(case):
         "collectives": dict(operation=[k[0] for k in keys], purpose=[k[1] for k in keys],
                             phase=[k[2] for k in keys], algorithm=[k[3] for k in keys],
                             codec=[k[4] for k in keys], group=[k[5] for k in keys],
-                            path=["fused" if "/" in k[4] else "" for k in keys], modelled=[0] * len(keys),
+                            path=[path_of(c, k) for k in keys], modelled=[0] * len(keys),
                             calls=[v[2] for v in values], logical_bytes=[v[3] for v in values],
                             wire_bytes_intra=[v[0] for v in values],
                             wire_bytes_inter=[v[1] for v in values], seconds=[0.0] * len(keys)),
@@ -262,6 +295,8 @@ def make(case):
         "memory": dict(name=list(memory), bytes_predicted=list(memory.values()),
                        bytes_actual=list(memory.values())),
     }
+    if c["measure"]:
+        groups["errors"] = errors_of(c)
     if c["cuda"]:
         predicted = sum(memory.values())
         for name in ("buffers_peak", "gpu_used"):
@@ -275,10 +310,15 @@ def make(case):
     return attributes, groups
 
 
-REAL = set("loss grad_norm time tokens_per_second learning_rate time_forward time_backward "
-           "time_communication_exposed bits_per_byte seconds sm_clock memory_clock power temperature utilization "
-           "memory_utilization".split())
-WORDS = set("reasons host gpu gpu_uuid gpu_pci name operation purpose phase algorithm codec group path category".split())
+def configure(attributes, config):
+    """Puts `config` into a run's attributes."""
+    text = json.dumps(config, sort_keys=True, separators=(",", ":"))
+    attributes.update(config_json=text, config_hash=hashlib.sha256(text.encode()).hexdigest())
+
+
+def columns_of(app, group):
+    """{column: "KIND UNIT"} as validation/trace_format.py describes it."""
+    return {**trace_format.COLUMNS_OF[app], **trace_format.GPU_COLUMNS}[group]
 
 
 def write(path, attributes, groups):
@@ -287,24 +327,25 @@ def write(path, attributes, groups):
             file.attrs[name] = (np.bytes_(value) if isinstance(value, str) else
                                 np.float64(value) if isinstance(value, float) else np.uint64(value))
         file.create_group("env")
-        data = file.create_group("data")
-        for name in ("source train_tokens held_out_tokens vocab_size unigram_entropy_bits "
-                     "source_entropy_bits").split():
-            data.attrs[name] = 64 if name == "vocab_size" else 1
+        app = attributes.get("app", "train")
+        if app == "train":
+            data = file.create_group("data")
+            for name in trace_format.DATA_ATTRIBUTES:
+                data.attrs[name] = 64 if name == "vocab_size" else 1
         for group, columns in groups.items():
             for name, values in columns.items():
                 if name.startswith("@"):
                     file.require_group(group).attrs[name[1:]] = np.bytes_(values) if isinstance(values, str) else np.float64(values)
                     continue
-                is_text = name in WORDS or (group, name) == ("layers", "units")
-                if is_text:
-                    values = np.array(values, dtype=f"S{max(1, *map(len, values), 1)}")
+                kind, _, unit = columns_of(app, group)[name].partition(" ")
+                if kind == "S":
+                    values = np.array([value.encode() for value in values], dtype=f"S{max(1, *map(len, values), 1)}")
                 else:
-                    values = np.array(values, dtype="f8" if name in REAL else "u8")
+                    values = np.array(values, dtype=f"{kind}8")
                 dataset = file.create_dataset(f"{group}/{name}", data=values, fletcher32=True,
-                                              chunks=(max(1, min(len(values), 2)),),
+                                              chunks=(max(1, min(len(values), 64)),),
                                               maxshape=(max(1, len(values)),))
-                dataset.attrs["units"] = np.bytes_("1")
+                dataset.attrs["units"] = np.bytes_(unit)
                 dataset.attrs["description"] = np.bytes_("text")
 
 
@@ -317,6 +358,11 @@ CASES = {
     "hpz inside a node": dict(nodes=2, local=4, hpz=2), "qgz": dict(qgz=True, reduce="2-hop"),
     "qgz in one hop": dict(qgz=True, reduce="1-hop"), "all": dict(FEATURES, bf16=True),
     "many small buckets": dict(FEATURES, bucket=1, codecs=("int8:256", "int4:32", "int4:32")), "one bucket": dict(FEATURES, bucket=10**9),
+    "error feedback": dict(FEATURES, feedback=("intra", "inter")),
+    "error feedback in the first hop": dict(FEATURES, feedback=("intra",), feedback_dtype="int8"),
+    "error feedback between nodes of one rank": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat", feedback=("inter",)),
+    "measured errors": dict(FEATURES, measure=1), "measured errors of every second step": dict(measure=2),
+    "measured errors at stage 1": dict(stage=1, measure=2),
     "recompute": dict(recompute=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),

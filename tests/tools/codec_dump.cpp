@@ -1,5 +1,6 @@
 // Runs one codec operation on files, so that scripts can compare bytes:
-//   codec_dump encode        CODEC DTYPE IN OUT           values -> one wire image
+//   codec_dump encode        CODEC DTYPE IN OUT KEY FIRST values -> one wire image; draws: of KEY,
+//                                                         numbered from FIRST on
 //   codec_dump decode        CODEC DTYPE N IN OUT         one wire image of N values -> values
 //   codec_dump decode_reduce CODEC DTYPE N IMAGES IN OUT  images in a row -> fp32 sums
 //   codec_dump reduce_encode FROM TO N IMAGES IN OUT      images of FROM -> one of TO (fp32 memory)
@@ -62,7 +63,8 @@ void run(std::span<const std::string> args) {
     const Buffer in = read(args[3]);
     const std::size_t n = in.bytes() / size_of(dtype);
     Buffer out(codec.wire_bytes(n), MemoryKind::host);
-    codec.encode({in.data(), n, dtype}, Layout::contiguous(n), {out.data(), 0}, {});
+    codec.encode({in.data(), n, dtype}, Layout::contiguous(n), {out.data(), 0}, {},
+                 {.key = std::stoull(args[5]), .first = std::stoull(args[6])});
     write(args[4], out);
   } else if (operation == "decode") {
     const Dtype dtype = dtype_named(args[2]);

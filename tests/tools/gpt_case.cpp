@@ -1,6 +1,6 @@
-// Writes a case for validation/oracle.py from a GPT in one process:
-//   gpt_case gradients|train DIR LAYERS HIDDEN HEADS SEQ VOCAB tied|untied fp32|bf16 STEPS
-//   host|cuda
+// Writes a case for validation/oracle.py from a transformer in one process:
+//   gpt_case gradients|train DIR gpt|encoder LAYERS HIDDEN HEADS SEQ VOCAB tied|untied fp32|bf16
+//   STEPS host|cuda
 // gradients: STEPS micro-batches are accumulated and their mean gradient is written; the case holds
 // them as one batch. train: STEPS steps of AdamW with clipping and a falling learning rate. Weights
 // are moved from their usual beginning, so that every tensor matters: no bias is zero. And not so
@@ -10,12 +10,13 @@
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernels/core/host_runtime.hpp"
 #include "lib/base/error.hpp"
-#include "lib/model/gpt.hpp"
 #include "lib/model/registry.hpp"
+#include "lib/model/token_masking.hpp"
 #include "tests/support/local_model.hpp"
 #include "tests/support/oracle_case.hpp"
 
@@ -38,11 +39,24 @@ struct Tokens {
   std::vector<std::int32_t> targets;
 };
 
+/// What the model makes of a batch, for the case.
+struct Read {
+  Read(const model::Options& options, const zero::Batch& batch, std::size_t vocab)
+      : seen{batch.sequences, batch.length, batch.tokens, batch.targets} {
+    if (options.name != "encoder") return;
+    model::mask_tokens(batch.tokens, batch.length, vocab, masked);
+    seen.tokens = masked.tokens;
+    seen.targets = masked.targets;
+  }
+  model::MaskedBatch masked;
+  zero::Batch seen;
+};
+
 /// Plain AdamW in fp64 over all tensors.
 class AdamW {
  public:
-  AdamW(const optim::Options& options, double clipping, const std::vector<zero::Unit>& units)
-      : options_(options), clipping_(clipping), units_(units) {
+  AdamW(optim::Options options, double clipping, const std::vector<zero::Unit>& units)
+      : options_(std::move(options)), clipping_(clipping), units_(units) {
     for (const zero::Unit& unit : units) {
       m_.emplace_back(unit.count, 0.0);
       v_.emplace_back(unit.count, 0.0);
@@ -86,8 +100,9 @@ class AdamW {
   std::vector<std::vector<double>> v_;
 };
 
-void write_gradients(test::LocalModel& local, test::OracleCase& output, std::size_t length,
-                     std::size_t vocab, std::size_t micro_batches) {
+void write_gradients(test::LocalModel& local, test::OracleCase& output,
+                     const model::Options& options, std::size_t vocab, std::size_t micro_batches) {
+  const std::size_t length = options.seq_length;
   const Tokens all(micro_batches * kSequences * length, vocab, 0);
   double loss = 0.0;
   for (std::size_t i = 0; i < micro_batches; ++i) {
@@ -102,13 +117,14 @@ void write_gradients(test::LocalModel& local, test::OracleCase& output, std::siz
     for (float& g : unit) g *= scale;
   }
   output.tensors("gradients.f32", local.gradients);
-  output.step({micro_batches * kSequences, length, all.tokens, all.targets},
-              loss / static_cast<double>(micro_batches), 0.0);
+  const Read read(options, {micro_batches * kSequences, length, all.tokens, all.targets}, vocab);
+  output.step(read.seen, loss / static_cast<double>(micro_batches), 0.0);
 }
 
 void write_training(test::LocalModel& local, test::OracleCase& output,
-                    const std::vector<zero::Unit>& units, std::size_t length, std::size_t vocab,
-                    std::size_t steps) {
+                    const std::vector<zero::Unit>& units, const model::Options& of,
+                    std::size_t vocab, std::size_t steps) {
+  const std::size_t length = of.seq_length;
   const optim::Options options{.learning_rate = 2e-3, .epsilon = 1e-6, .weight_decay = 0.1};
   constexpr double kClipping = 1.0;
   output.optimizer(options, kClipping);
@@ -120,7 +136,7 @@ void write_training(test::LocalModel& local, test::OracleCase& output,
     local.backward(true);
     const double rate = options.learning_rate / static_cast<double>(step + 1);
     adamw.step(rate, local.gradients, local.masters);
-    output.step(batch, loss, rate);
+    output.step(Read(of, batch, vocab).seen, loss, rate);
   }
   output.tensors("final.f32", local.masters);
 }
@@ -128,10 +144,10 @@ void write_training(test::LocalModel& local, test::OracleCase& output,
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (argc != 12) {
+  if (argc != 13) {
     std::fprintf(stderr,
-                 "gpt_case: error: usage: gpt_case gradients|train DIR LAYERS HIDDEN HEADS SEQ "
-                 "VOCAB tied|untied fp32|bf16 STEPS host|cuda\n");
+                 "gpt_case: error: usage: gpt_case gradients|train DIR gpt|encoder LAYERS HIDDEN "
+                 "HEADS SEQ VOCAB tied|untied fp32|bf16 STEPS host|cuda\n");
     return 2;
   }
   const HostRuntime runtime;
@@ -139,31 +155,31 @@ int main(int argc, char** argv) try {
     return std::strtoull(argv[index], nullptr, 10);
   };
   model::Options options;
-  options.num_layers = number(3);
-  options.hidden_size = number(4);
-  options.num_attention_heads = number(5);
-  options.seq_length = number(6);
-  options.tied_head = std::string(argv[8]) == "tied";
-  model::validate(options);
-  const std::size_t vocab = number(7);
-  const Dtype compute = std::string(argv[9]) == "bf16" ? Dtype::bf16 : Dtype::fp32;
-  const std::size_t steps = number(10);
+  options.name = argv[3];
+  options.num_layers = number(4);
+  options.hidden_size = number(5);
+  options.num_attention_heads = number(6);
+  options.seq_length = number(7);
+  options.tied_head = std::string(argv[9]) == "tied";
+  const std::size_t vocab = number(8);  // of the tokens: an encoder has one more
+  const Dtype compute = std::string(argv[10]) == "bf16" ? Dtype::bf16 : Dtype::fp32;
+  const std::size_t steps = number(11);
 
   trace::Timers timers;
-  const Device device = std::string(argv[11]) == "cuda" ? Device::cuda(0) : Device::host();
-  model::Gpt gpt(options, {.micro_batch = kSequences,
-                           .vocab_size = vocab,
-                           .device = device,
-                           .compute = compute,
-                           .timers = timers});
-  test::LocalModel local(gpt, compute, device);
+  const Device device = std::string(argv[12]) == "cuda" ? Device::cuda(0) : Device::host();
+  const auto model = model::make_model(options, {.micro_batch = kSequences,
+                                                 .vocab_size = vocab,
+                                                 .device = device,
+                                                 .compute = compute,
+                                                 .timers = timers});
+  test::LocalModel local(*model, compute, device);
   local.initialise(kSeed, 0.05F);
-  test::OracleCase output(argv[2], options, vocab, gpt.units());
+  test::OracleCase output(argv[2], options, vocab, model->units());
   output.tensors("weights.f32", local.masters);
   if (std::string(argv[1]) == "train") {
-    write_training(local, output, gpt.units(), options.seq_length, vocab, steps);
+    write_training(local, output, model->units(), options, vocab, steps);
   } else {
-    write_gradients(local, output, options.seq_length, vocab, steps);
+    write_gradients(local, output, options, vocab, steps);
   }
   output.finish();
   return 0;

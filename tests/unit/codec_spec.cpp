@@ -107,7 +107,7 @@ TEST(CodecGrammar, RefusalsSayWhatIsWrong) {
   EXPECT_THAT(refusal("bf16:1"), HasSubstr("takes no block"));
   EXPECT_THAT(
       refusal("int4:128+had64"),
-      HasSubstr("unknown option 'had64'; the options of 'int4' are: asym, had32, s32, wide"));
+      HasSubstr("unknown option 'had64'; the options of 'int4' are: asym, had32, s32, sr, wide"));
   EXPECT_THAT(refusal("int4+wide+wide"), HasSubstr("option 'wide' is given twice"));
   EXPECT_THAT(refusal("int4+wide+s32+asym"),
               HasSubstr("options 'asym' and 'wide' exclude each other: "));
@@ -135,7 +135,7 @@ TEST(CodecBinding, RefusesWhatTheParserRefuses) {
   EXPECT_THROW(Codec({"int8", 48, {}}, Dtype::fp32), std::invalid_argument);
   EXPECT_THROW(Codec({"int9", 0, {}}, Dtype::fp32), std::invalid_argument);
   EXPECT_THROW(Codec({"none", 64, {}}, Dtype::fp32), std::invalid_argument);
-  EXPECT_THROW(Codec({"int8", 256, {"sr"}}, Dtype::fp32), std::invalid_argument);
+  EXPECT_THROW(Codec({"int8", 256, {"round"}}, Dtype::fp32), std::invalid_argument);
 }
 
 }  // namespace

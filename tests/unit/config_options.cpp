@@ -221,8 +221,10 @@ TEST(ConfigOptions, UnknownKeysNameTheirPathAndTheNearest) {
   EXPECT_THAT(refusal_of(R"({"bf16":[true]})"), HasSubstr("be an object"));
   EXPECT_THAT(refusal_of(R"({"zeropp":{"weight_codec":"int9:256"}})"),
               HasSubstr("zeropp.weight_codec"));
-  EXPECT_THAT(refusal_of(R"({"optimizer":{"type":"Adam"}})"),
-              AllOf(HasSubstr("optimizer.type"), HasSubstr("AdamW")));
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"type":"AdmaW"}})"),
+              AllOf(HasSubstr("optimizer.type"), HasSubstr("nearest: AdamW")));
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"type":"SGD","params":{"momentun":0.9}}})"),
+              HasSubstr("nearest known: optimizer.params.momentum"));
 }
 
 TEST(ConfigOptions, DuplicatesAreRefused) {
@@ -284,7 +286,6 @@ TEST(ConfigOptions, HashDependsOnEveryOptionAndNotOnKeyOrder) {
     auto table = options(config);
     if (table[i].in_effect && !table[i].in_effect()) continue;
     ++in_effect;
-    if (table[i].choices.size() == 1) continue;
     set_from_json(table[i], another(table[i]), "x");
     EXPECT_TRUE(hashes.insert(canonical_hash(table)).second) << table[i].path;
   }
@@ -299,6 +300,40 @@ TEST(ConfigOptions, HashDependsOnEveryOptionAndNotOnKeyOrder) {
   EXPECT_EQ(canonical_hash(table_a).size(), 64U);
 }
 
+TEST(ConfigOptions, DeepSpeedsLocoIsErrorFeedback) {
+  const auto read = [](const std::string& zero, const std::string& own) {
+    TrainConfig config;
+    auto table = options(config);
+    read_text(R"({"zero_optimization":{"zero_quantized_gradients":true)" + zero + "}" + own + "}",
+              "x.json", table);
+    check_effects(table);
+    return config.zero.error_feedback;
+  };
+  const auto loco =
+      read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":1024})", R"(,"zeropp":{"seed":3})");
+  EXPECT_EQ(loco.hops, "both");
+  EXPECT_EQ(loco.beta, 0.8);
+  EXPECT_EQ(loco.reset_period, 1024U);
+  EXPECT_EQ(loco.dtype, "fp32");
+  EXPECT_EQ(read(R"(,"zeropp_loco_param":null)", "").hops, "none");
+  for (const char* wrong : {"true", "{}", R"({"err_beta":0.8})", "[0.8,1024]",
+                            R"({"err_beta":0.8,"reset_T":9,"more":1})"}) {
+    EXPECT_THAT(refusal([&] { read(std::string(R"(,"zeropp_loco_param":)") + wrong, ""); }),
+                AllOf(HasSubstr("zeropp_loco_param"), HasSubstr("err_beta and reset_T")));
+  }
+  EXPECT_THAT(refusal([&] {
+                read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":9})",
+                     R"(,"zeropp":{"error_feedback":{"hops":"intra"}})");
+              }),
+              HasSubstr("keep one of them"));
+  EXPECT_THAT(refusal([&] { read(R"(,"zeropp_loco_param":{"err_beta":1.0,"reset_T":9})", ""); }),
+              HasSubstr("zeropp.error_feedback.beta"));
+  EXPECT_THAT(refusal([&] {
+                read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":9})", R"(,"zeropp":3)");
+              }),
+              HasSubstr("zeropp must be an object"));
+}
+
 TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   for (const std::string text :
        {R"({"zeropp":{"weight_codec":"int8:256"}})",
@@ -306,8 +341,19 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"zeropp":{"gradient_codec_inter":"int8:256"}})", R"({"zeropp":{"data":{"path":"x"}}})",
         R"({"zero_optimization":{"stage":2,"stage3_prefetch_bucket_size":1}})",
         R"({"zero_optimization":{"overlap_comm":false,"stage3_prefetch_bucket_size":1}})",
+        R"({"zeropp":{"error_feedback":{"hops":"both"}}})",
+        R"({"zero_optimization":{"zero_quantized_gradients":true},
+            "zeropp":{"error_feedback":{"beta":0.5}}})",
+        R"({"zero_optimization":{"zero_quantized_gradients":true},
+            "zeropp":{"error_feedback":{"reset_period":5,"hops":"none"}}})",
         R"({"zeropp":{"evaluation_batches":3}})",
         R"({"zeropp":{"backend":"host","gpu_sampling":2}})",
+        R"({"optimizer":{"type":"SGD","params":{"betas":[0.9,0.99]}}})",
+        R"({"optimizer":{"type":"SGD","params":{"eps":1e-8}}})",
+        R"({"optimizer":{"type":"SGD","params":{"nesterov":true}}})",
+        R"({"optimizer":{"type":"Lion","params":{"eps":1e-8}}})",
+        R"({"optimizer":{"type":"Lion","params":{"momentum":0.9}}})",
+        R"({"optimizer":{"params":{"momentum":0.9}}})",
         R"({"zeropp":{"model":{"name":"quadratic","num_attention_heads":4}}})",
         R"({"zeropp":{"model":{"name":"quadratic","tied_head":true}}})",
         R"({"zeropp":{"model":{"name":"quadratic","recompute_activations":true}}})"}) {
@@ -320,6 +366,9 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
        {R"({"zero_optimization":{"stage3_prefetch_bucket_size":1}})",
         R"({"zeropp":{"model":{"recompute_activations":true}}})",
         R"({"zeropp":{"backend":"cuda","gpu_sampling":2}})",
+        R"({"optimizer":{"type":"Adam","params":{"eps":1e-8,"betas":[0.9,0.99],"lr":1}}})",
+        R"({"optimizer":{"type":"Lion","params":{"betas":[0.9,0.99],"weight_decay":0.1}}})",
+        R"({"optimizer":{"type":"SGD","params":{"momentum":0.9,"nesterov":true}}})",
         R"({"zeropp":{"evaluation_interval":2,"evaluation_batches":3}})",
         R"({"zeropp":{"model":{"num_attention_heads":4,"tied_head":true}}})",
         R"({"zeropp":{"data":{"source":"text","path":"x"}}})"}) {

@@ -30,8 +30,8 @@ Machine machine(int nodes, int ranks_per_node, int world = 0) {
                          {"plain", false, false},
                          {"two-level", true},
                          {"unstable", false, true, false}},
-          .reduce_scatter = {{"1-hop"},
-                             {"2-hop", true},
+          .reduce_scatter = {{"1-hop", false, true, true, false, true},
+                             {"2-hop", true, true, true, false, true},
                              {"flat", false, false},
                              {"native", false, false, false, true},
                              {"ordered", false, false}},
@@ -310,6 +310,35 @@ TEST(ConfigResolve, OneHopHasOneCodec) {
               HasSubstr("one hop"));
 }
 
+TEST(ConfigResolve, ErrorFeedbackIsInTheHopsThatThereAre) {
+  const auto text = [](const std::string& hops, const std::string& algorithm) {
+    return R"({"zero_optimization":{"zero_quantized_gradients":true},
+               "zeropp":{"reduce_scatter_algorithm":")" +
+           algorithm + R"(","error_feedback":{"hops":")" + hops + "\"}}}";
+  };
+  const auto hops = [&](const char* asked, const char* algorithm, const Machine& on) {
+    return resolved(text(asked, algorithm), on).zero.error_feedback.hops;
+  };
+  EXPECT_EQ(hops("both", "2-hop", machine(2, 2)), "both");
+  EXPECT_EQ(hops("intra", "2-hop", machine(2, 2)), "intra");
+  EXPECT_EQ(hops("inter", "2-hop", machine(2, 2)), "inter");
+  EXPECT_EQ(hops("both", "2-hop", machine(1, 4)), "intra");
+  EXPECT_EQ(hops("both", "2-hop", machine(4, 1)), "inter");
+  EXPECT_EQ(hops("both", "1-hop", machine(2, 2)), "intra");
+  EXPECT_EQ(hops("both", "1-hop", machine(4, 1)), "intra");
+  EXPECT_EQ(hops("none", "2-hop", machine(2, 2)), "none");
+  for (const auto& [asked, algorithm, on] :
+       {std::tuple{"inter", "2-hop", machine(1, 4)}, std::tuple{"intra", "2-hop", machine(4, 1)},
+        std::tuple{"inter", "1-hop", machine(2, 2)}}) {
+    EXPECT_THAT(refusal(text(asked, algorithm), on),
+                AllOf(HasSubstr("zeropp.error_feedback.hops"), HasSubstr("no effect")));
+  }
+  Machine on = machine(2, 2);
+  on.reduce_scatter = {{"ring"}};
+  EXPECT_THAT(refusal(text("both", "ring"), on),
+              AllOf(HasSubstr("zeropp.error_feedback.hops both"), HasSubstr("choose 2-hop")));
+}
+
 TEST(ConfigResolve, NamesAndShapesAreChecked) {
   const Machine on = machine(2, 2);
   EXPECT_THAT(refusal(R"({"zeropp":{"all_gather_algorithm":"two-levl"}})", on),
@@ -330,7 +359,10 @@ TEST(ConfigResolve, ResolvedConfigurationResolvesToItself) {
        {R"({})", R"({"bf16":{"enabled":true},"train_batch_size":16,"zeropp":{"seed":9}})",
         R"({"zero_optimization":{"zero_quantized_gradients":true,"zero_quantized_weights":true,
             "zero_hpz_partition_size":2},"zeropp":{"reduce_scatter_algorithm":"1-hop",
-            "gradient_codec_intra":"int8:64"}})"}) {
+            "gradient_codec_intra":"int8:64"}})",
+        R"({"zero_optimization":{"zero_quantized_gradients":true,
+            "zeropp_loco_param":{"err_beta":0.8,"reset_T":1024}},
+            "zeropp":{"reduce_scatter_algorithm":"1-hop"}})"}) {
     TrainConfig config;
     auto table = options(config);
     read_text(text, "x.json", table);

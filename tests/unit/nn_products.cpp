@@ -181,7 +181,7 @@ TEST_P(Linear, NarrowWeightsNeedTheWorkspace) {
                std::invalid_argument);
 }
 
-/// Causal attention by the definition, one query at a time.
+/// Attention by the definition, one query at a time: causal, or to all keys.
 struct Reference {
   Reference(const AttentionShape& s, const Floats& qkv, const Floats& dy)
       : shape(s), y(s.sequences * s.length * s.hidden), d_qkv(qkv.size()) {
@@ -190,18 +190,19 @@ struct Reference {
     for (std::size_t b = 0; b < s.sequences; ++b) {
       for (std::size_t h = 0; h < s.heads; ++h) {
         for (std::size_t i = 0; i < s.length; ++i) {
-          Doubles row(i + 1);
+          const std::size_t keys = s.causal ? i + 1 : s.length;
+          Doubles row(keys);
           double total = 0.0;
-          for (std::size_t j = 0; j <= i; ++j) {
+          for (std::size_t j = 0; j < keys; ++j) {
             double dot = 0.0;
             for (std::size_t k = 0; k < width; ++k) {
               dot += d(qkv[at(b, i, 0, h, k)]) * d(qkv[at(b, j, 1, h, k)]);
             }
             total += row[j] = std::exp(dot * scale);
           }
-          Doubles dp(i + 1);
+          Doubles dp(keys);
           double sum = 0.0;
-          for (std::size_t j = 0; j <= i; ++j) {
+          for (std::size_t j = 0; j < keys; ++j) {
             row[j] /= total;
             for (std::size_t k = 0; k < width; ++k) {
               const std::size_t out = (b * s.length + i) * s.hidden + h * width + k;
@@ -211,7 +212,7 @@ struct Reference {
             }
             sum += row[j] * dp[j];
           }
-          for (std::size_t j = 0; j <= i; ++j) {
+          for (std::size_t j = 0; j < keys; ++j) {
             const double ds = row[j] * (dp[j] - sum) * scale;
             for (std::size_t k = 0; k < width; ++k) {
               d_qkv[at(b, i, 0, h, k)] += ds * d(qkv[at(b, j, 1, h, k)]);
@@ -238,8 +239,16 @@ Floats saved_for(const AttentionShape& shape) {
 }
 
 TEST(Attention, ForwardAndBackward) {
-  for (const AttentionShape shape :
-       {AttentionShape{1, 1, 1, 1}, {2, 5, 3, 12}, {1, 33, 1, 7}, {3, 16, 4, 32}, {1, 70, 2, 10}}) {
+  for (const AttentionShape shape : {AttentionShape{1, 1, 1, 1},
+                                     {2, 5, 3, 12},
+                                     {1, 33, 1, 7},
+                                     {3, 16, 4, 32},
+                                     {1, 70, 2, 10},
+                                     {1, 1, 1, 1, 0, false},
+                                     {2, 5, 3, 12, 0, false},
+                                     {1, 33, 1, 7, 0, false},
+                                     {1, 70, 2, 10, 0, false}}) {
+    SCOPED_TRACE(std::to_string(shape.length) + (shape.causal ? ", causal" : ", all keys"));
     const std::size_t rows = shape.sequences * shape.length;
     const Floats qkv = normals(rows * 3 * shape.hidden, 1);
     const Floats dy = normals(rows * shape.hidden, 2);

@@ -145,12 +145,14 @@ TEST(CrossEntropy, LossAndGradient) {
     }
     Floats gradient = logits;
     Floats loss = poisoned(rows);
-    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), true, view(gradient), view(loss));
+    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, true, view(gradient),
+                      view(loss));
     expect_close(loss, expected_loss, 2e-6, "loss");
     expect_close(gradient, expected_gradient, 1e-6, "gradient");
     Floats lost = logits;
     Floats loss_only = poisoned(rows);
-    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), false, view(lost), view(loss_only));
+    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, false, view(lost),
+                      view(loss_only));
     EXPECT_EQ(loss_only, loss);
   }
 }
@@ -167,8 +169,9 @@ TEST(CrossEntropy, PaddedRowsGiveTheSameAndZeros) {
   const auto targets = tokens(kRows, kVocab, 2);
   Floats loss = poisoned(kRows);
   Floats padded_loss = poisoned(kRows);
-  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), true, view(dense), view(loss));
-  ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), true, view(padded),
+  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), kRows, true, view(dense),
+                    view(loss));
+  ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), kRows, true, view(padded),
                     view(padded_loss));
   EXPECT_EQ(padded_loss, loss);
   for (std::size_t i = 0; i < padded.size(); ++i) {
@@ -177,11 +180,53 @@ TEST(CrossEntropy, PaddedRowsGiveTheSameAndZeros) {
   }
 }
 
+/// Rows that do not count have no loss and no gradient, whatever is in them; the others have those
+/// of a batch of them alone.
+TEST(CrossEntropy, NegativeTargetsDoNotCount) {
+  constexpr std::size_t kRows = 7;
+  constexpr std::size_t kVocab = 13;
+  const Floats logits = normals(kRows * kVocab, 1, 4.0F);
+  auto targets = tokens(kRows, kVocab, 2);
+  Floats alone;
+  std::vector<std::int32_t> counted;
+  Floats gradient = logits;
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const auto row = static_cast<std::ptrdiff_t>(r * kVocab);
+    if (r % 3 == 1) {
+      targets[r] = -1;
+      gradient[r * kVocab] = std::numeric_limits<float>::quiet_NaN();
+      continue;
+    }
+    counted.push_back(targets[r]);
+    alone.insert(alone.end(), logits.begin() + row, logits.begin() + row + kVocab);
+  }
+  Floats loss = poisoned(kRows);
+  Floats loss_alone = poisoned(counted.size());
+  ops.cross_entropy({}, counted.size(), kVocab, kVocab, counted.data(), counted.size(), true,
+                    view(alone), view(loss_alone));
+  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), counted.size(), true, view(gradient),
+                    view(loss));
+  std::size_t next = 0;
+  for (std::size_t r = 0; r < kRows; ++r) {
+    const bool counts = targets[r] >= 0;
+    EXPECT_EQ(loss[r], counts ? loss_alone[next] : 0.0F) << r;
+    for (std::size_t v = 0; v < kVocab; ++v) {
+      EXPECT_EQ(gradient[r * kVocab + v], counts ? alone[next * kVocab + v] : 0.0F) << r;
+    }
+    next += counts ? 1 : 0;
+  }
+  double mean = 0.0;
+  double mean_alone = 0.0;
+  ops.add_mean({}, view(loss), counted.size(), &mean);
+  ops.add_mean({}, view(loss_alone), counted.size(), &mean_alone);
+  EXPECT_DOUBLE_EQ(mean, mean_alone);
+}
+
 TEST(CrossEntropy, LargeLogitsAndNan) {
   const std::vector<std::int32_t> targets = {0, 1};
   Floats logits = {1e4F, -1e4F, 0.0F, std::numeric_limits<float>::quiet_NaN()};
   Floats loss = poisoned(2);
-  ops.cross_entropy({}, 2, 2, 2, targets.data(), true, view(logits), view(loss));
+  ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, view(logits), view(loss));
   EXPECT_NEAR(loss[0], 0.0F, 1e-6F);
   EXPECT_TRUE(std::isnan(loss[1])) << "a NaN must not disappear";
   EXPECT_TRUE(std::isnan(logits[2]) && std::isnan(logits[3]));
@@ -191,9 +236,9 @@ TEST(Mean, SumsInDoublePrecisionUntilTaken) {
   const Floats values(1'000'000, 0.1F);
   const Floats others = {2.0F, 3.0F};
   double total = 0.0;
-  ops.add_mean({}, view(values), &total);
+  ops.add_mean({}, view(values), values.size(), &total);
   EXPECT_NEAR(total, d(0.1F), 1e-12);
-  ops.add_mean({}, view(others), &total);
+  ops.add_mean({}, view(others), others.size(), &total);
   double taken = -1.0;
   ops.take_total({}, &total, &taken);
   EXPECT_NEAR(taken, d(0.1F) + 2.5, 1e-12);
@@ -206,7 +251,7 @@ TEST(Views, WrongOnesAreRefused) {
   std::vector<Bf16> narrow(4);
   const std::vector<std::int32_t> targets = {0, 1};
   const auto run = [&](const View& values) {
-    ops.cross_entropy({}, 2, 2, 2, targets.data(), true, values, view(loss));
+    ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, values, view(loss));
   };
   EXPECT_NO_THROW(run(view(logits)));
   EXPECT_THROW(run(View::of(logits.data(), 3)), std::invalid_argument);

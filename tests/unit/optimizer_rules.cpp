@@ -5,8 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <limits>
 #include <random>
+#include <set>
 
 #include "kernels/core/half.hpp"
 #include "kernels/optim/optim_ops.hpp"
@@ -26,9 +29,9 @@ std::vector<float> random_values(std::size_t n, unsigned seed) {
 
 /// Weights with what the optimizer keeps for them.
 struct Parameters {
-  Parameters(const Options& options, std::vector<float> weights)
-      : options_(options),
-        variant(variant_of(options)),
+  Parameters(const Options& of, std::vector<float> weights)
+      : options(of),
+        variant(variant_of(of)),
         weight(std::move(weights)),
         states(variant.states, std::vector<float>(weight.size(), 0.0F)) {}
 
@@ -40,7 +43,7 @@ struct Parameters {
     return made;
   }
   void step(const Step& step, std::span<const UpdatePiece> pieces, Dtype narrow = Dtype::fp32) {
-    variant.host(options_, step, narrow, pieces, {});
+    variant.host(options, step, narrow, pieces, {});
   }
   /// One step of all as one piece.
   void step(const Step& step, bool decay, const std::vector<float>& gradient, View shard = {}) {
@@ -48,7 +51,7 @@ struct Parameters {
     this->step(step, {&all, 1}, shard.dtype);
   }
 
-  Options options_;
+  Options options;
   Variant variant;
   std::vector<float> weight;
   std::vector<std::vector<float>> states;
@@ -173,6 +176,20 @@ INSTANTIATE_TEST_SUITE_P(Registry, EveryOptimizer, testing::ValuesIn(test::optim
                            return of.param.type + (of.param.momentum > 0 ? "Momentum" : "") +
                                   (of.param.nesterov ? "Nesterov" : "");
                          });
+
+/// The folder is the registry.
+TEST(Optimizers, AreTheFilesOfTheFolder) {
+  const char* const source = std::getenv("ZEROPP_SOURCE");
+  ASSERT_NE(source, nullptr) << "set ZEROPP_SOURCE to the source tree";
+  std::set<std::string> files;
+  const auto folder = std::filesystem::path(source) / "kernels/optim/rules";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    files.insert(entry.path().stem().string());
+  }
+  std::set<std::string> registered;
+  for (const RuleEntry* entry : rules()) registered.emplace(entry->stem);
+  EXPECT_EQ(registered, files);
+}
 
 TEST(Optimizers, AreNamedOnceAndReadALearningRate) {
   const std::vector<std::string> names = types();

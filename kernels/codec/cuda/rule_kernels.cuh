@@ -12,6 +12,7 @@
 #include "kernels/codec/cuda/vector.cuh"
 #include "kernels/codec/cuda/wire_padding.cuh"
 #include "kernels/codec/planes.hpp"
+#include "kernels/codec/rounding.hpp"
 #include "kernels/codec/rule.hpp"
 #include "kernels/codec/wire.hpp"
 #include "kernels/core/cuda/launch.cuh"
@@ -28,7 +29,8 @@ struct RuleShape {
 
   template <class Rule>
   static RuleShape of(const Params& params, std::size_t n) {
-    return {wire_shape(n, params.block, params.numbers.bits, sizeof(typename Rule::Stored)),
+    return {wire_shape(n, params.block, params.numbers.bits, sizeof(typename Rule::Stored),
+                       Rule::scales_images),
             static_cast<unsigned>(std::countr_zero(params.block))};
   }
   [[nodiscard]] __device__ __forceinline__ std::size_t values() const {
@@ -97,32 +99,60 @@ __device__ __forceinline__ Range range_of_block(Range range, unsigned threads) {
   return range;
 }
 
+/// Zeros where the images' own scales go, before scale_images: a thread an image.
+inline __global__ void clear_image_scales(WireImages out, std::size_t images, std::size_t offset) {
+  const std::size_t image = static_cast<std::size_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  if (image >= images) return;
+  *reinterpret_cast<uint4*>(out.data + image * out.stride + offset) = make_uint4(0, 0, 0, 0);
+}
+
+/// The scale of each image: the largest that one of its groups asks for. Scales are not negative:
+/// their bits are in their order, whatever the order of threads.
 template <class Rule, class Memory>
 __global__ void __launch_bounds__(kThreads)
-    encode_groups(const __grid_constant__ Rule rule, const Memory* memory,
+    scale_images(const Memory* memory, const __grid_constant__ DeviceLayout layout,
+                 const __grid_constant__ RuleShape shape, WireImages out) {
+  const Tile tile;
+  const Cursor cursor(layout, tile.image, tile.first);
+  float values[kGroup];
+  load_group(cursor, memory, threadIdx.x * kGroup, values);
+  typename Rule::Range range;
+#pragma unroll
+  for (int i = 0; i < kGroup; ++i) range.see(values[i], i);
+  const std::uint32_t largest =
+      __reduce_max_sync(0xFFFFFFFFU, bits_of(Rule::image_scale_of(range)));
+  if (threadIdx.x % kWarp != 0 || largest == 0) return;
+  atomicMax(
+      reinterpret_cast<unsigned*>(out.data + tile.image * out.stride + shape.wire.image_offset),
+      largest);
+}
+
+template <class Rule, class Memory>
+__global__ void __launch_bounds__(kThreads)
+    encode_groups(const __grid_constant__ RuleNumbers numbers, const Memory* memory,
                   const __grid_constant__ DeviceLayout layout,
-                  const __grid_constant__ RuleShape shape, WireImages out) {
+                  const __grid_constant__ RuleShape shape, WireImages out,
+                  const __grid_constant__ Draw draw) {
   const Tile tile;
   const Cursor cursor(layout, tile.image, tile.first);
   const unsigned ahead = threadIdx.x * kGroup;
   float values[kGroup];
   load_group(cursor, memory, ahead, values);
   Rule::Transform::apply(values);
+  std::byte* const image = out.data + tile.image * out.stride;
+  const Rule rule = rule_of_image<Rule>(numbers, shape.wire, image);
   typename Rule::Range range;
 #pragma unroll
-  for (const float value : values) range.see(value);
+  for (int i = 0; i < kGroup; ++i) range.see(values[i], i);
   const unsigned threads = (1U << shape.log2_block) / kGroup;
   const auto stored = rule.stored(range_of_block(range, threads));
 
   const std::size_t first = tile.first + ahead;
   if (first >= shape.values()) return;
-  std::byte* const image = out.data + tile.image * out.stride;
   const auto factors = rule.encoding(stored);
   std::uint32_t codes[kGroup];
-#pragma unroll
-  for (int i = 0; i < kGroup; ++i) {
-    codes[i] = factors.zeros ? 0U : rule.encode(values[i], factors);
-  }
+  encode_group(rule, values, factors, draw.key,
+               draw.number(tile.image, first, layout.layout.slices, layout.layout.padded), codes);
   GroupCodes(rule.numbers.bits, shape.values(), first).store(codes, image);
   if (threadIdx.x % threads == 0) *shape.stored<typename Rule::Stored>(image, first) = stored;
   if (first + kGroup == shape.values()) zero_padding(shape.wire, image);
@@ -130,7 +160,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Rule, class Memory>
 __global__ void __launch_bounds__(kThreads)
-    decode_groups(const __grid_constant__ Rule rule, ConstWireImages in,
+    decode_groups(const __grid_constant__ RuleNumbers numbers, ConstWireImages in,
                   const __grid_constant__ RuleShape shape,
                   const __grid_constant__ DeviceLayout layout, Memory* memory) {
   const Tile tile;
@@ -139,12 +169,13 @@ __global__ void __launch_bounds__(kThreads)
   const std::size_t first = tile.first + ahead;
   if (first >= shape.values()) return;
   const std::byte* const image = in.data + tile.image * in.stride;
+  const Rule rule = rule_of_image<Rule>(numbers, shape.wire, image);
   const auto factors = rule.decoding(*shape.stored<typename Rule::Stored>(image, first));
   std::uint32_t codes[kGroup];
   GroupCodes(rule.numbers.bits, shape.values(), first).load(image, codes);
   float values[kGroup];
 #pragma unroll
-  for (int i = 0; i < kGroup; ++i) values[i] = rule.decode(codes[i], factors);
+  for (int i = 0; i < kGroup; ++i) values[i] = rule.decode(codes[i], factors.at(i));
   Rule::Transform::apply(values);
   store_group(cursor, values, memory, ahead);
 }
@@ -153,7 +184,7 @@ __global__ void __launch_bounds__(kThreads)
 /// rotated back at the end.
 template <class Rule, bool kFromZero>
 __global__ void __launch_bounds__(kThreads)
-    sum_groups(const __grid_constant__ Rule rule, ConstWireImages in, std::size_t images,
+    sum_groups(const __grid_constant__ RuleNumbers numbers, ConstWireImages in, std::size_t images,
                const __grid_constant__ RuleShape shape, const __grid_constant__ DeviceLayout layout,
                float* sum) {
   constexpr bool kRotates = Rule::Transform::rotates;
@@ -162,16 +193,19 @@ __global__ void __launch_bounds__(kThreads)
   const unsigned ahead = threadIdx.x * kGroup;
   if (!cursor.inside(ahead)) return;
   const std::size_t first = origin + ahead;
-  const GroupCodes group(rule.numbers.bits, shape.values(), first);
+  const GroupCodes group(numbers.bits, shape.values(), first);
   float values[kGroup] = {};
   if constexpr (!kFromZero && !kRotates) load_group(cursor, sum, ahead, values);
   const std::byte* image = in.data;
   for (std::size_t left = images; left > 0; --left, image += in.stride) {
+    const Rule rule = rule_of_image<Rule>(numbers, shape.wire, image);
     const auto factors = rule.decoding(*shape.stored<typename Rule::Stored>(image, first));
     std::uint32_t codes[kGroup];
     group.load(image, codes);
 #pragma unroll
-    for (int i = 0; i < kGroup; ++i) values[i] = rule.accumulate(codes[i], factors, values[i]);
+    for (int i = 0; i < kGroup; ++i) {
+      values[i] = rule.accumulate(codes[i], factors.at(i), values[i]);
+    }
   }
   Rule::Transform::apply(values);
   if constexpr (!kFromZero && kRotates) {
@@ -186,15 +220,25 @@ __global__ void __launch_bounds__(kThreads)
 /// The launchers, which cuda_tables.cuh makes a table of.
 template <class Rule>
 struct RuleLaunchers {
+  using Reader = typename Rule::Reader;
+
   template <class Memory>
   static void encode(const Params& params, const Memory* memory, const Layout& layout,
                      WireImages out, StreamHandle stream) {
     const std::size_t n = layout.wire_elements();
     const Tiles tiles = tiles_of(layout.images, n);
     if (tiles.empty()) return;
-    encode_groups<Rule, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-        Rule{params.numbers}, memory, DeviceLayout::of(layout, memory),
-        RuleShape::of<Rule>(params, n), out);
+    const auto on = zeropp::cuda::stream_of(stream);
+    const DeviceLayout device_layout = DeviceLayout::of(layout, memory);
+    const RuleShape shape = RuleShape::of<Rule>(params, n);
+    if constexpr (Rule::scales_images) {
+      const auto blocks = static_cast<unsigned>((layout.images + kThreads - 1) / kThreads);
+      clear_image_scales<<<blocks, kThreads, 0, on>>>(out, layout.images, shape.wire.image_offset);
+      scale_images<Rule, Memory>
+          <<<tiles.grid(), kThreads, 0, on>>>(memory, device_layout, shape, out);
+    }
+    encode_groups<Rule, Memory><<<tiles.grid(), kThreads, 0, on>>>(
+        params.numbers, memory, device_layout, shape, out, params.draw);
     zeropp::cuda::check_launch();
   }
 
@@ -204,8 +248,8 @@ struct RuleLaunchers {
     const std::size_t n = layout.wire_elements();
     const Tiles tiles = tiles_of(layout.images, n);
     if (tiles.empty()) return;
-    decode_groups<Rule, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-        Rule{params.numbers}, in, RuleShape::of<Rule>(params, n), DeviceLayout::of(layout, memory),
+    decode_groups<Reader, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+        params.numbers, in, RuleShape::of<Rule>(params, n), DeviceLayout::of(layout, memory),
         memory);
     zeropp::cuda::check_launch();
   }
@@ -217,8 +261,8 @@ struct RuleLaunchers {
                          StreamHandle stream) {
     if (n == 0) return;
     const Tiles tiles = tiles_of(1, n);
-    sum_groups<Rule, kFromZero><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-        Rule{params.numbers}, in, images, RuleShape::of<Rule>(params, wire_elements),
+    sum_groups<Reader, kFromZero><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+        params.numbers, in, images, RuleShape::of<Rule>(params, wire_elements),
         DeviceLayout::of(Layout::contiguous(n), sum), sum);
     zeropp::cuda::check_launch();
   }

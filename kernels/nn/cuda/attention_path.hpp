@@ -1,4 +1,4 @@
-// Two ways to run causal attention on the GPU, with one interface: fused kernels of cuDNN, and
+// Two ways to run attention on the GPU, with one interface: fused kernels of cuDNN, and
 // products of cuBLASLt around an own softmax. Semantics: attention_* of kernels/nn/nn_ops.hpp. What
 // a path keeps in `saved` only it can read.
 #pragma once

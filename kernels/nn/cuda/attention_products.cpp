@@ -1,4 +1,4 @@
-// Causal attention by cuBLASLt's products with an own softmax between them: what runs where cuDNN
+// Attention by cuBLASLt's products with an own softmax between them: what runs where cuDNN
 // does not. Heads are a batch; sequences follow each other, so that the scores of one sequence are
 // in the workspace at a time. These are fp32: rounded to bf16 they would cost most of the result's
 // accuracy. `saved` holds the probabilities P [S, heads, T, T] in the activations' dtype, as the
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "kernels/nn/cuda/attention_path.hpp"
-#include "kernels/nn/cuda/causal_softmax.hpp"
+#include "kernels/nn/cuda/attention_softmax.hpp"
 #include "kernels/nn/cuda/products.hpp"
 #include "kernels/nn/cuda/views.hpp"
 
@@ -104,7 +104,7 @@ class ProductAttention final : public AttentionPath {
       const auto part = [&](std::size_t n) { return heads.tokens(qkv, s, 3 * hidden, n * hidden); };
       const View p = probabilities(heads, saved, s);
       heads.scores(context, heads.scale(), part(0), part(1), scores);
-      causal_softmax(shape.heads, shape.length, scores, p, context.stream);
+      attention_softmax(shape.causal, shape.heads, shape.length, scores, p, context.stream);
       heads.weighted(context, 1.0F, heads.square(p.data), part(2), heads.tokens(y, s, hidden, 0));
     }
   }
@@ -128,7 +128,8 @@ class ProductAttention final : public AttentionPath {
       const Matrix d_o = heads.tokens(dy, s, hidden, 0);
       const ConstView p = probabilities(heads, saved, s);
       heads.scores(context, 1.0F, d_o, part(2), d_p);
-      causal_softmax_backward(shape.heads, shape.length, p, d_p, d_s, context.stream);
+      attention_softmax_backward(shape.causal, shape.heads, shape.length, p, d_p, d_s,
+                                 context.stream);
       const Matrix square = heads.square(d_s.data);
       heads.weighted(context, heads.scale(), square, part(1), gradient(0));
       heads.weighted(context, heads.scale(), transposed(square), part(0), gradient(1));

@@ -33,8 +33,8 @@ __device__ __forceinline__ void mask(float (&values)[W], unsigned v, unsigned vo
 template <class T, int W>
 __global__ void __launch_bounds__(kThreads, kBlocks)
     cross_entropy_kernel(unsigned vocab, unsigned stride, unsigned kept,
-                         const std::int32_t* targets, bool gradient, float inverse_rows, T* logits,
-                         float* row_loss) {
+                         const std::int32_t* targets, bool gradient, float inverse_counted,
+                         T* logits, float* row_loss) {
   extern __shared__ uint4 shared[];
   __shared__ RunningSoftmax scratch[32];
   T* const copy = reinterpret_cast<T*>(shared);
@@ -43,6 +43,12 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   const auto target = static_cast<unsigned>(targets[r]);
   constexpr unsigned kStep = kThreads * W;
   const unsigned begin = threadIdx.x * W;
+  if (targets[r] < 0) {  // the whole block: no thread is left waiting
+    if (threadIdx.x == 0) row_loss[r] = 0.0F;
+    const float zeros[W] = {};
+    for (unsigned v = begin; gradient && v < stride; v += kStep) store(row + v, rounded<T>(zeros));
+    return;
+  }
 
   RunningSoftmax softmax;
   for (unsigned first = begin; first < vocab; first += kInFlight * kStep) {
@@ -69,7 +75,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
   if (threadIdx.x == 0) row_loss[r] = logf(softmax.sum) - (at_target - top);
   if (!gradient) return;
 
-  const float scale = inverse_rows / softmax.sum;
+  const float scale = inverse_counted / softmax.sum;
 #pragma unroll 4
   for (unsigned v = begin; v < stride; v += kStep) {
     float values[W] = {};
@@ -80,7 +86,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
       mask(values, v, vocab, 0.0F);
       if (target - v < W) {
 #pragma unroll
-        for (int i = 0; i < W; ++i) values[i] -= v + i == target ? inverse_rows : 0.0F;
+        for (int i = 0; i < W; ++i) values[i] -= v + i == target ? inverse_counted : 0.0F;
       }
     }
     store(row + v, rounded<T>(values));
@@ -90,8 +96,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks)
 }  // namespace
 
 void cross_entropy(const NnContext& context, std::size_t rows, std::size_t vocab,
-                   std::size_t stride, const std::int32_t* targets, bool gradient, View logits,
-                   View row_loss) {
+                   std::size_t stride, const std::int32_t* targets, std::size_t counted,
+                   bool gradient, View logits, View row_loss) {
   float* const losses = elements<float>(row_loss, rows, "cross-entropy row loss");
   if (rows == 0) return;
   with_activation(logits.dtype, "cross-entropy", [&](auto* type) {
@@ -106,7 +112,7 @@ void cross_entropy(const NnContext& context, std::size_t rows, std::size_t vocab
       kernel<<<static_cast<unsigned>(rows), kThreads, kept * sizeof(T),
                cuda::stream_of(context.stream)>>>(
           static_cast<unsigned>(vocab), static_cast<unsigned>(stride), static_cast<unsigned>(kept),
-          targets, gradient, 1.0F / static_cast<float>(rows), values, losses);
+          targets, gradient, 1.0F / static_cast<float>(counted), values, losses);
       cuda::check_launch();
     });
   });

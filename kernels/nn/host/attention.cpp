@@ -15,7 +15,11 @@ struct Heads {
 
   [[nodiscard]] std::size_t count() const { return shape.sequences * shape.heads; }
   [[nodiscard]] std::size_t square() const { return shape.length * shape.length; }
-  /// The host keeps P [sequences, heads, length, length], zero above the diagonal.
+  /// Columns that row t of a square counts.
+  [[nodiscard]] std::size_t columns(std::size_t t) const {
+    return shape.causal ? t + 1 : shape.length;
+  }
+  /// The host keeps P [sequences, heads, length, length], zero beyond the columns.
   [[nodiscard]] std::size_t probabilities() const { return count() * square(); }
   [[nodiscard]] std::size_t qkv_stride() const { return 3 * shape.hidden; }
   [[nodiscard]] std::size_t in_qkv(std::size_t i) const {
@@ -29,9 +33,8 @@ struct Heads {
   }
 };
 
-/// Row t of a square of scores becomes probabilities over columns [0, t]; the rest becomes zero.
-void softmax_causal_row(float* row, std::size_t t, std::size_t length) {
-  const std::size_t n = t + 1;
+/// A row of scores becomes probabilities over columns [0, n); the rest becomes zero.
+void softmax_row(float* row, std::size_t n, std::size_t length) {
   const float top = largest(row, n);
   for (std::size_t j = 0; j < n; ++j) row[j] = fast_exp(row[j] - top);
   const float inverse = 1.0F / sum(n, [=](std::size_t j) { return row[j]; });
@@ -39,9 +42,8 @@ void softmax_causal_row(float* row, std::size_t t, std::size_t length) {
   std::fill(row + n, row + length, 0.0F);
 }
 
-/// Row t of dP becomes dS = P (dP - rowsum(P dP)); zero where P is.
-void softmax_backward_row(const float* p, float* d, std::size_t t, std::size_t length) {
-  const std::size_t n = t + 1;
+/// A row of dP becomes dS = P (dP - rowsum(P dP)) in columns [0, n); the rest becomes zero.
+void softmax_backward_row(const float* p, float* d, std::size_t n, std::size_t length) {
   const float dot = sum(n, [=](std::size_t j) { return p[j] * d[j]; });
   for (std::size_t j = 0; j < n; ++j) d[j] = p[j] * (d[j] - dot);
   std::fill(d + n, d + length, 0.0F);
@@ -67,7 +69,7 @@ void attention_forward(const NnContext& context, const AttentionShape& shape, Co
     }
   }
   host_for("attention_softmax", heads.count() * t,
-           [=](std::size_t row) { softmax_causal_row(p + row * t, row % t, t); });
+           [=](std::size_t row) { softmax_row(p + row * t, heads.columns(row % t), t); });
   const ProductScope scope(context);
   for (std::size_t i = 0; i < heads.count(); ++i) {
     const float* const value = q + heads.in_qkv(i) + 2 * shape.hidden;
@@ -98,8 +100,9 @@ void attention_backward(const NnContext& context, const AttentionShape& shape, C
                d_q + heads.in_qkv(i) + 2 * shape.hidden, stride);
     }
   }
-  host_for("attention_softmax_backward", heads.count() * t,
-           [=](std::size_t row) { softmax_backward_row(p + row * t, d_s + row * t, row % t, t); });
+  host_for("attention_softmax_backward", heads.count() * t, [=](std::size_t row) {
+    softmax_backward_row(p + row * t, d_s + row * t, heads.columns(row % t), t);
+  });
   const ProductScope scope(context);
   for (std::size_t i = 0; i < heads.count(); ++i) {
     const float* const query = q + heads.in_qkv(i);

@@ -8,13 +8,18 @@
 namespace zeropp::nn::host {
 
 void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t vocab,
-                   std::size_t stride, const std::int32_t* targets, bool gradient, View logits,
-                   View row_loss) {
+                   std::size_t stride, const std::int32_t* targets, std::size_t counted,
+                   bool gradient, View logits, View row_loss) {
   float* const values = floats(logits, rows * stride, "cross-entropy logits");
   float* const losses = floats(row_loss, rows, "cross-entropy row loss");
-  const float inverse_rows = 1.0F / static_cast<float>(rows);
+  const float inverse_counted = 1.0F / static_cast<float>(counted);
   host_for("cross_entropy", rows, [=](std::size_t r) {
     float* const row = values + r * stride;
+    if (targets[r] < 0) {
+      losses[r] = 0.0F;
+      if (gradient) std::fill(row, row + stride, 0.0F);
+      return;
+    }
     const auto target = static_cast<std::size_t>(targets[r]);
     const float top = largest(row, vocab);
     const float shifted_target = row[target] - top;
@@ -22,18 +27,18 @@ void cross_entropy(const NnContext& /*context*/, std::size_t rows, std::size_t v
     const float total = sum(vocab, [=](std::size_t v) { return row[v]; });
     losses[r] = std::log(total) - shifted_target;
     if (!gradient) return;
-    const float scale = inverse_rows / total;
+    const float scale = inverse_counted / total;
     for (std::size_t v = 0; v < vocab; ++v) row[v] *= scale;
-    row[target] -= inverse_rows;
+    row[target] -= inverse_counted;
     std::fill(row + vocab, row + stride, 0.0F);
   });
 }
 
-void add_mean(const NnContext& /*context*/, ConstView values, double* total) {
+void add_mean(const NnContext& /*context*/, ConstView values, std::size_t counted, double* total) {
   const float* const from = floats(values, values.count, "mean input");
   double sum = 0.0;
   for (std::size_t i = 0; i < values.count; ++i) sum += static_cast<double>(from[i]);
-  *total += sum / static_cast<double>(values.count);
+  *total += sum / static_cast<double>(counted);
 }
 
 void take_total(const NnContext& /*context*/, double* total, double* taken) {

@@ -41,8 +41,9 @@ std::string attention_name(const AttentionShape&, Dtype compute);
 
 // cross_entropy.cpp
 void cross_entropy(const NnContext&, std::size_t rows, std::size_t vocab, std::size_t stride,
-                   const std::int32_t* targets, bool gradient, View logits, View row_loss);
-void add_mean(const NnContext&, ConstView values, double* total);
+                   const std::int32_t* targets, std::size_t counted, bool gradient, View logits,
+                   View row_loss);
+void add_mean(const NnContext&, ConstView values, std::size_t counted, double* total);
 void take_total(const NnContext&, double* total, double* taken);
 
 }  // namespace zeropp::nn::host

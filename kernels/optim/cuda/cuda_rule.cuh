@@ -7,6 +7,7 @@
 
 #include "kernels/core/cuda/launch.cuh"
 #include "kernels/core/half.hpp"
+#include "kernels/core/view.hpp"
 #include "kernels/optim/cuda/quads.cuh"
 #include "kernels/optim/update.hpp"
 

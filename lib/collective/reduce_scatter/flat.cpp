@@ -1,6 +1,7 @@
 // Reduce-scatter as a ring in rank order: the partial sum of slice p starts at rank p + 1 and gains
 // one rank's values at every step, encoded again each time, until it arrives at rank p. Sums are
-// fp32; with a lossy codec its error grows with the number of steps.
+// fp32; with a lossy codec its error grows with the number of steps. Every step encodes: what it
+// loses is not fed back, which would be N - 1 hops.
 #include <algorithm>
 #include <memory>
 #include <vector>
@@ -45,8 +46,9 @@ class Flat final : public ReduceScatterBase {
   void begin() override {
     for (Piece& piece : pieces_) {
       meter_.kernels([&] {
-        codec_.encode(slices(piece.chunk, (rank() + size() - 1) % size()), image(piece),
-                      {at(piece.out), piece.image_bytes}, stream_);
+        const std::size_t slice = (rank() + size() - 1) % size();
+        codec_.encode(slices(piece.chunk, slice), image(piece), {at(piece.out), piece.image_bytes},
+                      stream_, draw(piece.chunk, 0, slice));
       });
       if (size() > 1) send(piece);
     }
@@ -57,7 +59,7 @@ class Flat final : public ReduceScatterBase {
       const std::size_t slice = (rank() + 2 * size() - step - 2) % size();
       for (Piece& piece : pieces_) {
         meter_.wait(piece.work, stream_);
-        meter_.kernels([&] { gain(piece, slice); });
+        meter_.kernels([&] { gain(piece, slice, step + 1); });
         if (slice != rank()) send(piece);
       }
     }
@@ -71,8 +73,8 @@ class Flat final : public ReduceScatterBase {
   }
 
   /// The received partial sum plus the own values of `slice`: into sum_ where it ends here, else
-  /// encoded for the next rank.
-  void gain(const Piece& piece, std::size_t slice) {
+  /// encoded for the next rank, on `hop`.
+  void gain(const Piece& piece, std::size_t slice, std::size_t hop) {
     auto* partial = reinterpret_cast<float*>(at(partial_));
     const codec::WireImages fp32_image{at(partial_), 0};
     fp32_.encode(slices(piece.chunk, slice), image(piece), fp32_image, stream_);
@@ -83,7 +85,7 @@ class Flat final : public ReduceScatterBase {
                    stream_);
     } else {
       codec_.encode(ConstView::of(partial, piece.chunk.length, full_.kind), image(piece),
-                    {at(piece.out), piece.image_bytes}, stream_);
+                    {at(piece.out), piece.image_bytes}, stream_, draw(piece.chunk, hop, slice));
     }
   }
 
@@ -112,6 +114,7 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
     .any_codec = true,
     .modelled = false,
     .deterministic = true,
+    .feedback = false,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Flat>(

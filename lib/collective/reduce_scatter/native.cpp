@@ -82,6 +82,7 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
     .any_codec = false,
     .modelled = true,
     .deterministic = false,
+    .feedback = false,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Native>(

@@ -11,6 +11,7 @@ const ReduceScatterAlgorithm reduce_scatter_one_hop = {
     .any_codec = true,
     .modelled = false,
     .deterministic = true,
+    .feedback = true,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       const codec::Codec codec(plan.codec_first, plan.plain, context.device.backend);

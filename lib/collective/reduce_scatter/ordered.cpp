@@ -12,6 +12,7 @@ const ReduceScatterAlgorithm reduce_scatter_ordered = {
     .any_codec = false,
     .modelled = false,
     .deterministic = true,
+    .feedback = false,
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       const codec::Codec identity(plan.codec_first, plan.plain, context.device.backend);

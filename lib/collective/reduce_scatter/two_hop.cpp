@@ -2,7 +2,8 @@
 // so that local rank g receives, inside the node, the slices p = k * G + g of all nodes k; their
 // sums over the node are encoded again and cross nodes among equal local ranks; rank r ends with
 // slice r. The own contributions go through the codecs as well. While the second hop of a chunk
-// travels, later chunks are still in their first.
+// travels, later chunks are still in their first. With error feedback in the second hop the sums
+// over the node lie in scratch between decoding and encoding, and slices carry no padding on.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,12 +57,14 @@ class TwoHop final : public ReduceScatterBase {
 
   TwoHop(const Context& context, const ReduceScatterPlan& plan, const Codecs& codecs,
          codec::ReduceEncode between)
-      : ReduceScatterBase(context, plan, reduce_scatter_two_hop, codecs.name(), between.path(),
+      : ReduceScatterBase(context, plan, reduce_scatter_two_hop, codecs.name(), path(plan, between),
                           codecs.block(), plan.depth),
         node_(*context.groups.node),
         rail_(*context.groups.rail),
         codecs_(codecs),
-        between_(std::move(between)) {
+        between_(std::move(between)),
+        encode_first_(feedback_in(1, codecs_.first, size(), first_layout(longest_chunk()))),
+        encode_second_(feedback_in(2, codecs_.second, nodes(), second_layout(longest_chunk()))) {
     std::size_t scratch = 0;
     for (const Chunk& chunk : chunks_) {
       const std::size_t first = codecs_.first.wire_bytes(nodes() * padded(chunk));
@@ -69,32 +72,57 @@ class TwoHop final : public ReduceScatterBase {
       pieces_.push_back({chunk, first, second, space_.reserve(locals() * first),
                          space_.reserve(locals() * first), space_.reserve(nodes() * second),
                          space_.reserve(nodes() * second), nullptr});
-      scratch = std::max(scratch, between_.scratch_elements(nodes(), padded(chunk)));
+      scratch = std::max(scratch, encode_second_.feeds_back()
+                                      ? nodes() * padded(chunk)
+                                      : between_.scratch_elements(nodes(), padded(chunk)));
     }
     scratch_ = space_.reserve(scratch * sizeof(float));
+  }
+
+  static std::string path(const ReduceScatterPlan& plan, const codec::ReduceEncode& between) {
+    const bool feeds_back = plan.feedback != nullptr && plan.feedback->in(2);
+    return feedback_path(feeds_back ? "composed" : between.path(), plan.feedback, {1, 2});
+  }
+  /// For every rank of the node an image of the slices that its rail ends with.
+  [[nodiscard]] codec::Layout first_layout(const Chunk& chunk) const {
+    return {.images = locals(),
+            .image_stride = plan_.parts.stride,
+            .slices = nodes(),
+            .slice_stride = locals() * plan_.parts.stride,
+            .length = chunk.length,
+            .padded = padded(chunk)};
+  }
+  /// Of the node's sums in scratch: an image for every node.
+  [[nodiscard]] codec::Layout second_layout(const Chunk& chunk) const {
+    return {.images = nodes(),
+            .image_stride = padded(chunk),
+            .slices = 1,
+            .slice_stride = 0,
+            .length = chunk.length,
+            .padded = padded(chunk)};
   }
 
   [[nodiscard]] std::size_t nodes() const { return static_cast<std::size_t>(rail_.size()); }
   [[nodiscard]] std::size_t locals() const { return static_cast<std::size_t>(node_.size()); }
 
   void begin() override {
+    meter_.kernels([&] { encode_first_.begin(at(0), stream_); });
     for (Piece& piece : pieces_) {
       meter_.kernels([&] {
-        const codec::Layout layout{.images = locals(),
-                                   .image_stride = plan_.parts.stride,
-                                   .slices = nodes(),
-                                   .slice_stride = locals() * plan_.parts.stride,
-                                   .length = piece.chunk.length,
-                                   .padded = padded(piece.chunk)};
-        codecs_.first.encode(slices(piece.chunk), layout, {at(piece.first_out), piece.first_bytes},
-                             stream_);
+        codec::Draw draws = draw(piece.chunk, 0);
+        draws.slice_step *= locals();
+        encode_first_.encode(slices(piece.chunk), first_layout(piece.chunk), plan_.parts.stride,
+                             piece.chunk.first, {at(piece.first_out), piece.first_bytes}, stream_,
+                             draws);
       });
       piece.work = swap_pieces(meter_, node_, at(piece.first_out), at(piece.first_in),
                                piece.first_bytes, stream_);
     }
+    meter_.kernels([&] { encode_first_.end(stream_); });
   }
 
   void complete() override {
+    meter_.kernels([&] { encode_second_.begin(at(0), stream_); });
     Piece* previous = nullptr;
     for (Piece& piece : pieces_) {
       cross_nodes(piece);
@@ -102,17 +130,31 @@ class TwoHop final : public ReduceScatterBase {
       previous = &piece;
     }
     if (previous != nullptr) collect(*previous);
+    meter_.kernels([&] { encode_second_.end(stream_); });
   }
 
   void cross_nodes(Piece& piece) {
     meter_.wait(piece.work, stream_);
-    meter_.kernels([&] {
-      between_.run({at(piece.first_in), piece.first_bytes}, locals(), nodes(), padded(piece.chunk),
-                   {at(piece.second_out), piece.second_bytes},
-                   reinterpret_cast<float*>(at(scratch_)), stream_);
-    });
+    meter_.kernels([&] { sum_and_encode(piece); });
     piece.work = swap_pieces(meter_, rail_, at(piece.second_out), at(piece.second_in),
                              piece.second_bytes, stream_);
+  }
+
+  void sum_and_encode(const Piece& piece) {
+    const codec::ConstWireImages in{at(piece.first_in), piece.first_bytes};
+    const codec::WireImages out{at(piece.second_out), piece.second_bytes};
+    auto* const scratch = reinterpret_cast<float*>(at(scratch_));
+    const std::size_t count = padded(piece.chunk);
+    codec::Draw draws = draw(piece.chunk, 1, static_cast<std::size_t>(node_.rank()));
+    draws.image_step *= locals();
+    if (!encode_second_.feeds_back()) {
+      between_.run(in, locals(), nodes(), count, out, scratch, stream_, draws);
+      return;
+    }
+    const std::size_t n = nodes() * count;
+    codecs_.first.decode_reduce(in, locals(), n, n, scratch, stream_);
+    encode_second_.encode(ConstView::of(scratch, n, full_.kind), second_layout(piece.chunk), count,
+                          piece.chunk.first, out, stream_, draws);
   }
 
   void collect(Piece& piece) {
@@ -128,6 +170,8 @@ class TwoHop final : public ReduceScatterBase {
   comm::Communicator& rail_;
   Codecs codecs_;
   codec::ReduceEncode between_;
+  HopEncode encode_first_;
+  HopEncode encode_second_;
   std::vector<Piece> pieces_;
   std::size_t scratch_ = 0;
 };
@@ -139,9 +183,10 @@ std::unique_ptr<ReduceScatter> plan_two_hop(const Context& context, const Reduce
   if (topology.node_count > 1 && topology.ranks_per_node > 1) {
     return std::make_unique<TwoHop>(context, plan, codecs);
   }
-  const codec::Codec& only = topology.node_count == 1 ? codecs.first : codecs.second;
+  const bool first = topology.node_count == 1;
+  const codec::Codec& only = first ? codecs.first : codecs.second;
   return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_two_hop, only, only.name(),
-                                        codecs.block());
+                                        codecs.block(), first ? 1 : 2);
 }
 
 }  // namespace
@@ -153,6 +198,7 @@ const ReduceScatterAlgorithm reduce_scatter_two_hop = {
     .any_codec = true,
     .modelled = false,
     .deterministic = true,
+    .feedback = true,
     .plan = plan_two_hop};
 
 }  // namespace zeropp::collective

@@ -1,4 +1,4 @@
-// Causal attention by cuDNN's fused kernels, through its C++ front end (header-only; this is the
+// Attention by cuDNN's fused kernels, through its C++ front end (header-only; this is the
 // one file that includes it). libcudnn is opened when attention is first asked for, so that
 // programs start where there is neither cuDNN nor a driver.
 //
@@ -57,6 +57,7 @@ struct Key {
   std::int64_t length;
   std::int64_t heads;
   std::int64_t width;
+  bool causal;
   Pass pass;
   auto operator<=>(const Key&) const = default;
 };
@@ -65,8 +66,12 @@ struct Key {
 /// sequence at a time, so that they are not as many as there are sequences.
 Key key_of(const AttentionShape& shape, Pass pass) {
   const auto number = [](std::size_t n) { return static_cast<std::int64_t>(n); };
-  return {pass == Pass::backward_ordered ? 1 : number(shape.sequences), number(shape.length),
-          number(shape.heads), number(shape.head_width()), pass};
+  return {pass == Pass::backward_ordered ? 1 : number(shape.sequences),
+          number(shape.length),
+          number(shape.heads),
+          number(shape.head_width()),
+          shape.causal,
+          pass};
 }
 
 enum Tensor : std::int64_t { kQ = 1, kK, kV, kO, kStats, kGradO, kGradQ, kGradK, kGradV };
@@ -113,7 +118,7 @@ void describe(fe::graph::Graph& graph, const Key& key) {
                                        fe::graph::SDPA_attributes()
                                            .set_name("attention")
                                            .set_generate_stats(true)
-                                           .set_causal_mask(true)
+                                           .set_causal_mask(key.causal)
                                            .set_attn_scale(scale));
     lay_out(o->set_output(true), kO, key, hidden);
     lay_out_stats(stats->set_output(true), key);
@@ -128,7 +133,7 @@ void describe(fe::graph::Graph& graph, const Key& key) {
       graph.sdpa_backward(q, k, v, o, d_o, stats,
                           fe::graph::SDPA_backward_attributes()
                               .set_name("attention_backward")
-                              .set_causal_mask(true)
+                              .set_causal_mask(key.causal)
                               .set_attn_scale(scale)
                               .set_deterministic_algorithm(key.pass == Pass::backward_ordered));
   lay_out(d_q->set_output(true), kGradQ, key, 3 * hidden);

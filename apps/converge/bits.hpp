@@ -1,0 +1,15 @@
+// Bits that a parameter costs on the wire: what a ladder of codecs is drawn over.
+#pragma once
+
+#include "lib/comm/topology.hpp"
+#include "lib/config/train_config.hpp"
+
+namespace zeropp::converge {
+
+/// Bits a value with scales in one gather of the weights.
+double weight_bits(const config::TrainConfig& config);
+
+/// The same in one reduce-scatter; of two hops the mean over the values that a rank sends.
+double gradient_bits(const config::TrainConfig& config, const comm::Topology& topology);
+
+}  // namespace zeropp::converge

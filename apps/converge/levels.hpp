@@ -1,0 +1,21 @@
+// What a setting is judged by: each level trains, and looks at it in its own way.
+//   quadratic  the distance to a closed-form trajectory against the bound that the codecs promise
+//   markov     held-out loss on a source of known entropy
+//   text       held-out loss on the bytes of a text
+//   contract   parameters of runs that should not differ (checks.hpp)
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zeropp::converge {
+
+inline constexpr std::string_view kQuadratic = "quadratic";
+inline constexpr std::string_view kContract = "contract";
+
+inline std::vector<std::string> level_names() {
+  return {std::string(kQuadratic), "markov", "text", std::string(kContract)};
+}
+
+}  // namespace zeropp::converge

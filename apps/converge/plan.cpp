@@ -1,0 +1,148 @@
+#include "apps/converge/plan.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "apps/converge/bits.hpp"
+#include "apps/converge/levels.hpp"
+#include "apps/converge/quadratic_bound.hpp"
+#include "lib/app/registries.hpp"
+#include "lib/base/checked.hpp"
+#include "lib/config/json.hpp"
+#include "lib/config/options.hpp"
+#include "lib/config/resolve.hpp"
+
+namespace zeropp::converge {
+
+namespace {
+
+/// The nodes of a run's ranks: declared, or those of the team, which are the first of.
+comm::Topology topology_of(const config::TrainConfig& config, const comm::Topology& job,
+                           std::size_t ranks) {
+  const int size = checked<int>(ranks, "ranks of a run");
+  if (config.node_size > 0) {
+    return comm::declared_topology(size, checked<int>(config.node_size, "node size"));
+  }
+  if (job.node_count == 1) return {size, 1, size, false};
+  if (size == job.world_size) return job;
+  throw Error(ExitCode::usage,
+              fmt::format("{} of {} ranks on {} nodes have no nodes of their own: declare "
+                          "zeropp.node_size",
+                          ranks, job.world_size, job.node_count));
+}
+
+/// `read` with the name of the setting before its message.
+template <class Read>
+void named(const Setting& setting, const Read& read) {
+  try {
+    read();
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("setting {}: {}", setting.name, error.what()));
+  }
+}
+
+std::unique_ptr<RunConfig> read_config(const Setting& setting, std::uint64_t seed) {
+  auto made = std::make_unique<RunConfig>();
+  made->options = config::options(made->config);
+  named(setting, [&] { config::read_object(setting.config, "configuration", made->options); });
+  made->config.seed = seed;
+  return made;
+}
+
+/// Of an effective configuration, which names error feedback where it is on.
+std::string feedback_of(const std::string& config_json) {
+  using nlohmann::json;
+  const json none = {{"hops", "none"}};
+  const json feedback = json::parse(config_json)["zeropp"].value("error_feedback", none);
+  if (feedback["hops"] == "none") return "off";
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : feedback.items()) {
+    parts.push_back(
+        fmt::format("{}={}", key, value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
+SettingRow row_of(const Setting& setting, const RunConfig& run, const comm::Topology& topology) {
+  const config::TrainConfig& c = run.config;
+  const auto codec = [](bool on, const codec::CodecSpec& spec) {
+    return on ? codec::to_string(spec) : std::string("none");
+  };
+  const bool qgz = c.zero.quantized_gradients;
+  return {.name = setting.name,
+          .level = setting.level,
+          .model = fmt::format("{} {}x{}", c.model.name, c.model.num_layers, c.model.hidden_size),
+          .stage = static_cast<std::uint64_t>(c.zero.stage),
+          .weight_codec = codec(c.zero.quantized_weights, c.zero.weight_codec),
+          .gradient_codec_intra = codec(qgz, c.zero.gradient_codec_intra),
+          .gradient_codec_inter = codec(qgz, c.zero.gradient_codec_inter),
+          .reduce_scatter = c.zero.reduce_scatter_algorithm,
+          .hpz = c.zero.hpz_partition_size,
+          .feedback = feedback_of(config::canonical_json(run.options)),
+          .optimizer = c.optimizer.type,
+          .weight_bits = weight_bits(c),
+          .gradient_bits = gradient_bits(c, topology),
+          .baseline = setting.baseline,
+          .config_json = config::canonical_json(run.options)};
+}
+
+/// Whether a setting asks for GPUs that are not there: only contracts compare back ends, and a row
+/// of them may be missing.
+bool lacks_gpu(const Setting& setting, const RunConfig& run, const app::Context& context) {
+  return setting.level == kContract && run.config.backend == "cuda" && !context.gpus.every_rank;
+}
+
+/// Ranks of a team of `team` that take part in a run of `setting`.
+std::size_t ranks_of(const Setting& setting, std::size_t team) {
+  if (setting.ranks <= team) return setting.ranks == 0 ? team : setting.ranks;
+  throw Error(ExitCode::usage,
+              fmt::format("takes {} ranks, and a team has {}: start more, or give --ranks-per-run",
+                          setting.ranks, team));
+}
+
+}  // namespace
+
+std::unique_ptr<RunConfig> configure(const Setting& setting, std::uint64_t seed,
+                                     const app::Context& context, const comm::Topology& topology) {
+  auto made = read_config(setting, seed);
+  named(setting, [&] {
+    config::resolve(made->config, made->options, app::machine_of(topology, context.gpus));
+    if (setting.level == kQuadratic) require_plain_descent(made->config);
+  });
+  return made;
+}
+
+Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t team) {
+  Plan plan;
+  for (const Setting& setting : matrix.settings) {
+    const auto asked = read_config(setting, setting.seeds.front());
+    if (lacks_gpu(setting, *asked, context)) {
+      plan.left_out.push_back(setting.name);
+      continue;
+    }
+    PlannedRun planned{plan.settings.size(), 0, 0, asked->config.node_size};
+    comm::Topology topology;
+    named(setting, [&] {
+      planned.ranks = ranks_of(setting, team);
+      topology = topology_of(asked->config, context.topology(), planned.ranks);
+    });
+    const auto run = configure(setting, setting.seeds.front(), context, topology);
+    plan.rows.push_back(row_of(setting, *run, topology));
+    for (const std::uint64_t seed : setting.seeds) {
+      planned.seed = seed;
+      plan.runs.push_back(planned);
+    }
+    plan.settings.push_back(setting);
+  }
+  std::ranges::copy_if(matrix.checks, std::back_inserter(plan.checks), [&](const Check& check) {
+    return std::ranges::all_of(std::vector{check.first, check.second}, [&](const auto& name) {
+      return std::ranges::find(plan.left_out, name) == plan.left_out.end();
+    });
+  });
+  return plan;
+}
+
+}  // namespace zeropp::converge

@@ -1,0 +1,197 @@
+#include "apps/converge/program.hpp"
+
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+
+#include "apps/converge/runner.hpp"
+#include "lib/app/interrupt.hpp"
+#include "lib/app/outputs.hpp"
+#include "lib/app/run_trace.hpp"
+#include "lib/base/log.hpp"
+#include "lib/base/sha256.hpp"
+#include "lib/config/options.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::converge {
+
+namespace {
+
+using nlohmann::json;
+
+Plan agreed_plan(const Matrix& matrix, const app::Context& context, std::size_t team) {
+  Plan plan;
+  context.agree_on([&] { plan = make_plan(matrix, context, team); });
+  return plan;
+}
+
+/// The effective data options of a row of /settings.
+data::Options data_options(const json& effective) {
+  const json& given = effective["zeropp"]["data"];
+  data::Options options{.source = given["source"], .path = "", .held_out_fraction = 0};
+  options.held_out_fraction = given["held_out_fraction"];
+  if (given.contains("path")) options.path = given["path"];
+  return options;
+}
+
+}  // namespace
+
+Program::Program(const Matrix& matrix, const Options& options, const app::Context& context)
+    : context_(context),
+      team_(context, options.ranks_per_run),
+      plan_(agreed_plan(matrix, context, team_.ranks())),
+      store_(context.output.value_or(".") / "runs"),
+      records_(plan_.runs.size()) {
+  context_.agree_on([&] {
+    app::preflight_outputs(context_);
+    if (context_.is_root()) store_.preflight();
+  });
+  load_tokens();
+}
+
+void Program::load_tokens() {
+  for (const SettingRow& row : plan_.rows) {
+    const json effective = json::parse(row.config_json);
+    source_of_.push_back(effective["zeropp"]["data"].dump());
+    if (tokens_.contains(source_of_.back())) continue;
+    tokens_[source_of_.back()] = train::load_tokens(data_options(effective), context_);
+  }
+}
+
+const train::Tokens& Program::tokens_of(std::size_t setting) const {
+  return tokens_.at(source_of_[setting]);
+}
+
+std::string Program::key_of(const PlannedRun& run) const {
+  const SettingRow& row = plan_.rows[run.setting];
+  return sha256_hex(fmt::format("{}\n{} {} seed {} ranks {} tokens {}\n{}",
+                                trace::describe_version(), row.level, row.name, run.seed, run.ranks,
+                                tokens_of(run.setting).fingerprint, row.config_json));
+}
+
+std::vector<std::size_t> Program::find_missing() {
+  std::vector<std::size_t> missing;
+  if (context_.is_root()) {
+    for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
+      const PlannedRun& run = plan_.runs[i];
+      auto kept = store_.find(plan_.settings[run.setting].name, run.seed, key_of(run));
+      if (!kept) missing.push_back(i);
+      if (kept) records_[i] = std::move(*kept);
+    }
+  }
+  return json::parse(context_.control().broadcast(json(missing).dump()));
+}
+
+void Program::report(std::size_t number, const RunRecord& r) const {
+  const std::string quadratic =
+      r.quadratic.steps == 0 ? ""
+                             : fmt::format("  {:.3f} of its bound at most, {} violations",
+                                           r.quadratic.largest_ratio, r.quadratic.violations);
+  fmt::print("run {}/{}  {}  seed {}  held-out {:.4f}{}  {} steps  {:.1f} s  {}\n", number + 1,
+             plan_.runs.size(), r.setting, r.seed, r.final_held_out_loss, quadratic, r.steps,
+             r.seconds, r.verdict);
+  std::fflush(stdout);
+}
+
+int Program::do_own(const std::vector<std::size_t>& missing) {
+  for (std::size_t i = team_.index(); i < missing.size(); i += team_.count()) {
+    const std::size_t number = missing[i];
+    const PlannedRun& planned = plan_.runs[number];
+    RunResult result = run_one(plan_.settings[planned.setting], planned, team_,
+                               tokens_of(planned.setting), context_);
+    // Ranks that take no part in the run learn here how it went.
+    const int signal = app::agreed_interrupt(team_.control());
+    if (signal != 0 && result.record.verdict.empty()) return signal;
+    if (team_.control().rank() == 0 && result.interrupted == 0) {
+      store_.keep(result.record, key_of(planned));
+      report(number, result.record);
+      records_[number] = std::move(result.record);
+      done_.push_back(number);
+    }
+    if (signal != 0) return signal;
+  }
+  return 0;
+}
+
+void Program::collect() {
+  json own = json::array();
+  for (const std::size_t number : done_) {
+    const std::string packed = pack(records_[number]);
+    own.push_back({number, json::binary({packed.begin(), packed.end()})});
+  }
+  const std::vector<std::uint8_t> bytes = json::to_cbor(own);
+  for (const std::string& part : context_.control().gather({bytes.begin(), bytes.end()})) {
+    for (const json& record : json::from_cbor(part)) {
+      const auto& packed = record[1].get_binary();
+      records_[record[0].get<std::size_t>()] = unpack({packed.begin(), packed.end()});
+    }
+  }
+}
+
+ExitCode Program::run() {
+  if (context_.is_root()) {
+    for (const std::string& name : plan_.left_out) {
+      fmt::print("left out, no GPU here: setting {}, and its checks\n", name);
+    }
+  }
+  const std::vector<std::size_t> missing = find_missing();
+  if (context_.is_root()) {
+    fmt::print("zpp_converge: {} settings, {} runs, {} to be done by {} teams of {} ranks\n",
+               plan_.settings.size(), plan_.runs.size(), missing.size(), team_.count(),
+               team_.ranks());
+    std::fflush(stdout);
+  }
+  // A team fails by itself: the others end their runs before all ranks say so.
+  std::optional<Error> failed;
+  try {
+    (void)do_own(missing);
+  } catch (const comm::AgreedError& error) {
+    failed = error;
+  }
+  context_.control().agree(failed);
+  if (const int signal = app::agreed_interrupt(context_.control()); signal != 0) {
+    std::array<std::uint64_t, 1> done{done_.size()};
+    context_.control().all_reduce_sum(done);
+    const std::size_t kept = plan_.runs.size() - missing.size() + done[0];
+    if (kept < plan_.runs.size()) {
+      log::warn(fmt::format("ended by {}: {} of {} runs are kept in {}: start again to go on",
+                            app::name_of_interrupt(signal), kept, plan_.runs.size(),
+                            store_.folder().string()));
+      return signal == SIGINT ? ExitCode::interrupted : ExitCode::requeue;
+    }
+  }
+  collect();
+  const std::string verdict = write_trace();
+  if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
+  return verdict == "VALID" ? ExitCode::ok : ExitCode::check_failed;
+}
+
+std::string Program::write_trace() {
+  const auto any = [&](const char* key, const char* value, const char* otherwise) {
+    for (const SettingRow& row : plan_.rows) {
+      if (json::parse(row.config_json)["zeropp"][key] == value) return value;
+    }
+    return otherwise;
+  };
+  trace::TraceData data =
+      app::run_trace(context_, any("backend", "cuda", "host"), any("transport", "nccl", "mpi"));
+  std::string verdict;
+  context_.agree_on([&] {
+    if (!context_.is_root()) return;
+    Study study{plan_, records_, check_runs(plan_, records_), {}};
+    for (std::size_t i = 0; i < plan_.rows.size(); ++i) {
+      study.data[plan_.rows[i].level] = train::describe_tokens(*tokens_of(i).source);
+    }
+    data.verdict = verdict_of(study);
+    trace::Document document = trace::describe_run(data);
+    for (trace::Group& group : groups_of(study)) document.groups.push_back(std::move(group));
+    trace::write_hdf5(document, context_.trace_path());
+    if (context_.json) trace::write_json(trace::to_json(document), *context_.json);
+    verdict = data.verdict;
+  });
+  return context_.control().broadcast(verdict);
+}
+
+}  // namespace zeropp::converge

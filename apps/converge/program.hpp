@@ -1,0 +1,54 @@
+// zpp_converge: plans the matrix, loads its tokens, lets teams do the runs that are missing, keeps
+// each as it ends, and writes converge.h5 when all are there. Collective; rank 0 writes the trace.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/converge/matrix.hpp"
+#include "apps/converge/plan.hpp"
+#include "apps/converge/run_store.hpp"
+#include "apps/converge/study.hpp"
+#include "apps/converge/team.hpp"
+#include "lib/app/app.hpp"
+#include "lib/train/tokens.hpp"
+
+namespace zeropp::converge {
+
+class Program {
+ public:
+  /// Throws Error as the trainer does.
+  Program(const Matrix& matrix, const Options& options, const app::Context& context);
+
+  /// check_failed where the matrix is INVALID, requeue where a signal ended it.
+  ExitCode run();
+
+ private:
+  void load_tokens();
+  [[nodiscard]] const train::Tokens& tokens_of(std::size_t setting) const;
+  /// What a run depends on, as a hash.
+  [[nodiscard]] std::string key_of(const PlannedRun& run) const;
+  /// Numbers of the runs that are not kept yet, the same on all ranks.
+  std::vector<std::size_t> find_missing();
+  /// Those of `missing` that are this team's: every count-th, from its own index on. The signal
+  /// that ended it, or 0.
+  int do_own(const std::vector<std::size_t>& missing);
+  void report(std::size_t number, const RunRecord& record) const;
+  /// Brings the new records to rank 0.
+  void collect();
+  std::string write_trace();
+
+  const app::Context& context_;
+  Team team_;
+  Plan plan_;
+  RunStore store_;
+  std::map<std::string, train::Tokens> tokens_;  ///< by data options
+  std::vector<std::string> source_of_;           ///< key in tokens_, by setting
+  std::vector<RunRecord> records_;               ///< by run: rank 0, and what this team's root did
+  std::vector<std::size_t> done_;                ///< by this rank, as root of a team
+};
+
+}  // namespace zeropp::converge

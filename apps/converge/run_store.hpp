@@ -1,0 +1,38 @@
+// Finished runs as files, DIR/runs/STEM.seedN.cbor: what makes a matrix go on where an interrupted
+// job ended. A file is there whole or not at all, and holds the key of its run: a hash over
+// everything that the run depends on. One whose key differs, or whose bytes do not verify, counts
+// as not there. CBOR (RFC 8949) keeps every number as it is, NaN too.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "apps/converge/run_record.hpp"
+
+namespace zeropp::converge {
+
+/// The record as bytes, and back. unpack() throws nlohmann::json::exception for other bytes.
+std::string pack(const RunRecord& record);
+RunRecord unpack(const std::string& bytes);
+
+class RunStore {
+ public:
+  explicit RunStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
+  /// Throws Error(io) where nothing can be written.
+  void preflight() const;
+  /// Nothing where there is no such run with this key.
+  [[nodiscard]] std::optional<RunRecord> find(const std::string& setting, std::uint64_t seed,
+                                              const std::string& key) const;
+  /// Throws Error(io).
+  void keep(const RunRecord& record, const std::string& key) const;
+
+ private:
+  [[nodiscard]] std::filesystem::path path(const std::string& setting, std::uint64_t seed) const;
+
+  std::filesystem::path folder_;
+};
+
+}  // namespace zeropp::converge

@@ -1,0 +1,172 @@
+#include "apps/converge/runner.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+#include <numbers>
+
+#include "apps/converge/levels.hpp"
+#include "apps/converge/quadratic_bound.hpp"
+#include "lib/app/interrupt.hpp"
+#include "lib/base/sha256.hpp"
+#include "lib/base/statistics.hpp"
+#include "lib/model/registry.hpp"
+#include "lib/train/session.hpp"
+#include "lib/train/verdict.hpp"
+
+namespace zeropp::converge {
+
+namespace {
+
+/// So many skipped steps in a row are no incident any more.
+constexpr std::size_t kGivenUp = 20;
+/// Steps at which ranks ask each other for signals: about so many times in a run.
+constexpr std::size_t kLooksForSignals = 500;
+/// Distances of a quadratic that are kept.
+constexpr std::size_t kDistances = 100;
+
+bool has_given_up(const std::vector<trace::StepRow>& steps) {
+  return steps.size() >= kGivenUp &&
+         std::all_of(steps.end() - kGivenUp, steps.end(),
+                     [](const trace::StepRow& row) { return row.skipped > 0; });
+}
+
+template <class Project>
+std::uint64_t lower_median(const std::vector<trace::StepRow>& steps, Project project) {
+  std::vector<std::uint64_t> values;
+  for (const trace::StepRow& row : steps) values.push_back(row.*project);
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::ranges::nth_element(values, middle);
+  return *middle;
+}
+
+/// Mean of the steps that were taken among the last tenth; NaN where none was.
+double final_train_loss(const std::vector<trace::StepRow>& steps) {
+  const std::size_t tenth = std::max<std::size_t>(1, steps.size() / 10);
+  double sum = 0;
+  std::size_t taken = 0;
+  for (std::size_t i = steps.size() - tenth; i < steps.size(); ++i) {
+    if (steps[i].skipped > 0) continue;
+    sum += steps[i].loss;
+    ++taken;
+  }
+  return taken == 0 ? kNotANumber : sum / static_cast<double>(taken);
+}
+
+void add_steps(const std::vector<trace::StepRow>& steps, bool with_curve, RunRecord& record) {
+  std::vector<double> times;
+  for (const trace::StepRow& row : steps) {
+    times.push_back(row.time);
+    record.skipped += row.skipped;
+    if (with_curve) record.curve.push_back({row.loss, row.grad_norm, row.skipped});
+  }
+  record.steps = steps.size();
+  record.seconds_per_step = summarize(times).median;
+  record.final_train_loss = final_train_loss(steps);
+  record.bytes_inter_node = lower_median(steps, &trace::StepRow::bytes_inter_node);
+  record.bytes_predicted_inter_node =
+      lower_median(steps, &trace::StepRow::bytes_predicted_inter_node);
+}
+
+void add_verdict(trace::Recorder& recorder, RunRecord& record) {
+  const std::optional<std::string> bytes = train::wrong_bytes(recorder);
+  const std::optional<std::string> diverged = train::divergence(recorder);
+  record.diverged = !bytes && diverged;
+  record.verdict = bytes ? "INVALID: " + *bytes : diverged ? "INVALID: " + *diverged : "VALID";
+}
+
+/// A session with what its level watches.
+class Run {
+ public:
+  Run(const Setting& setting, const RunConfig& run, const train::Tokens& tokens,
+      const app::Context& context)
+      : config_(run.config),
+        context_(context),
+        session_(run.config, context, *tokens.source),
+        keeps_curve_(setting.level != kQuadratic),
+        token_is_byte_(data::reads_file(run.config.data)) {
+    if (keeps_curve_) return;
+    const std::size_t vocabulary =
+        model::effective_vocab_size(config_.model, tokens.source->vocab_size());
+    quadratic_.emplace(config_, context.topology(), session_.sampler(), vocabulary, kDistances);
+  }
+
+  /// The signal that ended it, or 0.
+  int train() {
+    if (quadratic_) quadratic_->begin(session_.engine());
+    session_.run({.end_early = [&](std::uint64_t done) { return end_early(done); },
+                  .stepped =
+                      [&](std::uint64_t done, const trace::StepRow&) {
+                        if (quadratic_) quadratic_->stepped(done, session_.engine());
+                      },
+                  .evaluated = {}});
+    return signal_;
+  }
+
+  /// Collective.
+  void add_to(RunRecord& record) {
+    trace::Recorder& recorder = session_.recorder();
+    record.world_size = static_cast<std::uint64_t>(context_.topology().world_size);
+    record.node_size = static_cast<std::uint64_t>(context_.topology().ranks_per_node);
+    record.parameters_hash = session_.engine().parameters_hash();
+    add_steps(recorder.steps, keeps_curve_, record);
+    for (const trace::EvaluationRow& row : recorder.evaluations) {
+      record.evaluations.push_back({row.step, row.loss});
+    }
+    if (!record.evaluations.empty() && record.evaluations.back().step == record.steps) {
+      record.final_held_out_loss = record.evaluations.back().loss;
+      if (token_is_byte_) record.bits_per_byte = record.final_held_out_loss / std::numbers::ln2;
+    }
+    record.errors = recorder.errors;
+    add_verdict(recorder, record);
+    if (quadratic_) record.quadratic = quadratic_->summary();
+  }
+
+ private:
+  bool end_early(std::uint64_t done) {
+    if (has_given_up(session_.recorder().steps)) return true;
+    if (done % std::max<std::size_t>(1, config_.train_steps / kLooksForSignals) != 0) return false;
+    signal_ = app::agreed_interrupt(context_.control());
+    return signal_ != 0;
+  }
+
+  const config::TrainConfig& config_;
+  const app::Context& context_;
+  train::Session session_;
+  bool keeps_curve_;
+  bool token_is_byte_;
+  std::optional<QuadraticBound> quadratic_;
+  int signal_ = 0;
+};
+
+}  // namespace
+
+std::string data_hash(const config::TrainConfig& config, const train::Tokens& tokens) {
+  return sha256_hex(fmt::format("{} seed {} length {} batch {} steps {}", tokens.fingerprint,
+                                config.seed, config.model.seq_length, config.train_batch_size,
+                                config.train_steps));
+}
+
+RunResult run_one(const Setting& setting, const PlannedRun& planned, const Team& team,
+                  const train::Tokens& tokens, const app::Context& job) {
+  RunResult result;
+  team.with_context(planned.ranks, planned.node_size, [&](const app::Context& context) {
+    const auto run = configure(setting, planned.seed, job, context.topology());
+    const auto start = std::chrono::steady_clock::now();
+    Run training(setting, *run, tokens, context);
+    result.interrupted = training.train();
+    if (result.interrupted != 0) return;
+    training.add_to(result.record);
+    result.record.setting = setting.name;
+    result.record.seed = planned.seed;
+    result.record.data_hash = data_hash(run->config, tokens);
+    result.record.seconds =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  });
+  return result;
+}
+
+}  // namespace zeropp::converge

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# The regression gate on one host: runs inputs/studies/regression.json anew, nodes emulated, and compares it with a baseline of this
+# machine (validation/gate.py), or with --record makes the baseline, in validation/baselines/MACHINE/.
+#
+# usage: jobscripts/local/regression.sh NAME [OPTION...] [-- FLAG...]
+#   --record            make the baseline NAME of this run
+#   --study FILE        of several seeds [inputs/studies/regression.json]
+#   --results DIR       of the runs, table and report.json; runs that are there are not done again [out/regression/TIME]
+#   --build DIR         of zeropp [build]
+#   --table-python FILE Python with h5py, NumPy, SciPy and matplotlib [python3]
+#   --dry-run           print the commands and do nothing
+#   FLAG...             passed on to validation/gate.py, as --threshold 0.05
+# Exit codes are those of gate.py: 0 nothing moved, 1 something did, 2 cannot be compared; or that of the first run that failed.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "$0")")/../.."
+
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/regression.sh | sed '$d'; }
+fail() { echo "regression: error: $*" >&2; exit 2; }
+
+name='' what=--baseline study=inputs/studies/regression.json results='' build=build table_python=python3 dry_run=0 extra=()
+while [ $# -gt 0 ]; do
+  case $1 in
+    --dry-run) dry_run=1; shift; continue ;;
+    --record) what=--record; shift; continue ;;
+    -h | --help) usage; exit 0 ;;
+    --) shift; extra=("$@"); break ;;
+    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
+  esac
+  case $1 in
+    --study) study=$2 ;;
+    --results) results=$2 ;;
+    --build) build=$2 ;;
+    --table-python) table_python=$2 ;;
+    --*) fail "unknown argument '$1' (try --help)" ;;
+    *) [ -z "$name" ] || fail "one baseline at a time, not also '$1'"; name=$1; shift; continue ;;
+  esac
+  shift 2
+done
+[ -n "$name" ] || fail "name a baseline, with --record the first time"
+results=${results:-out/regression/$(date -u +%Y%m%dT%H%M%SZ)}
+
+do_or_print() {  # COMMAND...
+  if [ $dry_run -eq 0 ]; then "$@"; else printf '%q ' "$@"; echo; fi
+}
+
+# As root too, in containers; one host thread a rank.
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
+missing=$("$table_python" jobscripts/study.py missing "$study" --results "$results")
+mapfile -t indices < <(printf %s "${missing:+$missing$'\n'}")
+for index in "${indices[@]}"; do
+  do_or_print "$table_python" jobscripts/study.py run "$study" "$index" --results "$results" --build "$build" --declare-nodes \
+    --launcher mpirun -q -n @RANKS@ --oversubscribe --bind-to none
+done
+[ $what = --record ] || extra+=(--json "$results/report.json")
+do_or_print "$table_python" jobscripts/study.py collect "$study" --results "$results"
+do_or_print "$table_python" validation/gate.py "$results/runs" $what "$name" "${extra[@]}"

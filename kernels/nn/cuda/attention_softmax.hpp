@@ -1,0 +1,24 @@
+// The softmax between the products of attention, forward and backward: squares
+// [count, length, length] of rows, of which row t counts its columns [0, t] where attention is
+// causal, else all.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/core/stream.hpp"
+#include "kernels/core/view.hpp"
+
+namespace zeropp::nn::cuda_ops {
+
+/// probabilities = softmax of the scores in the columns that count, zero beyond. scores: fp32;
+/// probabilities: fp32 or bf16, other memory.
+void attention_softmax(bool causal, std::size_t count, std::size_t length, const float* scores,
+                       View probabilities, StreamHandle);
+
+/// dS = P (dP - rowsum(P dP)) in the columns that count, zero beyond. dP: fp32; P and dS: fp32 or
+/// bf16, other memory.
+void attention_softmax_backward(bool causal, std::size_t count, std::size_t length,
+                                ConstView probabilities, const float* d_probabilities,
+                                View d_scores, StreamHandle);
+
+}  // namespace zeropp::nn::cuda_ops

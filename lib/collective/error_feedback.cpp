@@ -1,0 +1,135 @@
+#include "lib/collective/error_feedback.hpp"
+
+#include <utility>
+
+#include "kernels/codec/wire.hpp"
+#include "lib/base/defect.hpp"
+
+namespace zeropp::collective {
+
+namespace {
+
+codec::CodecSpec spec_of(ErrorStorage storage) {
+  return storage == ErrorStorage::int8 ? codec::CodecSpec{"int8", 256, {}} : codec::CodecSpec{};
+}
+
+}  // namespace
+
+std::size_t error_bytes(ErrorStorage storage, std::size_t parts, std::size_t count) {
+  return 2 * parts * codec::Codec(spec_of(storage), Dtype::fp32).wire_bytes(count);
+}
+
+HopErrors::HopErrors(ErrorStorage storage, std::size_t parts, std::size_t count,
+                     const Device& device)
+    : storage_(spec_of(storage), Dtype::fp32, device.backend),
+      parts_(parts),
+      count_(count),
+      stride_(round_up(count, codec::kWireAlignment / sizeof(float))),
+      image_bytes_(storage_.wire_bytes(count)),
+      device_(device),
+      kept_(Buffer::zeros(parts * image_bytes_ / sizeof(float), Dtype::fp32, device.memory)),
+      next_(Buffer::zeros(parts * image_bytes_ / sizeof(float), Dtype::fp32, device.memory)) {}
+
+std::size_t HopErrors::scratch_bytes() const {
+  return rounded() ? parts_ * stride_ * sizeof(float) : 0;
+}
+
+codec::Errors HopErrors::open(std::byte* scratch, StreamHandle stream) {
+  const Buffer& from = fresh_ ? kept_ : next_;
+  if (defect::planted(defect::Kind::feedback_reset)) reset(stream);
+  if (!rounded()) {
+    return {reinterpret_cast<const float*>(from.data()), reinterpret_cast<float*>(next_.data())};
+  }
+  auto* const values = reinterpret_cast<float*>(scratch);
+  storage_.decode({from.data(), image_bytes_}, rows(),
+                  View::of(values, parts_ * stride_, device_.memory), stream);
+  return {values, values};
+}
+
+void HopErrors::close(const std::byte* scratch, StreamHandle stream) {
+  fresh_ = false;
+  if (!rounded()) return;
+  const auto* const values = reinterpret_cast<const float*>(scratch);
+  storage_.encode(ConstView::of(values, parts_ * stride_, device_.memory), rows(),
+                  {next_.data(), image_bytes_}, stream);
+}
+
+void HopErrors::commit() {
+  if (!fresh_) std::swap(kept_, next_);
+  fresh_ = true;
+}
+
+void HopErrors::reset(StreamHandle stream) const {
+  device_.memory_ops->clear(kept_.view(kept_.bytes() / sizeof(float), Dtype::fp32), stream);
+}
+
+void HopErrors::rescale(float factor, StreamHandle stream) const {
+  const auto& ops = codec::feedback_ops(device_.backend);
+  if (!rounded()) {
+    ops.scale(factor, kept_.view(kept_.bytes() / sizeof(float), Dtype::fp32), stream);
+    return;
+  }
+  const std::size_t offset = storage_.scale_offset(count_);
+  for (std::size_t part = 0; part < parts_; ++part) {
+    ops.scale(factor,
+              kept_.view((image_bytes_ - offset) / sizeof(Bf16), Dtype::bf16,
+                         part * image_bytes_ + offset),
+              stream);
+  }
+}
+
+HopErrors* ErrorFeedback::add_hop(int hop, std::size_t parts, std::size_t count) {
+  if (!in(hop)) return nullptr;
+  auto& errors = hops_.at(static_cast<std::size_t>(hop - 1));
+  errors = std::make_unique<HopErrors>(options_.storage, parts, count, device_);
+  return errors.get();
+}
+
+std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
+                          std::initializer_list<int> hops) {
+  std::string shown(path);
+  const char* before = path.empty() ? "feedback:" : "+feedback:";
+  for (const int hop : hops) {
+    if (feedback == nullptr || !feedback->in(hop)) continue;
+    shown += std::string(std::exchange(before, ",")) + (hop == 1 ? "intra" : "inter");
+  }
+  return shown;
+}
+
+HopEncode::HopEncode(codec::Codec codec, HopErrors* errors, float beta,
+                     const codec::Layout& largest, WorkspacePlan& space)
+    : codec_(std::move(codec)), errors_(errors), beta_(beta) {
+  if (errors_ == nullptr) return;
+  scratch_ = space.reserve(codec::FeedbackEncode::scratch_elements(largest) * sizeof(float));
+  rows_ = space.reserve(errors_->scratch_bytes());
+}
+
+void HopEncode::begin(std::byte* workspace, StreamHandle stream) {
+  if (errors_ == nullptr) return;
+  workspace_ = workspace;
+  open_ = errors_->open(workspace_ + rows_, stream);
+}
+
+void HopEncode::end(StreamHandle stream) {
+  if (errors_ != nullptr) errors_->close(workspace_ + rows_, stream);
+}
+
+void HopEncode::encode(ConstView values, const codec::Layout& layout, std::size_t values_stride,
+                       std::size_t first, codec::WireImages out, StreamHandle stream,
+                       const codec::Draw& draw) const {
+  if (errors_ == nullptr) {
+    codec_.encode(values, layout, out, stream, draw);
+    return;
+  }
+  // The strides of values are multiples of a part's; those of errors the same multiples of a row's.
+  codec::Errors errors = open_;
+  errors.current += first;
+  errors.next += first;
+  errors.image_stride = layout.image_stride / values_stride * errors_->stride();
+  errors.slice_stride = layout.slice_stride / values_stride * errors_->stride();
+  codec::FeedbackEncode(codec_, beta_)
+      .run(values, layout, errors, out, reinterpret_cast<float*>(workspace_ + scratch_), stream,
+           draw);
+}
+
+}  // namespace zeropp::collective

@@ -1,0 +1,135 @@
+// The state of error feedback (kernels/codec/feedback.hpp) of one planned reduce-scatter: for every
+// hop that has it, what encoding lost of each value that this rank sends there. Owned by the caller
+// of the collective, who decides what becomes of it: a run reads the kept errors, or what an
+// earlier run since the last commit() or discard() left, and writes new ones beside them; commit()
+// keeps the new, discard() the old. Work is enqueued on the streams of the runs and of the calls,
+// which the caller orders.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/codec/feedback.hpp"
+#include "lib/collective/chunks.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp::collective {
+
+/// How errors are stored: as they are, or in the codec int8:256.
+enum class ErrorStorage : std::uint8_t { fp32, int8 };
+
+struct FeedbackOptions {
+  float beta = 0;     ///< decay, in [0, 1); 0: classical error feedback
+  bool intra = true;  ///< in the first hop, and the only one of algorithms with one
+  bool inter = true;  ///< in the second hop, across nodes
+  ErrorStorage storage = ErrorStorage::fp32;
+};
+
+/// Closed form: what both copies of the errors of one hop take on a rank, which are `parts` wire
+/// images of `count` values each, in fp32 or int8:256.
+std::size_t error_bytes(ErrorStorage storage, std::size_t parts, std::size_t count);
+
+/// The errors of one hop: `parts` rows of `count` values.
+class HopErrors {
+ public:
+  /// Zeros. Throws Error(environment) when there is no memory.
+  HopErrors(ErrorStorage storage, std::size_t parts, std::size_t count, const Device& device);
+
+  /// Before and after what a run encodes: the rows in fp32, element e of row r at [r * stride() +
+  /// e]. `scratch`: scratch_bytes(), the same in both.
+  codec::Errors open(std::byte* scratch, StreamHandle stream);
+  void close(const std::byte* scratch, StreamHandle stream);
+  [[nodiscard]] std::size_t stride() const { return stride_; }
+  [[nodiscard]] std::size_t scratch_bytes() const;
+
+  void commit();
+  void discard() { fresh_ = true; }
+  /// Forgets the kept errors.
+  void reset(StreamHandle stream) const;
+  /// Kept errors *= factor: gradients are scaled by that much more from now on. Exact for powers of
+  /// two, but for underflow; other factors round, of rounded errors their scales.
+  void rescale(float factor, StreamHandle stream) const;
+
+  [[nodiscard]] std::size_t elements() const { return parts_ * count_; }
+  /// The kept errors as they are stored, in the device's memory. After commit() another place.
+  [[nodiscard]] std::span<std::byte> kept() const { return kept_.span(); }
+  /// Of both copies.
+  [[nodiscard]] std::size_t bytes() const { return kept_.bytes() + next_.bytes(); }
+
+ private:
+  [[nodiscard]] bool rounded() const { return storage_.scale_bytes() > 0; }
+  [[nodiscard]] codec::Layout rows() const { return {parts_, stride_, 1, 0, count_, count_}; }
+
+  codec::Codec storage_;
+  std::size_t parts_;
+  std::size_t count_;
+  std::size_t stride_;
+  std::size_t image_bytes_;
+  Device device_;
+  Buffer kept_;
+  Buffer next_;
+  bool fresh_ = true;  ///< no run has written next_ since the last commit or discard
+};
+
+/// The errors of all hops of one plan, made when it is planned.
+class ErrorFeedback {
+ public:
+  ErrorFeedback(FeedbackOptions options, const Device& device)
+      : options_(options), device_(device) {}
+
+  [[nodiscard]] const FeedbackOptions& options() const { return options_; }
+  [[nodiscard]] bool in(int hop) const { return hop == 1 ? options_.intra : options_.inter; }
+  /// For an algorithm that is being planned: its hop `hop` (1 or 2) sends `parts` parts of `count`
+  /// values. Null where the options leave the hop out.
+  HopErrors* add_hop(int hop, std::size_t parts, std::size_t count);
+  /// By hop - 1; null where there is none.
+  [[nodiscard]] const std::array<std::unique_ptr<HopErrors>, 2>& hops() const { return hops_; }
+
+ private:
+  FeedbackOptions options_;
+  Device device_;
+  std::array<std::unique_ptr<HopErrors>, 2> hops_;
+};
+
+/// What the trace shows of a plan with these hops: "composed+feedback:intra,inter",
+/// "feedback:intra"; `path` itself where none of them feeds back.
+std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
+                          std::initializer_list<int> hops);
+
+/// What a hop encodes, with feedback or without: owns the scratch it takes of a plan's workspace.
+class HopEncode {
+ public:
+  /// `errors`: null without feedback; else `largest` is the Layout of most values that encode()
+  /// will get.
+  HopEncode(codec::Codec codec, HopErrors* errors, float beta, const codec::Layout& largest,
+            WorkspacePlan& space);
+
+  /// Around the encode() calls of a run. `workspace`: what the plan reserved from.
+  void begin(std::byte* workspace, StreamHandle stream);
+  void end(StreamHandle stream);
+  /// `layout` with strides of whole parts: part p of the values is row p of the errors; values
+  /// begin at element `first` of their parts. `values_stride`: elements between parts.
+  void encode(ConstView values, const codec::Layout& layout, std::size_t values_stride,
+              std::size_t first, codec::WireImages out, StreamHandle stream,
+              const codec::Draw& draw) const;
+  [[nodiscard]] bool feeds_back() const { return errors_ != nullptr; }
+
+ private:
+  codec::Codec codec_;
+  HopErrors* errors_;
+  float beta_;
+  std::size_t scratch_ = 0;
+  std::size_t rows_ = 0;
+  std::byte* workspace_ = nullptr;
+  codec::Errors open_;
+};
+
+}  // namespace zeropp::collective

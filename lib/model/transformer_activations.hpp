@@ -1,0 +1,67 @@
+// The memory of a transformer between forward and backward: one buffer, allocated once for the
+// largest micro-batch and reused by every micro-batch and evaluation. R = sequences * length rows,
+// C = hidden size, V = logits_stride(vocabulary). Row-major; matrices are of the back end's
+// activation dtype, what holds one value a row is fp32.
+//
+// With recompute_activations (Chen et al., arXiv 1604.06174) the residual stream between blocks is
+// all that a forward pass leaves behind; what lies inside a block is one set of views that all
+// blocks share, filled again by the block whose backward is due.
+#pragma once
+
+#include <vector>
+
+#include "kernels/nn/nn_ops.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/model/context.hpp"
+#include "lib/model/options.hpp"
+
+namespace zeropp::model {
+
+/// What a block's backward reads of its forward, but for the block's input.
+struct BlockActivations {
+  View ln_1, ln_1_mean, ln_1_rstd;  ///< [R, C], [R], [R]
+  View qkv;                         ///< [R, 3C]
+  View attention_saved;             ///< what the back end's attention keeps for backward
+  View attention;                   ///< [R, C]
+  View middle;                      ///< [R, C] residual stream between attention and MLP
+  View ln_2, ln_2_mean, ln_2_rstd;  ///< [R, C], [R], [R]
+  View fc, gelu;                    ///< [R, 4C]
+  std::size_t block = 0;            ///< whose content this is; set by who fills it
+};
+
+/// The attention of the largest micro-batch.
+nn::AttentionShape largest_attention(const Options& options, const Context& context, bool causal);
+
+struct TransformerActivations {
+  /// `attention`: largest_attention(). Throws Error(environment) when there is no memory for them.
+  TransformerActivations(const Options& options, const Context& context,
+                         const nn::AttentionShape& attention);
+
+  /// Of block `block`, or what it shares with the others.
+  [[nodiscard]] BlockActivations& inside(std::size_t block) {
+    return blocks[blocks.size() == 1 ? 0 : block];
+  }
+
+  /// [R, C] each: the residual stream that block i reads; after the last block, that of the head.
+  std::vector<View> residual;
+  std::vector<BlockActivations> blocks;  ///< one each, or one for all of them
+  View ln_f, ln_f_mean, ln_f_rstd;       ///< [R, C], [R], [R]
+  View logits;                           ///< [R, V]; after the loss their gradient
+  View row_loss;                         ///< [R]
+  View d_residual;  ///< [R, C] gradient of the residual stream, from the top down
+  View d_hidden;    ///< [R, C] gradient inside a block
+  View d_wide;      ///< [R, 4C] gradient inside a block
+
+  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+  /// bytes() in closed form, with A(n) = n rounded up to 256, a the bytes of an activation, L
+  /// blocks, S = L sets of views inside blocks (recompute: 1), and V' the stride of the logits:
+  /// (L + 4 S + 4) A(aRC) + S A(3aRC) + (2 S + 1) A(4aRC) + A(aRV') + (4 S + 3) A(4R)
+  /// + S A(what attention saves).
+  static std::size_t predicted_bytes(const Options& options, const Context& context,
+                                     const nn::AttentionShape& attention);
+
+ private:
+  Buffer memory_;
+};
+
+}  // namespace zeropp::model

@@ -1,0 +1,73 @@
+#include "lib/model/transformer_units.hpp"
+
+#include <cmath>
+#include <string>
+
+namespace zeropp::model {
+
+namespace {
+
+constexpr float kSpread = 0.02F;
+
+zero::Tensor matrix(std::string name, std::size_t out, std::size_t in, float scale) {
+  return {.name = std::move(name),
+          .shape = {out, in},
+          .init = {.constant = 0.0F, .scale = scale},
+          .decay = true};
+}
+
+zero::Tensor vector(std::string name, std::size_t count, float constant) {
+  return {.name = std::move(name),
+          .shape = {count},
+          .init = {.constant = constant, .scale = 0.0F},
+          .decay = false};
+}
+
+zero::Unit block_unit(const Options& options, std::size_t block) {
+  const std::size_t hidden = options.hidden_size;
+  const float residual = kSpread / std::sqrt(2.0F * static_cast<float>(options.num_layers));
+  const std::string prefix = "h." + std::to_string(block);
+  return zero::layout_unit(
+      prefix,
+      {vector(prefix + ".ln_1.weight", hidden, 1.0F), vector(prefix + ".ln_1.bias", hidden, 0.0F),
+       matrix(prefix + ".attn.qkv.weight", 3 * hidden, hidden, kSpread),
+       vector(prefix + ".attn.qkv.bias", 3 * hidden, 0.0F),
+       matrix(prefix + ".attn.proj.weight", hidden, hidden, residual),
+       vector(prefix + ".attn.proj.bias", hidden, 0.0F),
+       vector(prefix + ".ln_2.weight", hidden, 1.0F), vector(prefix + ".ln_2.bias", hidden, 0.0F),
+       matrix(prefix + ".mlp.fc.weight", 4 * hidden, hidden, kSpread),
+       vector(prefix + ".mlp.fc.bias", 4 * hidden, 0.0F),
+       matrix(prefix + ".mlp.proj.weight", hidden, 4 * hidden, residual),
+       vector(prefix + ".mlp.proj.bias", hidden, 0.0F)});
+}
+
+}  // namespace
+
+std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size) {
+  const std::size_t hidden = options.hidden_size;
+  std::vector<zero::Unit> units;
+  units.push_back(
+      zero::layout_unit("embedding", {matrix("wte.weight", vocab_size, hidden, kSpread),
+                                      matrix("wpe.weight", options.seq_length, hidden, kSpread)}));
+  for (std::size_t block = 0; block < options.num_layers; ++block) {
+    units.push_back(block_unit(options, block));
+  }
+  std::vector<zero::Tensor> head = {vector("ln_f.weight", hidden, 1.0F),
+                                    vector("ln_f.bias", hidden, 0.0F)};
+  if (!options.tied_head) head.push_back(matrix("lm_head.weight", vocab_size, hidden, kSpread));
+  units.push_back(zero::layout_unit("head", std::move(head)));
+  return units;
+}
+
+std::vector<zero::Layer> transformer_layers(const Options& options) {
+  std::vector<zero::Layer> layers = {{"embedding", {0}}};
+  for (std::size_t block = 0; block < options.num_layers; ++block) {
+    layers.push_back({"h." + std::to_string(block), {block + 1}});
+  }
+  const std::size_t head = options.num_layers + 1;
+  layers.push_back({"head", options.tied_head ? std::vector<std::size_t>{head, 0}
+                                              : std::vector<std::size_t>{head}});
+  return layers;
+}
+
+}  // namespace zeropp::model

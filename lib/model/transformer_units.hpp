@@ -1,0 +1,42 @@
+// The parameters of a transformer as GPT-2 has them: which tensors make up which unit, in which
+// order. Matrices are [out, in]; weight decay applies to matrices only.
+#pragma once
+
+#include <vector>
+
+#include "lib/model/options.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::model {
+
+/// Tensors of unit "embedding", by position.
+enum EmbeddingTensor : std::size_t { kTokenTable, kPositionTable };
+/// Tensors of unit "h.<i>".
+enum BlockTensor : std::size_t {
+  kLn1Weight,
+  kLn1Bias,
+  kQkvWeight,
+  kQkvBias,
+  kAttentionWeight,
+  kAttentionBias,
+  kLn2Weight,
+  kLn2Bias,
+  kFcWeight,
+  kFcBias,
+  kMlpWeight,
+  kMlpBias
+};
+/// Tensors of unit "head"; kHeadWeight only where the head is not tied.
+enum HeadTensor : std::size_t { kLnFWeight, kLnFBias, kHeadWeight };
+
+std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vocab_size);
+std::vector<zero::Layer> transformer_layers(const Options& options);
+
+/// Tensor `index` inside the flat buffer of `unit`.
+template <class AnyView>
+AnyView tensor_of(const zero::Unit& unit, const AnyView& flat, std::size_t index) {
+  const zero::Tensor& tensor = unit.tensors[index];
+  return flat.part(tensor.offset, tensor.count());
+}
+
+}  // namespace zeropp::model

@@ -1,0 +1,26 @@
+// The keys of stochastic rounding's draws (kernels/codec/draw.hpp): what a collective of the engine
+// moves, and when. The same on every rank and in every run with the seed; ranks and hops are told
+// apart by the collectives.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/core/counter_rng.hpp"
+
+namespace zeropp::zero {
+
+/// Of the gathers of a unit's weights of this version: forward and backward decode the same.
+inline std::uint64_t weight_draws(std::uint64_t seed, std::uint64_t version, std::size_t unit) {
+  constexpr std::uint64_t kWeights = 1;
+  return derived_key(derived_key(seed, kWeights, version), unit, 0);
+}
+
+/// Of a bucket's reduction; `step` counts every step, those that are skipped included.
+inline std::uint64_t gradient_draws(std::uint64_t seed, std::uint64_t step, std::size_t micro_step,
+                                    std::size_t bucket) {
+  constexpr std::uint64_t kGradients = 2;
+  return derived_key(derived_key(seed, kGradients, step), micro_step, bucket);
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,59 @@
+// The state of error feedback over all buckets of gradients: what becomes of it between steps. A
+// reduction chains errors from micro-step to micro-step; at the end of a step they are kept, or,
+// when the step was skipped, those from before it: a skipped step leaves no trace. Every
+// `reset_period` steps that were taken they are forgotten, in all buckets at once. Owned by
+// GradientReduce; work on device memory is enqueued on the given stream, after which the caller
+// starts reductions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/collective/error_feedback.hpp"
+#include "lib/comm/topology.hpp"
+#include "lib/device/device.hpp"
+#include "lib/zero/options.hpp"
+#include "lib/zero/partition.hpp"
+
+namespace zeropp::zero {
+
+/// Bytes of state in the device's memory, as they lie, with a name that is unique in the engine.
+struct NamedState {
+  std::string name;          ///< "error_feedback.intra.3": of bucket 3
+  std::size_t elements = 0;  ///< values that the bytes hold
+  std::span<std::byte> bytes;
+};
+
+class GradientErrors {
+ public:
+  GradientErrors(const Options& options, const std::vector<Bucket>& buckets,
+                 const comm::Topology& topology, const Device& device);
+
+  /// For the plan of this bucket's reduce-scatter; null when there is no feedback.
+  [[nodiscard]] collective::ErrorFeedback* of(std::size_t bucket) const {
+    return feedback_.empty() ? nullptr : feedback_[bucket].get();
+  }
+
+  /// A step was taken, the `steps`-th.
+  void commit(std::uint64_t steps, StreamHandle stream);
+  /// A step was skipped.
+  void discard();
+  /// Gradients come scaled by `factor` more than in the steps before (loss scaling).
+  void rescale(float factor, StreamHandle stream) const;
+
+  /// The kept errors, for checkpoints; valid until the next commit.
+  [[nodiscard]] std::vector<NamedState> state() const;
+  /// Both copies, by hop: predicted from the buckets alone, and held. Hops without errors left out.
+  [[nodiscard]] std::vector<MemoryReport> memory() const;
+
+ private:
+  std::size_t reset_period_;
+  std::vector<std::unique_ptr<collective::ErrorFeedback>> feedback_;  ///< by bucket; empty: none
+  std::size_t predicted_[2] = {0, 0};                                 ///< bytes, by hop
+};
+
+}  // namespace zeropp::zero

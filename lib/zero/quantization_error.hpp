@@ -1,0 +1,39 @@
+// How far values are from what they should be: the sums that two arrays give, and the measures that
+// follow from them. Pure arithmetic on host memory, in double precision.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace zeropp::zero {
+
+/// Over elements; over ranks the first four are added, of the others the largest is taken.
+struct ErrorSums {
+  double exact = 0;       ///< of squares
+  double coded = 0;       ///< of squares
+  double product = 0;     ///< of exact * coded
+  double difference = 0;  ///< of squares of coded - exact
+  double largest_difference = 0;
+  double largest_exact = 0;
+
+  void add(double exact_value, double coded_value);
+};
+
+/// What equals has 0, 1, 0, 1, two arrays of zeros included.
+struct ErrorMeasures {
+  double relative_l2 = 0;  ///< norm of the difference / norm of the exact values
+  double cosine = 1;       ///< of the angle between both
+  double largest = 0;      ///< largest |difference| / largest |exact value|
+  double norm_ratio = 1;   ///< norm of the coded values / norm of the exact values
+};
+
+/// Where the exact values are all zero and the coded ones are not: Inf, 0, Inf, Inf.
+ErrorMeasures measures_of(const ErrorSums& sums);
+
+/// What units of that name are: the name up to its first dot, without the number of the unit; "h",
+/// GPT-2's name of a block, is "block". "embedding", "block", "head"; "q" of the quadratic.
+std::string unit_kind(std::string_view unit_name);
+
+}  // namespace zeropp::zero

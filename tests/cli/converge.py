@@ -1,0 +1,236 @@
+# ctest: name=converge labels=cli timeout=120 processors=4
+"""zpp_converge runs a matrix of settings and seeds, keeps each run as it ends, goes on where a job was ended, and writes one trace;
+a matrix that means nothing is refused with a line that says where."""
+
+import copy
+import json
+import math
+import os
+import pathlib
+import shutil
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+PROGRAM = str(zpp.BIN / "zpp_converge")
+INPUTS = zpp.SOURCE / "inputs" / "convergence"
+
+TINY = {
+    "base": {
+        "train_batch_size": 4,
+        "gradient_accumulation_steps": 1,
+        "zero_optimization": {"stage": 3},
+        "zeropp": {
+            "backend": "host", "node_size": 2, "train_steps": 12, "evaluation_interval": 6, "evaluation_batches": 1,
+            "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 8}}},
+    "seeds": [1, 2],
+    "levels": {
+        "quadratic": {"seeds": [1], "config": {
+            "train_batch_size": None, "train_micro_batch_size_per_gpu": 1,
+            "optimizer": {"type": "SGD", "params": {"lr": 150}},
+            "zeropp": {"train_steps": 30, "evaluation_interval": 0, "evaluation_batches": None,
+                       "model": {"name": "quadratic", "hidden_size": 300, "num_attention_heads": None, "seq_length": 4}}}},
+        "contract": {"seeds": [1], "config": {
+            "zeropp": {"deterministic": True, "evaluation_interval": 0, "evaluation_batches": None}}}},
+    "settings": [
+        {"name": "zero3", "level": "markov"},
+        {"name": "zero++", "level": "markov", "baseline": "zero3", "config": {"zero_optimization": {
+            "zero_quantized_weights": True, "zero_hpz_partition_size": 2, "zero_quantized_gradients": True}}},
+        {"name": "feedback", "level": "markov", "baseline": "zero3", "seeds": [1], "gradient_codecs": ["int4:128"],
+         "config": {"zeropp": {"measure_quantization_error": 4, "error_feedback": {"hops": "both", "beta": 0.5}}}},
+        {"name": "descent", "level": "quadratic", "weight_codecs": ["int4:128"]},
+        {"name": "descent", "level": "quadratic", "gradient_codecs": ["int8:64/int4:128+had32"]},
+        {"name": "contract", "level": "contract"},
+        {"name": "contract hpz", "level": "contract", "config": {"zero_optimization": {"zero_hpz_partition_size": 2}}},
+        {"name": "contract 2 ranks", "level": "contract", "ranks": 2},
+        {"name": "contract stage 0", "level": "contract", "config": {"zero_optimization": {"stage": 0}}}],
+    "checks": [{"name": "hpz", "first": "contract", "second": "contract hpz"},
+               {"name": "stages", "first": "contract", "second": "contract stage 0"},
+               {"name": "world_size", "first": "contract", "second": "contract 2 ranks", "limit": 0.01}],
+}
+RUNS = 11
+# By group, the columns: f real, u whole, S text.
+COLUMNS = {
+    "settings": {"name": "S", "level": "S", "model": "S", "stage": "u", "weight_codec": "S", "gradient_codec_intra": "S",
+                 "gradient_codec_inter": "S", "reduce_scatter": "S", "hpz": "u", "feedback": "S", "optimizer": "S",
+                 "weight_bits": "f", "gradient_bits": "f", "baseline": "S", "config_json": "S"},
+    "runs": {"setting": "u", "seed": "u", "world_size": "u", "node_size": "u", "steps": "u", "skipped": "u",
+             "final_train_loss": "f", "final_held_out_loss": "f", "bits_per_byte": "f", "seconds": "f", "seconds_per_step": "f",
+             "bytes_inter_node": "u", "bytes_predicted_inter_node": "u", "data_hash": "S", "parameters_hash": "S", "verdict": "S"},
+    "steps": {"run": "u", "step": "u", "loss": "f", "grad_norm": "f", "skipped": "u"},
+    "evaluations": {"run": "u", "step": "u", "loss": "f"},
+    "errors": {"run": "u", "step": "u", "kind": "S", "unit_kind": "S", "relative_l2": "f", "cosine": "f", "largest": "f",
+               "norm_ratio": "f"},
+    "quadratic": {"run": "u", "step": "u", "distance": "f", "bound": "f"},
+    "quadratic_runs": {"run": "u", "violations": "u", "largest_ratio": "f", "steps": "u"},
+    "checks": {"name": "S", "first": "u", "second": "u", "difference": "f", "limit": "f", "passed": "u"},
+}
+PYTHON = {"f": float, "u": int, "S": str}
+
+
+class Converge(zpp.TestCase):
+    def start(self, matrix, *words, ranks=4):
+        path = matrix if isinstance(matrix, pathlib.Path) else self.write_json("matrix.json", matrix)
+        process = zpp.launch([(ranks, [PROGRAM, "--config", path, "--output", self.out, *words])], cwd=self.folder, patient=True)
+        self.addCleanup(process.stop)
+        return process
+
+    def converge(self, matrix, *words, ranks=4):
+        return self.start(matrix, *words, ranks=ranks).end(timeout=100)
+
+    def trace(self):
+        return zpp.read_trace(self.out / "converge.h5")
+
+    def check_to_do(self, result, number):
+        self.assertIn(f" {RUNS} runs, {number} to be done", result.stdout, result)
+
+    def check_refused(self, matrix, *parts, words=(), ranks=1):
+        self.check_fails(self.converge(matrix, *words, ranks=ranks), zpp.USAGE, *parts, program="zpp_converge")
+
+    def test_runs_resumes_and_writes_the_trace(self):
+        result = self.check_ok(self.converge(TINY, "--json", self.folder / "summary.json"))
+        self.check_to_do(result, RUNS)
+        root, groups = self.trace()
+        self.assertEqual((root["app"], root["verdict"], root["world_size"]), ("converge", "VALID", 4))
+        self.assertEqual(json.loads(root["config_json"])["seeds"], [1, 2])
+        for group, columns in COLUMNS.items():
+            self.assertEqual({name: type(groups[group][name][0]) for name in columns},
+                             {name: PYTHON[kind] for name, kind in columns.items()}, group)
+        self.check_rows(groups)
+        self.assertEqual(json.loads((self.folder / "summary.json").read_text())["runs"]["seed"], groups["runs"]["seed"])
+
+        # Runs that are gone, changed or of another configuration are run again, the same; others stay.
+        kept = sorted((self.out / "runs").iterdir())
+        self.assertEqual(len(kept), RUNS)
+        kept[0].unlink()
+        kept[1].write_bytes(kept[1].read_bytes()[:-9])
+        shutil.copy(kept[2], kept[3])
+        (self.out / "converge.h5").unlink()
+        self.check_to_do(self.check_ok(self.converge(TINY, "--ranks-per-run", "4")), 3)
+        again = self.trace()[1]
+        for column in ("setting", "seed", "final_held_out_loss", "final_train_loss", "parameters_hash", "data_hash"):
+            self.assertEqual(repr(again["runs"][column]), repr(groups["runs"][column]), column)
+        changed = copy.deepcopy(TINY)
+        changed["settings"][0]["config"] = {"zeropp": {"train_steps": 13}}
+        self.check_to_do(self.check_ok(self.converge(changed)), 2)
+
+    def check_rows(self, groups):
+        settings, runs = groups["settings"], groups["runs"]
+        by_name = {name: index for index, name in enumerate(settings["name"])}
+        self.assertEqual(list(by_name), ["zero3", "zero++", "feedback int4:128", "descent int4:128", "descent int8:64/int4:128+had32", "contract",
+                                         "contract hpz", "contract 2 ranks", "contract stage 0"])
+        default = by_name["zero++"]
+        self.assertEqual([settings[name][default] for name in ("weight_codec", "gradient_codec_intra", "hpz", "baseline", "feedback")],
+                         ["int8:256", "int4:128", 2, "zero3", "off"])
+        self.assertEqual(settings["weight_bits"][by_name["zero3"]], 32)
+        self.assertEqual(settings["weight_bits"][default], 8 + 16 / 256)
+        # To one neighbour values of both nodes, then to the other node one.
+        self.assertAlmostEqual(settings["gradient_bits"][by_name["descent int8:64/int4:128+had32"]],
+                               (2 * (8 + 16 / 64) + (4 + 16 / 128)) / 3)
+        self.assertEqual([runs["seed"][run] for run in range(RUNS)], [1, 2, 1, 2, 1, 1, 1, 1, 1, 1, 1])
+        self.assertEqual(runs["verdict"], ["VALID"] * RUNS)
+        self.assertEqual(runs["bytes_inter_node"], runs["bytes_predicted_inter_node"])
+        self.assertEqual(runs["data_hash"][0], runs["data_hash"][2], "zero3 and zero++ with seed 1 saw the same data")
+        self.assertNotEqual(runs["data_hash"][0], runs["data_hash"][1])
+        self.assertEqual(runs["world_size"], [4] * 9 + [2, 4])
+        of_first = [loss for run, loss in zip(groups["evaluations"]["run"], groups["evaluations"]["loss"]) if run == 0]
+        self.assertEqual((len(of_first), of_first[-1]), (3, runs["final_held_out_loss"][0]))
+        self.assertTrue(math.isnan(runs["bits_per_byte"][0]), "tokens of the Markov source are no bytes")
+        steps = [step for run, step in zip(groups["steps"]["run"], groups["steps"]["step"]) if run == 1]
+        self.assertEqual(steps, list(range(12)))
+        self.assertIn("beta=0.5", settings["feedback"][by_name["feedback int4:128"]])
+        self.assertEqual(set(groups["errors"]["run"]), {4})
+        quadratic = groups["quadratic_runs"]
+        self.assertEqual((quadratic["run"], quadratic["violations"], quadratic["steps"]), ([5, 6], [0, 0], [30, 30]))
+        self.assertTrue(all(0.05 <= ratio <= 1 for ratio in quadratic["largest_ratio"]), quadratic)
+        checks = groups["checks"]
+        self.assertEqual(list(zip(checks["name"], checks["first"], checks["second"], checks["passed"])),
+                         [("hpz", 7, 8, 1), ("stages", 7, 10, 1), ("world_size", 7, 9, 1)])
+        self.assertEqual(checks["difference"][:2], [0, 0])
+        self.assertGreater(checks["difference"][2], 0)
+
+    def test_a_job_that_is_ended_goes_on(self):
+        matrix = copy.deepcopy(TINY)
+        matrix["base"]["zeropp"]["train_steps"] = 60
+        process = self.start(matrix)
+        process.wait_for_line("run 2/")
+        process.process.send_signal(signal.SIGUSR1)
+        result = process.end()
+        self.assertEqual(result.code, zpp.REQUEUE, result)
+        self.assertFalse((self.out / "converge.h5").exists())
+        kept = len(list((self.out / "runs").iterdir()))
+        self.assertTrue(2 <= kept < RUNS, kept)
+        self.assertIn(f"{kept} of {RUNS} runs are kept", result.stderr)
+        self.check_to_do(self.check_ok(self.converge(matrix)), RUNS - kept)
+        self.assertEqual(self.trace()[0]["verdict"], "VALID")
+
+    def test_teams_do_the_same_runs(self):
+        matrix = copy.deepcopy(TINY)
+        del matrix["settings"][5:], matrix["checks"]
+        losses = []
+        for words in (("--ranks-per-run", 2), ()):
+            self.check_ok(self.converge(matrix, *words, ranks=4 if words else 2))
+            runs = self.trace()[1]["runs"]
+            self.assertEqual(runs["world_size"], [2] * 7)
+            losses.append((runs["final_train_loss"], runs["parameters_hash"]))
+            shutil.rmtree(self.out)
+        self.assertEqual(*map(repr, losses))
+
+    def test_divergence_is_a_result(self):
+        matrix = copy.deepcopy(TINY)
+        matrix["base"]["optimizer"] = {"params": {"lr": 1e38}}
+        matrix["settings"] = matrix["settings"][:1]
+        del matrix["checks"]
+        self.check_ok(self.converge(matrix, ranks=2))
+        root, groups = self.trace()
+        self.assertEqual(root["verdict"], "VALID")
+        self.assertIn("INVALID: ", groups["runs"]["verdict"][0])
+        self.assertIn("not finite", groups["runs"]["verdict"][0])
+
+    def test_a_broken_contract_is_found(self):
+        matrix = copy.deepcopy(TINY)
+        matrix["settings"] = [{"name": "a", "level": "contract"},
+                              {"name": "b", "level": "contract", "config": {"optimizer": {"params": {"lr": 0.002}}}}]
+        matrix["checks"] = [{"name": "rerun", "first": "a", "second": "b"}]
+        result = self.converge(matrix, ranks=2)
+        self.assertEqual(result.code, zpp.INVALID, result)
+        self.assertIn("INVALID: check rerun", result.stdout)
+        self.assertEqual(self.trace()[1]["checks"]["passed"], [0])
+
+    def test_refusals(self):
+        def changed(change):
+            matrix = copy.deepcopy(TINY)
+            change(matrix)
+            return matrix
+
+        self.check_refused('{"settings": [', "matrix.json:1:", "malformed JSON")
+        self.check_refused(changed(lambda m: m.update(setings=[])), "unknown key setings", "nearest known: settings")
+        self.check_refused(changed(lambda m: m["settings"][1].update(codecs=[])), "settings[1]", "unknown key codecs")
+        self.check_refused(changed(lambda m: m["base"]["zeropp"].update(train_step=1)), "setting zero3", "zeropp.train_step",
+                           "zeropp.train_steps", ranks=2)
+        self.check_refused(changed(lambda m: m["settings"][3].update(weight_codecs=["int4:100"])), "settings[3]", "int4:100")
+        self.check_refused(changed(lambda m: m["levels"]["quadratic"]["config"].update(gradient_clipping=1)),
+                           "setting descent int4:128", "gradient_clipping 0", ranks=2)
+        self.check_refused(changed(lambda m: m["settings"][7].update(ranks=8)), "setting contract 2 ranks", "takes 8 ranks", ranks=2)
+        self.check_refused(TINY, "teams of 3", words=("--ranks-per-run", "3"), ranks=2)
+        result = zpp.launch([(1, [PROGRAM])], cwd=self.folder).end()
+        self.check_fails(result, zpp.USAGE, "--config", program="zpp_converge")
+
+    def test_the_inputs_are_understood(self):
+        """Each is planned on the ranks that it is for, up to the run that would begin."""
+        for name, ranks, words in (("reduced", 4, ()), ("quadratic", 2, ()), ("full", 4, ("--data-path", self.text()))):
+            process = self.start(INPUTS / f"{name}.json", *words, ranks=ranks)
+            process.wait_for_line(" to be done by ")
+            process.process.send_signal(signal.SIGUSR1)
+            self.assertEqual(process.end().code, zpp.REQUEUE, name)
+
+    def text(self):
+        path = self.folder / "text"
+        path.write_bytes(bytes(range(32, 127)) * 3000)
+        return path
+
+
+if __name__ == "__main__":
+    zpp.main()

@@ -1,0 +1,167 @@
+# ctest: name=gate_defects timeout=180 labels=cli processors=2
+"""The regression gate (validation/gate.py) through the real programs: each planted defect is flagged, and says what moved; twenty
+honest reruns with other seeds are not. The shipped program has none of the defects in it."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+import h5py
+import numpy as np
+
+sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
+import gate as gate_program
+import zpp
+
+DEFECTIVE = str(zpp.TEST_BIN / "defective_train")
+SEEDS, RERUNS = range(1, 13), range(101, 121)
+FLAGS = ["--train-iters", "12", "--bf16", "--deterministic", "--node-size", "2", "--zero-hpz-partition-size", "2", "--eval-interval", "12"]
+# Times of a busy machine are judged on samples that are made up, in test_slower_step.
+UNTIMED = ["--only", "bytes,hash,convergence,norm"]
+
+
+def command(program, *words):
+    return [program, *zpp.train_command(*words)[1:]]
+
+
+def gate(*words, code=0):
+    """What validation/gate.py prints, as a command but in this process; it ends with `code`."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+        found = gate_program.main([str(word) for word in words])
+    assert found == code, (found, out.getvalue())
+    return out.getvalue()
+
+
+class Gate(zpp.TestCase):
+    folder_of_all = None
+
+    @classmethod
+    def setUpClass(cls):
+        """A baseline of twelve seeds; one of them with a step that a NaN has to skip."""
+        temporary = tempfile.TemporaryDirectory(prefix="zpp-gate-")
+        cls.addClassCleanup(temporary.cleanup)
+        cls.folder_of_all = pathlib.Path(temporary.name)
+        cls.runs_of("honest", SEEDS)
+        cls.runs_of("skips", SEEDS[:3], "nan_planted")
+        for name in ("honest", "skips"):
+            gate(cls.folder_of_all / name, "--record", cls.folder_of_all / f"{name}.json")
+
+    @classmethod
+    def runs_of(cls, name, seeds, defect=None, words=()):
+        """Traces in a folder a seed, of the shipped program or of the one with `defect`."""
+        def one(seed):
+            out = cls.folder_of_all / name / f"seed={seed}"
+            run = command(DEFECTIVE if defect else zpp.TRAIN, *FLAGS, *words, "--seed", seed, "--output", out)
+            result = zpp.launch([(2, run)], env={"ZEROPP_DEFECT": defect} if defect else {}).end()
+            assert result.code == zpp.OK, result
+        zpp.side_by_side(one, seeds)
+        return cls.folder_of_all / name
+
+    def flagged(self, name, seeds, defect, *parts, baseline="honest", words=()):
+        """The gate fails, and its text has all `parts`; returns the kinds that moved, of --json."""
+        report = self.folder / "report.json"
+        done = gate(self.runs_of(name, seeds, defect, words), "--baseline", self.folder_of_all / f"{baseline}.json", *UNTIMED, "--json", report,
+                    code=1)
+        for part in parts:
+            self.assertIn(part, done)
+        return {each["kind"] for each in json.loads(report.read_text())["findings"] if each["verdict"] == "moved"}
+
+    def test_honest_reruns_pass(self):
+        """Each alone, as a gate meets it; and the baseline's own seeds again, to the last bit."""
+        runs = self.runs_of("reruns", RERUNS)
+        for seed in RERUNS:
+            done = gate(runs / f"seed={seed}", "--baseline", self.folder_of_all / "honest.json", *UNTIMED)
+            self.assertIn(": 0 moved\n", done)
+        gate(self.runs_of("again", SEEDS[:2]), "--baseline", self.folder_of_all / "honest.json", *UNTIMED)
+
+    def test_no_defect_in_what_is_shipped(self):
+        """Neither the variable nor the function is in it; and the variable changes nothing."""
+        self.assertIn(b"ZEROPP_DEFECT", pathlib.Path(DEFECTIVE).read_bytes())
+        for word in (b"ZEROPP_DEFECT", b"7planted", b"gradient_scaled"):
+            self.assertNotIn(word, pathlib.Path(zpp.TRAIN).read_bytes())
+        for name, program, variable in (("shipped", zpp.TRAIN, "gradient_scaled,bf16_as_fp16"), ("none", DEFECTIVE, "")):
+            result = zpp.launch([(2, command(program, *FLAGS, "--seed", 1, "--output", self.folder / name))],
+                                env={"ZEROPP_DEFECT": variable}).end()
+            self.check_ok(result)
+            gate(self.folder / name, "--baseline", self.folder_of_all / "honest.json", *UNTIMED)
+        result = zpp.launch([(2, command(DEFECTIVE, *FLAGS, "--output", self.out))], env={"ZEROPP_DEFECT": "nothing"}).end()
+        self.assertEqual(result.code, zpp.USAGE, result)
+
+    def test_gradient_scaled(self):
+        """By the ranks of a node. Adam hides it from the loss."""
+        kinds = self.flagged("scaled", [201], "gradient_scaled", "gradient norm was", ", x ")
+        self.assertEqual(kinds, {"norm"})
+
+    def test_secondary_shard_one_version_stale(self):
+        kinds = self.flagged("stale", SEEDS[:1], "secondary_stale", "parameters, seed 1 was ")
+        self.assertIn("hash", kinds)
+
+    def test_secondary_shard_breaks_a_contract(self):
+        """Through zpp_converge: runs with and without hpZ have other parameters, whatever any baseline says."""
+        config = {"train_batch_size": 4, "gradient_accumulation_steps": 2, "optimizer": {"type": "AdamW", "params": {"lr": 0.003}},
+                  "zero_optimization": {"stage": 3},
+                  "zeropp": {"deterministic": True, "backend": "host", "node_size": 2, "train_steps": 10, "data": {"source": "markov"},
+                             "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 16}}}
+        matrix = self.write_json("matrix.json", {
+            "base": config, "seeds": [1], "settings": [{"name": "off", "level": "contract"}, {
+                "name": "on", "level": "contract", "config": {"zero_optimization": {"zero_hpz_partition_size": 2}}}],
+            "checks": [{"name": "hpz", "first": "off", "second": "on"}]})
+        for defect, code in (("", zpp.OK), ("secondary_stale", zpp.INVALID)):
+            out = self.folder / f"contract {defect}"
+            words = [str(zpp.TEST_BIN / "defective_converge"), "--config", matrix, "--output", out]
+            result = zpp.launch([(2, words)], env={"ZEROPP_DEFECT": defect}).end()
+            self.assertEqual(result.code, code, result)
+            found = zpp.check_trace(out / "converge.h5")
+            self.assertEqual(found.code, code, found)
+        self.assertIn("INVALID: check hpz of off / on: differs by ", found.stdout)
+
+    def test_bf16_read_as_fp16(self):
+        kinds = self.flagged("bits", [202], "bf16_as_fp16", "held-out loss was")
+        self.assertLessEqual({"convergence", "norm"}, kinds)
+
+    def test_feedback_reset_before_every_reduction(self):
+        """By the bits of a seed that the baseline has: errors that are never fed back train as well, for twelve steps."""
+        feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]
+        self.runs_of("fed back", SEEDS[:2], words=feedback)
+        gate(self.folder_of_all / "fed back", "--record", self.folder_of_all / "fed back.json")
+        gate(self.runs_of("fed back again", SEEDS[:1], words=feedback), "--baseline", self.folder_of_all / "fed back.json", *UNTIMED)
+        kinds = self.flagged("reset", SEEDS[:1], "feedback_reset", "parameters, seed 1 was ", baseline="fed back", words=feedback)
+        self.assertIn("hash", kinds)
+
+    def test_nan_dropped(self):
+        """The same NaN that the baseline skipped a step for."""
+        kinds = self.flagged("dropped", [203], "nan_planted,nan_dropped", "skipped steps was 1, is 0", "nonfinite_steps was 2, is 0",
+                             baseline="skips")
+        self.assertIn("bytes", kinds)
+        gate(self.runs_of("skipped again", [204], "nan_planted"), "--baseline", self.folder_of_all / "skips.json", *UNTIMED)
+
+    def test_slower_step(self):
+        """Runs whose times are made up, spread by 0.4 %: 3 % more is flagged, the same distribution again is not."""
+        def with_times(name, factor, random_seed):
+            random = np.random.default_rng(random_seed)
+            folder = shutil.copytree(self.folder_of_all / "honest", self.folder / name)
+            for trace in folder.rglob("*.h5"):
+                with h5py.File(trace, "r+") as file:
+                    times = 0.5 * factor * (1 + 0.004 * random.standard_normal(file["steps/time"].size))
+                    tokens = file["steps/time"][()] * file["steps/tokens_per_second"][()]
+                    file["steps/time"][...] = times
+                    file["steps/tokens_per_second"][...] = tokens / times
+            return folder
+
+        path = self.folder / "times.json"
+        gate(with_times("times", 1.0, 1), "--record", path)
+        for seed in range(2, 5):
+            gate(with_times(f"same {seed}", 1.0, seed), "--baseline", path)
+        done = gate(with_times("slow", 1.03, 5), "--baseline", path, code=1)
+        self.assertRegex(done, r"moved: gpt, .*: time was .* us, is .* us, x 1\.0[23]\d\d \(1\.0\d+ to 1\.0\d+\); allowed: x 1\.02\n")
+        self.assertIn(": 1 moved\n", done)
+
+
+if __name__ == "__main__":
+    zpp.main()

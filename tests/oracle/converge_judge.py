@@ -1,0 +1,293 @@
+# ctest: name=converge_judge timeout=120 labels=oracle
+"""validation/converge.py on matrices made here: it finds what was planted, says plainly what the data do not support, and refuses, by
+name, what is missing, unpaired or untrue."""
+
+import contextlib
+import io
+import math
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import h5py
+
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
+sys.path[:0] = [str(SOURCE / "tests" / "support"), str(SOURCE / "validation")]
+import converge
+import converge_checker
+import judged
+import ladder
+import synthetic_converge as made
+from trace_file import Trace
+
+
+def run_of(groups, name, seed):
+    """The row of /runs of a setting and seed."""
+    place = groups["settings"]["name"].index(name)
+    return next(i for i, pair in enumerate(zip(groups["runs"]["setting"], groups["runs"]["seed"])) if pair == (place, seed))
+
+
+def drop(groups, group, wanted):
+    """Leaves the rows that `wanted(row)` says."""
+    columns = groups[group]
+    keep = [i for i, row in enumerate(zip(*columns.values())) if wanted(dict(zip(columns, row)))]
+    groups[group] = {name: [values[i] for i in keep] for name, values in columns.items()}
+
+
+def set_in(group, column, value, row=-1):
+    def change(attributes, groups):
+        groups[group][column][row] = value
+    return change
+
+
+def without_run(name, seed):
+    """All that is of a run goes; those behind it move up."""
+    def change(attributes, groups):
+        gone = run_of(groups, name, seed)
+        for group in ("steps", "evaluations", "quadratic", "quadratic_runs"):
+            drop(groups, group, lambda row: row["run"] != gone)
+            groups[group]["run"] = [run - (run > gone) for run in groups[group]["run"]]
+        for end in ("first", "second"):
+            groups["checks"][end] = [run - (run > gone) for run in groups["checks"][end]]
+        for values in groups["runs"].values():
+            del values[gone]
+    return change
+
+
+def of_run(name, seed, column, value):
+    def change(attributes, groups):
+        groups["runs"][column][run_of(groups, name, seed)] = value
+    return change
+
+
+def with_last_evaluation(value):
+    def change(attributes, groups):
+        groups["evaluations"]["loss"][-1] = value
+    return change
+
+
+def without_last_step(attributes, groups):
+    last = groups["steps"]["run"][-1]
+    drop(groups, "steps", lambda row: (row["run"], row["step"]) != (last, made.STEPS - 1))
+
+
+def diverged(name, seed):
+    """A run that ends in skipped steps, after which there is no held-out loss."""
+    def change(attributes, groups):
+        index = run_of(groups, name, seed)
+        for column, value in (("skipped", 3), ("final_train_loss", math.nan), ("final_held_out_loss", math.nan),
+                              ("bits_per_byte", math.nan), ("verdict", "INVALID: the last step was skipped: its gradient is not finite")):
+            groups["runs"][column][index] = value
+        rows = [i for i, run in enumerate(groups["steps"]["run"]) if run == index]
+        for row in rows[-3:]:
+            groups["steps"]["skipped"][row], groups["steps"]["loss"][row], groups["steps"]["grad_norm"][row] = 1, math.nan, math.inf
+        drop(groups, "evaluations", lambda row: row["run"] != index or row["step"] < made.STEPS)
+    return change
+
+
+def broken_contract(attributes, groups):
+    groups["runs"]["parameters_hash"][-1] = "0" * 64
+    groups["runs"]["final_train_loss"][-1] *= 1.25
+    groups["checks"]["difference"][0], groups["checks"]["passed"][0] = 0.25, 0
+
+
+def hidden_contract(attributes, groups):
+    broken_contract(attributes, groups)
+    groups["checks"]["difference"][0], groups["checks"]["passed"][0] = 0.0, 1
+
+
+# What is changed in a VALID matrix, and what the reason names.
+SPOILED = {
+    "missing run": (without_run("int4", 3), "missing runs: setting int4, seed 3"),
+    "other data": (of_run("int4", 3, "data_hash", "f" * 64), "setting int4 saw other data than its baseline base from seed 3"),
+    "a seed twice": (of_run("int4", 3, "seed", 4), "missing runs: setting int4, seed 3"),
+    "bytes": (of_run("near", 2, "bytes_inter_node", 4095), "setting near, seed 2: sent 4095 bytes a step between nodes, 4096"),
+    "a run's verdict": (of_run("near", 2, "verdict", "INVALID: a step"), "setting near, seed 2: the run says INVALID: a step"),
+    "held-out loss": (of_run("near", 2, "final_held_out_loss", 2.5), "setting near, seed 2: final_held_out_loss is 2.5"),
+    "train loss": (of_run("near", 2, "final_train_loss", 2.5), "setting near, seed 2: final_train_loss is 2.5"),
+    "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5), "setting near, seed 2: bits_per_byte"),
+    "skipped": (of_run("near", 2, "skipped", 1), "0 steps of /steps were skipped, 1 of the run"),
+    "ranks": (of_run("near", 2, "world_size", 8), "ran on 8 ranks, the job has 4"),
+    "other ranks": (of_run("near", 2, "world_size", 2), "setting near and its baseline base ran on other ranks or nodes"),
+    "a diverged baseline": (diverged("base", 2), "setting near: its baseline base diverged"),
+    "an untold divergence": (set_in("steps", "loss", math.nan, 3), "the run says VALID, but its curves diverged"),
+    "a step": (without_last_step, "/steps has 19 of its 20 steps"),
+    "an evaluation": (with_last_evaluation(-1.0), "a held-out loss is no loss"),
+    "baseline": (set_in("settings", "baseline", "nobody", 1), "setting near: its baseline nobody is not there"),
+    "names": (set_in("settings", "name", "near", 2), "/settings names near twice"),
+    "bits": (set_in("settings", "weight_bits", 0.0, 1), "setting near: weight_bits"),
+    "level": (set_in("settings", "level", "image", 4), "level 'image' is none of"),
+    "violations": (set_in("quadratic_runs", "violations", 2), "setting quadratic int8, seed 1: the quadratic left its bound in 2 steps"),
+    "a bound that says nothing": (set_in("quadratic_runs", "largest_ratio", 0.049), "is 0.049 of the bound"),
+    "above the bound": (set_in("quadratic_runs", "largest_ratio", 1.01), "is 1.01 of the bound"),
+    "a hidden violation": (set_in("quadratic", "distance", 9.0, 100), "a row of /quadratic is beyond its bound"),
+    "a contract": (broken_contract, "check hpz of hpz off / hpz on: differs by 0.25, allowed is 0"),
+    "a contract, hidden": (hidden_contract, "difference 0.0, but the parameters are not the same"),
+    "no contract": (lambda attributes, groups: drop(groups, "checks", lambda row: False), "/checks is empty"),
+    "interrupted": (lambda attributes, groups: attributes.update(interrupted="SIGUSR1"), "interrupted by SIGUSR1: start the same matrix"),
+    "incomplete": (lambda attributes, groups: attributes.update(complete=0), "not complete"),
+}
+
+
+class Judge(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def matrix(self, change=None, name="converge.h5", **options):
+        attributes, groups = made.make(**options)
+        if change:
+            change(attributes, groups)
+        return made.write(self.folder / name, attributes, groups)
+
+    def judge(self, path, *words, code=0):
+        """converge.py as a command, but in this process; returns (stdout, stderr)."""
+        self.output, out, err = self.folder / "judged", io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                found = converge.main([str(path), "--output", str(self.output), *words])
+            except SystemExit as end:  # of argparse
+                found = end.code
+        self.assertEqual(found, code, out.getvalue() + err.getvalue())
+        return out.getvalue(), err.getvalue()
+
+    def say(self, margin=0.02, **options):
+        """(verdict by setting, verdict by claim, missing rungs) of a matrix, without files."""
+        checker = converge_checker.ConvergeChecker(Trace(self.matrix(**options)))
+        self.assertEqual(checker.check(), [])
+        self.judged = {row.setting.name: row for row in judged.judge(checker.study, margin, 0.05)}
+        claims, missing = ladder.claims_of(checker.study, margin, 0.05)
+        return {name: row.verdict for name, row in self.judged.items()}, {claim.text: claim.verdict for claim in claims}, missing
+
+    def rows(self):
+        with h5py.File(self.output / "judged.h5") as file:
+            columns = {name: [v.decode() if isinstance(v, bytes) else v for v in data[()]] for name, data in file["judged"].items()}
+        return {row["setting"]: row for row in (dict(zip(columns, values)) for values in zip(*columns.values()))}
+
+    def ladder(self):
+        with h5py.File(self.output / "judged.h5") as file:
+            return dict(zip((v.decode() for v in file["ladder/claim"][()]), (v.decode() for v in file["ladder/verdict"][()])))
+
+    def test_planted_differences(self):
+        out, _ = self.judge(self.matrix())
+        self.assertTrue(out.endswith("\nVALID\n"), out)
+        rows = self.rows()
+        self.assertEqual({name: row["verdict"] for name, row in rows.items()}, {"near": "equivalent", "int4": "worse", "weights": "worse"})
+        for name, effect in (("near", 0.001), ("int4", 0.05), ("weights", 0.2)):
+            self.assertTrue(abs(rows[name]["difference"] - effect) < 0.01 and rows[name]["seeds"] == 6, rows[name])
+        self.assertEqual(self.ladder(), {"base <= near": "supported", "near < int4": "supported", "int4 < weights": "supported"})
+        self.assertEqual({path.name for path in self.output.iterdir()},
+                         {"table.md", "judged.h5", "chapter.md", *(f"text-{what}.{suffix}" for what in ("curves", "ladder")
+                                                                   for suffix in ("png", "svg"))})
+        self.assertRegex(out, r"Of 3 settings together: a true difference of 0\.00\d\d to 0\.0\d+ nats would be shown")
+        chapter = (self.output / "chapter.md").read_text()
+        self.assertTrue(chapter.startswith("## Which compression is safe\n"))
+        self.assertIn(f"validation/converge.py {self.folder / 'converge.h5'} --output {self.output}\n", chapter)
+        self.assertIn("1 of 3 settings are; 2 are shown to be worse, 0 diverged, of 0 these runs show neither", chapter)
+        first = {path.name: path.read_bytes() for path in self.output.iterdir() if path.suffix in (".png", ".svg", ".md")}
+        self.judge(self.folder / "converge.h5")
+        self.assertEqual(first, {name: (self.output / name).read_bytes() for name in first})
+
+    def test_what_the_data_do_not_support(self):
+        """All effects gone: said in the table and in the chapter, and the matrix stays VALID. And the other way round."""
+        out, _ = self.judge(self.matrix(settings=[each | {"effect": 0.0} for each in made.LADDER], random_seed=3))
+        self.assertEqual(list(self.ladder().values()), ["supported", "not supported by the data", "not supported by the data"])
+        for text in (out, (self.output / "chapter.md").read_text()):
+            self.assertEqual(text.count("not supported by the data"), 2)
+        rows, claims, _ = self.say(settings=[each | {"effect": -each["effect"]} for each in made.LADDER])
+        self.assertEqual(list(claims.values())[1:], ["the data say the opposite"] * 2)
+        self.assertEqual(rows["int4"], "better")
+
+    def test_noise_is_undecided(self):
+        rows, _, missing = self.say(noise=0.2, settings=(made.BASE, made.setting("int4", **made.INT4)))
+        self.assertEqual(rows["int4"], "undecided")
+        self.assertGreater(min(self.judged["int4"].detectable, self.judged["int4"].provable), 0.02)
+        self.assertIn("text, gpt: no setting that did not diverge is on the rung `int4 weights`", missing)
+
+    def test_small_and_there(self):
+        options = dict(noise=0.0005, settings=(made.BASE, made.setting("int4", effect=0.01, **made.INT4)))
+        self.assertEqual(self.say(**options)[0]["int4"], "equivalent, worse")
+        self.assertEqual(self.say(margin=0.005, **options)[0]["int4"], "worse")
+
+    def test_no_losses_to_compare(self):
+        """Bounds and contracts have their tables, and stand alone where nothing was trained on tokens."""
+        for settings, files in ((made.LADDER, True), ((), False)):
+            out, _ = self.judge(self.matrix(settings=settings))
+            self.assertRegex(out, r"\| quadratic int8 \| +1 \| +10000 \| +0 \| +0\.400 \|\n")
+            self.assertRegex(out, r"\| hpz +\| hpz off \| hpz on \| +1 \| +identical \| +none \|\n")
+            self.assertTrue(out.endswith("\nVALID\n"), out)
+            self.assertEqual((self.output / "chapter.md").exists(), files)
+            for path in self.output.iterdir():
+                path.unlink()
+
+    def test_divergence_is_a_result(self):
+        """Of one seed: the setting has no difference, is named, and is on no rung; the matrix stays VALID."""
+        out, _ = self.judge(self.matrix(diverged("int4", 3)))
+        self.assertRegex(out, r"\| int4 .*\| diverged \(seed 3\) \|\n")
+        self.assertEqual(set(self.rows()), {"near", "weights"})
+        self.assertEqual(set(self.ladder()), {"base <= near", "near < weights"})
+        self.assertIn("no setting that did not diverge is on the rung `int4 gradients`", out)
+        self.assertIn("1 of 3 settings are; 1 are shown to be worse, 1 diverged,", (self.output / "chapter.md").read_text())
+
+    def test_levels_and_feedback(self):
+        """Markov beside text, each with its own baseline; a setting with error feedback is on no rung; the usual block is taken."""
+        settings = [*made.LADDER, made.setting("coarse", effect=0.3, weight_codec="int4:2048", weight_bits=4.0),
+                    made.setting("feedback", effect=-0.5, feedback="beta=0.8,reset=100,dtype=fp32", **made.INT4),
+                    *(each | {"name": f"m-{each['name']}", "level": "markov", "baseline": each["baseline"] and "m-base"}
+                      for each in made.LADDER)]
+        out, _ = self.judge(self.matrix(settings=settings))
+        self.assertEqual(set(self.ladder()), {"base <= near", "near < int4", "int4 < weights", "m-base <= m-near", "m-near < m-int4",
+                                              "m-int4 < m-weights"})
+        self.assertIn("## markov: 6 seeds a setting\n\nEntropy of the source: 1.0397 nats a token; m-base is 1.", out)
+        for text in (out, (self.output / "chapter.md").read_text()):
+            self.assertRegex(text, r"What error feedback changes .*\n\n.*\n.*\n\| feedback \| int4 +\| +-0\.5\d+ \|")
+        self.assertEqual(out.count("What error feedback changes"), 1)
+        self.assertIn("corrected over 8 settings", out.replace("\n", " "))
+        self.assertTrue((self.output / "markov-ladder.png").exists())
+
+    def test_spoiled(self):
+        for name, (change, reason) in SPOILED.items():
+            with self.subTest(name):
+                trace = Trace(self.matrix(change))
+                self.assertEqual(trace.problems, [])
+                self.assertIn(reason, "\n".join(converge_checker.problems(trace)))
+        self.assertEqual(converge_checker.problems(Trace(self.matrix())), [])
+        out, _ = self.judge(self.matrix(without_run("int4", 3)), code=1)
+        self.assertEqual(out, "INVALID: missing runs: setting int4, seed 3\n")
+        self.assertFalse(self.output.exists())
+
+    def test_schema_and_units(self):
+        path = self.matrix()
+        with h5py.File(path, "r+") as file:
+            file["runs/seconds"].attrs["units"] = "ms"
+            del file["settings/feedback"]
+            del file["data_text"].attrs["source_entropy_bits"]
+        self.assertEqual(self.judge(path, code=1)[0].splitlines(), [
+            "INVALID: no column /settings/feedback", "INVALID: /runs/seconds is in 'ms', should be in 's'",
+            "INVALID: /data_text has no attribute source_entropy_bits"])
+
+    def test_few_seeds(self):
+        path = self.matrix(seeds=(1, 2, 3))
+        self.assertIn("INVALID: setting base has 3 seeds, 5 are needed", self.judge(path, code=1)[0])
+        self.judge(path, "--fewest-seeds", "3")
+
+    def test_bad_usage(self):
+        good = self.matrix()
+        for path, words in ((good, ["--margin", "0"]), (good, ["--level", "2"]), (good, ["--fewest-seeds", "1"]),
+                            (self.folder / "nowhere.h5", [])):
+            self.judge(path, *words, code=2)
+        (self.folder / "judged").touch()
+        self.assertIn("cannot be written", self.judge(good, code=2)[1])
+
+    def test_check_trace(self):
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "check_trace.py", self.matrix()], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (0, "VALID\n"), done)
+
+
+if __name__ == "__main__":
+    unittest.main()

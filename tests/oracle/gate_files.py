@@ -1,0 +1,194 @@
+# ctest: name=gate_files timeout=120 labels=oracle
+"""validation/gate.py on files made here: what it records, what it refuses, and how often it alarms. Planted defects of the real
+programs are in tests/cli/gate_defects.py."""
+
+import contextlib
+import io
+import json
+import os
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from scipy import stats
+
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
+sys.path[:0] = [str(SOURCE / "tests" / "support"), str(SOURCE / "validation")]
+import baseline
+import gate
+import gate_judge
+import synthetic_converge
+import synthetic_trace
+
+CASE = dict(synthetic_trace.FEATURES, skipped=(0,) * 12, evaluations=((0, 2), (12, 2)), interval=12)
+
+
+class Gate(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        self.path = self.folder / "baseline.json"
+
+    def gate(self, *words, code=0):
+        out = io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
+            found = gate.main([str(word) for word in words])
+        self.assertEqual(found, code, out.getvalue())
+        return out.getvalue()
+
+    def trace(self, name, seed, loss=3.0, norm=1.0, change=None, **case):
+        """A training run whose final held-out loss and gradient norms are given."""
+        attributes, groups = synthetic_trace.make(CASE | case)
+        config = json.loads(attributes["config_json"])
+        config["zeropp"]["seed"] = seed
+        synthetic_trace.configure(attributes, config)
+        attributes["seed"] = seed
+        groups["evaluations"]["loss"][-1] = loss
+        groups["evaluations"]["bits_per_byte"][-1] = loss / np.log(2)
+        groups["steps"]["grad_norm"] = [norm] * 12
+        random = np.random.default_rng(seed)
+        groups["steps"]["time"] = [0.5 * (1 + 0.002 * random.standard_normal()) for _ in range(12)]
+        tokens = groups["steps"]["tokens_per_second"][0] * 0.5
+        groups["steps"]["tokens_per_second"] = [tokens / time for time in groups["steps"]["time"]]
+        if change:
+            change(attributes, groups)
+        path = self.folder / name / f"seed={seed}" / "train.h5"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        synthetic_trace.write(path, attributes, groups)
+        return path
+
+    def recorded(self, seeds=range(1, 7), **options):
+        random = np.random.default_rng(5)
+        for seed in seeds:
+            self.trace("base", seed, loss=3 + 0.003 * random.standard_normal(), norm=np.exp(0.003 * random.standard_normal()), **options)
+        self.gate(self.folder / "base", "--record", self.path)
+
+    def test_what_is_recorded(self):
+        self.recorded()
+        document = json.loads(self.path.read_text())
+        self.assertEqual((document["schema"], document["machine"], document["layout"]), ("zeropp-baseline", ["h"] * 4, "4 ranks on 2 nodes"))
+        self.assertEqual(document["command"], f"validation/gate.py {self.folder / 'base'} --record {self.path}")
+        self.assertLessEqual({"git_commit", "mpi_library"}, set(document["versions"]))
+        (row,) = document["rows"]
+        self.assertEqual((sorted(row["losses"]), len(row["times"])), ([str(seed) for seed in range(1, 7)], 6 * 11))
+        self.assertIn("is there: give --replace", self.gate(self.folder / "base", "--record", self.path, code=2))
+        self.gate(self.folder / "base", "--record", self.path, "--replace")
+
+    def test_what_moved(self):
+        self.recorded()
+        self.assertIn(": 0 moved\n", self.gate(self.trace("a", 50, loss=3.002), "--baseline", self.path))
+        for quantity, change in (("held-out loss", dict(loss=3.2)), ("held-out loss", dict(loss=2.8)), ("gradient norm", dict(norm=4.0))):
+            text = self.gate(self.trace("b", 51, **change), "--baseline", self.path, code=1)
+            self.assertRegex(text, f"moved: gpt, .*: {quantity} was ")
+            self.assertIn(": 1 moved\n", text)
+
+        def slower(attributes, groups):
+            for name, factor in (("time", 1.1), ("tokens_per_second", 1 / 1.1)):
+                groups["steps"][name] = [value * factor for value in groups["steps"][name]]
+        self.assertIn("time was 5.002e+05 us, is 5.5021e+05 us, x 1.1000 (", self.gate(self.trace("d", 52, change=slower), "--baseline", self.path, code=1))
+
+    def test_report(self):
+        self.recorded()
+        report = self.folder / "report.json"
+        self.gate(self.trace("a", 50, norm=2.0), "--baseline", self.path, "--json", report, code=1)
+        document = json.loads(report.read_text())
+        self.assertEqual((document["schema"], document["code"]), ("zeropp-gate", 1))
+        self.assertEqual([(each["kind"], each["verdict"]) for each in document["findings"] if each["verdict"] != "same"], [("norm", "moved")])
+        self.gate(self.trace("b", 50), "--baseline", self.path, "--json", self.folder / "none" / "x.json", code=2)
+
+    def test_exactly(self):
+        self.recorded()
+
+        def fewer(attributes, groups):
+            groups["steps"]["bytes_inter_node"][3] -= 16
+        self.assertIn("INVALID: ", self.gate(self.trace("a", 50, change=fewer), "--baseline", self.path, code=1))
+        text = self.gate(self.trace("b", 50, skipped=(1,) + (0,) * 11, norm=1.0), "--baseline", self.path, code=1)
+        self.assertIn("skipped steps was 0, is 1", text)
+
+    def test_hashes(self):
+        def deterministic(value):
+            def change(attributes, groups):
+                config = json.loads(attributes["config_json"])
+                config["zeropp"]["deterministic"] = True
+                synthetic_trace.configure(attributes, config)
+                attributes.update(deterministic=1, parameters_hash=value * 64)
+            return change
+        self.recorded(change=deterministic("a"))
+        self.gate(self.trace("a", 1, change=deterministic("a")), "--baseline", self.path)
+        self.assertIn("parameters, seed 1 was aaaaaaaaaaaa, is bbbbbbbbbbbb",
+                      self.gate(self.trace("b", 1, change=deterministic("b")), "--baseline", self.path, code=1))
+        self.gate(self.trace("c", 9, change=deterministic("b")), "--baseline", self.path)  # a seed that it has not
+
+    def test_refused(self):
+        self.recorded()
+        other = self.trace("a", 50, change=lambda attributes, groups: groups["ranks"].update(host=["other"] * 4))
+        self.assertIn("is of another machine: 4 ranks on 2 nodes of 4x-h / 4 ranks on 2 nodes of 4x-other: record one here",
+                      self.gate(other, "--baseline", self.path, code=2))
+        self.gate(other, "--baseline", self.path, "--across-machines")
+
+        def learning_rate(attributes, groups):
+            config = json.loads(attributes["config_json"])
+            config["optimizer"]["params"]["lr"] = 1e-2
+            synthetic_trace.configure(attributes, config)
+            groups["steps"]["learning_rate"] = [1e-2] * 12
+        self.assertIn("has another configuration than in the baseline: optimizer.params.lr 0.001 / 0.01",
+                      self.gate(self.trace("b", 50, change=learning_rate), "--baseline", self.path, code=2))
+        self.assertIn("no baseline", self.gate(self.trace("c", 50), "--baseline", "no-such-name", code=2))
+        (self.folder / "none.json").write_text("{}")
+        self.assertIn("is no baseline of schema", self.gate(self.trace("c", 50), "--baseline", self.folder / "none.json", code=2))
+        self.assertIn("cannot be read", self.gate(self.folder / "nowhere.h5", "--record", self.folder / "x.json", code=1))
+        self.assertIn("is there twice with seed 1", self.gate(self.folder / "base", self.trace("d", 1), "--record", self.folder / "y.json", code=2))
+        broken = self.trace("e", 7, change=lambda attributes, groups: attributes.update(verdict="INVALID: x"))
+        self.assertIn("a baseline is of valid runs", self.gate(broken, "--record", self.folder / "z.json", code=1))
+
+    def test_one_seed_cannot_show_equivalence(self):
+        self.recorded(seeds=[1])
+        self.assertIn("has one seed: equivalence needs 2", self.gate(self.trace("a", 2), "--baseline", self.path, code=2))
+
+    def test_few_times_are_undecided(self):
+        self.recorded()
+        self.assertIn("undecided: ", self.gate(self.trace("a", 50), "--baseline", self.path, "--warmup", "10", code=2))
+
+    def matrix(self, name, seeds, random_seed, settings=synthetic_converge.LADDER, **options):
+        attributes, groups = synthetic_converge.make(settings=settings, seeds=seeds, random_seed=random_seed, **options)
+        (self.folder / name).mkdir()
+        return synthetic_converge.write(self.folder / name / "converge.h5", attributes, groups)
+
+    def test_a_matrix(self):
+        """A row a setting; what it lacks is missing; a codec that became worse is named."""
+        self.gate(self.matrix("base", range(1, 9), 1), "--record", self.path)
+        untimed = ["--baseline", self.path, "--only", "bytes,hash,convergence,norm"]
+        self.gate(self.matrix("same", range(20, 28), 2), *untimed)
+        worse = [each | ({"effect": 0.6} if each["name"] == "near" else {}) for each in synthetic_converge.LADDER]
+        text = self.gate(self.matrix("worse", range(20, 28), 3, worse), *untimed, code=1)
+        self.assertIn("moved: text: near: held-out loss was 3.", text)
+        self.assertIn(": 1 moved\n", text)
+        few = self.matrix("few", range(20, 28), 4, synthetic_converge.LADDER[:2])
+        text = self.gate(few, *untimed, code=1)
+        self.assertIn("missing: text: int4\nmissing: text: weights\n", text)
+        self.assertIn("not run: text: int4\n", self.gate(few, *untimed, "--partial"))
+
+    def test_false_alarms_and_power(self):
+        """Equivalent runs alarm as rarely as promised, whatever the number of seeds; a shift of thrice what is allowed is found."""
+        random, trials = np.random.default_rng(9), 4000
+        for before, now in ((5, 1), (12, 1), (6, 6)):
+            sides = random.standard_normal((trials, before + now))
+            alarms = found = 0
+            for values in sides:
+                change, reach, allowed = gate_judge.equivalence(values[:before], values[before:], 1e-9, 1)
+                alarms += abs(change) + reach > allowed
+                found += abs(change + 3 * (allowed - reach)) + reach > allowed
+            self.assertLessEqual(alarms, stats.binom.ppf(1 - 1e-4, trials, gate_judge.FALSE_ALARMS), (before, now))
+            self.assertGreater(found, 0.99 * trials)
+
+    def test_names(self):
+        self.assertEqual(baseline.folder_name(["NVIDIA H200"] * 4), "4x-NVIDIA-H200")
+        self.assertEqual(baseline.folder_name(["b", "a", "a"]), "2x-a-1x-b")
+        self.assertEqual(baseline.default_path("train", ["h"] * 2).parts[-3:], ("baselines", "2x-h", "train.json"))
+
+
+if __name__ == "__main__":
+    unittest.main()

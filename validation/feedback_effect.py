@@ -1,0 +1,37 @@
+"""What error feedback changes: a setting with it beside the one that differs from it in nothing else, paired by seed.
+
+Twins are found by their columns, not by their names. The p-values, two-sided, are corrected over all twins of the file (Holm).
+"""
+
+from dataclasses import dataclass
+
+import paired
+import rank_test
+from trace_format import TOKEN_LEVELS
+
+ALIKE = ("level", "model", "stage", "weight_codec", "gradient_codec_intra", "gradient_codec_inter", "reduce_scatter", "hpz", "optimizer")
+
+
+@dataclass
+class Effect:
+    """`pairs`: of the loss with feedback minus that without; below 0, feedback helps. `p`: corrected."""
+
+    setting: object
+    without: object
+    pairs: paired.Pairs
+    p: float
+
+
+def effects_of(study):
+    judged = [s for s in study.settings if s.level in TOKEN_LEVELS and not s.diverged]
+    key = lambda setting: tuple(getattr(setting, name) for name in ALIKE)
+    without = {key(s): s for s in reversed(judged) if s.feedback == "off"}
+    found = []
+    for setting in (s for s in judged if s.feedback != "off"):
+        twin = without.get(key(setting))
+        if twin and set(twin.runs) == set(setting.runs):
+            pairs = paired.of(study.differences(setting, twin))
+            found.append(Effect(setting, twin, pairs, pairs.p_differs()))
+    for effect, p in zip(found, rank_test.holm([effect.p for effect in found])):
+        effect.p = p
+    return found

@@ -1,0 +1,151 @@
+"""What moved between a baseline's rows and those of new runs (gate.py says which tests). Knows no files."""
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy import stats
+
+import bootstrap
+import compare
+from run_file import FileProblem
+
+KINDS = ("bytes", "hash", "convergence", "norm", "times")
+EQUIVALENCE_LEVEL = 0.05  # of each one-sided test
+FALSE_ALARMS = 1e-3  # of a gate whose runs are equivalent to the baseline's, over all its rows
+TIMES_LEVEL, CONFIDENCE, RESAMPLES, SEED = 0.01, 0.95, 4000, 1
+SAME, MOVED, UNDECIDED = "same", "moved", "undecided"
+
+
+@dataclass
+class Finding:
+    """One quantity of one row. `before`, `now`, `change`, `allowed`: as text."""
+
+    row: str
+    kind: str
+    quantity: str
+    before: str
+    now: str
+    change: str = ""
+    allowed: str = "none"
+    verdict: str = SAME
+
+
+@dataclass
+class Result:
+    findings: list = field(default_factory=list)
+    invalid: dict = field(default_factory=dict)  # trace -> reason
+    missing: list = field(default_factory=list)
+    unknown: list = field(default_factory=list)  # rows that the baseline has not
+    notes: list = field(default_factory=list)
+    partial: bool = False
+    baseline: object = None
+
+    @property
+    def moved(self):
+        return [each for each in self.findings if each.verdict == MOVED]
+
+    @property
+    def code(self):
+        if self.moved or self.invalid or (self.missing and not self.partial):
+            return 1
+        return 2 if any(each.verdict == UNDECIDED for each in self.findings) else 0
+
+
+def exact_of(old, new):
+    for name, value in old.exact.items():
+        now = new.exact.get(name)
+        yield Finding(old.name, "bytes", name, str(value), str(now), verdict=SAME if now == value else MOVED)
+
+
+def hashes_of(old, new):
+    for seed in sorted(set(old.hashes) & set(new.hashes), key=int):
+        pair = old.hashes[seed], new.hashes[seed]
+        yield Finding(old.name, "hash", f"parameters, seed {seed}", *(each[:12] for each in pair),
+                      verdict=SAME if pair[0] == pair[1] else MOVED)
+
+
+def equivalence(before, now, margin, tests):
+    """(difference of the means, reach of its interval, margin that is allowed): equivalent where |difference| + reach <= margin. The
+    spread is the baseline's; `tests`: among how many the false alarms are shared."""
+    before, now = np.array(before), np.array(now)
+    freedom = len(before) - 1
+    error = before.std(ddof=1) * math.sqrt(1 / len(before) + 1 / len(now))
+    reach = stats.t.ppf(1 - EQUIVALENCE_LEVEL, freedom) * error
+    provable = reach + stats.t.ppf(1 - FALSE_ALARMS / tests / 2, freedom) * error
+    return now.mean() - before.mean(), reach, max(margin, provable)
+
+
+def spread_of(old, new, kind, margin, tests):
+    """The finding of losses, or of the logarithms of norms; none where there is nothing to compare."""
+    before, now = (list((side.losses if kind == "convergence" else side.norms).values()) for side in (old, new))
+    if not before or not now:
+        return
+    if len(before) < 2:
+        raise FileProblem(f"the baseline of {old.name} has one seed: equivalence needs 2 at least, and 5 or more to be sharp")
+    ratio = kind == "norm"
+    quantity = "gradient norm" if ratio else "held-out loss"
+    sides = [sum(values) / len(values) for values in (before, now)]
+    finding = Finding(old.name, kind, quantity, *(f"{value:.5g}" for value in sides))
+    if not all(map(math.isfinite, before + now)) or (ratio and min(before + now) <= 0):
+        finding.verdict, finding.change = MOVED, "not finite"
+    else:
+        if ratio:
+            before, now, margin = np.log(before), np.log(now), math.log1p(margin)
+        change, reach, allowed = equivalence(before, now, margin, tests)
+        finding.verdict = SAME if abs(change) + reach <= allowed else MOVED
+        finding.change = f"x {math.exp(change):.4f}" if ratio else f"{change:+.4f}"
+        finding.allowed = (f"x {math.exp(reach - allowed):.4f} to {math.exp(allowed - reach):.4f}" if ratio
+                           else f"{allowed - reach:.4f} (equivalence within {allowed:.4f})")
+    yield finding
+
+
+def times_of(pairs, threshold):
+    """By the same tests as compare.py, over all rows at once."""
+    rows = [compare.Comparison(old.name, old.times, new.times) for old, new in pairs if old.times and new.times]
+    if not rows:
+        return
+    compare.judge(rows, TIMES_LEVEL, CONFIDENCE, threshold, bootstrap.Bootstrap(RESAMPLES, SEED))
+    for row in rows:
+        low, high = row.interval or (math.nan, math.nan)
+        yield Finding(row.name, "times", "time", f"{np.median(row.before):.5g} us", f"{np.median(row.after):.5g} us",
+                      f"x {row.ratio:.4f} ({low:.4f} to {high:.4f})", f"x {1 + threshold:g}",
+                      MOVED if row.beyond else UNDECIDED if row.verdict == compare.UNDECIDED else SAME)
+
+
+def require_same_work(old, new):
+    """What both configurations name has to be equal; what only one has is an option that came or went."""
+    other = [f"{name} {old.config[name]} / {new.config[name]}" for name in sorted(set(old.config) & set(new.config))
+             if old.config[name] != new.config[name]]
+    if other:
+        raise FileProblem(f"{old.name} has another configuration than in the baseline: {'; '.join(other[:4])}: run the same, or record anew")
+
+
+def judge(old, new, arguments, result):
+    """Fills `result` from two baseline.Runs. Raises FileProblem where rows cannot be compared."""
+    pairs = [(row, new.rows[name]) for name, row in old.rows.items() if name in new.rows]
+    if not pairs:
+        raise FileProblem(f"no row in common: the baseline has {', '.join(sorted(old.rows))}; here are {', '.join(sorted(new.rows))}")
+    for before, now in pairs:
+        require_same_work(before, now)
+    result.partial = arguments.partial
+    result.missing = [name for name in old.rows if name not in new.rows]
+    result.unknown = [name for name in new.rows if name not in old.rows]
+    result.notes = [f"{name}: {old.versions.get(name)} / {new.versions.get(name)}" for name in new.versions
+                    if old.versions.get(name) != new.versions[name]]
+    here = old.machine == new.machine
+    margins = {"convergence": arguments.margin, "norm": arguments.norm_margin}
+    tests = len(pairs) * len(margins)
+    for before, now in pairs:
+        if "bytes" in arguments.only:
+            result.findings += exact_of(before, now)
+        if "hash" in arguments.only and here:
+            result.findings += hashes_of(before, now)
+        for kind, margin in margins.items():
+            if kind in arguments.only:
+                result.findings += spread_of(before, now, kind, margin, tests)
+    if "times" in arguments.only:
+        result.findings += times_of(pairs, arguments.threshold)
+    if not result.findings:
+        raise FileProblem(f"nothing was compared: these rows have none of {', '.join(arguments.only)}")
+    return result

@@ -1,0 +1,89 @@
+"""A picture of a trace, whichever program wrote it. PNG and SVG."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+
+import converge_plot
+from converge_file import Study
+from trace_format import TOKEN_LEVELS
+
+
+def train(trace, figure):
+    steps = trace.columns["steps"]
+    losses, times, volumes = figure.subplots(1, 3)
+    losses.plot(steps["loss"], label="training")
+    losses.plot(*(trace.columns["evaluations"][name] for name in ("step", "loss")), marker="o", markersize=3, linestyle="none",
+                label="held-out")
+    losses.set(title="Loss", ylabel="nats a token")
+    losses.legend(frameon=False)
+    times.plot(1e3 * np.array(steps["time"]), label="step")
+    for name, label in (("time_forward", "forward"), ("time_backward", "backward"), ("time_communication_exposed", "exposed communication")):
+        times.plot(1e3 * np.array(steps[name]), label=label, linewidth=0.8)
+    times.set(title="Time, largest over ranks", ylabel="ms", ylim=(0, None))
+    times.legend(frameon=False)
+    for link, name in (("intra", "inside nodes"), ("inter", "between nodes")):
+        volumes.plot(1e-6 * np.array(steps[f"bytes_{link}_node"]), label=name)
+        volumes.plot(1e-6 * np.array(steps[f"bytes_predicted_{link}_node"]), color="black", linestyle=":", linewidth=0.8)
+    volumes.set(title="Sent, over all ranks (dotted: predicted)", ylabel="MB (10$^6$ bytes)", ylim=(0, None))
+    volumes.legend(frameon=False)
+    for axes in (losses, times, volumes):
+        axes.set_xlabel("optimizer step")
+
+
+def sweep(trace, figure):
+    rows = [row for row in trace.rows("results") if not row["in_place"]]
+    collectives = list(dict.fromkeys((row["collective"], row["group"], row["type"]) for row in rows))
+    for axes, which in zip(np.atleast_1d(figure.subplots(1, len(collectives))), collectives):
+        own = [row for row in rows if (row["collective"], row["group"], row["type"]) == which]
+        for way in dict.fromkeys((row["codec"], row["algorithm"]) for row in own):
+            points = sorted((row["size"], row["bus_bw"]) for row in own if (row["codec"], row["algorithm"]) == way and row["size"])
+            axes.plot(*zip(*points), marker="o", markersize=3, label=" ".join(way))
+        axes.set(title=" ".join(which), xlabel="bytes", ylabel="bus bandwidth (GB/s)")
+        axes.set_xscale("log", base=2)
+        axes.legend(frameon=False, fontsize="small")
+
+
+def fabric(trace, figure):
+    ranks = trace.attributes["world_size"]
+    for axes, (name, unit) in zip(figure.subplots(1, 2), (("latency", "us"), ("bandwidth", "GB/s"))):
+        image = axes.imshow(np.array(trace.columns["fabric"][name]).reshape(ranks, ranks))
+        axes.set(title=f"{name} ({unit})", xlabel="receiver", ylabel="sender")
+        axes.grid(False)
+        figure.colorbar(image, ax=axes, shrink=0.8)
+
+
+def kernels(trace, figure):
+    rows = trace.rows("results")
+    figure.set_size_inches(9, 1.5 + 0.2 * len(rows))
+    axes = figure.subplots()
+    axes.barh(range(len(rows)), [row["of_limit"] for row in rows], color="#0072b2")
+    axes.set_yticks(range(len(rows)), ["/".join(row[part] for part in ("kernel", "variant", "dtype", "shape")) for row in rows], fontsize=6)
+    axes.axvline(1, color="#444444", linewidth=0.8)
+    axes.invert_yaxis()
+    axes.set(title="Share of the ceiling that limits each kernel")
+
+
+def converge(trace, figure):
+    study = Study(trace)
+    levels = [level for level in TOKEN_LEVELS if any(setting.level == level for setting in study.settings)]
+    for axes, level in zip(np.atleast_1d(figure.subplots(1, max(1, len(levels)))), levels):
+        for setting in (s for s in study.settings if s.level == level and not s.diverged):
+            steps, curves = converge_plot.curves_of(setting)
+            axes.plot(steps, np.mean(curves, axis=0), label=setting.name)
+        axes.set(title=f"{level}: held-out loss, mean over seeds", xlabel="optimizer step", ylabel="nats a token")
+        axes.legend(frameon=False, fontsize=6)
+
+
+PICTURES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge}
+
+
+def draw(trace, stem):
+    """Writes STEM.png and STEM.svg of a trace without problems of schema."""
+    with matplotlib.rc_context(converge_plot.STYLE):
+        figure = plt.figure(figsize=(13, 4.2), layout="constrained")
+        PICTURES[trace.app](trace, figure)
+        figure.suptitle(f"zpp_{trace.app}, {trace.attributes['started_at']}", fontweight="bold")
+        converge_plot.save(figure, stem)
