@@ -1,4 +1,4 @@
-# ctest: name=contract7_restart cuda=mpi,nccl labels=cli timeout=180 processors=4
+# ctest: name=contract7_restart cuda=mpi,nccl labels=cli timeout=240 processors=4
 """Training that stops and goes on gives the bits of training that does not: at the same number of ranks; and the same losses, to
 tolerance, at another number or stage. What is damaged is not gone on from."""
 
@@ -70,6 +70,16 @@ class Restart(zpp.TestCase):
 
     def test_at_stage_1_with_micro_steps(self):
         self.check_restart("--deterministic", "--zero-stage", "1", "--gradient-accumulation-steps", "2")
+
+    def test_with_error_feedback_and_stochastic_rounding(self):
+        self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8", "--weight-codec", "int8:128+sr",
+                           "--gradient-codec-intra", "int4:128+sr")
+
+    def test_error_feedback_of_other_ranks_begins_anew(self):
+        feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]
+        self.run_to(2, *feedback, "--micro-batch-size", 2, *self.save())
+        result = self.run_to(4, *feedback, "--micro-batch-size", 4, "--load", self.kept, ranks=2)
+        self.assertIn("error feedback begins anew", result.stderr)
 
     def test_written_before_training_goes_on(self):
         self.check_restart(*BITS, "--no-async-save")
