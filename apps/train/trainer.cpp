@@ -81,7 +81,7 @@ bool Trainer::end_early(std::uint64_t done, std::uint64_t first) {
   return true;
 }
 
-void Trainer::keep_earlier_trace() const {
+void Trainer::keep_earlier_trace() {
   const std::uint64_t first = session_.recorder().first_step;
   const std::filesystem::path path = context_.trace_path();
   std::error_code error;

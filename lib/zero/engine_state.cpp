@@ -43,7 +43,7 @@ std::vector<checkpoint::OwnedSlice> Engine::state() const {
     const std::size_t first = preset_.shard_optimizer ? 0 : part.begin;
     for (auto& [name, values] : kept_arrays(u)) {
       slices.push_back({zero::slice_of(std::move(name), units_[u], part),
-                        fetch(values.part(first, part.count))});
+                        fetch(ConstView(View(values.part(first, part.count))))});
     }
   }
   const Stream& compute = stream(StreamId::compute);
