@@ -5,7 +5,7 @@ include(CMakePackageConfigHelpers)
 # Public is what needs no library but MPI, fmt and nlohmann-json, and nothing that is generated.
 file(GLOB_RECURSE public_headers CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/kernels/*.hpp
      ${PROJECT_SOURCE_DIR}/lib/*.hpp)
-list(FILTER public_headers EXCLUDE REGEX "/(cuda|formats|host)/|/(defect|entries|fused_pairs|h5|h5_image)[.]hpp$|/codec/host_[a-z_]*[.]hpp$|/host_(cast|for)[.]hpp$")
+list(FILTER public_headers EXCLUDE REGEX "/(cuda|formats|host)/|/(defect|entries|fused_pairs|h5|h5_image)[.]hpp$|/(codec|optim)/host_[a-z_]*[.]hpp$|/host_(cast|for)[.]hpp$")
 list(TRANSFORM public_headers PREPEND ${PROJECT_SOURCE_DIR}/)
 target_sources(zeropp PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR} FILES ${public_headers})
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import check_trace
 import measurement
+import rank_test
 import run_file
 from converge_file import Study
 from run_file import FileProblem
@@ -23,6 +24,7 @@ from trace_format import TOKEN_LEVELS
 SCHEMA, SCHEMA_VERSION = "zeropp-baseline", "1.0"
 VERSIONS = ("version", "git_commit", "build_type", "cxx_compiler", "mpi_library", "blas_library", "cuda_versions", "kernels")
 BYTES = ("bytes_intra_node", "bytes_inter_node", "bytes_predicted_intra_node", "bytes_predicted_inter_node")
+TIMES_LEVEL = 0.01  # of the test that times differ
 COUNTERS = ("secondary_gathers", "nonfinite_steps")
 
 
@@ -64,6 +66,7 @@ class Runs:
     versions: dict
     date: str
     commands: list
+    diverged: list = field(default_factory=list)  # names of rows that ran and cannot be compared
 
 
 def geometric_mean(values):
@@ -107,22 +110,32 @@ def training_rows(path, run, warmup):
     return [row]
 
 
+def exact_of(run):
+    """Of a run of zpp_converge, what has to be equal to the last digit."""
+    return {"steps": run.steps, "skipped steps": run.skipped, "bytes_inter_node a step": run.bytes_inter_node}
+
+
 def matrix_rows(path):
-    """Of a trace of zpp_converge: a row for each setting that trains on tokens and did not diverge."""
-    rows = []
-    for setting in (s for s in Study(Trace(path)).settings if s.level in TOKEN_LEVELS and not s.diverged):
+    """Of a trace of zpp_converge: (a row for each setting that trains on tokens, the names of those that diverged)."""
+    rows, diverged = [], []
+    for setting in (s for s in Study(Trace(path)).settings if s.level in TOKEN_LEVELS):
+        if setting.diverged:
+            diverged.append(f"{setting.level}: {setting.name}")
+            continue
         config, runs = json.loads(setting.config_json), list(setting.runs.values())
         row = Row(f"{setting.level}: {setting.name}", without_seed(config))
-        row.exact = {"steps": runs[0].steps, "skipped steps": runs[0].skipped, "bytes_inter_node a step": runs[0].bytes_inter_node}
+        row.exact = exact_of(runs[0])
         for run in runs:
-            own = Row(row.name, row.config, {"steps": run.steps, "skipped steps": run.skipped, "bytes_inter_node a step": run.bytes_inter_node},
+            own = Row(row.name, row.config, exact_of(run),
                       {str(run.seed): run.final_held_out_loss}, {str(run.seed): geometric_mean(run.grad_norms)})
             if config.get("zeropp", config).get("deterministic"):
                 own.hashes[str(run.seed)] = run.parameters_hash
             own.times = [1e6 * run.seconds_per_step]
             row.join(own)
+        if len(row.times) < rank_test.samples_needed(TIMES_LEVEL):  # a time a run: of few seeds no test could say anything
+            row.times = []
         rows.append(row)
-    return rows
+    return rows, diverged
 
 
 def time_rows(path, warmup):
@@ -136,7 +149,7 @@ def time_rows(path, warmup):
 def traces(paths):
     found = []
     for path in paths:
-        own = sorted(path.rglob("*.h5")) if path.is_dir() else [path]
+        own = sorted(found for found in path.rglob("*.h5") if found.name != "judged.h5") if path.is_dir() else [path]
         if not own:
             raise FileProblem(f"{path} holds no trace (*.h5): name traces, or a folder that a study left")
         found += own
@@ -145,13 +158,14 @@ def traces(paths):
 
 def read(paths, warmup):
     """Runs of all traces at `paths` and in folders there. Raises FileProblem; Invalid traces are named by judge()."""
-    rows, places, versions, dates, commands = {}, set(), {}, [], []
+    rows, places, versions, dates, commands, diverged = {}, set(), {}, [], [], []
     for path in traces(paths):
         run = run_file.read(path)
         try:
             app = run["app"]
-            own = (training_rows(path, run, warmup) if app == "train" else matrix_rows(path) if app == "converge"
-                   else time_rows(path, warmup))
+            own, lost = (matrix_rows(path) if app == "converge" else
+                         (training_rows(path, run, warmup) if app == "train" else time_rows(path, warmup), []))
+            diverged += lost
             places.add((measurement.layout_of(run), measurement.machine_of(run)))
             versions = {name: str(run[name]) for name in VERSIONS if name in run}
             dates.append(run["started_at"])
@@ -167,7 +181,7 @@ def read(paths, warmup):
         raise FileProblem(f"the traces are of several machines or layouts: {'; '.join(sorted(layout for layout, _ in places))}: "
                           "name those of one")
     (layout, machine), = places
-    return Runs(rows, layout, list(machine), versions, min(dates), commands)
+    return Runs(rows, layout, list(machine), versions, min(dates), commands, diverged)
 
 
 def invalid(paths):

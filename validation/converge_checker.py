@@ -8,6 +8,7 @@ import json
 import math
 import statistics
 
+import error_rows
 import trace_format as fmt
 from converge_file import Study
 from trace_checker import Invalid, TraceChecker
@@ -37,6 +38,7 @@ class ConvergeChecker(TraceChecker):
             self.check_matrix()
             self.check_quadratic()
             self.check_contracts()
+            self.check_errors()
         except Invalid as error:
             self.problems.append(str(error))
         return self.problems
@@ -146,6 +148,8 @@ class ConvergeChecker(TraceChecker):
             first, second = runs[row["first"]], runs[row["second"]]
             names = " / ".join(self.study.setting_of(run).name for run in (first, second))
             where = f"check {row['name']} of {names}"
+            if not self.require(not first.diverged and not second.diverged, f"{where}: a run diverged, which shows nothing"):
+                continue
             same = bool(first.parameters_hash) and first.parameters_hash == second.parameters_hash
             found = row["difference"]
             self.require(math.isfinite(found) and found >= 0 and (found == 0) == same,
@@ -157,6 +161,25 @@ class ConvergeChecker(TraceChecker):
             within = same or found <= row["limit"] and row["limit"] > 0
             self.require(row["passed"] == within, f"{where}: passed is {row['passed']}, should be {int(within)}")
             self.require(within, f"{where}: differs by {found}, allowed is {row['limit']}")
+
+    def check_errors(self):
+        """Rows of /errors belong to runs, are sane, and there are some of every step that was to be measured."""
+        every = [json.loads(setting.config_json).get("zeropp", {}).get("measure_quantization_error", 0) for setting in self.study.settings]
+        found = {}
+        for row in self.trace.rows("errors"):
+            if row["run"] >= len(self.study.runs):
+                raise Invalid(f"/errors: a row of run {row['run']}, which is not there")
+            run = self.study.runs[row["run"]]
+            found.setdefault(run.index, set()).add(row["step"])
+            setting = self.study.setting_of(run)
+            exact = row["kind"] == "weights" and setting.weight_codec == "none"
+            problem = None if run.diverged else error_rows.problem(row, exact)
+            self.require(not problem, f"setting {setting.name}, seed {run.seed}: /errors: {problem}")
+        for run in self.study.runs:
+            skipped = {step for step, was in enumerate(run.skips) if was}
+            wanted = set(range(0, run.steps, every[run.setting])) - skipped if every[run.setting] else set()
+            self.require(run.diverged or wanted <= found.get(run.index, set()),
+                         f"setting {self.study.setting_of(run).name}, seed {run.seed}: /errors lacks a step that was to be measured")
 
 
 def problems(trace):

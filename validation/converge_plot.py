@@ -46,7 +46,9 @@ def draw_curves(study, level, entropy_bits, stem):
         steps, curves = curves_of(setting)
         panels = [(losses, curves)]
         if setting.baseline:
-            panels.append((apart, np.array(curves) - np.array(curves_of(study.by_name[setting.baseline])[1])))
+            base_steps, base = curves_of(study.by_name[setting.baseline])
+            if base_steps == steps:
+                panels.append((apart, np.array(curves) - np.array(base)))
         for axes, values in panels:
             middle, half = band(values)
             axes.plot(steps, middle, label=setting.name, **style)

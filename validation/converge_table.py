@@ -96,10 +96,10 @@ bits: sent for a parameter by one gather and one reduce-scatter. loss: on held-o
 seeds; perplexity: its exponential. difference: to the baseline, paired by seed and data order, with its 95 % interval (Student's t). p
 differs: of no difference, two-sided; p equivalent: of a difference of {margin:g} or more on either side (two one-sided tests); both
 corrected over {count} settings (Holm). seen from: the smallest true difference that these runs would show with a probability of
-{judged.POWER:.0%}; provable: the smallest margin within which they show equivalence; both corrected over all settings. Equivalent: within
+{judged.POWER:.0%}; provable: the smallest margin within which they show equivalence; both corrected over all settings. The interval is of its row alone. Equivalent: within
 {margin:g} nats; worse, better: a difference is shown (it may be within the margin as well); undecided: neither is shown; diverged: a
-loss is not finite, or the last step was skipped. Claims are one-sided and paired, p corrected over those of a model: `<`, the difference is
-above 0; `<=`, it is not below -{margin:g}.
+loss is not finite, or the last step was skipped. Claims are paired, p corrected over those of a model: `<`, the difference is
+above 0; `<=`, it is within {margin:g} on both sides.
 """
 
 

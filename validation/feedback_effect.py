@@ -3,6 +3,7 @@
 Twins are found by their columns, not by their names. The p-values, two-sided, are corrected over all twins of the file (Holm).
 """
 
+import json
 from dataclasses import dataclass
 
 import paired
@@ -22,9 +23,16 @@ class Effect:
     p: float
 
 
+def rest_of(setting):
+    """Its configuration without what error feedback is."""
+    config = json.loads(setting.config_json)
+    config.get("zeropp", {}).pop("error_feedback", None)
+    return json.dumps(config, sort_keys=True)
+
+
 def effects_of(study):
     judged = [s for s in study.settings if s.level in TOKEN_LEVELS and not s.diverged]
-    key = lambda setting: tuple(getattr(setting, name) for name in ALIKE)
+    key = lambda setting: (*(getattr(setting, name) for name in ALIKE), rest_of(setting))
     without = {key(s): s for s in reversed(judged) if s.feedback == "off"}
     found = []
     for setting in (s for s in judged if s.feedback != "off"):

@@ -8,12 +8,13 @@ from scipy import stats
 
 import bootstrap
 import compare
+from baseline import TIMES_LEVEL
 from run_file import FileProblem
 
 KINDS = ("bytes", "hash", "convergence", "norm", "times")
 EQUIVALENCE_LEVEL = 0.05  # of each one-sided test
 FALSE_ALARMS = 1e-3  # of a gate whose runs are equivalent to the baseline's, over all its rows
-TIMES_LEVEL, CONFIDENCE, RESAMPLES, SEED = 0.01, 0.95, 4000, 1
+CONFIDENCE, RESAMPLES, SEED = 0.95, 4000, 1
 SAME, MOVED, UNDECIDED = "same", "moved", "undecided"
 
 
@@ -29,6 +30,7 @@ class Finding:
     change: str = ""
     allowed: str = "none"
     verdict: str = SAME
+    widened: bool = False  # the baseline's seeds cannot show what was asked for
 
 
 @dataclass
@@ -94,6 +96,7 @@ def spread_of(old, new, kind, margin, tests):
             before, now, margin = np.log(before), np.log(now), math.log1p(margin)
         change, reach, allowed = equivalence(before, now, margin, tests)
         finding.verdict = SAME if abs(change) + reach <= allowed else MOVED
+        finding.widened = bool(allowed > margin)
         finding.change = f"x {math.exp(change):.4f}" if ratio else f"{change:+.4f}"
         finding.allowed = (f"x {math.exp(reach - allowed):.4f} to {math.exp(allowed - reach):.4f}" if ratio
                            else f"{allowed - reach:.4f} (equivalence within {allowed:.4f})")
@@ -124,12 +127,14 @@ def require_same_work(old, new):
 def judge(old, new, arguments, result):
     """Fills `result` from two baseline.Runs. Raises FileProblem where rows cannot be compared."""
     pairs = [(row, new.rows[name]) for name, row in old.rows.items() if name in new.rows]
-    if not pairs:
+    result.findings += [Finding(name, "convergence", "held-out loss", "finite", "diverged", verdict=MOVED)
+                        for name in new.diverged if name in old.rows]
+    if not pairs and not result.findings:
         raise FileProblem(f"no row in common: the baseline has {', '.join(sorted(old.rows))}; here are {', '.join(sorted(new.rows))}")
     for before, now in pairs:
         require_same_work(before, now)
     result.partial = arguments.partial
-    result.missing = [name for name in old.rows if name not in new.rows]
+    result.missing = [name for name in old.rows if name not in new.rows and name not in new.diverged]
     result.unknown = [name for name in new.rows if name not in old.rows]
     result.notes = [f"{name}: {old.versions.get(name)} / {new.versions.get(name)}" for name in new.versions
                     if old.versions.get(name) != new.versions[name]]

@@ -1,8 +1,8 @@
 """What the losses of a matrix say of each setting beside its baseline: difference, interval, equivalence, and what could not be seen.
 
 Two families of p-values are corrected by Holm, each over all settings of the file: that a setting differs from its baseline, and
-that it is equivalent to it within the margin. The interval, the detectable difference and the provable margin are corrected as well,
-by their number (Bonferroni): what is said of one row holds for all rows together.
+that it is equivalent to it within the margin. The detectable difference and the provable margin are corrected as well, by their number
+(Bonferroni): what they say of one row holds for all rows together. The interval is of its row alone.
 """
 
 from dataclasses import dataclass

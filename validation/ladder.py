@@ -3,8 +3,9 @@
   no codec  <=  int8 inside nodes, int4 with Hadamard rotation between them  <  plain int4 gradients  <  int4 weights
 
 (SDP4Bit, NeurIPS 2024, its tables: two-level gradients reach the baseline, plain 4-bit gradients do not, 4-bit weights are worst.)
-Settings are found by their codecs, not by their names; error feedback is off in all. A claim is one-sided and paired by seed: `<`
-that the difference is above 0, `<=` that it is not below -margin. p-values are corrected over the claims of a model (Holm).
+Settings are found by their codecs, not by their names; error feedback is off in all. Claims are paired by seed: `<`, that the
+difference is above 0 (one-sided); `<=`, that the rung is reached: the difference lies within the margin on both sides (two one-sided
+tests). p-values are corrected over the claims of a model (Holm).
 """
 
 import re
@@ -85,8 +86,11 @@ def claims_of(study, margin, level):
                 missing.append(f"{where[0]}, {where[1]}: {lower.name} and {upper.name} are of other seeds or data")
                 continue
             pairs = paired.of(study.differences(upper, lower))
-            relation, allowed = ("<=", margin) if above == NEAR else ("<", 0.0)
-            own.append(Claim(where[0], relation, lower, upper, pairs, margin, pairs.p_above(-allowed), pairs.p_below(-allowed)))
+            if above == NEAR:  # within the margin on both sides; the opposite: beyond it on one
+                p, opposite = max(pairs.p_equivalent(margin)), min(1.0, 2 * min(pairs.p_above(margin), pairs.p_below(-margin)))
+            else:
+                p, opposite = pairs.p_above(0), pairs.p_below(0)
+            own.append(Claim(where[0], "<=" if above == NEAR else "<", lower, upper, pairs, margin, p, opposite))
         for name in ("p", "p_opposite"):
             for claim, p in zip(own, rank_test.holm([getattr(claim, name) for claim in own])):
                 setattr(claim, name, p)

@@ -13,8 +13,14 @@ CheckRow compare(const Check& check, std::size_t first, std::size_t second,
   const RunRecord& a = runs[first];
   const RunRecord& b = runs[second];
   CheckRow row{check.name, first, second, 0.0, check.limit, true};
+  if (a.diverged || b.diverged) {  // what was not trained is equal to what was not trained
+    row.difference = std::numeric_limits<double>::infinity();
+    row.passed = false;
+    return row;
+  }
   if (a.parameters_hash == b.parameters_hash) return row;
-  const double apart = std::abs(a.final_train_loss - b.final_train_loss) / a.final_train_loss;
+  const double apart =
+      std::abs(a.final_train_loss - b.final_train_loss) / std::abs(a.final_train_loss);
   row.difference = std::max(apart, std::numeric_limits<double>::min());
   row.passed = check.limit > 0 && row.difference <= check.limit;
   return row;

@@ -136,6 +136,12 @@ void check_baselines(const std::vector<Setting>& settings, const Fields& root) {
                                           "baseline itself",
                                           setting.name, baseline.name));
     }
+    if (baseline.seeds != setting.seeds) {
+      root.refuse("settings",
+                  fmt::format("{}: its baseline {} has other seeds, and runs are paired "
+                              "by seed",
+                              setting.name, baseline.name));
+    }
   }
 }
 
@@ -152,6 +158,11 @@ std::vector<Check> checks_of(const Fields& root, const std::string& file,
       if (find(settings, fields.text(key), fields, key).level != kContract) {
         fields.refuse(key, "is of another level than contract: checks compare settings of that");
       }
+    }
+    const auto& first = find(settings, check.first, fields, "first").seeds;
+    const auto& second = find(settings, check.second, fields, "second").seeds;
+    if (std::ranges::find_first_of(first, second) == first.end()) {
+      fields.refuse("second", "has no seed that \"first\" has: there would be nothing to compare");
     }
     checks.push_back(std::move(check));
   }

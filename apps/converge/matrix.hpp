@@ -13,7 +13,8 @@
 
 namespace zeropp::converge {
 
-struct Setting {
+// The JSON library checks its values when they are moved, by asserts.
+struct Setting {          // NOLINT(bugprone-exception-escape)
   std::string name;       ///< unique in the matrix, as a file's name as well (file_stem())
   std::string level;      ///< levels.hpp
   std::string baseline;   ///< name of the setting that it is compared with; empty: none

@@ -4,6 +4,9 @@
 
 #include <csignal>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <map>
 
 #include "apps/converge/runner.hpp"
 #include "lib/app/interrupt.hpp"
@@ -36,18 +39,42 @@ data::Options data_options(const json& effective) {
   return options;
 }
 
+/// The trace tells of a level's data once.
+void require_one_source_a_level(const std::vector<SettingRow>& rows) {
+  std::map<std::string, std::string> source_of;
+  for (const SettingRow& row : rows) {
+    const std::string source = json::parse(row.config_json)["zeropp"]["data"].dump();
+    if (source_of.try_emplace(row.level, source).first->second == source) continue;
+    throw Error(ExitCode::usage,
+                fmt::format("setting {} has other data than those of the level {} before it: give "
+                            "a level its data once",
+                            row.name, row.level));
+  }
+}
+
+/// What made the runs: the version and, of sources that were changed since, the program itself.
+std::string describe_build() {
+  std::string version = trace::describe_version();
+  if (version.find("dirty") == std::string::npos) return version;
+  std::ifstream program("/proc/self/exe", std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(program), {}};
+  return version + " " + sha256_hex(bytes);
+}
+
 }  // namespace
 
 Program::Program(const Matrix& matrix, const Options& options, const app::Context& context)
     : context_(context),
       team_(context, options.ranks_per_run),
       plan_(agreed_plan(matrix, context, team_.ranks())),
+      build_(describe_build()),
       store_(context.output.value_or(".") / "runs"),
       records_(plan_.runs.size()) {
   context_.agree_on([&] {
     app::preflight_outputs(context_);
     if (context_.is_root()) store_.preflight();
   });
+  context_.agree_on([&] { require_one_source_a_level(plan_.rows); });
   load_tokens();
 }
 
@@ -66,9 +93,12 @@ const train::Tokens& Program::tokens_of(std::size_t setting) const {
 
 std::string Program::key_of(const PlannedRun& run) const {
   const SettingRow& row = plan_.rows[run.setting];
-  return sha256_hex(fmt::format("{}\n{} {} seed {} ranks {} tokens {}\n{}",
-                                trace::describe_version(), row.level, row.name, run.seed, run.ranks,
-                                tokens_of(run.setting).fingerprint, row.config_json));
+  json config = json::parse(row.config_json);
+  config["zeropp"].erase("seed");  // the setting's first; the run's own is beside it
+  return sha256_hex(fmt::format("{}\n{} {} seed {} ranks {} on nodes of {} tokens {}\n{}", build_,
+                                row.level, row.name, run.seed, run.ranks,
+                                context_.topology().ranks_per_node,
+                                tokens_of(run.setting).fingerprint, config.dump()));
 }
 
 std::vector<std::size_t> Program::find_missing() {

@@ -44,6 +44,7 @@ class Program {
   const app::Context& context_;
   Team team_;
   Plan plan_;
+  std::string build_;
   RunStore store_;
   std::map<std::string, train::Tokens> tokens_;  ///< by data options
   std::vector<std::string> source_of_;           ///< key in tokens_, by setting

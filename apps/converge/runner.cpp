@@ -37,6 +37,7 @@ bool has_given_up(const std::vector<trace::StepRow>& steps) {
 template <class Project>
 std::uint64_t lower_median(const std::vector<trace::StepRow>& steps, Project project) {
   std::vector<std::uint64_t> values;
+  values.reserve(steps.size());
   for (const trace::StepRow& row : steps) values.push_back(row.*project);
   const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
   std::ranges::nth_element(values, middle);
@@ -145,9 +146,13 @@ class Run {
 }  // namespace
 
 std::string data_hash(const config::TrainConfig& config, const train::Tokens& tokens) {
-  return sha256_hex(fmt::format("{} seed {} length {} batch {} steps {}", tokens.fingerprint,
-                                config.seed, config.model.seq_length, config.train_batch_size,
-                                config.train_steps));
+  const std::size_t held_out =
+      config.evaluation_interval == 0
+          ? 0
+          : config.evaluation_batches * config.train_micro_batch_size_per_gpu;
+  return sha256_hex(fmt::format("{} seed {} length {} batch {} steps {} held out {} a rank",
+                                tokens.fingerprint, config.seed, config.model.seq_length,
+                                config.train_batch_size, config.train_steps, held_out));
 }
 
 RunResult run_one(const Setting& setting, const PlannedRun& planned, const Team& team,

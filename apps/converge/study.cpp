@@ -70,6 +70,7 @@ Group runs_group(const Study& study) {
   const auto& rows = study.runs;
   using Row = RunRecord;
   std::vector<std::uint64_t> settings;
+  settings.reserve(study.plan.runs.size());
   for (const PlannedRun& run : study.plan.runs) settings.push_back(run.setting);
   return {"runs",
           {},

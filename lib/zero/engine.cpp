@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/defect.hpp"
+#include "lib/zero/draw_keys.hpp"
 
 namespace zeropp::zero {
 
@@ -185,8 +186,12 @@ void Engine::measure_weights() {
   if (!preset_.shard_parameters) return;
   join({StreamId::update});
   std::vector<ConstView> shards;
-  for (std::size_t u = 0; u < units_.size(); ++u) shards.push_back(compute_shard(u));
-  errors_->weights(shards, stream(StreamId::compute));
+  std::vector<std::uint64_t> keys;
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    shards.push_back(compute_shard(u));
+    keys.push_back(weight_draws(options_.seed, version_, u));
+  }
+  errors_->weights(shards, keys, stream(StreamId::compute));
 }
 
 void Engine::measure_gradients() {

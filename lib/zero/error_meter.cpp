@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "lib/collective/draws.hpp"
+
 namespace zeropp::zero {
 
 namespace {
@@ -89,13 +91,16 @@ void ErrorMeter::add(std::size_t unit, ConstView exact, ConstView coded, const S
   });
 }
 
-void ErrorMeter::weights(std::span<const ConstView> shards, const Stream& stream) {
+void ErrorMeter::weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
+                         const Stream& stream) {
   for (std::size_t unit = 0; unit < shards.size(); ++unit) {
     const ConstView shard = shards[unit];
     const auto layout = codec::Layout::contiguous(shard.count);
     const View decoded = decoded_.view(shard.count, shard.dtype);
     const codec::WireImages image{image_.data(), image_.bytes()};
-    weight_codec_.encode(shard, layout, image, stream.handle());
+    weight_codec_.encode(
+        shard, layout, image, stream.handle(),
+        collective::draw_of(keys[unit], collective::kGatherHop, rank_, rank_, /*element=*/0));
     weight_codec_.decode(image, layout, decoded, stream.handle());
     add(unit, shard, decoded, stream);
   }

@@ -38,8 +38,10 @@ class ErrorMeter {
   bool begin_step();
 
   /// Rows of the weights: `shards[u]`, of unit u, in the compute dtype, in the memory that
-  /// `stream`'s work so far has written. Waits for the stream.
-  void weights(std::span<const ConstView> shards, const Stream& stream);
+  /// `stream`'s work so far has written; `keys[u]`: of the draws of its next gather. Waits for the
+  /// stream.
+  void weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
+               const Stream& stream);
   /// Reduces a bucket's gradients exactly (arguments as of GradientReduce::start()); `first`: of
   /// the first micro-step that is reduced.
   void reduce(std::size_t bucket, std::span<const View> gradients, bool first, StreamHandle stream);

@@ -25,7 +25,7 @@ number = lambda flag: int(value(flag))
 json.dump({{"world_size": int(os.environ["OMPI_COMM_WORLD_SIZE"]), "steps": {{"time": [0.001] * steps}},
            "config": {{"train_micro_batch_size_per_gpu": number("--micro-batch-size"), "gradient_accumulation_steps": 1,
                       "bf16": {{"enabled": True}}, "zero_optimization": {{"stage": 3}},
-                      "zeropp": {{"model": {{"num_layers": number("--num-layers"), "hidden_size": number("--hidden-size"),
+                      "zeropp": {{"model": {{"name": "gpt", "num_layers": number("--num-layers"), "hidden_size": number("--hidden-size"),
                                  "num_attention_heads": 4, "seq_length": number("--seq-length"), "tied_head": False,
                                  "vocab_size": number("--vocab-size")}}}}}}}}, open(value("--json"), "w"))
 prefix = os.environ.get("ZEROPP_KERNEL_TIMES")

@@ -29,6 +29,7 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5,
     with h5py.File(path, "w") as trace:
         config = {"zero_optimization": {"stage": 3, "zero_quantized_weights": qwz, "zero_hpz_partition_size": hpz,
                                         "zero_quantized_gradients": qgz, "reduce_bucket_size": 1 << 30},
+                  "optimizer": {"type": "AdamW", "params": {}},
                   "zeropp": {"weight_codec": "int8:256", "gradient_codec_intra": "int4:128",
                              "gradient_codec_inter": "int4:128", "all_gather_algorithm": "two-level",
                              "reduce_scatter_algorithm": "2-hop"},

@@ -318,7 +318,7 @@ def configure(attributes, config):
 
 def columns_of(app, group):
     """{column: "KIND UNIT"} as validation/trace_format.py describes it."""
-    return {**trace_format.COLUMNS_OF[app], **trace_format.GPU_COLUMNS}[group]
+    return {**trace_format.ERROR_COLUMNS, **trace_format.COLUMNS_OF[app], **trace_format.GPU_COLUMNS}[group]
 
 
 def write(path, attributes, groups):

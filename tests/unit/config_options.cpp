@@ -338,7 +338,8 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   for (const std::string text :
        {R"({"zeropp":{"weight_codec":"int8:256"}})",
         R"({"zeropp":{"gradient_codec_intra":"int8:256"}})",
-        R"({"zeropp":{"gradient_codec_inter":"int8:256"}})", R"({"zeropp":{"data":{"path":"x"}}})",
+        R"({"zeropp":{"gradient_codec_inter":"int8:256"}})",
+        R"({"zeropp":{"data":{"path":"x"}}})",
         R"({"zero_optimization":{"stage":2,"stage3_prefetch_bucket_size":1}})",
         R"({"zero_optimization":{"overlap_comm":false,"stage3_prefetch_bucket_size":1}})",
         R"({"zeropp":{"error_feedback":{"hops":"both"}}})",
