@@ -35,7 +35,7 @@ COLUMNS = {
 }
 
 # What zpp_kernels has in place of a training's attributes and groups.
-TRAINING_ONLY = {"kernels", "parameters_hash", "deterministic", *REAL_ATTRIBUTES}
+TRAINING_ONLY = {"kernels", "parameters_hash", "first_step", "deterministic", *REAL_ATTRIBUTES}
 KERNELS_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "ceilings": {"name": "S", "unit": "S", "amount": "f", "rate": "f unit"},

@@ -98,6 +98,11 @@ void Folder::commit(const Manifest& manifest) const {
   remove_folder(aside);
 }
 
+void Folder::give_up(std::uint64_t step) const noexcept {
+  std::error_code ignored;
+  fs::remove_all(partial(step), ignored);
+}
+
 void Folder::set_aside(std::uint64_t step) const {
   const fs::path aside = root_ / fmt::format("damaged-{:09}", step);
   remove_folder(aside);

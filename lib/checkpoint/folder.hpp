@@ -27,6 +27,8 @@ class Folder {
   /// When all ranks' files are on the disk: writes the manifest and makes the checkpoint complete.
   /// It replaces one of the same step. Throws Error(io) too where slices leave a gap.
   void commit(const Manifest& manifest) const;
+  /// Removes what was begun, where it cannot be completed; as far as that goes.
+  void give_up(std::uint64_t step) const noexcept;
   /// A complete one that turned out to be damaged is kept as `ROOT/damaged-000000120`, which is no
   /// checkpoint; an earlier one of that name is removed.
   void set_aside(std::uint64_t step) const;

@@ -2,7 +2,7 @@
 // its file on a thread; commit() waits for the files of all ranks and makes the checkpoint
 // complete. The thread calls no MPI. Collective: all ranks call start() and commit() in the same
 // order. What fails on any rank ends in one message on all (AgreedError): the checkpoint is given
-// up, and older ones stay.
+// up and removed, and older ones stay.
 #pragma once
 
 #include <cstddef>
@@ -53,6 +53,9 @@ class Saver {
     std::vector<OwnedSlice> slices;
     std::future<std::vector<StoredSlice>> file;
   };
+
+  /// All ranks go on, or all throw AgreedError and what was begun of `step` is removed.
+  void agree(std::uint64_t step, const std::optional<Error>& status);
 
   comm::Control& control_;
   Folder folder_;

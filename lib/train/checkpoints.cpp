@@ -87,8 +87,8 @@ void Checkpoints::restore(zero::Engine& engine, const checkpoint::Folder& folder
       [&](const checkpoint::Slice& slice) { return checkpoint::has_array(manifest, slice); }, read);
   if (context_.is_root() && !errors) {
     log::warn(
-        "error feedback begins anew: the checkpoint has none of this number of ranks, these "
-        "buckets and codecs");
+        "error feedback begins anew: the checkpoint has none of these ranks, nodes, buckets and "
+        "this algorithm");
   }
 }
 

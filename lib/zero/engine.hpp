@@ -84,16 +84,16 @@ class Engine {
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
   /// This rank's part of what a checkpoint keeps: of every unit the fp32 master weights and the
   /// optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of the unit's flat buffer:
-  /// the canonical shard, at every stage; and what its error feedback keeps, as arrays of its own,
-  /// "error_feedback.intra.3/rank 1". A copy in host memory; waits for the work before.
+  /// the canonical shard, at every stage; and what its error feedback keeps, as arrays of its own.
+  /// A copy in host memory; waits for the work before.
   [[nodiscard]] std::vector<checkpoint::OwnedSlice> state() const;
   [[nodiscard]] StepCounts steps() const { return {steps_taken_, steps_begun_}; }
   /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. `read`
   /// fills the given memory with a slice of the saved arrays. What follows the master weights is
-  /// made anew. Errors that are fed back are left as they are. Before the first step.
+  /// made anew, and error feedback begins anew. Before the first step.
   void restore(const StepCounts& steps, const ReadSlice& read);
-  /// The saved errors too: of the same number of ranks, buckets and codecs. False, and nothing is
-  /// read, where `has` does not know one of the arrays.
+  /// After restore(): the saved errors too, where they are of the same ranks, nodes, algorithm,
+  /// buckets and storage. False, and nothing is read, where `has` does not know one of the arrays.
   bool restore_errors(const std::function<bool(const checkpoint::Slice&)>& has,
                       const ReadSlice& read);
   /// The loss is scaled by `factor` more from the next step on: what is fed back follows.

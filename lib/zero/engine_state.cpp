@@ -1,4 +1,6 @@
 // What a checkpoint keeps of an engine, and how an engine goes on from it.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -29,10 +31,15 @@ std::vector<std::pair<std::string, View>> Engine::kept_arrays(std::size_t unit) 
   return arrays;
 }
 
-/// A rank's errors are its own: what it lost of its own gradients.
+/// A rank's errors are its own: what it lost of its own gradients, in the order in which the
+/// algorithm sends them on these nodes. Another number of ranks may need as many bytes: the name
+/// tells them apart.
 checkpoint::Slice Engine::slice_of(const NamedState& errors) const {
   const std::size_t bytes = errors.bytes.size();
-  return {errors.name + "/rank " + std::to_string(groups_.world->rank()), 1, bytes, 0, bytes};
+  return {fmt::format("{}/{}, {} x {} ranks/{}", errors.name, options_.reduce_scatter_algorithm,
+                      groups_.topology.node_count, groups_.topology.ranks_per_node,
+                      groups_.world->rank()),
+          1, bytes, 0, bytes};
 }
 
 std::vector<checkpoint::OwnedSlice> Engine::state() const {
@@ -72,6 +79,7 @@ void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
     }
     cut(u, compute);
   }
+  gradients_.errors().forget(compute.handle());
   compute.synchronize();
   steps_taken_ = steps.taken;
   steps_begun_ = steps.begun;

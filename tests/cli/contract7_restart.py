@@ -63,7 +63,8 @@ class Restart(zpp.TestCase):
         self.assertEqual(begin[2] + end[2], whole[2])
         self.assertEqual(begin[3][:-1] + end[3], whole[3], "an evaluation is another")
         self.assertEqual(names(self.kept), ["step-000000004", "step-000000006"])
-        self.assertTrue((self.out / "train.before-000000004.h5").exists(), "the earlier trace is lost")
+        checked = zpp.check_trace(self.out / "train.before-000000004.h5", self.out / "train.h5")
+        self.assertEqual(checked.code, zpp.OK, checked)
 
     def test_with_all_features(self):
         self.check_restart(*BITS)
@@ -76,10 +77,13 @@ class Restart(zpp.TestCase):
                            "--gradient-codec-intra", "int4:128+sr")
 
     def test_error_feedback_of_other_ranks_begins_anew(self):
+        """Their errors have as many bytes each, in another order."""
         feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]
         self.run_to(2, *feedback, "--micro-batch-size", 2, *self.save())
-        result = self.run_to(4, *feedback, "--micro-batch-size", 4, "--load", self.kept, ranks=2)
-        self.assertIn("error feedback begins anew", result.stderr)
+        for words, ranks in ((["--micro-batch-size", 4], 2), (["--micro-batch-size", 2, "--node-size", 2], 4)):
+            with self.subTest(words=words):
+                result = self.run_to(3, *feedback, *words, "--load", self.kept, ranks=ranks)
+                self.assertIn("error feedback begins anew", result.stderr)
 
     def test_written_before_training_goes_on(self):
         self.check_restart(*BITS, "--no-async-save")
@@ -96,6 +100,20 @@ class Restart(zpp.TestCase):
         self.assertEqual(len(losses), 8)
         for one, other in zip(losses, wanted):
             self.assertAlmostEqual(one, other, delta=1e-5 * abs(other))
+
+    def test_other_nodes_and_codecs(self):
+        """The weights are there: the loss on held-out data is that at the end of the run before, to what the codecs lose."""
+        words = ["--lr", "0.02", "--eval-interval", "8", "--eval-iters", "2"]
+        self.run_to(8, *words, *self.save())
+        _, _, _, (begun, ended) = self.bits()
+        self.assertGreater(begun - ended, 0.01 * begun, "too little training to tell weights from initial ones")
+        for others, lost in ((["--node-size", 2, "--zero-hpz-partition-size", 2], 1e-5), (zpp.ALL_FEATURES, 1e-3),
+                             (["--zero-quantized-weights", "--weight-codec", "int8:64", "--bf16"], 1e-3)):
+            with self.subTest(others=others):
+                self.run_to(9, *words, *others, "--load", self.kept)
+                _, losses, _, (first, _) = self.bits()
+                self.assertEqual(len(losses), 1)
+                self.assertAlmostEqual(first, ended, delta=lost * ended)
 
     def test_a_signal_saves_and_the_next_run_goes_on(self):
         self.run_to(40, *BITS)

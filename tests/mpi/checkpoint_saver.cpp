@@ -137,6 +137,8 @@ TEST(Saver, WhereOneRankFailsAllGiveUpAndTheOlderOneStays) {
     }
   }
   EXPECT_FALSE(saver.pending());
+  world().control().barrier();
+  EXPECT_FALSE(fs::exists(folder.partial(20)));
   EXPECT_THAT(folder.steps(), ElementsAre(10));
   EXPECT_EQ(folder.manifest(10).step, 10U);
   saver.start(30, "", own_slices());

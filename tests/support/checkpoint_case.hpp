@@ -43,11 +43,12 @@ struct Array {
 inline std::vector<checkpoint::StoredSlice> write_parts(const std::filesystem::path& folder,
                                                         const std::vector<Array>& arrays,
                                                         std::uint64_t rank, std::uint64_t ranks) {
-  std::vector<std::vector<std::byte>> memory;
-  std::vector<checkpoint::HostSlice> slices;
-  for (const Array& array : arrays) memory.push_back(array.values(array.part(rank, ranks)));
+  std::vector<std::vector<std::byte>> memory(arrays.size());  // that slices point into
+  std::vector<checkpoint::HostSlice> slices(arrays.size());
   for (std::size_t i = 0; i < arrays.size(); ++i) {
-    slices.push_back({arrays[i].part(rank, ranks), memory[i]});
+    const checkpoint::Slice part = arrays[i].part(rank, ranks);
+    memory[i] = arrays[i].values(part);
+    slices[i] = {part, memory[i]};
   }
   return checkpoint::write_rank_file(folder, rank, slices);
 }

@@ -40,10 +40,10 @@ TEST(CheckpointFiles, AnyNumberOfRanksReadsWhatAnyOtherWrote) {
   std::mt19937 random(1);
   for (int trial = 0; trial < 60; ++trial) {
     const test::TemporaryFolder folder;
-    std::vector<Array> arrays;
-    for (int i = 0; i < 3; ++i) {
-      arrays.push_back({"array " + std::to_string(i), std::size_t{1} << (random() % 4),
-                        random() % 5 == 0 ? random() % 3 : random() % 5000});
+    std::vector<Array> arrays(3);
+    for (std::size_t i = 0; i < arrays.size(); ++i) {
+      arrays[i] = {"array " + std::to_string(i), std::size_t{1} << (random() % 4),
+                   random() % 5 == 0 ? random() % 3 : random() % 5000};
     }
     const std::uint64_t ranks = 1 + random() % 7;
     const Manifest manifest = write_all(folder.path(), arrays, ranks);

@@ -15,14 +15,24 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
+StoredSlice stored(Slice slice, std::uint64_t rank, std::uint64_t position) {
+  StoredSlice made;
+  made.digests.assign(slice.count == 0 ? 0 : 1, std::string(64, 'a'));
+  made.slice = std::move(slice);
+  made.rank = rank;
+  made.position = position;
+  return made;
+}
+
 Manifest sample() {
-  const std::string digest(64, 'a');
-  return {12,
-          2,
-          R"({"seed": 3})",
-          {{{"w", 4, 10, 0, 6}, 0, 0, {digest}},
-           {{"w", 4, 10, 6, 4}, 1, 0, {digest}},
-           {{"empty", 2, 0, 0, 0}, 1, 16, {}}}};
+  Manifest made;
+  made.step = 12;
+  made.world_size = 2;
+  made.state = R"({"seed": 3})";
+  made.slices.push_back(stored({"w", 4, 10, 0, 6}, 0, 0));
+  made.slices.push_back(stored({"w", 4, 10, 6, 4}, 1, 0));
+  made.slices.push_back(stored({"empty", 2, 0, 0, 0}, 1, 16));
+  return made;
 }
 
 /// The sample with something changed, digested again: as one would write it who means harm.
