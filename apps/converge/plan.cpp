@@ -49,6 +49,12 @@ std::unique_ptr<RunConfig> read_config(const Setting& setting, std::uint64_t see
   auto made = std::make_unique<RunConfig>();
   made->options = config::options(made->config);
   named(setting, [&] { config::read_object(setting.config, "configuration", made->options); });
+  named(setting, [&] {
+    if (made->config.checkpoint.save.empty() && made->config.checkpoint.load.empty()) return;
+    throw Error(ExitCode::usage,
+                "a matrix keeps its runs as they end, and has no checkpoints: leave "
+                "zeropp.checkpoint out");
+  });
   made->config.seed = seed;
   return made;
 }

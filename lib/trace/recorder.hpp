@@ -132,6 +132,8 @@ struct Recorder {
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;                   ///< where the engine measures them
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
+  std::uint64_t first_step =
+      0;  ///< steps done before those recorded, by the run that was gone on from
   bool searches_loss_scale = false;  ///< skips steps to find one: a skip is no divergence
   bool gave_up =
       false;  ///< ended before its time: gradients were not finite, whatever the loss scale

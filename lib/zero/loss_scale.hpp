@@ -42,6 +42,7 @@ class LossScale {
 
   explicit LossScale(const LossScaleOptions& options);
 
+  [[nodiscard]] bool is_dynamic() const { return options_.fixed == 0; }
   /// Of the loss of the step that comes, or runs.
   [[nodiscard]] double value() const { return state_.scale; }
   /// A step is over. False where the scale had to fall and was at the minimum: the state stays.
