@@ -36,3 +36,25 @@ def scales(config, skipped):
         if doubles:
             scale = min(2 * scale, LARGEST)
     return found
+
+
+def successors(config, scale, overflow):
+    """What may follow a step with `scale` of which nothing is known but whether it overflowed."""
+    minimum = float(config["fp16"]["min_loss_scale"])
+    if not overflow:
+        return {scale, min(2 * scale, LARGEST)}
+    return {scale, max(scale / 2, minimum)}
+
+
+def problem(config, first_step, skipped, found):
+    """The first step whose loss scale `found` cannot be, as a reason; empty: none. A run that goes on from another, at `first_step`, has
+    the state of its dynamic scale from there: of it only the changes can be judged."""
+    if first_step > 0 and is_dynamic(config):
+        for step in range(1, len(found)):
+            if found[step] not in successors(config, found[step - 1], skipped[step - 1]):
+                return f"step {step}: loss_scale is {found[step]}, which cannot follow {found[step - 1]}"
+        return ""
+    for step, (one, wanted) in enumerate(zip(found, scales(config, skipped))):
+        if one != wanted:
+            return f"step {step}: loss_scale is {one}, not {wanted}, by the configuration and the steps skipped"
+    return ""

@@ -52,7 +52,11 @@ ExitCode Trainer::run() {
                 .stepped =
                     [&](std::uint64_t done, const trace::StepRow& row) {
                       progress_.report(done, row);
-                      checkpoints_.stepped(done, session_.engine());
+                      if (session_.recorder().gave_up) {
+                        checkpoints_.end_early(done, session_.engine());
+                      } else {
+                        checkpoints_.stepped(done, session_.engine());
+                      }
                     },
                 .evaluated = [&](const trace::EvaluationRow& row) { progress_.report(row); }},
                first);

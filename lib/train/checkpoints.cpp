@@ -19,6 +19,8 @@ using nlohmann::json;
 /// What a checkpoint says beside its arrays.
 struct State {
   zero::StepCounts steps;
+  zero::LossScale::State loss_scale;
+  bool searches_loss_scale = false;  ///< it is dynamic
   std::uint64_t seed = 0;
   std::string tokens;
 };
@@ -26,6 +28,11 @@ struct State {
 std::string to_text(const State& state) {
   return json{{"steps_taken", state.steps.taken},
               {"steps_begun", state.steps.begun},
+              {"loss_scale",
+               {{"scale", state.loss_scale.scale},
+                {"overflows_left", state.loss_scale.overflows_left},
+                {"clean_steps", state.loss_scale.clean_steps},
+                {"dynamic", state.searches_loss_scale}}},
               {"seed", state.seed},
               {"tokens", state.tokens}}
       .dump();
@@ -34,7 +41,12 @@ std::string to_text(const State& state) {
 State state_of(const std::string& text) {
   try {
     const json j = json::parse(text);
-    return {{j.at("steps_taken"), j.at("steps_begun")}, j.at("seed"), j.at("tokens")};
+    const json& scale = j.at("loss_scale");
+    return {.steps = {j.at("steps_taken"), j.at("steps_begun")},
+            .loss_scale = {scale.at("scale"), scale.at("overflows_left"), scale.at("clean_steps")},
+            .searches_loss_scale = scale.at("dynamic"),
+            .seed = j.at("seed"),
+            .tokens = j.at("tokens")};
   } catch (const json::exception& error) {
     throw Error(ExitCode::io, fmt::format("a checkpoint's state is none of a training run ({}): "
                                           "use another checkpoint",
@@ -83,8 +95,12 @@ void Checkpoints::restore(zero::Engine& engine, const checkpoint::Folder& folder
     checkpoint::read_slice(folder.complete(step), manifest, slice, values);
   };
   engine.restore(state.steps, read);
+  // Saved errors are in units of the loss as it was scaled.
+  const zero::LossScale own = engine.loss_scale();
+  engine.set_loss_scale(state.loss_scale);
   const bool errors = engine.restore_errors(
       [&](const checkpoint::Slice& slice) { return checkpoint::has_array(manifest, slice); }, read);
+  if (!own.is_dynamic() || !state.searches_loss_scale) engine.set_loss_scale(own.state());
   if (context_.is_root() && !errors) {
     log::warn(
         "error feedback begins anew: the checkpoint has none of these ranks, nodes, buckets and "
@@ -131,7 +147,13 @@ std::uint64_t Checkpoints::load(zero::Engine& engine) {
 }
 
 void Checkpoints::save(std::uint64_t done, const zero::Engine& engine) {
-  saver_->start(done, to_text({engine.steps(), config_.seed, tokens_}), engine.state());
+  saver_->start(done,
+                to_text({.steps = engine.steps(),
+                         .loss_scale = engine.loss_scale().state(),
+                         .searches_loss_scale = engine.loss_scale().is_dynamic(),
+                         .seed = config_.seed,
+                         .tokens = tokens_}),
+                engine.state());
   saved_ = done;
   if (!config_.checkpoint.asynchronous) saver_->commit();
 }

@@ -111,7 +111,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       gradient_views_[u] = local_gradients_[u].view(units_[u].padded, Dtype::fp32);
     cut(u, stream(StreamId::compute));
   }
-  recorder_.searches_loss_scale = options_.compute == Dtype::fp16 && options_.loss_scale.fixed == 0;
+  recorder_.searches_loss_scale = loss_scale_.is_dynamic();
   for (std::size_t u = 0; u < units_.size(); ++u) {
     trace::UnitRow row{model_.units()[u].name, units_[u].parameters, units_[u].flat,
                        units_[u].padded, units_[u].shard};

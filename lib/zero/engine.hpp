@@ -101,7 +101,7 @@ class Engine {
   bool restore_errors(const std::function<bool(const checkpoint::Slice&)>& has,
                       const ReadSlice& read);
   [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }
-  /// Goes on with another loss scale; what error feedback keeps follows.
+  /// Goes on with another loss scale, between steps; what error feedback keeps follows.
   void set_loss_scale(const LossScale::State& state);
   /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
   /// Waits for the work on it.

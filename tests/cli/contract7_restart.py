@@ -76,6 +76,26 @@ class Restart(zpp.TestCase):
         self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8", "--weight-codec", "int8:128+sr",
                            "--gradient-codec-intra", "int4:128+sr")
 
+    def test_in_fp16_where_the_loss_scale_moves(self):
+        """The state of the scale goes on, its windows included, and what error feedback keeps of it."""
+        words = ["--deterministic", *zpp.ALL_FEATURES, "--fp16", "--error-feedback", "both", "--initial-scale-power", "14", "--hysteresis", "1",
+                 "--loss-scale-window", "3"]
+        self.run_to(12, *words)
+        whole = self.bits_in_fp16()
+        self.assertGreater(len(set(whole[1])), 1, "the scale stays")
+        self.run_to(5, *words, *self.save())
+        begin = self.bits_in_fp16()
+        self.run_to(12, *words, *self.both())
+        end = self.bits_in_fp16()
+        self.assertEqual(end[0], whole[0], "the parameters are others")
+        self.assertEqual((begin[1] + end[1], begin[2] + end[2]), whole[1:])
+        checked = zpp.check_trace(self.out / "train.h5")
+        self.assertEqual(checked.code, zpp.OK, checked)
+
+    def bits_in_fp16(self):
+        root, groups = self.trace()
+        return root["parameters_hash"], groups["steps"]["loss_scale"], groups["steps"]["loss"]
+
     def test_error_feedback_of_other_ranks_begins_anew(self):
         """Their errors have as many bytes each, in another order."""
         feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]

@@ -376,6 +376,7 @@ CASES = {
     "fp16 that halves": dict(FEATURES, fp16=dict(DYNAMIC, hysteresis=1), scales=(65536.0, 65536.0, 32768.0)),
     "fp16 that ends too large": dict(fp16=dict(DYNAMIC, loss_scale_window=2, initial_scale_power=3, consecutive_hysteresis=True),
                                      skipped=(0, 0, 1), scales=(8.0, 8.0, 16.0)),
+    "fp16 that goes on": dict(fp16=DYNAMIC, first=4, evaluations=(), interval=0, scales=(64.0, 128.0, 64.0)),
     "fp16 with a fixed scale": dict(stage=1, fp16={"loss_scale": 1000.0}, scales=(1000.0,) * 3),
     "no evaluation": dict(FEATURES, evaluations=(), interval=0),
     "all skipped but the last": dict(FEATURES, skipped=(1, 1, 0)),
