@@ -312,6 +312,7 @@ class Effects(zpp.TestCase):
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
                   "--autotune-gemm", "--rail-lanes", "--gpu-sampling",
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
+                  "--load-weights", "--gather-weights-on-save",  # gpt2_weights
                   "--algorithm-table"}  # needs a sweep: the test algorithm_table
         self.assertEqual({flag for flag in known if flag not in ("--no-FLAG",)} - others - tested, set())
 
