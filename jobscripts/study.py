@@ -12,7 +12,7 @@ usage: study.py name STUDY.json
 name prints the study's name, warmup the steps that are not timed. list prints a line a run: index, name, nodes, ranks a node; with --json everything, also the commands. missing prints
 the indices of the runs that are not complete; with --arrays a line for each layout: nodes, ranks a node, minutes, indices
 as sbatch --array takes them. run starts run INDEX with the words of the launcher before it and keeps
-all it leaves in RESULTS/runs/NAME/; a run that is complete is not started again. In the launcher's words @NODES@,
+all it leaves in RESULTS/runs/NAME/; a run that is complete is not started again, and one that left checkpoints goes on from them. In the launcher's words @NODES@,
 @RANKS@ and @RANKS_PER_NODE@ become the run's numbers. collect writes table.md, table.tsv, plot.png and plot.svg.
 
 Exit codes: 0 ok; 1 a run is missing or INVALID (collect), or ended well without a complete trace (run); 2 command line
@@ -24,6 +24,7 @@ import json
 import math
 import re
 import shlex
+import shutil
 import sys
 from pathlib import Path
 
@@ -103,7 +104,16 @@ def command_words(study, run, arguments):
     declared = ["--node-size", str(run.ranks_per_node)] if getattr(arguments, "declare_nodes", False) else []
     output = study_results.folder(arguments.results, run).absolute()
     return [str((ROOT / arguments.build).absolute() / "bin" / study.app), *run.fill(run.flags), *declared,
-            "--output", str(output)]
+            *checkpoint_words(study, run, arguments), "--output", str(output)]
+
+
+def checkpoint_words(study, run, arguments):
+    """The run goes on from what an earlier start of it saved, where it saved anything."""
+    if study.save_interval is None:
+        return []
+    place = str(study_results.checkpoints_path(arguments.results, run).absolute())
+    interval = ["--save-interval", str(study.save_interval)] if study.save_interval > 0 else []
+    return ["--save", place, "--load", place, *interval]
 
 
 def print_name(study, _):
@@ -181,7 +191,7 @@ def start(study, run, words, results):
     """Runs it and keeps what it leaves; returns the exit code."""
     place = study_results.folder(results, run)
     place.mkdir(parents=True, exist_ok=True)
-    study_results.trace_path(study, results, run).unlink(missing_ok=True)  # of an earlier, incomplete run
+    make_room(study, run, results)
     record = {"run": run.identity(), "command": words, "exit": None, "seconds": None}
     study_results.write_record(results, run, record)
     environment_snapshot.write(place / "environment.txt")
@@ -202,6 +212,16 @@ def start(study, run, words, results):
         return fail(1, f"{run.name}: {why} (see {log})")
     print(f"{run.name}: complete after {seconds:.0f} s")
     return 0
+
+
+def make_room(study, run, results):
+    """Takes away what an earlier start left that this one does not go on from. One that goes on keeps the steps before it, in a
+    trace of their own."""
+    saved = study_results.checkpoints_path(results, run)
+    if saved.is_dir() and study_results.read_record(results, run).get("run") != run.identity():
+        shutil.rmtree(saved)  # of other flags
+    if study.save_interval is None or not saved.is_dir():
+        study_results.trace_path(study, results, run).unlink(missing_ok=True)
 
 
 def last_line(path):

@@ -16,9 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 APPS = ("zpp_train",)
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 PLACEHOLDER = re.compile(r"@[A-Z_]+@")
-STUDY_KEYS = ("name", "description", "app", "nodes", "ranks_per_node", "flags", "axes", "time_limit", "warmup", "network")
+STUDY_KEYS = ("name", "description", "app", "nodes", "ranks_per_node", "flags", "axes", "time_limit", "warmup", "save_interval", "network")
 VALUE_KEYS = ("flags", "nodes", "ranks_per_node", "network")  # of a value of an axis
-OWN_FLAGS = ("--output", "--node-size")  # given by what starts a run
+OWN_FLAGS = ("--output", "--node-size", "--save", "--load", "--save-interval")  # given by what starts a run
 LONGEST_NAME = 200  # of a run: it is a folder's name
 MOST_RUNS = 1000  # Slurm takes indices of an array up to 1000 where the site has not set MaxArraySize
 MOST_RANKS = 1_000_000  # nodes, and ranks of a node
@@ -81,6 +81,7 @@ class Study:
     axes: dict  # axis -> names of its values, in order
     time_limit: int  # seconds, of one run
     warmup: int  # steps at the begin of a run that its times leave out
+    save_interval: int | None  # steps between checkpoints, 0: where a run is asked to end; None: there are none
     runs: tuple
 
     def run(self, index):
@@ -147,7 +148,8 @@ def expand(path, raw):
     return Study(path, name, raw.get("description", ""), raw["app"],
                  {axis: tuple(values) for axis, values in axes.items()},
                  whole("time_limit", raw.get("time_limit", 3600), 1, LONGEST_RUN),
-                 whole("warmup", raw.get("warmup", 1), 0, MOST_STEPS), runs)
+                 whole("warmup", raw.get("warmup", 1), 0, MOST_STEPS),
+                 whole("save_interval", raw["save_interval"], 0, MOST_STEPS) if "save_interval" in raw else None, runs)
 
 
 def axis_value(axis, value, given):
@@ -168,7 +170,7 @@ def settings(where, given):
         if "\0" in word:
             raise StudyError(f"a flag of {where} holds a NUL: remove it")
         if word.split("=")[0] in OWN_FLAGS:
-            raise StudyError(f"{word} in {where}: what starts a run gives {' and '.join(OWN_FLAGS)}: remove it")
+            raise StudyError(f"{word} in {where}: what starts a run gives {', '.join(OWN_FLAGS)}: remove it")
     for key in ("nodes", "ranks_per_node"):
         if key in given:
             whole(f"{key} of {where}", given[key], 1, MOST_RANKS)

@@ -26,6 +26,10 @@ def trace_path(study, results, run):
     return folder(results, run) / f"{study.app.removeprefix('zpp_')}.h5"
 
 
+def checkpoints_path(results, run):
+    return folder(results, run) / "checkpoints"
+
+
 def record_path(results, run):
     return folder(results, run) / "run.json"
 

@@ -43,7 +43,7 @@ ExitCode Trainer::run() {
                config_.backend, config_.transport, config_.model.name,
                tokens_.source->description());
   }
-  const std::uint64_t first = checkpoints_.load(session_.engine());
+  const std::uint64_t first = checkpoints_.load(session_);
   if (first > 0 && context_.is_root()) {
     fmt::print("goes on after step {} of {}\n", first, config_.train_steps);
   }
@@ -53,9 +53,9 @@ ExitCode Trainer::run() {
                     [&](std::uint64_t done, const trace::StepRow& row) {
                       progress_.report(done, row);
                       if (session_.recorder().gave_up) {
-                        checkpoints_.end_early(done, session_.engine());
+                        checkpoints_.end_early(done, session_);
                       } else {
-                        checkpoints_.stepped(done, session_.engine());
+                        checkpoints_.stepped(done, session_);
                       }
                     },
                 .evaluated = [&](const trace::EvaluationRow& row) { progress_.report(row); }},
@@ -81,7 +81,7 @@ bool Trainer::end_early(std::uint64_t done, std::uint64_t first) {
     throw app::nothing_kept(signal, fmt::format("step {} of {}", done, config_.train_steps));
   }
   session_.recorder().interrupted = app::name_of_interrupt(signal);
-  checkpoints_.end_early(done, session_.engine());
+  checkpoints_.end_early(done, session_);
   return true;
 }
 

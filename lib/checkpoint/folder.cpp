@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 
+#include "lib/base/atomic_file.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/file.hpp"
 
@@ -71,10 +72,12 @@ fs::path Folder::partial(std::uint64_t step) const {
   return root_ / fmt::format(".{}.partial", name_of(step));
 }
 
+void Folder::prepare() const { preflight_write(root_ / kManifest, 0); }
+
 void Folder::begin(std::uint64_t step) const {
   remove_folder(partial(step));
   std::error_code error;
-  fs::create_directories(partial(step), error);
+  fs::create_directory(partial(step), error);
   if (error) fail_io("create", partial(step), error.value());
 }
 

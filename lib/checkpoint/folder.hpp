@@ -22,7 +22,11 @@ class Folder {
   [[nodiscard]] std::filesystem::path complete(std::uint64_t step) const;
   [[nodiscard]] std::filesystem::path partial(std::uint64_t step) const;
 
-  /// An empty partial folder; what an interrupted save left under its name is removed.
+  /// Before the work: makes the folder, and shows that files can be written to it.
+  void prepare() const;
+  /// An empty partial folder; what an interrupted save left under its name is removed. A folder
+  /// that has vanished is an error: on a file system that went away it would come into being on
+  /// another.
   void begin(std::uint64_t step) const;
   /// When all ranks' files are on the disk: writes the manifest and makes the checkpoint complete.
   /// It replaces one of the same step. Throws Error(io) too where slices leave a gap.

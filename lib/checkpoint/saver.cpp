@@ -37,20 +37,24 @@ Saver::~Saver() {
   if (writing_ && writing_->file.valid()) writing_->file.wait();
 }
 
-void Saver::agree(std::uint64_t step, const std::optional<Error>& status) {
+void Saver::or_give_up(std::uint64_t step, const std::function<void()>& work) {
   try {
-    control_.agree(status);
+    work();
   } catch (const comm::AgreedError&) {  // no rank writes any more
     if (control_.rank() == 0) folder_.give_up(step);
     throw;
   }
 }
 
-void Saver::start(std::uint64_t step, std::string state, std::vector<OwnedSlice> slices) {
+void Saver::start(std::uint64_t step, std::string state, std::vector<OwnedSlice> slices,
+                  const Beside& beside) {
   commit();
-  agree(step, status_of([&] {
-          if (control_.rank() == 0) folder_.begin(step);
-        }));
+  or_give_up(step, [&] {
+    control_.agree(status_of([&] {
+      if (control_.rank() == 0) folder_.begin(step);
+    }));
+    if (beside) beside(folder_.partial(step));
+  });
   writing_.emplace();
   writing_->manifest = {step, static_cast<std::uint64_t>(control_.size()), std::move(state), {}};
   writing_->slices = std::move(slices);
@@ -69,17 +73,22 @@ void Saver::commit() {
   const auto status = status_of([&] { own = slices_to_text(writing_->file.get()); });
   Manifest whole = std::move(writing_->manifest);
   writing_.reset();
-  agree(whole.step, status);
-  const std::vector<std::string> parts = control_.gather(own);
-  agree(whole.step, status_of([&] {
-          if (control_.rank() != 0) return;
-          for (const std::string& part : parts) {
-            for (StoredSlice& slice : slices_from_text(part, whole.world_size))
-              whole.slices.push_back(std::move(slice));
-          }
-          folder_.commit(whole);
-          folder_.prune(keep_);
-        }));
+  or_give_up(whole.step, [&] {
+    control_.agree(status);
+    const std::vector<std::string> parts = control_.gather(own);
+    control_.agree(status_of([&] {
+      if (control_.rank() == 0) complete(whole, parts);
+    }));
+  });
+}
+
+void Saver::complete(Manifest& whole, const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    for (StoredSlice& slice : slices_from_text(part, whole.world_size))
+      whole.slices.push_back(std::move(slice));
+  }
+  folder_.commit(whole);
+  folder_.prune(keep_);
 }
 
 }  // namespace zeropp::checkpoint

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -35,9 +36,14 @@ class Saver {
   Saver(const Saver&) = delete;
   Saver& operator=(const Saver&) = delete;
 
+  /// Writes more files to the given folder; all ranks call it, and where it fails, all throw
+  /// AgreedError.
+  using Beside = std::function<void(const std::filesystem::path&)>;
+
   /// Begins to save `step`. `state`: what is no array, the same on all ranks. A checkpoint that is
-  /// still being written is committed first.
-  void start(std::uint64_t step, std::string state, std::vector<OwnedSlice> slices);
+  /// still being written is committed first. `beside` is called before this returns.
+  void start(std::uint64_t step, std::string state, std::vector<OwnedSlice> slices,
+             const Beside& beside = {});
 
   /// Whether this rank's file is written, or failed; commit() would not wait for it. False where
   /// nothing was started.
@@ -54,8 +60,10 @@ class Saver {
     std::future<std::vector<StoredSlice>> file;
   };
 
-  /// All ranks go on, or all throw AgreedError and what was begun of `step` is removed.
-  void agree(std::uint64_t step, const std::optional<Error>& status);
+  /// Where `work`, of all ranks, throws AgreedError, what was begun of `step` is removed.
+  void or_give_up(std::uint64_t step, const std::function<void()>& work);
+  /// On rank 0: `parts` are the slices that each rank has written.
+  void complete(Manifest& whole, const std::vector<std::string>& parts);
 
   comm::Control& control_;
   Folder folder_;

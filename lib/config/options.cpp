@@ -316,6 +316,7 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
 
 void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
   const auto saves = [&c] { return !c.checkpoint.save.empty(); };
+  const auto gpt = [&c] { return c.model.name == "gpt"; };
   table.insert(
       table.end(),
       {{.path = "zeropp.checkpoint.save",
@@ -328,6 +329,20 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.checkpoint.load,
         .help = "Folder of checkpoints: the run goes on from its newest, of any number of ranks "
                 "and any stage; without one in it, it begins at the first step; empty: none"},
+       {.path = "zeropp.checkpoint.weights",
+        .flag = "--load-weights",
+        .field = &c.checkpoint.weights,
+        .help = "model.safetensors of GPT-2 that the run begins with, where there is no checkpoint "
+                "to go on from; empty: initial weights by the seed",
+        .in_effect = gpt,
+        .effect_needs = "zeropp.model.name gpt"},
+       {.path = "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+        .flag = "--gather-weights-on-save",
+        .field = &c.checkpoint.gather_weights,
+        .help = "A checkpoint holds the weights in one file too, for transformers, as GPT-2's, in "
+                "the type that is computed in (at any stage)",
+        .in_effect = [=] { return saves() && gpt(); },
+        .effect_needs = "zeropp.checkpoint.save and zeropp.model.name gpt"},
        {.path = "zeropp.checkpoint.interval",
         .flag = "--save-interval",
         .field = &c.checkpoint.interval,

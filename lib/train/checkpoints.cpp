@@ -9,6 +9,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/checkpoint/rank_file.hpp"
+#include "lib/train/weights_file.hpp"
 
 namespace zeropp::train {
 
@@ -62,9 +63,11 @@ Checkpoints::Checkpoints(const config::TrainConfig& config, const app::Context& 
   const checkpoint::Options& options = config_.checkpoint;
   if (options.save.empty()) return;
   context_.agree_on([&] {
-    if (!context_.is_root() || goes_on_here()) return;
-    const auto steps = checkpoint::Folder(options.save).steps();
-    if (steps.empty()) return;
+    if (!context_.is_root()) return;
+    const checkpoint::Folder folder(options.save);
+    folder.prepare();
+    const auto steps = folder.steps();
+    if (steps.empty() || goes_on_here()) return;
     throw Error(ExitCode::usage,
                 fmt::format("--save {} holds a checkpoint after {} steps that this run does not go "
                             "on from: give --load {} too, or another folder",
@@ -81,8 +84,8 @@ bool Checkpoints::goes_on_here() const {
          std::filesystem::weakly_canonical(options.load, error);
 }
 
-void Checkpoints::restore(zero::Engine& engine, const checkpoint::Folder& folder,
-                          std::uint64_t step, const checkpoint::Manifest& manifest) const {
+void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
+                          const checkpoint::Manifest& manifest) const {
   const State state = state_of(manifest.state);
   if (context_.is_root() && state.seed != config_.seed) {
     log::warn(fmt::format("the checkpoint is of seed {}: data from here on are those of seed {}",
@@ -94,6 +97,7 @@ void Checkpoints::restore(zero::Engine& engine, const checkpoint::Folder& folder
   const zero::ReadSlice read = [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
     checkpoint::read_slice(folder.complete(step), manifest, slice, values);
   };
+  zero::Engine& engine = session.engine();
   engine.restore(state.steps, read);
   // Saved errors are in units of the loss as it was scaled.
   const zero::LossScale own = engine.loss_scale();
@@ -108,7 +112,14 @@ void Checkpoints::restore(zero::Engine& engine, const checkpoint::Folder& folder
   }
 }
 
-std::uint64_t Checkpoints::load(zero::Engine& engine) {
+std::uint64_t Checkpoints::load(Session& session) {
+  const std::uint64_t step = load_newest(session);
+  const std::string& weights = config_.checkpoint.weights;
+  if (step == 0 && !weights.empty()) import_weights(weights, context_, session);
+  return step;
+}
+
+std::uint64_t Checkpoints::load_newest(Session& session) {
   const std::string& from = config_.checkpoint.load;
   if (from.empty()) return 0;
   const checkpoint::Folder folder(from);
@@ -130,7 +141,7 @@ std::uint64_t Checkpoints::load(zero::Engine& engine) {
       });
       text = control.broadcast(text);
       context_.agree_on([&] {
-        restore(engine, folder, step, checkpoint::parse_manifest(text, folder.complete(step)));
+        restore(session, folder, step, checkpoint::parse_manifest(text, folder.complete(step)));
       });
       saved_ = step;
       return step;
@@ -146,19 +157,26 @@ std::uint64_t Checkpoints::load(zero::Engine& engine) {
   return 0;
 }
 
-void Checkpoints::save(std::uint64_t done, const zero::Engine& engine) {
+void Checkpoints::save(std::uint64_t done, const Session& session) {
+  checkpoint::Saver::Beside weights;
+  if (config_.checkpoint.gather_weights) {
+    weights = [&](const std::filesystem::path& folder) {
+      export_weights(folder, config_, context_, session);
+    };
+  }
+  const zero::Engine& engine = session.engine();
   saver_->start(done,
                 to_text({.steps = engine.steps(),
                          .loss_scale = engine.loss_scale().state(),
                          .searches_loss_scale = engine.loss_scale().is_dynamic(),
                          .seed = config_.seed,
                          .tokens = tokens_}),
-                engine.state());
+                engine.state(), weights);
   saved_ = done;
   if (!config_.checkpoint.asynchronous) saver_->commit();
 }
 
-void Checkpoints::stepped(std::uint64_t done, const zero::Engine& engine) {
+void Checkpoints::stepped(std::uint64_t done, const Session& session) {
   if (!saver_) return;
   if (saver_->pending()) {
     std::array<double, 1> waiting{saver_->written() ? 0.0 : 1.0};
@@ -167,13 +185,13 @@ void Checkpoints::stepped(std::uint64_t done, const zero::Engine& engine) {
   }
   const bool last = done == config_.train_steps;
   const std::size_t interval = config_.checkpoint.interval;
-  if (last || (interval > 0 && done % interval == 0)) save(done, engine);
+  if (last || (interval > 0 && done % interval == 0)) save(done, session);
   if (last) saver_->commit();
 }
 
-void Checkpoints::end_early(std::uint64_t done, const zero::Engine& engine) {
+void Checkpoints::end_early(std::uint64_t done, const Session& session) {
   if (!saver_) return;
-  if (saved_ != done) save(done, engine);
+  if (saved_ != done) save(done, session);
   saver_->commit();
 }
 

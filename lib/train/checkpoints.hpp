@@ -9,7 +9,7 @@
 #include "lib/app/app.hpp"
 #include "lib/checkpoint/saver.hpp"
 #include "lib/config/train_config.hpp"
-#include "lib/zero/engine.hpp"
+#include "lib/train/session.hpp"
 
 namespace zeropp::train {
 
@@ -19,23 +19,26 @@ class Checkpoints {
   /// save to that holds checkpoints which the run does not go on from.
   Checkpoints(const config::TrainConfig& config, const app::Context& context, std::string tokens);
 
-  /// Restores the newest checkpoint that is whole, and returns how many steps it is after; 0 where
-  /// there is none, which is warned of. One that is damaged is named and set aside. Throws
-  /// AgreedError where there are some and none can be used.
-  std::uint64_t load(zero::Engine& engine);
+  /// Restores the newest checkpoint that is whole, and returns how many steps it is after. One that
+  /// is damaged is named and set aside. Where there is none, which is warned of, the weights that
+  /// the run is to begin with are read, and 0 is returned. Throws AgreedError where there are some
+  /// checkpoints and none can be used.
+  std::uint64_t load(Session& session);
 
   /// After `done` steps: completes what is written, begins what is due. The last is complete on
   /// return.
-  void stepped(std::uint64_t done, const zero::Engine& engine);
+  void stepped(std::uint64_t done, const Session& session);
 
   /// The run ends here, before its last step: this is saved too, where the run saves at all.
-  void end_early(std::uint64_t done, const zero::Engine& engine);
+  void end_early(std::uint64_t done, const Session& session);
 
  private:
-  void save(std::uint64_t done, const zero::Engine& engine);
+  void save(std::uint64_t done, const Session& session);
   /// Whether the run goes on from the folder that it saves to.
   [[nodiscard]] bool goes_on_here() const;
-  void restore(zero::Engine& engine, const checkpoint::Folder& folder, std::uint64_t step,
+  /// As load(), without weights of another file.
+  std::uint64_t load_newest(Session& session);
+  void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
                const checkpoint::Manifest& manifest) const;
 
   const config::TrainConfig& config_;

@@ -96,6 +96,8 @@ class Engine {
   /// fills the given memory with a slice of the saved arrays. What follows the master weights is
   /// made anew, and error feedback begins anew. Before the first step.
   void restore(const StepCounts& steps, const ReadSlice& read);
+  /// Begins with other weights: "UNIT/master" only. Before the first step.
+  void restore_weights(const ReadSlice& read);
   /// After restore(): the saved errors too, where they are of the same ranks, nodes, algorithm,
   /// buckets and storage. False, and nothing is read, where `has` does not know one of the arrays.
   bool restore_errors(const std::function<bool(const checkpoint::Slice&)>& has,
@@ -153,6 +155,9 @@ class Engine {
   /// order. After the wait for what norm_ started.
   [[nodiscard]] double global_norm() const;
   [[nodiscard]] checkpoint::Slice slice_of(const NamedState& errors) const;
+  [[nodiscard]] std::string master_name(std::size_t unit) const;
+  /// This rank's part of a saved array, into `values`, which are on the device.
+  void fill(std::size_t unit, std::string name, View values, const ReadSlice& read);
   /// Master and optimizer arrays of a unit, with their names in a checkpoint.
   [[nodiscard]] std::vector<std::pair<std::string, View>> kept_arrays(std::size_t unit) const;
   /// The bytes of `view` in host memory; waits for the compute stream.

@@ -22,9 +22,13 @@ checkpoint::Slice slice_of(std::string array, const UnitPartition& unit, const E
 
 }  // namespace
 
+std::string Engine::master_name(std::size_t unit) const {
+  return model_.units()[unit].name + "/master";
+}
+
 std::vector<std::pair<std::string, View>> Engine::kept_arrays(std::size_t unit) const {
   const std::string& name = model_.units()[unit].name;
-  std::vector<std::pair<std::string, View>> arrays{{name + "/master", optimizer_.master(unit)}};
+  std::vector<std::pair<std::string, View>> arrays{{master_name(unit), optimizer_.master(unit)}};
   for (std::size_t i = 0; i < optimizer_.states(); ++i) {
     arrays.emplace_back(name + "/state" + std::to_string(i), optimizer_.state(unit, i));
   }
@@ -63,20 +67,23 @@ std::vector<checkpoint::OwnedSlice> Engine::state() const {
   return slices;
 }
 
+void Engine::fill(std::size_t unit, std::string name, View values, const ReadSlice& read) {
+  const Extent part = preset_.shard_optimizer
+                          ? part_of(units_[unit], static_cast<std::size_t>(groups_.world->rank()))
+                          : Extent{0, units_[unit].flat};
+  std::vector<float> memory(part.count);
+  read(zero::slice_of(std::move(name), units_[unit], part),
+       std::as_writable_bytes(std::span(memory)));
+  const Stream& compute = stream(StreamId::compute);
+  device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()), values.part(0, part.count),
+                           compute.handle());
+  compute.synchronize();  // `memory` ends here
+}
+
 void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
-  const auto rank = static_cast<std::size_t>(groups_.world->rank());
   const Stream& compute = stream(StreamId::compute);
   for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Extent part =
-        preset_.shard_optimizer ? part_of(units_[u], rank) : Extent{0, units_[u].flat};
-    for (auto& [name, values] : kept_arrays(u)) {
-      std::vector<float> memory(part.count);
-      read(zero::slice_of(std::move(name), units_[u], part),
-           std::as_writable_bytes(std::span(memory)));
-      device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()),
-                               values.part(0, part.count), compute.handle());
-      compute.synchronize();  // `memory` ends here
-    }
+    for (auto& [name, values] : kept_arrays(u)) fill(u, std::move(name), values, read);
     cut(u, compute);
   }
   gradients_.errors().forget(compute.handle());
@@ -86,6 +93,15 @@ void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
   version_ = steps.taken + 1;  // as if the steps had been taken here: draws depend on it
   secondary_version_ = 0;
   gathered_initial_ = false;
+}
+
+void Engine::restore_weights(const ReadSlice& read) {
+  const Stream& compute = stream(StreamId::compute);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    fill(u, master_name(u), optimizer_.master(u), read);
+    cut(u, compute);
+  }
+  compute.synchronize();
 }
 
 bool Engine::restore_errors(const std::function<bool(const checkpoint::Slice&)>& has,

@@ -328,6 +328,7 @@ class Effects(zpp.TestCase):
                   "--autotune-gemm", "--rail-lanes", "--gpu-sampling",
                   "--consecutive-hysteresis",  # needs overflows between steps without: the test zero_loss_scale
                   "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
+                  "--load-weights", "--gather-weights-on-save",  # gpt2_weights
                   "--algorithm-table"}  # needs a sweep: the test algorithm_table
         self.assertEqual({flag for flag in known if flag not in ("--no-FLAG",)} - others - tested, set())
 

@@ -4,12 +4,12 @@ touched, nothing left half written."""
 
 import os
 import pathlib
-import shutil
 import sys
 
 import h5py
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import mounts
 import zpp
 
 
@@ -115,6 +115,16 @@ class Output(zpp.TestCase):
         self.out.mkdir()
         self.check_fails(self.train(1, "--json", "link/train.h5"), zpp.USAGE, "--json", "trace")
 
+    def test_folder_that_vanishes(self):
+        """It is not made again: on a file system that went away it would come into being on another."""
+        process = self.start(2, "--train-iters", "2000", "--log-interval", "1")
+        process.wait_for_line("step 1/")
+        self.out.rename(self.folder / "away")
+        result = process.end()
+        self.assertIn("step 2000/2000", result.stdout)
+        self.check_fails(result, zpp.IO, "train.h5", "No such file")
+        self.assertFalse(self.out.exists())
+
     def test_two_runs_into_one_folder(self):
         """Each replaces the other's trace as a whole."""
         runs = [self.start(1, "--seed", str(seed)) for seed in (3, 4)]
@@ -124,20 +134,8 @@ class Output(zpp.TestCase):
         self.assertEqual([p.name for p in self.out.iterdir()], ["train.h5"])
 
 
-@zpp.unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root")
-class Mounts(zpp.TestCase):
-    """In a mount namespace of the test's own; what cannot mount is skipped."""
-
-    def inside(self, options, script, *words, ranks=2):
-        """Runs the trainer with self.out on a tmpfs, after `script`; prints what is left there."""
-        self.out.mkdir()
-        command = zpp.MPIRUN + ["-n", str(ranks), *zpp.train_command(*words, out=self.out)]
-        text = (f'out={self.out}; mount -t tmpfs -o {options} tmpfs "$out" || exit 77; {script}\n'
-                '"$@"; code=$?; ls -A "$out"; exit $code')
-        result = zpp.Process(["unshare", "--mount", "/bin/sh", "-c", text, "sh", *command]).end()
-        if result.code == zpp.SKIPPED or result.stderr.startswith("unshare:"):
-            self.skipTest("mounting is not allowed here")
-        return result
+class Mounts(mounts.MountCase):
+    """Traces."""
 
     def check_refused(self, result, *parts, left=()):
         self.assertEqual(result.code, zpp.IO, result)
@@ -157,20 +155,8 @@ class Mounts(zpp.TestCase):
 
     def test_full_at_the_end_of_the_run(self):
         """Filled once training runs: the last line of progress comes, then the error."""
-        fill = '(until [ -e {0}/go ]; do sleep 0.02; done; head -c 64m /dev/zero > "$out/filler") 2>/dev/null &'
-        self.out.mkdir()
-        command = zpp.MPIRUN + ["-n", "2", *zpp.train_command("--train-iters", "400", "--log-interval", "1",
-                                                              out=self.out)]
-        text = (f'out={self.out}; mount -t tmpfs -o size=4m tmpfs "$out" || exit 77; '
-                + fill.format(self.folder) + '\n"$@"; code=$?; ls -A "$out"; exit $code')
-        process = zpp.Process(["unshare", "--mount", "/bin/sh", "-c", text, "sh", *command])
-        self.addCleanup(process.stop)
-        try:
-            process.wait_for_line("step 1/")
-        except AssertionError:
-            self.skipTest("mounting is not allowed here")
-        (self.folder / "go").touch()
-        result = process.end()
+        result = self.inside("size=64m", self.once_running('head -c 128m /dev/zero > "$out/filler"'), "--train-iters", "400", "--log-interval", "1",
+                             at_line="step 1/")
         self.assertIn("step 400/400", result.stdout)
         self.check_refused(result, "No space left", left=["filler"])
 

@@ -37,6 +37,9 @@ TEST(CheckpointFolder, CompleteOnesAreListedNewestFirst) {
   const test::TemporaryFolder place;
   const Folder folder(place.path() / "checkpoints");
   EXPECT_THAT(folder.steps(), IsEmpty()) << "there is no folder";
+  EXPECT_THROW(folder.begin(5), Error) << "it is not made again";
+  folder.prepare();
+  EXPECT_THAT(names(place.path() / "checkpoints"), IsEmpty()) << "nothing stays of the attempt";
   save(folder, 5, "five");
   save(folder, 40, "forty");
   save(folder, 1'000'000'000'000, "large");
@@ -54,6 +57,16 @@ TEST(CheckpointFolder, WhatWasNotCommittedIsNoCheckpoint) {
   EXPECT_THAT(folder.steps(), ElementsAre(5));
   folder.begin(6);
   EXPECT_THAT(names(folder.partial(6)), IsEmpty()) << "a new save begins with nothing";
+}
+
+TEST(CheckpointFolder, WhatIsGivenUpLeavesNothing) {
+  const test::TemporaryFolder place;
+  const Folder folder(place.path());
+  folder.begin(6);
+  (void)test::write_parts(folder.partial(6), {kArray}, 0, 1);
+  folder.give_up(6);
+  folder.give_up(7);
+  EXPECT_THAT(names(place.path()), IsEmpty());
 }
 
 TEST(CheckpointFolder, AStepThatIsThereIsReplaced) {

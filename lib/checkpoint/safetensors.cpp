@@ -1,0 +1,188 @@
+#include "lib/checkpoint/safetensors.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <utility>
+
+#include "kernels/core/half.hpp"
+#include "kernels/core/view.hpp"
+#include "lib/base/checked.hpp"
+#include "lib/base/error.hpp"
+
+namespace zeropp::checkpoint {
+
+namespace {
+
+using nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "the format's byte order");
+
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
+constexpr std::size_t kMostDimensions = 8;
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48U;
+constexpr std::string_view kMetadata = "__metadata__";
+
+constexpr std::array<std::pair<Dtype, std::string_view>, 3> kNames{
+    {{Dtype::fp32, "F32"}, {Dtype::bf16, "BF16"}, {Dtype::fp16, "F16"}}};
+
+/// Says what is wrong with a file.
+class Refusal {
+ public:
+  explicit Refusal(const std::filesystem::path& path) : path_(path) {}
+
+  template <class... Arguments>
+  [[noreturn]] void fail(fmt::format_string<Arguments...> format, Arguments&&... arguments) const {
+    throw Error(
+        ExitCode::io,
+        fmt::format("{} is no safetensors file that can be read: {}; use another file",
+                    path_.string(), fmt::format(format, std::forward<Arguments>(arguments)...)));
+  }
+
+ private:
+  const std::filesystem::path& path_;
+};
+
+std::uint64_t number_of(const json& value, const std::string& name, const Refusal& refusal) {
+  if (!value.is_number_unsigned() || value.get<std::uint64_t>() > kMostElements) {
+    refusal.fail("a size of '{}' is no whole number up to {}", name, kMostElements);
+  }
+  return value.get<std::uint64_t>();
+}
+
+const json& member(const json& object, const char* key, const std::string& name,
+                   const Refusal& refusal) {
+  const auto found = object.find(key);
+  if (found == object.end()) refusal.fail("'{}' has no '{}'", name, key);
+  return *found;
+}
+
+Dtype dtype_of(const json& value, const std::string& name, const Refusal& refusal) {
+  const auto* const found = std::ranges::find_if(
+      kNames, [&](const auto& known) { return value.is_string() && value == known.second; });
+  if (found == kNames.end()) refusal.fail("the type of '{}' is none of F32, BF16, F16", name);
+  return found->first;
+}
+
+StoredTensor tensor_of(const std::string& name, const json& entry, const Refusal& refusal) {
+  if (!entry.is_object()) refusal.fail("'{}' is no object", name);
+  StoredTensor tensor;
+  tensor.name = name;
+  tensor.dtype = dtype_of(member(entry, "dtype", name, refusal), name, refusal);
+  const json& shape = member(entry, "shape", name, refusal);
+  if (!shape.is_array() || shape.size() > kMostDimensions) {
+    refusal.fail("the shape of '{}' is no list of up to {} sizes", name, kMostDimensions);
+  }
+  std::uint64_t count = 1;
+  for (const json& size : shape) {
+    tensor.shape.push_back(number_of(size, name, refusal));
+    if (tensor.shape.back() > 0 && count > kMostElements / tensor.shape.back()) {
+      refusal.fail("'{}' has more than {} elements", name, kMostElements);
+    }
+    count *= tensor.shape.back();
+  }
+  const json& offsets = member(entry, "data_offsets", name, refusal);
+  if (!offsets.is_array() || offsets.size() != 2) {
+    refusal.fail("'data_offsets' of '{}' are no begin and end", name);
+  }
+  tensor.begin = number_of(offsets[0], name, refusal);
+  if (number_of(offsets[1], name, refusal) != tensor.begin + tensor.bytes()) {
+    refusal.fail("'{}' has other bytes than its shape", name);
+  }
+  return tensor;
+}
+
+/// One after the other, from the first byte to the last.
+void require_no_gap(const std::map<std::string, StoredTensor>& tensors, std::uint64_t bytes,
+                    const Refusal& refusal) {
+  std::vector<const StoredTensor*> order;
+  order.reserve(tensors.size());
+  for (const auto& [name, tensor] : tensors) order.push_back(&tensor);
+  std::ranges::sort(
+      order, {}, [](const StoredTensor* t) { return std::pair(t->begin, t->begin + t->bytes()); });
+  std::uint64_t end = 0;
+  for (const StoredTensor* tensor : order) {
+    if (tensor->begin != end) refusal.fail("'{}' does not begin where another ends", tensor->name);
+    end += tensor->bytes();
+  }
+  if (end != bytes) refusal.fail("its tensors have {} bytes, and it has {}", end, bytes);
+}
+
+std::string header_of(std::vector<StoredTensor>& tensors) {
+  json header = json::object();
+  std::uint64_t begin = 0;
+  for (StoredTensor& tensor : tensors) {
+    tensor.begin = begin;
+    begin += tensor.bytes();
+    const auto* const name =
+        std::ranges::find(kNames, tensor.dtype, [](const auto& known) { return known.first; });
+    header[tensor.name] = {
+        {"dtype", name->second}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, begin}}};
+  }
+  header[std::string(kMetadata)] = {{"format", "pt"}};  // rows first, as PyTorch's are
+  std::string text = header.dump();
+  text.resize(round_up<std::size_t>(text.size(), kLengthBytes), ' ');
+  return text;
+}
+
+}  // namespace
+
+std::uint64_t StoredTensor::count() const {
+  std::uint64_t elements = 1;
+  for (const std::uint64_t size : shape) elements *= size;
+  return elements;
+}
+
+SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<StoredTensor> tensors)
+    : file_(std::move(path), O_WRONLY | O_CREAT | O_EXCL, "create") {
+  const std::string header = header_of(tensors);
+  const std::uint64_t length = header.size();
+  file_.write(std::as_bytes(std::span(&length, 1)));
+  file_.write(std::as_bytes(std::span(header)));
+}
+
+void SafetensorsWriter::finish() {
+  file_.sync();
+  file_.close();
+}
+
+SafetensorsReader::SafetensorsReader(std::filesystem::path path)
+    : path_(std::move(path)), file_(path_, O_RDONLY, "open") {
+  const Refusal refusal(path_);
+  const std::uint64_t size = file_.size();
+  std::uint64_t length = 0;
+  if (size < kLengthBytes) refusal.fail("it has {} bytes", size);
+  file_.read(0, std::as_writable_bytes(std::span(&length, 1)));
+  if (length > kLongestHeader || length > size - kLengthBytes) {
+    refusal.fail("its header of {} bytes is longer than the file, or than {}", length,
+                 kLongestHeader);
+  }
+  std::string text(length, '\0');
+  file_.read(kLengthBytes, std::as_writable_bytes(std::span(text)));
+  const json header = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!header.is_object()) refusal.fail("its header is no JSON object");
+  for (const auto& [name, entry] : header.items()) {
+    if (name != kMetadata) tensors_.emplace(name, tensor_of(name, entry, refusal));
+  }
+  values_ = kLengthBytes + length;
+  require_no_gap(tensors_, size - values_, refusal);
+}
+
+std::vector<float> SafetensorsReader::read(const StoredTensor& tensor) const {
+  std::vector<float> values(tensor.count());
+  with_type(tensor.dtype, [&](auto* element) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    std::vector<T> stored(values.size());
+    file_.read(values_ + tensor.begin, std::as_writable_bytes(std::span(stored)));
+    std::ranges::transform(stored, values.begin(), [](T value) { return to_float(value); });
+  });
+  return values;
+}
+
+}  // namespace zeropp::checkpoint

@@ -1,0 +1,61 @@
+// Files of the safetensors format: a JSON header that names tensors, then their values, one after
+// the other. 8 bytes give the header's length; of a tensor it has type, shape, and begin and end
+// counted from the header's end. Little-endian, rows first. A reader allocates nothing by a number
+// that the file does not back with bytes. Host memory. Throws Error(io) that names the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/core/dtype.hpp"
+#include "lib/base/file.hpp"
+
+namespace zeropp::checkpoint {
+
+struct StoredTensor {
+  std::string name;
+  Dtype dtype = Dtype::fp32;
+  std::vector<std::uint64_t> shape;
+  std::uint64_t begin = 0;  ///< bytes from the begin of the values; a writer sets it
+
+  [[nodiscard]] std::uint64_t count() const;  ///< elements
+  [[nodiscard]] std::uint64_t bytes() const { return count() * size_of(dtype); }
+};
+
+/// Writes a new file: the header at once, then the values in the order of the tensors.
+class SafetensorsWriter {
+ public:
+  SafetensorsWriter(std::filesystem::path path, std::vector<StoredTensor> tensors);
+
+  /// The next values, of one tensor or a part of one.
+  void write(std::span<const std::byte> values) { file_.write(values); }
+  /// After the last; the disk has them when it returns.
+  void finish();
+
+ private:
+  File file_;
+};
+
+class SafetensorsReader {
+ public:
+  /// Throws Error(io) too for a header that is too large or no such header, types other than F32,
+  /// BF16 and F16, and tensors that overlap, leave a gap or do not end where the file does.
+  explicit SafetensorsReader(std::filesystem::path path);
+
+  [[nodiscard]] const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
+  /// All values of one of them, widened to fp32: count() elements.
+  [[nodiscard]] std::vector<float> read(const StoredTensor& tensor) const;
+
+ private:
+  std::filesystem::path path_;
+  File file_;
+  std::uint64_t values_ = 0;  ///< where they begin in the file
+  std::map<std::string, StoredTensor> tensors_;
+};
+
+}  // namespace zeropp::checkpoint

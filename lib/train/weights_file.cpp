@@ -1,0 +1,185 @@
+#include "lib/train/weights_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/core/half.hpp"
+#include "kernels/core/view.hpp"
+#include "lib/base/file.hpp"
+#include "lib/checkpoint/safetensors.hpp"
+#include "lib/model/gpt2_names.hpp"
+
+namespace zeropp::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Of a matrix [rows, columns], the matrix [columns, rows].
+std::vector<float> transpose(std::span<const float> values, std::size_t rows) {
+  const std::size_t columns = values.size() / rows;
+  std::vector<float> turned(values.size());
+  for (std::size_t row = 0; row < rows; ++row) {
+    for (std::size_t column = 0; column < columns; ++column) {
+      turned[column * rows + row] = values[row * columns + column];
+    }
+  }
+  return turned;
+}
+
+void write_values(checkpoint::SafetensorsWriter& file, std::span<const float> values, Dtype dtype) {
+  with_type(dtype, [&](auto* element) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    std::vector<T> stored(values.size());
+    std::ranges::transform(values, stored.begin(),
+                           [](float value) { return saturating_cast<T>(value); });
+    file.write(std::as_bytes(std::span(stored)));
+  });
+}
+
+/// The tensors of a unit, from its flat buffer.
+void write_unit(checkpoint::SafetensorsWriter& file, const zero::Unit& unit,
+                std::span<const float> flat, Dtype dtype) {
+  for (const zero::Tensor& tensor : unit.tensors) {
+    const auto values = flat.subspan(tensor.offset, tensor.count());
+    if (model::gpt2_tensor(tensor).transposed) {
+      write_values(file, transpose(values, tensor.shape.front()), dtype);
+    } else {
+      write_values(file, values, dtype);
+    }
+  }
+}
+
+std::vector<checkpoint::StoredTensor> tensors_of(const std::vector<zero::Unit>& units,
+                                                 Dtype dtype) {
+  std::vector<checkpoint::StoredTensor> tensors;
+  for (const zero::Unit& unit : units) {
+    for (const zero::Tensor& tensor : unit.tensors) {
+      const model::Gpt2Tensor theirs = model::gpt2_tensor(tensor);
+      tensors.push_back({theirs.name, dtype, {theirs.shape.begin(), theirs.shape.end()}, 0});
+    }
+  }
+  return tensors;
+}
+
+void write_config(const fs::path& folder, const model::Options& options,
+                  const std::vector<zero::Unit>& units) {
+  const std::size_t vocabulary = units.front().tensors.front().shape.front();
+  File file(folder / "config.json", O_WRONLY | O_CREAT | O_EXCL, "create");
+  file.write(std::as_bytes(std::span<const char>(model::gpt2_config(options, vocabulary))));
+  file.sync();
+  file.close();
+}
+
+/// The tensors of a file by the names of ours.
+class Imported {
+ public:
+  Imported(const fs::path& path, const std::vector<zero::Unit>& units) : path_(path), file_(path) {
+    for (const auto& [name, tensor] : file_.tensors()) {
+      theirs_.emplace(model::without_prefix(name), &tensor);
+    }
+    std::set<std::string_view> left;
+    for (const auto& [name, tensor] : theirs_) left.insert(name);
+    for (const zero::Unit& unit : units) {
+      units_.emplace(unit.name, &unit);
+      for (const zero::Tensor& tensor : unit.tensors) {
+        require_same_shape(model::gpt2_tensor(tensor));
+        left.erase(model::without_prefix(model::gpt2_tensor(tensor).name));
+      }
+    }
+    // Causal masks, which earlier versions of `transformers` wrote as well.
+    std::erase_if(left, [](std::string_view name) {
+      return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
+    });
+    if (!left.empty()) refuse(fmt::format("'{}' has no place in it", *left.begin()));
+  }
+
+  /// What `slice` of the master weights of a unit holds; zeros between tensors.
+  void read(const checkpoint::Slice& slice, std::span<float> values) const {
+    std::ranges::fill(values, 0.0F);
+    const zero::Unit& unit = *units_.at(slice.array.substr(0, slice.array.rfind('/')));
+    for (const zero::Tensor& tensor : unit.tensors) {
+      const std::size_t begin = std::max<std::size_t>(slice.offset, tensor.offset);
+      const std::size_t end =
+          std::min<std::size_t>(slice.offset + slice.count, tensor.offset + tensor.count());
+      if (begin >= end) continue;
+      const std::vector<float> whole = read(tensor);
+      std::copy_n(whole.begin() + static_cast<std::ptrdiff_t>(begin - tensor.offset), end - begin,
+                  values.begin() + static_cast<std::ptrdiff_t>(begin - slice.offset));
+    }
+  }
+
+ private:
+  [[nodiscard]] std::vector<float> read(const zero::Tensor& tensor) const {
+    const model::Gpt2Tensor theirs = model::gpt2_tensor(tensor);
+    std::vector<float> values = file_.read(*theirs_.at(model::without_prefix(theirs.name)));
+    return theirs.transposed ? transpose(values, theirs.shape.front()) : values;
+  }
+
+  void require_same_shape(const model::Gpt2Tensor& wanted) const {
+    const auto found = theirs_.find(model::without_prefix(wanted.name));
+    if (found == theirs_.end()) refuse(fmt::format("it has no '{}'", wanted.name));
+    if (!std::ranges::equal(found->second->shape, wanted.shape)) {
+      refuse(fmt::format("'{}' is {} there, and {} here", wanted.name, found->second->shape,
+                         wanted.shape));
+    }
+  }
+
+  [[noreturn]] void refuse(const std::string& what) const {
+    throw Error(ExitCode::usage,
+                fmt::format("the weights of {} are of another model: {}; give --num-layers, "
+                            "--hidden-size, --seq-length, --vocab-size and --tied-head as it has "
+                            "them",
+                            path_.string(), what));
+  }
+
+  fs::path path_;
+  checkpoint::SafetensorsReader file_;
+  std::map<std::string_view, const checkpoint::StoredTensor*> theirs_;  ///< without prefix
+  std::map<std::string, const zero::Unit*> units_;
+};
+
+}  // namespace
+
+void export_weights(const fs::path& folder, const config::TrainConfig& config,
+                    const app::Context& context, const Session& session) {
+  const std::vector<zero::Unit>& units = session.model().units();
+  const Dtype dtype = config.zero.compute;
+  std::optional<checkpoint::SafetensorsWriter> file;
+  context.agree_on([&] {
+    if (!context.is_root()) return;
+    write_config(folder, config.model, units);
+    file.emplace(folder / "model.safetensors", tensors_of(units, dtype));
+  });
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const std::vector<float> flat = session.engine().gather_master(u);
+    context.agree_on([&] {
+      if (file) write_unit(*file, units[u], flat, dtype);
+    });
+  }
+  context.agree_on([&] {
+    if (file) file->finish();
+  });
+}
+
+void import_weights(const fs::path& file, const app::Context& context, Session& session) {
+  context.agree_on([&] {
+    const Imported imported(file, session.model().units());
+    session.engine().restore_weights(
+        [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
+          imported.read(slice, {reinterpret_cast<float*>(values.data()), slice.count});
+        });
+  });
+}
+
+}  // namespace zeropp::train

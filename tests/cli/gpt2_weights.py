@@ -1,0 +1,101 @@
+# ctest: name=gpt2_weights labels=cli timeout=120 processors=4
+"""Weights that leave and come as GPT-2's: what a checkpoint exports is its master weights, a run that begins with them has their loss, at any
+number of ranks and stage; what is of another model is refused."""
+
+import os
+import pathlib
+import sys
+
+sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
+import exported_weights
+import safetensors_file
+import zpp
+
+EVALUATE = ["--eval-interval", "100", "--eval-iters", "2", "--lr", "0.02"]
+
+
+class Weights(zpp.TestCase):
+    def exported(self, *words, ranks=4, steps=4):
+        """Trains and exports; returns the checkpoint's folder and the loss at the end."""
+        kept = self.out / "checkpoints"
+        result = self.train(ranks, *EVALUATE, *words, "--train-iters", steps, "--save", kept, "--gather-weights-on-save")
+        self.check_ok(result)
+        step = kept / f"step-{steps:09}"
+        self.assertEqual(exported_weights.main([str(step), str(self.out / "train.h5")]), 0)
+        return step, self.trace()[1]["evaluations"]["loss"][-1]
+
+    def begun_with(self, file, *words, ranks=1):
+        """The loss of a run's weights before its first step."""
+        out = self.folder / "second"
+        self.check_ok(self.train(ranks, *EVALUATE, *words, "--train-iters", 1, "--load-weights", file, out=out))
+        return self.trace(out)[1]["evaluations"]["loss"][0]
+
+    def test_out_and_in_again(self):
+        step, loss = self.exported(*zpp.ALL_FEATURES)
+        self.assertEqual(sorted(entry.name for entry in step.iterdir()),
+                         ["config.json", "manifest.json", "model.safetensors", *(f"rank-{rank:05}.bin" for rank in range(4))])
+        for ranks, words in ((4, zpp.ALL_FEATURES), (3, []), (2, ["--zero-stage", "0"]), (1, ["--zero-stage", "1"])):
+            with self.subTest(ranks=ranks):
+                words = [*words, "--micro-batch-size", 12 // ranks] if ranks != 4 else words
+                found = self.begun_with(step / "model.safetensors", *words, ranks=ranks)
+                if ranks == 4:
+                    self.assertEqual(found, loss)
+        for words in (["--bf16"], ["--no-tied-head", "--zero-stage", "1"]):
+            with self.subTest(words=words):
+                self.out = self.folder / words[0].strip("-")
+                step, loss = self.exported(*words, ranks=2)
+                self.assertEqual(self.begun_with(step / "model.safetensors", *words, ranks=2), loss)
+
+    def test_names_without_prefix_and_masks(self):
+        """As files of the bare model have them, and of earlier versions; each value is read where it belongs: with one changed, the export is not
+        what it was."""
+        step, loss = self.exported(ranks=1)
+        tensors, _ = safetensors_file.read(step / "model.safetensors")
+        bare = {name.removeprefix("transformer."): values for name, values in tensors.items()}
+        bare["h.0.attn.bias"] = bare["wpe.weight"]
+        file = self.folder / "bare.safetensors"
+        safetensors_file.write(file, bare)
+        self.assertEqual(self.begun_with(file), loss)
+        changed = {**bare, "h.1.mlp.c_fc.weight": -bare["h.1.mlp.c_fc.weight"]}
+        safetensors_file.write(file, changed)
+        self.assertNotEqual(self.begun_with(file), loss)
+
+    def test_a_checkpoint_wins(self):
+        """Of a job that is started again with the same words."""
+        step, _ = self.exported(ranks=1)
+        kept = self.out / "checkpoints"
+        result = self.train(1, "--train-iters", 5, "--save", kept, "--load", kept, "--load-weights", step / "model.safetensors")
+        self.assertIn("goes on after step 4 of 5", result.stdout)
+
+    def test_what_is_refused(self):
+        step, _ = self.exported(ranks=1)
+        (self.out / "train.h5").unlink()  # so that any trace is one too many
+        good = (step / "model.safetensors").read_bytes()
+        tensors, _ = safetensors_file.read(step / "model.safetensors")
+        file = self.folder / "model.safetensors"
+
+        def refused(code, *parts, words=()):
+            result = self.train(1, "--load-weights", file, *words, out=self.folder / "third")
+            self.check_fails(result, code, str(file), *parts)
+
+        refused(zpp.IO, "No such file")
+        for name, change, part in (("more", {"transformer.h.2.ln_1.bias": tensors["transformer.ln_f.bias"]}, "h.2.ln_1.bias' has no place"),
+                                   ("fewer", {"transformer.ln_f.bias": None}, "it has no 'transformer.ln_f.bias'"),
+                                   ("shape", {"transformer.wpe.weight": tensors["transformer.wpe.weight"][1:]}, "is [15, 32] there, and [16, 32] here")):
+            with self.subTest(name):
+                safetensors_file.write(file, {name: value for name, value in {**tensors, **change}.items() if value is not None})
+                refused(zpp.USAGE, "of another model", part)
+        for name, data, part in (("cut", good[:-1], "and it has"), ("longer", good + b"\0", "and it has"), ("empty", b"", "it has 0 bytes"),
+                                 ("header", (1 << 60).to_bytes(8, "little") + good[8:], "longer than the file"),
+                                 ("json", good[:8] + b"x" + good[9:], "no JSON object"), ("type", good.replace(b'"F32"', b'"F33"', 1), "none of F32")):
+            with self.subTest(name):
+                file.write_bytes(data)
+                refused(zpp.IO, "no safetensors file", part)
+        file.write_bytes(good)
+        refused(zpp.USAGE, "it has no 'lm_head.weight'", words=["--no-tied-head"])
+        result = self.train(1, "--model", "encoder", "--load-weights", file, out=self.folder / "third")
+        self.check_fails(result, zpp.USAGE, "zeropp.model.name gpt")
+
+
+if __name__ == "__main__":
+    zpp.main()

@@ -1,0 +1,85 @@
+# ctest: name=checkpoint_disk labels=fault timeout=120 processors=2
+"""Where checkpoints cannot be written: a disk that is full or becomes so, a file system that is read-only or becomes so, a folder that vanishes.
+One line, exit code 5, checkpoints from before stay whole, and nothing is left of what was begun."""
+
+import os
+import pathlib
+import shlex
+import sys
+
+sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
+import checkpoint
+import mounts
+import zpp
+
+SIZE = ["--num-layers", "6", "--hidden-size", "128"]  # 14 MiB a checkpoint
+EVERY = ["--train-iters", "100", "--log-interval", "1", "--save-interval", "1"]
+
+
+class Mounts(mounts.MountCase):
+    """A tmpfs of 64 MiB."""
+
+    def run_there(self, script, *words, **options):
+        """The trainer, with checkpoints on the tmpfs; after it their names, and the verdict on each."""
+        kept = shlex.quote(str(self.out / "checkpoints"))
+        judge = f"{shlex.quote(sys.executable)} {shlex.quote(str(zpp.SOURCE / 'validation' / 'checkpoint.py'))}"
+        return self.inside("size=64m", script, *SIZE, *EVERY, "--save", self.out / "checkpoints", *words,
+                           after=f"ls -A {kept}; {judge} {kept}", **options)
+
+    def check_refused(self, result, part, whole):
+        self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
+        self.assertIn("checkpoints/", result.errors()[0])
+        self.assertIn(part, result.errors()[0])
+        verdicts = [line for line in result.stdout.splitlines() if line.startswith("step-") and " " in line]
+        self.assertEqual([line for line in verdicts if not line.endswith("  VALID")], [], result)
+        self.assertGreaterEqual(len(verdicts), whole, result)
+        left = [line for line in result.stdout.splitlines() if line.startswith((".", "train.h5"))]
+        self.assertEqual(left, [], result)
+
+    def test_becomes_full(self):
+        """By the run's own checkpoints; while training goes on, and while it waits."""
+        for words in ([], ["--no-async-save"], ["--gather-weights-on-save"]):
+            with self.subTest(words=words):
+                self.out = self.folder / (words[0] if words else "out")
+                self.check_refused(self.run_there("", "--save-keep", "10", *words), "No space left", 3)
+
+    def test_is_full(self):
+        result = self.run_there('head -c 128m /dev/zero > "$out/filler" 2>/dev/null')
+        self.assertNotIn("step 1/", result.stdout)
+        self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
+        self.assertIn("No space left", result.errors()[0])
+
+    def test_is_read_only(self):
+        result = self.run_there('mkdir "$out/checkpoints"; mount -t tmpfs -o size=1m,ro tmpfs "$out/checkpoints"')
+        self.check_refused(result, "Read-only", 0)
+        self.assertNotIn("step 1/", result.stdout)
+
+    def test_becomes_read_only(self):
+        """Once two are complete: where there is a third, it is whole."""
+        prepare = 'mkdir "$out/checkpoints"; mount -t tmpfs -o size=64m tmpfs "$out/checkpoints"; '
+        freeze = 'until mount -o remount,ro "$out/checkpoints"; do :; done'
+        result = self.run_there(prepare + self.once_running(freeze), at_line="step 4/")
+        self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
+        self.assertIn("Read-only", result.errors()[0])
+        verdicts = [line for line in result.stdout.splitlines() if line.startswith("step-") and " " in line]
+        self.assertGreaterEqual(len(verdicts), 2, result)
+        self.assertEqual([line for line in verdicts if not line.endswith("  VALID")], [], result)
+
+
+class Vanishes(zpp.TestCase):
+    def test_folder(self):
+        """It is not made again: on a file system that went away it would come into being on another."""
+        kept, away = self.out / "checkpoints", self.folder / "away"
+        process = self.start(2, *SIZE, *EVERY, "--save", kept)
+        process.wait_for_line("step 4/")
+        kept.rename(away)
+        result = process.end()
+        self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
+        self.assertIn("checkpoints/", result.errors()[0])
+        self.assertIn("No such file", result.errors()[0])
+        self.assertEqual(list(self.out.iterdir()), [], result)
+        self.assertEqual(checkpoint.main([str(away)]), 0)
+
+
+if __name__ == "__main__":
+    zpp.main()

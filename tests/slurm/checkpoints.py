@@ -1,0 +1,108 @@
+# ctest: name=slurm_checkpoints timeout=300 labels=slurm
+"""Jobs that go on from checkpoints, on a real Slurm of two nodes on this host: asked to end by USR1 and by TERM, and with a node taken away,
+they come back from the queue and end with the bits of a run that nobody disturbed."""
+
+import functools
+import os
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import slurm_cluster
+import zpp
+from slurm_cluster import TINY, command, job, read, wait_for
+
+STEPS = 300
+FLAGS = [*TINY[:-4], *zpp.ALL_FEATURES[2:], "--error-feedback", "both", "--backend", "host", "--deterministic",
+         "--train-iters", str(STEPS), "--log-interval", "10"]
+setUpModule = slurm_cluster.start
+
+
+@functools.cache
+def undisturbed():
+    """The hash of the parameters, of ranks under mpirun that are as many on as many nodes."""
+    case = zpp.TestCase()
+    case.setUp()
+    try:
+        case.check_ok(case.train(4, *FLAGS, "--node-size", "2"))
+        return case.trace()[0]["parameters_hash"]
+    finally:
+        case.doCleanups()
+
+
+class Checkpoints(slurm_cluster.SlurmCase):
+    def log_of_run(self):
+        return read(self.results / "runs" / "run" / "output.log").decode()
+
+    def goes_on(self):
+        """Waits until the run does steps after a checkpoint; returns after which step."""
+        wait_for("a checkpoint to go on from", lambda: "goes on after step" in self.log_of_run())
+        first = int(self.log_of_run().split("goes on after step ")[1].split()[0])
+        wait_for("a step after it", lambda: f"/{STEPS}" in self.log_of_run())
+        return first
+
+    def check_bits(self, study):
+        attributes, groups = self.trace_of()
+        self.assertEqual((attributes["verdict"], attributes["parameters_hash"]), ("VALID", undisturbed()))
+        self.assertEqual(attributes["first_step"] + len(groups["steps"]["loss"]), STEPS)
+        self.assertGreater(attributes["first_step"], 0)
+        self.assertEqual(self.missing(study), [])
+
+    def test_asked_to_end_twice(self):
+        study = self.study(FLAGS, save_interval=0)
+        identity = self.sbatch("study", study)
+        self.started(steps=20)
+        self.assertEqual(command("scancel", "--signal=USR1", "--batch", identity).returncode, 0)
+        wait_for("the requeue", lambda: job(identity)[2] == 1)
+        first = self.goes_on()
+        self.assertGreaterEqual(first, 20)
+        self.assertEqual(command("scancel", "--signal=TERM", "--batch", identity).returncode, 0)
+        self.assertEqual(self.check_ended(identity), 2)
+        self.check_bits(study)
+        self.assertGreaterEqual(self.trace_of()[0]["first_step"], first)
+        self.assertTrue((self.results / "runs" / "run" / f"train.before-{first:09}.h5").exists(), "the trace of the first steps is lost")
+
+    def take_away(self, node, identity):
+        """As when its power goes: the controller counts it as down, and all that runs on it is gone."""
+        ranks = [pid for pid in self.ranks_of(identity) if f"SLURMD_NODENAME={node}".encode() in read(f"/proc/{pid}/environ").split(b"\0")]
+        self.assertEqual(len(ranks), 2)
+        parents = {int(read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()[1]) for pid in ranks}
+        daemon = int(read(slurm_cluster.state / node / "slurmd.pid"))
+        self.assertEqual(command("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test").returncode, 0)
+        for pid in (daemon, *parents, *ranks):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # the controller was faster
+
+    def test_a_node_taken_away(self):
+        study = self.study(FLAGS, save_interval=10)
+        identity = self.sbatch("study", study)
+        self.started(steps=30)
+        self.take_away("zpp2", identity)
+        wait_for("the end of all ranks", lambda: not self.ranks_of(identity))
+        wait_for("the requeue", lambda: job(identity)[2] == 1)
+        self.assertFalse((self.results / "runs" / "run" / "train.h5").exists())
+        done = command("slurmd", "-f", slurm_cluster.state / "slurm.conf", "-N", "zpp2")
+        self.assertEqual(done.returncode, 0, done)
+        command("scontrol", "update", "NodeName=zpp2", "State=RESUME")  # where it has not come back by itself
+        self.assertEqual(self.check_ended(identity), 1)
+        self.check_bits(study)
+        self.assertEqual(self.trace_of()[0]["first_step"] % 10, 0)
+
+    def test_checkpoints_of_other_flags_are_not_gone_on_from(self):
+        study = self.study(FLAGS, save_interval=0)
+        identity = self.sbatch("study", study, "--max-restarts", 0)
+        self.started(steps=20)
+        self.assertEqual(command("scancel", "--signal=USR1", "--batch", identity).returncode, 0)
+        self.check_ended(identity, "FAILED", "85:0")
+        self.log.unlink()
+        self.study([*FLAGS, "--seed", "9"], save_interval=0)
+        self.check_ended(self.sbatch("study", study))
+        self.assertEqual((self.trace_of()[0]["first_step"], self.trace_of()[0]["seed"]), (0, 9))
+
+
+if __name__ == "__main__":
+    zpp.skip_without_open_mpi("jobscripts/systems/two-node-local.sh")
+    zpp.main()
