@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/fault.hpp"
 
 namespace zeropp {
 namespace {
@@ -39,6 +40,7 @@ class Descriptor {
 
   void write(std::span<const std::byte> bytes) {
     while (!bytes.empty()) {
+      if (const int error = fault::of_write(); error != 0) fail("write", path_, error);
       const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) fail("write", path_, errno);
