@@ -93,6 +93,7 @@ class Watchdog {
   [[nodiscard]] std::string who(int rank) const;
   [[nodiscard]] std::string where_records_are();
   [[nodiscard]] std::string describe_expiry(int rank, const RankState& state);
+  [[nodiscard]] std::string describe_others(int rank, const RankState& state);
   [[nodiscard]] std::string describe_death(const Peer& peer, const std::string& how);
 
   Setup setup_;

@@ -1,5 +1,6 @@
 // What the watchdog says when a job ends by it, and how it ends all ranks.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -64,38 +65,49 @@ std::string Watchdog::where_records_are() {
 }
 
 std::string Watchdog::describe_expiry(int rank, const RankState& state) {
-  // Rank 0 knows who is elsewhere: they are the ones to look at.
-  constexpr std::size_t kMostNamed = 3;
-  std::vector<std::string> elsewhere;
-  for (const Peer& peer : peers_) {
-    if (setup_.rank != 0 || peer.left || peer.state.waiting != 0) continue;
-    elsewhere.push_back(
-        fmt::format("{} is not, its last was {}", who(peer.rank), describe(peer.state)));
-  }
-  if (const RankState own = own_state(); setup_.rank == 0 && own.waiting == 0) {
-    elsewhere.push_back(fmt::format("{} is not, its last was {}", who(0), describe(own)));
-  }
-  std::string others = setup_.rank == 0 ? "all other ranks wait too: look for a lost message, or "
-                                          "ranks that run different operations"
-                                        : "rank 0 does not answer";
-  if (!elsewhere.empty()) {
-    others = elsewhere.front();
-    for (std::size_t i = 1; i < std::min(kMostNamed, elsewhere.size()); ++i) {
-      others += "; " + elsewhere[i];
-    }
-    if (elsewhere.size() > kMostNamed) {
-      others += fmt::format("; and {} more", elsewhere.size() - kMostNamed);
-    }
-  }
+  std::string others = "rank 0 does not answer";
+  if (setup_.ranks == 1) others = "there is no other rank";
+  if (setup_.rank == 0 && setup_.ranks > 1) others = describe_others(rank, state);
   return fmt::format("{} waits in {} for {:.1f} s, longer than --timeout: {}; {}", who(rank),
                      describe(state), state.seconds, others, where_records_are());
 }
 
+/// Of rank 0. First those who do not wait: they are the ones to look at. Then those who wait for
+/// something else.
+std::string Watchdog::describe_others(int rank, const RankState& state) {
+  std::vector<std::pair<int, RankState>> others;
+  if (rank != 0) others.emplace_back(0, own_state());
+  for (const Peer& peer : peers_) {
+    if (peer.rank != rank && !peer.left) others.emplace_back(peer.rank, peer.state);
+  }
+  std::vector<std::string> named;
+  for (const auto& [other, its] : others) {
+    if (its.waiting == 0) named.push_back(who(other) + " does not, its last was " + describe(its));
+  }
+  for (const auto& [other, its] : others) {
+    if (its.waiting == 0 || describe(its) == describe(state)) continue;
+    named.push_back(who(other) + " waits in " + describe(its));
+  }
+  constexpr std::size_t kMostNamed = 3;
+  if (named.empty()) return "all others wait in it too: look for a lost message";
+  if (named.size() > kMostNamed) {
+    const std::string more = fmt::format("{} more elsewhere", named.size() - kMostNamed);
+    named.resize(kMostNamed);
+    named.push_back(more);
+  }
+  return fmt::format("{}", fmt::join(named, ", "));
+}
+
 std::string Watchdog::describe_death(const Peer& peer, const std::string& how) {
+  const RankState own = own_state();
   return fmt::format(
-      "{} {}; it was last heard of in {}: look at the launcher's message, the memory "
-      "and the log of its machine; {}",
-      who(peer.rank), how, describe(peer.state), where_records_are());
+      "{} {}; {}, and {} {} {}: look at the launcher's message, the memory and the log of its "
+      "machine; {}",
+      who(peer.rank), how,
+      peer.state.begun == 0 ? "it was not heard of since it started"
+                            : "it was last heard of in " + describe(peer.state),
+      who(setup_.rank), own.waiting == 0 ? "was last in" : "waits in", describe(own),
+      where_records_are());
 }
 
 void Watchdog::end_all(const std::string& line, ExitCode code) {
