@@ -176,7 +176,7 @@ void Watchdog::send_all(Kind kind, ExitCode code) {
 void Watchdog::look() {
   send_all(Kind::beat);
   for (Peer& peer : peers_) {
-    if (peer.left || peer.explained || ++peer.silent <= kSilentLooks) continue;
+    if (peer.left || peer.explained || ++peer.silent <= setup_.silent_looks) continue;
     if (deadline() <= Seconds{0}) continue;
     lost(peer, "does not answer any more: it is stopped, or its machine hangs");
     if (over_) return;

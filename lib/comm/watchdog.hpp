@@ -35,13 +35,11 @@ class Watchdog {
     std::vector<Lifeline> lines;  ///< connect_lifelines(); empty: it knows of this rank alone
     FlightRecord* record = &FlightRecord::of_process();
     std::chrono::milliseconds look{500};
+    int silent_looks = 30;  ///< for which a rank may be silent
     /// What it says, and how it ends the process: tests give others.
     std::function<void(const std::string& line)> say = {};
     std::function<void(ExitCode)> end = {};
   };
-  /// How long a rank may be silent.
-  static constexpr int kSilentLooks = 30;
-
   explicit Watchdog(Setup setup);
   /// Takes leave of the others, which then do not miss this rank.
   ~Watchdog();

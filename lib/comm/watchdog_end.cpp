@@ -20,6 +20,7 @@ using Clock = std::chrono::steady_clock;
 using Kind = LifeMessage::Kind;
 
 constexpr std::chrono::seconds kWriteDeadline{5};  ///< of all ranks' flight records
+constexpr int kLooksToMention = 3;                 ///< of silence
 
 template <std::size_t N>
 void copy_to(std::array<char, N>& to, const char* text) {
@@ -72,22 +73,30 @@ std::string Watchdog::describe_expiry(int rank, const RankState& state) {
                      describe(state), state.seconds, others, where_records_are());
 }
 
-/// Of rank 0. First those who do not wait: they are the ones to look at. Then those who wait for
-/// something else.
+/// Of rank 0. The ranks to look at come first: those that are silent, then those that do not wait,
+/// then those that wait for something else.
 std::string Watchdog::describe_others(int rank, const RankState& state) {
-  std::vector<std::pair<int, RankState>> others;
-  if (rank != 0) others.emplace_back(0, own_state());
+  std::vector<std::string> silent;
+  std::vector<std::string> elsewhere;
+  std::vector<std::string> waiting;
+  const auto add = [&](int other, const RankState& its, int looks) {
+    if (other == rank) return;
+    if (looks >= kLooksToMention) {
+      silent.push_back(fmt::format("{} is silent for {:.1f} s, its last was {}", who(other),
+                                   (looks * Seconds(setup_.look)).count(), describe(its)));
+    } else if (its.waiting == 0) {
+      elsewhere.push_back(who(other) + " does not, its last was " + describe(its));
+    } else if (describe(its) != describe(state)) {
+      waiting.push_back(who(other) + " waits in " + describe(its));
+    }
+  };
+  add(0, own_state(), 0);
   for (const Peer& peer : peers_) {
-    if (peer.rank != rank && !peer.left) others.emplace_back(peer.rank, peer.state);
+    if (!peer.left) add(peer.rank, peer.state, peer.silent);
   }
-  std::vector<std::string> named;
-  for (const auto& [other, its] : others) {
-    if (its.waiting == 0) named.push_back(who(other) + " does not, its last was " + describe(its));
-  }
-  for (const auto& [other, its] : others) {
-    if (its.waiting == 0 || describe(its) == describe(state)) continue;
-    named.push_back(who(other) + " waits in " + describe(its));
-  }
+  std::vector<std::string> named = std::move(silent);
+  named.insert(named.end(), elsewhere.begin(), elsewhere.end());
+  named.insert(named.end(), waiting.begin(), waiting.end());
   constexpr std::size_t kMostNamed = 3;
   if (named.empty()) return "all others wait in it too: look for a lost message";
   if (named.size() > kMostNamed) {
@@ -117,7 +126,8 @@ void Watchdog::end_all(const std::string& line, ExitCode code) {
   // A launcher kills who is left once the first rank has ended.
   const auto end = Clock::now() + kWriteDeadline;
   const auto writes = [](const Peer& peer) {
-    return !peer.left && peer.line.is_open() && !peer.line.is_over() && !peer.written;
+    return !peer.left && peer.line.is_open() && !peer.line.is_over() && !peer.written &&
+           peer.silent < kLooksToMention;
   };
   while (setup_.rank == 0 && std::ranges::any_of(peers_, writes) && Clock::now() < end) {
     wait_for_news(Clock::now() + std::chrono::milliseconds(100));

@@ -42,6 +42,15 @@ def gone(pids, limit):
     return time.monotonic() - begin
 
 
+def rank_of(pid):
+    environment = pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    for name in (b"OMPI_COMM_WORLD_RANK=", b"PMI_RANK="):
+        for variable in environment:
+            if variable.startswith(name):
+                return int(variable[len(name):])
+    raise AssertionError(f"process {pid} knows no rank")
+
+
 def kill_one(program, chance, alone):
     """(rank, seconds until all ended, exit code, line of the program, what is wrong with it or None)"""
     # Of a launcher that goes on the code says nothing: each rank leaves its own.
@@ -59,7 +68,7 @@ def kill_one(program, chance, alone):
             pids = process.pids(f"zpp_{program}")
             if len(pids) != RANKS:
                 return rank, None, "-", "", f"{len(pids)} ranks before the kill: {process.process.stderr.read()}"
-            os.kill(pids[rank], signal.SIGKILL)
+            os.kill(next(pid for pid in pids if rank_of(pid) == rank), signal.SIGKILL)
             begin = time.monotonic()
             result = process.end(2 * LIMIT)
             seconds = time.monotonic() - begin

@@ -29,6 +29,9 @@ namespace {
 
 using namespace std::chrono_literals;
 
+constexpr int kSilentLooks = 30;
+constexpr int kPatient = 1'000'000;  ///< a thread that gets no processor for a while is not missed
+
 /// A rank, and how its watchdog ended it.
 struct Rank {
   FlightRecord record;
@@ -38,12 +41,13 @@ struct Rank {
   std::optional<ExitCode> ended;
   std::unique_ptr<Watchdog> watchdog;
 
-  void start(int rank, int ranks, std::vector<Lifeline> lines) {
+  void start(int rank, int ranks, std::vector<Lifeline> lines, int silent_looks) {
     watchdog = std::make_unique<Watchdog>(Watchdog::Setup{.rank = rank,
                                                           .ranks = ranks,
                                                           .lines = std::move(lines),
                                                           .record = &record,
                                                           .look = 5ms,
+                                                          .silent_looks = silent_looks,
                                                           .say =
                                                               [this](const std::string& line) {
                                                                 const std::lock_guard lock(mutex);
@@ -91,7 +95,7 @@ class Job {
       std::vector<Lifeline> lines;
       if (rank == 0) lines = std::move(of_0);
       if (rank > 0) lines.push_back(std::move(of_others[static_cast<std::size_t>(rank - 1)]));
-      of(rank).start(rank, ranks, std::move(lines));
+      of(rank).start(rank, ranks, std::move(lines), kPatient);
     }
   }
   /// A rank whose watchdog ends the process leaves nothing open.
@@ -174,7 +178,7 @@ TEST(Watchdog, OneRankAloneHasADeadlineToo) {
 /// Patience, a deadline of 0 and new operations: a second job, whose deadline passes, shows that
 /// time went by.
 TEST(Watchdog, LeavesTheOthersAlone) {
-  const Deadline deadline(50ms);
+  const Deadline deadline(1s);
   Job job(2);
   job.of(0).record.set_patient(true);
   wait_in(job.of(0), "sum", 1);
@@ -196,7 +200,7 @@ class Played {
     end_ = here;
     std::vector<Lifeline> lines;
     lines.emplace_back(there, "elsewhere");
-    real_.start(rank, 3, std::move(lines));
+    real_.start(rank, 3, std::move(lines), kSilentLooks);
   }
   ~Played() { die(); }
   Played(const Played&) = delete;
@@ -240,6 +244,20 @@ TEST(Watchdog, AStoppedRankIsNamed) {
   EXPECT_EQ(peer.real().wait_for_end(), ExitCode::watchdog);
   ASSERT_EQ(peer.real().said().size(), 1U);
   expect_part(peer.real().said().front(), "rank 1 on elsewhere does not answer");
+}
+
+/// With a deadline that passes before a silent rank counts as lost.
+TEST(Watchdog, ASilentRankIsNamedByTheDeadlineAsWell) {
+  const Deadline deadline(50ms);
+  Played peer(0);
+  peer.send(LifeMessage::Kind::beat);
+  wait_in(peer.real(), "exchange", 17);
+  EXPECT_EQ(peer.real().wait_for_end(), ExitCode::watchdog);
+  ASSERT_EQ(peer.real().said().size(), 1U);
+  expect_part(peer.real().said().front(), "rank 0 on ");
+  expect_part(peer.real().said().front(), " waits in exchange 17 of group world");
+  expect_part(peer.real().said().front(), "rank 1 on elsewhere is silent for ");
+  expect_part(peer.real().said().front(), "its last was barrier 5 of group control");
 }
 
 TEST(Watchdog, RankOneSpeaksForADeadRankZero) {
