@@ -102,6 +102,7 @@ class Watchdog {
   int looks_to_obey_ = -1;  ///< until this rank ends by itself; below 0: it does not
   ExitCode code_to_obey_ = ExitCode::ok;
   std::string own_line_;  ///< that it ends with then
+  bool record_written_ = false;
   bool over_ = false;
 
   std::mutex mutex_;  ///< of what follows

@@ -164,7 +164,7 @@ void Watchdog::write_record(const std::string& cause) {
     const std::lock_guard lock(mutex_);
     folder = folder_;
   }
-  if (folder.empty()) return;
+  if (folder.empty() || std::exchange(record_written_, true)) return;
   const FlightHeader header{setup_.rank, setup_.ranks,
                             cause.empty() ? "another rank has said why" : cause};
   const auto write = [folder, header, record = setup_.record] {

@@ -98,7 +98,7 @@ class Faults(zpp.TestCase):
         if app.ranks == 1:
             process = zpp.Process(command, cwd=self.folder, env=env)
         else:
-            process = zpp.launch(groups, cwd=self.folder, env=env, patient=True)
+            process = zpp.launch(groups, cwd=self.folder, env=env, patient=expected.code is None)
         self.addCleanup(process.stop)
         return process.end()
 
