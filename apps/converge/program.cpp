@@ -14,6 +14,7 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sha256.hpp"
+#include "lib/comm/flight_record.hpp"
 #include "lib/config/options.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
@@ -180,7 +181,10 @@ ExitCode Program::run() {
   } catch (const comm::AgreedError& error) {
     failed = error;
   }
-  context_.control().agree(failed);
+  {
+    const comm::Patience other_teams_train;
+    context_.control().agree(failed);
+  }
   if (const int signal = app::agreed_interrupt(context_.control()); signal != 0) {
     std::array<std::uint64_t, 1> done{done_.size()};
     context_.control().all_reduce_sum(done);

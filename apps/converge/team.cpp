@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "lib/base/checked.hpp"
+#include "lib/comm/flight_record.hpp"
 
 namespace zeropp::converge {
 
@@ -40,6 +41,8 @@ void Team::with_context(std::size_t ranks, std::size_t node_size,
   } catch (const comm::AgreedError& error) {
     failed = error;
   }
+  std::optional<comm::Patience> others_train;
+  if (!takes_part) others_train.emplace();
   world_->control().agree(failed);
 }
 

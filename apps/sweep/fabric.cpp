@@ -14,7 +14,6 @@
 #include "apps/sweep/fabric_outputs.hpp"
 #include "apps/sweep/fabric_rounds.hpp"
 #include "apps/sweep/placement.hpp"
-#include "apps/sweep/watchdog.hpp"
 #include "lib/app/gpu_sampling.hpp"
 #include "lib/app/interrupt.hpp"
 #include "lib/app/run_trace.hpp"
@@ -108,7 +107,6 @@ class Survey {
   void copy_own() {
     const std::string what = "copies of own memory";
     line_up(what);
-    const Watchdog watchdog(options_.timeout, what);
     const Link link = bench_->copy_own(*groups_.world);
     keep(rank_, link);
     map_.link(rank_, rank_).corrupted += link.corrupted;
@@ -118,7 +116,6 @@ class Survey {
     if (map_.rails.empty()) return;
     const std::string what = "loaded rails";
     line_up(what);
-    const Watchdog watchdog(options_.timeout, what);
     std::vector<double> corrupted(rail_members_.size(), 0);
     const RailLoad load =
         bench_->load_rail(*groups_.rail, rail_members_, map_.rail_bytes, corrupted);
@@ -136,7 +133,6 @@ class Survey {
     for (const bool lower_begins : {true, false}) {
       const std::string what = fmt::format("round {} of {} of the pairs", number + 1, map_.rounds);
       line_up(what);
-      const Watchdog watchdog(options_.timeout, what);
       const bool begins = (static_cast<int>(rank_) < peer) == lower_begins;
       const Link link = bench_->meet(*groups_.world, peer, begins);
       if (peer < 0) continue;

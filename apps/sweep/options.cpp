@@ -8,7 +8,7 @@ namespace zeropp::sweep {
 namespace {
 
 /// What --fabric reads too; the other options are those of the sweep over collectives.
-constexpr std::string_view kOfBoth[] = {"timeout",    "node_size",    "backend", "transport",
+constexpr std::string_view kOfBoth[] = {"node_size",  "backend",      "transport",
                                         "rail_lanes", "gpu_sampling", "fabric"};
 
 /// An option that has no effect is an error: those of the other mode.
@@ -88,13 +88,6 @@ std::vector<config::Option> option_table(Options& o) {
              between(0, 1)),
       number("per_iter_timing", "--per_iter_timing", "-I", &o.per_iteration_timing,
              "Not offered: 0", between(0, 1)),
-      {.path = "timeout",
-       .flag = "--timeout",
-       .letter = "-T",
-       .field = &o.timeout,
-       .help = "A row that takes longer ends the run with exit code 124; 0: no limit",
-       .unit = "seconds",
-       .range = at_least(0)},
       number("ngpus", "--ngpus", "-g", &o.gpus, "GPUs of a rank: 1", at_least(0)),
       number("nthreads", "--nthreads", "-t", &o.threads, "Threads of a rank: 1", at_least(0)),
       text("collective", "--collective", "", &o.collective,

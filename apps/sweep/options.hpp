@@ -34,7 +34,6 @@ struct Options {
   std::size_t average = 3;
   std::size_t report_cputime = 0;
   std::size_t per_iteration_timing = 0;
-  double timeout = 600;
   std::size_t gpus = 1;
   std::size_t threads = 1;
 

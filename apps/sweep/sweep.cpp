@@ -17,7 +17,6 @@
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/outcome.hpp"
 #include "apps/sweep/outputs.hpp"
-#include "apps/sweep/watchdog.hpp"
 #include "lib/app/app.hpp"
 #include "lib/app/gpu_sampling.hpp"
 #include "lib/app/interrupt.hpp"
@@ -195,7 +194,6 @@ class Sweep {
       row.root = collective.has_root() ? shape.root : -1;
       const std::string what =
           fmt::format("{} {} {} of {} bytes", row.collective, row.codec, row.algorithm, row.size);
-      const Watchdog watchdog(options_.timeout, what);
       try {
         bench({context_, groups_, setting.group, device_, stream_,
                Workers::on_this_host(context_.world().host_ranks())},
@@ -246,7 +244,8 @@ int run(int argc, char** argv, const std::vector<const Collective*>& table) {
                    "flags and columns of nccl-tests",
                .options = option_table(options),
                .node_size = &options.node_size,
-               .json_flags = "-J,--json,--output_file"};
+               .json_flags = "-J,--json,--output_file",
+               .timeout_flags = "-T,--timeout"};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     settings = resolve(options, given, machine, table);
   };

@@ -82,6 +82,7 @@ struct App {
   std::vector<config::Option> options = {};  ///< bound to the program's own configuration
   const std::size_t* node_size = nullptr;    ///< ranks a node where declared; null or 0: as found
   std::string json_flags = "--json";         ///< and other names of it, separated by commas
+  std::string timeout_flags = "--timeout";   ///< likewise
   std::optional<ConfigFile> config_file = {};
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
   std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};

@@ -4,6 +4,9 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -78,6 +81,17 @@ void refuse_repeated(const CLI::App& cli, const Given& given) {
   }
 }
 
+double seconds_of(const std::string& flag, const std::string& text) {
+  const char* const end = text.data() + text.size();
+  double value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || !(value >= 0) || std::isinf(value)) {
+    throw Error(ExitCode::usage,
+                fmt::format("{} takes seconds, 0 or more, not \"{}\": see --help", flag, text));
+  }
+  return value;
+}
+
 std::string one_line(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
@@ -99,7 +113,8 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
                        "Print the version and exit");
   // Repeated flags are refused below, in words of our own.
   cli.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  std::vector<std::string> known{"--help", "--version", "--output", "--json"};
+  std::string timeout;
+  std::vector<std::string> known{"--help", "--version", "--output", "--json", "--timeout"};
   if (!app.options.empty()) {
     cli.add_option("--config", config,
                    app.config_file ? app.config_file->help
@@ -109,6 +124,12 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   }
   cli.add_option("--output", output, "Folder of the results, made where missing")->type_name("DIR");
   cli.add_option(app.json_flags, json, "Write a summary there")->type_name("FILE");
+  cli.add_option(app.timeout_flags, timeout,
+                 fmt::format("Where an operation waits longer for other ranks, all end with exit "
+                             "code 124, and leave in --output what each did last; 0: no limit\n"
+                             "in seconds [{}]",
+                             line.timeout))
+      ->type_name("");
   for (auto& option : app.options) add_flag(cli, option, given);
   for (const auto& flag : config::flags_of(app.options)) known.push_back(flag);
   cli.get_formatter()->column_width(36);
@@ -125,13 +146,15 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
     throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
   }
   for (const auto& [option, text] : given) refuse_flag_as_value(option->flag, text);
-  for (const auto& [flag, text] :
-       {std::pair{"--config", config}, {"--output", output}, {"--json", json}}) {
+  for (const auto& [flag, text] : {std::pair{"--config", config},
+                                   {"--output", output},
+                                   {"--json", json},
+                                   {"--timeout", timeout}}) {
     refuse_flag_as_value(flag, text);
     const CLI::Option* option = cli.get_option_no_throw(flag);
     if (option != nullptr && option->count() > 0 && text.empty()) {
       throw Error(ExitCode::usage,
-                  fmt::format("{} is empty: give it a path, or leave it out", flag));
+                  fmt::format("{} is empty: give it a value, or leave it out", flag));
     }
   }
   if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known);
@@ -144,6 +167,7 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   for (const auto& [option, text] : given) config::set_from_text(*option, text, option->flag);
   if (!output.empty()) line.output = output;
   if (!json.empty()) line.json = json;
+  if (!timeout.empty()) line.timeout = seconds_of("--timeout", timeout);
   return line;
 }
 

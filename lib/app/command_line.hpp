@@ -1,5 +1,5 @@
-// The command line of every program: --help, --version, --config, --output, --json and one flag per
-// option. Touches neither MPI nor the network.
+// The command line of every program: --help, --version, --config, --output, --json, --timeout and
+// one flag per option. Touches neither MPI nor the network.
 #pragma once
 
 #include <filesystem>
@@ -14,6 +14,7 @@ struct CommandLine {
   std::optional<std::string> answer;  ///< --help or --version: print this and end
   std::optional<std::filesystem::path> output;
   std::optional<std::filesystem::path> json;
+  double timeout = 600;  ///< seconds; 0: no limit
 };
 
 /// Sets app.options: first from --config, then from the flags. Throws Error(usage) or Error(io).

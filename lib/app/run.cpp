@@ -58,6 +58,7 @@ bool is_launched_beside_rank_0() {
 ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
                 const CommandLine& line, const std::string& command) {
   world.control().agree(parsed);
+  world.watch(Seconds{line.timeout}, line.output.value_or("."));
   const auto canonical = [&] {
     return app.config_file ? app.config_file->canonical() : config::canonical_json(app.options);
   };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/fault.hpp"
 
 namespace zeropp {
 
@@ -31,6 +32,7 @@ File::~File() {
 
 void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
+    if (const int error = fault::of_write(); error != 0) fail_io("write", path_, error);
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_io("write", path_, errno);

@@ -9,11 +9,13 @@
 #include <string>
 
 #include "lib/base/error.hpp"
+#include "lib/comm/watchdog.hpp"
 
 namespace zeropp::comm {
 
 void check(int mpi_status, std::source_location where) {
   if (mpi_status == MPI_SUCCESS) return;
+  Watchdog::wait_for_verdict();
   std::array<char, MPI_MAX_ERROR_STRING> text{};
   int length = 0;
   MPI_Error_string(mpi_status, text.data(), &length);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/checked.hpp"
+#include "lib/base/fault.hpp"
 #include "lib/comm/mpi_check.hpp"
 #include "lib/comm/mpi_half_sum.hpp"
 #include "lib/comm/mpi_work.hpp"
@@ -19,8 +20,9 @@ namespace {
 
 MPI_Datatype type_of(Dtype dtype) { return dtype == Dtype::fp32 ? MPI_FLOAT : MPI_UINT16_T; }
 
-std::unique_ptr<Work> collective_work(MPI_Request request) {
-  return std::make_unique<MpiWork>(MpiWork::Kind::collective, std::vector<MPI_Request>{request});
+std::unique_ptr<Work> collective_work(MPI_Request request, std::uint64_t number) {
+  return std::make_unique<MpiWork>(MpiWork::Kind::collective, std::vector<MPI_Request>{request},
+                                   number);
 }
 
 }  // namespace
@@ -28,6 +30,7 @@ std::unique_ptr<Work> collective_work(MPI_Request request) {
 MpiCommunicator::MpiCommunicator(std::string name, CommHandle handle, std::vector<LinkClass> links,
                                  std::size_t max_message_bytes)
     : name_(std::move(name)),
+      log_(name_),
       handle_(std::move(handle)),
       links_(std::move(links)),
       max_message_bytes_(max_message_bytes),
@@ -59,6 +62,9 @@ std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
     std::memcpy(receive.data, send.data, send.bytes);
   }
   const int tag = next_tag();
+  std::uint64_t bytes_sent = 0;
+  for (const Send& send : sends) bytes_sent += send.peer == rank_ ? 0 : send.bytes;
+  const std::uint64_t number = log_.begin("exchange", bytes_sent);
   std::vector<MPI_Request> requests;
   // Both sides cut a message in the same places; MPI keeps the order of one pair, tag and
   // communicator.
@@ -78,12 +84,14 @@ std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
   }
   for (const Send& send : sends) {
     if (send.peer == rank_) continue;
-    start(send.data, send.bytes, [&](const std::byte* data, int count, MPI_Request* request) {
-      return MPI_Isend(data, count, MPI_BYTE, send.peer, tag, handle_.get(), request);
-    });
+    if (send.bytes > 0 && fault::drops_message(number)) continue;
+    start(fault::as_sent(number, send.data, send.bytes), send.bytes,
+          [&](const std::byte* data, int count, MPI_Request* request) {
+            return MPI_Isend(data, count, MPI_BYTE, send.peer, tag, handle_.get(), request);
+          });
     sent.add(link_to(send.peer), send.bytes);
   }
-  return std::make_unique<MpiWork>(MpiWork::Kind::point_to_point, std::move(requests));
+  return std::make_unique<MpiWork>(MpiWork::Kind::point_to_point, std::move(requests), number);
 }
 
 std::unique_ptr<Work> MpiCommunicator::native_all_gather(ConstView part, View full,
@@ -93,10 +101,11 @@ std::unique_ptr<Work> MpiCommunicator::native_all_gather(ConstView part, View fu
   require_equal_parts(full.count, part.count, size());
   const int count = mpi_count(part.count, full.count);
   const auto own = full.part(static_cast<std::size_t>(rank_) * part.count, part.count);
+  const std::uint64_t number = log_.begin("all-gather", full.bytes());
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallgather(part.data == own.data ? MPI_IN_PLACE : part.data, count, type_of(part.dtype),
                        full.data, count, type_of(full.dtype), handle_.get(), &request));
-  return collective_work(request);
+  return collective_work(request, number);
 }
 
 std::unique_ptr<Work> MpiCommunicator::native_reduce_scatter(ConstView full, View part,
@@ -105,10 +114,11 @@ std::unique_ptr<Work> MpiCommunicator::native_reduce_scatter(ConstView full, Vie
   require_host_memory(part, "MPI");
   require_equal_parts(full.count, part.count, size());
   const int count = mpi_count(part.count, full.count);
+  const std::uint64_t number = log_.begin("reduce-scatter", full.bytes());
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ireduce_scatter_block(full.data, part.data, count, type_of(full.dtype),
                                   sum_of(full.dtype), handle_.get(), &request));
-  return collective_work(request);
+  return collective_work(request, number);
 }
 
 std::unique_ptr<Work> MpiCommunicator::native_all_reduce(ConstView in, View out,
@@ -117,10 +127,11 @@ std::unique_ptr<Work> MpiCommunicator::native_all_reduce(ConstView in, View out,
   require_host_memory(out, "MPI");
   require_equal_parts(out.count, in.count, 1);
   const int count = mpi_count(out.count, out.count);
+  const std::uint64_t number = log_.begin("all-reduce", in.bytes());
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Iallreduce(in.data == out.data ? MPI_IN_PLACE : in.data, out.data, count,
                        type_of(out.dtype), sum_of(out.dtype), handle_.get(), &request));
-  return collective_work(request);
+  return collective_work(request, number);
 }
 
 std::unique_ptr<Work> MpiCommunicator::native_broadcast(ConstView in, View out, int root,
@@ -132,9 +143,10 @@ std::unique_ptr<Work> MpiCommunicator::native_broadcast(ConstView in, View out, 
     require_equal_parts(out.count, in.count, 1);
     if (in.data != out.data && count > 0) std::memcpy(out.data, in.data, in.bytes());
   }
+  const std::uint64_t number = log_.begin("broadcast", out.bytes());
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ibcast(out.data, count, type_of(out.dtype), root, handle_.get(), &request));
-  return collective_work(request);
+  return collective_work(request, number);
 }
 
 std::unique_ptr<Work> MpiCommunicator::native_all_to_all(ConstView in, View out,
@@ -145,10 +157,11 @@ std::unique_ptr<Work> MpiCommunicator::native_all_to_all(ConstView in, View out,
   require_equal_parts(in.count, part, size());
   require_equal_parts(out.count, part, size());
   const int count = mpi_count(part, out.count);
+  const std::uint64_t number = log_.begin("all-to-all", in.bytes());
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ialltoall(in.data, count, type_of(in.dtype), out.data, count, type_of(out.dtype),
                       handle_.get(), &request));
-  return collective_work(request);
+  return collective_work(request, number);
 }
 
 }  // namespace zeropp::comm

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/comm/communicator.hpp"
+#include "lib/comm/flight_record.hpp"
 #include "lib/comm/mpi_handle.hpp"
 
 namespace zeropp::comm {
@@ -50,6 +51,7 @@ class MpiCommunicator final : public Communicator {
   [[nodiscard]] MPI_Op sum_of(Dtype dtype) const;
 
   std::string name_;
+  GroupLog log_;
   CommHandle handle_;
   std::vector<LinkClass> links_;
   std::size_t max_message_bytes_;

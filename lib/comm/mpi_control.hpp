@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include "lib/comm/flight_record.hpp"
 #include "lib/comm/mpi_handle.hpp"
 #include "lib/comm/world.hpp"
 
@@ -27,7 +28,10 @@ class MpiControl final : public Control {
   [[nodiscard]] std::string broadcast(const std::string& from_rank_0) override;
 
  private:
+  [[nodiscard]] std::vector<double> gather_doubles(std::span<const double> part);
+
   CommHandle handle_;
+  GroupLog log_{"control"};
   int rank_ = 0;
   int size_ = 1;
 };

@@ -1,5 +1,6 @@
 #include "lib/comm/mpi_work.hpp"
 
+#include "lib/comm/flight_record.hpp"
 #include "lib/comm/mpi_check.hpp"
 
 namespace zeropp::comm {
@@ -16,6 +17,7 @@ MpiWork::~MpiWork() {
 
 void MpiWork::wait(StreamHandle /*stream*/) {
   in_flight_.complete();
+  const Waiting waiting(number_);
   // One by one: MPI_Waitall would hide which error it was behind MPI_ERR_IN_STATUS.
   for (MPI_Request& request : requests_) check(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }

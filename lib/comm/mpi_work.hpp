@@ -3,6 +3,8 @@
 
 #include <mpi.h>
 
+#include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "lib/comm/communicator.hpp"
@@ -13,8 +15,9 @@ namespace zeropp::comm {
 class MpiWork final : public Work {
  public:
   enum class Kind { point_to_point, collective };
-  MpiWork(Kind kind, std::vector<MPI_Request> requests)
-      : kind_(kind), requests_(std::move(requests)) {}
+  /// `number`: of the operation in the flight record.
+  MpiWork(Kind kind, std::vector<MPI_Request> requests, std::uint64_t number)
+      : kind_(kind), requests_(std::move(requests)), number_(number) {}
   /// Unwinding the stack, it withdraws its messages instead of waiting for ranks that may be gone.
   ~MpiWork() override;
   MpiWork(const MpiWork&) = delete;
@@ -25,6 +28,7 @@ class MpiWork final : public Work {
  private:
   Kind kind_;
   std::vector<MPI_Request> requests_;
+  std::uint64_t number_;
   InFlight in_flight_;
 };
 

@@ -25,8 +25,8 @@ struct NcclPlace {
 /// Sets NCCL's environment before the first call of the process: NCCL_NVLS_ENABLE=0,
 /// and with emulated nodes NCCL_HOSTID by node (neither shared memory nor peer-to-peer copies cross
 /// them) and, on one machine, NCCL_SOCKET_IFNAME=lo; what the user has set stays. `device` is the
-/// current GPU of the process. Throws Error(environment) with the remedy, and when the other ranks
-/// do not come within two minutes.
+/// current GPU of the process. Throws Error(environment) with the remedy; where other ranks do not
+/// come, the watchdog ends the job (lib/comm/watchdog.hpp).
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
                                                      std::vector<LinkClass> links,
                                                      const Device& device, const NcclPlace& place,

@@ -12,12 +12,16 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/log.hpp"
+#include "lib/comm/flight_record.hpp"
+#include "lib/comm/lifeline.hpp"
 #include "lib/comm/mpi_check.hpp"
 #include "lib/comm/mpi_communicator.hpp"
 #include "lib/comm/mpi_control.hpp"
 #include "lib/comm/mpi_handle.hpp"
 #include "lib/comm/nccl.hpp"
 #include "lib/comm/staged_communicator.hpp"
+#include "lib/comm/watchdog.hpp"
 
 namespace zeropp::comm {
 
@@ -34,6 +38,9 @@ CommHandle split(MPI_Comm original, int color, int key) {
   check(MPI_Comm_split(original, color, key, &part));
   return CommHandle(part);
 }
+
+/// For abort(): of the one World that has it.
+Watchdog* of_process = nullptr;
 
 /// The ranks that share this machine.
 struct Host {
@@ -85,6 +92,7 @@ struct World::State {
   int launched_rank = 0;
   int size = 1;
   Host host;
+  GroupLog log{"job"};                ///< of what makes and ends groups
   std::optional<MpiControl> control;  ///< owns the renumbered communicator
   std::vector<Place> places;          ///< by renumbered rank; empty until set_topology
   Topology topology;
@@ -102,12 +110,22 @@ World::World(int& argc, char**& argv) {
                 "this MPI library offers no threads beside it: build one with thread support");
   }
   state_ = std::make_unique<State>(duplicate(MPI_COMM_WORLD), true);
+  std::vector<Lifeline> lines = connect_lifelines(state_->launched.get());
+  if (state_->size > 1 && lines.empty() && state_->launched_rank == 0) {
+    log::warn(
+        "ranks have no TCP connections to rank 0: where one dies, the others end by --timeout or "
+        "by the launcher only");
+  }
+  watchdog_ = std::make_unique<Watchdog>(Watchdog::Setup{
+      .rank = state_->launched_rank, .ranks = state_->size, .lines = std::move(lines)});
+  of_process = watchdog_.get();
 }
 
 World::World(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 std::unique_ptr<World> World::split(int color) const {
   const Control& own = control();
+  const Waiting waiting(state_->log, "split");
   return std::unique_ptr<World>(new World(std::make_unique<State>(
       zeropp::comm::split(state_->control->comm(), color, own.rank()), false)));
 }
@@ -115,10 +133,18 @@ std::unique_ptr<World> World::split(int color) const {
 World::~World() {
   const bool unwinding = std::uncaught_exceptions() > state_->exceptions;
   const bool ends_mpi = state_->ends_mpi;
+  GroupLog log = state_->log;
   state_.reset();
+  if (!ends_mpi) return;
   // MPI_Finalize waits for every rank: an exception that passes through here may be this rank's
   // alone. Leaving without it lets the launcher end the others.
-  if (ends_mpi && !unwinding) MPI_Finalize();
+  if (unwinding) {
+    watchdog_->failing(ExitCode::environment);
+  } else {
+    const Waiting waiting(log, "end of MPI");
+    MPI_Finalize();
+  }
+  of_process = nullptr;
 }
 
 int World::rank() const { return state_->launched_rank; }
@@ -129,6 +155,7 @@ Control& World::control() const { return *state_->control; }
 
 const Topology& World::set_topology(int node_size) {
   State& state = *state_;
+  const Waiting waiting(state.log, "topology");
   const bool declared = node_size != 0;
   Topology topology;
   if (declared) topology = declared_topology(state.size, node_size);
@@ -159,6 +186,7 @@ Groups World::make_groups(const GroupOptions& options) {
   const int secondary_size = options.secondary_size;
   const Topology& layout = topology();
   const auto& places = state_->places;
+  const Waiting waiting(state_->log, "creation of groups");
   if (secondary_size < 0 || (secondary_size > 0 && state_->size % secondary_size != 0)) {
     throw Error(ExitCode::usage,
                 fmt::format("{} ranks cannot be cut into secondary partitions of {}: choose a "
@@ -209,7 +237,13 @@ Groups World::make_groups(const GroupOptions& options) {
   return groups;
 }
 
+void World::watch(Seconds deadline, const std::filesystem::path& folder) {
+  Watchdog::set_deadline(deadline);
+  if (watchdog_) watchdog_->set_folder(folder);
+}
+
 void World::abort(ExitCode code) {
+  if (of_process != nullptr) of_process->failing(code);
   int running = 0;
   int finalised = 0;
   MPI_Initialized(&running);

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
@@ -13,11 +14,14 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/base/poll.hpp"
 #include "lib/comm/communicator.hpp"
 #include "lib/comm/topology.hpp"
 #include "lib/device/device.hpp"
 
 namespace zeropp::comm {
+
+class Watchdog;
 
 /// Small host-side traffic of class `control` (norms, losses, agreement): always MPI, blocking,
 /// outside the counted data volumes. Every rank calls every function, in the same order.
@@ -88,7 +92,8 @@ struct GroupOptions {
 
 class World {
  public:
-  /// Initialises MPI (funneled), also in a process that no launcher started; finalises it when
+  /// Initialises MPI (funneled), also in a process that no launcher started, and starts the
+  /// watchdog (lib/comm/watchdog.hpp); finalises both when
   /// destroyed, except by an exception that may be this rank's alone (MPI_Finalize would wait for
   /// the others): make it outside of the try block. One such World a process; groups do not outlive
   /// it.
@@ -125,6 +130,10 @@ class World {
   /// count their bytes by the new nodes, but travel on the routes of the first.
   [[nodiscard]] Groups make_groups(const GroupOptions& options = {});
 
+  /// The watchdog's: operations that wait longer than `deadline` end the job (0: no limit), and the
+  /// flight records go to `folder`.
+  void watch(Seconds deadline, const std::filesystem::path& folder);
+
   /// Ends every rank of the job with `code` after this rank has printed its line. Does not return.
   [[noreturn]] static void abort(ExitCode code);
 
@@ -135,6 +144,7 @@ class World {
   struct State;
   explicit World(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
+  std::unique_ptr<Watchdog> watchdog_;  ///< of the whole job's world
 };
 
 }  // namespace zeropp::comm

@@ -10,6 +10,7 @@
 #include <random>
 #include <string_view>
 
+#include "lib/base/fault.hpp"
 #include "zeropp_build.hpp"  // generated: cmake/ZeroppBuildInfo.cmake
 
 namespace zeropp::trace {
@@ -105,7 +106,8 @@ Provenance collect_provenance(const std::string& command_line) {
   p.build_type = build::build_type;
   p.cxx_compiler = build::cxx_compiler;
   p.run_id = random_id();
-  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  const std::time_t now =
+      std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + fault::of_clock());
   p.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
   p.command_line = command_line;
   p.environment = allowed_environment(environ);

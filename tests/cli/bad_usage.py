@@ -26,6 +26,11 @@ class Flags(zpp.TestCase):
     def test_value_is_shown_as_given(self):
         self.check_fails(self.train(1, "--node-size", "-1"), zpp.USAGE, "--node-size", "not -1")
 
+    def test_time_limit_that_is_none(self):
+        for value in ("-1", "ten", "1s", "nan", "inf"):
+            with self.subTest(value=value):
+                self.check_fails(self.train(1, f"--timeout={value}"), zpp.USAGE, "--timeout takes seconds", f'"{value}"')
+
     def test_value_beyond_the_optimizers_precision(self):
         for flag, value in (("--adam-eps", "1e-39"), ("--lr", "1e39"), ("--clip-grad", "1e39")):
             with self.subTest(flag=flag):
@@ -36,7 +41,7 @@ class Flags(zpp.TestCase):
                          "--gradient-accumulation-steps", "4096")
 
     def test_empty_path(self):
-        for flag in ("--config", "--json", "--output"):
+        for flag in ("--config", "--json", "--output", "--timeout"):
             for words in ([flag, ""], [f"{flag}="]):
                 with self.subTest(words=words):
                     out = None if flag == "--output" else self.out

@@ -322,7 +322,7 @@ class Effects(zpp.TestCase):
         known = {word for word in zpp.Process([zpp.TRAIN, "--help"]).end().stdout.split()
                  if word.startswith("--") and word.strip("-").replace("-", "").isalnum()}
         tested = {"--" + flag[5:] if flag.startswith("--no-") else flag for flag in [*BASE, *CHANGES, *NEUTRAL]}
-        others = {"--help", "--version", "--config", "--output", "--json", "--data-source", "--data-path",
+        others = {"--help", "--version", "--config", "--output", "--json", "--timeout", "--data-source", "--data-path",
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
                   "--autotune-gemm", "--rail-lanes", "--gpu-sampling",

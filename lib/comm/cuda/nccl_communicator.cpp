@@ -86,7 +86,9 @@ void NcclCommunicator::move(const char* operation, std::span<const Send> sends,
     if (lane > 0) lanes_[lane].stream.wait(ready_);
   }
   if (busy.empty()) return;
-  NcclHandle::run_group(operation, busy, [&](std::size_t lane, ncclComm_t comm) {
+  std::size_t bytes = 0;
+  for (const Send& send : sends) bytes += send.peer == rank_ ? 0 : send.bytes;
+  NcclHandle::run_group(operation, bytes, busy, [&](std::size_t lane, ncclComm_t comm) {
     const cudaStream_t stream = native(lanes_[lane].stream);
     for (const Send& send : sends) {
       const Slice slice = carried(send, lane);
@@ -126,7 +128,7 @@ std::unique_ptr<Work> NcclCommunicator::native_all_gather(ConstView part, View f
   require_equal_parts(full.count, part.count, size());
   follow(stream);
   if (part.count > 0) {
-    own().handle.run("all-gather", [&](ncclComm_t comm) {
+    own().handle.run("all-gather", full.bytes(), [&](ncclComm_t comm) {
       return ncclAllGather(part.data, full.data, part.count, type_of(part.dtype), comm,
                            native(own().stream));
     });
@@ -141,7 +143,7 @@ std::unique_ptr<Work> NcclCommunicator::native_reduce_scatter(ConstView full, Vi
   require_equal_parts(full.count, part.count, size());
   follow(stream);
   if (part.count > 0) {
-    own().handle.run("reduce-scatter", [&](ncclComm_t comm) {
+    own().handle.run("reduce-scatter", full.bytes(), [&](ncclComm_t comm) {
       return ncclReduceScatter(full.data, part.data, part.count, type_of(full.dtype), ncclSum, comm,
                                native(own().stream));
     });
@@ -156,7 +158,7 @@ std::unique_ptr<Work> NcclCommunicator::native_all_reduce(ConstView in, View out
   require_equal_parts(out.count, in.count, 1);
   follow(stream);
   if (out.count > 0) {
-    own().handle.run("all-reduce", [&](ncclComm_t comm) {
+    own().handle.run("all-reduce", in.bytes(), [&](ncclComm_t comm) {
       return ncclAllReduce(in.data, out.data, out.count, type_of(out.dtype), ncclSum, comm,
                            native(own().stream));
     });
@@ -173,7 +175,7 @@ std::unique_ptr<Work> NcclCommunicator::native_broadcast(ConstView in, View out,
   }
   follow(stream);
   if (out.count > 0) {
-    own().handle.run("broadcast", [&](ncclComm_t comm) {
+    own().handle.run("broadcast", out.bytes(), [&](ncclComm_t comm) {
       return ncclBroadcast(in.data, out.data, out.count, type_of(out.dtype), root, comm,
                            native(own().stream));
     });

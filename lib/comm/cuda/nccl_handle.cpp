@@ -10,14 +10,13 @@
 #include <vector>
 
 #include "lib/comm/orderly_end.hpp"
+#include "lib/comm/watchdog.hpp"
 #include "lib/device/cuda/stream_watch.hpp"
 
 namespace zeropp::comm {
 
 namespace {
 
-/// The longest that a host waits for a stream: steps are shorter.
-constexpr Seconds kStreamDeadline{600};
 constexpr Seconds kFinalizeDeadline{30};
 constexpr Seconds kAbortDeadline{10};
 
@@ -29,13 +28,10 @@ std::vector<NcclHandle*>& live_handles() {
 }  // namespace
 
 NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id)
-    : group_(std::move(group)), rank_(rank), late_([this] {
-        return words(fmt::format("did not return within {} s: look for a rank that ended or hangs",
-                                 kStartDeadline.count()));
-      }) {
+    : group_(std::move(group)), rank_(rank) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
-  const CallWatch watch_of_call(kStartDeadline, late_);
+  const Enqueueing in_call(log_, operation_, 0);
   require(ncclCommInitRankConfig(&comm_, size, id, rank, &config));
   live_handles().push_back(this);
   set_stream_watch(watch);
@@ -59,6 +55,7 @@ bool NcclHandle::has_failed() {
 }
 
 void NcclHandle::fail(ncclResult_t status) {
+  Watchdog::wait_for_verdict();
   const char* const detail = ncclGetLastError(comm_);
   throw ended(
       ExitCode::environment,
@@ -90,15 +87,16 @@ void NcclHandle::watch(Seconds waited) {
       handle->fail(handle->last_);
     }
   }
-  if (waited < kStreamDeadline) return;
+  const Seconds deadline = Watchdog::deadline();
+  if (deadline <= Seconds{0} || waited < deadline) return;
   std::string last;
   for (NcclHandle* const handle : live_handles()) {
     last += fmt::format(" '{}' {},", handle->group_, handle->operation_);
   }
   const std::string message = fmt::format(
-      "the GPU's stream did not finish within {} s; the last operations of the "
-      "NCCL groups were:{} look for a rank that ended or hangs",
-      kStreamDeadline.count(), last);
+      "the GPU's stream did not finish within {} s (--timeout); the last operations of the "
+      "NCCL groups were:{} look for a rank that ended or hangs, with the flight records of all",
+      deadline.count(), last);
   end_live(message);
   throw Error(ExitCode::watchdog, message);
 }

@@ -1,10 +1,11 @@
 // An owned ncclComm_t. Calls block until their work is enqueued (for a communicator that may not
 // block NCCL starts a thread at every call, which costs more than small messages take); the host
-// waits in them for other ranks when communicators are created and ranks connect, which
-// CallWatch ends when it takes too long. Errors are Error(environment), a stream that does not
-// finish is Error(watchdog); both name group, operation and rank. All communicators of the process
-// are aborted before they are thrown: kernels of others may wait for the same rank, and none may
-// keep the device busy while the stack unwinds, since freeing device memory waits for it.
+// waits in them for other ranks when communicators are created and ranks connect, which the
+// watchdog ends when it takes too long (lib/comm/watchdog.hpp). Errors are Error(environment), a
+// stream that does not finish is Error(watchdog); both name group, operation and rank. All
+// communicators of the process are aborted before they are thrown: kernels of others may wait for
+// the same rank, and none may keep the device busy while the stack unwinds, since freeing device
+// memory waits for it.
 //
 // While handles live, every wait of the host for a stream of the GPU looks at all of them
 // (lib/device/cuda/stream_watch.hpp).
@@ -14,13 +15,12 @@
 
 #include <cstddef>
 #include <exception>
-#include <functional>
 #include <span>
 #include <string>
 
 #include "lib/base/error.hpp"
 #include "lib/base/poll.hpp"
-#include "lib/comm/call_watch.hpp"
+#include "lib/comm/flight_record.hpp"
 
 namespace zeropp::comm {
 
@@ -34,25 +34,26 @@ class NcclHandle {
   NcclHandle& operator=(const NcclHandle&) = delete;
 
   /// Runs `call`, which returns an ncclResult_t, until its work is enqueued: events recorded from
-  /// then on come after it. `operation` is for messages and lives as long as the handle.
+  /// then on come after it. `operation` and `bytes` are for messages and the flight record; the
+  /// name lives as long as the process.
   template <class Call>
-  void run(const char* operation, Call&& call) {
+  void run(const char* operation, std::size_t bytes, Call&& call) {
     operation_ = operation;
     require_alive();
-    const CallWatch watch(kStartDeadline, late_);
+    const Enqueueing in_call(log_, operation, bytes);
     require(call(comm_));
   }
   /// The same for several calls that NCCL is to start as one, on every one of `handles`:
   /// `calls(i, communicator of handle i)` returns the first result that is an error, or
   /// ncclSuccess.
   template <class Calls>
-  static void run_group(const char* operation, std::span<NcclHandle* const> handles,
-                        Calls&& calls) {
+  static void run_group(const char* operation, std::size_t bytes,
+                        std::span<NcclHandle* const> handles, Calls&& calls) {
     for (NcclHandle* const handle : handles) {
       handle->operation_ = operation;
       handle->require_alive();
     }
-    const CallWatch watch(kStartDeadline, handles.front()->late_);
+    const Enqueueing in_call(handles.front()->log_, operation, bytes);
     ncclResult_t status = ncclGroupStart();
     if (status == ncclSuccess) {
       for (std::size_t i = 0; i < handles.size() && status == ncclSuccess; ++i) {
@@ -65,9 +66,6 @@ class NcclHandle {
   }
 
  private:
-  /// Creating a communicator, and connecting its ranks at their first messages.
-  static constexpr Seconds kStartDeadline{120};
-
   static void watch(Seconds waited);
 
   void require_alive() const;
@@ -85,12 +83,12 @@ class NcclHandle {
   [[noreturn]] void fail(ncclResult_t status);
 
   std::string group_;
+  GroupLog log_{group_};
   int rank_;
   int exceptions_ = std::uncaught_exceptions();
   ncclComm_t comm_ = nullptr;  ///< null once it was ended
   const char* operation_ = "creation";
   ncclResult_t last_ = ncclSuccess;
-  std::function<std::string()> late_;  ///< what is said of a call that does not return
 };
 
 }  // namespace zeropp::comm

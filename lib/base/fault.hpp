@@ -1,0 +1,36 @@
+// Faults of the machine that a test makes happen: a rank that dies or stops, a message that is lost
+// or damaged, a disk that fails, a clock that is wrong. In every shipped build these functions do
+// nothing, and nothing of a fault is compiled in: only the test programs defective_*
+// (tests/CMakeLists.txt) compile the sources that call them with ZEROPP_TEST_DEFECTS, with
+// tests/support/planted_faults.cpp, which has the names and says how one is asked for.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace zeropp::fault {
+
+#ifdef ZEROPP_TEST_DEFECTS
+/// At the begin of operation `number` of this process: it is killed, stops, or is late.
+void at_operation(std::uint64_t number) noexcept;
+/// Whether a message of operation `number` gets lost.
+bool drops_message(std::uint64_t number);
+/// What is sent in place of `data`: the same, or a copy with one bit flipped.
+const std::byte* as_sent(std::uint64_t number, const std::byte* data, std::size_t bytes);
+/// What a write to a file fails with, as an errno; 0: it does not fail.
+int of_write();
+/// How far the clock of this machine is ahead.
+std::chrono::seconds of_clock();
+#else
+constexpr void at_operation(std::uint64_t /*number*/) noexcept {}
+constexpr bool drops_message(std::uint64_t /*number*/) { return false; }
+constexpr const std::byte* as_sent(std::uint64_t /*number*/, const std::byte* data,
+                                   std::size_t /*bytes*/) {
+  return data;
+}
+constexpr int of_write() { return 0; }
+constexpr std::chrono::seconds of_clock() { return {}; }
+#endif
+
+}  // namespace zeropp::fault

@@ -1,0 +1,118 @@
+// Nobody hangs: a thread of every rank that looks twice a second whether the host waits too long in
+// an operation (lib/comm/flight_record.hpp), and whether the other ranks live
+// (lib/comm/lifeline.hpp). When an operation passes its deadline, or a rank dies or stops, one line
+// on standard error names rank and operation, every rank writes its flight record, and all end with
+// exit code 124, without help from MPI or the launcher. Time counts in looks of the thread, so that
+// a job that was suspended and goes on ends by nothing.
+//
+// Rank 0 decides: the others tell it what they do with every look, and obey it. Ranks are numbered
+// as they were launched.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/base/poll.hpp"
+#include "lib/comm/flight_record.hpp"
+#include "lib/comm/lifeline.hpp"
+
+namespace zeropp::comm {
+
+class Watchdog {
+ public:
+  struct Setup {
+    int rank = 0;
+    int ranks = 1;
+    std::vector<Lifeline> lines;  ///< connect_lifelines(); empty: it knows of this rank alone
+    FlightRecord* record = &FlightRecord::of_process();
+    std::chrono::milliseconds look{500};
+    int silent_looks = 30;  ///< for which a rank may be silent
+    /// What it says, and how it ends the process: tests give others.
+    std::function<void(const std::string& line)> say = {};
+    std::function<void(ExitCode)> end = {};
+  };
+  explicit Watchdog(Setup setup);
+  /// Takes leave of the others, which then do not miss this rank.
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// Of the operations of this process; 0: none, and silent ranks are let be (a debugger may have
+  /// stopped them); dead ones never are.
+  static void set_deadline(Seconds deadline);
+  static Seconds deadline();
+
+  /// Where the flight record goes; before that it is not written.
+  void set_folder(const std::filesystem::path& folder);
+  /// This rank has said why it ends the job, and is about to: the others say nothing, and end by
+  /// themselves with `code` where nobody else ends them. With the watchdog's code all flight
+  /// records are written, and this rank is ended here.
+  void failing(ExitCode code);
+  /// After an error that may be another rank's death: the watchdog, if it finds one, ends the
+  /// process in here.
+  static void wait_for_verdict();
+
+ private:
+  struct Peer {
+    int rank = 0;
+    Lifeline line;
+    RankState state;
+    int silent = 0;          ///< looks since it was heard of
+    bool left = false;       ///< in order, or after it said why
+    bool explained = false;  ///< it said that the job ends
+    bool written = false;    ///< its flight record
+  };
+
+  void run();
+  void wait_for_news(std::chrono::steady_clock::time_point until);
+  void hear();
+  void hear(Peer& peer, const LifeMessage& message);
+  void look();
+  void look_at_deadline();
+  void lost(Peer& peer, const std::string& how);
+  void explained(Peer& peer, ExitCode code);
+  void take_leave();
+  void send_all(LifeMessage::Kind kind, ExitCode code = ExitCode::ok);
+
+  void end_all(const std::string& line, ExitCode code);
+  void end_own(const std::string& line, ExitCode code);
+  void write_record(const std::string& cause);
+  void finish(ExitCode code);
+  [[nodiscard]] RankState own_state() const;
+  [[nodiscard]] std::string who(int rank) const;
+  [[nodiscard]] std::string where_records_are();
+  [[nodiscard]] std::string describe_expiry(int rank, const RankState& state);
+  [[nodiscard]] std::string describe_others(int rank, const RankState& state);
+  [[nodiscard]] std::string describe_death(const Peer& peer, const std::string& how);
+
+  Setup setup_;
+  std::vector<Peer> peers_;
+  int wake_ = -1;  ///< an eventfd: something for the thread
+  std::uint64_t watched_ = 0;
+  int watched_looks_ = 0;   ///< for which the host waits in operation `watched_`
+  int looks_to_obey_ = -1;  ///< until this rank ends by itself; below 0: it does not
+  ExitCode code_to_obey_ = ExitCode::ok;
+  std::string own_line_;  ///< that it ends with then
+  bool record_written_ = false;
+  bool over_ = false;
+
+  std::mutex mutex_;  ///< of what follows
+  std::condition_variable changed_;
+  std::filesystem::path folder_;
+  bool leaving_ = false;
+  std::optional<ExitCode> failing_;
+  bool failing_said_ = false;
+  bool ended_ = false;  ///< where `Setup::end` returns
+  std::thread thread_;
+};
+
+}  // namespace zeropp::comm

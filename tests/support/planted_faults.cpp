@@ -1,0 +1,96 @@
+// Which fault the programs defective_* have: ZEROPP_FAULT names it as KIND:RANK:NUMBER.
+//   kill, stop, late:  rank RANK ends by SIGKILL, stops, or sleeps for two seconds at its operation
+//   NUMBER drop, corrupt:     the first message that it sends from its operation NUMBER on is lost,
+//   or has a bit flipped disk_full, disk_error:  its write NUMBER to a file, from 1, and all later
+//   ones fail with ENOSPC or EIO clock:             its clock is NUMBER seconds ahead
+// Ranks are those of the launcher.
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/base/fault.hpp"
+
+namespace zeropp::fault {
+namespace {
+
+struct Planted {
+  std::string kind;  ///< empty: none here
+  std::uint64_t number = 0;
+};
+
+std::string_view own_rank() {
+  for (const char* variable : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}) {
+    if (const char* rank = std::getenv(variable)) return rank;
+  }
+  return "0";
+}
+
+Planted read() {
+  const char* const variable = std::getenv("ZEROPP_FAULT");
+  if (variable == nullptr) return {};
+  const std::string text = variable;
+  const std::size_t first = text.find(':');
+  const std::size_t second = text.find(':', first + 1);
+  const std::string kind = text.substr(0, first);
+  bool known = false;
+  for (const std::string_view name :
+       {"kill", "stop", "late", "drop", "corrupt", "disk_full", "disk_error", "clock"}) {
+    known = known || kind == name;
+  }
+  if (!known || second == std::string::npos) {
+    throw Error(ExitCode::usage, "ZEROPP_FAULT is no KIND:RANK:NUMBER: " + text +
+                                     ": see tests/support/planted_faults.cpp");
+  }
+  if (text.substr(first + 1, second - first - 1) != own_rank()) return {};
+  return {kind, std::stoull(text.substr(second + 1))};
+}
+
+const Planted& planted() {
+  static const Planted found = read();
+  return found;
+}
+
+/// Once, at `number` or after it.
+bool strikes(std::string_view kind, std::uint64_t number) {
+  static bool struck = false;
+  if (struck || planted().kind != kind || number < planted().number) return false;
+  struck = true;
+  return true;
+}
+
+}  // namespace
+
+void at_operation(std::uint64_t number) noexcept {
+  if (strikes("kill", number)) std::raise(SIGKILL);
+  if (strikes("stop", number)) std::raise(SIGSTOP);
+  if (strikes("late", number)) std::this_thread::sleep_for(std::chrono::seconds(2));
+}
+
+bool drops_message(std::uint64_t number) { return strikes("drop", number); }
+
+const std::byte* as_sent(std::uint64_t number, const std::byte* data, std::size_t bytes) {
+  static std::vector<std::byte> copy;  // until the end: the message may be read at any time
+  if (bytes == 0 || !strikes("corrupt", number)) return data;
+  copy.assign(data, data + bytes);
+  copy[bytes / 2] ^= std::byte{0x40};
+  return copy.data();
+}
+
+int of_write() {
+  static std::uint64_t writes = 0;
+  ++writes;
+  if (writes < planted().number) return 0;
+  if (planted().kind == "disk_full") return ENOSPC;
+  return planted().kind == "disk_error" ? EIO : 0;
+}
+
+std::chrono::seconds of_clock() {
+  return std::chrono::seconds(planted().kind == "clock" ? planted().number : 0);
+}
+
+}  // namespace zeropp::fault
