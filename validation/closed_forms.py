@@ -324,6 +324,8 @@ class Run:
     def replay(self, skipped, evaluations):
         """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches)."""
         volume, stage = Volume(), self.settings.stage
+        if self.settings.adaptive and not self.table.chosen:
+            raise ValueError("the widths of adaptive bits are not known: choose() them")
         if stage in (1, 2):
             self.all_units("initial", volume)
         for step in range(len(skipped) + 1):

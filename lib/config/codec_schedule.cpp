@@ -69,7 +69,7 @@ CodecEntry read_entry(const json& value, const std::string& where) {
   CodecEntry entry;
   if (value.contains("from_step")) {
     const json& step = value["from_step"];
-    if (!step.is_number_unsigned()) {
+    if (!step.is_number_integer() || step < 0) {
       refuse("{}.from_step: must be a whole number of steps, not {}", where, shown(step));
     }
     entry.from_step = step.get<std::size_t>();

@@ -24,11 +24,11 @@ struct ErrorFeedbackOptions {
 /// An entry of zeropp.codec_schedule: the codecs that it names hold for its units from its step on.
 /// codec_table.hpp says which entry a unit follows.
 struct CodecEntry {
-  std::size_t from_step = 0;       ///< steps before it, those that were skipped included
-  std::vector<std::string> units;  ///< kinds or names, with * ? [] as in a shell; empty: all
-  std::optional<codec::CodecSpec> weight_codec;
-  std::optional<codec::CodecSpec> gradient_codec_intra;
-  std::optional<codec::CodecSpec> gradient_codec_inter;
+  std::size_t from_step = 0;            ///< steps before it, those that were skipped included
+  std::vector<std::string> units = {};  ///< kinds or names, with * ? [] as in a shell; empty: all
+  std::optional<codec::CodecSpec> weight_codec = {};
+  std::optional<codec::CodecSpec> gradient_codec_intra = {};
+  std::optional<codec::CodecSpec> gradient_codec_inter = {};
 };
 
 /// A width of the integer codecs for each unit, by measured errors (adaptive_bits.hpp).

@@ -262,6 +262,9 @@ CHANGES = {
     "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--sgd-momentum": "0.9", "--sgd-nesterov": None,
     "--no-zero-quantized-gradients": None, "--error-feedback": "intra", "--error-feedback-beta": "0.8",
     "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
+    "--codec-schedule": '[{"from_step": 1, "units": ["block"], "gradient_codec_inter": "int8:128"}]',
+    "--adaptive-bits": "weights", "--adaptive-bits-minimum": "4", "--adaptive-bits-maximum": "3", "--adaptive-bits-block": "64",
+    "--adaptive-bits-budget-codec": "int6:128", "--adaptive-bits-budget-bytes": "200K", "--adaptive-bits-interval": "1",
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
@@ -272,7 +275,8 @@ NEUTRAL = {
 }
 # What a flag needs to be in effect: it is compared with a run that has these alone.
 NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
-         "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"}}
+         "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"},
+         **{flag: {"--adaptive-bits": "weights", "--train-iters": "4"} for flag in CHANGES if flag.startswith("--adaptive-bits-")}}
 
 
 @unittest.skipIf(zpp.BACKEND != "host", "changes of parameters are compared on the host")
