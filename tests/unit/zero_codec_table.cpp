@@ -88,7 +88,7 @@ TEST(CodecTable, UnitsOfEqualCodecsInAllStepsAreOneGroup) {
   Options options = quantized();
   options.codec_schedule = {
       {.units = {"h.0"}, .gradient_codec_inter = parse_codec("int8:128")},
-      {.from_step = 2, .units = {"[!h]*"}, .gradient_codec_inter = parse_codec("int8:128")},
+      {.from_step = 2, .units = {"e*g"}, .gradient_codec_inter = parse_codec("int8:128")},
       {.from_step = 2, .units = {"h.1"}, .weight_codec = parse_codec("int4:64")}};
   EXPECT_EQ(CodecTable(options, units()).gradient_groups(),
             (std::vector<std::size_t>{0, 1, 2, 2, 2}));
