@@ -153,6 +153,8 @@ struct Recorder {
   std::vector<WidthRow> widths;                   ///< with adaptive bits
   std::uint64_t width_budget = 0;                 ///< likewise: bytes a step, over all ranks
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
+  std::uint64_t first_step =
+      0;                    ///< steps done before those recorded, by the run that was gone on from
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
 
   /// The row with these keys, made when new. The reference stays valid.
