@@ -22,6 +22,7 @@ import error_rows
 from trace_checker import Invalid, TraceChecker
 from trace_file import Trace
 import converge_checker
+import codec_rows
 import fabric_trace
 import kernels_trace
 import loss_scale
@@ -46,6 +47,8 @@ class Checker(TraceChecker):
             self.check_flops()
             self.check_structure()
             self.check_memory()
+            self.problems += codec_rows.problems(self.trace, self.run, self.steps,
+                                                 dict(zip(self.evaluations, self.evaluation_batches)))
             volume = self.run.replay([row["skipped"] for row in self.steps],
                                      list(zip(self.evaluations, self.evaluation_batches)))
             self.check_step_bytes(volume)
@@ -195,7 +198,7 @@ class Checker(TraceChecker):
                          f"tensor {row['name']} does not begin where it should")
             own.append(row["elements"])
         try:
-            self.run = Run(self.settings, self.topology, self.unit_tensors, self.layers)
+            self.run = Run(self.settings, self.topology, self.unit_tensors, self.layers, [row["name"] for row in units])
         except (ValueError, TypeError, ArithmeticError, IndexError) as error:
             raise Invalid(f"no schedule follows from the configuration: {error}") from error
         for i, row in enumerate(units):
@@ -305,7 +308,9 @@ class Checker(TraceChecker):
                             "/errors has not exactly a row for each kind of weights and gradients in every measured step"):
             return
         for row in rows:
-            why = error_rows.problem(row, exact=row["kind"] == "weights" and s.weight_codec == "none")
+            codecs = {now.weights for name, now in zip(units, self.run.table.at(row["step"]))
+                      if error_rows.unit_kind(name) == row["unit_kind"]}
+            why = error_rows.problem(row, exact=row["kind"] == "weights" and codecs == {"none"})
             self.require(why is None, f"/errors: {row['kind']} {row['unit_kind']} of step {row['step']}: {why}")
 
 

@@ -7,6 +7,7 @@ of each collective are wire.py's. Source: ZeRO++ (arXiv 2306.10209), section 3.
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
+from codec_table import Adaptive, Codecs, Table
 from wire import (Bytes, Topology, all_gather, ceil_to, codec_block, reduce_scatter, reduction_codec,
                   secondary_gather, wire_bytes)
 
@@ -51,6 +52,8 @@ class Settings:
     optimizer_states: int = 2
     feedback: tuple = ()  # hops that feed errors back: intra, inter
     feedback_dtype: str = "fp32"
+    schedule: tuple = ()  # entries of zeropp.codec_schedule
+    adaptive: Adaptive = None
 
     @classmethod
     def of(cls, config):
@@ -58,12 +61,14 @@ class Settings:
         quantized = zero["zero_quantized_gradients"]
         feedback = own.get("error_feedback", {})  # not without qgZ
         hops = feedback.get("hops", "none")
+        adaptive = Adaptive.of(own)
+        chosen = adaptive.values if adaptive else ""  # these have no codec of their own
         return cls(
             stage=zero["stage"],
             element_bytes=element_bytes(config),
-            weight_codec=own["weight_codec"] if zero["zero_quantized_weights"] else "none",
+            weight_codec=own["weight_codec"] if zero["zero_quantized_weights"] and chosen != "weights" else "none",
             gradient_codecs=((own["gradient_codec_intra"], own["gradient_codec_inter"])
-                             if quantized else ("none", "none")),
+                             if quantized and chosen != "gradients" else ("none", "none")),
             quantized_gradients=quantized,
             partition=zero["zero_hpz_partition_size"],
             bucket_elements=zero["reduce_bucket_size"],
@@ -74,13 +79,26 @@ class Settings:
             optimizer_states=optimizer_states(config["optimizer"]),
             feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
             feedback_dtype=feedback.get("dtype", "fp32"),
+            schedule=tuple(own.get("codec_schedule", ())),  # not in traces before it was there, nor without compression
+            adaptive=adaptive,
         )
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"),
-                       quantized_gradients=False, feedback=(), partition=1, all_gather=all_gather_algorithm,
+                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, partition=1, all_gather=all_gather_algorithm,
                        reduce_scatter=reduce_scatter_algorithm)
+
+    def gradient_block(self):
+        """The largest of all gradient codecs that the configuration names."""
+        if self.adaptive and self.adaptive.values == "gradients":
+            return self.adaptive.block
+        named = [entry[key] for entry in self.schedule for key in entry if key.startswith("gradient_codec")]
+        return max(map(codec_block, (*self.gradient_codecs, *named)))
+
+    def table(self, units, chosen=None):
+        """Of units of these names; `chosen` as for Table."""
+        return Table(units, Codecs(self.weight_codec, *self.gradient_codecs), self.schedule, self.adaptive, chosen)
 
 
 def flat_elements(tensor_elements):
@@ -105,21 +123,23 @@ def finish_order(layers):
 ENOUGH_FOR_BUCKET = 1 << 24  # elements over all ranks
 
 
-def buckets(shards, capacity, world_size):
-    """Parts (elements a rank) of the reductions of one backward pass."""
-    parts, held = [], 0
-    for shard in shards:
-        if held and held + shard > capacity:
-            parts.append(held)
+def buckets(units, shards, capacity, world_size, may_share):
+    """(elements a rank, first unit) of the reductions of one backward pass over `units`, in this order."""
+    parts, held, first = [], 0, None
+    for unit in units:
+        if held and (held + shards[unit] > capacity or not may_share(first, unit)):
+            parts.append((held, first))
             held = 0
-        held += shard
+        if not held:
+            first = unit
+        held += shards[unit]
         while held > capacity:  # one shard larger than a bucket
-            parts.append(capacity)
+            parts.append((capacity, first))
             held -= capacity
         if held * world_size >= ENOUGH_FOR_BUCKET:
-            parts.append(held)
+            parts.append((held, first))
             held = 0
-    return parts + ([held] if held else [])
+    return parts + ([(held, first)] if held else [])
 
 
 @dataclass(frozen=True)
@@ -168,23 +188,53 @@ class Volume:
 class Run:
     """The schedule: which unit is gathered from where, and what is reduced, when."""
 
-    def __init__(self, settings, topology, unit_tensors, layers):
-        """`unit_tensors[u]`: elements of the tensors of unit u; `layers`: unit indices by layer."""
+    def __init__(self, settings, topology, unit_tensors, layers, units=(), chosen=None):
+        """`unit_tensors[u]`: elements of the tensors of unit u; `layers`: unit indices by layer. `units`: names, which a schedule
+        may ask for; `chosen`: {step: bits by unit}, of adaptive bits."""
         s = settings
         self.settings, self.topology, self.layers = s, topology, layers
         self.flat = [flat_elements(tensors) for tensors in unit_tensors]
         self.shards = [shard_elements(f, topology.size, s.element_bytes) for f in self.flat]
-        quantum = 8 * max(map(codec_block, s.gradient_codecs))
+        self.units = units or [""] * len(unit_tensors)
+        if not units and s.schedule:
+            raise ValueError("codecs by unit, and no names of units")
+        quantum = 8 * s.gradient_block()
         capacity = s.bucket_elements // topology.size // quantum * quantum
-        self.buckets = buckets([self.shards[u] for u in finish_order(layers)],
-                               max(quantum, capacity), topology.size)
-        self.reductions = [self.reduction(part) for part in self.buckets]
-        self.sums = [self.gather("gradients", "none", part, 4) for part in self.buckets]
-        codec = s.weight_codec if s.stage == 3 else "none"
-        self.weights = [self.gather("weights", codec, shard, s.element_bytes)
-                        for shard in self.shards]
-        self.secondary = [self.gather_secondary(shard) for shard in self.shards]
+        self.buckets = buckets(finish_order(layers), self.shards, max(quantum, capacity), topology.size,
+                               s.table(self.units).may_share)
+        self.sums = [self.gather("gradients", "none", part, 4) for part, _ in self.buckets]
         self.valid = set()  # units whose secondary shard holds the current weights
+        self.codecs = None
+        self.choose(chosen)
+        self.secondary = [self.gather_secondary(shard) for shard in self.shards]
+
+    def choose(self, chosen):
+        """Widths of adaptive bits, from the first step on."""
+        self.table = self.settings.table(self.units, chosen)
+        self.take(0)
+
+    def take(self, step):
+        """The codecs of the step after `step` others. Where those of weights change, secondary shards are cut again."""
+        before, self.codecs = self.codecs, self.table.at(step)
+        if before == self.codecs:
+            return
+        if before and [codecs.weights for codecs in before] != [codecs.weights for codecs in self.codecs]:
+            self.valid.clear()
+        self.reductions = [self.reduction(part, self.codecs[unit].gradients) for part, unit in self.buckets]
+        self.weights = [self.weight_gather(unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
+
+    def weight_gather(self, unit, codec):
+        element_bytes = self.settings.element_bytes
+        return self.gather("weights", codec if self.settings.stage == 3 else "none", self.shards[unit], element_bytes)
+
+    def sent_in_a_step(self, values, unit, codec):
+        """Bytes of one unit's `values`, weights or gradients, in a step that finds no secondary shard to read."""
+        if values == "gradients":
+            sent = sum((self.reduction(part, (codec, codec)).sent for part, of in self.buckets if of == unit), Bytes())
+            return (sent.intra + sent.inter) * self.settings.accumulation
+        sent = self.weight_gather(unit, codec).sent
+        uses = sum(layer.count(unit) for layer in self.layers)
+        return (sent.intra + sent.inter) * (1 if self.settings.partition > 1 else 2 * uses * self.settings.accumulation)
 
     def logical(self, group_size, part, element_bytes):
         """Every rank receives the uncompressed parts of the others of its group."""
@@ -205,13 +255,12 @@ class Run:
                           secondary_gather(self.topology, algorithm, partition, part, element_bytes),
                           "secondary")
 
-    def reduction(self, part):
+    def reduction(self, part, codecs):
         s, topology = self.settings, self.topology
         return Collective("reduce_scatter", "gradients", s.reduce_scatter,
-                          reduction_codec(topology, s.reduce_scatter, s.gradient_codecs),
+                          reduction_codec(topology, s.reduce_scatter, codecs),
                           self.logical(topology.size, part, s.element_bytes),
-                          reduce_scatter(topology, s.reduce_scatter, s.gradient_codecs, part,
-                                         s.element_bytes))
+                          reduce_scatter(topology, s.reduce_scatter, codecs, part, s.element_bytes))
 
     def memory(self):
         """State of one rank in bytes, by kind; the arena for activations and workspaces is apart."""
@@ -226,14 +275,24 @@ class Run:
             "resident_weights": s.element_bytes * padded if s.stage < 3 else 0,
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": s.element_bytes * padded // s.partition if s.partition > 1 else 0,
-        } | {f"error_feedback_{hop}": self.errors(hop) for hop in s.feedback}
+        } | {f"error_feedback_{hop}": self.errors(hop) for hop in s.feedback} | (
+            {"adaptive_bits": self.sampled()} if s.adaptive else {})
 
     def errors(self, hop):
         """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop
         and one a node in the second, each stored as a wire image of its own."""
         codec = {"fp32": "none", "int8": "int8:256"}[self.settings.feedback_dtype]
         parts = {"intra": self.topology.size, "inter": self.topology.node_count}[hop]
-        return sum(2 * parts * wire_bytes(codec, part, 4) for part in self.buckets)
+        return sum(2 * parts * wire_bytes(codec, part, 4) for part, _ in self.buckets)
+
+    def sampled(self):
+        """Bytes of what adaptive bits measure: at most 2^18 values of each shard, the widest image and the decoded values of the
+        largest sample."""
+        adaptive = self.settings.adaptive
+        element_bytes = 4 if adaptive.values == "gradients" else self.settings.element_bytes
+        counts = [min(shard, 1 << 18) for shard in self.shards]
+        return (element_bytes * (sum(counts) + max(counts))
+                + max(wire_bytes(adaptive.codec(bits), max(counts), 4) for bits in adaptive.bits))
 
     def uses(self, phase, volume):
         """One pass over the layers at stage 3."""
@@ -270,9 +329,12 @@ class Run:
     def replay(self, skipped, evaluations):
         """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches)."""
         volume, stage = Volume(), self.settings.stage
+        if self.settings.adaptive and not self.table.chosen:
+            raise ValueError("the widths of adaptive bits are not known: choose() them")
         if stage in (1, 2):
             self.all_units("initial", volume)
         for step in range(len(skipped) + 1):
+            self.take(step)
             for before, batches in evaluations:
                 if before == step and stage == 3:
                     for _ in range(batches):

@@ -43,6 +43,15 @@ class ConvergeChecker(TraceChecker):
             self.problems.append(str(error))
         return self.problems
 
+    def check_bits(self, setting, own, where):
+        """NaN where they depend on the sizes of units: a schedule names some, or a budget is in bytes."""
+        for values in ("weight", "gradient"):
+            adaptive = own.get("adaptive_bits", {})
+            by_units = any("units" in entry and any(key.startswith(f"{values}_codec") for key in entry) for entry in own.get("codec_schedule", ()))
+            by_units |= adaptive.get("values") == f"{values}s" and adaptive["budget_bytes"] > 0
+            bits = getattr(setting, f"{values}_bits")
+            self.require(math.isnan(bits) if by_units else 0 < bits < math.inf, f"{where}: {values}_bits is {bits}")
+
     def check_settings(self):
         names = [setting.name for setting in self.study.settings]
         for name in sorted({name for name in names if names.count(name) > 1}):
@@ -50,12 +59,11 @@ class ConvergeChecker(TraceChecker):
         for setting in self.study.settings:
             where = f"setting {setting.name}"
             self.require(setting.level in fmt.LEVELS, f"{where}: level {setting.level!r} is none of {', '.join(fmt.LEVELS)}")
-            self.require(0 < setting.weight_bits < math.inf and 0 < setting.gradient_bits < math.inf,
-                         f"{where}: weight_bits or gradient_bits is not positive")
             try:
-                self.require(isinstance(json.loads(setting.config_json), dict), f"{where}: config_json is no object")
-            except ValueError:
-                self.require(False, f"{where}: config_json is no JSON")
+                own = json.loads(setting.config_json).get("zeropp", {})
+                self.check_bits(setting, own, where)
+            except (ValueError, AttributeError):
+                self.require(False, f"{where}: config_json is no JSON of an object")
             self.require(setting.runs, f"{where}: has no run")
             if setting.baseline:
                 other = self.study.by_name.get(setting.baseline)

@@ -1,5 +1,7 @@
 """Pictures of a matrix of zpp_converge: held-out loss over steps, and the ladder: loss difference over bits sent. PNG and SVG."""
 
+import math
+
 import matplotlib
 
 matplotlib.use("Agg")
@@ -70,6 +72,8 @@ def draw_ladder(rows, level, margin, stem):
     axes.axhline(0, color="#444444", linewidth=0.8)
     seen = set()
     for row in rows:
+        if math.isnan(row.setting.bits):  # of codecs by unit
+            continue
         weights = row.setting.weight_codec != "none"
         gradients = row.setting.gradient_codecs != ("none", "none")
         kind = "both" if weights and gradients else "weights" if weights else "gradients" if gradients else "none"

@@ -131,7 +131,7 @@ def chapter(study, rows, claims, effects, margin, command):
     """The chapter of README, of the hardest level that was run; `rows`: one at least."""
     level = next(name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in rows))
     own = [row for row in rows if row.setting.level == level]
-    own.sort(key=lambda row: (row.setting.bits, row.setting.index))
+    own.sort(key=lambda row: (math.isnan(row.setting.bits), row.setting.bits, row.setting.index))
     cells = [[*codec_cells(row.setting), number(row.pairs.mean), interval_text(row.interval), row.verdict] for row in own]
     gone = [setting for setting in study.settings if setting.level == level and setting.baseline and setting.diverged]
     cells += [[*codec_cells(setting), "-", "-", diverged_text(setting)] for setting in gone]

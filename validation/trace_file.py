@@ -19,6 +19,7 @@ class Trace:
         self.problems = []
         self.app = ""  # empty: cannot be read
         self.attributes, self.columns, self.data, self.gpus = {}, {}, {}, {}
+        self.budget = 0  # bytes a step, of adaptive bits
         try:
             with h5py.File(path, "r") as file:
                 self.app = text(file.attrs.get("app", ""))
@@ -30,6 +31,8 @@ class Trace:
                     self.columns[group] = self.read_group(file, group, columns)
                 if "gpus" in self.columns:
                     self.read_gpus(file)
+                if "adaptive_bits" in self.columns:
+                    self.read_budget(file)
                 if "env" not in file:
                     self.problem("no group /env")
                 for group in self.data_groups(file) if is_training or self.app == "converge" else ():
@@ -40,14 +43,20 @@ class Trace:
     def groups(self):
         """By their names, the columns of those that the file has to have."""
         of_gpus = fmt.GPU_COLUMNS if self.app in fmt.SAMPLES_GPUS and self.attributes.get("backend") == "cuda" else {}
-        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus, **(fmt.ERROR_COLUMNS if self.measures_errors() else {})}
+        return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus, **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
+                **(fmt.CODEC_COLUMNS if self.own().get("codec_schedule") or self.is_adaptive() else {}),
+                **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {})}
 
-    def measures_errors(self):
-        """By the configuration; that of another program, or one that cannot be read, measures nothing."""
+    def own(self):
+        """The object zeropp of the configuration of zpp_train; empty for another program, or where it cannot be read."""
         try:
-            return self.app == "train" and json.loads(self.attributes["config_json"])["zeropp"]["measure_quantization_error"] > 0
+            own = json.loads(self.attributes["config_json"])["zeropp"] if self.app == "train" else {}
         except (ValueError, KeyError, TypeError):
-            return False
+            return {}
+        return own if isinstance(own, dict) else {}
+
+    def is_adaptive(self):
+        return self.own().get("adaptive_bits", {}).get("values", "none") != "none"
 
     def problem(self, reason):
         self.problems.append(reason)
@@ -127,6 +136,13 @@ class Trace:
                 self.problem(f"/gpus: attribute {name} has the wrong type")
             else:
                 self.gpus[name] = float(attributes[name]) if kind == "f" else text(attributes[name])
+
+    def read_budget(self, file):
+        found = file["adaptive_bits"].attrs.get("budget_bytes") if "adaptive_bits" in file else None
+        if not isinstance(found, np.integer):
+            self.problem("/adaptive_bits has no whole number budget_bytes")
+        else:
+            self.budget = int(found)
 
     def rows(self, group):
         columns = self.columns[group]

@@ -48,7 +48,10 @@ KERNELS_COLUMNS = {
 # Where the configuration measures quantization errors.
 ERROR_COLUMNS = {"errors": {"step": "u steps", "kind": "S", "unit_kind": "S", "relative_l2": "f 1", "cosine": "f 1", "largest": "f 1",
                             "norm_ratio": "f 1"}}
-MAY_BE_EMPTY = {"evaluations", "counters", "gpus", "errors", "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
+# Where codecs depend on step or unit, and where widths are chosen.
+CODEC_COLUMNS = {"codecs": {"step": "u steps", "unit": "u", "weights": "S", "gradients_intra": "S", "gradients_inter": "S"}}
+WIDTH_COLUMNS = {"adaptive_bits": {"step": "u steps", "unit": "u", "bits": "u bits", "error": "f 1", "bytes": "u bytes", "chosen": "u bool"}}
+MAY_BE_EMPTY = {"evaluations", "counters", "gpus", "errors", "adaptive_bits", "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
 # A matrix without a level has none of its rows; a group of the second kind may be missing with all its columns.
 MAY_BE_EMPTY_OF = {"converge": {"steps", "errors", "quadratic", "quadratic_runs", "checks"}}
 MAY_BE_MISSING_OF = {"converge": {"errors"}}  # where no setting asks for it

@@ -1,7 +1,11 @@
 #include "apps/converge/bits.hpp"
 
+#include <limits>
+#include <optional>
+
 #include "kernels/codec/codec.hpp"
 #include "lib/collective/collective.hpp"
+#include "lib/zero/codec_table.hpp"
 
 namespace zeropp::converge {
 
@@ -13,25 +17,75 @@ double bits_of(const codec::CodecSpec& spec, Dtype plain) {
   return 8.0 * static_cast<double>(codec::Codec(spec, plain).wire_bytes(kValues)) / kValues;
 }
 
-}  // namespace
-
-double weight_bits(const config::TrainConfig& config) {
-  return bits_of(config.zero.quantized_weights ? config.zero.weight_codec : codec::CodecSpec{},
-                 config.zero.compute);
+/// Of the codecs of one step.
+double weight_bits(const zero::CodecTable& table, std::uint64_t step, Dtype plain) {
+  return bits_of(table.weights(0)[table.at(step).weights.front()], plain);
 }
 
-double gradient_bits(const config::TrainConfig& config, const comm::Topology& topology) {
-  const zero::Options& zero = config.zero;
-  if (!zero.quantized_gradients) return bits_of({}, zero.compute);
-  const double first = bits_of(zero.gradient_codec_intra, zero.compute);
-  const double second = bits_of(zero.gradient_codec_inter, zero.compute);
-  if (!collective::find_reduce_scatter(zero.reduce_scatter_algorithm).hierarchical) return first;
+double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const zero::Options& zero,
+                     const comm::Topology& topology) {
+  const zero::GradientCodecs& codecs = table.gradients(0)[table.at(step).gradients.front()];
+  const double first = bits_of(codecs.intra, zero.compute);
+  const double second = bits_of(codecs.inter, zero.compute);
+  if (!zero.quantized_gradients ||
+      !collective::find_reduce_scatter(zero.reduce_scatter_algorithm).hierarchical) {
+    return first;
+  }
   // To each other rank of the node as many values as there are nodes, then one to each other node.
   const double nodes = topology.node_count;
   const double inside = (topology.ranks_per_node - 1) * nodes;
   const double across = nodes - 1;
   if (inside + across == 0) return first;
   return (first * inside + second * across) / (inside + across);
+}
+
+/// The same run with the budget's codec in place of adaptive `values`, and of the schedule what
+/// `is_meant` says. Nothing where sizes of units matter.
+template <class IsMeant>
+std::optional<zero::Options> without_units(zero::Options zero, const char* values,
+                                           const IsMeant& is_meant) {
+  if (zero.adaptive_bits.values == values) {
+    if (zero.adaptive_bits.budget_bytes > 0) return std::nullopt;
+    zero.weight_codec = zero.gradient_codec_intra = zero.gradient_codec_inter =
+        zero.adaptive_bits.budget_codec;
+  }
+  zero.adaptive_bits.values = "none";
+  std::erase_if(zero.codec_schedule, [&](const auto& entry) { return !is_meant(entry); });
+  for (const zero::CodecEntry& entry : zero.codec_schedule) {
+    if (!entry.units.empty()) return std::nullopt;
+  }
+  return zero;
+}
+
+/// Mean of bits(table, step) over the steps of the run.
+template <class Bits>
+double mean_over_steps(const std::optional<zero::Options>& zero, std::size_t steps,
+                       const Bits& bits) {
+  if (!zero) return std::numeric_limits<double>::quiet_NaN();
+  const zero::CodecTable table(*zero, {zero::Unit{"any", {}, 0}});
+  double sum = 0;
+  for (std::uint64_t step = 0; step < steps; ++step) sum += bits(table, step);
+  return sum / static_cast<double>(steps);
+}
+
+}  // namespace
+
+double weight_bits(const config::TrainConfig& config) {
+  const auto zero = without_units(config.zero, "weights", [](const zero::CodecEntry& entry) {
+    return entry.weight_codec.has_value();
+  });
+  return mean_over_steps(zero, config.train_steps, [&](const auto& table, std::uint64_t step) {
+    return weight_bits(table, step, config.zero.compute);
+  });
+}
+
+double gradient_bits(const config::TrainConfig& config, const comm::Topology& topology) {
+  const auto zero = without_units(config.zero, "gradients", [](const zero::CodecEntry& entry) {
+    return entry.gradient_codec_intra || entry.gradient_codec_inter;
+  });
+  return mean_over_steps(zero, config.train_steps, [&](const auto& table, std::uint64_t step) {
+    return gradient_bits(table, step, config.zero, topology);
+  });
 }
 
 }  // namespace zeropp::converge

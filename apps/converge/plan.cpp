@@ -75,17 +75,27 @@ std::string feedback_of(const std::string& config_json) {
 
 SettingRow row_of(const Setting& setting, const RunConfig& run, const comm::Topology& topology) {
   const config::TrainConfig& c = run.config;
-  const auto codec = [](bool on, const codec::CodecSpec& spec) {
-    return on ? codec::to_string(spec) : std::string("none");
+  const auto codec = [&](bool on, const codec::CodecSpec& spec, const char* values,
+                         std::optional<codec::CodecSpec> zero::CodecEntry::*member) {
+    if (!on) return std::string("none");
+    if (c.zero.adaptive_bits.values == values) return std::string("adaptive");
+    const bool scheduled = std::ranges::any_of(
+        c.zero.codec_schedule,
+        [&](const zero::CodecEntry& entry) { return (entry.*member).has_value(); });
+    return scheduled ? std::string("schedule") : codec::to_string(spec);
   };
   const bool qgz = c.zero.quantized_gradients;
+  using Entry = zero::CodecEntry;
   return {.name = setting.name,
           .level = setting.level,
           .model = fmt::format("{} {}x{}", c.model.name, c.model.num_layers, c.model.hidden_size),
           .stage = static_cast<std::uint64_t>(c.zero.stage),
-          .weight_codec = codec(c.zero.quantized_weights, c.zero.weight_codec),
-          .gradient_codec_intra = codec(qgz, c.zero.gradient_codec_intra),
-          .gradient_codec_inter = codec(qgz, c.zero.gradient_codec_inter),
+          .weight_codec =
+              codec(c.zero.quantized_weights, c.zero.weight_codec, "weights", &Entry::weight_codec),
+          .gradient_codec_intra =
+              codec(qgz, c.zero.gradient_codec_intra, "gradients", &Entry::gradient_codec_intra),
+          .gradient_codec_inter =
+              codec(qgz, c.zero.gradient_codec_inter, "gradients", &Entry::gradient_codec_inter),
           .reduce_scatter = c.zero.reduce_scatter_algorithm,
           .hpz = c.zero.hpz_partition_size,
           .feedback = feedback_of(config::canonical_json(run.options)),

@@ -92,6 +92,9 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   }
   data.error_interval = config.zero.measure_errors;
   data.errors = recorder.errors;
+  data.codecs = recorder.codecs;
+  data.widths = recorder.widths;
+  data.width_budget = recorder.width_budget;
   data.data = describe_tokens(source);
   return data;
 }

@@ -84,6 +84,7 @@ class TrainSummary:
             unit_tensors[unit].append(elements)
         layers = [[int(unit) for unit in units.split(",") if unit] for units in self.document["layers"]["units"]]
         run = closed_forms.Run(closed_forms.Settings.of(self.document["config"]),
-                               closed_forms.Topology(tuple(self.document["ranks"]["node"])), unit_tensors, layers)
+                               closed_forms.Topology(tuple(self.document["ranks"]["node"])), unit_tensors, layers,
+                               self.document["parameter_units"]["name"])
         evaluations = list(zip(self.document["evaluations"]["step"], self.document["evaluations"]["batches"]))
         return run.replay(self.document["steps"]["skipped"], evaluations).steps[-1].inter

@@ -101,7 +101,8 @@ struct ReduceScatterPlan {
   codec::CodecSpec codec_second;  ///< across nodes for 2-hop; ignored elsewhere
   std::size_t depth = 1;
   Label label;
-  /// Of this plan alone, outlives it; null: none. For algorithms with the trait `feedback`.
+  /// Of this plan and of others of the same parts that run in its place (error_feedback.hpp),
+  /// outlives it; null: none. For algorithms with the trait `feedback`.
   ErrorFeedback* feedback = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "lib/collective/error_feedback.hpp"
 
+#include <stdexcept>
 #include <utility>
 
 #include "kernels/codec/wire.hpp"
@@ -81,7 +82,10 @@ void HopErrors::rescale(float factor, StreamHandle stream) const {
 HopErrors* ErrorFeedback::add_hop(int hop, std::size_t parts, std::size_t count) {
   if (!in(hop)) return nullptr;
   auto& errors = hops_.at(static_cast<std::size_t>(hop - 1));
-  errors = std::make_unique<HopErrors>(options_.storage, parts, count, device_);
+  if (!errors) errors = std::make_unique<HopErrors>(options_.storage, parts, count, device_);
+  if (!errors->has(parts, count)) {
+    throw std::logic_error("error feedback: plans of other parts share it");
+  }
   return errors.get();
 }
 

@@ -1,5 +1,6 @@
-// The state of error feedback (kernels/codec/feedback.hpp) of one planned reduce-scatter: for every
-// hop that has it, what encoding lost of each value that this rank sends there. Owned by the caller
+// The state of error feedback (kernels/codec/feedback.hpp) of one planned reduce-scatter, or of
+// several of the same parts, of which one runs at a time: for every hop that has it, what encoding
+// lost of each value that this rank sends there, whichever codec encoded it. Owned by the caller
 // of the collective, who decides what becomes of it: a run reads the kept errors, or what an
 // earlier run since the last commit() or discard() left, and writes new ones beside them; commit()
 // keeps the new, discard() the old. Work is enqueued on the streams of the runs and of the calls,
@@ -59,6 +60,9 @@ class HopErrors {
   void rescale(float factor, StreamHandle stream) const;
 
   [[nodiscard]] std::size_t elements() const { return parts_ * count_; }
+  [[nodiscard]] bool has(std::size_t parts, std::size_t count) const {
+    return parts == parts_ && count == count_;
+  }
   /// The kept errors as they are stored, in the device's memory. After commit() another place.
   [[nodiscard]] std::span<std::byte> kept() const { return kept_.span(); }
   /// Of both copies.
@@ -79,7 +83,7 @@ class HopErrors {
   bool fresh_ = true;  ///< no run has written next_ since the last commit or discard
 };
 
-/// The errors of all hops of one plan, made when it is planned.
+/// The errors of all hops of one plan, made when it is planned; plans of the same parts share them.
 class ErrorFeedback {
  public:
   ErrorFeedback(FeedbackOptions options, const Device& device)
@@ -88,7 +92,8 @@ class ErrorFeedback {
   [[nodiscard]] const FeedbackOptions& options() const { return options_; }
   [[nodiscard]] bool in(int hop) const { return hop == 1 ? options_.intra : options_.inter; }
   /// For an algorithm that is being planned: its hop `hop` (1 or 2) sends `parts` parts of `count`
-  /// values. Null where the options leave the hop out.
+  /// values. Null where the options leave the hop out. Throws std::logic_error where a plan before
+  /// had other parts.
   HopErrors* add_hop(int hop, std::size_t parts, std::size_t count);
   /// By hop - 1; null where there is none.
   [[nodiscard]] const std::array<std::unique_ptr<HopErrors>, 2>& hops() const { return hops_; }

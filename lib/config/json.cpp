@@ -200,14 +200,14 @@ void read_file(const std::filesystem::path& path, std::vector<Option>& options) 
 }
 
 std::string canonical_json(const std::vector<Option>& options) {
-  json flat = json::object();
+  json document = json::object();
   for (const auto& option : options) {
     if (option.in_effect && !option.in_effect()) continue;
     std::string pointer = "/" + option.path;
     std::replace(pointer.begin(), pointer.end(), '.', '/');
-    flat[pointer] = value_of(option);
+    document[json::json_pointer(pointer)] = value_of(option);
   }
-  return flat.unflatten().dump();
+  return document.dump();
 }
 
 std::string canonical_hash(const std::vector<Option>& options) {

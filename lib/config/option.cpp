@@ -79,6 +79,11 @@ nlohmann::json json_of(const Option& option, const std::string& text, const std:
       std::holds_alternative<codec::CodecSpec*>(option.field)) {
     return text;
   }
+  if (std::holds_alternative<Structured>(option.field)) {
+    const auto value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (value.is_discarded()) wrong(option, where, "\"" + text + "\"");
+    return value;
+  }
   if (text == "true" || text == "false") return text == "true";
   const char* end = text.data() + text.size();
   std::uint64_t integer = 0;
@@ -145,6 +150,7 @@ void set_from_json(Option& option, const nlohmann::json& value, const std::strin
                      fail(where, error.what());
                    }
                  },
+                 [&](const Structured& field) { field.set(value, where); },
              },
              option.field);
   option.given = true;
@@ -159,6 +165,7 @@ nlohmann::json value_of(const Option& option) {
   return std::visit(
       Overloaded{
           [](const codec::CodecSpec* field) { return nlohmann::json(codec::to_string(*field)); },
+          [](const Structured& field) { return field.value(); },
           [](const auto* field) { return nlohmann::json(*field); },
       },
       option.field);
@@ -169,15 +176,17 @@ std::string describe_values(const Option& option) {
     return option.choices.size() == 1 ? option.choices.front()
                                       : fmt::format("one of {}", fmt::join(option.choices, ", "));
   }
-  std::string text = std::visit(Overloaded{
-                                    [](bool*) { return "true or false"; },
-                                    [](int*) { return "a whole number"; },
-                                    [](std::size_t*) { return "a whole number"; },
-                                    [](double*) { return "a finite number"; },
-                                    [](std::string*) { return "text"; },
-                                    [](codec::CodecSpec*) { return "a codec, FORMAT[:BLOCK]"; },
-                                },
-                                option.field);
+  std::string text =
+      std::visit(Overloaded{
+                     [](bool*) { return std::string("true or false"); },
+                     [](int*) { return std::string("a whole number"); },
+                     [](std::size_t*) { return std::string("a whole number"); },
+                     [](double*) { return std::string("a finite number"); },
+                     [](std::string*) { return std::string("text"); },
+                     [](codec::CodecSpec*) { return std::string("a codec, FORMAT[:BLOCK]"); },
+                     [](const Structured& field) { return field.description; },
+                 },
+                 option.field);
   if (!option.unit.empty()) text += " in " + option.unit;
   const Range& range = option.range;
   const bool lower = std::isfinite(range.minimum);

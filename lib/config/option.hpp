@@ -17,8 +17,17 @@
 
 namespace zeropp::config {
 
+/// A value with a form of its own, which a flag gives as JSON text.
+struct Structured {
+  /// Throws Error(usage) that begins with `where`.
+  std::function<void(const nlohmann::json& value, const std::string& where)> set = {};
+  std::function<nlohmann::json()> value = {};
+  std::string description = {};  ///< for --help and messages
+};
+
 /// The value that an option sets: a member of the program's struct, which outlives the option.
-using Field = std::variant<bool*, int*, std::size_t*, double*, std::string*, codec::CodecSpec*>;
+using Field =
+    std::variant<bool*, int*, std::size_t*, double*, std::string*, codec::CodecSpec*, Structured>;
 
 /// Legal values of a number.
 struct Range {

@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "lib/config/codec_choice.hpp"
 #include "lib/config/precision.hpp"
 
 namespace zeropp::config {
@@ -17,7 +18,6 @@ constexpr double kLargestFloat = std::numeric_limits<float>::max();
 constexpr double kSmallestFloat = std::numeric_limits<float>::min();
 
 void add_zero(std::vector<Option>& table, TrainConfig& c) {
-  const auto qwz = [&c] { return c.zero.quantized_weights; };
   const auto qgz = [&c] { return c.zero.quantized_gradients; };
   const auto feedback = [&c] {
     return c.zero.quantized_gradients && c.zero.error_feedback.hops != "none";
@@ -63,24 +63,6 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--overlap-comm",
         .field = &c.zero.overlap_comm,
         .help = "Communicate while computing"},
-       {.path = "zeropp.weight_codec",
-        .flag = "--weight-codec",
-        .field = &c.zero.weight_codec,
-        .help = "Wire format of qwZ's gather",
-        .in_effect = qwz,
-        .effect_needs = "zero_optimization.zero_quantized_weights"},
-       {.path = "zeropp.gradient_codec_intra",
-        .flag = "--gradient-codec-intra",
-        .field = &c.zero.gradient_codec_intra,
-        .help = "Wire format of qgZ inside a node, and of algorithms with one hop",
-        .in_effect = qgz,
-        .effect_needs = "zero_optimization.zero_quantized_gradients"},
-       {.path = "zeropp.gradient_codec_inter",
-        .flag = "--gradient-codec-inter",
-        .field = &c.zero.gradient_codec_inter,
-        .help = "Wire format of qgZ across nodes",
-        .in_effect = qgz,
-        .effect_needs = "zero_optimization.zero_quantized_gradients"},
        {.path = "zeropp.error_feedback.hops",
         .flag = "--error-feedback",
         .field = &c.zero.error_feedback.hops,
@@ -441,6 +423,7 @@ std::vector<Option> options(TrainConfig& config) {
   std::vector<Option> table;
   add_zero(table, config);
   add_precision(table, config);
+  for (Option& option : codec_choice_options(config)) table.push_back(std::move(option));
   add_training(table, config);
   add_checkpoint(table, config);
   add_model_and_data(table, config);

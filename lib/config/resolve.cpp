@@ -9,6 +9,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/config/algorithm_table.hpp"
+#include "lib/config/codec_choice.hpp"
 #include "lib/config/precision.hpp"
 
 namespace zeropp::config {
@@ -390,6 +391,8 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   choose_secondary_gather(config, machine, measured);
   choose_reduce_scatter(config, given, machine, measured);
   choose_feedback_hops(config, machine);
+  resolve_codec_choice(
+      config, find(machine.reduce_scatter, config.zero.reduce_scatter_algorithm, "").hierarchical);
   measured.require_asked();
   check_pipeline(config.zero, machine);
   choose_rail_lanes(config, machine);

@@ -244,6 +244,35 @@ Group errors(const TraceData& t) {
               &ErrorRow::norm_ratio)}};
 }
 
+Group codecs(const TraceData& t) {
+  const auto& rows = t.codecs;
+  return {
+      "codecs",
+      {},
+      {column("step", "steps", "Rows of /steps before the first with them", rows, &CodecRow::step),
+       column("unit", "", "Index in /units", rows, &CodecRow::unit),
+       column("weights", "", "Of its gathers over all ranks; none without qwZ", rows,
+              &CodecRow::weights),
+       column("gradients_intra", "", "Of the first hop of its reductions; none without qgZ", rows,
+              &CodecRow::gradients_intra),
+       column("gradients_inter", "", "Of their second hop", rows, &CodecRow::gradients_inter)}};
+}
+
+Group adaptive_bits(const TraceData& t) {
+  const auto& rows = t.widths;
+  return {"adaptive_bits",
+          {{"budget_bytes", t.width_budget}},
+          {column("step", "steps", "Rows of /steps before the one after which it was chosen", rows,
+                  &WidthRow::step),
+           column("unit", "", "Index in /units", rows, &WidthRow::unit),
+           column("bits", "bits", "Of an integer codec", rows, &WidthRow::bits),
+           column("error", "1", "Sum of squares of what they would lose of the unit", rows,
+                  &WidthRow::error),
+           column("bytes", "bytes", "That the unit sends with them in a step, sum over ranks", rows,
+                  &WidthRow::bytes),
+           column("chosen", "bool", "1: from the next step on", rows, &WidthRow::chosen)}};
+}
+
 }  // namespace
 
 std::size_t Column::size() const {
@@ -279,6 +308,8 @@ Document describe(const TraceData& trace) {
     document.groups.push_back(std::move(group));
   }
   if (trace.error_interval > 0) document.groups.push_back(errors(trace));
+  if (!trace.codecs.empty()) document.groups.push_back(codecs(trace));
+  if (trace.width_budget > 0) document.groups.push_back(adaptive_bits(trace));
   return document;
 }
 

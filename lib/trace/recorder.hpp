@@ -124,6 +124,25 @@ struct ErrorRow {
   double norm_ratio = 1;   ///< of the values that are used to the exact ones
 };
 
+/// Codecs that a unit takes from a step on, until its next row.
+struct CodecRow {
+  std::uint64_t step = 0;  ///< steps before it, skipped ones included
+  std::uint64_t unit = 0;  ///< row of `units`
+  std::string weights;     ///< canonical; "none" without qwZ
+  std::string gradients_intra;
+  std::string gradients_inter;
+};
+
+/// What a choice of widths was made by: a unit at one width; over all ranks.
+struct WidthRow {
+  std::uint64_t step = 0;  ///< after which it was made: steps before that one
+  std::uint64_t unit = 0;  ///< row of `units`
+  std::uint64_t bits = 0;
+  double error = 0;         ///< sum of squares of what the width would lose
+  std::uint64_t bytes = 0;  ///< that it sends in a step
+  std::uint64_t chosen = 0;
+};
+
 struct Recorder {
   Timers timers;
   std::deque<CollectiveRow> collectives;  ///< deque: rows keep their address
@@ -131,6 +150,9 @@ struct Recorder {
   std::vector<EvaluationRow> evaluations;
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;                   ///< where the engine measures them
+  std::vector<CodecRow> codecs;                   ///< where they depend on step or unit
+  std::vector<WidthRow> widths;                   ///< with adaptive bits
+  std::uint64_t width_budget = 0;                 ///< likewise: bytes a step, over all ranks
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
   std::uint64_t first_step =
       0;  ///< steps done before those recorded, by the run that was gone on from

@@ -110,6 +110,9 @@ struct TraceData {
   std::vector<MemoryRow> memory;
   std::uint64_t error_interval = 0;  ///< steps between measured ones; 0: none, no group /errors
   std::vector<ErrorRow> errors;
+  std::vector<CodecRow> codecs;    ///< empty: no group /codecs
+  std::vector<WidthRow> widths;    ///< with adaptive bits
+  std::uint64_t width_budget = 0;  ///< bytes a step; 0: no group /adaptive_bits
   DataInfo data;
 };
 

@@ -44,6 +44,7 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
         std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
                                        reduce_groups_, context_.control(), device_, recorder_);
   });
+  context_.agree_on([&] { engine_->agree_on_codecs(); });
 }
 
 void Session::make_groups() {

@@ -71,12 +71,14 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                device.make_stream("reduce end", StreamPriority::high),
                device.make_stream("secondary"),
                device.make_stream("update")},
-      weights_(options, units_, groups, recorder, device),
-      gradients_(options, units_,
-                 make_buckets(units_, gradient_order(model.layers(), units_.size()),
-                              static_cast<std::size_t>(groups.world->size()),
-                              options.reduce_bucket_size, bucket_quantum(options)),
-                 reduce_groups, recorder, device),
+      codecs_(options, model.units()),
+      weights_(options, codecs_, units_, groups, recorder, device),
+      gradients_(
+          options, codecs_, units_,
+          make_buckets(units_, gradient_order(model.layers(), units_.size()),
+                       static_cast<std::size_t>(groups.world->size()), options.reduce_bucket_size,
+                       bucket_quantum(options), codecs_.gradient_groups()),
+          reduce_groups, recorder, device),
       plan_(make_step_plan(options, units_, model.layers(), weights_, gradients_)),
       arena_(plan_.arena_bytes(), device.memory),
       compute_shards_(buffers(units_, &UnitPartition::shard, options.compute, device.memory,
@@ -101,8 +103,11 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
   }
   if (options_.measure_errors > 0) {
-    errors_.emplace(options_, model_.units(), units_, gradients_.buckets(), reduce_groups, control_,
-                    device_, recorder_);
+    errors_.emplace(options_, codecs_, model_.units(), units_, gradients_.buckets(), reduce_groups,
+                    control_, device_, recorder_);
+  }
+  if (options_.adaptive_bits.values != "none") {
+    adaptive_.emplace(options_, units_, width_costs(reduce_groups), control_, device_, recorder_);
   }
   for (std::size_t u = 0; u < units_.size(); ++u) {
     if (!preset_.shard_parameters)
@@ -129,6 +134,7 @@ void Engine::gather_initial() {
 }
 
 StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
+  apply_codecs();
   gather_initial();
   measured_ = errors_ && errors_->begin_step();
   if (measured_) measure_weights();
@@ -172,6 +178,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
     result.predicted += volume(plan_.update, plan_.volumes);
     gradients_.errors().commit(steps_taken_, stream(StreamId::compute).handle());
     ++version_;
+    choose_widths();
   }
   LossScale next = loss_scale_;
   result.exhausted = !next.update(result.skipped);
@@ -182,6 +189,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
 
 double Engine::evaluate(const Batch& batch) {
   clock_.begin();
+  apply_codecs();
   gather_initial();
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
@@ -198,7 +206,7 @@ void Engine::measure_weights() {
     shards.push_back(compute_shard(u));
     keys.push_back(weight_draws(options_.seed, version_, u));
   }
-  errors_->weights(shards, keys, stream(StreamId::compute));
+  errors_->weights(shards, keys, choice_.weights, stream(StreamId::compute));
 }
 
 void Engine::measure_gradients() {

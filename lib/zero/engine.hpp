@@ -21,6 +21,8 @@
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/zero/adaptive_bits.hpp"
+#include "lib/zero/codec_table.hpp"
 #include "lib/zero/error_meter.hpp"
 #include "lib/zero/gradient_norm.hpp"
 #include "lib/zero/gradient_reduce.hpp"
@@ -74,6 +76,9 @@ class Engine {
          comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
          const Device& device, trace::Recorder& recorder);
 
+  /// Before the first step; once, which step() and evaluate() see to where nobody did. Collective.
+  /// Throws Error(usage), on all ranks, where adaptive bits cannot keep their budget.
+  void agree_on_codecs();
   /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
   /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
   StepResult step(const std::function<Batch(std::size_t)>& batch);
@@ -142,6 +147,12 @@ class Engine {
   [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
   /// What the sums of gradients are multiplied by: makes them the mean, of the loss as it is.
   [[nodiscard]] float mean() const;
+  /// Puts the codecs of the coming step into force.
+  void apply_codecs();
+  void record_codecs(const CodecChoice& before);
+  /// After a step that adaptive bits are to learn from.
+  void choose_widths();
+  [[nodiscard]] WidthCosts width_costs(comm::Groups& reduce_groups) const;
   /// Measurements of a step: of the weights before it, where they are gathered through a codec; of
   /// its gradients, after the wait for its loss.
   void measure_weights();
@@ -182,6 +193,8 @@ class Engine {
   LossScale loss_scale_;
   std::array<Stream, kStreams> streams_;  ///< by StreamId
 
+  CodecTable codecs_;
+  CodecChoice choice_;  ///< in force; empty before the first step
   WeightGather weights_;
   GradientReduce gradients_;
   StepPlan plan_;
@@ -194,6 +207,7 @@ class Engine {
   GradientNorm norm_;
   OptimizerShard optimizer_;
   std::optional<ErrorMeter> errors_;
+  std::optional<AdaptiveBits> adaptive_;
   Buffer loss_;  ///< one double that the compute stream brings to the host
 
   // State of the execution.
@@ -205,6 +219,7 @@ class Engine {
   std::vector<Event> updated_;           ///< by unit: its latest update
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
   bool gathered_initial_ = false;
+  bool agreed_on_codecs_ = false;
   bool measured_ = false;  ///< the running step is
   Mode mode_ = Mode::training;
   double clip_ = 1.0;

@@ -153,6 +153,10 @@ void Engine::run(const Op& op, std::size_t position) {
         const bool first = op.micro_step == 0 || !preset_.shard_gradients;
         errors_->reduce(op.index, gradient_views_, first, stream(op.stream).handle());
       }
+      if (adaptive_ && !adaptive_->of_weights() && adaptive_->due(steps_begun_ - 1)) {
+        adaptive_->errors().keep(plan_.input.buckets[op.index], gradient_views_,
+                                 stream(op.stream).handle());
+      }
       gradients_.start(op.index, gradient_views_, sum_of(op), workspace(op),
                        stream(op.stream).handle(),
                        gradient_draws(options_.seed, steps_begun_, op.micro_step, op.index));

@@ -67,6 +67,7 @@ std::vector<MemoryReport> Engine::memory() const {
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual.at(i)});
   for (const MemoryReport& errors : gradients_.errors().memory()) reports.push_back(errors);
+  if (adaptive_) reports.push_back(adaptive_->memory());
   if (errors_) reports.push_back(errors_->memory());
   reports.push_back({"arena", plan_.arena_bytes(), arena_.bytes()});
   reports.push_back(model_.memory());

@@ -14,6 +14,8 @@ Options exactly(Options options) {
   options.compute = Dtype::fp32;
   options.quantized_gradients = false;
   options.error_feedback = {};
+  options.codec_schedule.clear();
+  options.adaptive_bits = {};
   options.reduce_scatter_algorithm = "ordered";
   options.pipeline_depth = 1;
   options.stage = 3;  // no gather of sums
@@ -26,6 +28,28 @@ std::size_t largest(const std::vector<BucketMemory>& memory, std::size_t BucketM
   return bytes;
 }
 
+std::vector<std::vector<codec::Codec>> weight_codecs(const CodecTable& table, std::size_t units,
+                                                     Dtype compute, Backend backend) {
+  std::vector<std::vector<codec::Codec>> codecs(units);
+  for (std::size_t u = 0; u < units; ++u) {
+    for (const codec::CodecSpec& spec : table.weights(u)) {
+      codecs[u].emplace_back(spec, compute, backend);
+    }
+  }
+  return codecs;
+}
+
+std::size_t largest_image(const std::vector<std::vector<codec::Codec>>& codecs,
+                          const std::vector<UnitPartition>& partitions) {
+  std::size_t bytes = 0;
+  for (std::size_t u = 0; u < codecs.size(); ++u) {
+    for (const codec::Codec& codec : codecs[u]) {
+      bytes = std::max(bytes, codec.wire_bytes(partitions[u].shard));
+    }
+  }
+  return bytes;
+}
+
 std::size_t largest_shard(const std::vector<UnitPartition>& partitions) {
   std::size_t elements = 0;
   for (const UnitPartition& unit : partitions) elements = std::max(elements, unit.shard);
@@ -34,8 +58,8 @@ std::size_t largest_shard(const std::vector<UnitPartition>& partitions) {
 
 }  // namespace
 
-ErrorMeter::ErrorMeter(const Options& options, const std::vector<Unit>& units,
-                       const std::vector<UnitPartition>& partitions,
+ErrorMeter::ErrorMeter(const Options& options, const CodecTable& codecs,
+                       const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                        const std::vector<Bucket>& buckets, comm::Groups& groups,
                        comm::Control& control, const Device& device, trace::Recorder& recorder)
     : interval_(options.measure_errors),
@@ -45,11 +69,11 @@ ErrorMeter::ErrorMeter(const Options& options, const std::vector<Unit>& units,
       control_(control),
       device_(device),
       recorder_(recorder),
-      weight_codec_(options.quantized_weights ? options.weight_codec : codec::CodecSpec{},
-                    options.compute, device.backend),
-      image_(weight_codec_.wire_bytes(largest_shard(partitions)), device.memory),
+      weight_codecs_(weight_codecs(codecs, units.size(), options.compute, device.backend)),
+      image_(largest_image(weight_codecs_, partitions), device.memory),
       decoded_(largest_shard(partitions) * size_of(options.compute), device.memory),
-      exact_(exactly(options), partitions, buckets, groups, uncounted_, device),
+      exact_(exactly(options), CodecTable(exactly(options), units), partitions, buckets, groups,
+             uncounted_, device),
       sum_(largest(exact_.memory(), &BucketMemory::sum), device.memory),
       workspace_(largest(exact_.memory(), &BucketMemory::workspace), device.memory) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
@@ -92,16 +116,17 @@ void ErrorMeter::add(std::size_t unit, ConstView exact, ConstView coded, const S
 }
 
 void ErrorMeter::weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
-                         const Stream& stream) {
+                         std::span<const std::size_t> codecs, const Stream& stream) {
   for (std::size_t unit = 0; unit < shards.size(); ++unit) {
     const ConstView shard = shards[unit];
+    const codec::Codec& codec = weight_codecs_[unit][codecs[unit]];
     const auto layout = codec::Layout::contiguous(shard.count);
     const View decoded = decoded_.view(shard.count, shard.dtype);
     const codec::WireImages image{image_.data(), image_.bytes()};
-    weight_codec_.encode(
+    codec.encode(
         shard, layout, image, stream.handle(),
         collective::draw_of(keys[unit], collective::kGatherHop, rank_, rank_, /*element=*/0));
-    weight_codec_.decode(image, layout, decoded, stream.handle());
+    codec.decode(image, layout, decoded, stream.handle());
     add(unit, shard, decoded, stream);
   }
   record("weights");
@@ -157,9 +182,8 @@ void ErrorMeter::record(const char* what) {
 
 MemoryReport ErrorMeter::memory() const {
   const auto buckets = exact_.memory();
-  const std::size_t shard = largest_shard(partitions_);
   MemoryReport report{"measurement", 0, 0};
-  report.predicted = weight_codec_.wire_bytes(shard) + decoded_.bytes() +
+  report.predicted = largest_image(weight_codecs_, partitions_) + decoded_.bytes() +
                      largest(buckets, &BucketMemory::sum) +
                      largest(buckets, &BucketMemory::workspace);
   report.actual = image_.bytes() + decoded_.bytes() + sum_.bytes() + workspace_.bytes();

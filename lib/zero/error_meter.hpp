@@ -18,6 +18,7 @@
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/zero/codec_table.hpp"
 #include "lib/zero/gradient_reduce.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/partition.hpp"
@@ -29,7 +30,7 @@ class ErrorMeter {
  public:
   /// References outlive this. `buckets`: of the reductions. Throws Error(environment) when there is
   /// no memory.
-  ErrorMeter(const Options& options, const std::vector<Unit>& units,
+  ErrorMeter(const Options& options, const CodecTable& codecs, const std::vector<Unit>& units,
              const std::vector<UnitPartition>& partitions, const std::vector<Bucket>& buckets,
              comm::Groups& groups, comm::Control& control, const Device& device,
              trace::Recorder& recorder);
@@ -38,10 +39,10 @@ class ErrorMeter {
   bool begin_step();
 
   /// Rows of the weights: `shards[u]`, of unit u, in the compute dtype, in the memory that
-  /// `stream`'s work so far has written; `keys[u]`: of the draws of its next gather. Waits for the
-  /// stream.
+  /// `stream`'s work so far has written; `keys[u]`: of the draws of its next gather; `codecs[u]`:
+  /// the index of its codec in the table. Waits for the stream.
   void weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
-               const Stream& stream);
+               std::span<const std::size_t> codecs, const Stream& stream);
   /// Reduces a bucket's gradients exactly (arguments as of GradientReduce::start()); `first`: of
   /// the first micro-step that is reduced.
   void reduce(std::size_t bucket, std::span<const View> gradients, bool first, StreamHandle stream);
@@ -70,9 +71,9 @@ class ErrorMeter {
   std::vector<ErrorSums> sums_;       ///< by kind
   std::uint64_t steps_ = 0;           ///< begun
 
-  codec::Codec weight_codec_;
-  Buffer image_;    ///< of the largest shard
-  Buffer decoded_;  ///< likewise, in the compute dtype
+  std::vector<std::vector<codec::Codec>> weight_codecs_;  ///< by unit, as in the table
+  Buffer image_;                                          ///< of the largest shard
+  Buffer decoded_;                                        ///< likewise, in the compute dtype
 
   trace::Recorder uncounted_;
   GradientReduce exact_;

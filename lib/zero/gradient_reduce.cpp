@@ -20,23 +20,19 @@ std::optional<float> largest_gradient(const Options& options, const comm::Topolo
 
 }  // namespace
 
-std::size_t bucket_quantum(const Options& options) {
-  const std::size_t block =
-      options.quantized_gradients
-          ? std::max(options.gradient_codec_intra.block, options.gradient_codec_inter.block)
-          : 1;
-  return 8 * std::max<std::size_t>(block, 1);
-}
+std::size_t bucket_quantum(const Options& options) { return 8 * gradient_block(options); }
 
-GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPartition>& units,
-                               std::vector<Bucket> buckets, comm::Groups& groups,
-                               trace::Recorder& recorder, const Device& device)
+GradientReduce::GradientReduce(const Options& options, const CodecTable& codecs,
+                               const std::vector<UnitPartition>& units, std::vector<Bucket> buckets,
+                               comm::Groups& groups, trace::Recorder& recorder,
+                               const Device& device)
     : units_(units),
       buckets_(std::move(buckets)),
       world_size_(static_cast<std::size_t>(groups.world->size())),
       largest_(largest_gradient(options, groups.topology)),
       device_(device),
-      errors_(options, buckets_, groups.topology, device) {
+      errors_(options, buckets_, groups.topology, device),
+      choice_(buckets_.size(), 0) {
   const collective::Context context{groups, *groups.world, recorder, device};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const std::size_t count = buckets_[b].count();
@@ -45,20 +41,27 @@ GradientReduce::GradientReduce(const Options& options, const std::vector<UnitPar
     plan.parts = {count, stride};
     plan.memory = Dtype::fp32;
     plan.plain = options.compute;
-    if (options.quantized_gradients) {
-      plan.codec_first = options.gradient_codec_intra;
-      plan.codec_second = options.gradient_codec_inter;
-    }
     plan.depth = options.pipeline_depth;
     plan.label = {"gradients", "backward"};
     plan.feedback = errors_.of(b);
-    reduce_.push_back(
-        collective::plan_reduce_scatter(options.reduce_scatter_algorithm, context, plan));
+    reduce_.emplace_back();
+    for (const GradientCodecs& hops : codecs.gradients(buckets_[b].segments.front().unit)) {
+      plan.codec_first = hops.intra;
+      plan.codec_second = hops.inter;
+      reduce_.back().push_back(
+          collective::plan_reduce_scatter(options.reduce_scatter_algorithm, context, plan));
+    }
     if (!stage_preset(options.stage).shard_optimizer) {
       gather_sum_.push_back(collective::plan_all_gather(
           options.all_gather_algorithm, context,
           {{count, stride}, Dtype::fp32, {}, options.pipeline_depth, {"gradients", "backward"}}));
     }
+  }
+}
+
+void GradientReduce::use(const std::vector<std::size_t>& choice) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    choice_[b] = choice[buckets_[b].segments.front().unit];
   }
 }
 
@@ -97,11 +100,11 @@ void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, 
     const std::size_t stride = packed(bucket) ? count : units_[first.unit].shard;
     device_.optim->overflow(*largest_, world_size_, stride, count, full.as<float>(), stream);
   }
-  reduce_[bucket]->start(full, sum, workspace.subspan(packing), stream, key);
+  reduce_[bucket][choice_[bucket]]->start(full, sum, workspace.subspan(packing), stream, key);
 }
 
 void GradientReduce::finish(std::size_t bucket, StreamHandle stream) {
-  reduce_[bucket]->finish(stream);
+  reduce_[bucket][choice_[bucket]]->finish(stream);
 }
 
 void GradientReduce::gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
@@ -118,15 +121,19 @@ void GradientReduce::gather_sum(std::size_t bucket, ConstView sum, std::span<con
 }
 
 void GradientReduce::add_volumes(Volumes& volumes) const {
-  for (const auto& plan : reduce_) volumes.reduce.push_back(plan->volume());
+  for (std::size_t b = 0; b < reduce_.size(); ++b) {
+    volumes.reduce.push_back(volume(b, choice_[b]));
+  }
   for (const auto& plan : gather_sum_) volumes.gather_sum.push_back(plan->volume());
 }
 
 std::vector<BucketMemory> GradientReduce::memory() const {
   std::vector<BucketMemory> memory;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    std::size_t workspace = 0;
+    for (const auto& plan : reduce_[b]) workspace = std::max(workspace, plan->workspace_bytes());
     memory.push_back(
-        {buckets_[b].count() * sizeof(float), packing_bytes(b) + reduce_[b]->workspace_bytes(),
+        {buckets_[b].count() * sizeof(float), packing_bytes(b) + workspace,
          gather_sum_.empty() ? 0 : packing_bytes(b) + gather_sum_[b]->workspace_bytes()});
   }
   return memory;

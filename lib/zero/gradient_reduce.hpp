@@ -1,7 +1,8 @@
-// The reduce-scatters of gradients, planned once per bucket, and at stage 0 the all-gather of the
-// reduced sums. A bucket of one segment is reduced where it lies; one of several is packed first,
-// so that small units travel in one message. Owns plans, and the errors that are fed back; the
-// engine lends all other memory.
+// The reduce-scatters of gradients, planned once per bucket and pair of codecs, and at stage 0 the
+// all-gather of the reduced sums. A bucket of one segment is reduced where it lies; one of several
+// is packed first, so that small units travel in one message. Owns plans, and the errors that are
+// fed back, which are errors of values and so stay what they are when a bucket's codecs change; the
+// engine lends all other memory, enough for any of a bucket's codecs.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@
 
 #include "lib/collective/collective.hpp"
 #include "lib/device/device.hpp"
+#include "lib/zero/codec_table.hpp"
 #include "lib/zero/gradient_errors.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/partition.hpp"
@@ -20,16 +22,21 @@
 
 namespace zeropp::zero {
 
-/// Smallest step of a bucket's size: 8 blocks of the gradient codecs, so that a cut never splits a
-/// block.
+/// Smallest step of a bucket's size: 8 of the largest blocks of the gradient codecs, so that a cut
+/// never splits a block.
 std::size_t bucket_quantum(const Options& options);
 
 class GradientReduce {
  public:
-  /// `options` are resolved (no "auto"); `groups` and `recorder` outlive this.
-  GradientReduce(const Options& options, const std::vector<UnitPartition>& units,
-                 std::vector<Bucket> buckets, comm::Groups& groups, trace::Recorder& recorder,
-                 const Device& device);
+  /// `options` are resolved (no "auto"); `groups` and `recorder` outlive this. The units of a
+  /// bucket are of one group of `codecs`.
+  GradientReduce(const Options& options, const CodecTable& codecs,
+                 const std::vector<UnitPartition>& units, std::vector<Bucket> buckets,
+                 comm::Groups& groups, trace::Recorder& recorder, const Device& device);
+
+  /// From the next reduction on: the codecs of unit u's buckets are codecs.gradients(u)[choice[u]];
+  /// 0 before.
+  void use(const std::vector<std::size_t>& choice);
 
   /// `gradients[u]`: unit u's padded fp32 gradients, which computing in fp16 changes: what is
   /// beyond its range becomes infinite. `sum`: bucket.count() fp32, valid after
@@ -42,7 +49,12 @@ class GradientReduce {
   void gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
                   std::span<std::byte> workspace, StreamHandle stream);
 
+  /// With the codecs that are in use.
   void add_volumes(Volumes& volumes) const;
+  /// Bytes that this rank sends in a reduction of `bucket` with its codecs number `codecs`.
+  [[nodiscard]] comm::Bytes volume(std::size_t bucket, std::size_t codecs) const {
+    return reduce_[bucket][codecs]->volume();
+  }
   [[nodiscard]] std::vector<BucketMemory> memory() const;
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Whose steps the engine ends.
@@ -64,7 +76,9 @@ class GradientReduce {
   std::optional<float> largest_;  ///< magnitude of a gradient that fp16 can carry; empty: all can
   Device device_;
   GradientErrors errors_;
-  std::vector<std::unique_ptr<collective::ReduceScatter>> reduce_;
+  /// By bucket and codecs.
+  std::vector<std::vector<std::unique_ptr<collective::ReduceScatter>>> reduce_;
+  std::vector<std::size_t> choice_;                                 ///< by bucket
   std::vector<std::unique_ptr<collective::AllGather>> gather_sum_;  ///< stage 0 only
 };
 

@@ -4,7 +4,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/dtype.hpp"
@@ -20,6 +22,27 @@ struct ErrorFeedbackOptions {
   std::string dtype = "fp32";    ///< that errors are kept in: fp32, int8
 };
 
+/// An entry of zeropp.codec_schedule: the codecs that it names hold for its units from its step on.
+/// codec_table.hpp says which entry a unit follows.
+struct CodecEntry {
+  std::size_t from_step = 0;            ///< steps before it, those that were skipped included
+  std::vector<std::string> units = {};  ///< kinds or names, with * ? [] as in a shell; empty: all
+  std::optional<codec::CodecSpec> weight_codec = {};
+  std::optional<codec::CodecSpec> gradient_codec_intra = {};
+  std::optional<codec::CodecSpec> gradient_codec_inter = {};
+};
+
+/// A width of the integer codecs for each unit, by measured errors (adaptive_bits.hpp).
+struct AdaptiveBitsOptions {
+  std::string values = "none";                     ///< none, weights, gradients
+  std::size_t minimum_bits = 2;                    ///< of the widths to choose from
+  std::size_t maximum_bits = 8;                    ///< likewise
+  std::size_t block = 128;                         ///< of all of them
+  codec::CodecSpec budget_codec{"int4", 128, {}};  ///< what it would send is the budget
+  std::size_t budget_bytes = 0;  ///< a step, over all ranks; 0: what budget_codec sends
+  std::size_t interval = 100;    ///< steps between choices
+};
+
 struct Options {
   int stage = 3;                                  ///< zero_optimization.stage
   bool quantized_weights = false;                 ///< qwZ: zero_quantized_weights
@@ -32,6 +55,8 @@ struct Options {
   codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather
   codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node
   codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
+  std::vector<CodecEntry> codec_schedule;                  ///< in the order of their steps
+  AdaptiveBitsOptions adaptive_bits;
   ErrorFeedbackOptions error_feedback;
   std::string all_gather_algorithm = "auto";
   std::string reduce_scatter_algorithm = "auto";

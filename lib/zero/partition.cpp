@@ -69,17 +69,22 @@ std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::s
 
 std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
                                  const std::vector<std::size_t>& order, std::size_t world_size,
-                                 std::size_t bucket_size, std::size_t quantum) {
+                                 std::size_t bucket_size, std::size_t quantum,
+                                 const std::vector<std::size_t>& groups) {
   const std::size_t capacity = std::max(quantum, bucket_size / world_size / quantum * quantum);
   std::vector<Bucket> buckets;
   Bucket open;
   const auto close = [&] {
     if (!open.segments.empty()) buckets.push_back(std::exchange(open, {}));
   };
+  const auto shares = [&](std::size_t unit) {
+    return groups.empty() || open.segments.empty() ||
+           groups[open.segments.front().unit] == groups[unit];
+  };
   for (const std::size_t unit : order) {
     std::size_t offset = 0;
     std::size_t left = units[unit].shard;
-    if (open.count() + left > capacity) close();
+    if (open.count() + left > capacity || !shares(unit)) close();
     for (; left > capacity; left -= capacity, offset += capacity) {
       buckets.push_back({{{unit, offset, capacity}}});
     }

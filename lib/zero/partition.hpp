@@ -59,9 +59,11 @@ inline constexpr std::size_t kEnoughForBucket = std::size_t{1} << 24U;  ///< ove
 /// joins the open bucket while it fits, else the bucket is closed first; a shard that no bucket can
 /// hold is cut. A rank's capacity is a multiple of `quantum` (8 codec blocks), at least one
 /// quantum. A bucket that holds kEnoughForBucket elements takes no further unit: its messages are
-/// long, and one unit alone is reduced where it lies.
+/// long, and one unit alone is reduced where it lies. `groups`, by unit: units of different groups
+/// share no bucket; empty: all may.
 std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
                                  const std::vector<std::size_t>& order, std::size_t world_size,
-                                 std::size_t bucket_size, std::size_t quantum);
+                                 std::size_t bucket_size, std::size_t quantum,
+                                 const std::vector<std::size_t>& groups = {});
 
 }  // namespace zeropp::zero

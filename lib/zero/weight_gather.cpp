@@ -1,5 +1,7 @@
 #include "lib/zero/weight_gather.hpp"
 
+#include <algorithm>
+
 namespace zeropp::zero {
 
 namespace {
@@ -11,27 +13,32 @@ std::size_t index_of(Phase phase) { return static_cast<std::size_t>(phase); }
 
 }  // namespace
 
-WeightGather::WeightGather(const Options& options, const std::vector<UnitPartition>& units,
-                           comm::Groups& groups, trace::Recorder& recorder, const Device& device) {
+WeightGather::WeightGather(const Options& options, const CodecTable& codecs,
+                           const std::vector<UnitPartition>& units, comm::Groups& groups,
+                           trace::Recorder& recorder, const Device& device)
+    : choice_(units.size(), 0) {
   const collective::Context over_world{groups, *groups.world, recorder, device};
-  const codec::CodecSpec codec =
-      options.quantized_weights ? options.weight_codec : codec::CodecSpec{};
   const std::vector<Phase> phases =
       stage_preset(options.stage).shard_parameters
           ? std::vector{Phase::forward, Phase::backward, Phase::evaluation}
           : std::vector{Phase::update, Phase::initial};
-  for (const UnitPartition& unit : units) {
-    ByPhase global;
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const UnitPartition& unit = units[u];
+    std::vector<ByPhase> global;
+    for (const codec::CodecSpec& codec : codecs.weights(u)) {
+      ByPhase& plans = global.emplace_back();
+      for (const Phase phase : phases) {
+        plans.at(index_of(phase)) =
+            collective::plan_all_gather(options.all_gather_algorithm, over_world,
+                                        {collective::Parts::dense(unit.shard),
+                                         options.compute,
+                                         codec,
+                                         options.pipeline_depth,
+                                         {"weights", kPhaseNames.at(index_of(phase))}});
+      }
+    }
     ByPhase secondary;
     for (const Phase phase : phases) {
-      const char* name = kPhaseNames.at(index_of(phase));
-      global.at(index_of(phase)) =
-          collective::plan_all_gather(options.all_gather_algorithm, over_world,
-                                      {collective::Parts::dense(unit.shard),
-                                       options.compute,
-                                       codec,
-                                       options.pipeline_depth,
-                                       {"weights", name}});
       if (unit.secondary == 0) continue;
       const collective::Context in_group{groups, *groups.secondary, recorder, device};
       secondary.at(index_of(phase)) =
@@ -40,7 +47,7 @@ WeightGather::WeightGather(const Options& options, const std::vector<UnitPartiti
                                        options.compute,
                                        {},
                                        1,
-                                       {"weights_secondary", name}});
+                                       {"weights_secondary", kPhaseNames.at(index_of(phase))}});
     }
     global_.push_back(std::move(global));
     secondary_.push_back(std::move(secondary));
@@ -48,7 +55,7 @@ WeightGather::WeightGather(const Options& options, const std::vector<UnitPartiti
 }
 
 collective::AllGather& WeightGather::global(std::size_t unit, Phase phase) const {
-  return *global_[unit].at(index_of(phase));
+  return *global_[unit][choice_[unit]].at(index_of(phase));
 }
 
 collective::AllGather& WeightGather::secondary(std::size_t unit, Phase phase) const {
@@ -62,22 +69,27 @@ const collective::AllGather* WeightGather::any_of(const ByPhase& plans) {
   return nullptr;
 }
 
+comm::Bytes WeightGather::volume(std::size_t unit, std::size_t codec) const {
+  return any_of(global_[unit][codec])->volume();
+}
+
 void WeightGather::add_volumes(Volumes& volumes) const {
   for (std::size_t unit = 0; unit < global_.size(); ++unit) {
-    const collective::AllGather* global = any_of(global_[unit]);
     const collective::AllGather* secondary = any_of(secondary_[unit]);
-    volumes.gather.push_back(global->volume());
-    volumes.refresh.push_back(global->volume());
+    volumes.gather.push_back(volume(unit, choice_[unit]));
+    volumes.refresh.push_back(volume(unit, choice_[unit]));
     volumes.gather_secondary.push_back(secondary ? secondary->volume() : comm::Bytes{});
   }
 }
 
 void WeightGather::add_memory(std::vector<UnitMemory>& memory) const {
   for (std::size_t unit = 0; unit < global_.size(); ++unit) {
-    const collective::AllGather* global = any_of(global_[unit]);
     const collective::AllGather* secondary = any_of(secondary_[unit]);
-    memory[unit].gather_workspace = global->workspace_bytes();
-    memory[unit].refresh_workspace = global->workspace_bytes();
+    std::size_t& workspace = memory[unit].gather_workspace;
+    for (const ByPhase& plans : global_[unit]) {
+      workspace = std::max(workspace, any_of(plans)->workspace_bytes());
+    }
+    memory[unit].refresh_workspace = workspace;
     memory[unit].secondary_workspace = secondary ? secondary->workspace_bytes() : 0;
   }
 }

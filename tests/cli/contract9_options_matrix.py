@@ -273,6 +273,9 @@ CHANGES = {
     "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
     "--fp16": None, "--loss-scale": "1000", "--initial-scale-power": "17", "--loss-scale-window": "1", "--hysteresis": "1",
     "--min-loss-scale": "65537",
+    "--codec-schedule": '[{"from_step": 1, "units": ["block"], "gradient_codec_inter": "int8:128"}]',
+    "--adaptive-bits": "weights", "--adaptive-bits-minimum": "4", "--adaptive-bits-maximum": "3", "--adaptive-bits-block": "64",
+    "--adaptive-bits-budget-codec": "int6:128", "--adaptive-bits-budget-bytes": "200K", "--adaptive-bits-interval": "1",
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
@@ -287,7 +290,8 @@ NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimiz
          # Gradients of these runs overflow at 2^17, and not at 2^16.
          "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None}, "--loss-scale-window": {"--fp16": None},
          "--hysteresis": {"--fp16": None, "--initial-scale-power": "17"},
-         "--min-loss-scale": {"--fp16": None, "--initial-scale-power": "17", "--hysteresis": "1"}}
+         "--min-loss-scale": {"--fp16": None, "--initial-scale-power": "17", "--hysteresis": "1"},
+         **{flag: {"--adaptive-bits": "weights", "--train-iters": "4"} for flag in CHANGES if flag.startswith("--adaptive-bits-")}}
 
 
 @unittest.skipIf(zpp.BACKEND != "host", "changes of parameters are compared on the host")

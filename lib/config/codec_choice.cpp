@@ -1,0 +1,194 @@
+#include "lib/config/codec_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/config/codec_schedule.hpp"
+
+namespace zeropp::config {
+
+namespace {
+
+using zero::CodecEntry;
+
+template <class... Arguments>
+[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
+  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
+}
+
+/// What an entry says has to be what some step does.
+void check_entry(const TrainConfig& c, const CodecEntry& entry, const std::string& where) {
+  if (entry.from_step >= c.train_steps) {
+    refuse(
+        "{}.from_step: {} never comes, the run has {} steps: leave the entry out, or raise "
+        "zeropp.train_steps",
+        where, entry.from_step, c.train_steps);
+  }
+  const auto check = [&](bool named, const char* key, bool quantized, const char* values) {
+    if (!named) return;
+    if (!quantized) {
+      refuse("{}.{} would have no effect: it needs zero_optimization.zero_quantized_{}", where, key,
+             values);
+    }
+    if (c.zero.adaptive_bits.values == values) {
+      refuse(
+          "{}.{} would have no effect: zeropp.adaptive_bits chooses the codecs of {}; leave one "
+          "of them out",
+          where, key, values);
+    }
+  };
+  check(entry.weight_codec.has_value(), "weight_codec", c.zero.quantized_weights, "weights");
+  check(entry.gradient_codec_intra.has_value(), "gradient_codec_intra", c.zero.quantized_gradients,
+        "gradients");
+  check(entry.gradient_codec_inter.has_value(), "gradient_codec_inter", c.zero.quantized_gradients,
+        "gradients");
+}
+
+void take_one_hop(CodecEntry& entry, const std::string& algorithm, const std::string& where) {
+  if (entry.gradient_codec_inter && entry.gradient_codec_inter != entry.gradient_codec_intra) {
+    refuse(
+        "{}.gradient_codec_inter has no effect with zeropp.reduce_scatter_algorithm {}, which "
+        "has one hop: leave it out, or choose 2-hop",
+        where, algorithm);
+  }
+  entry.gradient_codec_inter = entry.gradient_codec_intra;
+}
+
+void check_adaptive(const TrainConfig& c) {
+  const zero::AdaptiveBitsOptions& adaptive = c.zero.adaptive_bits;
+  if (adaptive.values == "none") return;
+  const bool weights = adaptive.values == "weights";
+  if (!(weights ? c.zero.quantized_weights : c.zero.quantized_gradients)) {
+    refuse(
+        "zeropp.adaptive_bits.values {} would have no effect: it needs "
+        "zero_optimization.zero_quantized_{}",
+        adaptive.values, adaptive.values);
+  }
+  if (adaptive.minimum_bits > adaptive.maximum_bits) {
+    refuse("zeropp.adaptive_bits.minimum_bits {} is above maximum_bits {}: lower it, or raise that",
+           adaptive.minimum_bits, adaptive.maximum_bits);
+  }
+  try {
+    codec::parse_codec(fmt::format("int{}:{}", adaptive.minimum_bits, adaptive.block));
+  } catch (const std::invalid_argument& error) {
+    refuse("zeropp.adaptive_bits.block: {}", error.what());
+  }
+}
+
+}  // namespace
+
+std::vector<Option> codec_choice_options(TrainConfig& c) {
+  const auto compresses = [&c] { return c.zero.quantized_weights || c.zero.quantized_gradients; };
+  const char* const compression =
+      "zero_optimization.zero_quantized_weights or zero_quantized_gradients";
+  const auto adaptive = [&c, compresses] {
+    return compresses() && c.zero.adaptive_bits.values != "none";
+  };
+  const char* const adaptive_needs = "zeropp.adaptive_bits.values";
+  const auto fixed = [&c](const char* values) { return c.zero.adaptive_bits.values != values; };
+  const auto fixed_weights = [&c, fixed] { return c.zero.quantized_weights && fixed("weights"); };
+  const auto fixed_gradients = [&c, fixed] {
+    return c.zero.quantized_gradients && fixed("gradients");
+  };
+  const char* const gradient_codecs_need =
+      "zero_optimization.zero_quantized_gradients, and other zeropp.adaptive_bits.values than "
+      "gradients";
+  return {
+      {.path = "zeropp.weight_codec",
+       .flag = "--weight-codec",
+       .field = &c.zero.weight_codec,
+       .help = "Wire format of qwZ's gather",
+       .in_effect = fixed_weights,
+       .effect_needs = "zero_optimization.zero_quantized_weights, and other "
+                       "zeropp.adaptive_bits.values than weights"},
+      {.path = "zeropp.gradient_codec_intra",
+       .flag = "--gradient-codec-intra",
+       .field = &c.zero.gradient_codec_intra,
+       .help = "Wire format of qgZ inside a node, and of algorithms with one hop",
+       .in_effect = fixed_gradients,
+       .effect_needs = gradient_codecs_need},
+      {.path = "zeropp.gradient_codec_inter",
+       .flag = "--gradient-codec-inter",
+       .field = &c.zero.gradient_codec_inter,
+       .help = "Wire format of qgZ across nodes",
+       .in_effect = fixed_gradients,
+       .effect_needs = gradient_codecs_need},
+      {.path = "zeropp.codec_schedule",
+       .flag = "--codec-schedule",
+       .field = codec_schedule_field(c.zero.codec_schedule),
+       .help =
+           "Codecs that hold from a step on, for some units or all: of several entries the last",
+       .in_effect = compresses,
+       .effect_needs = compression},
+      {.path = "zeropp.adaptive_bits.values",
+       .flag = "--adaptive-bits",
+       .field = &c.zero.adaptive_bits.values,
+       .help = "Give each unit's weights or gradients a width of their own, by measured errors, "
+               "within a budget of bytes",
+       .choices = {"none", "weights", "gradients"},
+       .in_effect = compresses,
+       .effect_needs = compression},
+      {.path = "zeropp.adaptive_bits.minimum_bits",
+       .flag = "--adaptive-bits-minimum",
+       .field = &c.zero.adaptive_bits.minimum_bits,
+       .help = "Narrowest width to choose",
+       .unit = "bits",
+       .range = between(2, 8),
+       .in_effect = adaptive,
+       .effect_needs = adaptive_needs},
+      {.path = "zeropp.adaptive_bits.maximum_bits",
+       .flag = "--adaptive-bits-maximum",
+       .field = &c.zero.adaptive_bits.maximum_bits,
+       .help = "Widest width to choose",
+       .unit = "bits",
+       .range = between(2, 8),
+       .in_effect = adaptive,
+       .effect_needs = adaptive_needs},
+      {.path = "zeropp.adaptive_bits.block",
+       .flag = "--adaptive-bits-block",
+       .field = &c.zero.adaptive_bits.block,
+       .help = "Values that share a scale, at every width",
+       .unit = "values",
+       .range = at_least(1),
+       .in_effect = adaptive,
+       .effect_needs = adaptive_needs},
+      {.path = "zeropp.adaptive_bits.budget_codec",
+       .flag = "--adaptive-bits-budget-codec",
+       .field = &c.zero.adaptive_bits.budget_codec,
+       .help = "The budget of a step is what this codec would send for all units",
+       .in_effect = [&c, adaptive] { return adaptive() && c.zero.adaptive_bits.budget_bytes == 0; },
+       .effect_needs = "zeropp.adaptive_bits.values, without zeropp.adaptive_bits.budget_bytes"},
+      {.path = "zeropp.adaptive_bits.budget_bytes",
+       .flag = "--adaptive-bits-budget-bytes",
+       .field = &c.zero.adaptive_bits.budget_bytes,
+       .help = "Most that all ranks together send of these values in a step; 0: what budget_codec "
+               "would send",
+       .unit = "bytes",
+       .binary_suffix = true,
+       .in_effect = adaptive,
+       .effect_needs = adaptive_needs},
+      {.path = "zeropp.adaptive_bits.interval",
+       .flag = "--adaptive-bits-interval",
+       .field = &c.zero.adaptive_bits.interval,
+       .help = "Widths are chosen after the first step and every so many later; these take longer",
+       .unit = "steps",
+       .range = at_least(1),
+       .in_effect = adaptive,
+       .effect_needs = adaptive_needs}};
+}
+
+void resolve_codec_choice(TrainConfig& config, bool second_hop) {
+  check_adaptive(config);
+  auto& schedule = config.zero.codec_schedule;
+  for (std::size_t i = 0; i < schedule.size(); ++i) {
+    const std::string where = fmt::format("zeropp.codec_schedule[{}]", i);
+    check_entry(config, schedule[i], where);
+    if (!second_hop) take_one_hop(schedule[i], config.zero.reduce_scatter_algorithm, where);
+  }
+}
+
+}  // namespace zeropp::config

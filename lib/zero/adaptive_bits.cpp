@@ -1,0 +1,82 @@
+#include "lib/zero/adaptive_bits.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/zero/bit_allocation.hpp"
+
+namespace zeropp::zero {
+
+AdaptiveBits::AdaptiveBits(const Options& options, const std::vector<UnitPartition>& units,
+                           WidthCosts costs, comm::Control& control, const Device& device,
+                           trace::Recorder& recorder)
+    : options_(options.adaptive_bits),
+      costs_(std::move(costs)),
+      control_(control),
+      recorder_(recorder),
+      errors_(adaptive_codecs(options_), of_weights() ? options.compute : Dtype::fp32, units,
+              static_cast<std::size_t>(control.rank()), device) {}
+
+void AdaptiveBits::agree() {
+  const std::size_t widths = options_.maximum_bits - options_.minimum_bits + 1;
+  std::vector<std::uint64_t> sums{costs_.of_budget_codec};
+  for (const auto& unit : costs_.bytes) sums.insert(sums.end(), unit.begin(), unit.end());
+  control_.all_reduce_sum(std::span<std::uint64_t>(sums));
+  budget_ = options_.budget_bytes > 0 ? options_.budget_bytes : sums.front();
+  std::vector<std::uint64_t> uniform(widths, 0);
+  for (std::size_t u = 0; u < costs_.bytes.size(); ++u) {
+    for (std::size_t i = 0; i < widths; ++i) {
+      costs_.bytes[u][i] = sums[1 + u * widths + i];
+      uniform[i] += costs_.bytes[u][i];
+    }
+  }
+  if (uniform.front() > budget_) {
+    throw Error(ExitCode::usage,
+                fmt::format("zeropp.adaptive_bits: a step sends {} bytes of {} with {} bits "
+                            "everywhere, more than the budget of {}: raise budget_bytes (or take a "
+                            "wider budget_codec), or lower minimum_bits",
+                            uniform.front(), options_.values, options_.minimum_bits, budget_));
+  }
+  recorder_.width_budget = budget_;
+  std::size_t widest = 0;
+  while (widest + 1 < widths && uniform[widest + 1] <= budget_) ++widest;
+  if (choice_.empty()) choice_.assign(costs_.bytes.size(), widest);
+}
+
+void AdaptiveBits::choose(std::uint64_t step, const Stream& stream) {
+  std::vector<double> sums;
+  for (const auto& unit : errors_.measure(stream))
+    sums.insert(sums.end(), unit.begin(), unit.end());
+  control_.all_reduce_sum(std::span<double>(sums));
+  std::vector<std::vector<BitOption>> units;
+  bool finite = true;
+  auto error = sums.begin();
+  for (const auto& unit : costs_.bytes) {
+    units.emplace_back();
+    for (const std::uint64_t bytes : unit) {
+      finite = finite && std::isfinite(*error);
+      units.back().push_back({bytes, *error++});
+    }
+  }
+  // Errors that are no numbers compare with nothing: what was chosen stays.
+  if (finite) choice_ = allocate_bits(units, budget_).value();
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    for (std::size_t i = 0; i < units[u].size(); ++i) {
+      recorder_.widths.push_back({.step = step,
+                                  .unit = u,
+                                  .bits = options_.minimum_bits + i,
+                                  .error = units[u][i].error,
+                                  .bytes = units[u][i].bytes,
+                                  .chosen = choice_[u] == i ? std::uint64_t{1} : 0});
+    }
+  }
+}
+
+void AdaptiveBits::overlay(CodecChoice& choice) const {
+  (of_weights() ? choice.weights : choice.gradients) = choice_;
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,211 @@
+// ctest: name=zero_codec_schedule np=1,2,4 cuda=mpi,nccl timeout=180 labels=sanitize
+// Codecs that change by step and by unit: a schedule says no more than the codecs that it names;
+// bytes are the predicted ones in every step, that of a change included; hpZ gives the same
+// parameters as none, though a skipped step leaves its shards valid; what error feedback keeps
+// outlives a change.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <limits>
+#include <map>
+
+#include "tests/support/engine_case.hpp"
+#include "tests/support/wrapped_model.hpp"
+
+namespace zeropp::test {
+namespace {
+
+using codec::parse_codec;
+
+int node_size_of_four() { return world().size() == 4 ? 2 : world().size(); }
+
+/// A model whose last rank's gradient of one training micro-batch is no number.
+class BadStep final : public WrappedModel {
+ public:
+  BadStep(std::unique_ptr<zero::UnitModel> model, std::size_t bad)
+      : WrappedModel(std::move(model)), bad_(bad) {}
+  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
+    begun_ += train ? 1 : 0;
+    WrappedModel::begin(batch, train, stream);
+  }
+  void backward(std::size_t layer, std::span<const ConstView> weights,
+                std::span<const zero::Gradient> gradients, StreamHandle stream) override {
+    WrappedModel::backward(layer, weights, gradients, stream);
+    if (layer != 0 || begun_ != bad_ + 1 || world().control().rank() != world().size() - 1) return;
+    const float nan = std::numeric_limits<float>::quiet_NaN();
+    const std::size_t at = units()[layers()[layer].units.front()].tensors.back().offset;
+    device().memory_ops->copy(ConstView::of(&nan, 1), gradients.front().values.part(at, 1), stream);
+    device().runtime->synchronize(stream.native);
+  }
+
+ private:
+  std::size_t bad_;
+  std::size_t begun_ = 0;
+};
+
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+struct ScheduleCase : EngineCase {
+  explicit ScheduleCase(const zero::Options& options, std::size_t bad_step = kNever)
+      : EngineCase(options, node_size_of_four(), [bad_step](const model::Context& context) {
+          return std::make_unique<BadStep>(make_tiny_gpt(context), bad_step);
+        }) {}
+};
+
+zero::Options base(std::size_t hpz = 1) {
+  zero::Options options;
+  options.quantized_weights = options.quantized_gradients = true;
+  options.weight_codec = parse_codec("int8:128");
+  options.gradient_codec_intra = parse_codec("int8:128");
+  options.gradient_codec_inter = parse_codec("int4:128");
+  options.reduce_scatter_algorithm = "2-hop";
+  options.reduce_bucket_size = 9'000;
+  options.hpz_partition_size = hpz;
+  options.deterministic = true;
+  return options;
+}
+
+std::vector<std::string> hashes_of(const zero::Options& options, std::uint64_t steps) {
+  ScheduleCase made(options);
+  std::vector<std::string> hashes;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    made.step(step);  // expects the predicted bytes
+    hashes.push_back(made.engine().parameters_hash());
+  }
+  for (const zero::MemoryReport& row : made.engine().memory()) {
+    EXPECT_EQ(row.actual, row.predicted) << row.name;
+  }
+  return hashes;
+}
+
+TEST(CodecSchedule, OfTheSameCodecsChangesNoBit) {
+  const auto plain = hashes_of(base(), 4);
+  zero::Options options = base();
+  options.codec_schedule = {
+      {.weight_codec = parse_codec("int8:128"), .gradient_codec_intra = parse_codec("int8:128")},
+      {.from_step = 2, .gradient_codec_inter = parse_codec("int4:128")}};
+  EXPECT_EQ(hashes_of(options, 4), plain);
+  // And one that replaces other codecs from the first step on.
+  options.weight_codec = parse_codec("int4:64");
+  options.gradient_codec_intra = options.gradient_codec_inter = parse_codec("int6:128");
+  options.codec_schedule = {{.weight_codec = parse_codec("int8:128"),
+                             .gradient_codec_intra = parse_codec("int8:128"),
+                             .gradient_codec_inter = parse_codec("int4:128")}};
+  EXPECT_EQ(hashes_of(options, 4), plain);
+}
+
+TEST(CodecSchedule, ChangesNothingBeforeItsStep) {
+  const auto plain = hashes_of(base(), 4);
+  zero::Options options = base();
+  options.codec_schedule = {{.from_step = 2, .gradient_codec_intra = parse_codec("int4:128")}};
+  const auto changed = hashes_of(options, 4);
+  EXPECT_EQ(changed[1], plain[1]);
+  EXPECT_NE(changed[2], plain[2]);
+  options.codec_schedule = {{.from_step = 2, .weight_codec = parse_codec("int4:128")}};
+  const auto weights = hashes_of(options, 4);
+  EXPECT_EQ(weights[1], plain[1]);
+  EXPECT_NE(weights[2], plain[2]);
+}
+
+TEST(CodecSchedule, WithHpzIsTheSame) {
+  if (world().size() == 1) return;  // no group to partition in
+  const auto hpz = static_cast<std::size_t>(node_size_of_four());
+  const std::vector<zero::CodecEntry> schedule{
+      {.from_step = 1, .units = {"block"}, .weight_codec = parse_codec("int4:64")},
+      {.from_step = 2, .weight_codec = parse_codec("int6:32+asym")},
+      {.from_step = 4, .units = {"head", "embedding"}, .weight_codec = parse_codec("none")}};
+  // A step that is skipped right before a change: without hpZ the next gather is in the new codec.
+  for (const std::size_t bad : {kNever, std::size_t{1}, std::size_t{3}}) {
+    std::vector<std::string> hashes[2];
+    std::vector<double> losses[2];
+    for (const bool on : {false, true}) {
+      zero::Options options = base(on ? hpz : 1);
+      options.codec_schedule = schedule;
+      ScheduleCase made(options, bad);
+      const Outcome outcome = made.train(6, 1);
+      losses[on ? 1 : 0] = outcome.losses;
+      hashes[on ? 1 : 0] = {outcome.hash};
+      EXPECT_EQ(outcome.skipped, bad == kNever ? 0U : 1U);
+      EXPECT_EQ(outcome.secondary_gathers > 0, on);
+    }
+    EXPECT_EQ(hashes[0], hashes[1]) << "skipped step " << bad;
+    EXPECT_EQ(losses[0], losses[1]) << "skipped step " << bad;
+  }
+}
+
+TEST(CodecSchedule, RowsSayWhatWasInForce) {
+  zero::Options options = base();
+  options.codec_schedule = {
+      {.units = {"head"}, .gradient_codec_intra = parse_codec("int6:128")},
+      {.from_step = 2, .units = {"h.1"}, .weight_codec = parse_codec("bf16")}};
+  ScheduleCase made(options);
+  made.train(4);
+  const auto& rows = made.recorder().codecs;
+  ASSERT_EQ(rows.size(), 5U);  // embedding, h.0, h.1, head; then h.1
+  for (std::size_t u = 0; u < 4; ++u) {
+    EXPECT_EQ(rows[u].step, 0U);
+    EXPECT_EQ(rows[u].unit, u);
+    EXPECT_EQ(rows[u].weights, "int8:128");
+    EXPECT_EQ(rows[u].gradients_intra, u == 3 ? "int6:128" : "int8:128");
+    EXPECT_EQ(rows[u].gradients_inter, "int4:128");
+  }
+  EXPECT_EQ(rows[4].step, 2U);
+  EXPECT_EQ(rows[4].unit, 2U);
+  EXPECT_EQ(rows[4].weights, "bf16");
+}
+
+std::map<std::string, std::vector<std::byte>> errors_of(zero::Engine& engine) {
+  std::map<std::string, std::vector<std::byte>> all;
+  const Stream stream = device().make_stream("errors");
+  for (const zero::NamedState& state : engine.error_feedback()) {
+    std::vector<std::byte>& bytes = all[state.name];
+    bytes.resize(state.bytes.size());
+    stream.copy(bytes.data(), state.bytes.data(), bytes.size());
+    stream.synchronize();
+  }
+  return all;
+}
+
+TEST(CodecSchedule, KeptErrorsOutliveAChange) {
+  // From step 2 on nothing is lost any more, in fp32 the codec `none` errs nowhere: with beta the
+  // kept errors decay by it, and are no others.
+  if (world().size() == 1) return;
+  for (const char* dtype : {"fp32", "int8"}) {
+    zero::Options options = base();
+    options.gradient_codec_intra = options.gradient_codec_inter = parse_codec("int4:128");
+    options.error_feedback.hops = "both";
+    options.error_feedback.beta = 0.5;
+    options.error_feedback.dtype = dtype;
+    options.codec_schedule = {{.from_step = 2,
+                               .gradient_codec_intra = parse_codec("none"),
+                               .gradient_codec_inter = parse_codec("none")}};
+    ScheduleCase made(options);
+    made.step(0);
+    made.step(1);
+    const auto before = errors_of(made.engine());
+    made.step(2);
+    const auto after = errors_of(made.engine());
+    ASSERT_EQ(after.size(), before.size());
+    std::size_t kept = 0;
+    for (const auto& [name, bytes] : before) {
+      ASSERT_EQ(after.at(name).size(), bytes.size());
+      EXPECT_NE(after.at(name), bytes) << name;
+      if (std::string(dtype) != "fp32") continue;
+      for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
+        float old = 0;
+        float now = 0;
+        std::memcpy(&old, &bytes[at], sizeof old);
+        std::memcpy(&now, &after.at(name)[at], sizeof now);
+        kept += old != 0 ? 1 : 0;
+        // Half of it, and of what h - Q(h) rounds: nothing in fp32.
+        ASSERT_EQ(now, 0.5F * old) << name << " " << at;
+      }
+    }
+    if (std::string(dtype) == "fp32") {
+      EXPECT_GT(kept, 1000U);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::test
