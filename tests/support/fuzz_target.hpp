@@ -1,0 +1,61 @@
+// What fuzz targets share: input as text or as a file, and what a parser may do with any input,
+// which is to take it or to throw an Error of one line.
+#pragma once
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include "lib/base/error.hpp"
+
+/// libFuzzer's entry: returns 0, aborts where something is wrong.
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
+
+namespace zeropp::test {
+
+inline std::string text_of(const std::uint8_t* data, std::size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
+
+[[noreturn]] inline void fuzz_failure(const std::string& what) {
+  std::fprintf(stderr, "fuzz: %s\n", what.c_str());
+  std::abort();
+}
+
+/// Any other exception than Error leaves, which ends the program.
+template <class Parse>
+void may_refuse(const Parse& parse) {
+  try {
+    parse();
+  } catch (const Error& error) {
+    const std::string message = error.what();
+    if (message.empty() || message.find('\n') != std::string::npos) {
+      fuzz_failure("a message is not one line: " + message);
+    }
+  }
+}
+
+/// Bytes as a file in memory, as long as it lives.
+class MemoryFile {
+ public:
+  MemoryFile(const std::uint8_t* data, std::size_t size) : file_(memfd_create("fuzz", 0)) {
+    if (file_ < 0 || write(file_, data, size) != static_cast<ssize_t>(size)) {
+      fuzz_failure("no file in memory");
+    }
+  }
+  MemoryFile(const MemoryFile&) = delete;
+  MemoryFile& operator=(const MemoryFile&) = delete;
+  ~MemoryFile() { close(file_); }
+
+  [[nodiscard]] std::string path() const { return "/proc/self/fd/" + std::to_string(file_); }
+
+ private:
+  int file_;
+};
+
+}  // namespace zeropp::test
