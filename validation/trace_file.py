@@ -103,9 +103,14 @@ class Trace:
         lengths = {len(v) for v in values.values()}
         if len(lengths) > 1:
             self.problem(f"columns of /{group} differ in length")
-        elif lengths == {0} and group not in fmt.MAY_BE_EMPTY | fmt.MAY_BE_EMPTY_OF.get(self.app, set()):
+        elif lengths == {0} and group not in self.may_be_empty():
             self.problem(f"/{group} is empty")
         return values
+
+    def may_be_empty(self):
+        """Groups; a run that goes on from its last step has no steps left."""
+        nothing_left = {"steps"} if self.attributes.get("first_step", 0) > 0 else set()
+        return fmt.MAY_BE_EMPTY | fmt.MAY_BE_EMPTY_OF.get(self.app, set()) | nothing_left
 
     def data_groups(self, file):
         """Of training /data; of zpp_converge /data_LEVEL for each level that reads tokens."""

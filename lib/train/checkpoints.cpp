@@ -126,7 +126,13 @@ std::uint64_t Checkpoints::load_newest(Session& session) {
   comm::Control& control = context_.control();
   std::vector<std::uint64_t> steps;
   context_.agree_on([&] {
-    if (context_.is_root()) steps = folder.steps();
+    if (!context_.is_root()) return;
+    steps = folder.steps();
+    if (steps.empty() || steps.front() <= config_.train_steps) return;
+    throw Error(ExitCode::usage,
+                fmt::format("the newest checkpoint in {} is after {} steps, and the run ends after "
+                            "{}: give more --train-iters, or another folder",
+                            from, steps.front(), config_.train_steps));
   });
   steps = json::parse(control.broadcast(json(steps).dump())).get<std::vector<std::uint64_t>>();
   if (steps.empty() && context_.is_root()) {

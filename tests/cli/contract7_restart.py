@@ -174,6 +174,18 @@ class Restart(zpp.TestCase):
         result = self.run_to(4, "--hidden-size", "64", "--load", self.kept, ranks=1, code=zpp.IO)
         self.assertIn("of another model", result.errors()[0])
 
+    def test_where_nothing_is_left_to_do(self):
+        """The job ended between its last checkpoint and its trace; with fewer steps than are done there is no such run."""
+        self.run_to(3, *self.save(), ranks=1)
+        whole = self.bits()
+        (self.out / "train.h5").unlink()
+        self.run_to(3, *self.both(), ranks=1)
+        self.assertEqual(self.bits(), (whole[0], [], [], []))
+        checked = zpp.check_trace(self.out / "train.h5")
+        self.assertEqual(checked.code, zpp.OK, checked)
+        result = self.run_to(2, *self.both(), ranks=1, code=zpp.USAGE)
+        self.assertIn("is after 3 steps, and the run ends after 2", result.errors()[0])
+
     def test_without_a_checkpoint_the_run_begins(self):
         result = self.run_to(2, *self.both(), ranks=1)
         self.assertIn("there is no checkpoint in", result.stderr)

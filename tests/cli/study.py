@@ -99,7 +99,8 @@ class Format(Base):
                 ({"axis": {}}, "did you mean 'axes'?"), ({"name": "a b"}, "is no name"), ({"name": "../x"}, "is no name"),
                 ({"name": ".hidden"}, "is no name"), ({"app": "zpp_sweep"}, "app is one of zpp_train"),
                 ({"nodes": 0}, "at least 1"), ({"nodes": True}, "whole number"), ({"nodes": "2"}, "whole number"),
-                ({"ranks_per_node": 1.5}, "whole number"), ({"time_limit": 0}, "at least 1"), ({"warmup": -1}, "at least 0"),
+                ({"ranks_per_node": 1.5}, "whole number"), ({"time_limit": 0}, "at least 1"), ({"warmup": -1}, "at least 0"), ({"save_interval": -1}, "at least 0"),
+                ({"save_interval": "2"}, "whole number"), ({"flags": ["--save", "x"]}, "remove it"), ({"flags": ["--load=x"]}, "remove it"),
                 ({"flags": "--seed 1"}, "a list of words"), ({"flags": ["--seed", 1]}, "quote 1"),
                 ({"flags": ["--output", "x"]}, "remove it"), ({"flags": ["--node-size=2"]}, "remove it"),
                 ({"flags": ["@NODE@"]}, "unknown placeholder @NODE@"), ({"flags": ["a\0b"]}, "NUL"),
@@ -197,6 +198,19 @@ class Runs(Base):
         self.assertEqual(self.missing(study), {})
         self.write_json("config.json", {"zeropp": {"seed": 2, "train_steps": 2}})
         self.assertEqual(self.missing(study), {"run": "the study has changed since it ran"})
+
+    def test_checkpoints(self):
+        """A run that was cut off goes on from what it saved; those of other flags are not gone on from."""
+        def run(seed):
+            self.assertEqual(self.run_one(self.study(flags=[*TINY, "--train-iters", "4", "--seed", seed], save_interval=2), 0).returncode, 0)
+            return zpp.read_trace(self.results / "runs" / "run" / "train.h5")[0]["first_step"]
+        kept = self.results / "runs" / "run" / "checkpoints"
+        self.assertEqual(run("1"), 0)
+        self.assertEqual(sorted(path.name for path in kept.iterdir()), ["step-000000002", "step-000000004"])
+        (kept.parent / "train.h5").unlink()
+        shutil.rmtree(kept / "step-000000004")
+        self.assertEqual(run("1"), 2)
+        self.assertEqual(run("2"), 0)
 
     def test_another_layout_is_not_the_run(self):
         """mpirun on one host without --declare-nodes finds one node."""

@@ -231,6 +231,7 @@ class CheckTrace(unittest.TestCase):
         later = dict(FEATURES, first=1, evaluations=((0, 2), (1, 2), (3, 2)))
         self.change(lambda a, _: a.update(first_step=0), "3 steps of 4", later)
         self.change(lambda a, _: a.update(first_step=2), "5 steps of 4", later)
+        self.change(lambda *_: None, "/steps is empty", dict(FEATURES, skipped=(), evaluations=((0, 2),)))
         self.change(lambda *_: None, "/evaluations/step", dict(later, evaluations=((1, 2), (3, 2))))
         self.change(lambda *_: None, "6 steps of 6, interrupted by SIGTERM", dict(later, first=3, interrupted="SIGTERM", planned=6))
 

@@ -384,6 +384,7 @@ CASES = {
     "interrupted after a skipped step": dict(FEATURES, skipped=(0, 0, 1), evaluations=((0, 2), (2, 2)),
                                              interrupted="SIGTERM", planned=4),
     "goes on after a step": dict(FEATURES, first=1, evaluations=((0, 2), (1, 2), (3, 2))),
+    "goes on after the last": dict(FEATURES, first=3, skipped=(), evaluations=((0, 2),)),
     "goes on after two and is interrupted": dict(FEATURES, first=2, evaluations=((0, 2), (2, 2)), interrupted="SIGTERM", planned=6),
     "an evaluation after every step": dict(FEATURES, evaluations=((0, 1), (1, 1), (2, 1), (3, 1)),
                                            interval=1),

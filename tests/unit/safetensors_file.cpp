@@ -1,0 +1,158 @@
+// ctest: name=safetensors_file timeout=60 labels=sanitize
+// Files of the safetensors format: tensors come back, in any type; a header that is none, or says
+// what the file does not hold, is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "kernels/core/half.hpp"
+#include "kernels/core/view.hpp"
+#include "lib/base/error.hpp"
+#include "lib/checkpoint/safetensors.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace zeropp::checkpoint {
+namespace {
+
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+std::vector<StoredTensor> sample() {
+  std::vector<StoredTensor> tensors(3);
+  tensors[0] = {"b", Dtype::fp32, {2, 3}, 0};
+  tensors[1] = {"a", Dtype::bf16, {5}, 0};
+  tensors[2] = {"none", Dtype::fp16, {0, 7}, 0};
+  return tensors;
+}
+
+constexpr std::size_t kValues = 6 * 4 + 5 * 2;  // bytes
+
+std::string read_all(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string bytes_of_sample() {
+  const test::TemporaryFolder folder;
+  SafetensorsWriter file(folder.path() / "f", sample());
+  const std::vector<std::byte> values(kValues, std::byte{0x3F});
+  file.write(values);
+  file.finish();
+  return read_all(folder.path() / "f");
+}
+
+std::string with_header(const std::string& header, std::size_t values) {
+  std::string text(8, '\0');
+  for (std::size_t i = 0; i < 8; ++i) text[i] = static_cast<char>(header.size() >> (8 * i));
+  return text + header + std::string(values, '?');
+}
+
+/// What a reader says of a file with these bytes; "" where it takes it.
+std::string refusal(const std::string& bytes) {
+  const test::TemporaryFolder folder;
+  const auto path = folder.path() / "f";
+  std::ofstream(path, std::ios::binary) << bytes;
+  try {
+    const SafetensorsReader reader(path);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::io);
+    EXPECT_THAT(error.what(), HasSubstr(path.string() + " is no safetensors file"));
+    return error.what();
+  }
+  return "";
+}
+
+/// The sample's header with something changed, before its values.
+std::string forged(const std::function<void(json&)>& change) {
+  const std::string bytes = bytes_of_sample();
+  json header = json::parse(bytes.substr(8, bytes.size() - 8 - kValues));
+  change(header);
+  return refusal(with_header(header.dump(), kValues));
+}
+
+TEST(Safetensors, TensorsComeBackInAnyType) {
+  std::mt19937 random(1);
+  std::normal_distribution<float> normal;
+  for (int trial = 0; trial < 30; ++trial) {
+    const test::TemporaryFolder folder;
+    std::vector<StoredTensor> tensors(1 + random() % 5);
+    std::vector<std::vector<float>> wanted(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      tensors[i] = {"tensor " + std::to_string(random()),
+                    static_cast<Dtype>(random() % 3),
+                    {random() % 9, 1 + random() % 9},
+                    0};
+    }
+    SafetensorsWriter file(folder.path() / "f", tensors);
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      with_type(tensors[i].dtype, [&](auto* element) {
+        using T = std::remove_pointer_t<decltype(element)>;
+        std::vector<T> values(tensors[i].count());
+        for (T& value : values) {
+          value = saturating_cast<T>(normal(random));
+          wanted[i].push_back(to_float(value));
+        }
+        file.write(std::as_bytes(std::span(values)));
+      });
+    }
+    file.finish();
+    const SafetensorsReader reader(folder.path() / "f");
+    ASSERT_EQ(reader.tensors().size(), tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      const StoredTensor& found = reader.tensors().at(tensors[i].name);
+      EXPECT_EQ(found.shape, tensors[i].shape);
+      EXPECT_EQ(reader.read(found), wanted[i]);
+    }
+  }
+}
+
+TEST(Safetensors, TheHeaderIsTheFormats) {
+  const std::string bytes = bytes_of_sample();
+  const json header = json::parse(bytes.substr(8, bytes.size() - 8 - kValues));
+  EXPECT_EQ(header["b"],
+            json::parse(R"({"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]})"));
+  EXPECT_EQ(header["a"],
+            json::parse(R"({"dtype": "BF16", "shape": [5], "data_offsets": [24, 34]})"));
+  EXPECT_EQ((bytes.size() - kValues) % 8, 0U) << "values are aligned";
+}
+
+TEST(Safetensors, AFileThatWasCutIsRefused) {
+  const std::string bytes = bytes_of_sample();
+  EXPECT_EQ(refusal(bytes), "");
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_NE(refusal(bytes.substr(0, size)), "") << size;
+  }
+  EXPECT_THAT(refusal(bytes + "x"), HasSubstr("its tensors have 34 bytes, and it has 35"));
+}
+
+TEST(Safetensors, WhatAHeaderMayNotSay) {
+  EXPECT_EQ(forged([](json&) {}), "");
+  const auto tensor = [](const char* key, const json& value) {
+    return forged([&](json& header) { header["a"][key] = value; });
+  };
+  EXPECT_THAT(tensor("dtype", "I64"), HasSubstr("the type of 'a' is none of"));
+  EXPECT_THAT(tensor("dtype", 3), HasSubstr("the type of 'a' is none of"));
+  EXPECT_THAT(tensor("shape", {4}), HasSubstr("'a' has other bytes than its shape"));
+  EXPECT_THAT(tensor("shape", {-5}), HasSubstr("no whole number"));
+  EXPECT_THAT(tensor("shape", "5"), HasSubstr("is no list"));
+  EXPECT_THAT(tensor("shape", std::vector<int>(9, 1)), HasSubstr("is no list of up to 8 sizes"));
+  EXPECT_THAT(tensor("shape", {1UL << 40U, 1UL << 40U}), HasSubstr("more than"));
+  EXPECT_THAT(tensor("shape", {1UL << 62U}), HasSubstr("no whole number"));
+  EXPECT_THAT(tensor("data_offsets", {20, 30}), HasSubstr("does not begin where another ends"));
+  EXPECT_THAT(tensor("data_offsets", {26, 36}), HasSubstr("does not begin where another ends"));
+  EXPECT_THAT(tensor("data_offsets", {24}), HasSubstr("no begin and end"));
+  EXPECT_THAT(forged([](json& header) { header["a"].erase("shape"); }), HasSubstr("no 'shape'"));
+  EXPECT_THAT(forged([](json& header) { header["a"] = 1; }), HasSubstr("is no object"));
+  EXPECT_THAT(forged([](json& header) { header.erase("a"); }), HasSubstr("have 24 bytes"));
+  EXPECT_THAT(refusal(with_header("[]", 0)), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal(with_header(std::string(100'000, '['), 0)), HasSubstr("no JSON object"));
+  EXPECT_THAT(refusal(std::string(8, '\xFF') + "{}"), HasSubstr("longer than the file"));
+}
+
+}  // namespace
+}  // namespace zeropp::checkpoint
