@@ -2,13 +2,14 @@
 """The runs of a study (jobscripts/README.md): which there are, which are missing, run one, collect them.
 
 usage: study.py name STUDY.json
+       study.py warmup STUDY.json
        study.py list STUDY.json [--json]
        study.py missing STUDY.json [--results DIR] [--why | --arrays] [--except I,J,...]
        study.py run STUDY.json INDEX [--results DIR] [--build DIR] [--provides KEY] [--declare-nodes] [--dry-run]
                 [--launcher WORD...]
        study.py collect STUDY.json [--results DIR] [--output DIR]
 
-name prints the study's name. list prints a line a run: index, name, nodes, ranks a node; with --json everything, also the commands. missing prints
+name prints the study's name, warmup the steps that are not timed. list prints a line a run: index, name, nodes, ranks a node; with --json everything, also the commands. missing prints
 the indices of the runs that are not complete; with --arrays a line for each layout: nodes, ranks a node, minutes, indices
 as sbatch --array takes them. run starts run INDEX with the words of the launcher before it and keeps
 all it leaves in RESULTS/runs/NAME/; a run that is complete is not started again. In the launcher's words @NODES@,
@@ -73,6 +74,7 @@ def parse(words):
         return added
 
     command("name", print_name, "the study's name")
+    command("warmup", print_warmup, "steps at the begin of a run that are not timed")
     added = command("list", list_runs, "a line a run: index, name, nodes, ranks a node")
     added.add_argument("--json", action="store_true", help="everything, as JSON")
     added.add_argument("--build", type=Path, default=Path("build"), metavar="DIR", help="of zeropp [build]")
@@ -106,6 +108,11 @@ def command_words(study, run, arguments):
 
 def print_name(study, _):
     print(study.name)
+    return 0
+
+
+def print_warmup(study, _):
+    print(study.warmup)
     return 0
 
 

@@ -1,8 +1,8 @@
 """What gate.py keeps of runs and compares: a row for each configuration, over all its seeds.
 
-Runs of one configuration differ in their seed alone. Of each row: what has to be equal to the last digit (`exact`: bytes, steps,
-skipped ones), what varies with the seed (`losses`, `norms`), what a deterministic run repeats (`hashes`), and what varies from step
-to step (`times`). A baseline is such rows as a file, with machine, versions, date and commands.
+Runs of one configuration differ in their seed alone. Of each row: what has to be equal to the last digit (`exact`: bytes and steps of
+runs that skipped as many steps), what varies with the seed (`skips`, `losses`, `norms`), what a deterministic run repeats (`hashes`),
+and what varies from step to step (`times`). A baseline is such rows as a file, with machine, versions, date and commands.
 """
 
 import json
@@ -21,16 +21,15 @@ from run_file import FileProblem
 from trace_file import Trace
 from trace_format import TOKEN_LEVELS
 
-SCHEMA, SCHEMA_VERSION = "zeropp-baseline", "1.0"
+SCHEMA, SCHEMA_VERSION = "zeropp-baseline", "1.1"
 VERSIONS = ("version", "git_commit", "build_type", "cxx_compiler", "mpi_library", "blas_library", "cuda_versions", "kernels")
 BYTES = ("bytes_intra_node", "bytes_inter_node", "bytes_predicted_intra_node", "bytes_predicted_inter_node")
 TIMES_LEVEL = 0.01  # of the test that times differ
-COUNTERS = ("secondary_gathers", "nonfinite_steps")
 
 
 @dataclass
 class Row:
-    """`losses`: final held-out loss, nats a token, by seed; `norms`: geometric mean of the gradient norm over the steps, by seed;
+    """`exact`: by the number of skipped steps, which send less; `skips`: that number, by seed; `losses`: final held-out loss, nats a token, by seed; `norms`: geometric mean of the gradient norm over the steps, by seed;
     `hashes`: of the parameters, by seed, of deterministic runs; `times`: microseconds, of all runs. Seeds are text, as in JSON."""
 
     name: str
@@ -38,6 +37,7 @@ class Row:
     exact: dict = field(default_factory=dict)
     losses: dict = field(default_factory=dict)
     norms: dict = field(default_factory=dict)
+    skips: dict = field(default_factory=dict)
     hashes: dict = field(default_factory=dict)
     times: list = field(default_factory=list)
 
@@ -45,10 +45,13 @@ class Row:
         """One more run, or several, of the same configuration. Raises FileProblem where they are no seeds of the same."""
         if other.config != self.config:
             raise FileProblem(f"two configurations are called {self.name}: put their runs into folders AXIS=VALUE, as a study does")
-        for name, value in other.exact.items():
-            if self.exact[name] != value:
-                raise FileProblem(f"runs of {self.name} do not agree on {name}: {self.exact[name]} and {value}: they are not of one program")
-        for mine, theirs in ((self.losses, other.losses), (self.norms, other.norms), (self.hashes, other.hashes)):
+        for skipped, theirs in other.exact.items():
+            mine = self.exact.setdefault(skipped, theirs)
+            for name, value in theirs.items():
+                if mine[name] != value:
+                    raise FileProblem(f"runs of {self.name} do not agree on {name}: {mine[name]} and {value}: they are not of one program")
+        for name in ("skips", "losses", "norms", "hashes"):
+            mine, theirs = getattr(self, name), getattr(other, name)
             twice = set(mine) & set(theirs)
             if twice:
                 raise FileProblem(f"{self.name} is there twice with seed {', '.join(sorted(twice))}: name each run once")
@@ -99,8 +102,9 @@ def training_rows(path, run, warmup):
     evaluations = run["evaluations"]["loss"]
     taken = [i for i, skipped in enumerate(steps["skipped"]) if not skipped]
     row = Row(name_of(path, run["config"]), without_seed(run["config"]))
-    row.exact = {"steps": len(steps["loss"]), "skipped steps": sum(steps["skipped"])}
-    row.exact |= {name: sum(steps[name]) for name in BYTES} | {name: counters.get(name, 0) for name in COUNTERS}
+    row.skips[seed] = sum(steps["skipped"])
+    row.exact[str(row.skips[seed])] = {"steps": len(steps["loss"]), **{name: sum(steps[name]) for name in BYTES},
+                                       "secondary_gathers": counters.get("secondary_gathers", 0)}
     last = [steps["loss"][i] for i in taken[-max(1, len(steps["loss"]) // 10):]]
     row.losses[seed] = evaluations[-1] if evaluations else statistics.fmean(last) if last else math.nan
     row.norms[seed] = geometric_mean([steps["grad_norm"][i] for i in taken])
@@ -108,11 +112,6 @@ def training_rows(path, run, warmup):
         row.hashes[seed] = run["parameters_hash"]
     row.times = [1e6 * steps["time"][i] for i in taken if i >= warmup]
     return [row]
-
-
-def exact_of(run):
-    """Of a run of zpp_converge, what has to be equal to the last digit."""
-    return {"steps": run.steps, "skipped steps": run.skipped, "bytes_inter_node a step": run.bytes_inter_node}
 
 
 def matrix_rows(path):
@@ -124,12 +123,12 @@ def matrix_rows(path):
             continue
         config, runs = json.loads(setting.config_json), list(setting.runs.values())
         row = Row(f"{setting.level}: {setting.name}", without_seed(config))
-        row.exact = exact_of(runs[0])
         for run in runs:
-            own = Row(row.name, row.config, exact_of(run),
-                      {str(run.seed): run.final_held_out_loss}, {str(run.seed): geometric_mean(run.grad_norms)})
+            own, seed = Row(row.name, row.config), str(run.seed)
+            own.exact[str(run.skipped)] = {"steps": run.steps, "bytes_inter_node a step": run.bytes_inter_node}
+            own.skips[seed], own.losses[seed], own.norms[seed] = run.skipped, run.final_held_out_loss, geometric_mean(run.grad_norms)
             if config.get("zeropp", config).get("deterministic"):
-                own.hashes[str(run.seed)] = run.parameters_hash
+                own.hashes[seed] = run.parameters_hash
             own.times = [1e6 * run.seconds_per_step]
             row.join(own)
         if len(row.times) < rank_test.samples_needed(TIMES_LEVEL):  # a time a run: of few seeds no test could say anything
@@ -142,7 +141,7 @@ def time_rows(path, warmup):
     """Of zpp_sweep or zpp_kernels: a row for each of theirs."""
     measured = measurement.read_file(path, warmup)
     config = without_seed(measured.config)
-    return [Row(str(key), config, {} if row.wire_bytes is None else {"wire bytes": row.wire_bytes}, times=list(row.samples))
+    return [Row(str(key), config, {} if row.wire_bytes is None else {"0": {"wire bytes": row.wire_bytes}}, times=list(row.samples))
             for key, row in measured.rows.items()]
 
 

@@ -94,8 +94,10 @@ class Checker(TraceChecker):
         signal, count = self.attributes["interrupted"], len(self.steps)
         self.interrupted = signal != ""
         self.require(signal in ("", "SIGTERM", "SIGUSR1"), f"interrupted by {signal!r}")
-        self.require(count < self.expected_steps if self.interrupted else count == self.expected_steps,
-                     f"{count} steps of {self.expected_steps}" + f", interrupted by {signal}" * self.interrupted)
+        self.first = self.attributes["first_step"]  # steps that an earlier run did
+        done = self.first + count
+        self.require(done < self.expected_steps if self.interrupted else done == self.expected_steps,
+                     f"{done} steps of {self.expected_steps}" + f", interrupted by {signal}" * self.interrupted)
         if self.steps and not self.interrupted:
             self.require(not self.steps[-1]["skipped"],
                          "the last step was skipped" if not all(r["skipped"] for r in self.steps)
@@ -120,13 +122,16 @@ class Checker(TraceChecker):
                          f"{where}: learning_rate is not the configuration's {self.learning_rate}")
 
     def check_evaluations(self):
-        """Before the first step, after every evaluation_interval steps, and after the last that was asked for."""
-        rows, interval, last = self.trace.rows("evaluations"), self.evaluation_interval, len(self.steps)
-        self.evaluations = [row["step"] for row in rows]
+        """Before the run's first step, after every evaluation_interval steps, and after the last that was asked for.
+        self.evaluations counts from the run's first step."""
+        rows, interval, first = self.trace.rows("evaluations"), self.evaluation_interval, self.first
+        last = first + len(self.steps)
+        self.evaluations = [row["step"] - first for row in rows]
         self.evaluation_batches = [row["batches"] for row in rows]
         ends = set() if self.interrupted else {last}
-        expected = sorted({*range(0, last + 1, interval), *ends}) if interval else []
-        self.require(self.evaluations == expected,
+        due = {step for step in range(first, last + 1) if step % interval == 0} if interval else set()
+        expected = sorted({first, *due, *ends}) if interval else []
+        self.require([row["step"] for row in rows] == expected,
                      f"/evaluations/step does not follow the interval {interval}")
         largest = self.config["zeropp"].get("evaluation_batches", 0)
         if (len(set(self.evaluation_batches)) > 1 or

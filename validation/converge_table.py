@@ -149,7 +149,7 @@ def chapter(study, rows, claims, effects, margin, command):
 
 
 def document(study, rows, claims, effects):
-    """{group: {column: (unit, values)}} of the judged rows, for write_hdf5()."""
+    """{group: {column: (unit, values)}} of the judged rows, and of every run what they were judged by, for write_hdf5()."""
     loss = "nats per token"
     judged_rows = {
         "setting": ("", [row.setting.name for row in rows]), "baseline": ("", [row.baseline.name for row in rows]),
@@ -162,6 +162,10 @@ def document(study, rows, claims, effects):
         "p_differs": ("1", [row.p_differs for row in rows]), "p_equivalent": ("1", [row.p_equivalent for row in rows]),
         "detectable": (loss, [row.detectable for row in rows]), "provable": (loss, [row.provable for row in rows]),
         "verdict": ("", [row.verdict for row in rows])}
+    runs = [(setting, run) for setting in study.settings if setting.level in TOKEN_LEVELS for run in setting.runs.values()]
+    each_run = {"setting": ("", [setting.name for setting, _ in runs]), "level": ("", [setting.level for setting, _ in runs]),
+                "seed": ("", [str(run.seed) for _, run in runs]), "data_hash": ("", [run.data_hash for _, run in runs]),
+                "loss": (loss, [run.final_held_out_loss for _, run in runs])}
     low, high = zip(*(claim.pairs.interval(judged.CONFIDENCE) for claim in claims)) if claims else ((), ())
     claimed = {"level": ("", [claim.level for claim in claims]), "claim": ("", [claim.text for claim in claims]),
                "difference": (loss, [claim.pairs.mean for claim in claims]), "low": (loss, low), "high": (loss, high),
@@ -173,7 +177,7 @@ def document(study, rows, claims, effects):
     changed = {"setting": ("", [each.setting.name for each in effects]), "without": ("", [each.without.name for each in effects]),
                "difference": (loss, [each.pairs.mean for each in effects]), "low": (loss, low), "high": (loss, high),
                "p": ("1", [each.p for each in effects])}
-    return {"judged": judged_rows, "ladder": claimed, "feedback": changed, "diverged": diverged}
+    return {"judged": judged_rows, "runs": each_run, "ladder": claimed, "feedback": changed, "diverged": diverged}
 
 
 def write_hdf5(path, groups, attributes):

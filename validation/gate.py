@@ -8,7 +8,8 @@ TRACE is a trace of zpp_train, zpp_converge, zpp_sweep or zpp_kernels, or a fold
 their seed alone are one row. NAME is a file, or the name of one in validation/baselines/MACHINE/; --record makes it, with machine,
 versions, date and commands. A run that validation/check_trace.py does not accept is neither recorded nor compared: it fails.
 
-  bytes        of all steps, and of sweeps; steps, skipped ones, secondary gathers: equal to the last digit
+  bytes        of all steps, and of sweeps; steps, secondary gathers: equal to the last digit, of runs that skipped as many steps;
+               skipped steps: as of that seed; of another seed, where the baseline's vary, what lies outside is undecided
   hash         of the parameters, where a deterministic run has a seed of the baseline: equal
   convergence  equivalence of the final held-out loss to the baseline's seeds (two one-sided tests at 5 %) within --margin
   norm         the same of the gradient norm, as a ratio, within --norm-margin: a factor shows here though AdamW hides it from the loss

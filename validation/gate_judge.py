@@ -12,6 +12,7 @@ from baseline import TIMES_LEVEL
 from run_file import FileProblem
 
 KINDS = ("bytes", "hash", "convergence", "norm", "times")
+FEWEST_SEEDS = 5  # of a baseline whose spread is to be judged by: of two the quantile is that of chance alone
 EQUIVALENCE_LEVEL = 0.05  # of each one-sided test
 FALSE_ALARMS = 1e-3  # of a gate whose runs are equivalent to the baseline's, over all its rows
 CONFIDENCE, RESAMPLES, SEED = 0.95, 4000, 1
@@ -55,9 +56,22 @@ class Result:
 
 
 def exact_of(old, new):
-    for name, value in old.exact.items():
-        now = new.exact.get(name)
-        yield Finding(old.name, "bytes", name, str(value), str(now), verdict=SAME if now == value else MOVED)
+    """Of runs that skipped as many steps as one of the baseline."""
+    for skipped in sorted(set(old.exact) & set(new.exact), key=int):
+        for name, value in old.exact[skipped].items():
+            now = new.exact[skipped].get(name)
+            yield Finding(old.name, "bytes", name, str(value), str(now), verdict=SAME if now == value else MOVED)
+
+
+def skips_of(old, new):
+    """Of a seed of the baseline as many as there; of another as many as every seed there, or within what they vary by."""
+    least, most = min(old.skips.values(), default=0), max(old.skips.values(), default=0)
+    for seed, now in sorted(new.skips.items(), key=lambda item: int(item[0])):
+        known = seed in old.skips
+        low, high = (old.skips[seed],) * 2 if known else (least, most)
+        verdict = SAME if low <= now <= high else MOVED if known or least == most else UNDECIDED
+        yield Finding(old.name, "bytes", f"skipped steps, seed {seed}", str(low) if low == high else f"{low} to {high}", str(now),
+                      verdict=verdict)
 
 
 def hashes_of(old, new):
@@ -83,8 +97,9 @@ def spread_of(old, new, kind, margin, tests):
     before, now = (list((side.losses if kind == "convergence" else side.norms).values()) for side in (old, new))
     if not before or not now:
         return
-    if len(before) < 2:
-        raise FileProblem(f"the baseline of {old.name} has one seed: equivalence needs 2 at least, and 5 or more to be sharp")
+    if len(before) < FEWEST_SEEDS:
+        raise FileProblem(f"the baseline of {old.name} has {len(before)} seeds: equivalence needs {FEWEST_SEEDS}: record more, or leave "
+                          "convergence and norm out of --only")
     ratio = kind == "norm"
     quantity = "gradient norm" if ratio else "held-out loss"
     sides = [sum(values) / len(values) for values in (before, now)]
@@ -143,7 +158,7 @@ def judge(old, new, arguments, result):
     tests = len(pairs) * len(margins)
     for before, now in pairs:
         if "bytes" in arguments.only:
-            result.findings += exact_of(before, now)
+            result.findings += [*exact_of(before, now), *skips_of(before, now)]
         if "hash" in arguments.only and here:
             result.findings += hashes_of(before, now)
         for kind, margin in margins.items():

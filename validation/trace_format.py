@@ -2,7 +2,7 @@
 units that every reader here checks a file against."""
 
 SCHEMA = "zeropp-trace"
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",
@@ -10,7 +10,7 @@ TEXT_ATTRIBUTES = (
     "transport", "kernels", "run_id", "started_at", "command_line", "config_json", "config_hash", "parameters_hash", "verdict", "interrupted")
 INTEGER_ATTRIBUTES = (
     "complete", "git_dirty", "world_size", "node_count", "ranks_per_node", "emulated", "seed",
-    "deterministic")
+    "first_step", "deterministic")
 REAL_ATTRIBUTES = ("flops_per_token", "hardware_flops_per_token")
 
 # A column is "KIND UNIT", the unit left out where there is none. Kinds of NumPy types: f real, u unsigned integer, S text.
@@ -35,7 +35,7 @@ COLUMNS = {
 }
 
 # What zpp_kernels has in place of a training's attributes and groups.
-TRAINING_ONLY = {"kernels", "parameters_hash", "deterministic", *REAL_ATTRIBUTES}
+TRAINING_ONLY = {"kernels", "parameters_hash", "first_step", "deterministic", *REAL_ATTRIBUTES}
 KERNELS_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "ceilings": {"name": "S", "unit": "S", "amount": "f", "rate": "f unit"},

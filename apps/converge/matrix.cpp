@@ -57,6 +57,20 @@ std::map<std::string, Level> levels_of(const Fields& root, const std::string& fi
   return levels;
 }
 
+/// Keys of the trainer that a run of a matrix does not read.
+void refuse_what_no_run_reads(const Fields& entry, const json& config) {
+  constexpr std::pair<const char*, const char*> kUnread[] = {
+      {"seed", "a run's seed is one of \"seeds\""},
+      {"hash_parameters", "every run's parameters are hashed"},
+      {"log_interval", "a run is reported once, when it ends"},
+      {"gpu_sampling", "GPUs are not sampled in a matrix"}};
+  for (const auto& [key, why] : kUnread) {
+    if (!config.contains("zeropp") || !config["zeropp"].contains(key)) continue;
+    entry.refuse(fmt::format("zeropp.{}", key).c_str(),
+                 fmt::format("is set: {}; leave it out", why));
+  }
+}
+
 /// The setting of an entry, or those of its lists of codecs.
 void add_settings(const Fields& entry, const std::map<std::string, Level>& levels,
                   const Options& options, std::vector<Setting>& settings) {
@@ -81,9 +95,7 @@ void add_settings(const Fields& entry, const std::map<std::string, Level>& level
       setting.config[source] == "text") {
     setting.config["zeropp"]["data"]["path"] = options.data_path;
   }
-  if (setting.config.contains(json::json_pointer("/zeropp/seed"))) {
-    entry.refuse("zeropp.seed", "is set: a run's seed is one of \"seeds\"; leave it out");
-  }
+  refuse_what_no_run_reads(entry, setting.config);
 
   std::vector<CodecChoice> choices;
   const auto add = [&](const char* key, auto read) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/converge/bits.hpp"
 #include "apps/converge/levels.hpp"
@@ -48,6 +49,12 @@ std::unique_ptr<RunConfig> read_config(const Setting& setting, std::uint64_t see
   auto made = std::make_unique<RunConfig>();
   made->options = config::options(made->config);
   named(setting, [&] { config::read_object(setting.config, "configuration", made->options); });
+  named(setting, [&] {
+    if (made->config.checkpoint.save.empty() && made->config.checkpoint.load.empty()) return;
+    throw Error(ExitCode::usage,
+                "a matrix keeps its runs as they end, and has no checkpoints: leave "
+                "zeropp.checkpoint out");
+  });
   made->config.seed = seed;
   return made;
 }
@@ -95,6 +102,19 @@ bool lacks_gpu(const Setting& setting, const RunConfig& run, const app::Context&
   return setting.level == kContract && run.config.backend == "cuda" && !context.gpus.every_rank;
 }
 
+/// NCCL reads once in a process what its nodes are: all runs over it have to declare the same.
+void require_one_node_size(const config::TrainConfig& config,
+                           std::optional<std::size_t>& over_nccl) {
+  if (config.transport != "nccl" || over_nccl.value_or(config.node_size) == config.node_size) {
+    over_nccl = config.transport == "nccl" ? config.node_size : over_nccl;
+    return;
+  }
+  throw Error(ExitCode::usage,
+              fmt::format("zeropp.node_size {} over NCCL, where a setting before it has {}: NCCL "
+                          "reads nodes once in a process; make two matrices of them",
+                          config.node_size, *over_nccl));
+}
+
 /// Ranks of a team of `team` that take part in a run of `setting`.
 std::size_t ranks_of(const Setting& setting, std::size_t team) {
   if (setting.ranks <= team) return setting.ranks == 0 ? team : setting.ranks;
@@ -117,6 +137,7 @@ std::unique_ptr<RunConfig> configure(const Setting& setting, std::uint64_t seed,
 
 Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t team) {
   Plan plan;
+  std::optional<std::size_t> nodes_of_nccl;
   for (const Setting& setting : matrix.settings) {
     const auto asked = read_config(setting, setting.seeds.front());
     if (lacks_gpu(setting, *asked, context)) {
@@ -130,6 +151,7 @@ Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t te
       topology = topology_of(asked->config, context.topology(), planned.ranks);
     });
     const auto run = configure(setting, setting.seeds.front(), context, topology);
+    named(setting, [&] { require_one_node_size(run->config, nodes_of_nccl); });
     plan.rows.push_back(row_of(setting, *run, topology));
     for (const std::uint64_t seed : setting.seeds) {
       planned.seed = seed;

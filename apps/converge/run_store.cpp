@@ -17,6 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kSchema = "zeropp-converge-run";
+constexpr std::size_t kDigits = 12;  // of the key, in a file's name
 
 using Bytes = std::vector<std::uint8_t>;
 
@@ -35,15 +36,17 @@ std::string pack(const RunRecord& record) {
 
 RunRecord unpack(const std::string& bytes) { return json::from_cbor(bytes).get<RunRecord>(); }
 
-std::filesystem::path RunStore::path(const std::string& setting, std::uint64_t seed) const {
-  return folder_ / fmt::format("{}.seed{}.cbor", file_stem(setting), seed);
+std::filesystem::path RunStore::path(const std::string& setting, std::uint64_t seed,
+                                     const std::string& key) const {
+  return folder_ /
+         fmt::format("{}.seed{}.{}.cbor", file_stem(setting), seed, key.substr(0, kDigits));
 }
 
 void RunStore::preflight() const { preflight_write(folder_ / "preflight.cbor", 0); }
 
 std::optional<RunRecord> RunStore::find(const std::string& setting, std::uint64_t seed,
                                         const std::string& key) const {
-  std::ifstream file(path(setting, seed), std::ios::binary);
+  std::ifstream file(path(setting, seed, key), std::ios::binary);
   if (!file) return std::nullopt;
   const std::string bytes{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   try {
@@ -65,7 +68,7 @@ void RunStore::keep(const RunRecord& record, const std::string& key) const {
                                      {"key", key},
                                      {"sha256", hash_of(packed)},
                                      {"record", json::binary(packed)}});
-  write_atomically(path(record.setting, record.seed), std::as_bytes(std::span(bytes)));
+  write_atomically(path(record.setting, record.seed, key), std::as_bytes(std::span(bytes)));
 }
 
 }  // namespace zeropp::converge

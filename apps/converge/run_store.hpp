@@ -1,7 +1,8 @@
-// Finished runs as files, DIR/runs/STEM.seedN.cbor: what makes a matrix go on where an interrupted
-// job ended. A file is there whole or not at all, and holds the key of its run: a hash over
-// everything that the run depends on. One whose key differs, or whose bytes do not verify, counts
-// as not there. CBOR (RFC 8949) keeps every number as it is, NaN too.
+// Finished runs as files, DIR/runs/STEM.seedN.KEY.cbor: what makes a matrix go on where an
+// interrupted job ended. A file is there whole or not at all, and holds the key of its run, whose
+// first digits name it: a hash over everything that the run depends on. Matrices and versions may
+// share a folder. One whose key differs, or whose bytes do not verify, counts as not there. CBOR
+// (RFC 8949) keeps every number as it is, NaN too.
 #pragma once
 
 #include <filesystem>
@@ -30,7 +31,8 @@ class RunStore {
   void keep(const RunRecord& record, const std::string& key) const;
 
  private:
-  [[nodiscard]] std::filesystem::path path(const std::string& setting, std::uint64_t seed) const;
+  [[nodiscard]] std::filesystem::path path(const std::string& setting, std::uint64_t seed,
+                                           const std::string& key) const;
 
   std::filesystem::path folder_;
 };

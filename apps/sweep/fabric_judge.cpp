@@ -13,6 +13,7 @@ namespace {
 
 constexpr double kDeviations = 5 * 1.4826;  // of the MAD: five standard deviations of normal noise
 constexpr double kSpreads = 3;
+constexpr double kResolution = 1e-7;  // s: what caches and the reading of a clock can be taken for
 
 /// The lower one of an even number; NaN of none.
 double lower_median(std::vector<double> values) {
@@ -73,7 +74,8 @@ class LinksOfClass {
 };
 
 double limit_of(double median, double deviation, double spread, double threshold) {
-  return median + std::max({threshold * median, kDeviations * deviation, kSpreads * spread});
+  return median +
+         std::max({threshold * median, kDeviations * deviation, kSpreads * spread, kResolution});
 }
 
 /// What is left of a class after its slow links were found.

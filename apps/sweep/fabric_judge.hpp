@@ -6,7 +6,7 @@
 // move the median over links; it does not move this one. A link is slow when even its fastest
 // repetition takes longer than that by more than each of: the threshold, five robust standard
 // deviations (1.4826 times the median absolute deviation) of the class, three times what the
-// repetitions of one link differ by.
+// repetitions of one link differ by, a tenth of a microsecond.
 // A rank is slow when more than half of its links of a class are, and it has several; its links are
 // then not named one by one. Sources: Hampel, JASA 69 (1974), median and MAD.
 #pragma once

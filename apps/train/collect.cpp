@@ -64,6 +64,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.hardware_flops_per_token = model.hardware_flops_per_token();
   if (config.hash_parameters) data.parameters_hash = session.engine().parameters_hash();
   data.verdict = verdict_of(recorder);
+  data.first_step = recorder.first_step;
   data.interrupted = recorder.interrupted;
   data.seed = config.seed;
   data.deterministic = config.zero.deterministic;

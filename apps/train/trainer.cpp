@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <filesystem>
 
 #include "apps/train/collect.hpp"
 #include "lib/app/interrupt.hpp"
 #include "lib/app/outputs.hpp"
+#include "lib/base/file.hpp"
 #include "lib/base/log.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
@@ -29,6 +33,7 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
     : config_(config),
       context_(context),
       tokens_(prepare(config, context)),
+      checkpoints_(config, context, tokens_.fingerprint),
       session_(config, context, *tokens_.source),
       progress_(context.is_root(), config.train_steps, config.log_interval) {}
 
@@ -38,32 +43,52 @@ ExitCode Trainer::run() {
                config_.backend, config_.transport, config_.model.name,
                tokens_.source->description());
   }
+  const std::uint64_t first = checkpoints_.load(session_.engine());
+  if (first > 0 && context_.is_root()) {
+    fmt::print("goes on after step {} of {}\n", first, config_.train_steps);
+  }
   app::GpuSampling sampling(context_, config_.backend, config_.gpu_sampling);
-  session_.run({.end_early = [&](std::uint64_t done) { return end_early(done); },
-                .stepped = [&](std::uint64_t done,
-                               const trace::StepRow& row) { progress_.report(done, row); },
-                .evaluated = [&](const trace::EvaluationRow& row) { progress_.report(row); }});
+  session_.run({.end_early = [&](std::uint64_t done) { return end_early(done, first); },
+                .stepped =
+                    [&](std::uint64_t done, const trace::StepRow& row) {
+                      progress_.report(done, row);
+                      checkpoints_.stepped(done, session_.engine());
+                    },
+                .evaluated = [&](const trace::EvaluationRow& row) { progress_.report(row); }},
+               first);
   const std::string verdict = write_trace(sampling);
   if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
   if (verdict != "VALID") return ExitCode::check_failed;
   const trace::Recorder& recorder = session_.recorder();
   if (recorder.interrupted.empty()) return ExitCode::ok;
-  log::warn(fmt::format(
-      "ended by {} after {} of {} steps, which are in the trace: start again to run it whole",
-      recorder.interrupted, recorder.steps.size(), config_.train_steps));
+  log::warn(
+      fmt::format("ended by {} after {} of {} steps, which are in the trace: start again to {}",
+                  recorder.interrupted, first + recorder.steps.size(), config_.train_steps,
+                  config_.checkpoint.save.empty() ? "run it whole" : "go on with --load"));
   return ExitCode::requeue;
 }
 
 /// Whether a signal asks to end after `done` steps with a trace of these. Throws AgreedError where
-/// there is nothing to keep: before the first step, and after SIGINT.
-bool Trainer::end_early(std::uint64_t done) {
+/// there is nothing new to keep: before this run's first step, and after SIGINT.
+bool Trainer::end_early(std::uint64_t done, std::uint64_t first) {
   const int signal = app::agreed_interrupt(context_.control());
   if (signal == 0) return false;
-  if (signal == SIGINT || done == 0) {
+  if (signal == SIGINT || done == first) {
     throw app::nothing_kept(signal, fmt::format("step {} of {}", done, config_.train_steps));
   }
   session_.recorder().interrupted = app::name_of_interrupt(signal);
+  checkpoints_.end_early(done, session_.engine());
   return true;
+}
+
+void Trainer::keep_earlier_trace() {
+  const std::uint64_t first = session_.recorder().first_step;
+  const std::filesystem::path path = context_.trace_path();
+  std::error_code error;
+  if (first == 0 || !std::filesystem::exists(path, error)) return;
+  const auto kept = path.parent_path() / fmt::format("{}.before-{:09}{}", path.stem().string(),
+                                                     first, path.extension().string());
+  if (std::rename(path.c_str(), kept.c_str()) != 0) fail_io("rename to", kept, errno);
 }
 
 std::string Trainer::write_trace(app::GpuSampling& sampling) {
@@ -73,6 +98,7 @@ std::string Trainer::write_trace(app::GpuSampling& sampling) {
   context_.agree_on([&] {
     if (!context_.is_root()) return;
     const trace::Document document = trace::describe(data);
+    keep_earlier_trace();
     trace::write_hdf5(document, context_.trace_path());
     if (context_.json) trace::write_json(trace::to_json(document), *context_.json);
   });

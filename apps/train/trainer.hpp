@@ -8,6 +8,7 @@
 #include "lib/app/app.hpp"
 #include "lib/app/gpu_sampling.hpp"
 #include "lib/config/train_config.hpp"
+#include "lib/train/checkpoints.hpp"
 #include "lib/train/session.hpp"
 #include "lib/train/tokens.hpp"
 
@@ -22,13 +23,16 @@ class Trainer {
   ExitCode run();
 
  private:
-  bool end_early(std::uint64_t done);
+  bool end_early(std::uint64_t done, std::uint64_t first);
+  /// The trace of the run that this one goes on from stays, under a name of its own. On rank 0.
+  void keep_earlier_trace();
   /// Sums and maxima over ranks; rank 0 writes. Returns the verdict.
   std::string write_trace(app::GpuSampling& sampling);
 
   const config::TrainConfig& config_;
   const app::Context& context_;
   Tokens tokens_;
+  Checkpoints checkpoints_;
   Session session_;
   Progress progress_;
 };

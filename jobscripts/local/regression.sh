@@ -52,6 +52,7 @@ for index in "${indices[@]}"; do
   do_or_print "$table_python" jobscripts/study.py run "$study" "$index" --results "$results" --build "$build" --declare-nodes \
     --launcher mpirun -q -n @RANKS@ --oversubscribe --bind-to none
 done
+extra=(--warmup "$("$table_python" jobscripts/study.py warmup "$study")" "${extra[@]}")
 [ $what = --record ] || extra+=(--json "$results/report.json")
 do_or_print "$table_python" jobscripts/study.py collect "$study" --results "$results"
 do_or_print "$table_python" validation/gate.py "$results/runs" $what "$name" "${extra[@]}"

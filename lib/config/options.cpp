@@ -316,6 +316,42 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .help = "Put the hash of the final weights into the trace (a second for a billion)"}});
 }
 
+void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
+  const auto saves = [&c] { return !c.checkpoint.save.empty(); };
+  table.insert(
+      table.end(),
+      {{.path = "zeropp.checkpoint.save",
+        .flag = "--save",
+        .field = &c.checkpoint.save,
+        .help = "Folder for checkpoints, which all ranks see: the last step's, and those of the "
+                "interval; empty: none"},
+       {.path = "zeropp.checkpoint.load",
+        .flag = "--load",
+        .field = &c.checkpoint.load,
+        .help = "Folder of checkpoints: the run goes on from its newest, of any number of ranks "
+                "and any stage; without one in it, it begins at the first step; empty: none"},
+       {.path = "zeropp.checkpoint.interval",
+        .flag = "--save-interval",
+        .field = &c.checkpoint.interval,
+        .help = "Steps between checkpoints; 0: only where the run ends, by a signal too",
+        .unit = "steps",
+        .in_effect = saves,
+        .effect_needs = "zeropp.checkpoint.save"},
+       {.path = "zeropp.checkpoint.keep",
+        .flag = "--save-keep",
+        .field = &c.checkpoint.keep,
+        .help = "Newest checkpoints that stay",
+        .range = at_least(1),
+        .in_effect = saves,
+        .effect_needs = "zeropp.checkpoint.save"},
+       {.path = "zeropp.checkpoint.asynchronous",
+        .flag = "--async-save",
+        .field = &c.checkpoint.asynchronous,
+        .help = "Write checkpoints from a copy in host memory while training goes on",
+        .in_effect = saves,
+        .effect_needs = "zeropp.checkpoint.save"}});
+}
+
 void add_model_and_data(std::vector<Option>& table, TrainConfig& c) {
   const auto transformer = [&c] { return model::is_transformer(c.model); };
   table.insert(
@@ -392,6 +428,7 @@ std::vector<Option> options(TrainConfig& config) {
   std::vector<Option> table;
   add_zero(table, config);
   add_training(table, config);
+  add_checkpoint(table, config);
   add_model_and_data(table, config);
   return table;
 }

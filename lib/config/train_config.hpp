@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernels/optim/options.hpp"
+#include "lib/checkpoint/options.hpp"
 #include "lib/data/options.hpp"
 #include "lib/model/options.hpp"
 #include "lib/zero/options.hpp"
@@ -27,6 +28,8 @@ struct TrainConfig {
   std::size_t train_batch_size = 0;                ///< sequences a step, over all ranks
   std::size_t train_micro_batch_size_per_gpu = 0;  ///< sequences a rank and micro-step
   std::size_t gradient_accumulation_steps = 0;
+
+  checkpoint::Options checkpoint;
 
   std::string backend = "auto";    ///< host, cuda
   std::string transport = "auto";  ///< mpi, nccl

@@ -51,6 +51,7 @@ std::vector<Attribute> training_attributes(const TraceData& t) {
           {"flops_per_token", t.flops_per_token},
           {"hardware_flops_per_token", t.hardware_flops_per_token},
           {"parameters_hash", t.parameters_hash},
+          {"first_step", t.first_step},
           {"deterministic", flag(t.deterministic)}};
 }
 

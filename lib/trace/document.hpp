@@ -12,7 +12,7 @@
 namespace zeropp::trace {
 
 inline constexpr const char* schema_name = "zeropp-trace";
-inline constexpr const char* schema_version = "1.3";
+inline constexpr const char* schema_version = "1.4";
 
 struct Attribute {
   std::string name;

@@ -131,6 +131,8 @@ struct Recorder {
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;                   ///< where the engine measures them
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
+  std::uint64_t first_step =
+      0;                    ///< steps done before those recorded, by the run that was gone on from
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
 
   /// The row with these keys, made when new. The reference stays valid.

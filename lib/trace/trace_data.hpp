@@ -87,6 +87,8 @@ struct TraceData {
   std::string config_json;              ///< effective, canonical; its hash is computed when written
   std::string parameters_hash;          ///< SHA-256 of the final master weights; empty without any
   std::string verdict = "VALID";
+  std::uint64_t first_step =
+      0;  ///< steps that an earlier run did, whose checkpoint this one goes on from
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole
   std::uint64_t seed = 0;
   bool deterministic = false;

@@ -65,11 +65,12 @@ void Session::make_groups() {
   groups_ = context_.world().make_groups(options);
 }
 
-void Session::run(const Watch& watch) {
+void Session::run(const Watch& watch, std::uint64_t first) {
   const trace::Timers::Scope loop(recorder_.timers, Category::other);
   const std::size_t interval = config_.evaluation_interval;
-  if (interval > 0) evaluate(0, watch);
-  for (std::uint64_t done = 0; done < config_.train_steps;) {
+  recorder_.first_step = first;
+  if (interval > 0) evaluate(first, watch);
+  for (std::uint64_t done = first; done < config_.train_steps;) {
     if (watch.end_early && watch.end_early(done)) break;
     step(done);
     ++done;

@@ -36,12 +36,13 @@ class Session {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  /// train_steps steps; an evaluation before the first, after the last, and every
-  /// evaluation_interval steps where that is set. Once.
-  void run(const Watch& watch);
+  /// Steps from `first`, that so many are done, to train_steps; an evaluation before the first,
+  /// after the last, and every evaluation_interval steps where that is set. Once.
+  void run(const Watch& watch, std::uint64_t first = 0);
 
   [[nodiscard]] trace::Recorder& recorder() { return recorder_; }
   [[nodiscard]] const zero::Engine& engine() const { return *engine_; }
+  [[nodiscard]] zero::Engine& engine() { return *engine_; }
   [[nodiscard]] const zero::UnitModel& model() const { return *model_; }
   [[nodiscard]] const data::Sampler& sampler() const { return *sampler_; }
 

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/checkpoint/saver.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
@@ -50,6 +51,15 @@ struct StepResult {
                             ///< host, which has one thread, with the codec work of these
 };
 
+/// What an engine counts, and a checkpoint keeps.
+struct StepCounts {
+  std::uint64_t taken = 0;
+  std::uint64_t begun = 0;  ///< with those that were skipped
+};
+
+/// Fills host memory with a slice of saved arrays. Throws Error(io).
+using ReadSlice = std::function<void(const checkpoint::Slice&, std::span<std::byte>)>;
+
 class Engine {
  public:
   /// `options` are resolved and validated (no "auto"). Weights are gathered in `groups`, gradients
@@ -72,6 +82,20 @@ class Engine {
   /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
   /// For export and tests: through the control plane, one unit at a time.
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
+  /// This rank's part of what a checkpoint keeps: of every unit the fp32 master weights and the
+  /// optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of the unit's flat buffer:
+  /// the canonical shard, at every stage; and what its error feedback keeps, as arrays of its own.
+  /// A copy in host memory; waits for the work before.
+  [[nodiscard]] std::vector<checkpoint::OwnedSlice> state() const;
+  [[nodiscard]] StepCounts steps() const { return {steps_taken_, steps_begun_}; }
+  /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. `read`
+  /// fills the given memory with a slice of the saved arrays. What follows the master weights is
+  /// made anew, and error feedback begins anew. Before the first step.
+  void restore(const StepCounts& steps, const ReadSlice& read);
+  /// After restore(): the saved errors too, where they are of the same ranks, nodes, algorithm,
+  /// buckets and storage. False, and nothing is read, where `has` does not know one of the arrays.
+  bool restore_errors(const std::function<bool(const checkpoint::Slice&)>& has,
+                      const ReadSlice& read);
   /// The loss is scaled by `factor` more from the next step on: what is fed back follows.
   void rescale_errors(double factor);
   /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
@@ -121,6 +145,9 @@ class Engine {
   /// Of the mean gradient, the same on every rank: squares by canonical shard, added in shard
   /// order. After the wait for what norm_ started.
   [[nodiscard]] double global_norm() const;
+  [[nodiscard]] checkpoint::Slice slice_of(const NamedState& errors) const;
+  /// Master and optimizer arrays of a unit, with their names in a checkpoint.
+  [[nodiscard]] std::vector<std::pair<std::string, View>> kept_arrays(std::size_t unit) const;
   /// The bytes of `view` in host memory; waits for the compute stream.
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view) const;
   /// Makes the compute stream wait for everything enqueued on `ids`.

@@ -49,12 +49,16 @@ GradientErrors::GradientErrors(const Options& options, const std::vector<Bucket>
 }
 
 void GradientErrors::commit(std::uint64_t steps, StreamHandle stream) {
-  const bool forget = reset_period_ > 0 && steps % reset_period_ == 0;
   for (const auto& bucket : feedback_) {
-    for_each_hop(*bucket, [&](std::size_t, collective::HopErrors& errors) {
-      errors.commit();
-      if (forget) errors.reset(stream);
-    });
+    for_each_hop(*bucket, [](std::size_t, collective::HopErrors& errors) { errors.commit(); });
+  }
+  if (reset_period_ > 0 && steps % reset_period_ == 0) forget(stream);
+}
+
+void GradientErrors::forget(StreamHandle stream) const {
+  for (const auto& bucket : feedback_) {
+    for_each_hop(*bucket,
+                 [&](std::size_t, const collective::HopErrors& errors) { errors.reset(stream); });
   }
 }
 

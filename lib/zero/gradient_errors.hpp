@@ -42,6 +42,8 @@ class GradientErrors {
   void commit(std::uint64_t steps, StreamHandle stream);
   /// A step was skipped.
   void discard();
+  /// Begins anew, as before the first step.
+  void forget(StreamHandle stream) const;
   /// Gradients come scaled by `factor` more than in the steps before (loss scaling).
   void rescale(float factor, StreamHandle stream) const;
 

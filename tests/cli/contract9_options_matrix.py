@@ -311,6 +311,7 @@ class Effects(zpp.TestCase):
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
                   "--autotune-gemm", "--rail-lanes", "--gpu-sampling",
+                  "--save", "--load", "--save-interval", "--save-keep", "--async-save",  # contract7_restart
                   "--algorithm-table"}  # needs a sweep: the test algorithm_table
         self.assertEqual({flag for flag in known if flag not in ("--no-FLAG",)} - others - tested, set())
 

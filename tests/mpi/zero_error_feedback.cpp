@@ -212,20 +212,8 @@ TEST(EngineErrorFeedback, FollowsTheScaleOfTheLoss) {
   }
 }
 
-/// The norm of the mean gradient of a step whose micro-steps all see one batch.
 double norm_of_constant_gradients(const zero::Options& options) {
-  FeedbackCase made(options);
-  data::TokenBatch batch;
-  data::Sampler(token_source(), 1, 16, 2)
-      .train(0, 0,
-             {static_cast<std::size_t>(world().control().rank()),
-              static_cast<std::size_t>(world().size())},
-             batch);
-  return made.engine()
-      .step([&](std::size_t) {
-        return zero::Batch{batch.sequences, batch.length, batch.tokens, batch.targets};
-      })
-      .grad_norm;
+  return FeedbackCase(options).engine_case.norm_of_one_batch();
 }
 
 TEST(EngineErrorFeedback, ChainsFromMicroStepToMicroStep) {

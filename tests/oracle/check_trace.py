@@ -210,6 +210,14 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda *_: None, "3 steps of 3, interrupted by SIGUSR1", dict(early, planned=3))
         self.change(lambda *_: None, "/evaluations/step", dict(early, evaluations=((0, 2), (2, 2), (3, 2))))
 
+    def test_a_run_that_goes_on(self):
+        """What it says it goes on from counts as steps, and in the steps of evaluations."""
+        later = dict(FEATURES, first=1, evaluations=((0, 2), (1, 2), (3, 2)))
+        self.change(lambda a, _: a.update(first_step=0), "3 steps of 4", later)
+        self.change(lambda a, _: a.update(first_step=2), "5 steps of 4", later)
+        self.change(lambda *_: None, "/evaluations/step", dict(later, evaluations=((1, 2), (3, 2))))
+        self.change(lambda *_: None, "6 steps of 6, interrupted by SIGTERM", dict(later, first=3, interrupted="SIGTERM", planned=6))
+
     def test_evaluation_steps(self):
         """After 0, 2 and all 3 steps, or never: nothing else is the interval's."""
         for evaluations in (((0, 2), (1, 2), (3, 2)), ((0, 2), (2, 2)), ((2, 2), (3, 2)), ((0, 2), (3, 2)),

@@ -179,6 +179,13 @@ class Judge(unittest.TestCase):
         self.assertEqual({name: row["verdict"] for name, row in rows.items()}, {"near": "equivalent", "int4": "worse", "weights": "worse"})
         for name, effect in (("near", 0.001), ("int4", 0.05), ("weights", 0.2)):
             self.assertTrue(abs(rows[name]["difference"] - effect) < 0.01 and rows[name]["seeds"] == 6, rows[name])
+        with h5py.File(self.output / "judged.h5") as file:  # whoever has this file alone can judge again
+            runs = list(zip(file["runs/setting"].asstr(), file["runs/seed"].asstr(), file["runs/loss"]))
+        loss = {(setting, seed): value for setting, seed, value in runs}
+        self.assertEqual(len(loss), 4 * 6)
+        for name, row in rows.items():
+            apart = [value - loss["base", seed] for (setting, seed), value in loss.items() if setting == name]
+            self.assertAlmostEqual(sum(apart) / len(apart), row["difference"], places=12)
         self.assertEqual(self.ladder(), {"base <= near": "supported", "near < int4": "supported", "int4 < weights": "supported"})
         self.assertEqual({path.name for path in self.output.iterdir()},
                          {"table.md", "judged.h5", "chapter.md", *(f"text-{what}.{suffix}" for what in ("curves", "ladder")

@@ -106,7 +106,20 @@ class Gate(unittest.TestCase):
             groups["steps"]["bytes_inter_node"][3] -= 16
         self.assertIn("INVALID: ", self.gate(self.trace("a", 50, change=fewer), "--baseline", self.path, code=1))
         text = self.gate(self.trace("b", 50, skipped=(1,) + (0,) * 11, norm=1.0), "--baseline", self.path, code=1)
-        self.assertIn("skipped steps was 0, is 1", text)
+        self.assertIn("skipped steps, seed 50 was 0, is 1", text)
+        self.assertIn(": 1 moved\n", text)
+
+    def test_skips_that_vary_with_the_seed(self):
+        """What no seed of the baseline did is undecided; what a seed of the baseline did otherwise moved."""
+        skips = {count: (1,) * count + (0,) * (12 - count) for count in range(4)}
+        for seed in range(1, 7):
+            self.trace("base", seed, skipped=skips[1 + seed % 2], norm=1 + seed / 1000, loss=3 + seed / 1000)
+        self.gate(self.folder / "base", "--record", self.path)
+        for seed, count, code, line in ((50, 1, 0, ": 0 moved\n"), (51, 3, 2, "undecided: .*: skipped steps, seed 51 was 1 to 2, is 3"),
+                                        (52, 0, 2, "undecided: .*: skipped steps, seed 52 was 1 to 2, is 0"),
+                                        (1, 1, 1, "moved: .*: skipped steps, seed 1 was 2, is 1")):
+            self.assertRegex(self.gate(self.trace("a", seed, skipped=skips[count], loss=3.003, norm=1.003), "--baseline", self.path,
+                                       "--only", "bytes,convergence,norm", code=code), line)
 
     def test_hashes(self):
         def deterministic(value):
@@ -144,9 +157,10 @@ class Gate(unittest.TestCase):
         broken = self.trace("e", 7, change=lambda attributes, groups: attributes.update(verdict="INVALID: x"))
         self.assertIn("a baseline is of valid runs", self.gate(broken, "--record", self.folder / "z.json", code=1))
 
-    def test_one_seed_cannot_show_equivalence(self):
-        self.recorded(seeds=[1])
-        self.assertIn("has one seed: equivalence needs 2", self.gate(self.trace("a", 2), "--baseline", self.path, code=2))
+    def test_few_seeds_cannot_show_equivalence(self):
+        self.recorded(seeds=range(1, 5))
+        self.assertIn("has 4 seeds: equivalence needs 5", self.gate(self.trace("a", 50), "--baseline", self.path, code=2))
+        self.gate(self.trace("a", 50), "--baseline", self.path, "--only", "bytes,times")
 
     def test_few_times_are_undecided(self):
         self.recorded()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 # A module is the folder, or the part of one, that holds a file; the longest prefix wins.
 MODULES = ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device", "lib/trace/recorder",
-           "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data", "lib/config", "lib/app", "lib/train",
+           "lib/trace", "lib/comm", "lib/checkpoint", "lib/collective", "lib/zero", "lib/model", "lib/data", "lib/config", "lib/app", "lib/train",
            "apps"]
 
 # Direct arrows; what these include may be included as well.
@@ -23,8 +23,9 @@ ARROWS = {
     "lib/trace/recorder": ["lib/base"],
     "lib/trace": ["lib/trace/recorder", "lib/base"],
     "lib/comm": ["lib/device", "lib/base", "lib/trace/recorder"],
+    "lib/checkpoint": ["lib/comm", "lib/base"],
     "lib/collective": ["lib/comm", "kernels/codec", "lib/trace/recorder"],
-    "lib/zero": ["lib/collective", "kernels/optim", "lib/trace/recorder"],
+    "lib/zero": ["lib/collective", "lib/checkpoint", "kernels/optim", "lib/trace/recorder"],
     "lib/model": ["kernels/core", "kernels/codec", "kernels/nn", "kernels/optim", "lib/base", "lib/device",
                   "lib/trace/recorder"],
     "lib/data": ["lib/base"],

@@ -84,6 +84,16 @@ class EngineCase {
     return result;
   }
 
+  /// The norm of the mean gradient of a step whose micro-steps all see the first batch.
+  double norm_of_one_batch() {
+    sampler_.train(0, 0, place(), batch_);
+    return engine_
+        ->step([&](std::size_t) {
+          return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
+        })
+        .grad_norm;
+  }
+
   Outcome train(std::uint64_t steps, std::uint64_t evaluate_every = 0) {
     Outcome outcome;
     for (std::uint64_t step = 0; step < steps; ++step) {

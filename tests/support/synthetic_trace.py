@@ -16,7 +16,7 @@ import trace_format
 
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
         "cuda_versions backend transport kernels run_id started_at command_line").split()
-VERSION = "1.3"
+VERSION = "1.4"
 TIMERS = "matmul nn codec optimizer communication data other".split()
 
 
@@ -138,7 +138,7 @@ def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
     c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
-             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, cuda=False,
+             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, first=0, cuda=False,
              optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0)
     c.update(case)
     n = c["nodes"] * c["local"]
@@ -220,7 +220,7 @@ def make(case):
     evaluate(len(steps))
 
     own = {"all_gather_algorithm": c["gather"], "reduce_scatter_algorithm": c["reduce"], "node_size": 0,
-           "deterministic": False, "seed": 7, "train_steps": c["planned"] or len(steps), "evaluation_batches": 2,
+           "deterministic": False, "seed": 7, "train_steps": c["planned"] or c["first"] + len(steps), "evaluation_batches": 2,
            "evaluation_interval": c["interval"],
            "model": {"seq_length": 8, "name": "gpt", "num_layers": 3, "hidden_size": 10, "vocab_size": 0,
                      "recompute_activations": c["recompute"]}}
@@ -243,7 +243,7 @@ def make(case):
               "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
               "optimizer": {"type": c["optimizer"][0], "params": {"lr": 1e-3, **c["optimizer"][1]}}, "zeropp": own}
     attributes = {name: "x" for name in TEXT}
-    attributes.update(schema="zeropp-trace", schema_version=VERSION, app="train", verdict="VALID", interrupted=c["interrupted"],
+    attributes.update(schema="zeropp-trace", schema_version=VERSION, app="train", verdict="VALID", interrupted=c["interrupted"], first_step=c["first"],
                       parameters_hash="0a" * 32,
                       # 6 (3 * 12 * 10^2 + 64 * 10) + 12 * 3 * 8 * 10; again (3 - 1) (16 * 10^2 + 4 * 8 * 10)
                       flops_per_token=28320.0, hardware_flops_per_token=32160.0 if c["recompute"] else 28320.0,
@@ -278,7 +278,7 @@ def make(case):
                       bytes_predicted_inter_node=[s[1] for s in steps], learning_rate=[1e-3] * count,
                       skipped=list(c["skipped"]), time_forward=[0.1] * count,
                       time_backward=[0.2] * count, time_communication_exposed=[0.0] * count),
-        "evaluations": dict(step=[e[0] for e in c["evaluations"]],
+        "evaluations": dict(step=[c["first"] + e[0] for e in c["evaluations"]],
                             loss=[1.0] * len(c["evaluations"]),
                             bits_per_byte=[1.0 / math.log(2)] * len(c["evaluations"]),
                             batches=[e[1] for e in c["evaluations"]]),
@@ -374,6 +374,8 @@ CASES = {
     "interrupted": dict(FEATURES, evaluations=((0, 2), (2, 2)), interrupted="SIGUSR1", planned=9),
     "interrupted after a skipped step": dict(FEATURES, skipped=(0, 0, 1), evaluations=((0, 2), (2, 2)),
                                              interrupted="SIGTERM", planned=4),
+    "goes on after a step": dict(FEATURES, first=1, evaluations=((0, 2), (1, 2), (3, 2))),
+    "goes on after two and is interrupted": dict(FEATURES, first=2, evaluations=((0, 2), (2, 2)), interrupted="SIGTERM", planned=6),
     "an evaluation after every step": dict(FEATURES, evaluations=((0, 1), (1, 1), (2, 1), (3, 1)),
                                            interval=1),
 }

@@ -112,6 +112,9 @@ TEST(Matrix, MistakesAreRefusedWithTheirPlace) {
   expect_refused(with("/settings/0/seeds", json::array({-1})), "settings[0]", "whole numbers");
   expect_refused(with("/settings/0/config", 3), "settings[0]", "object");
   expect_refused(with("/settings/0/config", {{"zeropp", {{"seed", 1}}}}), "settings[0]", "seeds");
+  for (const char* unread : {"hash_parameters", "log_interval", "gpu_sampling"}) {
+    expect_refused(with("/base/zeropp", {{unread, 1}}), "settings[0]", unread);
+  }
   expect_refused(with("/settings/3/name", "plain"), "plain", "rename");
   expect_refused(with("/settings/3/name", "weights_int8.256"), "weights_int8.256", "rename");
   expect_refused(with("/settings/1/baseline", "plane"), "baseline", "plain");
@@ -146,6 +149,8 @@ TEST(RunStore, ARunIsFoundByItsKeyAndWithEveryNumber) {
   EXPECT_EQ(pack(*found), pack(record()));
   EXPECT_FALSE(store.find("weights int8:256", 3, "other key"));
   EXPECT_FALSE(store.find("weights int8:256", 4, "key"));
+  store.keep(record(), "other key");  // of another matrix in the same folder
+  EXPECT_TRUE(store.find("weights int8:256", 3, "key"));
 }
 
 TEST(RunStore, AFileWhoseBytesChangedCountsAsNotThere) {

@@ -172,6 +172,16 @@ TEST(FabricJudge, NoiseIsNamedByItsThresholdAlone) {
   EXPECT_GT(judge(made_up(2, 4, 0.4, 1), 1e-9).typical.at(0).limit, 0.2 * 1.4);
 }
 
+TEST(FabricJudge, ACacheMissIsNotASlowLink) {
+  FabricMap map = made_up(1, 2, 0, 1);
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    map.link(rank, rank).latency = {rank == 0 ? 4e-8 : 6e-8, 0, rank == 0 ? 4e-8 : 6e-8};
+  }
+  EXPECT_THAT(lines_of(map), testing::IsEmpty());
+  map.link(1, 1).latency = {1.5e-7, 0, 1.5e-7};
+  EXPECT_EQ(lines_of(map).size(), 1U);
+}
+
 TEST(FabricJudge, AFastRepetitionClearsALink) {
   FabricMap map = made_up(1, 4, 0.01, 4);
   map.link(0, 1).transfer = {600e-6, 540e-6, 60e-6};

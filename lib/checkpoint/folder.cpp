@@ -1,0 +1,148 @@
+#include "lib/checkpoint/folder.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "lib/base/error.hpp"
+#include "lib/base/file.hpp"
+
+namespace zeropp::checkpoint {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kHiddenPrefix = ".step-";
+constexpr const char* kManifest = "manifest.json";
+constexpr std::uint64_t kLargestManifest = std::uint64_t{1} << 30U;
+
+void remove_folder(const fs::path& folder) {
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) fail_io("remove", folder, error.value());
+}
+
+void rename_folder(const fs::path& from, const fs::path& to) {
+  if (std::rename(from.c_str(), to.c_str()) != 0) fail_io("rename to", to, errno);
+}
+
+/// The names in a folder; none where it is not there.
+std::vector<std::string> names_in(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    names.push_back(entry->path().filename().string());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    fail_io("list", folder, error.value());
+  }
+  return names;
+}
+
+std::optional<std::uint64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  const char* const end = name.data() + name.size();
+  std::uint64_t step = 0;
+  const auto [at, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (error != std::errc() || at != end) return std::nullopt;
+  return step;
+}
+
+std::string name_of(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
+
+}  // namespace
+
+fs::path Folder::complete(std::uint64_t step) const { return root_ / name_of(step); }
+
+fs::path Folder::partial(std::uint64_t step) const {
+  return root_ / fmt::format(".{}.partial", name_of(step));
+}
+
+void Folder::begin(std::uint64_t step) const {
+  remove_folder(partial(step));
+  std::error_code error;
+  fs::create_directories(partial(step), error);
+  if (error) fail_io("create", partial(step), error.value());
+}
+
+void Folder::commit(const Manifest& manifest) const {
+  const fs::path from = partial(manifest.step);
+  const fs::path to = complete(manifest.step);
+  const std::string text = to_text(manifest);
+  (void)parse_manifest(text, from.string());  // what a reader would refuse is no checkpoint
+  File file(from / kManifest, O_WRONLY | O_CREAT | O_EXCL, "create");
+  file.write(std::as_bytes(std::span(text)));
+  file.sync();
+  file.close();
+  sync_folder(from);
+  // A folder cannot replace one that holds files: the old one steps aside.
+  const fs::path aside = root_ / fmt::format(".{}.replaced", name_of(manifest.step));
+  remove_folder(aside);
+  std::error_code error;
+  if (fs::exists(to, error)) rename_folder(to, aside);
+  rename_folder(from, to);
+  sync_folder(root_);
+  remove_folder(aside);
+}
+
+void Folder::give_up(std::uint64_t step) const noexcept {
+  std::error_code ignored;
+  fs::remove_all(partial(step), ignored);
+}
+
+void Folder::set_aside(std::uint64_t step) const {
+  const fs::path aside = root_ / fmt::format("damaged-{:09}", step);
+  remove_folder(aside);
+  rename_folder(complete(step), aside);
+  sync_folder(root_);
+}
+
+void Folder::prune(std::size_t keep) const {
+  const auto all = steps();
+  for (std::size_t i = std::max<std::size_t>(keep, 1); i < all.size(); ++i) {
+    // Its name goes first: a removal that is cut short leaves nothing that looks complete.
+    rename_folder(complete(all[i]), root_ / fmt::format(".{}.removed", name_of(all[i])));
+  }
+  sync_folder(root_);
+  for (const std::string& name : names_in(root_)) {
+    if (name.starts_with(kHiddenPrefix)) remove_folder(root_ / name);
+  }
+}
+
+std::vector<std::uint64_t> Folder::steps() const {
+  std::vector<std::uint64_t> found;
+  for (const std::string& name : names_in(root_)) {
+    if (const auto step = step_of(name)) found.push_back(*step);
+  }
+  std::ranges::sort(found, std::greater<>{});
+  return found;
+}
+
+Manifest Folder::manifest(std::uint64_t step) const {
+  const fs::path path = complete(step) / kManifest;
+  const File file(path, O_RDONLY, "open");
+  const std::uint64_t size = file.size();
+  if (size > kLargestManifest) {
+    throw Error(ExitCode::io, fmt::format("{} has {} bytes, more than any manifest: use another "
+                                          "checkpoint",
+                                          path.string(), size));
+  }
+  std::string text(size, '\0');
+  file.read(0, std::as_writable_bytes(std::span(text)));
+  return parse_manifest(text, path.string());
+}
+
+}  // namespace zeropp::checkpoint

@@ -1,0 +1,48 @@
+// The folder of a run's checkpoints, and when one counts: `ROOT/step-000000120/` is complete. It is
+// written as `ROOT/.step-000000120.partial/` by all ranks, gets its manifest, and is renamed, with
+// an fsync before and after: a crash at any point leaves complete checkpoints and, at most, folders
+// that no reader takes for one, which later saves remove. One rank calls what changes it. Throws
+// Error(io).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "lib/checkpoint/manifest.hpp"
+
+namespace zeropp::checkpoint {
+
+class Folder {
+ public:
+  explicit Folder(std::filesystem::path root) : root_(std::move(root)) {}
+
+  [[nodiscard]] std::filesystem::path complete(std::uint64_t step) const;
+  [[nodiscard]] std::filesystem::path partial(std::uint64_t step) const;
+
+  /// An empty partial folder; what an interrupted save left under its name is removed.
+  void begin(std::uint64_t step) const;
+  /// When all ranks' files are on the disk: writes the manifest and makes the checkpoint complete.
+  /// It replaces one of the same step. Throws Error(io) too where slices leave a gap.
+  void commit(const Manifest& manifest) const;
+  /// Removes what was begun, where it cannot be completed; as far as that goes.
+  void give_up(std::uint64_t step) const noexcept;
+  /// A complete one that turned out to be damaged is kept as `ROOT/damaged-000000120`, which is no
+  /// checkpoint; an earlier one of that name is removed.
+  void set_aside(std::uint64_t step) const;
+  /// Removes all complete checkpoints but the newest `keep` (at least 1), and what interrupted
+  /// calls left.
+  void prune(std::size_t keep) const;
+
+  /// Steps of the complete checkpoints, newest first; empty where the folder is not there.
+  [[nodiscard]] std::vector<std::uint64_t> steps() const;
+  /// Throws Error(io) too for a manifest that is too large or not whole.
+  [[nodiscard]] Manifest manifest(std::uint64_t step) const;
+
+ private:
+  std::filesystem::path root_;
+};
+
+}  // namespace zeropp::checkpoint

@@ -1,0 +1,59 @@
+// What a checkpoint holds, and where: the text file `manifest.json` beside the ranks' files. A
+// checkpoint is a set of global arrays; each is stored as slices, written by the ranks that own
+// them, which together cover it once. Who loads asks for slices of its own, whatever the number of
+// ranks was: resharding is the intersection of slices.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zeropp::checkpoint {
+
+/// Bytes that one digest covers; a slice's last chunk is shorter.
+inline constexpr std::uint64_t kChunk = std::uint64_t{16} << 20U;
+
+/// Elements [offset, offset + count) of a global array of `total` elements.
+struct Slice {
+  std::string array;  ///< unique in a checkpoint: "master/embedding"
+  std::size_t element_bytes = 4;
+  std::uint64_t total = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t count = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return count * element_bytes; }
+};
+
+/// A slice in a rank's file.
+struct StoredSlice {
+  Slice slice;
+  std::uint64_t rank = 0;            ///< whose file, rank_file(rank)
+  std::uint64_t position = 0;        ///< bytes from the file's begin
+  std::vector<std::string> digests;  ///< SHA-256 of each chunk, in hexadecimal
+};
+
+struct Manifest {
+  std::uint64_t step = 0;        ///< optimizer steps done
+  std::uint64_t world_size = 1;  ///< ranks that wrote
+  std::string state = "{}";      ///< the application's own text: what is no array
+  std::vector<StoredSlice> slices;
+};
+
+/// "rank-00003.bin".
+std::string rank_file(std::uint64_t rank);
+
+/// Slices as text and back, for ranks that tell the one that writes the manifest.
+std::string slices_to_text(const std::vector<StoredSlice>& slices);
+std::vector<StoredSlice> slices_from_text(const std::string& text, std::uint64_t world_size);
+
+/// JSON with a digest of itself.
+std::string to_text(const Manifest& manifest);
+
+/// Throws Error(io) that names `where` for what is no manifest, was changed, lacks a part of an
+/// array, has a part twice, or is beyond any use in size: nothing is allocated by a number that the
+/// text holds.
+Manifest parse_manifest(std::string_view text, const std::string& where);
+
+}  // namespace zeropp::checkpoint

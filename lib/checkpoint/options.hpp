@@ -1,0 +1,17 @@
+// Options of checkpoints, as plain values.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace zeropp::checkpoint {
+
+struct Options {
+  std::string save;          ///< folder that checkpoints are written to; empty: none are
+  std::string load;          ///< folder whose newest checkpoint the run goes on from; empty: none
+  std::size_t interval = 0;  ///< steps between checkpoints; 0: only where the run ends
+  std::size_t keep = 2;      ///< complete checkpoints that stay
+  bool asynchronous = true;  ///< files are written while training goes on
+};
+
+}  // namespace zeropp::checkpoint

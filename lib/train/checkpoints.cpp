@@ -1,0 +1,158 @@
+#include "lib/train/checkpoints.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "lib/base/log.hpp"
+#include "lib/checkpoint/rank_file.hpp"
+
+namespace zeropp::train {
+
+namespace {
+
+using nlohmann::json;
+
+/// What a checkpoint says beside its arrays.
+struct State {
+  zero::StepCounts steps;
+  std::uint64_t seed = 0;
+  std::string tokens;
+};
+
+std::string to_text(const State& state) {
+  return json{{"steps_taken", state.steps.taken},
+              {"steps_begun", state.steps.begun},
+              {"seed", state.seed},
+              {"tokens", state.tokens}}
+      .dump();
+}
+
+State state_of(const std::string& text) {
+  try {
+    const json j = json::parse(text);
+    return {{j.at("steps_taken"), j.at("steps_begun")}, j.at("seed"), j.at("tokens")};
+  } catch (const json::exception& error) {
+    throw Error(ExitCode::io, fmt::format("a checkpoint's state is none of a training run ({}): "
+                                          "use another checkpoint",
+                                          error.what()));
+  }
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(const config::TrainConfig& config, const app::Context& context,
+                         std::string tokens)
+    : config_(config), context_(context), tokens_(std::move(tokens)) {
+  const checkpoint::Options& options = config_.checkpoint;
+  if (options.save.empty()) return;
+  context_.agree_on([&] {
+    if (!context_.is_root() || goes_on_here()) return;
+    const auto steps = checkpoint::Folder(options.save).steps();
+    if (steps.empty()) return;
+    throw Error(ExitCode::usage,
+                fmt::format("--save {} holds a checkpoint after {} steps that this run does not go "
+                            "on from: give --load {} too, or another folder",
+                            options.save, steps.front(), options.save));
+  });
+  saver_.emplace(context_.control(), options.save, options.keep);
+}
+
+bool Checkpoints::goes_on_here() const {
+  const checkpoint::Options& options = config_.checkpoint;
+  if (options.load.empty()) return false;
+  std::error_code error;
+  return std::filesystem::weakly_canonical(options.save, error) ==
+         std::filesystem::weakly_canonical(options.load, error);
+}
+
+void Checkpoints::restore(zero::Engine& engine, const checkpoint::Folder& folder,
+                          std::uint64_t step, const checkpoint::Manifest& manifest) const {
+  const State state = state_of(manifest.state);
+  if (context_.is_root() && state.seed != config_.seed) {
+    log::warn(fmt::format("the checkpoint is of seed {}: data from here on are those of seed {}",
+                          state.seed, config_.seed));
+  }
+  if (context_.is_root() && state.tokens != tokens_) {
+    log::warn("the checkpoint was trained on other tokens than this run's");
+  }
+  const zero::ReadSlice read = [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
+    checkpoint::read_slice(folder.complete(step), manifest, slice, values);
+  };
+  engine.restore(state.steps, read);
+  const bool errors = engine.restore_errors(
+      [&](const checkpoint::Slice& slice) { return checkpoint::has_array(manifest, slice); }, read);
+  if (context_.is_root() && !errors) {
+    log::warn(
+        "error feedback begins anew: the checkpoint has none of these ranks, nodes, buckets and "
+        "this algorithm");
+  }
+}
+
+std::uint64_t Checkpoints::load(zero::Engine& engine) {
+  const std::string& from = config_.checkpoint.load;
+  if (from.empty()) return 0;
+  const checkpoint::Folder folder(from);
+  comm::Control& control = context_.control();
+  std::vector<std::uint64_t> steps;
+  context_.agree_on([&] {
+    if (context_.is_root()) steps = folder.steps();
+  });
+  steps = json::parse(control.broadcast(json(steps).dump())).get<std::vector<std::uint64_t>>();
+  if (steps.empty() && context_.is_root()) {
+    log::warn(fmt::format("there is no checkpoint in {}: the run begins at its first step", from));
+  }
+  std::optional<comm::AgreedError> damaged;
+  for (const std::uint64_t step : steps) {
+    try {
+      std::string text;
+      context_.agree_on([&] {
+        if (context_.is_root()) text = checkpoint::to_text(folder.manifest(step));
+      });
+      text = control.broadcast(text);
+      context_.agree_on([&] {
+        restore(engine, folder, step, checkpoint::parse_manifest(text, folder.complete(step)));
+      });
+      saved_ = step;
+      return step;
+    } catch (const comm::AgreedError& error) {
+      damaged = error;
+    }
+    if (context_.is_root()) log::warn(damaged->what());
+    context_.agree_on([&] {
+      if (context_.is_root() && saver_ && goes_on_here()) folder.set_aside(step);
+    });
+  }
+  if (damaged) throw *damaged;
+  return 0;
+}
+
+void Checkpoints::save(std::uint64_t done, const zero::Engine& engine) {
+  saver_->start(done, to_text({engine.steps(), config_.seed, tokens_}), engine.state());
+  saved_ = done;
+  if (!config_.checkpoint.asynchronous) saver_->commit();
+}
+
+void Checkpoints::stepped(std::uint64_t done, const zero::Engine& engine) {
+  if (!saver_) return;
+  if (saver_->pending()) {
+    std::array<double, 1> waiting{saver_->written() ? 0.0 : 1.0};
+    context_.control().all_reduce_max(waiting);
+    if (waiting[0] == 0) saver_->commit();
+  }
+  const bool last = done == config_.train_steps;
+  const std::size_t interval = config_.checkpoint.interval;
+  if (last || (interval > 0 && done % interval == 0)) save(done, engine);
+  if (last) saver_->commit();
+}
+
+void Checkpoints::end_early(std::uint64_t done, const zero::Engine& engine) {
+  if (!saver_) return;
+  if (saved_ != done) save(done, engine);
+  saver_->commit();
+}
+
+}  // namespace zeropp::train

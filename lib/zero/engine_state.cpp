@@ -1,0 +1,107 @@
+// What a checkpoint keeps of an engine, and how an engine goes on from it.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/zero/engine.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+/// Of a unit's flat buffer, the elements that shard `rank` has.
+Extent part_of(const UnitPartition& unit, std::size_t rank) {
+  const std::size_t begin = std::min(rank * unit.shard, unit.flat);
+  return {begin, std::min(unit.shard, unit.flat - begin)};
+}
+
+checkpoint::Slice slice_of(std::string array, const UnitPartition& unit, const Extent& part) {
+  return {std::move(array), sizeof(float), unit.flat, part.begin, part.count};
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, View>> Engine::kept_arrays(std::size_t unit) const {
+  const std::string& name = model_.units()[unit].name;
+  std::vector<std::pair<std::string, View>> arrays{{name + "/master", optimizer_.master(unit)}};
+  for (std::size_t i = 0; i < optimizer_.states(); ++i) {
+    arrays.emplace_back(name + "/state" + std::to_string(i), optimizer_.state(unit, i));
+  }
+  return arrays;
+}
+
+/// A rank's errors are its own: what it lost of its own gradients, in the order in which the
+/// algorithm sends them on these nodes. Another number of ranks may need as many bytes: the name
+/// tells them apart.
+checkpoint::Slice Engine::slice_of(const NamedState& errors) const {
+  const std::size_t bytes = errors.bytes.size();
+  return {fmt::format("{}/{}, {} x {} ranks/{}", errors.name, options_.reduce_scatter_algorithm,
+                      groups_.topology.node_count, groups_.topology.ranks_per_node,
+                      groups_.world->rank()),
+          1, bytes, 0, bytes};
+}
+
+std::vector<checkpoint::OwnedSlice> Engine::state() const {
+  const auto rank = static_cast<std::size_t>(groups_.world->rank());
+  std::vector<checkpoint::OwnedSlice> slices;
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const Extent part = part_of(units_[u], rank);
+    const std::size_t first = preset_.shard_optimizer ? 0 : part.begin;
+    for (auto& [name, values] : kept_arrays(u)) {
+      slices.push_back({zero::slice_of(std::move(name), units_[u], part),
+                        fetch(ConstView(View(values.part(first, part.count))))});
+    }
+  }
+  const Stream& compute = stream(StreamId::compute);
+  for (const NamedState& errors : error_feedback()) {
+    std::vector<std::byte> bytes(errors.bytes.size());
+    compute.copy(bytes.data(), errors.bytes.data(), bytes.size());
+    compute.synchronize();
+    slices.push_back({slice_of(errors), std::move(bytes)});
+  }
+  return slices;
+}
+
+void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
+  const auto rank = static_cast<std::size_t>(groups_.world->rank());
+  const Stream& compute = stream(StreamId::compute);
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    const Extent part =
+        preset_.shard_optimizer ? part_of(units_[u], rank) : Extent{0, units_[u].flat};
+    for (auto& [name, values] : kept_arrays(u)) {
+      std::vector<float> memory(part.count);
+      read(zero::slice_of(std::move(name), units_[u], part),
+           std::as_writable_bytes(std::span(memory)));
+      device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()),
+                               values.part(0, part.count), compute.handle());
+      compute.synchronize();  // `memory` ends here
+    }
+    cut(u, compute);
+  }
+  gradients_.errors().forget(compute.handle());
+  compute.synchronize();
+  steps_taken_ = steps.taken;
+  steps_begun_ = steps.begun;
+  version_ = steps.taken + 1;  // as if the steps had been taken here: draws depend on it
+  secondary_version_ = 0;
+  gathered_initial_ = false;
+}
+
+bool Engine::restore_errors(const std::function<bool(const checkpoint::Slice&)>& has,
+                            const ReadSlice& read) {
+  const std::vector<NamedState> kept = error_feedback();
+  for (const NamedState& errors : kept) {
+    if (!has(slice_of(errors))) return false;
+  }
+  const Stream& compute = stream(StreamId::compute);
+  for (const NamedState& errors : kept) {
+    std::vector<std::byte> bytes(errors.bytes.size());
+    read(slice_of(errors), bytes);
+    compute.copy(errors.bytes.data(), bytes.data(), bytes.size());
+    compute.synchronize();
+  }
+  return true;
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,168 @@
+# ctest: name=contract7_restart cuda=mpi,nccl labels=cli timeout=240 processors=4
+"""Training that stops and goes on gives the bits of training that does not: at the same number of ranks; and the same losses, to
+tolerance, at another number or stage. What is damaged is not gone on from."""
+
+import os
+import pathlib
+import signal
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+zpp.skip_without_gpus(4)
+BITS = ["--deterministic", *zpp.ALL_FEATURES, "--bf16", "--clip-grad", "0.5", "--eval-interval", "2", "--eval-iters", "2"]
+
+
+def names(folder):
+    return sorted(entry.name for entry in pathlib.Path(folder).iterdir())
+
+
+def flip(path, byte):
+    data = bytearray(path.read_bytes())
+    data[byte] ^= 0x10
+    path.write_bytes(data)
+
+
+class Restart(zpp.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.kept = self.out / "checkpoints"
+
+    def run_to(self, steps, *words, ranks=4, code=zpp.OK):
+        result = self.train(ranks, "--train-iters", steps, *words)
+        self.assertEqual(result.code, code, result)
+        return result
+
+    def save(self, *words):
+        return ["--save", self.kept, *words]
+
+    def both(self, *words):
+        return ["--save", self.kept, "--load", self.kept, *words]
+
+    def bits(self):
+        root, groups = self.trace()
+        return root["parameters_hash"], groups["steps"]["loss"], groups["steps"]["grad_norm"], groups["evaluations"]["loss"]
+
+    def check_restart(self, *words):
+        """`--no-async-save` has an effect only where something is saved."""
+        saving = [word for word in words if word == "--no-async-save"]
+        words = [word for word in words if word not in saving]
+        self.run_to(6, *words)
+        whole = self.bits()
+        self.run_to(4, *words, *self.save("--save-interval", "2", *saving))
+        begin = self.bits()
+        self.assertEqual(names(self.kept), ["step-000000002", "step-000000004"])
+        result = self.run_to(6, *words, *self.both())
+        self.assertIn("goes on after step 4 of 6", result.stdout)
+        root, _ = self.trace()
+        self.assertEqual(root["first_step"], 4)
+        end = self.bits()
+        self.assertEqual(end[0], whole[0], "the parameters are others")
+        self.assertEqual(begin[1] + end[1], whole[1], "a loss is another")
+        self.assertEqual(begin[2] + end[2], whole[2])
+        self.assertEqual(begin[3][:-1] + end[3], whole[3], "an evaluation is another")
+        self.assertEqual(names(self.kept), ["step-000000004", "step-000000006"])
+        checked = zpp.check_trace(self.out / "train.before-000000004.h5", self.out / "train.h5")
+        self.assertEqual(checked.code, zpp.OK, checked)
+
+    def test_with_all_features(self):
+        self.check_restart(*BITS)
+
+    def test_at_stage_1_with_micro_steps_written_before_training_goes_on(self):
+        self.check_restart("--no-async-save", "--deterministic", "--zero-stage", "1", "--gradient-accumulation-steps", "2")
+
+    def test_with_error_feedback_and_stochastic_rounding(self):
+        self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8", "--weight-codec", "int8:128+sr",
+                           "--gradient-codec-intra", "int4:128+sr")
+
+    def test_error_feedback_of_other_ranks_begins_anew(self):
+        """Their errors have as many bytes each, in another order."""
+        feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]
+        self.run_to(2, *feedback, "--micro-batch-size", 2, *self.save())
+        for words, ranks in ((["--micro-batch-size", 4], 2), (["--micro-batch-size", 2, "--node-size", 2], 4)):
+            with self.subTest(words=words):
+                result = self.run_to(3, *feedback, *words, "--load", self.kept, ranks=ranks)
+                self.assertIn("error feedback begins anew", result.stderr)
+
+    def test_another_number_of_ranks_and_another_stage(self):
+        def at(ranks, stage):
+            return ["--micro-batch-size", 12 // ranks, "--zero-stage", stage]
+        self.run_to(8, *at(4, 3))
+        _, wanted, _, _ = self.bits()
+        losses = []
+        for steps, ranks, stage in ((2, 4, 3), (4, 2, 1), (6, 3, 0), (8, 4, 3)):
+            self.run_to(steps, *at(ranks, stage), *self.both(), ranks=ranks)
+            losses += self.bits()[1]
+        self.assertEqual(len(losses), 8)
+        for one, other in zip(losses, wanted):
+            self.assertAlmostEqual(one, other, delta=1e-5 * abs(other))
+
+    def test_other_nodes_and_codecs(self):
+        """The weights are there: the loss on held-out data is that at the end of the run before, to what the codecs lose."""
+        words = ["--lr", "0.02", "--eval-interval", "8", "--eval-iters", "2"]
+        self.run_to(8, *words, *self.save())
+        _, _, _, (begun, ended) = self.bits()
+        self.assertGreater(begun - ended, 0.01 * begun, "too little training to tell weights from initial ones")
+        for others, lost in ((["--node-size", 2, "--zero-hpz-partition-size", 2], 1e-5), (zpp.ALL_FEATURES, 1e-3),
+                             (["--zero-quantized-weights", "--weight-codec", "int8:64", "--bf16"], 1e-3)):
+            with self.subTest(others=others):
+                self.run_to(9, *words, *others, "--load", self.kept)
+                _, losses, _, (first, _) = self.bits()
+                self.assertEqual(len(losses), 1)
+                self.assertAlmostEqual(first, ended, delta=lost * ended)
+
+    def test_a_signal_saves_and_the_next_run_goes_on(self):
+        self.run_to(40, *BITS)
+        whole = self.bits()[0]
+        process = zpp.launch([(4, zpp.train_command("--train-iters", 40, "--log-interval", 1, *BITS, *self.both(), out=self.out))])
+        process.wait_for_line("step 3/40")
+        process.process.send_signal(signal.SIGUSR1)
+        result = process.end()
+        self.assertEqual(result.code, zpp.REQUEUE, result)
+        self.assertIn("go on with --load", result.stderr)
+        self.run_to(40, *BITS, *self.both())
+        root, groups = self.trace()
+        self.assertEqual(root["parameters_hash"], whole)
+        self.assertEqual(root["first_step"] + len(groups["steps"]["loss"]), 40)
+
+    def test_one_that_is_damaged_is_set_aside_and_the_one_before_it_taken(self):
+        self.run_to(6, *BITS)
+        whole = self.bits()[0]
+        self.run_to(4, *BITS, *self.save("--save-interval", "2"))
+        flip(self.kept / "step-000000004" / "rank-00002.bin", 100)
+        result = self.run_to(6, *BITS, *self.both())
+        self.assertIn("was damaged after it was written", result.stderr)
+        self.assertIn("goes on after step 2 of 6", result.stdout)
+        self.assertEqual(self.bits()[0], whole)
+        self.assertEqual(names(self.kept), ["damaged-000000004", "step-000000002", "step-000000006"])
+
+    def test_where_all_are_damaged_nothing_is_begun(self):
+        self.run_to(2, *self.save(), ranks=1)
+        flip(self.kept / "step-000000002" / "manifest.json", 100)
+        result = self.run_to(4, "--load", self.kept, ranks=1, code=zpp.IO)
+        self.assertEqual(len(result.errors()), 1, result)
+        self.assertIn("is not a checkpoint's manifest", result.errors()[0])
+
+    def test_a_folder_of_another_run_is_not_written_to(self):
+        self.run_to(2, *self.save(), ranks=1)
+        result = self.run_to(2, *self.save(), ranks=1, code=zpp.USAGE)
+        self.assertIn("give --load", result.errors()[0])
+
+    def test_another_model_is_refused(self):
+        self.run_to(2, *self.save(), ranks=1)
+        result = self.run_to(4, "--hidden-size", "64", "--load", self.kept, ranks=1, code=zpp.IO)
+        self.assertIn("of another model", result.errors()[0])
+
+    def test_without_a_checkpoint_the_run_begins(self):
+        result = self.run_to(2, *self.both(), ranks=1)
+        self.assertIn("there is no checkpoint in", result.stderr)
+        self.assertEqual(names(self.kept), ["step-000000002"])
+
+    def test_no_folder_no_interval(self):
+        result = self.run_to(2, "--save-interval", "2", ranks=1, code=zpp.USAGE)
+        self.assertIn("zeropp.checkpoint.save", result.errors()[0])
+
+
+if __name__ == "__main__":
+    zpp.main()

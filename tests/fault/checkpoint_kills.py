@@ -1,0 +1,99 @@
+# ctest: name=checkpoint_kills timeout=180 labels=fault processors=2
+"""Training that saves in every step is killed, all its processes at once, at random times: what is complete afterwards is whole, by a
+checker that shares no code with what wrote it, and nothing complete was lost; going on from there, however often, ends in the bits of
+a run that was left alone. ZEROPP_KILLS: how often [5]; a line a kill is printed."""
+
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
+import checkpoint
+import zpp
+
+KILLS = int(os.environ.get("ZEROPP_KILLS", "5"))
+STEPS = 150
+WINDOW = 1.5  # seconds of training in which a kill comes, as long as many saves
+WORDS = ["--train-iters", STEPS, "--deterministic", "--bf16", "--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients",
+         "--error-feedback", "both", "--log-interval", STEPS]
+
+
+def everything_below(pid):
+    """The process ids of a launcher and its ranks, which have groups of their own."""
+    found = [pid]
+    for one in found:
+        try:
+            children = pathlib.Path(f"/proc/{one}/task/{one}/children").read_text()
+        except FileNotFoundError:
+            continue
+        found += [int(child) for child in children.split()]
+    return found
+
+
+class Kills(zpp.TestCase):
+    def setUp(self):
+        super().setUp()
+        self.kept = self.out / "checkpoints"
+        self.words = [*WORDS, "--save", self.kept, "--load", self.kept, "--save-interval", "1"]
+
+    def kill_after(self, seconds):
+        """Whether the job was still running then; else it ended well."""
+        process = zpp.launch([(2, zpp.train_command(*self.words, out=self.out))], cwd=self.folder)
+        try:
+            process.process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            for pid in reversed(everything_below(process.process.pid)):
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            process.process.communicate()
+            return True
+        self.assertEqual(process.process.returncode, zpp.OK)
+        return False
+
+    def newest(self):
+        """The step of the newest complete checkpoint, each of which is whole; 0: there is none."""
+        steps = [int(entry.name.removeprefix("step-")) for entry in self.kept.glob("step-*")]
+        if steps:
+            self.assertEqual(checkpoint.main([str(self.kept)]), 0)
+        return max(steps, default=0)
+
+    def check_end(self, alone):
+        """A run that came to its end, from however many beginnings, has the bits of one that was left alone."""
+        self.assertEqual(self.trace()[0]["parameters_hash"], alone)
+        shutil.rmtree(self.out)
+
+    def test_what_is_complete_is_whole(self):
+        begin = time.monotonic()
+        self.check_ok(self.train(2, *WORDS, out=self.folder / "alone"))
+        start = 0.5 * (time.monotonic() - begin)  # some kills come before there is anything
+        alone = self.trace(self.folder / "alone")[0]["parameters_hash"]
+        rng = random.Random(20230616)
+        kills = saving = ends = newest = 0
+        while kills < KILLS:
+            seconds = start + rng.uniform(0, WINDOW)
+            if not self.kill_after(seconds):
+                self.check_end(alone)
+                newest, ends = 0, ends + 1
+                continue
+            kills += 1
+            under_way = sorted(entry.name for entry in self.kept.glob(".step-*"))
+            saving += bool(under_way)
+            before, newest = newest, self.newest()
+            print(f"kill {kills} after {seconds:.3f} s: complete to step {newest}, left {' '.join(under_way) or 'nothing'}", flush=True)
+            self.assertGreaterEqual(newest, before, "a complete checkpoint was lost")
+        result = self.train(2, *self.words)
+        self.assertEqual(result.code, zpp.OK, result)
+        self.check_end(alone)
+        self.assertGreater(saving, 0, "no kill came while a checkpoint was written")
+        print(f"{kills} kills, {saving} while a checkpoint was written or removed, {ends + 1} runs came to their end with the same bits")
+
+
+if __name__ == "__main__":
+    zpp.main()

@@ -1,0 +1,165 @@
+// ctest: name=checkpoint_saver np=1,2,4 timeout=60 labels=sanitize
+// Saving by all ranks at once: complete for any reader, beside the work, and given up by all where
+// one rank fails.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "lib/checkpoint/saver.hpp"
+#include "tests/support/checkpoint_case.hpp"
+#include "tests/support/on_device.hpp"
+
+namespace zeropp::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using test::world;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+/// A folder that all ranks see, removed by rank 0 at the end.
+class SharedFolder {
+ public:
+  SharedFolder() {
+    std::string name;
+    if (world().rank() == 0) {
+      name = (fs::temp_directory_path() / "zeropp-test-XXXXXX").string();
+      if (::mkdtemp(name.data()) == nullptr) name.clear();
+    }
+    path_ = world().control().broadcast(name);
+  }
+  ~SharedFolder() {
+    world().control().barrier();
+    std::error_code ignored;
+    if (world().rank() == 0) fs::remove_all(path_, ignored);
+  }
+  SharedFolder(const SharedFolder&) = delete;
+  SharedFolder& operator=(const SharedFolder&) = delete;
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+const std::vector<test::Array> kArrays{{"w", 4, 1003}, {"m", 2, 7}, {"none", 4, 0}};
+
+std::vector<OwnedSlice> own_slices() {
+  std::vector<OwnedSlice> slices;
+  for (const test::Array& array : kArrays) {
+    const Slice part = array.part(static_cast<std::uint64_t>(world().rank()),
+                                  static_cast<std::uint64_t>(world().size()));
+    slices.push_back({part, array.values(part)});
+  }
+  return slices;
+}
+
+TEST(Saver, WhatAllRanksSavedEveryRankReads) {
+  world().set_topology(0);
+  const SharedFolder place;
+  Saver saver(world().control(), place.path(), 2);
+  EXPECT_FALSE(saver.pending());
+  for (const std::uint64_t step : {10, 20, 30}) {
+    saver.start(step, "state " + std::to_string(step), own_slices());
+    EXPECT_TRUE(saver.pending());
+  }
+  saver.commit();
+  EXPECT_FALSE(saver.pending());
+  saver.commit();
+  const Folder folder(place.path());
+  EXPECT_THAT(folder.steps(), ElementsAre(30, 20));
+  const Manifest manifest = folder.manifest(20);
+  EXPECT_EQ(manifest.state, "state 20");
+  EXPECT_EQ(manifest.world_size, static_cast<std::uint64_t>(world().size()));
+  for (const test::Array& array : kArrays) {
+    const Slice all = array.slice(0, array.total);
+    std::vector<std::byte> values(all.bytes(), std::byte{0xA5});
+    read_slice(folder.complete(20), manifest, all, values);
+    EXPECT_EQ(values, array.values(all)) << array.name;
+  }
+}
+
+TEST(Saver, WhatIsNotCommittedIsNoCheckpoint) {
+  world().set_topology(0);
+  const SharedFolder place;
+  {
+    Saver saver(world().control(), place.path(), 2);
+    saver.start(10, "", own_slices());
+  }
+  world().control().barrier();
+  EXPECT_THAT(Folder(place.path()).steps(), testing::IsEmpty());
+}
+
+/// This process's files cannot become longer than `bytes` until it ends.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    (void)std::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = SIG_DFL;
+};
+
+TEST(Saver, WhereOneRankFailsAllGiveUpAndTheOlderOneStays) {
+  world().set_topology(0);
+  const SharedFolder place;
+  const Folder folder(place.path());
+  Saver saver(world().control(), place.path(), 2);
+  saver.start(10, "", own_slices());
+  saver.commit();
+  {
+    std::optional<FileSizeLimit> limit;
+    if (world().rank() == world().size() - 1) limit.emplace(64);
+    saver.start(20, "", own_slices());
+    try {
+      saver.commit();
+      ADD_FAILURE() << "one rank could not write";
+    } catch (const comm::AgreedError& error) {
+      EXPECT_EQ(error.reporter(), world().size() - 1);
+      EXPECT_EQ(error.code(), ExitCode::io);
+      EXPECT_THAT(error.what(), HasSubstr("cannot write"));
+    }
+  }
+  EXPECT_FALSE(saver.pending());
+  world().control().barrier();
+  EXPECT_FALSE(fs::exists(folder.partial(20)));
+  EXPECT_THAT(folder.steps(), ElementsAre(10));
+  EXPECT_EQ(folder.manifest(10).step, 10U);
+  saver.start(30, "", own_slices());
+  saver.commit();
+  EXPECT_THAT(folder.steps(), ElementsAre(30, 10));
+}
+
+TEST(Saver, SlicesThatLeaveAGapAreNoCheckpoint) {
+  world().set_topology(0);
+  const SharedFolder place;
+  Saver saver(world().control(), place.path(), 2);
+  std::vector<OwnedSlice> slices = own_slices();
+  if (world().rank() == 0) slices.erase(slices.begin());
+  saver.start(10, "", std::move(slices));
+  if (world().size() == 1) {
+    saver.commit();  // an array that nobody has
+  } else {
+    EXPECT_THROW(saver.commit(), comm::AgreedError);
+    EXPECT_THAT(Folder(place.path()).steps(), testing::IsEmpty());
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::checkpoint

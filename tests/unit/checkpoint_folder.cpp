@@ -1,0 +1,102 @@
+// ctest: name=checkpoint_folder timeout=60 labels=sanitize
+// When a checkpoint counts: whatever was left half done, what is listed is complete.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "lib/base/error.hpp"
+#include "lib/checkpoint/folder.hpp"
+#include "tests/support/checkpoint_case.hpp"
+#include "tests/support/temporary_folder.hpp"
+
+namespace zeropp::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const test::Array kArray{"w", 4, 10};
+
+void save(const Folder& folder, std::uint64_t step, const std::string& state) {
+  folder.begin(step);
+  folder.commit({step, 1, state, test::write_parts(folder.partial(step), {kArray}, 0, 1)});
+}
+
+std::vector<std::string> names(const fs::path& folder) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    found.push_back(entry.path().filename().string());
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
+TEST(CheckpointFolder, CompleteOnesAreListedNewestFirst) {
+  const test::TemporaryFolder place;
+  const Folder folder(place.path() / "checkpoints");
+  EXPECT_THAT(folder.steps(), IsEmpty()) << "there is no folder";
+  save(folder, 5, "five");
+  save(folder, 40, "forty");
+  save(folder, 1'000'000'000'000, "large");
+  EXPECT_THAT(folder.steps(), ElementsAre(1'000'000'000'000, 40, 5));
+  EXPECT_EQ(folder.manifest(40).state, "forty");
+  EXPECT_EQ(folder.manifest(40).step, 40U);
+}
+
+TEST(CheckpointFolder, WhatWasNotCommittedIsNoCheckpoint) {
+  const test::TemporaryFolder place;
+  const Folder folder(place.path());
+  save(folder, 5, "five");
+  folder.begin(6);
+  (void)test::write_parts(folder.partial(6), {kArray}, 0, 1);
+  EXPECT_THAT(folder.steps(), ElementsAre(5));
+  folder.begin(6);
+  EXPECT_THAT(names(folder.partial(6)), IsEmpty()) << "a new save begins with nothing";
+}
+
+TEST(CheckpointFolder, AStepThatIsThereIsReplaced) {
+  const test::TemporaryFolder place;
+  const Folder folder(place.path());
+  save(folder, 5, "first");
+  save(folder, 5, "second");
+  EXPECT_EQ(folder.manifest(5).state, "second");
+  EXPECT_THAT(names(place.path()), ElementsAre("step-000000005"));
+}
+
+TEST(CheckpointFolder, PruneKeepsTheNewestAndClearsWhatWasLeft) {
+  const test::TemporaryFolder place;
+  const Folder folder(place.path());
+  for (const std::uint64_t step : {3, 9, 27}) save(folder, step, "");
+  folder.begin(81);
+  fs::create_directory(place.path() / ".step-000000001.removed");
+  std::ofstream(place.path() / "notes.txt") << "the user's";
+  folder.prune(2);
+  EXPECT_THAT(names(place.path()), ElementsAre("notes.txt", "step-000000009", "step-000000027"));
+  folder.prune(0);
+  EXPECT_THAT(folder.steps(), ElementsAre(27));
+}
+
+TEST(CheckpointFolder, OtherNamesAreNoCheckpoints) {
+  const test::TemporaryFolder place;
+  for (const char* name :
+       {"step-", "step-12x", "step--3", "other", "step-99999999999999999999999"}) {
+    fs::create_directory(place.path() / name);
+  }
+  EXPECT_THAT(Folder(place.path()).steps(), IsEmpty());
+}
+
+TEST(CheckpointFolder, AManifestThatIsNotThereOrDamagedIsAnError) {
+  const test::TemporaryFolder place;
+  const Folder folder(place.path());
+  save(folder, 5, "five");
+  const fs::path manifest = folder.complete(5) / "manifest.json";
+  std::ofstream(manifest, std::ios::app) << "x";
+  EXPECT_THROW((void)folder.manifest(5), Error);
+  fs::remove(manifest);
+  EXPECT_THROW((void)folder.manifest(5), Error);
+}
+
+}  // namespace
+}  // namespace zeropp::checkpoint
