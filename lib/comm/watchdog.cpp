@@ -1,11 +1,11 @@
 #include "lib/comm/watchdog.hpp"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <utility>
 
 #include "lib/base/log.hpp"

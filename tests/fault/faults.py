@@ -73,6 +73,8 @@ FAULTS = {
     "a damaged message is not found": Expected(("train",), zpp.OK, verdict="VALID", fault="corrupt:1:{n}"),
     "the disk is full": Expected(tuple(APPS), zpp.IO, ("No space left", "free space"), fault="disk_full:0:1"),
     "the disk fails": Expected(tuple(APPS), zpp.IO, ("Input/output error", "another place"), fault="disk_error:0:1"),
+    "the disk of a rank is full for a checkpoint": Expected(("train",), zpp.IO, ("No space left", "free space"), fault="disk_full:1:2",
+                                                            words=("--save", "kept", "--save-interval", "1")),
     "ranks share a core": Expected(("train", "sweep"), zpp.OK, verdict="VALID", launch=("taskset", "--cpu-list", "0")),
     "another configuration": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "node_size"),
                                       of_rank_1=("--node-size", "1")),
@@ -164,4 +166,5 @@ class Faults(zpp.TestCase):
 
 
 if __name__ == "__main__":
+    zpp.skip_without_open_mpi("the table of faults")
     zpp.main()

@@ -4,6 +4,7 @@
 //   or has a bit flipped disk_full, disk_error:  its write NUMBER to a file, from 1, and all later
 //   ones fail with ENOSPC or EIO clock:             its clock is NUMBER seconds ahead
 // Ranks are those of the launcher.
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -82,9 +83,8 @@ const std::byte* as_sent(std::uint64_t number, const std::byte* data, std::size_
 }
 
 int of_write() {
-  static std::uint64_t writes = 0;
-  ++writes;
-  if (writes < planted().number) return 0;
+  static std::atomic<std::uint64_t> writes = 0;  // checkpoints are written on a thread
+  if (++writes < planted().number) return 0;
   if (planted().kind == "disk_full") return ENOSPC;
   return planted().kind == "disk_error" ? EIO : 0;
 }
