@@ -83,12 +83,19 @@ void Checkpoints::restore(zero::Engine& engine, const checkpoint::Folder& folder
     checkpoint::read_slice(folder.complete(step), manifest, slice, values);
   };
   engine.restore(state.steps, read);
-  const bool errors = engine.restore_errors(
-      [&](const checkpoint::Slice& slice) { return checkpoint::has_array(manifest, slice); }, read);
+  const auto has = [&](const checkpoint::Slice& slice) {
+    return checkpoint::has_array(manifest, slice);
+  };
+  const bool errors = engine.restore_errors(has, read);
   if (context_.is_root() && !errors) {
     log::warn(
         "error feedback begins anew: the checkpoint has none of these ranks, nodes, buckets and "
         "this algorithm");
+  }
+  if (!engine.restore_widths(has, read) && context_.is_root()) {
+    log::warn(
+        "adaptive bits begin anew: the checkpoint has none of these values and widths within this "
+        "run's budget");
   }
 }
 
