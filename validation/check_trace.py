@@ -47,10 +47,10 @@ class Checker(TraceChecker):
             self.check_flops()
             self.check_structure()
             self.check_memory()
-            self.problems += codec_rows.problems(self.trace, self.run, self.steps,
+            self.problems += codec_rows.problems(self.trace, self.run, self.steps, self.first,
                                                  dict(zip(self.evaluations, self.evaluation_batches)))
             volume = self.run.replay([row["skipped"] for row in self.steps],
-                                     list(zip(self.evaluations, self.evaluation_batches)))
+                                     list(zip(self.evaluations, self.evaluation_batches)), self.first)
             self.check_step_bytes(volume)
             self.check_collectives(volume)
             self.check_timers()
@@ -308,7 +308,7 @@ class Checker(TraceChecker):
                             "/errors has not exactly a row for each kind of weights and gradients in every measured step"):
             return
         for row in rows:
-            codecs = {now.weights for name, now in zip(units, self.run.table.at(row["step"]))
+            codecs = {now.weights for name, now in zip(units, self.run.table.at(self.first + row["step"]))
                       if error_rows.unit_kind(name) == row["unit_kind"]}
             why = error_rows.problem(row, exact=row["kind"] == "weights" and codecs == {"none"})
             self.require(why is None, f"/errors: {row['kind']} {row['unit_kind']} of step {row['step']}: {why}")

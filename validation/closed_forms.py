@@ -326,15 +326,16 @@ class Run:
             self.valid.clear()
         return total
 
-    def replay(self, skipped, evaluations):
-        """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches)."""
+    def replay(self, skipped, evaluations, first=0):
+        """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches). `first`: steps of the runs that this one
+        goes on from."""
         volume, stage = Volume(), self.settings.stage
         if self.settings.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
         if stage in (1, 2):
             self.all_units("initial", volume)
         for step in range(len(skipped) + 1):
-            self.take(step)
+            self.take(first + step)
             for before, batches in evaluations:
                 if before == step and stage == 3:
                     for _ in range(batches):

@@ -4,15 +4,16 @@ lib/trace/README.md."""
 import math
 
 
-def problems(trace, run, steps, evaluations):
+def problems(trace, run, steps, first, evaluations):
     """Reasons why /codecs and /adaptive_bits are wrong. Gives `run`, a closed_forms.Run, the widths that were chosen. `steps`: rows of
-    /steps; `evaluations`: batches by the steps before them."""
+    /steps; `first`: steps of the runs that this one goes on from; `evaluations`: batches by the rows of /steps before them."""
     found = []
     if "adaptive_bits" in trace.columns:
-        found += choose(trace, run, steps)
+        found += choose(trace, run, steps, first)
     if "codecs" in trace.columns:
         # An evaluation after the last step takes the codecs that a further one would.
-        looked = [*range(len(steps)), *[len(steps)] * (evaluations.get(len(steps), 0) > 0)]
+        last = first + len(steps)
+        looked = [*range(first, last), *[last] * (evaluations.get(len(steps), 0) > 0)]
         rows = [(row["step"], row["unit"], row["weights"], row["gradients_intra"], row["gradients_inter"]) for row in trace.rows("codecs")]
         expected = [(step, unit, codecs.weights, *codecs.gradients) for step, unit, codecs in run.table.rows(looked)]
         for row, right in zip(rows, expected):
@@ -24,7 +25,16 @@ def problems(trace, run, steps, evaluations):
     return found
 
 
-def choose(trace, run, steps):
+def begun_with(trace, adaptive, first, units, widest):
+    """Bits by unit: the widest that all can have, and of a run that goes on from another what it says that it found."""
+    if first == 0:
+        return [widest] * len(units)
+    column = "weights" if adaptive.values == "weights" else "gradients_intra"
+    rows = {row["unit"]: row[column] for row in trace.rows("codecs") if row["step"] == first}
+    return [next((bits for bits in adaptive.bits if adaptive.codec(bits) == rows.get(unit)), None) for unit in units]
+
+
+def choose(trace, run, steps, first):
     """Reasons why /adaptive_bits is wrong; sets run's widths by what it says was chosen."""
     adaptive, units, found = run.settings.adaptive, range(len(run.shards)), []
     bytes_of = {(unit, bits): run.sent_in_a_step(adaptive.values, unit, adaptive.codec(bits)) for unit in units for bits in adaptive.bits}
@@ -35,9 +45,11 @@ def choose(trace, run, steps):
     affordable = [bits for bits in adaptive.bits if uniform[bits] <= budget]
     if not affordable:
         return [*found, f"/adaptive_bits: no width keeps the budget of {budget}"]
-    chosen = {0: [max(affordable)] * len(units)}
+    chosen = {first: begun_with(trace, adaptive, first, units, max(affordable))}
+    if None in chosen[first] or sum(bytes_of[unit, bits] for unit, bits in zip(units, chosen[first])) > budget:
+        return [*found, "/codecs does not begin with widths that keep the budget"]
     rows = trace.rows("adaptive_bits")
-    due = [step for step in range(0, len(steps), adaptive.interval) if not steps[step]["skipped"]]
+    due = [first + index for index, step in enumerate(steps) if (first + index) % adaptive.interval == 0 and not step["skipped"]]
     if [(row["step"], row["unit"], row["bits"]) for row in rows] != [(step, unit, bits) for step in due for unit in units for bits in adaptive.bits]:
         found.append("/adaptive_bits has not exactly a row for each unit and width of every step after which widths are chosen")
         rows = []

@@ -246,23 +246,24 @@ Group errors(const TraceData& t) {
 
 Group codecs(const TraceData& t) {
   const auto& rows = t.codecs;
-  return {
-      "codecs",
-      {},
-      {column("step", "steps", "Rows of /steps before the first with them", rows, &CodecRow::step),
-       column("unit", "", "Index in /units", rows, &CodecRow::unit),
-       column("weights", "", "Of its gathers over all ranks; none without qwZ", rows,
-              &CodecRow::weights),
-       column("gradients_intra", "", "Of the first hop of its reductions; none without qgZ", rows,
-              &CodecRow::gradients_intra),
-       column("gradients_inter", "", "Of their second hop", rows, &CodecRow::gradients_inter)}};
+  return {"codecs",
+          {},
+          {column("step", "steps", "Steps before the first with them, earlier runs' included", rows,
+                  &CodecRow::step),
+           column("unit", "", "Index in /units", rows, &CodecRow::unit),
+           column("weights", "", "Of its gathers over all ranks; none without qwZ", rows,
+                  &CodecRow::weights),
+           column("gradients_intra", "", "Of the first hop of its reductions; none without qgZ",
+                  rows, &CodecRow::gradients_intra),
+           column("gradients_inter", "", "Of their second hop", rows, &CodecRow::gradients_inter)}};
 }
 
 Group adaptive_bits(const TraceData& t) {
   const auto& rows = t.widths;
   return {"adaptive_bits",
           {{"budget_bytes", t.width_budget}},
-          {column("step", "steps", "Rows of /steps before the one after which it was chosen", rows,
+          {column("step", "steps",
+                  "Steps before the one after which it was chosen, earlier runs' included", rows,
                   &WidthRow::step),
            column("unit", "", "Index in /units", rows, &WidthRow::unit),
            column("bits", "bits", "Of an integer codec", rows, &WidthRow::bits),

@@ -99,16 +99,23 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
   };
   zero::Engine& engine = session.engine();
   engine.restore(state.steps, read);
+  const auto has = [&](const checkpoint::Slice& slice) {
+    return checkpoint::has_array(manifest, slice);
+  };
   // Saved errors are in units of the loss as it was scaled.
   const zero::LossScale own = engine.loss_scale();
   engine.set_loss_scale(state.loss_scale);
-  const bool errors = engine.restore_errors(
-      [&](const checkpoint::Slice& slice) { return checkpoint::has_array(manifest, slice); }, read);
+  const bool errors = engine.restore_errors(has, read);
   if (!own.is_dynamic() || !state.searches_loss_scale) engine.set_loss_scale(own.state());
   if (context_.is_root() && !errors) {
     log::warn(
         "error feedback begins anew: the checkpoint has none of these ranks, nodes, buckets and "
         "this algorithm");
+  }
+  if (!engine.restore_widths(has, read) && context_.is_root()) {
+    log::warn(
+        "adaptive bits begin anew: the checkpoint has none of these values and widths within this "
+        "run's budget");
   }
 }
 

@@ -43,7 +43,7 @@ void AdaptiveBits::agree() {
   recorder_.width_budget = budget_;
   std::size_t widest = 0;
   while (widest + 1 < widths && uniform[widest + 1] <= budget_) ++widest;
-  if (choice_.empty()) choice_.assign(costs_.bytes.size(), widest);
+  choice_.assign(costs_.bytes.size(), widest);
 }
 
 void AdaptiveBits::choose(std::uint64_t step, const Stream& stream) {
@@ -73,6 +73,27 @@ void AdaptiveBits::choose(std::uint64_t step, const Stream& stream) {
                                   .chosen = choice_[u] == i ? std::uint64_t{1} : 0});
     }
   }
+}
+
+std::vector<std::uint64_t> AdaptiveBits::bits() const {
+  std::vector<std::uint64_t> bits;
+  bits.reserve(choice_.size());
+  for (const std::size_t index : choice_) bits.push_back(options_.minimum_bits + index);
+  return bits;
+}
+
+bool AdaptiveBits::restore(std::span<const std::uint64_t> bits) {
+  if (bits.size() != choice_.size()) return false;
+  std::vector<std::size_t> choice;
+  std::uint64_t bytes = 0;
+  for (std::size_t u = 0; u < bits.size(); ++u) {
+    if (bits[u] < options_.minimum_bits || bits[u] > options_.maximum_bits) return false;
+    choice.push_back(bits[u] - options_.minimum_bits);
+    bytes += costs_.bytes[u][choice.back()];
+  }
+  if (bytes > budget_) return false;
+  choice_ = std::move(choice);
+  return true;
 }
 
 void AdaptiveBits::overlay(CodecChoice& choice) const {

@@ -45,10 +45,11 @@ class AdaptiveBits {
   /// Puts the choice in place of the index 0 that a table's has for these values.
   void overlay(CodecChoice& choice) const;
 
-  /// By unit, of minimum_bits and more: what a checkpoint keeps.
-  [[nodiscard]] const std::vector<std::size_t>& choice() const { return choice_; }
-  /// One that another run's choice() gave, before or after agree().
-  void restore(std::vector<std::size_t> choice) { choice_ = std::move(choice); }
+  /// Bits by unit: what a checkpoint keeps.
+  [[nodiscard]] std::vector<std::uint64_t> bits() const;
+  /// Goes on with the bits() of another run, after agree(). False, and nothing is done, where they
+  /// are not of these units and widths, or more than the budget.
+  bool restore(std::span<const std::uint64_t> bits);
 
   [[nodiscard]] MemoryReport memory() const { return errors_.memory(); }
 

@@ -93,7 +93,8 @@ class Engine {
   [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
   /// This rank's part of what a checkpoint keeps: of every unit the fp32 master weights and the
   /// optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of the unit's flat buffer:
-  /// the canonical shard, at every stage; and what its error feedback keeps, as arrays of its own.
+  /// the canonical shard, at every stage; and what its error feedback keeps and, on rank 0, the
+  /// widths of adaptive bits, as arrays of their own.
   /// A copy in host memory; waits for the work before.
   [[nodiscard]] std::vector<checkpoint::OwnedSlice> state() const;
   [[nodiscard]] StepCounts steps() const { return {steps_taken_, steps_begun_}; }
@@ -110,6 +111,11 @@ class Engine {
   [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }
   /// Goes on with another loss scale, between steps; what error feedback keeps follows.
   void set_loss_scale(const LossScale::State& state);
+  /// After restore() and agree_on_codecs(): the saved widths of adaptive bits too. False, and they
+  /// are those that a run begins with, where `has` does not know them, or they are of other widths
+  /// or more than the budget of this run.
+  bool restore_widths(const std::function<bool(const checkpoint::Slice&)>& has,
+                      const ReadSlice& read);
   /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
   /// Waits for the work on it.
   [[nodiscard]] std::vector<NamedState> error_feedback() const;
@@ -150,6 +156,8 @@ class Engine {
   /// Puts the codecs of the coming step into force.
   void apply_codecs();
   void record_codecs(const CodecChoice& before);
+  /// Of the widths of adaptive bits in a checkpoint.
+  [[nodiscard]] checkpoint::Slice widths_slice() const;
   /// After a step that adaptive bits are to learn from.
   void choose_widths();
   [[nodiscard]] WidthCosts width_costs(comm::Groups& reduce_groups) const;

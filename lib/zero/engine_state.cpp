@@ -64,6 +64,11 @@ std::vector<checkpoint::OwnedSlice> Engine::state() const {
     compute.synchronize();
     slices.push_back({slice_of(errors), std::move(bytes)});
   }
+  if (adaptive_ && rank == 0) {
+    const std::vector<std::uint64_t> bits = adaptive_->bits();
+    const auto bytes = std::as_bytes(std::span(bits));
+    slices.push_back({widths_slice(), {bytes.begin(), bytes.end()}});
+  }
   return slices;
 }
 
@@ -78,6 +83,20 @@ void Engine::fill(std::size_t unit, std::string name, View values, const ReadSli
   device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()), values.part(0, part.count),
                            compute.handle());
   compute.synchronize();  // `memory` ends here
+}
+
+checkpoint::Slice Engine::widths_slice() const {
+  return {"adaptive_bits/" + options_.adaptive_bits.values, sizeof(std::uint64_t), units_.size(), 0,
+          units_.size()};
+}
+
+bool Engine::restore_widths(const std::function<bool(const checkpoint::Slice&)>& has,
+                            const ReadSlice& read) {
+  if (!adaptive_) return true;
+  if (!has(widths_slice())) return false;
+  std::vector<std::uint64_t> bits(units_.size());
+  read(widths_slice(), std::as_writable_bytes(std::span(bits)));
+  return adaptive_->restore(bits);
 }
 
 void Engine::restore(const StepCounts& steps, const ReadSlice& read) {

@@ -96,6 +96,16 @@ class Restart(zpp.TestCase):
         root, groups = self.trace()
         return root["parameters_hash"], groups["steps"]["loss_scale"], groups["steps"]["loss"]
 
+    def test_with_codecs_that_change(self):
+        """Of gradients by a schedule, whose step comes after the restart, and of weights by what widths lose, chosen after steps 0 and
+        3: step 4 begins with what the checkpoint kept."""
+        schedule = '[{"gradient_codec_intra": "int8:128"}, {"from_step": 5, "units": ["block"], "gradient_codec_intra": "int4:128"}]'
+        self.check_restart(*BITS, "--error-feedback", "both", "--codec-schedule", schedule, "--adaptive-bits", "weights",
+                           "--adaptive-bits-budget-codec", "int5:32", "--adaptive-bits-interval", "3")
+        result = self.run_to(7, *BITS, "--codec-schedule", schedule, "--adaptive-bits", "weights", "--adaptive-bits-maximum", "3",
+                             "--load", self.kept)
+        self.assertIn("adaptive bits begin anew", result.stderr)
+
     def test_error_feedback_of_other_ranks_begins_anew(self):
         """Their errors have as many bytes each, in another order."""
         feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]

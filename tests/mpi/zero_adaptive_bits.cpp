@@ -188,13 +188,18 @@ TEST(AdaptiveBits, TheChoiceIsTheWholeState) {
   costs.bytes.assign(unit_partitions.size(), {2, 3, 4, 5, 6, 7, 8});
   costs.of_budget_codec = 4 * unit_partitions.size();
   zero::AdaptiveBits bits(options, unit_partitions, costs, world().control(), device(), recorder);
-  bits.restore({1, 0, 6, 2});
   bits.agree();
+  EXPECT_EQ(bits.bits(), (std::vector<std::uint64_t>{4, 4, 4, 4}));
+  using Bits = std::vector<std::uint64_t>;
+  EXPECT_TRUE(bits.restore(Bits{3, 2, 7, 4}));  // 16 bytes a rank, the budget
+  for (const Bits& other : {Bits{3, 2, 8, 4}, Bits{1, 2, 7, 4}, Bits{9, 2, 2, 2}, Bits{3, 2, 7}}) {
+    EXPECT_FALSE(bits.restore(other));
+    EXPECT_EQ(bits.bits(), (Bits{3, 2, 7, 4}));
+  }
   zero::CodecChoice choice{{0, 0, 0, 0}, {0, 0, 0, 0}};
   bits.overlay(choice);
-  EXPECT_EQ(choice.gradients, (std::vector<std::size_t>{1, 0, 6, 2}));
+  EXPECT_EQ(choice.gradients, (std::vector<std::size_t>{1, 0, 5, 2}));
   EXPECT_EQ(choice.weights, (std::vector<std::size_t>{0, 0, 0, 0}));
-  EXPECT_EQ(bits.choice(), choice.gradients);
 }
 
 }  // namespace

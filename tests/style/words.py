@@ -39,6 +39,6 @@ for file in listed.stdout.split("\0"):
     with open(path, "rb") as stream:
         content = stream.read()
     if b"\0" not in content:
-        errors.extend(violations(file, content.decode()))
+        errors.extend(violations(file, content.decode(errors="replace")))  # inputs of fuzzers are no text
 print("\n".join(errors))
 sys.exit(1 if errors else 0)
