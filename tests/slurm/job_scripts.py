@@ -16,7 +16,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import slurm_cluster
 import zpp
-from slurm_cluster import CLUSTER, PATIENCE, TINY, cluster, command, job, processes_of, read, wait_for
+from slurm_cluster import CLUSTER, PATIENCE, TINY, cluster, command, job, processes_of, wait_for
 
 ENDLESS = [*TINY[:-4], "--train-iters", "1000000", "--log-interval", "50", "--backend", "host"]
 FEATURES = {"none": [], "qwz": ["--zero-quantized-weights"]}
@@ -158,11 +158,11 @@ class Slurm(slurm_cluster.SlurmCase):
     def test_signal_outside_a_run_requeues(self):
         """USR1 while the job asks what is missing, and at the end of the first of two runs: each brings the job back
         once, and no run is done twice."""
-        for command in ("missing", "run"):
-            with self.subTest(command):
-                self.results = self.folder / command
+        for stage in ("missing", "run"):
+            with self.subTest(stage):
+                self.results = self.folder / stage
                 study = self.study(TINY, {"feature": FEATURES})
-                with self.signal_at(command):
+                with self.signal_at(stage):
                     identity = self.sbatch("study", study)
                     self.assertEqual(self.check_ended(identity), 1)
                 log = self.log.read_text()
