@@ -74,7 +74,7 @@ void Watchdog::failing(ExitCode code) {
   (void)::eventfd_write(wake_, 1);
   const bool to_be_ended = code == ExitCode::watchdog;
   (void)changed_.wait_for(lock, std::chrono::seconds(to_be_ended ? 20 : 1),
-                          [&] { return ended_ || (failing_said_ && !to_be_ended); });
+                          [&] { return ended_ || (failing_known_ && !to_be_ended); });
 }
 
 void Watchdog::wait_for_verdict() {
@@ -95,7 +95,7 @@ void Watchdog::run() {
     }
     if (failing) {
       send_all(Kind::failed, *failing);
-      changed_.notify_all();
+      if (setup_.rank == 0 || peers_.empty()) failing_is_known();
       for (Peer& peer : peers_) peer.explained = true;
       if (setup_.rank == 0 && *failing == ExitCode::watchdog) end_all("", *failing);
       if (peers_.empty() && *failing == ExitCode::watchdog) end_own("", *failing);
@@ -164,6 +164,17 @@ void Watchdog::explained(Peer& peer, ExitCode code) {
   if (code == ExitCode::watchdog && setup_.rank == 0) return end_all("", code);
   if (looks_to_obey_ < 0) looks_to_obey_ = kLooksToObey;
   code_to_obey_ = code;
+  // Rank 0 passes it on, also back: a launcher may kill it first, and nobody is to miss it then.
+  if (setup_.rank == 0) send_all(Kind::failed, code);
+  if (setup_.rank != 0) failing_is_known();
+}
+
+void Watchdog::failing_is_known() {
+  {
+    const std::lock_guard lock(mutex_);
+    failing_known_ = true;
+  }
+  changed_.notify_all();
 }
 
 void Watchdog::send_all(Kind kind, ExitCode code) {

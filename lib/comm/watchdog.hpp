@@ -80,6 +80,7 @@ class Watchdog {
   void look_at_deadline();
   void lost(Peer& peer, const std::string& how);
   void explained(Peer& peer, ExitCode code);
+  void failing_is_known();
   void take_leave();
   void send_all(LifeMessage::Kind kind, ExitCode code = ExitCode::ok);
 
@@ -111,7 +112,8 @@ class Watchdog {
   bool leaving_ = false;
   std::optional<ExitCode> failing_;
   bool failing_said_ = false;
-  bool ended_ = false;  ///< where `Setup::end` returns
+  bool failing_known_ = false;  ///< all others have been told
+  bool ended_ = false;          ///< where `Setup::end` returns
   std::thread thread_;
 };
 

@@ -74,7 +74,7 @@ def kill_one(program, chance, alone):
         finally:
             process.stop()
         errors = result.errors(f"zpp_{program}")
-        line = errors[0] if errors else ""
+        line = errors[0].replace(str(out), "out") if errors else ""
         found = LINE.match(line)
         problem = None
         if left is None or seconds + left > LIMIT:

@@ -18,7 +18,7 @@ def with_shell(script, command):
 
 class Throws(zpp.TestCase):
     def throws(self, what):
-        return zpp.launch([(3, [str(zpp.TEST_BIN / "rank_throws"), "--what", what])]).end()
+        return zpp.launch([(3, [str(zpp.TEST_BIN / "rank_throws"), "--what", what])], cwd=self.folder).end()
 
     def test_error_keeps_code_and_message(self):
         self.check_fails(self.throws("error"), zpp.IO, "rank 1 lost its disk: mount it", "(rank 1 on ",
