@@ -108,8 +108,8 @@ class Trace:
         return values
 
     def may_be_empty(self):
-        """Groups; a run that goes on from its last step has no steps left."""
-        nothing_left = {"steps"} if self.attributes.get("first_step", 0) > 0 else set()
+        """Groups; a run that goes on from its last step has nothing left to do."""
+        nothing_left = {"steps", "collectives"} if self.attributes.get("first_step", 0) > 0 else set()
         return fmt.MAY_BE_EMPTY | fmt.MAY_BE_EMPTY_OF.get(self.app, set()) | nothing_left
 
     def data_groups(self, file):

@@ -50,7 +50,8 @@ std::unique_ptr<RunConfig> read_config(const Setting& setting, std::uint64_t see
   made->options = config::options(made->config);
   named(setting, [&] { config::read_object(setting.config, "configuration", made->options); });
   named(setting, [&] {
-    if (made->config.checkpoint.save.empty() && made->config.checkpoint.load.empty()) return;
+    const checkpoint::Options& asked = made->config.checkpoint;
+    if (asked.save.empty() && asked.load.empty() && asked.weights.empty()) return;
     throw Error(ExitCode::usage,
                 "a matrix keeps its runs as they end, and has no checkpoints: leave "
                 "zeropp.checkpoint out");

@@ -40,6 +40,17 @@ void File::write(std::span<const std::byte> bytes) {
   }
 }
 
+void File::write_at(std::uint64_t position, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t count =
+        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(position));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_io("write", path_, errno);
+    position += static_cast<std::uint64_t>(count);
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+}
+
 void File::read(std::uint64_t position, std::span<std::byte> bytes) const {
   while (!bytes.empty()) {
     const ssize_t count =

@@ -22,6 +22,8 @@ class File {
   File& operator=(const File&) = delete;
 
   void write(std::span<const std::byte> bytes);
+  /// At `position`, whatever was written last; the next write() goes on where it was.
+  void write_at(std::uint64_t position, std::span<const std::byte> bytes);
   /// Fills `bytes` from `position` on; a file that ends before is a failure too.
   void read(std::uint64_t position, std::span<std::byte> bytes) const;
   [[nodiscard]] std::uint64_t size() const;

@@ -14,6 +14,7 @@
 #include "kernels/core/view.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/sha256.hpp"
 
 namespace zeropp::checkpoint {
 
@@ -27,6 +28,7 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // the format's own limit
 constexpr std::size_t kMostDimensions = 8;
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48U;
+constexpr std::size_t kDigestLength = 64;
 constexpr std::string_view kMetadata = "__metadata__";
 
 constexpr std::array<std::pair<Dtype, std::string_view>, 3> kNames{
@@ -114,21 +116,41 @@ void require_no_gap(const std::map<std::string, StoredTensor>& tensors, std::uin
   if (end != bytes) refusal.fail("its tensors have {} bytes, and it has {}", end, bytes);
 }
 
-std::string header_of(std::vector<StoredTensor>& tensors) {
+/// A free text of the header: "sha256 of transformer.wte.weight".
+std::string digest_key(const std::string& name) { return "sha256 of " + name; }
+
+/// As long whatever the digests are.
+std::string header_of(const std::vector<StoredTensor>& tensors) {
   json header = json::object();
+  json metadata{{"format", "pt"}};  // rows first, as PyTorch's are
+  for (const StoredTensor& tensor : tensors) {
+    const auto* const name =
+        std::ranges::find(kNames, tensor.dtype, [](const auto& known) { return known.first; });
+    header[tensor.name] = {{"dtype", name->second},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {tensor.begin, tensor.begin + tensor.bytes()}}};
+    metadata[digest_key(tensor.name)] =
+        tensor.digest.empty() ? std::string(kDigestLength, '0') : tensor.digest;
+  }
+  header[std::string(kMetadata)] = std::move(metadata);
+  std::string text = header.dump();
+  text.resize(round_up<std::size_t>(text.size(), kLengthBytes), ' ');
+  return text;
+}
+
+std::vector<StoredTensor> one_after_the_other(std::vector<StoredTensor> tensors) {
   std::uint64_t begin = 0;
   for (StoredTensor& tensor : tensors) {
     tensor.begin = begin;
     begin += tensor.bytes();
-    const auto* const name =
-        std::ranges::find(kNames, tensor.dtype, [](const auto& known) { return known.first; });
-    header[tensor.name] = {
-        {"dtype", name->second}, {"shape", tensor.shape}, {"data_offsets", {tensor.begin, begin}}};
   }
-  header[std::string(kMetadata)] = {{"format", "pt"}};  // rows first, as PyTorch's are
-  std::string text = header.dump();
-  text.resize(round_up<std::size_t>(text.size(), kLengthBytes), ' ');
-  return text;
+  return tensors;
+}
+
+std::string digest_of(std::span<const std::byte> bytes) {
+  Sha256 digest;
+  digest.update(bytes);
+  return digest.hex();
 }
 
 }  // namespace
@@ -140,14 +162,22 @@ std::uint64_t StoredTensor::count() const {
 }
 
 SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, std::vector<StoredTensor> tensors)
-    : file_(std::move(path), O_WRONLY | O_CREAT | O_EXCL, "create") {
-  const std::string header = header_of(tensors);
+    : file_(std::move(path), O_WRONLY | O_CREAT | O_EXCL, "create"),
+      tensors_(one_after_the_other(std::move(tensors))) {
+  const std::string header = header_of(tensors_);
   const std::uint64_t length = header.size();
   file_.write(std::as_bytes(std::span(&length, 1)));
   file_.write(std::as_bytes(std::span(header)));
 }
 
+void SafetensorsWriter::write(std::span<const std::byte> values) {
+  tensors_.at(next_++).digest = digest_of(values);
+  file_.write(values);
+}
+
 void SafetensorsWriter::finish() {
+  const std::string header = header_of(tensors_);
+  file_.write_at(kLengthBytes, std::as_bytes(std::span(header)));
   file_.sync();
   file_.close();
 }
@@ -170,6 +200,11 @@ SafetensorsReader::SafetensorsReader(std::filesystem::path path)
   for (const auto& [name, entry] : header.items()) {
     if (name != kMetadata) tensors_.emplace(name, tensor_of(name, entry, refusal));
   }
+  const json metadata = header.value(std::string(kMetadata), json::object());
+  for (auto& [name, tensor] : tensors_) {
+    const auto digest = metadata.find(digest_key(name));
+    if (digest != metadata.end() && digest->is_string()) tensor.digest = *digest;
+  }
   values_ = kLengthBytes + length;
   require_no_gap(tensors_, size - values_, refusal);
 }
@@ -180,6 +215,10 @@ std::vector<float> SafetensorsReader::read(const StoredTensor& tensor) const {
     using T = std::remove_pointer_t<decltype(element)>;
     std::vector<T> stored(values.size());
     file_.read(values_ + tensor.begin, std::as_writable_bytes(std::span(stored)));
+    if (!tensor.digest.empty() && digest_of(std::as_bytes(std::span(stored))) != tensor.digest) {
+      Refusal(path_).fail("the values of '{}' do not have their digest, it was damaged",
+                          tensor.name);
+    }
     std::ranges::transform(stored, values.begin(), [](T value) { return to_float(value); });
   });
   return values;

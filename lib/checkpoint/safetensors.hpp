@@ -1,7 +1,9 @@
 // Files of the safetensors format: a JSON header that names tensors, then their values, one after
 // the other. 8 bytes give the header's length; of a tensor it has type, shape, and begin and end
-// counted from the header's end. Little-endian, rows first. A reader allocates nothing by a number
-// that the file does not back with bytes. Host memory. Throws Error(io) that names the file.
+// counted from the header's end. Little-endian, rows first. Files of ours have a SHA-256 digest of
+// every tensor among the header's free texts, and a reader that finds one checks it. It allocates
+// nothing by a number that the file does not back with bytes. Host memory. Throws Error(io) that
+// names the file.
 #pragma once
 
 #include <cstddef>
@@ -22,23 +24,26 @@ struct StoredTensor {
   Dtype dtype = Dtype::fp32;
   std::vector<std::uint64_t> shape;
   std::uint64_t begin = 0;  ///< bytes from the begin of the values; a writer sets it
+  std::string digest;       ///< of its values, in hexadecimal; empty: the file has none
 
   [[nodiscard]] std::uint64_t count() const;  ///< elements
   [[nodiscard]] std::uint64_t bytes() const { return count() * size_of(dtype); }
 };
 
-/// Writes a new file: the header at once, then the values in the order of the tensors.
+/// Writes a new file: room for the header, the values in the order of the tensors, the header.
 class SafetensorsWriter {
  public:
   SafetensorsWriter(std::filesystem::path path, std::vector<StoredTensor> tensors);
 
-  /// The next values, of one tensor or a part of one.
-  void write(std::span<const std::byte> values) { file_.write(values); }
+  /// All values of the next tensor.
+  void write(std::span<const std::byte> values);
   /// After the last; the disk has them when it returns.
   void finish();
 
  private:
   File file_;
+  std::vector<StoredTensor> tensors_;
+  std::size_t next_ = 0;  ///< the tensor whose values come next
 };
 
 class SafetensorsReader {
@@ -48,7 +53,8 @@ class SafetensorsReader {
   explicit SafetensorsReader(std::filesystem::path path);
 
   [[nodiscard]] const std::map<std::string, StoredTensor>& tensors() const { return tensors_; }
-  /// All values of one of them, widened to fp32: count() elements.
+  /// All values of one of them, widened to fp32: count() elements. Throws Error(io) too where they
+  /// do not have their digest.
   [[nodiscard]] std::vector<float> read(const StoredTensor& tensor) const;
 
  private:

@@ -66,7 +66,7 @@ std::vector<checkpoint::StoredTensor> tensors_of(const std::vector<zero::Unit>& 
   for (const zero::Unit& unit : units) {
     for (const zero::Tensor& tensor : unit.tensors) {
       const model::Gpt2Tensor theirs = model::gpt2_tensor(tensor);
-      tensors.push_back({theirs.name, dtype, {theirs.shape.begin(), theirs.shape.end()}, 0});
+      tensors.push_back({theirs.name, dtype, {theirs.shape.begin(), theirs.shape.end()}, 0, {}});
     }
   }
   return tensors;

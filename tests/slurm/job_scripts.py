@@ -158,11 +158,11 @@ class Slurm(slurm_cluster.SlurmCase):
     def test_signal_outside_a_run_requeues(self):
         """USR1 while the job asks what is missing, and at the end of the first of two runs: each brings the job back
         once, and no run is done twice."""
-        for stage in ("missing", "run"):
-            with self.subTest(stage):
-                self.results = self.folder / stage
+        for at in ("missing", "run"):
+            with self.subTest(at):
+                self.results = self.folder / at
                 study = self.study(TINY, {"feature": FEATURES})
-                with self.signal_at(stage):
+                with self.signal_at(at):
                     identity = self.sbatch("study", study)
                     self.assertEqual(self.check_ended(identity), 1)
                 log = self.log.read_text()
@@ -173,13 +173,13 @@ class Slurm(slurm_cluster.SlurmCase):
                 self.assertEqual(self.missing(study), [])
 
     @contextlib.contextmanager
-    def signal_at(self, command):
+    def signal_at(self, name):
         """Jobs get a Python that signals the job's shell once, at the end of the first `study.py COMMAND`."""
-        python, sent = self.folder / f"python-{command}", self.folder / f"sent-{command}"
+        python, sent = self.folder / f"python-{name}", self.folder / f"sent-{name}"
         python.write_text(f"""#!/bin/sh
 {shlex.quote(sys.executable)} "$@"
 code=$?
-if [ "$2" = {command} ] && [ ! -e {shlex.quote(str(sent))} ]; then
+if [ "$2" = {name} ] && [ ! -e {shlex.quote(str(sent))} ]; then
   : >{shlex.quote(str(sent))}
   kill -USR1 "$(ps -o pgid= -p $$ | tr -d ' ')"  # the leader of the job's processes is its shell
 fi
