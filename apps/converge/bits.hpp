@@ -1,7 +1,7 @@
 // Bits that a parameter costs on the wire: what a ladder of codecs is drawn over. Of codecs that
 // change by step the mean over the steps, of adaptive bits those of the codec that is their budget;
-// NaN where they depend on how large units are: an entry of the schedule names some, or the budget is
-// a number of bytes.
+// NaN where they depend on how large units are: an entry of the schedule names some, or the budget
+// is a number of bytes.
 #pragma once
 
 #include "lib/comm/topology.hpp"
