@@ -211,7 +211,7 @@ class Run:
     def choose(self, chosen):
         """Widths of adaptive bits, from the first step on."""
         self.table = self.settings.table(self.units, chosen)
-        self.take(0)
+        self.take(min(chosen) if chosen else 0)
 
     def take(self, step):
         """The codecs of the step after `step` others. Where those of weights change, secondary shards are cut again."""

@@ -97,9 +97,9 @@ class Restart(zpp.TestCase):
         return root["parameters_hash"], groups["steps"]["loss_scale"], groups["steps"]["loss"]
 
     def test_with_codecs_that_change(self):
-        """Of gradients by a schedule, whose step comes after the restart, and of weights by what widths lose, chosen after steps 0 and
+        """Of gradients by a schedule that counts the steps of both runs, and of weights by what widths lose, chosen after steps 0 and
         3: step 4 begins with what the checkpoint kept."""
-        schedule = '[{"gradient_codec_intra": "int8:128"}, {"from_step": 5, "units": ["block"], "gradient_codec_intra": "int4:128"}]'
+        schedule = '[{"gradient_codec_intra": "int8:128"}, {"from_step": 3, "units": ["block"], "gradient_codec_intra": "int4:128"}]'
         self.check_restart(*BITS, "--error-feedback", "both", "--codec-schedule", schedule, "--adaptive-bits", "weights",
                            "--adaptive-bits-budget-codec", "int5:32", "--adaptive-bits-interval", "3")
         result = self.run_to(7, *BITS, "--codec-schedule", schedule, "--adaptive-bits", "weights", "--adaptive-bits-maximum", "3",
