@@ -22,6 +22,7 @@ constexpr std::string_view kVersion = "1.0";
 constexpr std::uint64_t kMostElements = std::uint64_t{1} << 48U;
 constexpr std::uint64_t kMostRanks = std::uint64_t{1} << 20U;
 constexpr std::size_t kDigestLength = 64;
+constexpr int kDeepest = 8;  // nesting; the digest's text is made by recursion
 
 json to_json(const StoredSlice& stored) {
   const Slice& slice = stored.slice;
@@ -158,7 +159,13 @@ std::string to_text(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(std::string_view text, const std::string& where) {
-  json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto shallow = [&](int depth, json::parse_event_t /*event*/, json& /*parsed*/) {
+    if (depth <= kDeepest) return true;
+    throw Error(ExitCode::io, fmt::format("{} is not a checkpoint's manifest: it is nested deeper "
+                                          "than {}; use another checkpoint",
+                                          where, kDeepest));
+  };
+  json document = json::parse(text, shallow, /*allow_exceptions=*/false);
   const Fields fields(document, where);
   if (fields.text("schema") != kSchema) fields.fail("'schema' is another");
   if (fields.text("schema_version") != kVersion) {

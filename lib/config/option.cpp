@@ -80,7 +80,7 @@ nlohmann::json json_of(const Option& option, const std::string& text, const std:
     return text;
   }
   if (std::holds_alternative<Structured>(option.field)) {
-    const auto value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+    auto value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
     if (value.is_discarded()) wrong(option, where, "\"" + text + "\"");
     return value;
   }
