@@ -28,8 +28,8 @@ struct Place {
 
 class Sampler {
  public:
-  /// `source` outlives the sampler. Throws Error(usage) when the training or the held-out part is
-  /// shorter than one sequence and its last target.
+  /// `source` outlives the sampler; a sequence has a token at least. Throws Error(usage) when the
+  /// training or the held-out part is shorter than one sequence and its last target.
   Sampler(const TokenSource& source, std::uint64_t seed, std::size_t seq_length,
           std::size_t micro_batch);
 

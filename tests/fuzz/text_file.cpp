@@ -1,5 +1,5 @@
-// A text to train on, cut into batches: the first byte is the length of a sequence, the rest the
-// text.
+// A text to train on, cut into batches: the first byte is the length of a sequence less 1, the rest
+// the text.
 #include "lib/data/sampler.hpp"
 #include "lib/data/token_source.hpp"
 #include "tests/support/fuzz_target.hpp"
@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   test::may_refuse([&] {
     const auto source =
         data::make_source({.source = "text", .path = file.path(), .held_out_fraction = 0.25});
-    const data::Sampler sampler(*source, 1, data[0], 2);
+    const data::Sampler sampler(*source, 1, data[0] + 1U, 2);
     data::TokenBatch batch;
     for (std::uint64_t step = 0; step < 4; ++step) sampler.train(step, 1, {1, 2}, batch);
     const std::size_t batches = sampler.held_out_batches(2);
