@@ -155,9 +155,9 @@ class Mounts(mounts.MountCase):
 
     def test_full_at_the_end_of_the_run(self):
         """Filled once training runs: the last line of progress comes, then the error."""
-        result = self.inside("size=64m", self.once_running('head -c 128m /dev/zero > "$out/filler"'), "--train-iters", "400", "--log-interval", "1",
+        result = self.inside("size=8m", self.once_running('head -c 16m /dev/zero > "$out/filler"'), "--train-iters", "1500", "--log-interval", "1",
                              at_line="step 1/")
-        self.assertIn("step 400/400", result.stdout)
+        self.assertIn("step 1500/1500", result.stdout)
         self.check_refused(result, "No space left", left=["filler"])
 
 
