@@ -10,45 +10,22 @@
 #include <map>
 
 #include "tests/support/engine_case.hpp"
-#include "tests/support/wrapped_model.hpp"
+#include "tests/support/planted_model.hpp"
 
 namespace zeropp::test {
 namespace {
 
 using codec::parse_codec;
 
-int node_size_of_four() { return world().size() == 4 ? 2 : world().size(); }
-
-/// A model whose last rank's gradient of one training micro-batch is no number.
-class BadStep final : public WrappedModel {
- public:
-  BadStep(std::unique_ptr<zero::UnitModel> model, std::size_t bad)
-      : WrappedModel(std::move(model)), bad_(bad) {}
-  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
-    begun_ += train ? 1 : 0;
-    WrappedModel::begin(batch, train, stream);
-  }
-  void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const zero::Gradient> gradients, StreamHandle stream) override {
-    WrappedModel::backward(layer, weights, gradients, stream);
-    if (layer != 0 || begun_ != bad_ + 1 || world().control().rank() != world().size() - 1) return;
-    const float nan = std::numeric_limits<float>::quiet_NaN();
-    const std::size_t at = units()[layers()[layer].units.front()].tensors.back().offset;
-    device().memory_ops->copy(ConstView::of(&nan, 1), gradients.front().values.part(at, 1), stream);
-    device().runtime->synchronize(stream.native);
-  }
-
- private:
-  std::size_t bad_;
-  std::size_t begun_ = 0;
-};
-
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
 
 struct ScheduleCase : EngineCase {
+  /// `bad_step`: in which the last rank's gradient is no number.
   explicit ScheduleCase(const zero::Options& options, std::size_t bad_step = kNever)
       : EngineCase(options, node_size_of_four(), [bad_step](const model::Context& context) {
-          return std::make_unique<BadStep>(make_tiny_gpt(context), bad_step);
+          const Plant nan{.value = std::numeric_limits<float>::quiet_NaN(),
+                          .rank = world().size() - 1};
+          return std::make_unique<PlantedModel>(make_tiny_gpt(context), Plants{{bad_step, nan}});
         }) {}
 };
 

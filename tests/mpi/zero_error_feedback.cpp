@@ -13,39 +13,10 @@
 
 #include "tests/support/engine_case.hpp"
 #include "tests/support/on_device.hpp"
-#include "tests/support/wrapped_model.hpp"
+#include "tests/support/planted_model.hpp"
 
 namespace zeropp::test {
 namespace {
-
-/// A model that another one is, but for its gradients, which are not finite in one step.
-class Altered final : public WrappedModel {
- public:
-  Altered(std::unique_ptr<zero::UnitModel> model, std::size_t micro_steps)
-      : WrappedModel(std::move(model)), micro_steps_(micro_steps) {}
-
-  std::size_t bad_step = std::numeric_limits<std::size_t>::max();  ///< by training steps begun
-
-  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
-    begun_ += train ? 1 : 0;
-    WrappedModel::begin(batch, train, stream);
-  }
-  void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const zero::Gradient> gradients, StreamHandle stream) override {
-    WrappedModel::backward(layer, weights, gradients, stream);
-    const bool bad = layer == 0 && begun_ - 1 == bad_step * micro_steps_ &&
-                     world().control().rank() == world().size() - 1;
-    if (!bad) return;
-    const std::size_t at = units()[layers()[layer].units.front()].tensors.back().offset;
-    const float nan = std::numeric_limits<float>::quiet_NaN();
-    device().memory_ops->copy(ConstView::of(&nan, 1), gradients.front().values.part(at, 1), stream);
-    device().runtime->synchronize(stream.native);
-  }
-
- private:
-  std::size_t micro_steps_;
-  std::size_t begun_ = 0;
-};
 
 struct FeedbackCase {
   explicit FeedbackCase(const zero::Options& options, int node_size = node_size_of_four())
@@ -53,14 +24,12 @@ struct FeedbackCase {
             options, node_size,
             [&](const model::Context& context) {
               // Untied: every unit's gradient is one layer's.
-              auto made = std::make_unique<Altered>(make_tiny_gpt(context, false),
-                                                    options.accumulation_steps);
+              auto made = std::make_unique<PlantedModel>(make_tiny_gpt(context, false), Plants{},
+                                                         options.accumulation_steps);
               model = made.get();
               return made;
             },
             16, 2) {}
-
-  static int node_size_of_four() { return world().size() == 4 ? 2 : world().size(); }
 
   [[nodiscard]] zero::Engine& engine() { return engine_case.engine(); }
   /// The kept errors of all hops and buckets, by name.
@@ -75,7 +44,7 @@ struct FeedbackCase {
     return all;
   }
 
-  Altered* model = nullptr;  ///< the engine's case owns it
+  PlantedModel* model = nullptr;  ///< the engine's case owns it
   EngineCase engine_case;
 };
 
@@ -104,7 +73,8 @@ TEST(EngineErrorFeedback, SkippedStepLeavesNoTrace) {
       options.compute = compute;
       options.error_feedback.reset_period = 3;  // of steps that were taken
       FeedbackCase planted(options);
-      planted.model->bad_step = 2;
+      planted.model->plants[2] = {.value = std::numeric_limits<float>::quiet_NaN(),
+                                  .rank = world().size() - 1};
       FeedbackCase clean(options);
       std::map<std::string, std::vector<std::byte>> before;
       for (const std::uint64_t step : {0, 1, 2, 3, 4}) {

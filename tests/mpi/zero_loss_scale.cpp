@@ -12,48 +12,17 @@
 #include "lib/collective/collective.hpp"
 #include "tests/support/engine_case.hpp"
 #include "tests/support/on_device.hpp"
-#include "tests/support/wrapped_model.hpp"
+#include "tests/support/planted_model.hpp"
 
 namespace zeropp::test {
 namespace {
 
-/// What to write into the gradient of the first layer's unit: at which step, on which ranks.
-struct Plant {
-  std::size_t step = 1000;
-  float value = -1e6F;  ///< finite, and beyond the range of fp16
-  bool everywhere = false;
-};
+/// Finite, and beyond the range of fp16; on the last rank.
+Plant overflow() { return {.value = -1e6F, .rank = world().size() - 1}; }
 
-/// A model that another one is, but for a planted value.
-class Planted final : public WrappedModel {
- public:
-  Planted(std::unique_ptr<zero::UnitModel> model, const Plant& plant)
-      : WrappedModel(std::move(model)), plant_(plant) {}
-
-  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
-    begun_ += train ? 1 : 0;
-    WrappedModel::begin(batch, train, stream);
-  }
-  void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const zero::Gradient> gradients, StreamHandle stream) override {
-    WrappedModel::backward(layer, weights, gradients, stream);
-    const bool here = plant_.everywhere || world().control().rank() == world().size() - 1;
-    if (layer != 0 || begun_ - 1 != plant_.step || !here) return;
-    const std::size_t at = units()[layers()[layer].units.front()].tensors.back().offset;
-    const Device& on = device();
-    on.memory_ops->copy(ConstView::of(&plant_.value, 1), gradients.front().values.part(at, 1),
-                        stream);
-    on.runtime->synchronize(stream.native);
-  }
-
- private:
-  Plant plant_;
-  std::size_t begun_ = 0;
-};
-
-std::unique_ptr<EngineCase> make_case(const zero::Options& options, const Plant& plant = {}) {
+std::unique_ptr<EngineCase> make_case(const zero::Options& options, const Plants& plants = {}) {
   const auto make = [&](const model::Context& context) {
-    return std::make_unique<Planted>(make_tiny_gpt(context), plant);
+    return std::make_unique<PlantedModel>(make_tiny_gpt(context), plants);
   };
   return std::make_unique<EngineCase>(options, world().size() == 4 ? 2 : 1, make);
 }
@@ -90,7 +59,7 @@ Errors errors_of(EngineCase& engine_case) {
 
 /// Five steps, of which the third overflows, beside a run that never saw it.
 void check_skip(const zero::Options& options) {
-  const auto planted = make_case(options, {.step = 2});
+  const auto planted = make_case(options, {{2, overflow()}});
   const auto clean = make_case(options);
   for (const std::uint64_t step : {0, 1, 2, 3, 4}) {
     const std::string before = planted->engine().parameters_hash();
@@ -137,8 +106,8 @@ TEST(LossScaleEngine, NoSumIsCutOff) {
   for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
     zero::Options options = in_fp16({.fixed = 1});
     options.reduce_scatter_algorithm = algorithm->name;
-    const Plant plant{.step = 0, .value = 40'000, .everywhere = true};
-    const auto result = make_case(options, plant)->step(0);
+    const Plants plants{{0, {.value = 40'000}}};
+    const auto result = make_case(options, plants)->step(0);
     EXPECT_TRUE(result.skipped || result.grad_norm > 39'999)
         << algorithm->name << ": norm " << result.grad_norm;
   }
@@ -152,7 +121,7 @@ TEST(LossScaleEngine, NothingJumpsWhereTheScaleChanges) {
   for (const char* dtype : {"fp32", "int8"}) {
     zero::Options options = fed_back({.initial_power = 8, .window = 2, .hysteresis = 1}, dtype);
     options.gradient_clipping = 0.5;  // in effect in every step
-    const auto dynamic = make_case(options, {.step = 4});
+    const auto dynamic = make_case(options, {{4, overflow()}});
     options.loss_scale = {.fixed = 512};
     const auto fixed = make_case(options);
     for (const std::uint64_t step : {0, 1, 2, 3, 4, 5, 6}) {
@@ -195,7 +164,7 @@ TEST(LossScaleEngine, TrainsAsFp32Does) {
 TEST(LossScaleEngine, AnOverflowAtTheMinimumExhaustsTheScaleOnEveryRank) {
   for (const std::size_t hysteresis : {1U, 2U}) {
     const zero::LossScaleOptions scale{.initial_power = 3, .hysteresis = hysteresis, .minimum = 8};
-    const auto engine_case = make_case(in_fp16(scale), {.step = 1});
+    const auto engine_case = make_case(in_fp16(scale), {{1, overflow()}});
     EXPECT_FALSE(engine_case->step(0).exhausted);
     const auto result = engine_case->step(1);
     EXPECT_TRUE(result.skipped);

@@ -10,55 +10,16 @@
 #include "lib/collective/collective.hpp"
 #include "tests/support/engine_case.hpp"
 #include "tests/support/optimizer_reference.hpp"
-#include "tests/support/wrapped_model.hpp"
+#include "tests/support/planted_model.hpp"
 
 namespace zeropp::test {
 namespace {
 
-/// What to write into the gradient, at which training step, on which rank.
-struct Plant {
-  float value = 0;
-  int rank = 0;
-  std::size_t layer = 0;  ///< into its first unit, at the begin of the unit's last tensor
-};
-using Plants = std::map<std::size_t, Plant>;
-
-/// A model that another one is, but for the planted values.
-class Planted final : public WrappedModel {
- public:
-  Planted(std::unique_ptr<zero::UnitModel> model, Plants plants, std::size_t micro_steps)
-      : WrappedModel(std::move(model)), plants_(std::move(plants)), micro_steps_(micro_steps) {}
-
-  void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {
-    begun_ += train ? 1 : 0;
-    WrappedModel::begin(batch, train, stream);
-  }
-  void backward(std::size_t layer, std::span<const ConstView> weights,
-                std::span<const zero::Gradient> gradients, StreamHandle stream) override {
-    WrappedModel::backward(layer, weights, gradients, stream);
-    const auto plant = plants_.find((begun_ - 1) / micro_steps_);
-    // In the first micro-step: what follows must not hide it.
-    if (plant == plants_.end() || (begun_ - 1) % micro_steps_ != 0 ||
-        plant->second.layer != layer || plant->second.rank != world().control().rank()) {
-      return;
-    }
-    const zero::Unit& unit = units()[layers()[layer].units.front()];
-    const Device& on = device();
-    on.memory_ops->copy(ConstView::of(&plant->second.value, 1),
-                        gradients.front().values.part(unit.tensors.back().offset, 1), stream);
-    on.runtime->synchronize(stream.native);
-  }
-
- private:
-  Plants plants_;
-  std::size_t micro_steps_;
-  std::size_t begun_ = 0;
-};
-
 std::unique_ptr<EngineCase> make_case(const zero::Options& options, int node_size,
                                       const Plants& plants, const optim::Options& optimizer) {
   const auto make = [&](const model::Context& context) {
-    return std::make_unique<Planted>(make_tiny_gpt(context), plants, options.accumulation_steps);
+    return std::make_unique<PlantedModel>(make_tiny_gpt(context), plants,
+                                          options.accumulation_steps);
   };
   return std::make_unique<EngineCase>(options, node_size, make, 16, 2, optimizer);
 }
