@@ -32,17 +32,7 @@ struct FeedbackCase {
             16, 2) {}
 
   [[nodiscard]] zero::Engine& engine() { return engine_case.engine(); }
-  /// The kept errors of all hops and buckets, by name.
-  [[nodiscard]] std::map<std::string, std::vector<std::byte>> errors() {
-    std::map<std::string, std::vector<std::byte>> all;
-    for (const zero::NamedState& state : engine().error_feedback()) {
-      std::vector<std::byte> bytes(state.bytes.size());
-      stream().copy(bytes.data(), state.bytes.data(), bytes.size());
-      stream().synchronize();
-      EXPECT_TRUE(all.emplace(state.name, std::move(bytes)).second) << state.name << " twice";
-    }
-    return all;
-  }
+  [[nodiscard]] KeptErrors errors() { return engine_case.errors(); }
 
   PlantedModel* model = nullptr;  ///< the engine's case owns it
   EngineCase engine_case;
@@ -76,7 +66,7 @@ TEST(EngineErrorFeedback, SkippedStepLeavesNoTrace) {
       planted.model->plants[2] = {.value = std::numeric_limits<float>::quiet_NaN(),
                                   .rank = world().size() - 1};
       FeedbackCase clean(options);
-      std::map<std::string, std::vector<std::byte>> before;
+      KeptErrors before;
       for (const std::uint64_t step : {0, 1, 2, 3, 4}) {
         const auto result = planted.engine_case.step(step);
         EXPECT_EQ(result.skipped, step == 2) << "step " << step;

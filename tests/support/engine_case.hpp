@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstddef>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -20,6 +22,7 @@
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/engine.hpp"
 #include "tests/support/mpi_world.hpp"
+#include "tests/support/on_device.hpp"
 
 namespace zeropp::test {
 
@@ -38,6 +41,8 @@ struct Outcome {
 
 /// Two nodes of four ranks, else one.
 inline int node_size_of_four() { return world().size() == 4 ? 2 : world().size(); }
+
+using KeptErrors = std::map<std::string, std::vector<std::byte>>;
 
 /// The built-in source, made once: it takes longer than a step of a small model.
 inline const data::TokenSource& token_source() {
@@ -120,6 +125,18 @@ class EngineCase {
         outcome.backward_inter += row.wire_bytes_inter;
     }
     return outcome;
+  }
+
+  /// What error feedback keeps of all hops and buckets, by name.
+  KeptErrors errors() {
+    KeptErrors all;
+    for (const zero::NamedState& state : engine_->error_feedback()) {
+      std::vector<std::byte> bytes(state.bytes.size());
+      stream().copy(bytes.data(), state.bytes.data(), bytes.size());
+      stream().synchronize();
+      EXPECT_TRUE(all.emplace(state.name, std::move(bytes)).second) << state.name << " twice";
+    }
+    return all;
   }
 
   [[nodiscard]] zero::Engine& engine() { return *engine_; }
