@@ -21,20 +21,65 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-/// A new file beside `final_path`, under a name that no other run has; removed at the end of a
-/// scope, unless it was renamed.
+/// A name beside `final_path` that no other run has.
+fs::path partial_name(const fs::path& final_path) {
+  return folder_of(final_path) / fmt::format(".{}.{}-{:08x}.partial",
+                                             final_path.filename().string(), ::getpid(),
+                                             std::random_device{}());
+}
+
+/// By which the kernel knows an open file that may have no name.
+fs::path descriptor_path(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
+
+/// A new file in `folder` that has no name yet: of a process that is killed nothing is left. -1
+/// where the file system knows no such files (NFS), or where /proc, by which they get a name, is
+/// not there.
+int open_nameless(const fs::path& folder) {
+  const int descriptor = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644);
+  if (descriptor < 0 || ::access(descriptor_path(descriptor).c_str(), F_OK) == 0) return descriptor;
+  ::close(descriptor);
+  return -1;
+}
+
+/// A new file beside `target`, gone at the end of a scope unless it was published.
 class Partial {
  public:
-  explicit Partial(const fs::path& final_path)
-      : path(folder_of(final_path) / fmt::format(".{}.{}-{:08x}.partial",
-                                                 final_path.filename().string(), ::getpid(),
-                                                 std::random_device{}())),
-        file(path, O_WRONLY | O_CREAT | O_EXCL, "create") {}
-  ~Partial() { ::unlink(path.c_str()); }
+  explicit Partial(const fs::path& target) : Partial(target, open_nameless(folder_of(target))) {}
+  ~Partial() { ::unlink(name_.c_str()); }
   Partial(const Partial&) = delete;
   Partial& operator=(const Partial&) = delete;
 
-  const fs::path path;
+  /// Where it can be read.
+  [[nodiscard]] fs::path path() const {
+    return nameless_ ? descriptor_path(file.descriptor()) : name_;
+  }
+  /// Its bytes get the name `target`, all at once.
+  void publish(const fs::path& target) {
+    if (nameless_ && link(target)) return;
+    if (nameless_ && !link(name_)) fail_io("create", name_, EEXIST);
+    if (::rename(name_.c_str(), target.c_str()) != 0) fail_io("rename to", target, errno);
+  }
+
+ private:
+  Partial(const fs::path& target, int descriptor)
+      : nameless_(descriptor >= 0),
+        name_(partial_name(target)),
+        file(nameless_ ? File(target, descriptor)
+                       : File(name_, O_WRONLY | O_CREAT | O_EXCL, "create")) {}
+
+  /// Gives the nameless file a name; false where the name is taken.
+  [[nodiscard]] bool link(const fs::path& name) const {
+    if (::linkat(AT_FDCWD, path().c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
+      return true;
+    }
+    if (errno != EEXIST) fail_io("create", name, errno);
+    return false;
+  }
+
+  const bool nameless_;
+  const fs::path name_;
+
+ public:
   File file;
 };
 
@@ -69,9 +114,9 @@ void write_atomically(const fs::path& path, std::span<const std::byte> bytes,
   Partial partial(target);
   partial.file.write(bytes);
   partial.file.sync();
+  if (verify) verify(partial.path());
+  partial.publish(target);
   partial.file.close();
-  if (verify) verify(partial.path);
-  if (::rename(partial.path.c_str(), target.c_str()) != 0) fail_io("rename to", target, errno);
   sync_folder(folder);
 }
 

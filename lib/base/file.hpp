@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <utility>
 
 namespace zeropp {
 
@@ -17,6 +18,9 @@ class File {
   /// open(2) with `flags`, closed on exec; a new file may be read by all and written by the owner,
   /// as far as the umask allows. `what`: the word for a failure, "create", "open".
   File(std::filesystem::path path, int flags, const char* what);
+  /// Takes over an open descriptor; `path` is what messages call it.
+  File(std::filesystem::path path, int descriptor)
+      : path_(std::move(path)), descriptor_(descriptor) {}
   ~File();
   File(const File&) = delete;
   File& operator=(const File&) = delete;
@@ -27,6 +31,8 @@ class File {
   /// Fills `bytes` from `position` on; a file that ends before is a failure too.
   void read(std::uint64_t position, std::span<std::byte> bytes) const;
   [[nodiscard]] std::uint64_t size() const;
+  /// Of the open file.
+  [[nodiscard]] int descriptor() const { return descriptor_; }
   /// Takes room on the disk now.
   void reserve(std::size_t bytes);
   /// Returns when the disk has it.
