@@ -22,6 +22,7 @@ import error_rows
 from trace_checker import Invalid, TraceChecker
 from trace_file import Trace
 import converge_checker
+import checkpoint_rows
 import codec_rows
 import fabric_trace
 import kernels_trace
@@ -57,6 +58,8 @@ class Checker(TraceChecker):
             self.check_counters(volume)
             if self.error_interval:
                 self.check_errors()
+            if "checkpoints" in self.trace.columns:
+                self.check_checkpoints()
         except Invalid as error:
             self.problems.append(str(error))
         return self.problems
@@ -312,6 +315,21 @@ class Checker(TraceChecker):
                       if error_rows.unit_kind(name) == row["unit_kind"]}
             why = error_rows.problem(row, exact=row["kind"] == "weights" and codecs == {"none"})
             self.require(why is None, f"/errors: {row['kind']} {row['unit_kind']} of step {row['step']}: {why}")
+
+    def check_checkpoints(self):
+        """Those that were asked for, each with all arrays of all ranks."""
+        options, rows = self.config["zeropp"]["checkpoint"], self.trace.rows("checkpoints")
+        saved = [row["step"] for row in rows]
+        expected = checkpoint_rows.expected_steps(self.first, self.first + len(self.steps), options.get("interval", 0))
+        self.require(saved == expected, f"/checkpoints is of steps {saved}, should be of {expected}")
+        memory = self.run.memory()
+        errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter")) // 2  # one of two copies
+        units = self.trace.columns["units"]["flat"]
+        expected = checkpoint_rows.array_bytes(units, memory["moments"] // max(1, memory["master"]),
+                                               errors * self.attributes["world_size"], len(units) * self.trace.is_adaptive())
+        for row in rows:
+            why = checkpoint_rows.problem(row, expected)
+            self.require(why is None, f"/checkpoints: of step {row['step']}: {why}")
 
 
 # By program: the reasons why a trace of it is invalid.

@@ -45,7 +45,8 @@ class Trace:
         of_gpus = fmt.GPU_COLUMNS if self.app in fmt.SAMPLES_GPUS and self.attributes.get("backend") == "cuda" else {}
         return {**fmt.COLUMNS_OF.get(self.app, fmt.COLUMNS), **of_gpus, **(fmt.ERROR_COLUMNS if self.own().get("measure_quantization_error", 0) > 0 else {}),
                 **(fmt.CODEC_COLUMNS if self.own().get("codec_schedule") or self.is_adaptive() else {}),
-                **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {})}
+                **(fmt.WIDTH_COLUMNS if self.is_adaptive() else {}),
+                **(fmt.CHECKPOINT_COLUMNS if self.own().get("checkpoint", {}).get("save") else {})}
 
     def own(self):
         """The object zeropp of the configuration of zpp_train; empty for another program, or where it cannot be read."""

@@ -2,7 +2,7 @@
 units that every reader here checks a file against."""
 
 SCHEMA = "zeropp-trace"
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",
@@ -51,7 +51,9 @@ ERROR_COLUMNS = {"errors": {"step": "u steps", "kind": "S", "unit_kind": "S", "r
 # Where codecs depend on step or unit, and where widths are chosen.
 CODEC_COLUMNS = {"codecs": {"step": "u steps", "unit": "u", "weights": "S", "gradients_intra": "S", "gradients_inter": "S"}}
 WIDTH_COLUMNS = {"adaptive_bits": {"step": "u steps", "unit": "u", "bits": "u bits", "error": "f 1", "bytes": "u bytes", "chosen": "u bool"}}
-MAY_BE_EMPTY = {"evaluations", "counters", "gpus", "errors", "adaptive_bits", "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
+# Where the run saves itself.
+CHECKPOINT_COLUMNS = {"checkpoints": {"step": "u steps", "bytes": "u bytes", "time_paused": "f s", "time_writing": "f s"}}
+MAY_BE_EMPTY = {"checkpoints", "evaluations", "counters", "gpus", "errors", "adaptive_bits", "fabric_rails", "fabric_typical", "fabric_faults", "interfaces"}
 # A matrix without a level has none of its rows; a group of the second kind may be missing with all its columns.
 MAY_BE_EMPTY_OF = {"converge": {"steps", "errors", "quadratic", "quadratic_runs", "checks"}}
 MAY_BE_MISSING_OF = {"converge": {"errors"}}  # where no setting asks for it

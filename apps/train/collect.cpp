@@ -45,6 +45,21 @@ std::map<std::string, std::uint64_t> counters_of_ranks(const trace::Recorder& re
   return sums;
 }
 
+std::vector<trace::CheckpointRow> checkpoints_of_ranks(const trace::Recorder& recorder,
+                                                       comm::Control& control) {
+  std::vector<trace::CheckpointRow> rows = recorder.checkpoints;
+  for (trace::CheckpointRow& row : rows) {
+    std::array<double, 2> longest{row.time_paused, row.time_writing};
+    control.all_reduce_max(longest);
+    row.time_paused = longest[0];
+    row.time_writing = longest[1];
+    std::array<std::uint64_t, 1> bytes{row.bytes};
+    control.all_reduce_sum(bytes);
+    row.bytes = bytes[0];
+  }
+  return rows;
+}
+
 std::string verdict_of(const trace::Recorder& recorder) {
   std::optional<std::string> reason = wrong_bytes(recorder);
   if (!reason) reason = divergence(recorder);
@@ -95,6 +110,8 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   data.codecs = recorder.codecs;
   data.widths = recorder.widths;
   data.width_budget = recorder.width_budget;
+  data.saves = !config.checkpoint.save.empty();
+  data.checkpoints = checkpoints_of_ranks(recorder, control);
   data.data = describe_tokens(source);
   return data;
 }

@@ -20,14 +20,6 @@ std::optional<Error> status_of(const std::function<void()>& work) {
   return std::nullopt;
 }
 
-std::vector<StoredSlice> write(const std::filesystem::path& folder, std::uint64_t rank,
-                               const std::vector<OwnedSlice>& slices) {
-  std::vector<HostSlice> views;
-  views.reserve(slices.size());
-  for (const OwnedSlice& owned : slices) views.push_back({owned.slice, owned.values});
-  return write_rank_file(folder, rank, views);
-}
-
 }  // namespace
 
 Saver::Saver(comm::Control& control, std::filesystem::path root, std::size_t keep)
@@ -46,9 +38,8 @@ void Saver::or_give_up(std::uint64_t step, const std::function<void()>& work) {
   }
 }
 
-void Saver::start(std::uint64_t step, std::string state, std::vector<OwnedSlice> slices,
+void Saver::start(std::uint64_t step, std::string state, std::vector<HostSlice> slices,
                   const Beside& beside) {
-  commit();
   or_give_up(step, [&] {
     control_.agree(status_of([&] {
       if (control_.rank() == 0) folder_.begin(step);
@@ -57,20 +48,31 @@ void Saver::start(std::uint64_t step, std::string state, std::vector<OwnedSlice>
   });
   writing_.emplace();
   writing_->manifest = {step, static_cast<std::uint64_t>(control_.size()), std::move(state), {}};
-  writing_->slices = std::move(slices);
-  writing_->file = std::async(std::launch::async, [this, folder = folder_.partial(step)] {
-    return write(folder, static_cast<std::uint64_t>(control_.rank()), writing_->slices);
-  });
+  for (const HostSlice& slice : slices) writing_->bytes += slice.values.size();
+  const auto rank = static_cast<std::uint64_t>(control_.rank());
+  writing_->file = std::async(
+      std::launch::async, [rank, folder = folder_.partial(step), slices = std::move(slices)] {
+        using Clock = std::chrono::steady_clock;
+        const Clock::time_point begin = Clock::now();
+        Written written{write_rank_file(folder, rank, slices), 0};
+        written.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+        return written;
+      });
 }
 
 bool Saver::written() const {
   return writing_ && writing_->file.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
 }
 
-void Saver::commit() {
-  if (!writing_) return;
+std::optional<Saved> Saver::commit() {
+  if (!writing_) return std::nullopt;
   std::string own;
-  const auto status = status_of([&] { own = slices_to_text(writing_->file.get()); });
+  Saved saved{writing_->manifest.step, writing_->bytes, 0};
+  const auto status = status_of([&] {
+    const Written written = writing_->file.get();
+    saved.seconds = written.seconds;
+    own = slices_to_text(written.slices);
+  });
   Manifest whole = std::move(writing_->manifest);
   writing_.reset();
   or_give_up(whole.step, [&] {
@@ -80,6 +82,7 @@ void Saver::commit() {
       if (control_.rank() == 0) complete(whole, parts);
     }));
   });
+  return saved;
 }
 
 void Saver::complete(Manifest& whole, const std::vector<std::string>& parts) {

@@ -1,8 +1,8 @@
-// Saves checkpoints while the work goes on: start() takes a copy of this rank's slices and writes
-// its file on a thread; commit() waits for the files of all ranks and makes the checkpoint
-// complete. The thread calls no MPI. Collective: all ranks call start() and commit() in the same
-// order. What fails on any rank ends in one message on all (AgreedError): the checkpoint is given
-// up and removed, and older ones stay.
+// Saves checkpoints while the work goes on: start() begins to write this rank's slices on a thread;
+// commit() waits for the files of all ranks and makes the checkpoint complete. The thread calls no
+// MPI. Collective: all ranks call start() and commit() in the same order. What fails on any rank
+// ends in one message on all (AgreedError): the checkpoint is given up and removed, and older ones
+// stay.
 #pragma once
 
 #include <cstddef>
@@ -20,10 +20,11 @@
 
 namespace zeropp::checkpoint {
 
-/// A slice with values of its own, in host memory.
-struct OwnedSlice {
-  Slice slice;
-  std::vector<std::byte> values;  ///< slice.bytes()
+/// A checkpoint that commit() made complete.
+struct Saved {
+  std::uint64_t step = 0;
+  std::uint64_t bytes = 0;  ///< of this rank's file
+  double seconds = 0;       ///< that this rank wrote, digested and flushed them in
 };
 
 class Saver {
@@ -40,9 +41,10 @@ class Saver {
   /// AgreedError.
   using Beside = std::function<void(const std::filesystem::path&)>;
 
-  /// Begins to save `step`. `state`: what is no array, the same on all ranks. A checkpoint that is
-  /// still being written is committed first. `beside` is called before this returns.
-  void start(std::uint64_t step, std::string state, std::vector<OwnedSlice> slices,
+  /// Begins to save `step`; nothing else is being saved. `state`: what is no array, the same on all
+  /// ranks. The values of `slices` stay as they are until commit(). `beside` is called before this
+  /// returns.
+  void start(std::uint64_t step, std::string state, std::vector<HostSlice> slices,
              const Beside& beside = {});
 
   /// Whether this rank's file is written, or failed; commit() would not wait for it. False where
@@ -50,14 +52,18 @@ class Saver {
   [[nodiscard]] bool written() const;
   [[nodiscard]] bool pending() const { return writing_.has_value(); }
 
-  /// Completes what start() began; does nothing where that was nothing.
-  void commit();
+  /// Completes what start() began; nullopt where that was nothing.
+  std::optional<Saved> commit();
 
  private:
+  struct Written {
+    std::vector<StoredSlice> slices;
+    double seconds = 0;
+  };
   struct Writing {
-    Manifest manifest;  ///< of rank 0: without slices yet
-    std::vector<OwnedSlice> slices;
-    std::future<std::vector<StoredSlice>> file;
+    Manifest manifest;        ///< of rank 0: without slices yet
+    std::uint64_t bytes = 0;  ///< of this rank
+    std::future<Written> file;
   };
 
   /// Where `work`, of all ranks, throws AgreedError, what was begun of `step` is removed.

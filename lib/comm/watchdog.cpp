@@ -68,6 +68,13 @@ void Watchdog::set_folder(const std::filesystem::path& folder) {
   folder_ = folder;
 }
 
+void Watchdog::leave() {
+  std::unique_lock lock(mutex_);
+  goodbye_asked_ = true;
+  (void)::eventfd_write(wake_, 1);
+  (void)changed_.wait_for(lock, std::chrono::seconds(1), [&] { return goodbye_said_ || ended_; });
+}
+
 void Watchdog::failing(ExitCode code) {
   std::unique_lock lock(mutex_);
   failing_ = code;
@@ -87,9 +94,11 @@ void Watchdog::run() {
   while (!over_) {
     wait_for_news(next);
     std::optional<ExitCode> failing;
+    bool goodbye = false;
     {
       const std::lock_guard lock(mutex_);
       if (leaving_) break;
+      goodbye = goodbye_asked_;
       if (!failing_said_) failing = failing_;
       failing_said_ = failing_.has_value();
     }
@@ -100,6 +109,7 @@ void Watchdog::run() {
       if (setup_.rank == 0 && *failing == ExitCode::watchdog) end_all("", *failing);
       if (peers_.empty() && *failing == ExitCode::watchdog) end_own("", *failing);
     }
+    if (goodbye && !gone_) say_goodbye();
     if (!over_) hear();
     if (over_ || Clock::now() < next) continue;
     next = Clock::now() + setup_.look;
@@ -128,7 +138,7 @@ void Watchdog::hear() {
     }
     if (!peer.line.is_open() || !peer.line.is_over()) continue;
     peer.line.close();
-    if (!peer.left && !peer.explained) lost(peer, "died");
+    if (!peer.left && !peer.explained && !gone_) lost(peer, "died");
     if (over_) return;
   }
 }
@@ -187,7 +197,7 @@ void Watchdog::send_all(Kind kind, ExitCode code) {
 void Watchdog::look() {
   send_all(Kind::beat);
   for (Peer& peer : peers_) {
-    if (peer.left || peer.explained || ++peer.silent <= setup_.silent_looks) continue;
+    if (gone_ || peer.left || peer.explained || ++peer.silent <= setup_.silent_looks) continue;
     if (deadline() <= Seconds{0}) continue;
     lost(peer, "does not answer any more: it is stopped, or its machine hangs");
     if (over_) return;
@@ -232,8 +242,18 @@ void Watchdog::lost(Peer& peer, const std::string& how) {
   code_to_obey_ = ExitCode::watchdog;
 }
 
-void Watchdog::take_leave() {
+void Watchdog::say_goodbye() {
   send_all(Kind::goodbye);
+  gone_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    goodbye_said_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Watchdog::take_leave() {
+  if (!gone_) say_goodbye();
   for (Peer& peer : peers_) peer.line.finish_sending();
   // Closed with unread messages, a connection would lose what was sent last.
   const auto end = Clock::now() + std::chrono::seconds(2);

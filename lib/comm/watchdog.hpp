@@ -41,7 +41,7 @@ class Watchdog {
     std::function<void(ExitCode)> end = {};
   };
   explicit Watchdog(Setup setup);
-  /// Takes leave of the others, which then do not miss this rank.
+  /// Leaves, where that was not done.
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
@@ -53,6 +53,10 @@ class Watchdog {
 
   /// Where the flight record goes; before that it is not written.
   void set_folder(const std::filesystem::path& folder);
+  /// All ranks end in order now: the others do not miss this one any more, nor it them. A launcher
+  /// may kill who is left as soon as the first has ended with another code than 0. The deadline
+  /// holds on. To be called before what all ranks do last together.
+  void leave();
   /// This rank has said why it ends the job, and is about to: the others say nothing, and end by
   /// themselves with `code` where nobody else ends them. With the watchdog's code all flight
   /// records are written, and this rank is ended here.
@@ -81,6 +85,7 @@ class Watchdog {
   void lost(Peer& peer, const std::string& how);
   void explained(Peer& peer, ExitCode code);
   void failing_is_known();
+  void say_goodbye();
   void take_leave();
   void send_all(LifeMessage::Kind kind, ExitCode code = ExitCode::ok);
 
@@ -105,11 +110,14 @@ class Watchdog {
   std::string own_line_;  ///< that it ends with then
   bool record_written_ = false;
   bool over_ = false;
+  bool gone_ = false;  ///< this rank said goodbye
 
   std::mutex mutex_;  ///< of what follows
   std::condition_variable changed_;
   std::filesystem::path folder_;
   bool leaving_ = false;
+  bool goodbye_asked_ = false;
+  bool goodbye_said_ = false;
   std::optional<ExitCode> failing_;
   bool failing_said_ = false;
   bool failing_known_ = false;  ///< all others have been told

@@ -142,6 +142,7 @@ World::~World() {
     watchdog_->failing(ExitCode::environment);
   } else {
     const Waiting waiting(log, "end of MPI");
+    if (watchdog_) watchdog_->leave();
     MPI_Finalize();
   }
   of_process = nullptr;

@@ -274,6 +274,20 @@ Group adaptive_bits(const TraceData& t) {
            column("chosen", "bool", "1: from the next step on", rows, &WidthRow::chosen)}};
 }
 
+Group checkpoints(const TraceData& t) {
+  const auto& rows = t.checkpoints;
+  using Row = CheckpointRow;
+  return {
+      "checkpoints",
+      {},
+      {column("step", "steps", "Steps that it is after, earlier runs' included", rows, &Row::step),
+       column("bytes", "bytes", "Of arrays, sum over ranks", rows, &Row::bytes),
+       column("time_paused", "s", "Training waited for it, largest over ranks", rows,
+              &Row::time_paused),
+       column("time_writing", "s", "Files were written, digested and flushed, largest over ranks",
+              rows, &Row::time_writing)}};
+}
+
 }  // namespace
 
 std::size_t Column::size() const {
@@ -311,6 +325,7 @@ Document describe(const TraceData& trace) {
   if (trace.error_interval > 0) document.groups.push_back(errors(trace));
   if (!trace.codecs.empty()) document.groups.push_back(codecs(trace));
   if (trace.width_budget > 0) document.groups.push_back(adaptive_bits(trace));
+  if (trace.saves) document.groups.push_back(checkpoints(trace));
   return document;
 }
 

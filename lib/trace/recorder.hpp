@@ -143,11 +143,20 @@ struct WidthRow {
   std::uint64_t chosen = 0;
 };
 
+/// A checkpoint that was made complete. Of this rank until the trace brings ranks together.
+struct CheckpointRow {
+  std::uint64_t step = 0;   ///< steps that it is after, earlier runs' included
+  std::uint64_t bytes = 0;  ///< of the files
+  double time_paused = 0;   ///< seconds in which training waited: copies, what is agreed on
+  double time_writing = 0;  ///< seconds in which files were written, digested and flushed
+};
+
 struct Recorder {
   Timers timers;
   std::deque<CollectiveRow> collectives;  ///< deque: rows keep their address
   std::vector<StepRow> steps;
   std::vector<EvaluationRow> evaluations;
+  std::vector<CheckpointRow> checkpoints;  ///< where the run saves itself
   std::vector<UnitRow> units;
   std::vector<ErrorRow> errors;                   ///< where the engine measures them
   std::vector<CodecRow> codecs;                   ///< where they depend on step or unit

@@ -113,6 +113,8 @@ struct TraceData {
   std::vector<CodecRow> codecs;    ///< empty: no group /codecs
   std::vector<WidthRow> widths;    ///< with adaptive bits
   std::uint64_t width_budget = 0;  ///< bytes a step; 0: no group /adaptive_bits
+  bool saves = false;              ///< the run keeps checkpoints; false: no group /checkpoints
+  std::vector<CheckpointRow> checkpoints;  ///< bytes as sums over ranks, times the largest
   DataInfo data;
 };
 

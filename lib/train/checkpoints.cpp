@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -16,6 +17,11 @@ namespace zeropp::train {
 namespace {
 
 using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
 
 /// What a checkpoint says beside its arrays.
 struct State {
@@ -120,6 +126,7 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
 }
 
 std::uint64_t Checkpoints::load(Session& session) {
+  if (saver_) session.engine().reserve_state(memory_);
   const std::uint64_t step = load_newest(session);
   const std::string& weights = config_.checkpoint.weights;
   if (step == 0 && !weights.empty()) import_weights(weights, context_, session);
@@ -170,7 +177,19 @@ std::uint64_t Checkpoints::load_newest(Session& session) {
   return 0;
 }
 
-void Checkpoints::save(std::uint64_t done, const Session& session) {
+void Checkpoints::commit(Session& session) {
+  const Clock::time_point begin = Clock::now();
+  const std::optional<checkpoint::Saved> saved = saver_->commit();
+  if (!saved) return;
+  session.recorder().checkpoints.push_back({.step = saved->step,
+                                            .bytes = saved->bytes,
+                                            .time_paused = paused_ + seconds_since(begin),
+                                            .time_writing = saved->seconds});
+}
+
+void Checkpoints::save(std::uint64_t done, Session& session) {
+  commit(session);  // `memory_` is written until then
+  const Clock::time_point begin = Clock::now();
   checkpoint::Saver::Beside weights;
   if (config_.checkpoint.gather_weights) {
     weights = [&](const std::filesystem::path& folder) {
@@ -184,28 +203,29 @@ void Checkpoints::save(std::uint64_t done, const Session& session) {
                          .searches_loss_scale = engine.loss_scale().is_dynamic(),
                          .seed = config_.seed,
                          .tokens = tokens_}),
-                engine.state(), weights);
+                engine.state(memory_), weights);
   saved_ = done;
-  if (!config_.checkpoint.asynchronous) saver_->commit();
+  paused_ = seconds_since(begin);
+  if (!config_.checkpoint.asynchronous) commit(session);
 }
 
-void Checkpoints::stepped(std::uint64_t done, const Session& session) {
+void Checkpoints::stepped(std::uint64_t done, Session& session) {
   if (!saver_) return;
   if (saver_->pending()) {
     std::array<double, 1> waiting{saver_->written() ? 0.0 : 1.0};
     context_.control().all_reduce_max(waiting);
-    if (waiting[0] == 0) saver_->commit();
+    if (waiting[0] == 0) commit(session);
   }
   const bool last = done == config_.train_steps;
   const std::size_t interval = config_.checkpoint.interval;
   if (last || (interval > 0 && done % interval == 0)) save(done, session);
-  if (last) saver_->commit();
+  if (last) commit(session);
 }
 
-void Checkpoints::end_early(std::uint64_t done, const Session& session) {
+void Checkpoints::end_early(std::uint64_t done, Session& session) {
   if (!saver_) return;
   if (saved_ != done) save(done, session);
-  saver_->commit();
+  commit(session);
 }
 
 }  // namespace zeropp::train

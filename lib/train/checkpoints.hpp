@@ -9,6 +9,7 @@
 #include "lib/app/app.hpp"
 #include "lib/checkpoint/saver.hpp"
 #include "lib/config/train_config.hpp"
+#include "lib/device/buffer.hpp"
 #include "lib/train/session.hpp"
 
 namespace zeropp::train {
@@ -27,13 +28,15 @@ class Checkpoints {
 
   /// After `done` steps: completes what is written, begins what is due. The last is complete on
   /// return.
-  void stepped(std::uint64_t done, const Session& session);
+  void stepped(std::uint64_t done, Session& session);
 
   /// The run ends here, before its last step: this is saved too, where the run saves at all.
-  void end_early(std::uint64_t done, const Session& session);
+  void end_early(std::uint64_t done, Session& session);
 
  private:
-  void save(std::uint64_t done, const Session& session);
+  /// Each leaves in the recorder what it cost.
+  void save(std::uint64_t done, Session& session);
+  void commit(Session& session);
   /// Whether the run goes on from the folder that it saves to.
   [[nodiscard]] bool goes_on_here() const;
   /// As load(), without weights of another file.
@@ -44,7 +47,9 @@ class Checkpoints {
   const config::TrainConfig& config_;
   const app::Context& context_;
   std::string tokens_;
+  Buffer memory_;  ///< what is being written; the saver's thread reads it
   std::optional<checkpoint::Saver> saver_;
+  double paused_ = 0;        ///< seconds for the checkpoint that is being written
   std::uint64_t saved_ = 0;  ///< the step of the last checkpoint that was begun, or loaded
 };
 

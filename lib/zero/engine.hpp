@@ -95,8 +95,11 @@ class Engine {
   /// optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of the unit's flat buffer:
   /// the canonical shard, at every stage; and what its error feedback keeps and, on rank 0, the
   /// widths of adaptive bits, as arrays of their own.
-  /// A copy in host memory; waits for the work before.
-  [[nodiscard]] std::vector<checkpoint::OwnedSlice> state() const;
+  /// Waits for the work before. The values lie in `memory`, which becomes larger where it has to:
+  /// kept from one checkpoint to the next, it is not taken anew while training waits.
+  [[nodiscard]] std::vector<checkpoint::HostSlice> state(Buffer& memory) const;
+  /// Makes `memory` as large as state() needs it, before the work begins.
+  void reserve_state(Buffer& memory) const;
   [[nodiscard]] StepCounts steps() const { return {steps_taken_, steps_begun_}; }
   /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. `read`
   /// fills the given memory with a slice of the saved arrays. What follows the master weights is
@@ -177,6 +180,14 @@ class Engine {
   [[nodiscard]] std::string master_name(std::size_t unit) const;
   /// This rank's part of a saved array, into `values`, which are on the device.
   void fill(std::size_t unit, std::string name, View values, const ReadSlice& read);
+  /// A slice of a checkpoint, and where its values lie on the device.
+  struct KeptSlice {
+    checkpoint::Slice slice;
+    const std::byte* values;
+  };
+  [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
+  /// Whether this rank's part of a checkpoint has the widths of adaptive bits.
+  [[nodiscard]] bool keeps_widths() const;
   /// Master and optimizer arrays of a unit, with their names in a checkpoint.
   [[nodiscard]] std::vector<std::pair<std::string, View>> kept_arrays(std::size_t unit) const;
   /// The bytes of `view` in host memory; waits for the compute stream.

@@ -46,29 +46,50 @@ checkpoint::Slice Engine::slice_of(const NamedState& errors) const {
           1, bytes, 0, bytes};
 }
 
-std::vector<checkpoint::OwnedSlice> Engine::state() const {
+std::vector<Engine::KeptSlice> Engine::kept_slices() const {
   const auto rank = static_cast<std::size_t>(groups_.world->rank());
-  std::vector<checkpoint::OwnedSlice> slices;
+  std::vector<KeptSlice> slices;
   for (std::size_t u = 0; u < units_.size(); ++u) {
     const Extent part = part_of(units_[u], rank);
     const std::size_t first = preset_.shard_optimizer ? 0 : part.begin;
     for (auto& [name, values] : kept_arrays(u)) {
       slices.push_back({zero::slice_of(std::move(name), units_[u], part),
-                        fetch(ConstView(View(values.part(first, part.count))))});
+                        static_cast<const std::byte*>(values.part(first, part.count).data)});
     }
   }
-  const Stream& compute = stream(StreamId::compute);
   for (const NamedState& errors : error_feedback()) {
-    std::vector<std::byte> bytes(errors.bytes.size());
-    compute.copy(bytes.data(), errors.bytes.data(), bytes.size());
-    compute.synchronize();
-    slices.push_back({slice_of(errors), std::move(bytes)});
+    slices.push_back({slice_of(errors), errors.bytes.data()});
   }
-  if (adaptive_ && rank == 0) {
+  return slices;
+}
+
+bool Engine::keeps_widths() const { return adaptive_ && groups_.world->rank() == 0; }
+
+void Engine::reserve_state(Buffer& memory) const {
+  std::size_t bytes = keeps_widths() ? widths_slice().bytes() : 0;
+  for (const KeptSlice& each : kept_slices()) bytes += each.slice.bytes();
+  if (memory.bytes() < bytes) memory = Buffer(bytes, device_.staging());
+}
+
+std::vector<checkpoint::HostSlice> Engine::state(Buffer& memory) const {
+  reserve_state(memory);
+  const Stream& compute = stream(StreamId::compute);
+  join({StreamId::update});
+  std::vector<checkpoint::HostSlice> slices;
+  std::byte* to = memory.data();
+  for (const KeptSlice& each : kept_slices()) {
+    const std::size_t size = each.slice.bytes();
+    if (size > 0) compute.copy(to, each.values, size);
+    slices.push_back({each.slice, {to, size}});
+    to += size;
+  }
+  if (keeps_widths()) {
     const std::vector<std::uint64_t> bits = adaptive_->bits();
     const auto bytes = std::as_bytes(std::span(bits));
-    slices.push_back({widths_slice(), {bytes.begin(), bytes.end()}});
+    std::ranges::copy(bytes, to);
+    slices.push_back({widths_slice(), {to, bytes.size()}});
   }
+  compute.synchronize();
   return slices;
 }
 

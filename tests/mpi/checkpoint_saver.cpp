@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <deque>
 #include <filesystem>
 #include <optional>
 
@@ -49,14 +50,22 @@ class SharedFolder {
 
 const std::vector<test::Array> kArrays{{"w", 4, 1003}, {"m", 2, 7}, {"none", 4, 0}};
 
-std::vector<OwnedSlice> own_slices() {
-  std::vector<OwnedSlice> slices;
+/// This rank's parts of kArrays, in memory that lives until the process ends.
+std::vector<HostSlice> own_slices() {
+  static std::deque<std::vector<std::byte>> memory;
+  std::vector<HostSlice> slices;
   for (const test::Array& array : kArrays) {
     const Slice part = array.part(static_cast<std::uint64_t>(world().rank()),
                                   static_cast<std::uint64_t>(world().size()));
-    slices.push_back({part, array.values(part)});
+    slices.push_back({part, memory.emplace_back(array.values(part))});
   }
   return slices;
+}
+
+std::uint64_t bytes_of(const std::vector<HostSlice>& slices) {
+  std::uint64_t bytes = 0;
+  for (const HostSlice& slice : slices) bytes += slice.values.size();
+  return bytes;
 }
 
 TEST(Saver, WhatAllRanksSavedEveryRankReads) {
@@ -67,10 +76,14 @@ TEST(Saver, WhatAllRanksSavedEveryRankReads) {
   for (const std::uint64_t step : {10, 20, 30}) {
     saver.start(step, "state " + std::to_string(step), own_slices());
     EXPECT_TRUE(saver.pending());
+    const std::optional<Saved> saved = saver.commit();
+    ASSERT_TRUE(saved);
+    EXPECT_EQ(saved->step, step);
+    EXPECT_EQ(saved->bytes, bytes_of(own_slices()));
+    EXPECT_GT(saved->seconds, 0);
   }
-  saver.commit();
   EXPECT_FALSE(saver.pending());
-  saver.commit();
+  EXPECT_FALSE(saver.commit());
   const Folder folder(place.path());
   EXPECT_THAT(folder.steps(), ElementsAre(30, 20));
   const Manifest manifest = folder.manifest(20);
@@ -150,7 +163,7 @@ TEST(Saver, SlicesThatLeaveAGapAreNoCheckpoint) {
   world().set_topology(0);
   const SharedFolder place;
   Saver saver(world().control(), place.path(), 2);
-  std::vector<OwnedSlice> slices = own_slices();
+  std::vector<HostSlice> slices = own_slices();
   if (world().rank() == 0) slices.erase(slices.begin());
   saver.start(10, "", std::move(slices));
   if (world().size() == 1) {

@@ -16,7 +16,7 @@ import trace_format
 
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
         "cuda_versions backend transport kernels run_id started_at command_line").split()
-VERSION = "1.4"
+VERSION = "1.5"
 TIMERS = "matmul nn codec optimizer communication data other".split()
 
 

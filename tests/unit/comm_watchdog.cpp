@@ -291,6 +291,22 @@ TEST(Watchdog, WhoTookLeaveIsNotMissed) {
   EXPECT_FALSE(peer.real().is_over());
 }
 
+/// Where all end in order, a launcher may kill who is left: nobody is to call that a death.
+TEST(Watchdog, WhoLeavesMissesNobody) {
+  const Deadline deadline(50ms);
+  for (const int rank : {0, 1, 2}) {
+    Played peer(rank);
+    peer.real().watchdog->leave();
+    peer.die();
+    Job late(1);  // its end shows that time went by
+    wait_in(late.of(0), "sum", 1);
+    EXPECT_EQ(late.of(0).wait_for_end(), ExitCode::watchdog);
+    EXPECT_FALSE(peer.real().is_over()) << rank;
+    wait_in(peer.real(), "end of MPI", 1);
+    EXPECT_EQ(peer.real().wait_for_end(), ExitCode::watchdog) << "the deadline holds on";
+  }
+}
+
 TEST(Watchdog, AnOrderlyEndEndsNobody) {
   Job job(3);
   for (const int rank : {1, 0, 2}) {
