@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""What checkpoints cost, from the runs of jobscripts/local/checkpoint_times.sh.
+
+usage: checkpoint_table.py STUDY [--session S] [--output FILE]
+
+STUDY has runs.tsv and runs/. Of the last session, or S: the disk's own rate (raw writes of as many processes, before and after), the rate
+at which checkpoints were written, how long training waited for them, and whether a run that was ended and gone on has the weights of one that
+never stopped. Exits with 1 where that is not so, a run failed, or one is missing."""
+
+import argparse
+import csv
+import json
+from pathlib import Path
+import statistics
+import sys
+
+import markdown_table
+
+RUNS = ("raw-before", "unsaved", "saved", "raw-after", "whole", "first-half", "second-half")
+
+
+def read(study, session):
+    with open(study / "runs.tsv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    session = session or rows[-1]["session"]
+    found = {row["name"]: row for row in rows if row["session"] == session}
+    wrong = [name for name in RUNS if name not in found or found[name]["exit"] != "0"]
+    if wrong:
+        raise ValueError(f"session {session}: failed or missing: {', '.join(wrong)}")
+    return {name: {**json.loads((study / "runs" / f"{found[name]['stem']}.json").read_text(encoding="utf-8")),
+                   "warmup": int(found[name]["warmup"])} for name in RUNS}
+
+
+def step_times(run):
+    return run["steps"]["time"][run["warmup"]:]
+
+
+def interval_of(run):
+    return run["config"]["zeropp"]["checkpoint"]["interval"]
+
+
+def numbers(runs):
+    """[(what, value)] for the table."""
+    saved, unsaved = runs["saved"], runs["unsaved"]
+    rows = saved["checkpoints"]
+    timed = range(len(rows["step"]) - 1)  # the run waits for its last one
+    size = statistics.median(rows["bytes"])
+    raw = [runs[name]["bytes"] / runs[name]["seconds"] for name in ("raw-before", "raw-after")]
+    rates = [rows["bytes"][i] / rows["time_writing"][i] for i in timed]
+    rate = statistics.median(rates)
+    pauses = [rows["time_paused"][i] for i in timed]
+    pause = statistics.median(pauses)
+    plain, beside = statistics.median(step_times(unsaved)), statistics.median(step_times(saved))
+    interval = interval_of(saved)
+    return [
+        ("ranks", str(saved["world_size"])),
+        ("checkpoint", f"{size / 1e9:.3f} GB, every {interval} steps, {len(timed)} timed"),
+        ("raw write, before and after", f"{raw[0] / 1e9:.3f} and {raw[1] / 1e9:.3f} GB/s"),
+        ("checkpoints are written at", f"{rate / 1e9:.3f} GB/s ({min(rates) / 1e9:.3f} to {max(rates) / 1e9:.3f}): "
+                                       f"{100 * rate / statistics.mean(raw):.0f} % of the raw write"),
+        ("training waits for one", f"{1e3 * pause:.1f} ms ({1e3 * min(pauses):.1f} to {1e3 * max(pauses):.1f}): "
+                                   f"{100 * pause / (interval * plain):.2f} % of the steps between two"),
+        ("step without saving", f"{1e3 * plain:.1f} ms"),
+        ("step while checkpoints are written", f"{1e3 * beside:.1f} ms: {100 * (beside / plain - 1):+.1f} %"),
+        ("ended, gone on", "the same weights, bit for bit" if same_weights(runs) else "OTHER WEIGHTS"),
+    ]
+
+
+def same_weights(runs):
+    whole, rest = runs["whole"], runs["second-half"]
+    return rest["first_step"] > 0 and whole["parameters_hash"] != "" and whole["parameters_hash"] == rest["parameters_hash"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--session")
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args()
+    try:
+        runs = read(arguments.study, arguments.session)
+        table = markdown_table.aligned(("what", "value"), numbers(runs), ("what", "value"))
+    except (OSError, ValueError, KeyError, IndexError, statistics.StatisticsError) as error:
+        print(f"checkpoint_table: error: {arguments.study}: {error}", file=sys.stderr)
+        return 1
+    print(table)
+    if arguments.output:
+        arguments.output.write_text(table + "\n", encoding="utf-8")
+    return 0 if same_weights(runs) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
