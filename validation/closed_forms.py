@@ -225,7 +225,7 @@ class Run:
 
     def weight_gather(self, unit, codec):
         element_bytes = self.settings.element_bytes
-        return self.gather("weights", codec if self.settings.stage == 3 else "none", self.shards[unit], element_bytes)
+        return self.gather("weights", codec, self.shards[unit], element_bytes)
 
     def sent_in_a_step(self, values, unit, codec):
         """Bytes of one unit's `values`, weights or gradients, in a step that finds no secondary shard to read."""
@@ -307,7 +307,7 @@ class Run:
         return total
 
     def all_units(self, phase, volume):
-        """Stages 1 and 2: every unit once, uncompressed."""
+        """Stages 1 and 2: every unit once."""
         return sum((volume.count(phase, gather) for gather in self.weights), Bytes())
 
     def step(self, skipped, volume):

@@ -42,6 +42,12 @@ void check_entry(const TrainConfig& c, const CodecEntry& entry, const std::strin
     }
   };
   check(entry.weight_codec.has_value(), "weight_codec", c.zero.quantized_weights, "weights");
+  if (entry.weight_codec && c.zero.stage < 3) {
+    refuse(
+        "{}.weight_codec needs zero_optimization.stage 3, not {}: below it, weights of a step are "
+        "gathered in the step before, when its codecs are not in force; leave it out",
+        where, c.zero.stage);
+  }
   check(entry.gradient_codec_intra.has_value(), "gradient_codec_intra", c.zero.quantized_gradients,
         "gradients");
   check(entry.gradient_codec_inter.has_value(), "gradient_codec_inter", c.zero.quantized_gradients,
@@ -67,6 +73,12 @@ void check_adaptive(const TrainConfig& c) {
         "zeropp.adaptive_bits.values {} would have no effect: it needs "
         "zero_optimization.zero_quantized_{}",
         adaptive.values, adaptive.values);
+  }
+  if (weights && c.zero.stage < 3) {
+    refuse(
+        "zeropp.adaptive_bits.values weights needs zero_optimization.stage 3, not {}: choose "
+        "gradients, or leave it out",
+        c.zero.stage);
   }
   if (adaptive.minimum_bits > adaptive.maximum_bits) {
     refuse("zeropp.adaptive_bits.minimum_bits {} is above maximum_bits {}: lower it, or raise that",

@@ -81,18 +81,18 @@ void complete_batch(TrainConfig& c, std::size_t world) {
 }
 
 void check_stage(const zero::Options& zero) {
-  if (zero.stage == 3) return;
-  const auto need = [&](bool on, const char* key) {
-    if (on) {
-      refuse(
-          "{} works at zero_optimization.stage 3 only for now, not at stage {}: set the stage to "
-          "3, or leave it out",
-          key, zero.stage);
-    }
-  };
-  need(zero.quantized_weights, "zero_optimization.zero_quantized_weights");
-  need(zero.hpz_partition_size > 1, "zero_optimization.zero_hpz_partition_size");
-  need(zero.quantized_gradients, "zero_optimization.zero_quantized_gradients");
+  if (zero.stage < 1 && zero.quantized_weights) {
+    refuse(
+        "zero_optimization.zero_quantized_weights has no effect at zero_optimization.stage 0, "
+        "where "
+        "no weights are gathered: set the stage to 1, 2 or 3, or leave it out");
+  }
+  if (zero.stage < 3 && zero.hpz_partition_size > 1) {
+    refuse(
+        "zero_optimization.zero_hpz_partition_size has no effect at zero_optimization.stage {}, "
+        "where every rank holds all weights: set the stage to 3, or leave it out",
+        zero.stage);
+  }
 }
 
 constexpr const char* unequal_nodes =

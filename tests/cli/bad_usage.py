@@ -76,8 +76,10 @@ class Flags(zpp.TestCase):
                          "zero_quantized_weights")
 
     def test_feature_at_a_lower_stage(self):
-        self.check_fails(self.train(2, "--zero-stage", "2", "--zero-quantized-gradients"), zpp.USAGE,
-                         "zero_quantized_gradients", "stage")
+        self.check_fails(self.train(2, "--zero-stage", "2", "--zero-hpz-partition-size", "2"), zpp.USAGE,
+                         "zero_hpz_partition_size", "stage 2")
+        self.check_fails(self.train(2, "--zero-stage", "0", "--zero-quantized-weights"), zpp.USAGE,
+                         "zero_quantized_weights", "stage 0")
 
 
 class Files(zpp.TestCase):
@@ -162,7 +164,7 @@ class Topology(zpp.TestCase):
 
 class Info(zpp.TestCase):
     def test_refuses_the_same(self):
-        result = zpp.launch([(2, [zpp.INFO, "--zero-stage", "2", "--zero-quantized-weights"])]).end()
+        result = zpp.launch([(2, [zpp.INFO, "--zero-stage", "0", "--zero-quantized-weights"])]).end()
         self.check_fails(result, zpp.USAGE, "zero_quantized_weights", program="zpp_info")
 
 

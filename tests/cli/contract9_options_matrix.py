@@ -45,9 +45,8 @@ def reasons(row):
     nodes, local = row["nodes"]
     found = []
     if row["stage"] < 3:
-        found += [key for key, on in (("zero_quantized_weights", row["weight_codec"]),
+        found += [key for key, on in (("zero_quantized_weights", row["weight_codec"] and row["stage"] == 0),
                                       ("zero_hpz_partition_size", row["hpz"] > 1),
-                                      ("zero_quantized_gradients", row["gradient_codecs"]),
                                       ("stage3_prefetch_bucket_size", row["prefetch"] is not None)) if on]
     elif row["prefetch"] is not None and not row["overlap"]:
         found.append("stage3_prefetch_bucket_size")

@@ -104,6 +104,36 @@ TEST_P(Stages, GiveTheSameParameters) {
   }
 }
 
+/// The codecs of a stage's collectives are those of any other's: with qgZ at stages 0 to 3, with
+/// qwZ too where weights are gathered.
+TEST(QuantizedStages, GiveTheSameParameters) {
+  for (const int node_size : node_sizes()) {
+    for (const bool weights : {false, true}) {
+      std::string first;
+      std::string plain;
+      for (const int stage : {0, 1, 2, 3}) {
+        if (weights && stage == 0) continue;
+        zero::Options options;
+        options.stage = stage;
+        options.deterministic = true;
+        options.compute = Dtype::bf16;
+        options.quantized_gradients = true;
+        options.gradient_codec_intra = {"int8", 64, {}};
+        options.gradient_codec_inter = codec::parse_codec("int4:64+sr");
+        options.quantized_weights = weights;
+        options.weight_codec = codec::parse_codec("int6:64+sr");
+        options.reduce_bucket_size = 6000;
+        const Outcome outcome = EngineCase(options, node_size, gpt).train(4);
+        if (first.empty()) first = outcome.hash;
+        EXPECT_EQ(outcome.hash, first) << "stage " << stage << ", node size " << node_size;
+        options.quantized_gradients = options.quantized_weights = false;
+        if (plain.empty()) plain = EngineCase(options, node_size, gpt).train(4).hash;
+        EXPECT_NE(outcome.hash, plain) << "nothing is compressed";
+      }
+    }
+  }
+}
+
 TEST(Optimizers, GiveTheSameParametersAtEveryStage) {
   for (const optim::Options& optimizer : optimizer_cases()) {
     SCOPED_TRACE(describe(optimizer));

@@ -13,6 +13,7 @@ struct Case {
   const char* name;
   bool weights, secondary, gradients;
   const char* model = "gpt";
+  int stage = 3;
 };
 
 TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
@@ -22,10 +23,14 @@ TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
     for (const Case c :
          {Case{"zero3", false, false, false}, Case{"qwz", true, false, false},
           Case{"hpz", false, true, false}, Case{"qgz", false, false, true},
-          Case{"all", true, true, true}, Case{"all, encoder", true, true, true, "encoder"}}) {
+          Case{"all", true, true, true}, Case{"all, encoder", true, true, true, "encoder"},
+          Case{"qgz, stage 0", false, false, true, "gpt", 0},
+          Case{"qwz and qgz, stage 1", true, false, true, "gpt", 1},
+          Case{"qwz and qgz, stage 2", true, false, true, "gpt", 2}}) {
       if (c.secondary && node_size == 1) continue;
       for (const char* all_gather : {"flat", "two-level"}) {
         zero::Options options;
+        options.stage = c.stage;
         options.compute = Dtype::bf16;
         options.quantized_weights = c.weights;
         options.hpz_partition_size = c.secondary ? static_cast<std::size_t>(node_size) : 1;

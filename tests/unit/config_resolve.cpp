@@ -196,19 +196,38 @@ TEST(ConfigResolve, DerivedAccumulationIsBounded) {
               AllOf(HasSubstr("gradient_accumulation_steps"), HasSubstr("4097")));
 }
 
-TEST(ConfigResolve, FeaturesNeedStageThree) {
-  for (const std::string feature :
-       {R"("zero_quantized_weights":true)", R"("zero_hpz_partition_size":2)",
-        R"("zero_quantized_gradients":true)"}) {
-    for (const int stage : {0, 1, 2}) {
+TEST(ConfigResolve, FeaturesNeedAStage) {
+  struct Feature {
+    const char* text;
+    int lowest;
+  };
+  for (const Feature& feature : {Feature{R"("zero_quantized_weights":true)", 1},
+                                 Feature{R"("zero_hpz_partition_size":2)", 3},
+                                 Feature{R"("zero_quantized_gradients":true)", 0}}) {
+    for (const int stage : {0, 1, 2, 3}) {
       const std::string text =
-          R"({"zero_optimization":{"stage":)" + std::to_string(stage) + "," + feature + "}}";
-      EXPECT_THAT(refusal(text, machine(2, 2)), HasSubstr("for now")) << text;
+          R"({"zero_optimization":{"stage":)" + std::to_string(stage) + "," + feature.text + "}}";
+      if (stage < feature.lowest) {
+        EXPECT_THAT(refusal(text, machine(2, 2)), HasSubstr("no effect")) << text;
+      } else {
+        EXPECT_NO_THROW((void)resolved(text, machine(2, 2))) << text;
+      }
     }
-    EXPECT_NO_THROW((void)resolved(R"({"zero_optimization":{)" + feature + "}}", machine(2, 2)));
   }
   EXPECT_NO_THROW((void)resolved(R"({"zero_optimization":{"stage":0,"zero_hpz_partition_size":1}})",
                                  machine(2, 2)));
+}
+
+TEST(ConfigResolve, CodecsOfWeightsThatChangeNeedStageThree) {
+  const auto text = [](int stage, const std::string& own) {
+    return R"({"zero_optimization":{"stage":)" + std::to_string(stage) +
+           R"(,"zero_quantized_weights":true},"zeropp":{)" + own + "}}";
+  };
+  for (const std::string own : {R"("codec_schedule":[{"from_step":1,"weight_codec":"int4:64"}])",
+                                R"("adaptive_bits":{"values":"weights"})"}) {
+    EXPECT_THAT(refusal(text(2, own), machine(2, 2)), HasSubstr("zero_optimization.stage 3"));
+    EXPECT_NO_THROW((void)resolved(text(3, own), machine(2, 2)));
+  }
 }
 
 TEST(ConfigResolve, SecondaryPartitionFitsTheNodes) {
