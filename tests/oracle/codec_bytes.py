@@ -14,7 +14,8 @@ import numpy as np
 sys.path.insert(0, os.environ["ZEROPP_SOURCE"])
 from validation import codecs  # noqa: E402
 
-DUMP = os.path.join(os.environ["ZEROPP_TEST_BIN"], "codec_dump")
+SERVER = subprocess.Popen([os.path.join(os.environ["ZEROPP_TEST_BIN"], "codec_dump"), "serve"], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True)
 DTYPES = ("fp32", "bf16", "fp16")
 BLOCKS = (32, 128, 8192)
 COUNTS = (0, 1, 33, 256, 30011)
@@ -25,7 +26,14 @@ checks = 0
 
 
 def dump(*args):
-    return subprocess.run([DUMP, *map(str, args)], check=True, capture_output=True, text=True).stdout
+    """What the operation prints."""
+    print(*args, sep="\t", file=SERVER.stdin, flush=True)
+    lines = []
+    for line in SERVER.stdout:
+        if line == "done\n":
+            return "".join(lines)
+        lines.append(line)
+    sys.exit(f"codec_dump ended with {SERVER.wait()} in: {' '.join(map(str, args))}")
 
 
 def through(folder, operation, args, data, dtype, more=()):
@@ -133,6 +141,9 @@ def main():
                     check_codec(folder, rng, codec, dtype)
         for pair in FUSED:
             check_reduce_encode(folder, rng, pair)
+    SERVER.stdin.close()
+    if SERVER.wait() != 0:
+        sys.exit("codec_dump did not end well")
     print(f"{checks} comparisons, no difference")
 
 

@@ -5,11 +5,15 @@
 //   codec_dump decode_reduce CODEC DTYPE N IMAGES IN OUT  images in a row -> fp32 sums
 //   codec_dump reduce_encode FROM TO N IMAGES IN OUT      images of FROM -> one of TO (fp32 memory)
 //   codec_dump formats                                    names and default blocks
+//   codec_dump serve                                      such lines from standard input, words
+//   between tabs,
+//                                                         one after the other; "done" after each
 // DTYPE is the memory dtype: fp32, bf16, fp16. Files are raw little-endian arrays.
 #include <fstream>
 #include <iostream>
 #include <iterator>
 #include <span>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -98,13 +102,28 @@ void run(std::span<const std::string> args) {
   }
 }
 
+/// A process for each of thousands of operations would take most of the time.
+void serve() {
+  for (std::string line; std::getline(std::cin, line);) {
+    std::istringstream words(line);
+    std::vector<std::string> args;
+    for (std::string word; std::getline(words, word, '\t');) args.push_back(word);
+    run(args);
+    std::cout << "done" << std::endl;
+  }
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const HostRuntime runtime;
   const std::vector<std::string> args(argv + 1, argv + argc);
   try {
-    run(args);
+    if (args == std::vector<std::string>{"serve"}) {
+      serve();
+    } else {
+      run(args);
+    }
   } catch (const std::exception& error) {
     std::cerr << "codec_dump: error: " << error.what() << "\n";
     return 2;
