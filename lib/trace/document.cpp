@@ -148,7 +148,7 @@ Group steps(const TraceData& t) {
               &StepRow::bytes_predicted_intra_node),
        column("bytes_predicted_inter_node", "bytes", "The same in closed form", rows,
               &StepRow::bytes_predicted_inter_node),
-       column("learning_rate", "1", "Of this step", rows, &StepRow::learning_rate),
+       column("learning_rate", "1", "Of this step; where it is skipped, of the next one that is taken", rows, &StepRow::learning_rate),
        column("loss_scale", "1", "That the loss was multiplied by before backward", rows,
               &StepRow::loss_scale),
        column("skipped", "bool", "1: a gradient was not finite and no rank stepped", rows,
