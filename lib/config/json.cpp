@@ -110,6 +110,10 @@ class Reader {
       }
       for (std::size_t i = 0; i < value.size(); ++i)
         read(value[i], joined(path, std::to_string(i)));
+    } else if (value == "auto" && is_automatic_section(path)) {
+      for (Option& option : options_) {
+        if (option.path.starts_with(path + ".")) set_from_json(option, value, name_);
+      }
     } else if (Option* option = find(path)) {
       set_from_json(*option, value, name_ + ": " + path);
     } else if (is_section(path)) {
@@ -146,6 +150,13 @@ class Reader {
     const std::vector<std::string> paths = known_paths();
     return path.empty() || std::any_of(paths.begin(), paths.end(), [&](const std::string& known) {
              return known.starts_with(path + ".");
+           });
+  }
+
+  /// Such as betas: its options are all there is below it, and each has an "auto".
+  [[nodiscard]] bool is_automatic_section(const std::string& path) const {
+    return is_section(path) && std::ranges::all_of(options_, [&](const Option& option) {
+             return !option.path.starts_with(path + ".") || option.automatic;
            });
   }
 

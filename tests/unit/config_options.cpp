@@ -218,8 +218,10 @@ TEST(ConfigOptions, UnknownKeysNameTheirPathAndTheNearest) {
   EXPECT_THAT(refusal_of(R"({"fp16":{"enable":true}})"),
               AllOf(HasSubstr("fp16.enable "), HasSubstr("fp16.enabled")));
   EXPECT_THAT(refusal_of(R"({"zeropp":{"model":{"layers":2}}})"), HasSubstr("zeropp.model.layers"));
-  EXPECT_THAT(refusal_of(R"({"scheduler":{}})"), HasSubstr("unknown key scheduler"));
-  EXPECT_THAT(refusal_of(R"({"scheduler":[]})"), HasSubstr("unknown key scheduler"));
+  EXPECT_THAT(refusal_of(R"({"schedule":{}})"), HasSubstr("unknown key schedule "));
+  EXPECT_THAT(refusal_of(R"({"schedule":[]})"), HasSubstr("unknown key schedule "));
+  EXPECT_THAT(refusal_of(R"({"activation_checkpointing":{"partition_activation":true}})"),
+              HasSubstr("nearest known: activation_checkpointing.partition_activations"));
   EXPECT_THAT(refusal_of(R"({"zero_optimization":3})"), HasSubstr("must be an object"));
   EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":[0.9]}}})"), HasSubstr("2 entries"));
   EXPECT_THAT(refusal_of(R"({"bf16":[true]})"), HasSubstr("be an object"));
@@ -338,6 +340,128 @@ TEST(ConfigOptions, DeepSpeedsLocoIsErrorFeedback) {
               HasSubstr("zeropp must be an object"));
 }
 
+TEST(ConfigOptions, AutoIsTakenWhereItHasAMeaning) {
+  TrainConfig config;
+  auto table = options(config);
+  read_text(
+      R"({"zero_optimization":{"reduce_bucket_size":"auto","stage3_prefetch_bucket_size":"auto"},
+                "fp16":{"enabled":"auto"},"gradient_clipping":"auto","train_batch_size":"auto",
+                "optimizer":{"params":{"lr":"auto","betas":"auto"}},
+                "scheduler":{"type":"WarmupDecayLR",
+                             "params":{"warmup_max_lr":"auto","warmup_num_steps":"auto",
+                                       "total_num_steps":"auto"}},
+                "zeropp":{"model":{"hidden_size":96},"train_steps":70}})",
+      "x.json", table);
+  config.optimizer.learning_rate = 0.25;  // as a flag would
+  choose_automatic(table);
+  EXPECT_EQ(config.zero.reduce_bucket_size, 96U * 96U);
+  EXPECT_EQ(config.zero.prefetch_bucket_size, 8294U);
+  EXPECT_EQ(config.optimizer.schedule.warmup_max_lr, 0.25);
+  EXPECT_EQ(config.optimizer.schedule.warmup_num_steps, 2U);
+  EXPECT_EQ(config.optimizer.schedule.total_num_steps, 70U);
+  EXPECT_EQ(config.optimizer.beta1, TrainConfig().optimizer.beta1);
+  EXPECT_FALSE(config.fp16);
+  EXPECT_FALSE(is_given(table, "zero_optimization.reduce_bucket_size"));
+  for (Option& option : table) {
+    if (option.path == "zero_optimization.reduce_bucket_size") set_from_text(option, "77", "--x");
+  }
+  choose_automatic(table);
+  EXPECT_EQ(config.zero.reduce_bucket_size, 77U);
+  for (const char* wrong :
+       {R"({"zero_optimization":{"stage":"auto"}})", R"({"optimizer":{"params":"auto"}})",
+        R"({"scheduler":"auto"})", R"({"zero_optimization":{"overlap_comm":"auto"}})"}) {
+    EXPECT_THAT(refusal_of(wrong), HasSubstr("must be")) << wrong;
+  }
+}
+
+TEST(ConfigOptions, NamesOfTheOverviewSetTheirOptions) {
+  TrainConfig config;
+  auto table = options(config);
+  EXPECT_TRUE(read_text(R"({"zeropp":{"quantize_weights":true,"quantize_gradients":true,
+                               "secondary_group_size":4,"hierarchical_partition":true,
+                               "weight_quantization_bits":6,"block_size":64,
+                               "use_error_feedback":true},"steps_per_print":7})",
+                        "x.json", table)
+                  .empty());
+  EXPECT_NO_THROW(check_effects(table));
+  EXPECT_TRUE(config.zero.quantized_weights && config.zero.quantized_gradients);
+  EXPECT_EQ(config.zero.hpz_partition_size, 4U);
+  EXPECT_EQ(codec::to_string(config.zero.weight_codec), "int6:64");
+  EXPECT_EQ(codec::to_string(config.zero.gradient_codec_intra), "int4:64");
+  EXPECT_EQ(codec::to_string(config.zero.gradient_codec_inter), "int4:64");
+  EXPECT_EQ(config.zero.error_feedback.hops, "both");
+  EXPECT_EQ(config.log_interval, 7U);
+}
+
+TEST(ConfigOptions, OtherNamesOfAnOptionSayTheSame) {
+  const auto own = [](const std::string& zero, const std::string& zeropp) {
+    return R"({"zero_optimization":{)" + zero + R"(},"zeropp":{)" + zeropp + "}}";
+  };
+  for (const auto& [text, parts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {own(R"("zero_quantized_weights":true)", R"("quantize_weights":false)"),
+            {"zeropp.quantize_weights", "zero_optimization.zero_quantized_weights", "keep one"}},
+           {own(R"("zero_hpz_partition_size":1)", R"("hierarchical_partition":true)"),
+            {"zeropp.hierarchical_partition", "zero_hpz_partition_size", "keep one"}},
+           {own(R"("zero_hpz_partition_size":4)", R"("hierarchical_partition":false)"),
+            {"zeropp.hierarchical_partition", "keep one"}},
+           {own("", R"("secondary_group_size":4,"hierarchical_partition":false)"),
+            {"zeropp.hierarchical_partition", "keep one"}},
+           {own(R"("zero_quantized_weights":true)",
+                R"("weight_codec":"int8:256","weight_quantization_bits":4)"),
+            {"zeropp.weight_quantization_bits", "zeropp.weight_codec", "int4:256", "int8:256"}},
+           {own(R"("zero_quantized_gradients":true)",
+                R"("gradient_codec_inter":"int4:128","block_size":64)"),
+            {"zeropp.block_size", "zeropp.gradient_codec_inter"}},
+           {own("", R"("quantize_weights":3)"), {"zeropp.quantize_weights", "true or false"}},
+           {own("", R"("block_size":"64")"), {"zeropp.block_size", "whole number"}},
+           {own("", R"("weight_quantization_bits":99)"),
+            {"zeropp.weight_quantization_bits", "zeropp.weight_codec"}},
+           {R"({"optimizer":{"type":"Adam","params":{"adam_w_mode":true}}})",
+            {"adam_w_mode", "optimizer.type", "keep one"}}}) {
+    const std::string message = refusal_of(text);
+    for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part)) << text;
+  }
+  TrainConfig config;
+  auto table = options(config);
+  read_text(own(R"("zero_hpz_partition_size":4,"zero_quantized_weights":true)",
+                R"("hierarchical_partition":true,"secondary_group_size":4,"block_size":64,
+                   "quantize_weights":true)"),
+            "x.json", table);
+  EXPECT_NO_THROW(check_effects(table)) << "gradients are not quantized, and have a block";
+  EXPECT_EQ(config.zero.hpz_partition_size, 4U);
+  TrainConfig by_node;
+  auto other = options(by_node);
+  read_text(own("", R"("hierarchical_partition":true)"), "x.json", other);
+  choose_automatic(other);
+  EXPECT_EQ(by_node.zero.hpz_partition_size, zero::kNodeOfRanks);
+  TrainConfig idle;
+  auto idle_table = options(idle);
+  read_text(own("", R"("block_size":64)"), "x.json", idle_table);
+  EXPECT_THAT(refusal([&] { check_effects(idle_table); }), HasSubstr("no effect"));
+}
+
+TEST(ConfigOptions, KeysThatChangeNothingAreAcceptedWithOneWarningEach) {
+  TrainConfig config;
+  auto table = options(config);
+  const auto warnings =
+      read_text(R"({"wall_clock_breakdown":true,"tensorboard":{"enabled":true,"job_name":"x"},
+                    "zero_optimization":{"contiguous_gradients":true,
+                                         "offload_param":{"device":"none","buffer_count":5}}})",
+                "x.json", table);
+  ASSERT_EQ(warnings.size(), 5U);
+  for (const std::string& warning : warnings) {
+    EXPECT_THAT(warning, AllOf(HasSubstr("x.json: "), HasSubstr("changes nothing here")));
+  }
+  EXPECT_THAT(
+      refusal_of(R"({"zero_optimization":{"contiguous_gradients":false}})"),
+      AllOf(HasSubstr("contiguous_gradients false is refused"), HasSubstr("set it to true")));
+  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"offload_param":{"device":"cpu"}}})"),
+              AllOf(HasSubstr("offload_param.device"), HasSubstr("is not built")));
+  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"allreduce_bucket_size":5e8}})"),
+              HasSubstr("zero_optimization.reduce_bucket_size"));
+  EXPECT_THAT(refusal_of(R"({"curriculum_learning":{"enabled":true}})"), HasSubstr("disable it"));
+}
+
 TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   for (const std::string text :
        {R"({"zeropp":{"weight_codec":"int8:256"}})",
@@ -359,6 +483,10 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"optimizer":{"type":"Lion","params":{"eps":1e-8}}})",
         R"({"optimizer":{"type":"Lion","params":{"momentum":0.9}}})",
         R"({"optimizer":{"params":{"momentum":0.9}}})",
+        R"({"scheduler":{"params":{"warmup_num_steps":9}}})",
+        R"({"scheduler":{"type":"WarmupLR","params":{"cos_min_ratio":0.1}}})",
+        R"({"scheduler":{"type":"WarmupCosineLR","params":{"warmup_max_lr":0.1}}})",
+        R"({"zero_optimization":{"stage":2,"stage3_max_live_parameters":1}})",
         R"({"zeropp":{"model":{"name":"quadratic","num_attention_heads":4}}})",
         R"({"zeropp":{"model":{"name":"quadratic","tied_head":true}}})",
         R"({"zeropp":{"model":{"name":"quadratic","recompute_activations":true}}})"}) {
