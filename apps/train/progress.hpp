@@ -22,7 +22,7 @@ class Progress {
   bool is_root_;
   bool terminal_;
   std::size_t steps_;
-  std::size_t interval_;  ///< steps between lines where the output is no terminal
+  std::size_t interval_;                  ///< steps between lines where the output is no terminal
   std::optional<MegatronLine> megatron_;  ///< in place of our own lines
 };
 

@@ -56,8 +56,7 @@ double zero(const Options& /*o*/) { return 0.0; }
 double warmup_cosine(const Options& o, std::uint64_t i) {
   const ScheduleOptions& s = o.schedule;
   if (warms_up(s, i)) {
-    return o.learning_rate *
-           (s.warmup_min_ratio + warmup_share(s, i) * (1.0 - s.warmup_min_ratio));
+    return o.learning_rate * (s.warmup_min_ratio + warmup_share(s, i) * (1.0 - s.warmup_min_ratio));
   }
   const double step = static_cast<double>(i) - warmup_steps(s) + 1;
   const double progress = std::min(1.0, step / steps_after_warmup(s));

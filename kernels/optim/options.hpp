@@ -1,5 +1,5 @@
-// Options of the optimizer and of its learning rate, as plain values, and which of them an optimizer
-// or a schedule reads.
+// Options of the optimizer and of its learning rate, as plain values, and which of them an
+// optimizer or a schedule reads.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct ScheduleOptions {
 };
 
 struct Options {
-  std::string type = "AdamW";  ///< an entry of kernels/optim/rules
+  std::string type = "AdamW";   ///< an entry of kernels/optim/rules
   double learning_rate = 1e-3;  ///< of every step, or of the schedule's peak
   double beta1 = 0.9;
   double beta2 = 0.95;

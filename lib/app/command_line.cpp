@@ -44,7 +44,11 @@ std::string help_of(const config::Option& option) {
 void add_boolean(CLI::App& cli, const std::string& flag, const char* value, config::Option& option,
                  Given& given, const std::string& help) {
   CLI::Option* const added = cli.add_flag_callback(
-      flag, [&option, &given, flag, value] { given.push_back({&option, flag, value}); }, help);
+      flag,
+      [&option, &given, flag, value] {
+        given.push_back({&option, flag, value});
+      },
+      help);
   if (help.empty()) added->group("");
 }
 

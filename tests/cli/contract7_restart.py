@@ -84,7 +84,7 @@ class Restart(zpp.TestCase):
                 words = ["--deterministic", "--scheduler", "WarmupCosineLR", "--lr-decay-iters", "7", *words]
                 self.run_to(6, *words)
                 whole, rates = self.bits()[0], self.trace()[1]["steps"]["learning_rate"]
-                self.assertEqual(len(set(rates)), 6, rates)
+                self.assertEqual(len(set(rates)), 5, rates)  # the first two are alike
                 self.run_to(begin, *words, *self.save())
                 early = self.trace()[1]["steps"]["learning_rate"]
                 self.run_to(6, *words, *self.both())
