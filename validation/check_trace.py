@@ -170,7 +170,8 @@ class Checker(TraceChecker):
             try:
                 shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
                          (model["vocab_size"] or int(self.trace.data["vocab_size"])) + mask_token)
-                again = model_flops.blocks_recomputed(shape[0]) if model["recompute_activations"] else 0
+                again = (model_flops.blocks_recomputed(shape[0], model.get("recompute_interval", 1))
+                         if model["recompute_activations"] else 0)
             except (KeyError, TypeError) as error:
                 raise Invalid(f"config_json is not the configuration of a transformer: {error!r}") from error
             expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]

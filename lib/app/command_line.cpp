@@ -71,6 +71,14 @@ void add_flag(CLI::App& cli, config::Option& option, Given& given) {
   if (boolean) add_boolean(cli, config::negative_flag(option), "false", option, given, "");
 }
 
+nlohmann::json number_or_text(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  int number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && rest == end) return number;
+  return text;
+}
+
 /// Flags of what is not here: a value that changes nothing is taken, with a warning.
 void add_deepspeed_flags(CLI::App& cli, std::vector<std::string>& known,
                          std::vector<std::string>& warnings) {
@@ -80,9 +88,7 @@ void add_deepspeed_flags(CLI::App& cli, std::vector<std::string>& known,
     cli.add_option_function<std::string>(
            key.flag,
            [&key, &warnings](const std::string& text) {
-             auto value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-             warnings.push_back(config::accept(
-                 key, value.is_discarded() ? nlohmann::json(text) : value, key.flag));
+             warnings.push_back(config::accept(key, number_or_text(text), key.flag));
            },
            "Of Megatron's: " + key.why)
         ->type_name("");

@@ -193,7 +193,8 @@ void add_activations(std::vector<DeepSpeedKey>& table) {
        anything("activation_checkpointing.contiguous_memory_optimization", "boolean", "false",
                 "activations always lie in one buffer that is made once"),
        only("activation_checkpointing.number_checkpoints", "integer", "null", {nullptr},
-            "zeropp.model.recompute_activations keeps one checkpoint a block"),
+            "zeropp.model.recompute_activations keeps one a block, with recompute_interval K one "
+            "in K"),
        anything("activation_checkpointing.synchronize_checkpoint_boundary", "boolean", "false",
                 "streams are ordered by events"),
        anything("activation_checkpointing.profile", "boolean", "false", kOwnTrace)});

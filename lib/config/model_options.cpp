@@ -64,7 +64,15 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
             "Keep a block's input alone and run its forward again in backward: less memory, the "
             "same bits",
         .in_effect = transformer,
-        .effect_needs = "a transformer as zeropp.model.name"}});
+        .effect_needs = "a transformer as zeropp.model.name"},
+       {.path = "zeropp.model.recompute_interval",
+        .flag = "--recompute-interval",
+        .field = &c.model.recompute_interval,
+        .help = "Of so many blocks one recomputes, the first; the others keep their activations",
+        .unit = "blocks",
+        .range = between(1, kLargestSize),
+        .in_effect = [=] { return transformer() && c.model.recompute_activations; },
+        .effect_needs = "zeropp.model.recompute_activations"}});
 }
 
 void add_data(std::vector<Option>& table, TrainConfig& c) {

@@ -281,7 +281,7 @@ CHANGES = {
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
-    "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None,
+    "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None, "--recompute-interval": "2",
     "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
     "--log-style": "megatron",
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
@@ -290,6 +290,7 @@ NEUTRAL = {
 }
 # What a flag needs to be in effect: it is compared with a run that has these alone.
 NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
+         "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
          "--warmup-min-lr": {"--scheduler": "WarmupLR"}, "--warmup-max-lr": {"--scheduler": "WarmupLR"},
          "--lr-warmup-iters": {"--scheduler": "WarmupLR"}, "--warmup-type": {"--scheduler": "WarmupLR"},
          "--lr-decay-iters": {"--scheduler": "WarmupDecayLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "9", "--train-iters": "5"},

@@ -489,6 +489,7 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"zero_optimization":{"stage":2,"stage3_max_live_parameters":1}})",
         R"({"zeropp":{"model":{"name":"quadratic","num_attention_heads":4}}})",
         R"({"zeropp":{"model":{"name":"quadratic","tied_head":true}}})",
+        R"({"zeropp":{"model":{"recompute_interval":2}}})",
         R"({"zeropp":{"model":{"name":"quadratic","recompute_activations":true}}})"}) {
     TrainConfig config;
     auto table = options(config);
