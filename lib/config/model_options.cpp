@@ -71,7 +71,7 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
         .help = "Of so many blocks one recomputes, the first; the others keep their activations",
         .unit = "blocks",
         .range = between(1, kLargestSize),
-        .in_effect = [=] { return transformer() && c.model.recompute_activations; },
+        .in_effect = [&c, transformer] { return transformer() && c.model.recompute_activations; },
         .effect_needs = "zeropp.model.recompute_activations"}});
 }
 

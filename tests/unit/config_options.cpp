@@ -498,7 +498,7 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   }
   for (const std::string text :
        {R"({"zero_optimization":{"stage3_prefetch_bucket_size":1}})",
-        R"({"zeropp":{"model":{"recompute_activations":true}}})",
+        R"({"zeropp":{"model":{"recompute_activations":true,"recompute_interval":2}}})",
         R"({"zeropp":{"backend":"cuda","gpu_sampling":2}})",
         R"({"optimizer":{"type":"Adam","params":{"eps":1e-8,"betas":[0.9,0.99],"lr":1}}})",
         R"({"optimizer":{"type":"Lion","params":{"betas":[0.9,0.99],"weight_decay":0.1}}})",
