@@ -43,6 +43,7 @@ std::string remedy(const DeepSpeedKey& key) {
   if (key.accepts == Accepts::nothing) return "leave it out";
   if (key.accepts == Accepts::disabled) return "disable it, or leave it out";
   std::vector<std::string> values;
+  values.reserve(key.values.size());
   for (const json& value : key.values) values.push_back(shown(value));
   return fmt::format("set it to {}, or leave it out", fmt::join(values, " or "));
 }

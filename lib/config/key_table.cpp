@@ -28,6 +28,7 @@ std::string standing_of(const DeepSpeedKey& key) {
       return "accepted";
     case Accepts::these: {
       std::vector<std::string> values;
+      values.reserve(key.values.size());
       for (const json& value : key.values) values.push_back(fmt::format("`{}`", value.dump()));
       return fmt::format("accepted: {}; else refused", fmt::join(values, ", "));
     }
