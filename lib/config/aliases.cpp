@@ -48,8 +48,10 @@ std::vector<Setting> adam_mode(const json& value, const NamedValues&, const std:
 }
 
 /// DeepSpeed counts reset_T in reductions of tensors; here it is in steps.
-std::vector<Setting> loco(const json& value, const NamedValues&, const std::vector<Option>&) {
-  if (value.is_null()) return {{kFeedback, "none", true}};
+std::vector<Setting> loco(const json& value, const NamedValues&,
+                          const std::vector<Option>& options) {
+  // Without LoCo: what zeropp.error_feedback says stays.
+  if (value.is_null()) return {{kFeedback, value_of(option_at(options, kFeedback)), true}};
   if (!value.is_object() || value.size() != 2 || !value.contains("err_beta") ||
       !value.contains("reset_T")) {
     return {};

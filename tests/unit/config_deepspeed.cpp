@@ -176,6 +176,9 @@ TEST(ConfigDeepSpeed, DeepSpeedsLocoIsErrorFeedback) {
   EXPECT_EQ(loco.reset_period, 1024U);
   EXPECT_EQ(loco.dtype, "fp32");
   EXPECT_EQ(read(R"(,"zeropp_loco_param":null)", "").hops, "none");
+  EXPECT_EQ(
+      read(R"(,"zeropp_loco_param":null)", R"(,"zeropp":{"error_feedback":{"hops":"intra"}})").hops,
+      "intra");
   for (const char* wrong : {"true", "{}", R"({"err_beta":0.8})", "[0.8,1024]",
                             R"({"err_beta":0.8,"reset_T":9,"more":1})"}) {
     EXPECT_THAT(refusal([&] { read(std::string(R"(,"zeropp_loco_param":)") + wrong, ""); }),
