@@ -9,6 +9,7 @@
 #include "lib/app/registries.hpp"
 #include "lib/base/atomic_file.hpp"
 #include "lib/collective/collective.hpp"
+#include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/options.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/device/runtime.hpp"
@@ -145,7 +146,12 @@ int main(int argc, char** argv) {
                    "Prints versions, topology, what can be chosen, and what a configuration of "
                    "the trainer becomes on these ranks",
                .options = config::options(config),
-               .node_size = &config.node_size};
+               .node_size = &config.node_size,
+               .config_flags = "--config,--deepspeed_config"};
+  app.answers = {
+      {.flag = "--config-keys",
+       .help = "Print every key of a configuration file and what it means here, and exit",
+       .text = [&] { return config::describe_keys(config::options(config)); }}};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     config::resolve(config, given, machine);
   };

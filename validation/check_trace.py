@@ -26,6 +26,7 @@ import checkpoint_rows
 import codec_rows
 import fabric_trace
 import kernels_trace
+import learning_rate
 import loss_scale
 import model_flops
 import trace_format as fmt
@@ -75,7 +76,8 @@ class Checker(TraceChecker):
             self.require(int(own["deterministic"]) == a["deterministic"],
                          "deterministic differs from the configuration's")
             self.expected_steps = own["train_steps"]
-            self.learning_rate = self.config["optimizer"]["params"]["lr"]
+            self.rate_problem = learning_rate.problem(self.config, a["first_step"], [row["skipped"] for row in self.steps],
+                                                      [row["learning_rate"] for row in self.steps])
             self.scale_problem = loss_scale.problem(self.config, a["first_step"], [row["skipped"] for row in self.steps],
                                                     [row["loss_scale"] for row in self.steps])
             self.evaluation_interval = int(own.get("evaluation_interval", 0))
@@ -113,6 +115,7 @@ class Checker(TraceChecker):
             self.require(not every and (not self.steps[-1]["skipped"] or loss_scale.is_dynamic(self.config)),
                          "all steps were skipped" if every else "the last step was skipped")
         self.require(not self.scale_problem, self.scale_problem)
+        self.require(not self.rate_problem, self.rate_problem)
         for i, row in enumerate(self.steps):
             where = f"step {i}"
             self.require(row["skipped"] in (0, 1), f"{where}: skipped is no flag")
@@ -129,8 +132,6 @@ class Checker(TraceChecker):
             for name in ("time_forward", "time_backward", "time_communication_exposed"):
                 self.require(0 <= row[name] <= row["time"] * 1.001,
                              f"{where}: {name} is not within the step's time")
-            self.require(row["learning_rate"] == self.learning_rate,
-                         f"{where}: learning_rate is not the configuration's {self.learning_rate}")
 
     def check_evaluations(self):
         """Before the run's first step, after every evaluation_interval steps, and after the last that was asked for.
@@ -172,7 +173,8 @@ class Checker(TraceChecker):
             try:
                 shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
                          (model["vocab_size"] or int(self.trace.data["vocab_size"])) + mask_token)
-                again = model_flops.blocks_recomputed(shape[0]) if model["recompute_activations"] else 0
+                again = (model_flops.blocks_recomputed(shape[0], model.get("recompute_interval", 1))
+                         if model["recompute_activations"] else 0)
             except (KeyError, TypeError) as error:
                 raise Invalid(f"config_json is not the configuration of a transformer: {error!r}") from error
             expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]

@@ -19,9 +19,9 @@ def hardware_flops_per_token(layers, hidden, seq_length, vocab_size, recomputed_
     return flops_per_token(layers, hidden, seq_length, vocab_size) + recomputed_blocks * again
 
 
-def blocks_recomputed(layers):
-    """By zpp_train: the last block's activations are still there when its backward begins."""
-    return layers - 1
+def blocks_recomputed(layers, interval=1):
+    """By zpp_train, of every interval-th block: the activations of the last of them are still there when its backward begins."""
+    return -(-layers // interval) - 1
 
 
 def utilization(tokens_per_second, flops, peak_tflops=PEAK_TFLOPS):

@@ -86,7 +86,8 @@ def read_zpp(row, summary, entry):
     row.tokens = summary["config"]["train_batch_size"] * model["seq_length"] // ranks
     row.shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
                  model["vocab_size"] or summary["data"]["vocab_size"])
-    row.recomputed = model_flops.blocks_recomputed(row.shape[0]) if model.get("recompute_activations") else 0
+    row.recomputed = (model_flops.blocks_recomputed(row.shape[0], model.get("recompute_interval", 1))
+                      if model.get("recompute_activations") else 0)
     if "time_communication_exposed" in timed:
         row.exposed = statistics.median(timed["time_communication_exposed"])
     row.bound = bound.bound_by(timed)

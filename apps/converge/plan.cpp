@@ -48,7 +48,10 @@ void named(const Setting& setting, const Read& read) {
 std::unique_ptr<RunConfig> read_config(const Setting& setting, std::uint64_t seed) {
   auto made = std::make_unique<RunConfig>();
   made->options = config::options(made->config);
-  named(setting, [&] { config::read_object(setting.config, "configuration", made->options); });
+  named(setting, [&] {
+    const auto idle = config::read_object(setting.config, "configuration", made->options);
+    if (!idle.empty()) throw Error(ExitCode::usage, idle.front() + "; leave it out of a matrix");
+  });
   named(setting, [&] {
     const checkpoint::Options& asked = made->config.checkpoint;
     if (asked.save.empty() && asked.load.empty() && asked.weights.empty()) return;

@@ -46,6 +46,7 @@ void require_plain_descent(const config::TrainConfig& config) {
        "optimizer.type SGD without momentum and weight_decay");
   need(!config.zero.quantized_gradients || config.zero.error_feedback.hops == "none",
        "zeropp.error_feedback.hops none");
+  need(config.optimizer.schedule.type == "constant", "scheduler.type constant");
   need(config.zero.codec_schedule.empty() && config.zero.adaptive_bits.values == "none",
        "one codec for all steps, without zeropp.codec_schedule and adaptive_bits");
   need(config.zero.gradient_clipping == 0, "gradient_clipping 0");

@@ -12,7 +12,8 @@ int main(int argc, char** argv) {
       .summary =
           "Trains a model with ZeRO stages 0-3 and ZeRO++ (qwZ, hpZ, qgZ) and writes a trace",
       .options = config::options(config),
-      .node_size = &config.node_size};
+      .node_size = &config.node_size,
+      .config_flags = "--config,--deepspeed_config"};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     config::resolve(config, given, machine);
   };

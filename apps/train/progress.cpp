@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <string>
 
@@ -21,15 +20,25 @@ std::string skipped(double loss_scale) {
 
 }  // namespace
 
-Progress::Progress(bool is_root, std::size_t steps, std::size_t interval)
+Progress::Progress(bool is_root, const config::TrainConfig& config)
     : is_root_(is_root),
       terminal_(is_terminal()),
-      steps_(steps),
-      interval_(std::max<std::size_t>(interval, 1)) {}
+      steps_(config.train_steps),
+      interval_(config.log_interval) {
+  if (config.log_style == "megatron") megatron_.emplace(steps_, config.train_batch_size);
+}
 
-void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) const {
+void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) {
+  if (!is_root_) return;
   const bool last = steps_done == steps_;
-  if (!is_root_ || !(terminal_ || last || steps_done % interval_ == 0)) return;
+  const bool due = last || steps_done % interval_ == 0;
+  if (megatron_) {
+    megatron_->add(row);
+    if (due) fmt::print("{}\n", megatron_->take(steps_done));
+    std::fflush(stdout);
+    return;
+  }
+  if (!terminal_ && !due) return;
   fmt::print(
       "{}step {}/{}  loss {:.4f}  norm {:.3f}  {:.0f} ms  {:.0f} tokens/s  {:.2f} MB across "
       "nodes{}{}",

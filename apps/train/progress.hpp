@@ -3,23 +3,27 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
+#include "apps/train/megatron_line.hpp"
+#include "lib/config/train_config.hpp"
 #include "lib/trace/recorder.hpp"
 
 namespace zeropp::train {
 
 class Progress {
  public:
-  /// `interval`: steps between lines where the output is no terminal.
-  Progress(bool is_root, std::size_t steps, std::size_t interval);
-  void report(std::uint64_t steps_done, const trace::StepRow& row) const;
+  Progress(bool is_root, const config::TrainConfig& config);
+  /// Every step, in order.
+  void report(std::uint64_t steps_done, const trace::StepRow& row);
   void report(const trace::EvaluationRow& row) const;
 
  private:
   bool is_root_;
   bool terminal_;
   std::size_t steps_;
-  std::size_t interval_;
+  std::size_t interval_;                  ///< steps between lines where the output is no terminal
+  std::optional<MegatronLine> megatron_;  ///< in place of our own lines
 };
 
 }  // namespace zeropp::train

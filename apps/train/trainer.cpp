@@ -35,7 +35,7 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
       tokens_(prepare(config, context)),
       checkpoints_(config, context, tokens_.fingerprint),
       session_(config, context, *tokens_.source),
-      progress_(context.is_root(), config.train_steps, config.log_interval) {}
+      progress_(context.is_root(), config) {}
 
 ExitCode Trainer::run() {
   if (context_.is_root()) {

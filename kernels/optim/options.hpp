@@ -1,21 +1,37 @@
-// Options of the optimizer, as plain values, and which of them an optimizer reads.
+// Options of the optimizer and of its learning rate, as plain values, and which of them an
+// optimizer or a schedule reads.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace zeropp::optim {
 
+/// DeepSpeed's parameters of a scheduler, with its names and defaults. learning_rate.hpp says what
+/// each schedule makes of them.
+struct ScheduleOptions {
+  std::string type = "constant";  ///< an entry of schedules()
+  double warmup_min_lr = 0;
+  double warmup_max_lr = 1e-3;
+  std::size_t warmup_num_steps = 1000;  ///< fewer than 2 count as 2
+  std::string warmup_type = "log";      ///< log, linear
+  std::size_t total_num_steps = 0;
+  double warmup_min_ratio = 0;
+  double cos_min_ratio = 1e-4;
+};
+
 struct Options {
-  std::string type = "AdamW";  ///< an entry of kernels/optim/rules
-  double learning_rate = 1e-3;
+  std::string type = "AdamW";   ///< an entry of kernels/optim/rules
+  double learning_rate = 1e-3;  ///< of every step, or of the schedule's peak
   double beta1 = 0.9;
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.0;
   double momentum = 0.0;
   bool nesterov = false;
+  ScheduleOptions schedule = {};
 };
 
 /// The optimizers that there are, in alphabetical order.
@@ -27,5 +43,10 @@ bool reads(std::string_view type, std::string_view parameter);
 
 /// "AdamW or Lion": the optimizers that read a parameter.
 std::string readers(std::string_view parameter);
+
+/// The same of schedules, and of scheduler.params.
+std::vector<std::string> schedule_types();
+bool schedule_reads(std::string_view type, std::string_view parameter);
+std::string schedule_readers(std::string_view parameter);
 
 }  // namespace zeropp::optim

@@ -76,6 +76,13 @@ struct ConfigFile {
   std::function<std::string()> canonical;
 };
 
+/// A flag that prints a text and ends, as --help does.
+struct Answer {
+  std::string flag;
+  std::string help;
+  std::function<std::string()> text;
+};
+
 struct App {
   std::string name;     ///< "train": the program is zpp_train, its trace train.h5
   std::string summary;  ///< first line of --help
@@ -83,6 +90,8 @@ struct App {
   const std::size_t* node_size = nullptr;    ///< ranks a node where declared; null or 0: as found
   std::string json_flags = "--json";         ///< and other names of it, separated by commas
   std::string timeout_flags = "--timeout";   ///< likewise
+  std::string config_flags = "--config";     ///< likewise
+  std::vector<Answer> answers = {};
   std::optional<ConfigFile> config_file = {};
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
   std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};

@@ -1,6 +1,7 @@
 #include "lib/app/command_line.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -11,37 +12,87 @@
 #include <vector>
 
 #include "lib/base/nearest.hpp"
+#include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/json.hpp"
 
 namespace zeropp::app {
 namespace {
 
-/// Flags as they were given: applied after the file, which they override.
-using Given = std::vector<std::pair<config::Option*, std::string>>;
+/// A flag as it was given. Applied after the file, which flags override.
+struct GivenFlag {
+  config::Option* option;
+  std::string flag;
+  std::string text;
+};
+using Given = std::vector<GivenFlag>;
 
 std::string shown_value(const config::Option& option) {
   const auto value = config::value_of(option);
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-void add_flag(CLI::App& cli, config::Option& option, Given& given) {
-  const std::string help =
-      fmt::format("{}\n{} [{}]; JSON {}", option.help, config::describe_values(option),
-                  shown_value(option), option.path);
-  if (std::holds_alternative<bool*>(option.field)) {
-    const auto set = [&](const std::string& name, const char* value, const std::string& text) {
-      return cli.add_flag_callback(
-          name, [&option, &given, value] { given.emplace_back(&option, value); }, text);
-    };
-    set(option.flag, "true", help);
-    // Not listed: --help would be twice as long.
-    set(config::negative_flag(option), "false", "")->group("");
-    return;
+std::string help_of(const config::Option& option) {
+  std::string help = fmt::format("{}\n{} [{}]; JSON {}", option.help,
+                                 config::describe_values(option), shown_value(option), option.path);
+  if (!option.other_flags.empty()) {
+    help += fmt::format("; also {}", fmt::join(option.other_flags, " "));
   }
-  cli.add_option_function<std::string>(
-         option.letter.empty() ? option.flag : option.letter + "," + option.flag,
-         [&option, &given](const std::string& text) { given.emplace_back(&option, text); }, help)
-      ->type_name("");
+  return help;
+}
+
+/// `text`: empty for a name that is not listed, or --help would be twice as long.
+void add_boolean(CLI::App& cli, const std::string& flag, const char* value, config::Option& option,
+                 Given& given, const std::string& help) {
+  CLI::Option* const added = cli.add_flag_callback(
+      flag,
+      [&option, &given, flag, value] {
+        given.push_back({&option, flag, value});
+      },
+      help);
+  if (help.empty()) added->group("");
+}
+
+void add_flag(CLI::App& cli, config::Option& option, Given& given) {
+  const bool boolean = std::holds_alternative<bool*>(option.field);
+  const auto add = [&](const std::string& flag, const std::string& names, const std::string& help) {
+    if (boolean) return add_boolean(cli, flag, "true", option, given, help);
+    CLI::Option* const added = cli.add_option_function<std::string>(
+        names,
+        [&option, &given, flag](const std::string& text) {
+          given.push_back({&option, flag, text});
+        },
+        help);
+    added->type_name("");
+    if (help.empty()) added->group("");
+  };
+  add(option.flag, option.letter.empty() ? option.flag : option.letter + "," + option.flag,
+      help_of(option));
+  for (const std::string& other : option.other_flags) add(other, other, "");
+  if (boolean) add_boolean(cli, config::negative_flag(option), "false", option, given, "");
+}
+
+nlohmann::json number_or_text(const std::string& text) {
+  const char* const end = text.data() + text.size();
+  int number = 0;
+  const auto [rest, error] = std::from_chars(text.data(), end, number);
+  if (error == std::errc() && rest == end) return number;
+  return text;
+}
+
+/// Flags of what is not here: a value that changes nothing is taken, with a warning.
+void add_deepspeed_flags(CLI::App& cli, std::vector<std::string>& known,
+                         std::vector<std::string>& warnings) {
+  for (const config::DeepSpeedKey& key : config::deepspeed_keys()) {
+    if (key.flag.empty()) continue;
+    known.push_back(key.flag);
+    cli.add_option_function<std::string>(
+           key.flag,
+           [&key, &warnings](const std::string& text) {
+             warnings.push_back(config::accept(key, number_or_text(text), key.flag));
+           },
+           "Of Megatron's: " + key.why)
+        ->type_name("");
+  }
 }
 
 /// What CLI11 could not place.
@@ -72,11 +123,10 @@ void refuse_repeated(const CLI::App& cli, const Given& given) {
                 fmt::format("--{} is given twice: leave one out", option->get_single_name()));
   }
   for (std::size_t i = 0; i < given.size(); ++i) {
-    const config::Option& option = *given[i].first;
     for (std::size_t j = 0; j < i; ++j) {
-      if (given[j].first != &option) continue;
+      if (given[j].option != given[i].option || given[j].text == given[i].text) continue;
       throw Error(ExitCode::usage, fmt::format("{} and {} are given both: leave one out",
-                                               option.flag, config::negative_flag(option)));
+                                               given[j].flag, given[i].flag));
     }
   }
 }
@@ -116,12 +166,18 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   std::string timeout;
   std::vector<std::string> known{"--help", "--version", "--output", "--json", "--timeout"};
   if (!app.options.empty()) {
-    cli.add_option("--config", config,
+    cli.add_option(app.config_flags, config,
                    app.config_file ? app.config_file->help
                                    : "JSON file with the keys below; flags override it")
         ->type_name("FILE.json");
     known.emplace_back("--config");
   }
+  for (const Answer& answer : app.answers) {
+    known.push_back(answer.flag);
+    cli.add_flag_callback(
+        answer.flag, [&line, &answer] { line.answer = answer.text(); }, answer.help);
+  }
+  if (config::reads_deepspeed(app.options)) add_deepspeed_flags(cli, known, line.warnings);
   cli.add_option("--output", output, "Folder of the results, made where missing")->type_name("DIR");
   cli.add_option(app.json_flags, json, "Write a summary there")->type_name("FILE");
   cli.add_option(app.timeout_flags, timeout,
@@ -145,7 +201,8 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
   }
-  for (const auto& [option, text] : given) refuse_flag_as_value(option->flag, text);
+  if (line.answer) return line;
+  for (const GivenFlag& each : given) refuse_flag_as_value(each.flag, each.text);
   for (const auto& [flag, text] : {std::pair{"--config", config},
                                    {"--output", output},
                                    {"--json", json},
@@ -162,9 +219,11 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   if (!config.empty() && app.config_file) {
     app.config_file->read(config);
   } else if (!config.empty()) {
-    config::read_file(config, app.options);
+    for (std::string& warning : config::read_file(config, app.options)) {
+      line.warnings.push_back(std::move(warning));
+    }
   }
-  for (const auto& [option, text] : given) config::set_from_text(*option, text, option->flag);
+  for (const GivenFlag& each : given) config::set_from_text(*each.option, each.text, each.flag);
   if (!output.empty()) line.output = output;
   if (!json.empty()) line.json = json;
   if (!timeout.empty()) line.timeout = seconds_of("--timeout", timeout);

@@ -5,13 +5,15 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/app/app.hpp"
 
 namespace zeropp::app {
 
 struct CommandLine {
-  std::optional<std::string> answer;  ///< --help or --version: print this and end
+  std::optional<std::string> answer;  ///< --help, --version or App::answers: print this and end
+  std::vector<std::string> warnings;  ///< of what is accepted and changes nothing
   std::optional<std::filesystem::path> output;
   std::optional<std::filesystem::path> json;
   double timeout = 600;  ///< seconds; 0: no limit

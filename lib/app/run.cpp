@@ -83,6 +83,7 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
         [&] { app.resolve(app.options, machine_of(context.topology(), context.gpus)); });
     agree_on_options();  // again: what files decided, each rank has read from its own disk
   }
+  for (const std::string& warning : line.warnings) log::warn(warning);
   const HostRuntime runtime;
   return app.run(context);
 }

@@ -6,19 +6,14 @@
 #include <string>
 #include <utility>
 
-#include "lib/base/error.hpp"
 #include "lib/config/codec_schedule.hpp"
+#include "lib/config/refuse.hpp"
 
 namespace zeropp::config {
 
 namespace {
 
 using zero::CodecEntry;
-
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
-}
 
 /// What an entry says has to be what some step does.
 void check_entry(const TrainConfig& c, const CodecEntry& entry, const std::string& where) {

@@ -10,6 +10,8 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/base/sha256.hpp"
+#include "lib/config/aliases.hpp"
+#include "lib/config/deepspeed_keys.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -85,10 +87,15 @@ json parse(const std::string& text, const std::string& name) {
 /// Walks a document and sets the option of every leaf.
 class Reader {
  public:
-  Reader(const std::string& name, std::vector<Option>& options) : name_(name), options_(options) {}
+  Reader(const std::string& name, std::vector<Option>& options)
+      : name_(name), options_(options), trains_(reads_deepspeed(options)) {}
 
   void read(const json& value, const std::string& path) {
-    if (value.is_object() && (value.empty() ? is_section(path) : !find(path))) {
+    if (const DeepSpeedKey* other = trains_ ? find_deepspeed_key(path) : nullptr) {
+      warnings_.push_back(accept(*other, value, name_));
+    } else if (const Alias* alias = trains_ ? find_alias(path) : nullptr) {
+      named_.emplace_back(alias, value);
+    } else if (value.is_object() && (value.empty() ? is_section(path) : !find(path))) {
       for (const auto& [key, child] : value.items()) read(child, joined(path, key));
     } else if (value.is_array() && is_section(path)) {
       const auto known = static_cast<std::size_t>(
@@ -103,6 +110,10 @@ class Reader {
       }
       for (std::size_t i = 0; i < value.size(); ++i)
         read(value[i], joined(path, std::to_string(i)));
+    } else if (value == "auto" && is_automatic_section(path)) {
+      for (Option& option : options_) {
+        if (option.path.starts_with(path + ".")) set_from_json(option, value, name_);
+      }
     } else if (Option* option = find(path)) {
       set_from_json(*option, value, name_ + ": " + path);
     } else if (is_section(path)) {
@@ -111,8 +122,14 @@ class Reader {
                               value.dump()));
     } else {
       throw Error(ExitCode::usage, fmt::format("{}: unknown key {} (nearest known: {})", name_,
-                                               path, nearest(path, paths_of(options_))));
+                                               path, nearest(path, known_paths())));
     }
+  }
+
+  /// After read(): the other names of options. Returns the warnings.
+  std::vector<std::string> finish() {
+    apply_aliases(named_, name_, options_);
+    return std::move(warnings_);
   }
 
  private:
@@ -121,43 +138,34 @@ class Reader {
                                     [&](const Option& option) { return option.path == path; });
     return found == options_.end() ? nullptr : &*found;
   }
+  [[nodiscard]] std::vector<std::string> known_paths() const {
+    std::vector<std::string> paths = paths_of(options_);
+    if (!trains_) return paths;
+    for (const Alias& alias : aliases()) paths.push_back(alias.path);
+    for (const DeepSpeedKey& key : deepspeed_keys()) paths.push_back(key.path);
+    return paths;
+  }
+  /// Of keys, or of a list.
   bool is_section(const std::string& path) const {
-    return path.empty() || std::any_of(options_.begin(), options_.end(), [&](const Option& option) {
-             return option.path.starts_with(path + ".");
+    const std::vector<std::string> paths = known_paths();
+    return path.empty() || std::any_of(paths.begin(), paths.end(), [&](const std::string& known) {
+             return known.starts_with(path + ".");
+           });
+  }
+
+  /// Such as betas: its options are all there is below it, and each has an "auto".
+  [[nodiscard]] bool is_automatic_section(const std::string& path) const {
+    return is_section(path) && std::ranges::all_of(options_, [&](const Option& option) {
+             return !option.path.starts_with(path + ".") || option.automatic;
            });
   }
 
   const std::string& name_;
   std::vector<Option>& options_;
+  bool trains_;  ///< the options are the trainer's, which know DeepSpeed's keys
+  std::vector<std::string> warnings_;
+  NamedValues named_;
 };
-
-/// DeepSpeed's key of LoCo under our names: {"err_beta": b, "reset_T": t} is feedback in both hops.
-/// DeepSpeed counts reset_T in reductions of tensors; here it is in steps. Its null is no feedback.
-void rename_loco(json& document, const std::string& name, const std::vector<Option>& options) {
-  const char* const key = "zero_optimization.zeropp_loco_param";
-  const bool known = std::any_of(options.begin(), options.end(), [](const Option& option) {
-    return option.path == "zeropp.error_feedback.hops";
-  });
-  const json::json_pointer from("/zero_optimization/zeropp_loco_param");
-  const json::json_pointer to("/zeropp/error_feedback");
-  if (!known || !document.contains(from)) return;
-  const json loco = document.at(from);
-  document["zero_optimization"].erase("zeropp_loco_param");
-  if (loco.is_null()) return;
-  if (!loco.is_object() || loco.size() != 2 || !loco.contains("err_beta") ||
-      !loco.contains("reset_T")) {
-    throw Error(ExitCode::usage,
-                fmt::format("{}: {} must be an object of err_beta and reset_T, or null, not {}",
-                            name, key, loco.dump()));
-  }
-  if (document.contains(to)) {
-    throw Error(ExitCode::usage,
-                fmt::format("{}: {} is DeepSpeed's name of zeropp.error_feedback: keep one of them",
-                            name, key));
-  }
-  if (document.contains("zeropp") && !document["zeropp"].is_object()) return;  // refused as such
-  document[to] = {{"hops", "both"}, {"beta", loco["err_beta"]}, {"reset_period", loco["reset_T"]}};
-}
 
 }  // namespace
 
@@ -169,13 +177,16 @@ nlohmann::json parse_object(const std::string& text, const std::string& name) {
   return document;
 }
 
-void read_object(json object, const std::string& name, std::vector<Option>& options) {
-  rename_loco(object, name, options);
-  Reader(name, options).read(object, "");
+std::vector<std::string> read_object(const json& object, const std::string& name,
+                                     std::vector<Option>& options) {
+  Reader reader(name, options);
+  reader.read(object, "");
+  return reader.finish();
 }
 
-void read_text(const std::string& text, const std::string& name, std::vector<Option>& options) {
-  read_object(parse_object(text, name), name, options);
+std::vector<std::string> read_text(const std::string& text, const std::string& name,
+                                   std::vector<Option>& options) {
+  return read_object(parse_object(text, name), name, options);
 }
 
 std::string read_config_text(const std::filesystem::path& path) {
@@ -195,8 +206,9 @@ std::string read_config_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-void read_file(const std::filesystem::path& path, std::vector<Option>& options) {
-  read_text(read_config_text(path), path.string(), options);
+std::vector<std::string> read_file(const std::filesystem::path& path,
+                                   std::vector<Option>& options) {
+  return read_text(read_config_text(path), path.string(), options);
 }
 
 std::string canonical_json(const std::vector<Option>& options) {

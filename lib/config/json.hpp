@@ -21,14 +21,18 @@ nlohmann::json parse_object(const std::string& text, const std::string& name);
 
 /// Sets options from a JSON file. Throws Error(io) when the file cannot be read, Error(usage) for
 /// malformed JSON (file:line:column), a duplicate key, an unknown key (its full path and the
-/// nearest known one), or a value that its option refuses.
-void read_file(const std::filesystem::path& path, std::vector<Option>& options);
+/// nearest known one), or a value that its option refuses. The trainer's options have other names
+/// (aliases.hpp), and keys of DeepSpeed's that are none of them (deepspeed_keys.hpp). Returns a
+/// warning for each key that is accepted and changes nothing.
+std::vector<std::string> read_file(const std::filesystem::path& path, std::vector<Option>& options);
 
 /// The same from text; `name` stands for the file in messages.
-void read_text(const std::string& text, const std::string& name, std::vector<Option>& options);
+std::vector<std::string> read_text(const std::string& text, const std::string& name,
+                                   std::vector<Option>& options);
 
 /// The same from an object that was read already.
-void read_object(nlohmann::json object, const std::string& name, std::vector<Option>& options);
+std::vector<std::string> read_object(const nlohmann::json& object, const std::string& name,
+                                     std::vector<Option>& options);
 
 /// The effective configuration: every option that is in effect, with its value, keys sorted, no
 /// spaces. read_text() of it gives the same configuration.

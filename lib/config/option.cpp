@@ -111,6 +111,8 @@ std::string quoted(const nlohmann::json& value) {
 }  // namespace
 
 void set_from_json(Option& option, const nlohmann::json& value, const std::string& where) {
+  option.is_automatic = option.automatic && value == "auto";
+  if (option.is_automatic) return;
   const auto integer = [&](auto* field) {
     const auto number = whole<std::remove_pointer_t<decltype(field)>>(value);
     if (!number || !inside(option.range, *number)) wrong(option, where, quoted(value));
@@ -200,8 +202,15 @@ std::string describe_values(const Option& option) {
   }
   if (upper)
     text += fmt::format(" {} {}", range.maximum_excluded ? "to below" : "to", range.maximum);
+  if (option.automatic) text += ", or auto in a file";
   if (option.binary_suffix) text += "; K, M, G: times 1024, 1024^2, 1024^3";
   return text;
+}
+
+void choose_automatic(const std::vector<Option>& options) {
+  for (const Option& option : options) {
+    if (option.is_automatic) option.automatic();
+  }
 }
 
 void check_effects(const std::vector<Option>& options) {
@@ -234,6 +243,7 @@ std::vector<std::string> flags_of(const std::vector<Option>& options) {
   for (const auto& option : options) {
     flags.push_back(option.flag);
     if (!option.letter.empty()) flags.push_back(option.letter);
+    for (const std::string& other : option.other_flags) flags.push_back(other);
     if (std::holds_alternative<bool*>(option.field)) flags.push_back(negative_flag(option));
   }
   return flags;

@@ -45,6 +45,8 @@ struct Option {
   std::string path = {};    ///< JSON path, "zero_optimization.stage"; array elements by their index
   std::string flag = {};    ///< "--zero-stage"; a boolean has "--no-..." as well
   std::string letter = {};  ///< "-b", a short form of the flag; empty: none
+  /// Names that other programs give the flag; of a boolean, they turn it on.
+  std::vector<std::string> other_flags = {};
   Field field = {};
   std::string help = {};
   std::string unit = {};  ///< "elements", "seconds"; empty for pure numbers and names
@@ -55,8 +57,15 @@ struct Option {
   /// configuration, and giving it is an error. Empty: always in effect.
   std::function<bool()> in_effect = {};
   std::string effect_needs = {};  ///< what would put it in effect, for the message
-  bool given = false;             ///< set by the file or a flag
+  /// What "auto" in a file stands for, set once everything else is known (choose_automatic());
+  /// empty: there is no "auto".
+  std::function<void()> automatic = {};
+  bool is_automatic = false;  ///< the file says "auto", and no flag another value
+  bool given = false;         ///< set by the file or a flag
 };
+
+/// Of an option whose default is what "auto" stands for.
+inline void keep_default() {}
 
 /// Sets `option` from a JSON value or a flag's text and marks it given. `where` names the key or
 /// the flag in messages. Throws Error(usage): wrong type, not a whole number, out of range, unknown
@@ -69,6 +78,9 @@ nlohmann::json value_of(const Option& option);
 
 /// "integer, 0 to 3", "size in elements, at least 1": for --help and messages.
 std::string describe_values(const Option& option);
+
+/// Sets those that are "auto", in the order of the table.
+void choose_automatic(const std::vector<Option>& options);
 
 /// Throws Error(usage) for an option that was given but is without effect.
 void check_effects(const std::vector<Option>& options);

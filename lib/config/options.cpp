@@ -2,20 +2,17 @@
 // Megatron's where Megatron has one.
 #include "lib/config/options.hpp"
 
+#include <limits>
 #include <utility>
 
+#include "lib/config/checkpoint_options.hpp"
 #include "lib/config/codec_choice.hpp"
+#include "lib/config/model_options.hpp"
+#include "lib/config/optimizer_options.hpp"
 #include "lib/config/precision.hpp"
 
 namespace zeropp::config {
 namespace {
-
-/// Of a model in any direction: products of two stay within 64 bits.
-constexpr double kLargestSize = std::numeric_limits<int>::max();
-
-/// The optimizer computes in fp32: beyond these a value would become infinity, or lose its bits.
-constexpr double kLargestFloat = std::numeric_limits<float>::max();
-constexpr double kSmallestFloat = std::numeric_limits<float>::min();
 
 void add_zero(std::vector<Option>& table, TrainConfig& c) {
   const auto qgz = [&c] { return c.zero.quantized_gradients; };
@@ -38,9 +35,11 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zero_optimization.zero_hpz_partition_size",
         .flag = "--zero-hpz-partition-size",
         .field = &c.zero.hpz_partition_size,
-        .help = "hpZ: ranks that hold one secondary copy of all weights (stage 3); 1 is off",
+        .help = "hpZ: ranks that hold one secondary copy of all weights (stage 3); 1 is off, auto: "
+                "the ranks of a node",
         .unit = "ranks",
-        .range = at_least(1)},
+        .range = at_least(1),
+        .automatic = [&c] { c.zero.hpz_partition_size = zero::kNodeOfRanks; }},
        {.path = "zero_optimization.zero_quantized_gradients",
         .flag = "--zero-quantized-gradients",
         .field = &c.zero.quantized_gradients,
@@ -48,14 +47,27 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zero_optimization.reduce_bucket_size",
         .flag = "--reduce-bucket-size",
         .field = &c.zero.reduce_bucket_size,
-        .help = "Gradients that are reduced together, over all ranks",
+        .help = "Gradients that are reduced together, over all ranks; auto: hidden_size^2",
         .unit = "elements",
-        .range = at_least(1)},
+        .range = at_least(1),
+        .automatic =
+            [&c] { c.zero.reduce_bucket_size = c.model.hidden_size * c.model.hidden_size; }},
        {.path = "zero_optimization.stage3_prefetch_bucket_size",
         .flag = "--prefetch-bucket-size",
         .field = &c.zero.prefetch_bucket_size,
         .help = "Weights that may be gathered ahead of their use, beyond the next two layers; 0 is "
-                "off",
+                "off; auto: 0.9 hidden_size^2",
+        .unit = "elements",
+        .in_effect = [&c] { return c.zero.stage == 3 && c.zero.overlap_comm; },
+        .effect_needs = "zero_optimization.stage 3 with zero_optimization.overlap_comm",
+        .automatic =
+            [&c] {
+              c.zero.prefetch_bucket_size = c.model.hidden_size * c.model.hidden_size * 9 / 10;
+            }},
+       {.path = "zero_optimization.stage3_max_live_parameters",
+        .flag = "--max-live-parameters",
+        .field = &c.zero.max_live_parameters,
+        .help = "Gathered weights that gathers ahead may not exceed; a layer always has its own",
         .unit = "elements",
         .in_effect = [&c] { return c.zero.stage == 3 && c.zero.overlap_comm; },
         .effect_needs = "zero_optimization.stage 3 with zero_optimization.overlap_comm"},
@@ -144,16 +156,7 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
             "every stage"}});
 }
 
-void add_training(std::vector<Option>& table, TrainConfig& c) {
-  const Range below_one{.minimum = 0, .maximum = 1, .maximum_excluded = true};
-  // In effect where the optimizer reads it.
-  const auto parameter = [&c](std::string name, Option option) {
-    option.effect_needs = "optimizer.type " + optim::readers(name);
-    option.in_effect = [&c, name = std::move(name)] {
-      return optim::reads(c.optimizer.type, name);
-    };
-    return option;
-  };
+void add_run(std::vector<Option>& table, TrainConfig& c) {
   table.insert(
       table.end(),
       {{.path = "train_batch_size",
@@ -161,69 +164,22 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.train_batch_size,
         .help = "Sequences a step over all ranks; any two of the three batch sizes give the third",
         .unit = "sequences",
-        .range = at_least(1)},
+        .range = at_least(1),
+        .automatic = keep_default},
        {.path = "train_micro_batch_size_per_gpu",
         .flag = "--micro-batch-size",
+        .other_flags = {"--batch-size"},
         .field = &c.train_micro_batch_size_per_gpu,
         .help = "Sequences a rank and micro-step",
         .unit = "sequences",
-        .range = at_least(1)},
+        .range = at_least(1),
+        .automatic = keep_default},
        {.path = "gradient_accumulation_steps",
         .flag = "--gradient-accumulation-steps",
         .field = &c.gradient_accumulation_steps,
         .help = "Micro-steps a step",
-        .range = between(1, static_cast<double>(kMostAccumulationSteps))},
-       {.path = "optimizer.type",
-        .flag = "--optimizer",
-        .field = &c.optimizer.type,
-        .help = "Optimizer",
-        .choices = optim::types()},
-       parameter("lr", {.path = "optimizer.params.lr",
-                        .flag = "--lr",
-                        .field = &c.optimizer.learning_rate,
-                        .help = "Learning rate",
-                        .range = between(0, kLargestFloat)}),
-       parameter("betas", {.path = "optimizer.params.betas.0",
-                           .flag = "--adam-beta1",
-                           .field = &c.optimizer.beta1,
-                           .help = "Decay of the first moment; of Lion: share of it in the update",
-                           .range = below_one}),
-       parameter("betas", {.path = "optimizer.params.betas.1",
-                           .flag = "--adam-beta2",
-                           .field = &c.optimizer.beta2,
-                           .help = "Decay of the second moment; of Lion: of its one moment",
-                           .range = below_one}),
-       parameter("eps", {.path = "optimizer.params.eps",
-                         .flag = "--adam-eps",
-                         .field = &c.optimizer.epsilon,
-                         .help = "Added to the root of the second moment",
-                         .range = between(kSmallestFloat, kLargestFloat)}),
-       parameter("weight_decay",
-                 {.path = "optimizer.params.weight_decay",
-                  .flag = "--weight-decay",
-                  .field = &c.optimizer.weight_decay,
-                  .help = "Weight decay: decoupled in AdamW and Lion, in Adam and SGD part of "
-                          "the gradient",
-                  .range = between(0, kLargestFloat)}),
-       parameter("momentum", {.path = "optimizer.params.momentum",
-                              .flag = "--sgd-momentum",
-                              .field = &c.optimizer.momentum,
-                              .help = "Share of the previous steps' sum that stays in it; 0: "
-                                      "none, and no memory for it",
-                              .range = below_one}),
-       {.path = "optimizer.params.nesterov",
-        .flag = "--sgd-nesterov",
-        .field = &c.optimizer.nesterov,
-        .help = "Nesterov's momentum",
-        .in_effect =
-            [&c] { return optim::reads(c.optimizer.type, "nesterov") && c.optimizer.momentum > 0; },
-        .effect_needs =
-            "optimizer.params.momentum above 0 and optimizer.type " + optim::readers("nesterov")},
-       {.path = "gradient_clipping",
-        .flag = "--clip-grad",
-        .field = &c.zero.gradient_clipping,
-        .help = "Largest global norm of the mean gradient; 0 is off",
-        .range = between(0, kLargestFloat)},
+        .range = between(1, static_cast<double>(kMostAccumulationSteps)),
+        .automatic = keep_default},
        {.path = "zeropp.backend",
         .flag = "--backend",
         .field = &c.backend,
@@ -290,131 +246,15 @@ void add_training(std::vector<Option>& table, TrainConfig& c) {
         .help = "Steps between progress lines",
         .unit = "steps",
         .range = at_least(1)},
+       {.path = "zeropp.log_style",
+        .flag = "--log-style",
+        .field = &c.log_style,
+        .help = "Form of the progress lines: our own, or Megatron's, which its log parsers read",
+        .choices = {"plain", "megatron"}},
        {.path = "zeropp.hash_parameters",
         .flag = "--hash-parameters",
         .field = &c.hash_parameters,
         .help = "Put the hash of the final weights into the trace (a second for a billion)"}});
-}
-
-void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
-  const auto saves = [&c] { return !c.checkpoint.save.empty(); };
-  const auto gpt = [&c] { return c.model.name == "gpt"; };
-  table.insert(
-      table.end(),
-      {{.path = "zeropp.checkpoint.save",
-        .flag = "--save",
-        .field = &c.checkpoint.save,
-        .help = "Folder for checkpoints, which all ranks see: the last step's, and those of the "
-                "interval; empty: none"},
-       {.path = "zeropp.checkpoint.load",
-        .flag = "--load",
-        .field = &c.checkpoint.load,
-        .help = "Folder of checkpoints: the run goes on from its newest, of any number of ranks "
-                "and any stage; without one in it, it begins at the first step; empty: none"},
-       {.path = "zeropp.checkpoint.weights",
-        .flag = "--load-weights",
-        .field = &c.checkpoint.weights,
-        .help = "model.safetensors of GPT-2 that the run begins with, where there is no checkpoint "
-                "to go on from; empty: initial weights by the seed",
-        .in_effect = gpt,
-        .effect_needs = "zeropp.model.name gpt"},
-       {.path = "zero_optimization.stage3_gather_16bit_weights_on_model_save",
-        .flag = "--gather-weights-on-save",
-        .field = &c.checkpoint.gather_weights,
-        .help = "A checkpoint holds the weights in one file too, for transformers, as GPT-2's, in "
-                "the type that is computed in (at any stage)",
-        .in_effect = [=] { return saves() && gpt(); },
-        .effect_needs = "zeropp.checkpoint.save and zeropp.model.name gpt"},
-       {.path = "zeropp.checkpoint.interval",
-        .flag = "--save-interval",
-        .field = &c.checkpoint.interval,
-        .help = "Steps between checkpoints; 0: only where the run ends, by a signal too",
-        .unit = "steps",
-        .in_effect = saves,
-        .effect_needs = "zeropp.checkpoint.save"},
-       {.path = "zeropp.checkpoint.keep",
-        .flag = "--save-keep",
-        .field = &c.checkpoint.keep,
-        .help = "Newest checkpoints that stay",
-        .range = at_least(1),
-        .in_effect = saves,
-        .effect_needs = "zeropp.checkpoint.save"},
-       {.path = "zeropp.checkpoint.asynchronous",
-        .flag = "--async-save",
-        .field = &c.checkpoint.asynchronous,
-        .help = "Write checkpoints from a copy in host memory while training goes on",
-        .in_effect = saves,
-        .effect_needs = "zeropp.checkpoint.save"}});
-}
-
-void add_model_and_data(std::vector<Option>& table, TrainConfig& c) {
-  const auto transformer = [&c] { return model::is_transformer(c.model); };
-  table.insert(
-      table.end(),
-      {{.path = "zeropp.model.name",
-        .flag = "--model",
-        .field = &c.model.name,
-        .help = "Model, a name from zpp_info"},
-       {.path = "zeropp.model.num_layers",
-        .flag = "--num-layers",
-        .field = &c.model.num_layers,
-        .help = "Transformer blocks, or units of the quadratic model",
-        .range = between(1, kLargestSize)},
-       {.path = "zeropp.model.hidden_size",
-        .flag = "--hidden-size",
-        .field = &c.model.hidden_size,
-        .help = "Width of the residual stream, or parameters of a unit of the quadratic model",
-        .range = between(1, kLargestSize)},
-       {.path = "zeropp.model.num_attention_heads",
-        .flag = "--num-attention-heads",
-        .field = &c.model.num_attention_heads,
-        .help = "Heads; divides the hidden size",
-        .range = between(1, kLargestSize),
-        .in_effect = transformer,
-        .effect_needs = "a transformer as zeropp.model.name"},
-       {.path = "zeropp.model.seq_length",
-        .flag = "--seq-length",
-        .field = &c.model.seq_length,
-        .help = "Tokens a sequence",
-        .unit = "tokens",
-        .range = between(1, kLargestSize)},
-       {.path = "zeropp.model.vocab_size",
-        .flag = "--vocab-size",
-        .field = &c.model.vocab_size,
-        .help = "Tokens that the model knows; 0: the token source's. The encoder has one more, for "
-                "what is masked",
-        .unit = "tokens",
-        .range = between(0, kLargestSize)},
-       {.path = "zeropp.model.tied_head",
-        .flag = "--tied-head",
-        .field = &c.model.tied_head,
-        .help = "The head reads the token embedding again",
-        .in_effect = transformer,
-        .effect_needs = "a transformer as zeropp.model.name"},
-       {.path = "zeropp.model.recompute_activations",
-        .flag = "--recompute-activations",
-        .field = &c.model.recompute_activations,
-        .help =
-            "Keep a block's input alone and run its forward again in backward: less memory, the "
-            "same bits",
-        .in_effect = transformer,
-        .effect_needs = "a transformer as zeropp.model.name"},
-       {.path = "zeropp.data.source",
-        .flag = "--data-source",
-        .field = &c.data.source,
-        .help = "Token source, a name from zpp_info"},
-       {.path = "zeropp.data.path",
-        .flag = "--data-path",
-        .field = &c.data.path,
-        .help = "File of the source text",
-        .in_effect = [&c] { return data::reads_file(c.data); },
-        .effect_needs = "zeropp.data.source text"},
-       {.path = "zeropp.data.held_out_fraction",
-        .flag = "--held-out-fraction",
-        .field = &c.data.held_out_fraction,
-        .help = "Share at the end of the data that is never trained on",
-        .range = {
-            .minimum = 0, .maximum = 1, .minimum_excluded = true, .maximum_excluded = true}}});
 }
 
 }  // namespace
@@ -424,9 +264,11 @@ std::vector<Option> options(TrainConfig& config) {
   add_zero(table, config);
   add_precision(table, config);
   for (Option& option : codec_choice_options(config)) table.push_back(std::move(option));
-  add_training(table, config);
+  add_optimizer(table, config);
+  add_run(table, config);
   add_checkpoint(table, config);
-  add_model_and_data(table, config);
+  add_model(table, config);
+  add_data(table, config);
   return table;
 }
 

@@ -1,48 +1,14 @@
 #include "lib/config/resolve.hpp"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <limits>
-#include <optional>
 
-#include "lib/base/error.hpp"
-#include "lib/base/nearest.hpp"
-#include "lib/config/algorithm_table.hpp"
-#include "lib/config/codec_choice.hpp"
+#include "lib/config/algorithm_choice.hpp"
+#include "lib/config/optimizer_options.hpp"
 #include "lib/config/precision.hpp"
+#include "lib/config/refuse.hpp"
 
 namespace zeropp::config {
 namespace {
-
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
-}
-
-/// As a sweep's table calls it.
-const char* name_in_table(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::bf16:
-      return "bfloat16";
-    case Dtype::fp16:
-      return "half";
-    case Dtype::fp32:
-      break;
-  }
-  return "float";
-}
-
-const Algorithm& find(const std::vector<Algorithm>& known, const std::string& name,
-                      const char* key) {
-  std::vector<std::string> names{"auto"};
-  for (const auto& algorithm : known) {
-    if (algorithm.name == name) return algorithm;
-    names.push_back(algorithm.name);
-  }
-  refuse("{}: unknown algorithm \"{}\" (nearest: {}); zpp_info lists them", key, name,
-         nearest(name, names));
-}
 
 std::size_t product(std::size_t a, std::size_t b) {
   if (b != 0 && a > std::numeric_limits<std::size_t>::max() / b) {
@@ -87,7 +53,7 @@ void check_stage(const zero::Options& zero) {
         "where "
         "no weights are gathered: set the stage to 1, 2 or 3, or leave it out");
   }
-  if (zero.stage < 3 && zero.hpz_partition_size > 1) {
+  if (zero.stage < 3 && zero.hpz_partition_size != 1) {
     refuse(
         "zero_optimization.zero_hpz_partition_size has no effect at zero_optimization.stage {}, "
         "where every rank holds all weights: set the stage to 3, or leave it out",
@@ -95,215 +61,19 @@ void check_stage(const zero::Options& zero) {
   }
 }
 
-constexpr const char* unequal_nodes =
-    "needs nodes with equal numbers of ranks: start the same number on each, or declare nodes with "
-    "zeropp.node_size (--node-size)";
-
-void check_secondary(const zero::Options& zero, const Machine& machine) {
-  const std::size_t size = zero.hpz_partition_size;
+void resolve_secondary(zero::Options& zero, const Machine& machine) {
+  std::size_t& size = zero.hpz_partition_size;
   if (size == 1) return;
   const char* key = "zero_optimization.zero_hpz_partition_size";
-  if (machine.ranks_per_node == 0) refuse("{} {}", key, unequal_nodes);
+  if (machine.ranks_per_node == 0) refuse("{} {}", key, kUnequalNodes);
   const auto node = static_cast<std::size_t>(machine.ranks_per_node);
+  if (size == zero::kNodeOfRanks) size = node;
   const auto world = static_cast<std::size_t>(machine.world_size);
   if (node % size != 0 && !(size % node == 0 && world % size == 0)) {
     refuse(
         "{}: {} neither divides the {} ranks of a node nor is a multiple of it that divides the "
         "{} ranks: choose {}",
         key, size, node, world, node);
-  }
-}
-
-[[noreturn]] void refuse_unstable(const char* key, const std::string& name, const char* other) {
-  refuse(
-      "{} {} does not give the same bits on every run: choose {}, or leave zeropp.deterministic "
-      "out",
-      key, name, other);
-}
-
-/// What `auto` takes inside a node over NCCL: its own collectives for uncompressed traffic, which
-/// are the baseline there, and one step for images, where nothing is asked that they do not do.
-bool takes_the_vendors(const TrainConfig& c) {
-  return c.transport == "nccl" && !c.zero.deterministic && c.zero.pipeline_depth == 1;
-}
-
-/// A collective in two levels saves traffic between nodes.
-bool has_levels(const Machine& machine) {
-  return machine.node_count > 1 && machine.ranks_per_node > 1;
-}
-
-/// What `auto` takes by zeropp.algorithm_table, where that is given.
-class Measured {
- public:
-  /// Refuses a table of another place.
-  Measured(const TrainConfig& c, const Machine& machine) : config_(c), machine_(machine) {
-    if (c.algorithm_table.empty()) return;
-    table_ = AlgorithmTable::read(c.algorithm_table);
-    table_->require_made_on({.world_size = static_cast<std::size_t>(machine.world_size),
-                             .ranks_per_node = static_cast<std::size_t>(machine.ranks_per_node),
-                             .backend = c.backend,
-                             .transport = c.transport,
-                             .pipeline_depth = c.zero.pipeline_depth});
-  }
-
-  /// Of a whole unit. `codec`: on every hop; none: of a reduction whose two hops have two codecs.
-  [[nodiscard]] std::optional<std::string> fastest(const std::vector<Algorithm>& known,
-                                                   const char* collective, bool quantized,
-                                                   const std::optional<codec::CodecSpec>& codec,
-                                                   const char* group) const {
-    if (!table_) return std::nullopt;
-    const bool reduces = std::string_view(collective) == "reduce_scatter";
-    const bool feeds_back = config_.zero.error_feedback.hops != "none";
-    std::vector<std::string> candidates;
-    for (const Algorithm& algorithm : known) {
-      const bool possible = (!algorithm.hierarchical ||
-                             (machine_.ranks_per_node > 0 && std::string_view(group) == kWorld)) &&
-                            (algorithm.any_codec || !quantized) &&
-                            (algorithm.hierarchical || codec) &&
-                            (algorithm.deterministic || !config_.zero.deterministic) &&
-                            (algorithm.feedback || !feeds_back || !reduces) &&
-                            (!algorithm.modelled || config_.zero.pipeline_depth == 1);
-      if (possible) candidates.push_back(algorithm.name);
-    }
-    if (candidates.empty()) return std::nullopt;  // what the rules take is refused with the reason
-    if (candidates.size() == 1) return candidates.front();
-    asked_ = true;
-    const Dtype type = compute_dtype(config_);
-    return table_->fastest({.collective = collective,
-                            .codec = quantized && codec ? codec::to_string(*codec) : "none",
-                            .group = group,
-                            .type = name_in_table(type),
-                            .bytes = machine_.typical_unit(config_.model) * size_of(type)},
-                           candidates);
-  }
-
-  /// Refuses a table that decided nothing.
-  void require_asked() const {
-    if (!table_ || asked_) return;
-    refuse(
-        "zeropp.algorithm_table {} has no effect: no algorithm that is auto has several candidates "
-        "in it; leave it out",
-        config_.algorithm_table);
-  }
-
-  static constexpr const char* kWorld = "world";
-  static constexpr const char* kNode = "node";
-
- private:
-  const TrainConfig& config_;
-  const Machine& machine_;
-  std::optional<AlgorithmTable> table_;
-  mutable bool asked_ = false;
-};
-
-void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
-  const char* key = "zeropp.all_gather_algorithm";
-  std::string& name = c.zero.all_gather_algorithm;
-  if (name == "auto") {
-    const char* const by_rule = has_levels(machine)        ? "two-level"
-                                : !takes_the_vendors(c)    ? "flat"
-                                : c.zero.quantized_weights ? "direct"
-                                                           : "native";
-    name = measured
-               .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights,
-                        c.zero.weight_codec, Measured::kWorld)
-               .value_or(by_rule);
-  }
-  const Algorithm& algorithm = find(machine.all_gather, name, key);
-  if (algorithm.hierarchical && machine.ranks_per_node == 0) {
-    refuse("{} {} {}", key, name, unequal_nodes);
-  }
-  if (c.zero.deterministic && !algorithm.deterministic) refuse_unstable(key, name, "flat");
-  if (c.zero.quantized_weights && !algorithm.any_codec) {
-    refuse(
-        "{} {} cannot carry zeropp.weight_codec: choose another, or turn "
-        "zero_optimization.zero_quantized_weights off",
-        key, name);
-  }
-}
-
-void choose_secondary_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
-  const char* key = "zeropp.secondary_gather_algorithm";
-  std::string& name = c.zero.secondary_gather_algorithm;
-  if (name == "auto") {
-    const char* const by_rule = takes_the_vendors(c) ? "native" : "flat";
-    // A sweep's groups are nodes: it says nothing of hpZ groups of another size.
-    const std::size_t size = c.zero.hpz_partition_size;
-    const bool node = size > 1 && size == static_cast<std::size_t>(machine.ranks_per_node);
-    name = node ? measured
-                      .fastest(machine.all_gather, "all_gather", false, codec::CodecSpec{},
-                               Measured::kNode)
-                      .value_or(by_rule)
-                : by_rule;
-  }
-  if (find(machine.all_gather, name, key).hierarchical) {
-    refuse("{} {} runs on all ranks, not inside an hpZ group: choose flat, direct or native", key,
-           name);
-  }
-}
-
-void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, const Machine& machine,
-                           const Measured& measured) {
-  const char* key = "zeropp.reduce_scatter_algorithm";
-  std::string& name = c.zero.reduce_scatter_algorithm;
-  const bool quantized = c.zero.quantized_gradients;
-  if (name == "auto") {
-    const char* const by_rule = quantized                                         ? "2-hop"
-                                : c.zero.deterministic                            ? "ordered"
-                                : has_levels(machine)                             ? "2-hop"
-                                : takes_the_vendors(c) && machine.node_count == 1 ? "native"
-                                                                                  : "flat";
-    const bool one_codec = !quantized || c.zero.gradient_codec_intra == c.zero.gradient_codec_inter;
-    name = measured
-               .fastest(machine.reduce_scatter, "reduce_scatter", quantized,
-                        one_codec ? std::optional(c.zero.gradient_codec_intra) : std::nullopt,
-                        Measured::kWorld)
-               .value_or(by_rule);
-  }
-  const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
-  if (algorithm.hierarchical && machine.ranks_per_node == 0) {
-    refuse("{} {} {}{}", key, name, unequal_nodes, quantized ? ", or choose 1-hop" : "");
-  }
-  if (quantized && !algorithm.any_codec) {
-    refuse(
-        "{} {} cannot carry the gradient codecs: choose 2-hop or 1-hop, or turn "
-        "zero_optimization.zero_quantized_gradients off",
-        key, name);
-  }
-  if (c.zero.deterministic && !algorithm.deterministic) refuse_unstable(key, name, "ordered");
-  if (algorithm.hierarchical) return;
-  if (quantized && is_given(given, "zeropp.gradient_codec_inter") &&
-      c.zero.gradient_codec_inter != c.zero.gradient_codec_intra) {
-    refuse(
-        "zeropp.gradient_codec_inter has no effect with {} {}, which has one hop: leave it out, "
-        "or choose 2-hop",
-        key, name);
-  }
-  c.zero.gradient_codec_inter = c.zero.gradient_codec_intra;
-}
-
-/// Error feedback is in the hops that the reduction takes on these nodes.
-void choose_feedback_hops(TrainConfig& c, const Machine& machine) {
-  const char* key = "zeropp.error_feedback.hops";
-  std::string& hops = c.zero.error_feedback.hops;
-  if (!c.zero.quantized_gradients || hops == "none") return;
-  const std::string& name = c.zero.reduce_scatter_algorithm;
-  const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
-  if (!algorithm.feedback) {
-    refuse(
-        "{} {}: zeropp.reduce_scatter_algorithm {} has no hops to feed errors back in; choose "
-        "2-hop or 1-hop, or leave it out",
-        key, hops, name);
-  }
-  const bool inter = algorithm.hierarchical && machine.node_count > 1;
-  const bool intra = !inter || machine.ranks_per_node > 1;
-  const char* const there = intra && inter ? "both" : intra ? "intra" : "inter";
-  if (hops == "both") hops = there;
-  if ((hops == "intra" && !intra) || (hops == "inter" && !inter)) {
-    refuse(
-        "{} {} has no effect: {} on {} nodes of {} ranks has the hop {} only; choose it, or leave "
-        "error feedback out",
-        key, hops, name, machine.node_count, machine.ranks_per_node, there);
   }
 }
 
@@ -344,58 +114,21 @@ void check_autotuning(const TrainConfig& c) {
   }
 }
 
-/// The vendor's collectives have a pipeline of their own.
-void check_pipeline(const zero::Options& zero, const Machine& machine) {
-  if (zero.pipeline_depth == 1) return;
-  if (find(machine.all_gather, zero.all_gather_algorithm, "").modelled &&
-      find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").modelled) {
-    refuse(
-        "zeropp.pipeline_depth {} would have no effect: {} and {} are the vendor's, with a "
-        "pipeline "
-        "of their own; choose another algorithm, or leave it out",
-        zero.pipeline_depth, zero.all_gather_algorithm, zero.reduce_scatter_algorithm);
-  }
-}
-
-/// Lanes are of use where a host's thread copies what goes to other nodes, not where the network's
-/// hardware does.
-void choose_rail_lanes(TrainConfig& c, const Machine& machine) {
-  const bool rails =
-      c.transport == "nccl" && has_levels(machine) &&
-      (find(machine.all_gather, c.zero.all_gather_algorithm, "").hierarchical ||
-       find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "").hierarchical);
-  if (c.rail_lanes == 0) {
-    c.rail_lanes = rails && !machine.rdma ? 4 : 1;
-  } else if (c.rail_lanes > 1 && !rails) {
-    refuse(
-        "zeropp.rail_lanes {} would have no effect: only two-level and 2-hop over nccl, on several "
-        "nodes of several ranks, send on rails; leave it out",
-        c.rail_lanes);
-  }
-}
-
 }  // namespace
 
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine) {
+  choose_automatic(given);
   check_effects(given);
   choose_backend(config, machine);
   check_effects(given);  // again: `auto` may have become a back end that leaves options idle
   check_autotuning(config);
   check_precision(config);
   check_stage(config.zero);
-  check_secondary(config.zero, machine);
+  resolve_secondary(config.zero, machine);
+  resolve_schedule(config, given);
   machine.check_model(config.model);
   machine.check_data(config.data);
-  const Measured measured(config, machine);
-  choose_all_gather(config, machine, measured);
-  choose_secondary_gather(config, machine, measured);
-  choose_reduce_scatter(config, given, machine, measured);
-  choose_feedback_hops(config, machine);
-  resolve_codec_choice(
-      config, find(machine.reduce_scatter, config.zero.reduce_scatter_algorithm, "").hierarchical);
-  measured.require_asked();
-  check_pipeline(config.zero, machine);
-  choose_rail_lanes(config, machine);
+  choose_algorithms(config, given, machine);
   complete_batch(config, static_cast<std::size_t>(machine.world_size));
   config.zero.compute = compute_dtype(config);
   config.zero.accumulation_steps = config.gradient_accumulation_steps;

@@ -46,6 +46,7 @@ struct TrainConfig {
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none
   std::size_t evaluation_batches = 4;   ///< micro-batches a rank and evaluation
   std::size_t log_interval = 10;        ///< steps between progress lines
+  std::string log_style = "plain";      ///< of these: plain, megatron
   bool hash_parameters = true;          ///< the trace holds the hash of the final weights
 };
 

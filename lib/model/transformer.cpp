@@ -287,10 +287,11 @@ double Transformer::flops_per_token() const {
 }
 
 double Transformer::hardware_flops_per_token() const {
-  if (!options_.recompute_activations) return flops_per_token();
+  const std::size_t recomputing = recomputing_blocks(options_);
+  if (recomputing == 0) return flops_per_token();
   const auto hidden = static_cast<double>(options_.hidden_size);
   const auto length = static_cast<double>(options_.seq_length);
-  const auto again = static_cast<double>(options_.num_layers - 1);
+  const auto again = static_cast<double>(recomputing - 1);  // the last is still there
   return flops_per_token() + again * (16.0 * hidden * hidden + 4.0 * length * hidden);
 }
 

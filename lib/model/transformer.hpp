@@ -41,7 +41,7 @@ class Transformer : public zero::UnitModel {
   /// forward and four in backward, and the same for the scores and sums of attention over all T
   /// positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is counted).
   [[nodiscard]] double flops_per_token() const override;
-  /// With recompute_activations (L - 1) (16 C^2 + 4 T C) more: two for each weight of a block's
+  /// With K blocks that recompute (K - 1) (16 C^2 + 4 T C) more: two for each weight of a block's
   /// products but its last, and attention's forward, in all blocks but the last.
   [[nodiscard]] double hardware_flops_per_token() const override;
   [[nodiscard]] std::string kernels() const override { return kernels_; }

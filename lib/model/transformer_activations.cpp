@@ -1,5 +1,7 @@
 #include "lib/model/transformer_activations.hpp"
 
+#include <algorithm>
+
 #include "lib/base/checked.hpp"
 
 namespace zeropp::model {
@@ -12,7 +14,8 @@ std::size_t aligned(std::size_t bytes) {
 }
 
 std::size_t sets_of(const Options& options) {
-  return options.recompute_activations ? 1 : options.num_layers;
+  const std::size_t sharing = recomputing_blocks(options);
+  return options.num_layers - sharing + std::min<std::size_t>(sharing, 1);
 }
 
 struct Part {
@@ -50,6 +53,11 @@ std::size_t TransformerActivations::predicted_bytes(const Options& options, cons
 TransformerActivations::TransformerActivations(const Options& options, const Context& context,
                                                const nn::AttentionShape& attention)
     : residual(options.num_layers + 1), blocks(sets_of(options)) {
+  const std::size_t shared = std::min<std::size_t>(recomputing_blocks(options), 1);
+  std::size_t kept = shared;
+  for (std::size_t block = 0; block < options.num_layers; ++block) {
+    set_of_.push_back(recomputes(options, block) ? 0 : kept++);
+  }
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t hidden = options.hidden_size;

@@ -4,8 +4,8 @@
 // activation dtype, what holds one value a row is fp32.
 //
 // With recompute_activations (Chen et al., arXiv 1604.06174) the residual stream between blocks is
-// all that a forward pass leaves behind; what lies inside a block is one set of views that all
-// blocks share, filled again by the block whose backward is due.
+// all that a forward pass leaves behind of every recompute_interval-th block; what lies inside
+// these is one set of views that they share, filled again by the block whose backward is due.
 #pragma once
 
 #include <vector>
@@ -38,29 +38,29 @@ struct TransformerActivations {
                          const nn::AttentionShape& attention);
 
   /// Of block `block`, or what it shares with the others.
-  [[nodiscard]] BlockActivations& inside(std::size_t block) {
-    return blocks[blocks.size() == 1 ? 0 : block];
-  }
+  [[nodiscard]] BlockActivations& inside(std::size_t block) { return blocks[set_of_[block]]; }
 
   /// [R, C] each: the residual stream that block i reads; after the last block, that of the head.
   std::vector<View> residual;
-  std::vector<BlockActivations> blocks;  ///< one each, or one for all of them
-  View ln_f, ln_f_mean, ln_f_rstd;       ///< [R, C], [R], [R]
-  View logits;                           ///< [R, V]; after the loss their gradient
-  View row_loss;                         ///< [R]
-  View d_residual;  ///< [R, C] gradient of the residual stream, from the top down
-  View d_hidden;    ///< [R, C] gradient inside a block
-  View d_wide;      ///< [R, 4C] gradient inside a block
+  /// One for all blocks that recompute, where there are some, and one for each of the others.
+  std::vector<BlockActivations> blocks;
+  View ln_f, ln_f_mean, ln_f_rstd;  ///< [R, C], [R], [R]
+  View logits;                      ///< [R, V]; after the loss their gradient
+  View row_loss;                    ///< [R]
+  View d_residual;                  ///< [R, C] gradient of the residual stream, from the top down
+  View d_hidden;                    ///< [R, C] gradient inside a block
+  View d_wide;                      ///< [R, 4C] gradient inside a block
 
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
   /// bytes() in closed form, with A(n) = n rounded up to 256, a the bytes of an activation, L
-  /// blocks, S = L sets of views inside blocks (recompute: 1), and V' the stride of the logits:
-  /// (L + 4 S + 4) A(aRC) + S A(3aRC) + (2 S + 1) A(4aRC) + A(aRV') + (4 S + 3) A(4R)
+  /// blocks, S = L sets of views inside blocks (1 for all that recompute), and V' the stride of the
+  /// logits: (L + 4 S + 4) A(aRC) + S A(3aRC) + (2 S + 1) A(4aRC) + A(aRV') + (4 S + 3) A(4R)
   /// + S A(what attention saves).
   static std::size_t predicted_bytes(const Options& options, const Context& context,
                                      const nn::AttentionShape& attention);
 
  private:
+  std::vector<std::size_t> set_of_;  ///< by block
   Buffer memory_;
 };
 

@@ -111,7 +111,7 @@ bool Session::step(std::uint64_t step) {
   row.bytes_inter_node = bytes[1];
   row.bytes_predicted_intra_node = bytes[2];
   row.bytes_predicted_inter_node = bytes[3];
-  row.learning_rate = config_.optimizer.learning_rate;
+  row.learning_rate = result.learning_rate;
   row.loss_scale = result.loss_scale;
   row.skipped = result.skipped ? 1 : 0;
   row.time_forward = slowest[1];

@@ -145,6 +145,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
 
   StepResult result;
   result.loss_scale = loss_scale_.value();
+  result.learning_rate = optimizer_.learning_rate(steps_taken_ + 1);
   const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, Mode::training);
   result.predicted = volume(schedule, plan_.volumes);

@@ -46,6 +46,7 @@ struct StepResult {
   /// skipped.
   double grad_norm = 0;
   double loss_scale = 1;     ///< that backward ran with
+  double learning_rate = 0;  ///< of this step; where it is skipped, of the one that is taken next
   bool exhausted = false;    ///< skipped at the smallest loss scale: training cannot go on
   bool skipped = false;      ///< a non-finite gradient on some rank: no rank stepped
   comm::Bytes sent;          ///< counted

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/optim/learning_rate.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
@@ -47,6 +48,11 @@ class OptimizerShard {
   }
   /// The canonical 1/N shard of the master weights.
   [[nodiscard]] ConstView canonical_master(std::size_t unit) const;
+
+  /// Of step t.
+  [[nodiscard]] double learning_rate(std::uint64_t t) const {
+    return optim::learning_rate(options_, t);
+  }
 
   /// Step t (1, 2, ...) of one unit, in one launch: with mean * gradient, clipped by the
   /// factor `clip`. The unit's follower is rounded from the new master.

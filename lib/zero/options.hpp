@@ -43,13 +43,17 @@ struct AdaptiveBitsOptions {
   std::size_t interval = 100;    ///< steps between choices
 };
 
+/// hpz_partition_size before resolve(): the ranks of a node.
+inline constexpr std::size_t kNodeOfRanks = 0;
+
 struct Options {
-  int stage = 3;                                  ///< zero_optimization.stage
-  bool quantized_weights = false;                 ///< qwZ: zero_quantized_weights
-  std::size_t hpz_partition_size = 1;             ///< hpZ: zero_hpz_partition_size; 1: off
-  bool quantized_gradients = false;               ///< qgZ: zero_quantized_gradients
-  std::size_t reduce_bucket_size = 500'000'000;   ///< elements, as in DeepSpeed
-  std::size_t prefetch_bucket_size = 50'000'000;  ///< stage3_prefetch_bucket_size, elements
+  int stage = 3;                                        ///< zero_optimization.stage
+  bool quantized_weights = false;                       ///< qwZ: zero_quantized_weights
+  std::size_t hpz_partition_size = 1;                   ///< hpZ: zero_hpz_partition_size; 1: off
+  bool quantized_gradients = false;                     ///< qgZ: zero_quantized_gradients
+  std::size_t reduce_bucket_size = 500'000'000;         ///< elements, as in DeepSpeed
+  std::size_t prefetch_bucket_size = 50'000'000;        ///< stage3_prefetch_bucket_size, elements
+  std::size_t max_live_parameters = 1'000'000'000'000;  ///< stage3_max_live_parameters
   bool overlap_comm = true;
 
   codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather

@@ -148,6 +148,10 @@ class Builder {
   void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
     std::size_t ahead = 0;
     for (std::size_t i = current + 1; i < gathered; ++i) ahead += elements(uses[i]);
+    std::size_t live = 0;
+    for (std::size_t unit = 0; unit < weights_.size(); ++unit) {
+      if (weights_[unit]) live += in_.units[unit].padded;
+    }
     while (gathered < uses.size()) {
       const Use& next = uses[gathered];
       const auto& units = in_.layers[next.layer].units;
@@ -156,6 +160,8 @@ class Builder {
         break;
       }
       ahead += elements(next);
+      live += elements(next);
+      if (live > in_.max_live_elements) break;
       const bool always = gathered <= current + kUsesAhead && in_.prefetch_elements > 0;
       if (ahead > in_.prefetch_elements && !always) break;
       gather_for(next);

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "lib/zero/partition.hpp"
@@ -111,6 +112,9 @@ struct ScheduleInput {
   /// Of weights gathered ahead of their use; not 0: the next two uses, however large, and more
   /// within the limit.
   std::size_t prefetch_elements = 0;
+  /// Gathered weights that a gather ahead may not exceed, with its own; what a layer needs now is
+  /// always gathered.
+  std::size_t max_live_elements = std::numeric_limits<std::size_t>::max();
   bool overlap = true;  ///< false: every collective completes before the next operation
 };
 

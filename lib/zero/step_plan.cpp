@@ -28,6 +28,7 @@ StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>
   input.hpz = options.hpz_partition_size > 1;
   input.micro_steps = options.accumulation_steps;
   input.prefetch_elements = options.prefetch_bucket_size;
+  input.max_live_elements = options.max_live_parameters;
   input.overlap = options.overlap_comm;
   for (const bool secondary_valid : {false, true}) {
     plan.step.at(secondary_valid ? 1 : 0) = make_step_schedule(input, secondary_valid);

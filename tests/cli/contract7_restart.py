@@ -76,6 +76,23 @@ class Restart(zpp.TestCase):
         self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8", "--weight-codec", "int8:128+sr",
                            "--gradient-codec-intra", "int4:128+sr")
 
+    def test_in_the_middle_of_a_schedule(self):
+        """Of the rate: the checkpoint lies where it rises, and where it falls."""
+        for begin, words in ((2, ["--lr-warmup-iters", "5"]), (4, ["--lr-warmup-iters", "2"])):
+            with self.subTest(begin=begin):
+                self.kept = self.out / f"checkpoints-{begin}"
+                words = ["--deterministic", "--scheduler", "WarmupCosineLR", "--lr-decay-iters", "7", *words]
+                self.run_to(6, *words)
+                whole, rates = self.bits()[0], self.trace()[1]["steps"]["learning_rate"]
+                self.assertEqual(len(set(rates)), 5, rates)  # the first two are alike
+                self.run_to(begin, *words, *self.save())
+                early = self.trace()[1]["steps"]["learning_rate"]
+                self.run_to(6, *words, *self.both())
+                self.assertEqual(self.bits()[0], whole, "the parameters are others")
+                self.assertEqual(early + self.trace()[1]["steps"]["learning_rate"], rates)
+                checked = zpp.check_trace(self.out / "train.h5")
+                self.assertEqual(checked.code, zpp.OK, checked)
+
     def test_in_fp16_where_the_loss_scale_moves(self):
         """The state of the scale goes on, its windows included, and what error feedback keeps of it."""
         words = ["--deterministic", *zpp.ALL_FEATURES, "--fp16", "--error-feedback", "both", "--initial-scale-power", "14", "--hysteresis", "1",

@@ -270,6 +270,8 @@ CHANGES = {
     "--no-zero-quantized-gradients": None, "--optimizer": "Lion", "--sgd-momentum": "0.9", "--sgd-nesterov": None,
     "--no-zero-quantized-gradients": None, "--error-feedback": "intra", "--error-feedback-beta": "0.8",
     "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
+    "--scheduler": "WarmupLR", "--warmup-min-lr": "0.0005", "--warmup-max-lr": "0.004", "--lr-warmup-iters": "3", "--warmup-type": "linear",
+    "--lr-decay-iters": "4", "--warmup-min-ratio": "0.5", "--cos-min-ratio": "0.5",
     "--fp16": None, "--loss-scale": "1000", "--initial-scale-power": "17", "--loss-scale-window": "1", "--hysteresis": "1",
     "--min-loss-scale": "65537",
     "--codec-schedule": '[{"from_step": 1, "units": ["block"], "gradient_codec_inter": "int8:128"}]',
@@ -278,13 +280,21 @@ CHANGES = {
 }
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
-    "--pipeline-depth": "4", "--recompute-activations": None,
+    "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None, "--recompute-interval": "2",
+    "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
+    "--log-style": "megatron",
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None,
 }
 # What a flag needs to be in effect: it is compared with a run that has these alone.
 NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
+         "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
+         "--warmup-min-lr": {"--scheduler": "WarmupLR"}, "--warmup-max-lr": {"--scheduler": "WarmupLR"},
+         "--lr-warmup-iters": {"--scheduler": "WarmupLR"}, "--warmup-type": {"--scheduler": "WarmupLR"},
+         "--lr-decay-iters": {"--scheduler": "WarmupDecayLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "9", "--train-iters": "5"},
+         "--warmup-min-ratio": {"--scheduler": "WarmupCosineLR", "--lr-decay-iters": "9"},
+         "--cos-min-ratio": {"--scheduler": "WarmupCosineLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "5", "--train-iters": "5"},
          "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"},
          # Gradients of these runs overflow at 2^17, and not at 2^16.
          "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None}, "--loss-scale-window": {"--fp16": None},
@@ -326,6 +336,8 @@ class Effects(zpp.TestCase):
                  if word.startswith("--") and word.strip("-").replace("-", "").isalnum()}
         tested = {"--" + flag[5:] if flag.startswith("--no-") else flag for flag in [*BASE, *CHANGES, *NEUTRAL]}
         others = {"--help", "--version", "--config", "--output", "--json", "--timeout", "--data-source", "--data-path",
+                  # --micro-batch-size, and what is accepted with a warning: deepspeed_examples
+                  "--batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size",
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
                   "--autotune-gemm", "--rail-lanes", "--gpu-sampling",

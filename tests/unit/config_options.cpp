@@ -218,8 +218,10 @@ TEST(ConfigOptions, UnknownKeysNameTheirPathAndTheNearest) {
   EXPECT_THAT(refusal_of(R"({"fp16":{"enable":true}})"),
               AllOf(HasSubstr("fp16.enable "), HasSubstr("fp16.enabled")));
   EXPECT_THAT(refusal_of(R"({"zeropp":{"model":{"layers":2}}})"), HasSubstr("zeropp.model.layers"));
-  EXPECT_THAT(refusal_of(R"({"scheduler":{}})"), HasSubstr("unknown key scheduler"));
-  EXPECT_THAT(refusal_of(R"({"scheduler":[]})"), HasSubstr("unknown key scheduler"));
+  EXPECT_THAT(refusal_of(R"({"schedule":{}})"), HasSubstr("unknown key schedule "));
+  EXPECT_THAT(refusal_of(R"({"schedule":[]})"), HasSubstr("unknown key schedule "));
+  EXPECT_THAT(refusal_of(R"({"activation_checkpointing":{"partition_activation":true}})"),
+              HasSubstr("nearest known: activation_checkpointing.partition_activations"));
   EXPECT_THAT(refusal_of(R"({"zero_optimization":3})"), HasSubstr("must be an object"));
   EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":[0.9]}}})"), HasSubstr("2 entries"));
   EXPECT_THAT(refusal_of(R"({"bf16":[true]})"), HasSubstr("be an object"));
@@ -304,40 +306,6 @@ TEST(ConfigOptions, HashDependsOnEveryOptionAndNotOnKeyOrder) {
   EXPECT_EQ(canonical_hash(table_a).size(), 64U);
 }
 
-TEST(ConfigOptions, DeepSpeedsLocoIsErrorFeedback) {
-  const auto read = [](const std::string& zero, const std::string& own) {
-    TrainConfig config;
-    auto table = options(config);
-    read_text(R"({"zero_optimization":{"zero_quantized_gradients":true)" + zero + "}" + own + "}",
-              "x.json", table);
-    check_effects(table);
-    return config.zero.error_feedback;
-  };
-  const auto loco =
-      read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":1024})", R"(,"zeropp":{"seed":3})");
-  EXPECT_EQ(loco.hops, "both");
-  EXPECT_EQ(loco.beta, 0.8);
-  EXPECT_EQ(loco.reset_period, 1024U);
-  EXPECT_EQ(loco.dtype, "fp32");
-  EXPECT_EQ(read(R"(,"zeropp_loco_param":null)", "").hops, "none");
-  for (const char* wrong : {"true", "{}", R"({"err_beta":0.8})", "[0.8,1024]",
-                            R"({"err_beta":0.8,"reset_T":9,"more":1})"}) {
-    EXPECT_THAT(refusal([&] { read(std::string(R"(,"zeropp_loco_param":)") + wrong, ""); }),
-                AllOf(HasSubstr("zeropp_loco_param"), HasSubstr("err_beta and reset_T")));
-  }
-  EXPECT_THAT(refusal([&] {
-                read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":9})",
-                     R"(,"zeropp":{"error_feedback":{"hops":"intra"}})");
-              }),
-              HasSubstr("keep one of them"));
-  EXPECT_THAT(refusal([&] { read(R"(,"zeropp_loco_param":{"err_beta":1.0,"reset_T":9})", ""); }),
-              HasSubstr("zeropp.error_feedback.beta"));
-  EXPECT_THAT(refusal([&] {
-                read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":9})", R"(,"zeropp":3)");
-              }),
-              HasSubstr("zeropp must be an object"));
-}
-
 TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   for (const std::string text :
        {R"({"zeropp":{"weight_codec":"int8:256"}})",
@@ -359,8 +327,13 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"optimizer":{"type":"Lion","params":{"eps":1e-8}}})",
         R"({"optimizer":{"type":"Lion","params":{"momentum":0.9}}})",
         R"({"optimizer":{"params":{"momentum":0.9}}})",
+        R"({"scheduler":{"params":{"warmup_num_steps":9}}})",
+        R"({"scheduler":{"type":"WarmupLR","params":{"cos_min_ratio":0.1}}})",
+        R"({"scheduler":{"type":"WarmupCosineLR","params":{"warmup_max_lr":0.1}}})",
+        R"({"zero_optimization":{"stage":2,"stage3_max_live_parameters":1}})",
         R"({"zeropp":{"model":{"name":"quadratic","num_attention_heads":4}}})",
         R"({"zeropp":{"model":{"name":"quadratic","tied_head":true}}})",
+        R"({"zeropp":{"model":{"recompute_interval":2}}})",
         R"({"zeropp":{"model":{"name":"quadratic","recompute_activations":true}}})"}) {
     TrainConfig config;
     auto table = options(config);
@@ -369,7 +342,7 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   }
   for (const std::string text :
        {R"({"zero_optimization":{"stage3_prefetch_bucket_size":1}})",
-        R"({"zeropp":{"model":{"recompute_activations":true}}})",
+        R"({"zeropp":{"model":{"recompute_activations":true,"recompute_interval":2}}})",
         R"({"zeropp":{"backend":"cuda","gpu_sampling":2}})",
         R"({"optimizer":{"type":"Adam","params":{"eps":1e-8,"betas":[0.9,0.99],"lr":1}}})",
         R"({"optimizer":{"type":"Lion","params":{"betas":[0.9,0.99],"weight_decay":0.1}}})",

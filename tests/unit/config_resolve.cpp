@@ -244,6 +244,47 @@ TEST(ConfigResolve, SecondaryPartitionFitsTheNodes) {
   EXPECT_THAT(refusal(text(2), machine(2, 0, 3)), HasSubstr("--node-size"));
 }
 
+TEST(ConfigResolve, AutomaticPartitionIsANode) {
+  const std::string automatic = R"({"zero_optimization":{"zero_hpz_partition_size":"auto"}})";
+  EXPECT_EQ(resolved(automatic, machine(2, 4)).zero.hpz_partition_size, 4U);
+  EXPECT_EQ(resolved(automatic, machine(1, 1)).zero.hpz_partition_size, 1U);
+  EXPECT_EQ(resolved(R"({"zeropp":{"hierarchical_partition":true}})", machine(3, 2))
+                .zero.hpz_partition_size,
+            2U);
+  EXPECT_THAT(refusal(automatic, machine(2, 0, 5)), HasSubstr("zero_hpz_partition_size"));
+  EXPECT_THAT(refusal(R"({"zero_optimization":{"stage":2,"zero_hpz_partition_size":"auto"}})",
+                      machine(2, 4)),
+              HasSubstr("zero_hpz_partition_size"));
+}
+
+TEST(ConfigResolve, SchedulesHaveOneHighestRate) {
+  const auto rates = [](const std::string& type, const std::string& optimizer,
+                        const std::string& params) {
+    const TrainConfig c =
+        resolved(R"({"optimizer":{"params":{)" + optimizer + R"(}},"scheduler":{"type":")" + type +
+                     R"(","params":{)" + params + "}}}",
+                 machine(1, 2));
+    EXPECT_EQ(c.optimizer.learning_rate, c.optimizer.schedule.warmup_max_lr);
+    return c.optimizer.schedule.warmup_max_lr;
+  };
+  const std::string total = R"("total_num_steps":9)";
+  EXPECT_EQ(rates("WarmupLR", R"("lr":0.5)", ""), 0.5);
+  EXPECT_EQ(rates("WarmupLR", "", R"("warmup_max_lr":0.25)"), 0.25);
+  EXPECT_EQ(rates("WarmupLR", R"("lr":0.5)", R"("warmup_max_lr":"auto")"), 0.5);
+  EXPECT_EQ(rates("WarmupDecayLR", "", total), 1e-3);
+  EXPECT_EQ(rates("WarmupDecayLR", R"("lr":0.5)", total + R"(,"warmup_max_lr":"auto")"), 0.5);
+  EXPECT_EQ(rates("WarmupDecayLR", R"("lr":0.5)", total + R"(,"warmup_max_lr":0.5)"), 0.5);
+  const auto refused = [](const std::string& rest) {
+    return refusal(R"({"optimizer":{"params":{"lr":0.5}},"scheduler":{)" + rest + "}}",
+                   machine(1, 2));
+  };
+  EXPECT_THAT(refused(R"("type":"WarmupDecayLR","params":{"total_num_steps":9})"),
+              AllOf(HasSubstr("optimizer.params.lr 0.5"), HasSubstr("warmup_max_lr 0.001")));
+  EXPECT_THAT(refused(R"("type":"WarmupLR","params":{"warmup_max_lr":0.25})"),
+              HasSubstr("make them equal"));
+  EXPECT_THAT(refused(R"("type":"WarmupCosineLR")"), HasSubstr("total_num_steps"));
+}
+
 TEST(ConfigResolve, HierarchiesNeedEqualNodes) {
   const Machine unequal = machine(2, 0, 3);
   EXPECT_THAT(refusal(R"({"zeropp":{"all_gather_algorithm":"two-level"}})", unequal),
@@ -413,6 +454,8 @@ TEST(ConfigResolve, ResolvedConfigurationResolvesToItself) {
        {R"({})", R"({"bf16":{"enabled":true},"train_batch_size":16,"zeropp":{"seed":9}})",
         R"({"fp16":{"enabled":true,"loss_scale":0,"hysteresis":3}})",
         R"({"fp16":{"enabled":true,"loss_scale":128}})",
+        R"({"optimizer":{"params":{"lr":0.5}},"scheduler":{"type":"WarmupDecayLR",
+            "params":{"total_num_steps":"auto","warmup_max_lr":"auto"}}})",
         R"({"zero_optimization":{"zero_quantized_gradients":true,"zero_quantized_weights":true,
             "zero_hpz_partition_size":2},"zeropp":{"reduce_scatter_algorithm":"1-hop",
             "gradient_codec_intra":"int8:64"}})",

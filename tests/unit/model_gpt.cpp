@@ -1,6 +1,7 @@
 // ctest: name=model_gpt labels=sanitize
 // The GPT as the engine sees it: its units, its gradient by finite differences, reuse of its
 // activations, its timers, and what it refuses.
+#include <array>
 #include <set>
 
 #include "lib/base/error.hpp"
@@ -229,16 +230,22 @@ TEST(Gpt, ActivationsAreReused) {
 }
 
 /// Loss and gradients with and without recomputation, over several micro-batches of other sizes
-/// with an evaluation in between; and the memory that it saves.
+/// with an evaluation in between; and the memory that it saves, of all blocks or of some.
 TEST(Gpt, RecomputingChangesNoBit) {
   for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     for (const bool tied : {false, true}) {
-      for (const std::size_t layers : {1U, 2U, 5U}) {
+      for (const auto& [layers, interval, sharing] : {std::array<std::size_t, 3>{1, 1, 1},
+                                                      {2, 1, 2},
+                                                      {5, 1, 5},
+                                                      {5, 2, 3},
+                                                      {5, 3, 2},
+                                                      {5, 9, 1}}) {
         SCOPED_TRACE(std::to_string(layers) + " blocks in " + std::string(name_of(compute)));
         Options options = small(tied);
         options.num_layers = layers;
         Fixture kept(options, 2, 13, compute);
         options.recompute_activations = true;
+        options.recompute_interval = interval;
         Fixture recomputed(options, 2, 13, compute);
         for (const std::size_t length : {9U, 4U}) {
           const double loss = kept.local.forward(kept.batch(2, length, length), true);
@@ -259,7 +266,9 @@ TEST(Gpt, RecomputingChangesNoBit) {
         // Each of the other blocks keeps four matrices [18, 24], one [18, 72], two [18, 96], four
         // columns [18] and six squares [9, 9], of fp32 and in multiples of 256 bytes.
         const std::size_t block = 4 * 1792 + 5376 + 2 * 6912 + 4 * 256 + 2048;
-        EXPECT_EQ(all.actual - less.actual, (layers - 1) * block);
+        EXPECT_EQ(all.actual - less.actual, (sharing - 1) * block);
+        EXPECT_EQ(recomputed.gpt.hardware_flops_per_token() > kept.gpt.flops_per_token(),
+                  sharing > 1);
       }
     }
   }

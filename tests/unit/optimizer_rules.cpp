@@ -12,6 +12,7 @@
 #include <set>
 
 #include "kernels/core/half.hpp"
+#include "kernels/optim/learning_rate.hpp"
 #include "kernels/optim/optim_ops.hpp"
 #include "kernels/optim/registry.hpp"
 #include "tests/support/optimizer_reference.hpp"
@@ -120,6 +121,27 @@ TEST_P(EveryOptimizer, LeavesUndecayedWeightsAloneWithoutGradient) {
   parameters.step({2, {1.0F, 1.0F}}, true, zeros);
   EXPECT_LT(parameters.weight[0], 1.5F);
   EXPECT_GT(parameters.weight[1], -2.0F);
+}
+
+/// A step of a schedule is one at its rate.
+TEST_P(EveryOptimizer, TakesTheRateOfItsSchedule) {
+  for (const Schedule& schedule : schedules()) {
+    Options scheduled = GetParam();
+    scheduled.schedule = {.type = std::string(schedule.name),
+                          .warmup_min_lr = 1e-3,
+                          .warmup_max_lr = 0.03,
+                          .warmup_num_steps = 3,
+                          .total_num_steps = 7};
+    Parameters parameters(scheduled, random_values(100, 1));
+    Parameters expected(GetParam(), parameters.weight);
+    for (std::uint64_t t = 1; t <= 9; ++t) {
+      const std::vector<float> gradient = random_values(100, 10 + static_cast<unsigned>(t));
+      parameters.step({t, {1.0F, 1.0F}}, true, gradient);
+      expected.options.learning_rate = learning_rate(scheduled, t);
+      expected.step({t, {1.0F, 1.0F}}, true, gradient);
+      ASSERT_EQ(parameters.weight, expected.weight) << schedule.name << ", step " << t;
+    }
+  }
 }
 
 /// The factor of the mean gives the bits that gradients have which were multiplied before.

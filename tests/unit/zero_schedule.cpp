@@ -145,6 +145,37 @@ TEST(Schedule, PrefetchStaysWithinItsLimit) {
   EXPECT_TRUE(ahead);
 }
 
+/// Weights that are gathered and not yet used, at their most: a use ends after its gathers, so that
+/// what is gathered when a use begins is live.
+std::size_t most_live(const ScheduleInput& in, const Schedule& schedule) {
+  std::size_t live = 0;
+  std::size_t most = 0;
+  for (const Op& op : schedule.ops) {
+    if (op.kind == OpKind::gather) live += in.units[op.index].padded;
+    if (op.kind != OpKind::forward && op.kind != OpKind::backward) continue;
+    most = std::max(most, live);
+    for (const std::size_t unit : in.layers[op.index].units) live -= in.units[unit].padded;
+  }
+  return most;
+}
+
+TEST(Schedule, LiveWeightsStayWithinTheirLimit) {
+  const std::size_t head = (40 + 400) * 4;  // the largest layer, which is always gathered
+  ScheduleInput in = make_input(3, false, 2, 1 << 20, true, true, 1 << 20);
+  const Schedule free = make_step_schedule(in, false);
+  const std::size_t memory = make_evaluation_schedule(in, false).arena_bytes;
+  ASSERT_GT(most_live(in, free), head + 2 * 96 * 4);
+  for (const std::size_t limit : {std::size_t{0}, head, head + 96 * 4, head + 2 * 96 * 4}) {
+    in.max_live_elements = limit;
+    const Schedule schedule = make_step_schedule(in, false);
+    EXPECT_EQ(most_live(in, schedule), std::max(limit, head));
+    EXPECT_EQ(count(schedule, OpKind::gather), count(free, OpKind::gather));
+    EXPECT_LE(make_evaluation_schedule(in, false).arena_bytes, memory);
+  }
+  in.max_live_elements = 0;
+  EXPECT_LT(make_evaluation_schedule(in, false).arena_bytes, memory);
+}
+
 /// What an operation reads was written before, whatever the streams do: weights by their gather,
 /// gradients by every backward that adds to them, sums by their reduction.
 TEST(Schedule, OrdersEveryReadAfterItsWrites) {

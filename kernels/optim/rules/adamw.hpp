@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/optim/learning_rate.hpp"
 #include "kernels/optim/update.hpp"
 
 namespace zeropp::optim::rule::adamw {
@@ -28,9 +29,10 @@ struct Update {
   };
 
   static Constants constants(const Options& options, std::uint64_t t) {
+    const double rate = learning_rate(options, t);
     const auto step = static_cast<double>(t);
     return {
-        .learning_rate = static_cast<float>(options.learning_rate),
+        .learning_rate = static_cast<float>(rate),
         .beta1 = static_cast<float>(options.beta1),
         .one_minus_beta1 = static_cast<float>(1.0 - options.beta1),
         .beta2 = static_cast<float>(options.beta2),
@@ -39,7 +41,7 @@ struct Update {
         .inverse_sqrt_bias2 =
             static_cast<float>(1.0 / std::sqrt(1.0 - std::pow(options.beta2, step))),
         .epsilon = static_cast<float>(options.epsilon),
-        .decay = static_cast<float>(1.0 - options.learning_rate * options.weight_decay),
+        .decay = static_cast<float>(1.0 - rate * options.weight_decay),
     };
   }
 

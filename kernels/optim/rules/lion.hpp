@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/optim/learning_rate.hpp"
 #include "kernels/optim/update.hpp"
 
 namespace zeropp::optim::rule::lion {
@@ -25,14 +26,15 @@ struct Update {
     float decay;  ///< 1 - learning_rate * weight_decay: multiplies the weight
   };
 
-  static Constants constants(const Options& options, std::uint64_t /*t*/) {
+  static Constants constants(const Options& options, std::uint64_t t) {
+    const double rate = learning_rate(options, t);
     return {
-        .learning_rate = static_cast<float>(options.learning_rate),
+        .learning_rate = static_cast<float>(rate),
         .beta1 = static_cast<float>(options.beta1),
         .one_minus_beta1 = static_cast<float>(1.0 - options.beta1),
         .beta2 = static_cast<float>(options.beta2),
         .one_minus_beta2 = static_cast<float>(1.0 - options.beta2),
-        .decay = static_cast<float>(1.0 - options.learning_rate * options.weight_decay),
+        .decay = static_cast<float>(1.0 - rate * options.weight_decay),
     };
   }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "kernels/optim/learning_rate.hpp"
 #include "kernels/optim/update.hpp"
 
 namespace zeropp::optim::rule::sgd {
@@ -26,9 +27,10 @@ struct Plain {
   static constexpr float no_decay = 0.0F;
   using Constants = sgd::Constants;
 
-  static Constants constants(const Options& options, std::uint64_t /*t*/) {
+  static Constants constants(const Options& options, std::uint64_t t) {
+    const double rate = learning_rate(options, t);
     const bool ahead = options.nesterov;
-    return {.learning_rate = static_cast<float>(options.learning_rate),
+    return {.learning_rate = static_cast<float>(rate),
             .momentum = static_cast<float>(options.momentum),
             .ahead = ahead ? 1.0F : 0.0F,
             .sum = ahead ? static_cast<float>(options.momentum) : 1.0F,

@@ -1,0 +1,182 @@
+#include "lib/config/aliases.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "lib/config/refuse.hpp"
+
+namespace zeropp::config {
+
+namespace {
+
+using nlohmann::json;
+
+const char* const kWeights = "zero_optimization.zero_quantized_weights";
+const char* const kGradients = "zero_optimization.zero_quantized_gradients";
+const char* const kHpz = "zero_optimization.zero_hpz_partition_size";
+const char* const kFeedback = "zeropp.error_feedback.hops";
+
+const Option& option_at(const std::vector<Option>& options, std::string_view path) {
+  return *std::ranges::find(options, path, &Option::path);
+}
+
+bool is_on(const std::vector<Option>& options, std::string_view path) {
+  return value_of(option_at(options, path)) == json(true);
+}
+
+std::optional<json> value_of_name(const NamedValues& all, std::string_view path) {
+  const auto found =
+      std::ranges::find_if(all, [&](const auto& named) { return named.first->path == path; });
+  return found == all.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool is_count(const json& value) { return value.is_number_unsigned() && value > 0; }
+
+/// As the option takes it.
+template <const char* const& Path>
+std::vector<Setting> same(const json& value, const NamedValues&, const std::vector<Option>&) {
+  return {{Path, value}};
+}
+
+const char* const kLogInterval = "zeropp.log_interval";
+
+std::vector<Setting> adam_mode(const json& value, const NamedValues&, const std::vector<Option>&) {
+  if (!value.is_boolean()) return {};
+  return {{"optimizer.type", value.get<bool>() ? "AdamW" : "Adam"}};
+}
+
+/// DeepSpeed counts reset_T in reductions of tensors; here it is in steps.
+std::vector<Setting> loco(const json& value, const NamedValues&,
+                          const std::vector<Option>& options) {
+  // Without LoCo: what zeropp.error_feedback says stays.
+  if (value.is_null()) return {{kFeedback, value_of(option_at(options, kFeedback)), true}};
+  if (!value.is_object() || value.size() != 2 || !value.contains("err_beta") ||
+      !value.contains("reset_T")) {
+    return {};
+  }
+  return {{kFeedback, "both"},
+          {"zeropp.error_feedback.beta", value["err_beta"]},
+          {"zeropp.error_feedback.reset_period", value["reset_T"]}};
+}
+
+std::vector<Setting> error_feedback(const json& value, const NamedValues&,
+                                    const std::vector<Option>&) {
+  if (!value.is_boolean()) return {};
+  const bool on = value.get<bool>();
+  return {{kFeedback, on ? "both" : "none", !on}};
+}
+
+/// True goes with any size above 1, which another key may name.
+std::vector<Setting> hierarchical(const json& value, const NamedValues& all,
+                                  const std::vector<Option>& options) {
+  if (!value.is_boolean()) return {};
+  if (!value.get<bool>()) return {{kHpz, 1}};
+  const Option& hpz = option_at(options, kHpz);
+  if (hpz.given && value_of(hpz) > 1) return {{kHpz, value_of(hpz)}};
+  const auto size = value_of_name(all, "zeropp.secondary_group_size");
+  return {{kHpz, size.value_or("auto")}};
+}
+
+constexpr std::size_t kWeightBlock = 256;
+constexpr std::size_t kGradientBlock = 128;
+
+std::string codec(const json& bits, const json& block) {
+  return fmt::format("int{}:{}", bits.dump(), block.dump());
+}
+
+std::vector<Setting> weight_bits(const json& value, const NamedValues& all,
+                                 const std::vector<Option>&) {
+  if (!is_count(value)) return {};
+  const json block = value_of_name(all, "zeropp.block_size").value_or(kWeightBlock);
+  return {{"zeropp.weight_codec", codec(value, block)}};
+}
+
+std::vector<Setting> gradient_bits(const json& value, const NamedValues& all,
+                                   const std::vector<Option>&) {
+  if (!is_count(value)) return {};
+  const json block = value_of_name(all, "zeropp.block_size").value_or(kGradientBlock);
+  return {{"zeropp.gradient_codec_intra", codec(value, block)},
+          {"zeropp.gradient_codec_inter", codec(value, block)}};
+}
+
+/// Of what is quantized; of the other it waits for a flag that quantizes it.
+std::vector<Setting> block_size(const json& value, const NamedValues& all,
+                                const std::vector<Option>& options) {
+  if (!is_count(value)) return {};
+  const bool weights = is_on(options, kWeights);
+  const bool gradients = is_on(options, kGradients);
+  const std::string of_weights =
+      codec(value_of_name(all, "zeropp.weight_quantization_bits").value_or(8), value);
+  const std::string of_gradients =
+      codec(value_of_name(all, "zeropp.gradient_quantization_bits").value_or(4), value);
+  return {{"zeropp.weight_codec", of_weights, gradients && !weights},
+          {"zeropp.gradient_codec_intra", of_gradients, weights && !gradients},
+          {"zeropp.gradient_codec_inter", of_gradients, weights && !gradients}};
+}
+
+void set(Option& option, const Setting& setting, const std::string& name, const Alias& alias) {
+  const bool given = option.given;
+  const json before = value_of(option);
+  set_from_json(option, setting.value, fmt::format("{}: {} ({})", name, alias.path, option.path));
+  if (given && (option.is_automatic || value_of(option) != before)) {
+    refuse(
+        "{}: {} is another name of {}, and says {} where that is {}: keep one "
+        "of them",
+        name, alias.path, option.path, setting.value.dump(), before.dump());
+  }
+  option.given = given || (option.given && !setting.quiet);
+}
+
+}  // namespace
+
+const std::vector<Alias>& aliases() {
+  // block_size and the partition read what names before them have set.
+  static const std::vector<Alias> table{
+      {"steps_per_print", "a whole number of at least 1", "zeropp.log_interval",
+       same<kLogInterval>},
+      {"optimizer.params.adam_w_mode", "true or false", "optimizer.type AdamW, or Adam", adam_mode},
+      {"zero_optimization.zeropp_loco_param", "an object of err_beta and reset_T, or null",
+       "zeropp.error_feedback in both hops; reset_T counts steps that were taken", loco},
+      {"zeropp.quantize_weights", "true or false", kWeights, same<kWeights>},
+      {"zeropp.quantize_gradients", "true or false", kGradients, same<kGradients>},
+      {"zeropp.secondary_group_size", "a whole number of at least 1", kHpz, same<kHpz>},
+      {"zeropp.hierarchical_partition", "true or false",
+       "zero_optimization.zero_hpz_partition_size: secondary_group_size, or the ranks of a node; "
+       "false: 1",
+       hierarchical},
+      {"zeropp.weight_quantization_bits", "a whole number of at least 1",
+       "zeropp.weight_codec: intBITS:256, or block_size", weight_bits},
+      {"zeropp.gradient_quantization_bits", "a whole number of at least 1",
+       "zeropp.gradient_codec_intra and _inter: intBITS:128, or block_size", gradient_bits},
+      {"zeropp.block_size", "a whole number of at least 1",
+       "the block of zeropp.weight_codec and the gradient codecs, int8 and int4 without other bits",
+       block_size},
+      {"zeropp.use_error_feedback", "true or false", "zeropp.error_feedback.hops both, or none",
+       error_feedback}};
+  return table;
+}
+
+const Alias* find_alias(std::string_view path) {
+  const auto found = std::ranges::find(aliases(), path, &Alias::path);
+  return found == aliases().end() ? nullptr : &*found;
+}
+
+void apply_aliases(const NamedValues& named, const std::string& name,
+                   std::vector<Option>& options) {
+  for (const Alias& alias : aliases()) {
+    for (const auto& [which, value] : named) {
+      if (which != &alias) continue;
+      const std::vector<Setting> settings = alias.settings(value, named, options);
+      if (settings.empty()) {
+        refuse("{}: {} must be {}, not {}", name, alias.path, alias.values, value.dump());
+      }
+      for (const Setting& setting : settings) {
+        set(*std::ranges::find(options, setting.path, &Option::path), setting, name, alias);
+      }
+    }
+  }
+}
+
+}  // namespace zeropp::config

@@ -1,0 +1,58 @@
+#include "lib/config/checkpoint_options.hpp"
+
+namespace zeropp::config {
+
+void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
+  const auto saves = [&c] { return !c.checkpoint.save.empty(); };
+  const auto gpt = [&c] { return c.model.name == "gpt"; };
+  table.insert(
+      table.end(),
+      {{.path = "zeropp.checkpoint.save",
+        .flag = "--save",
+        .field = &c.checkpoint.save,
+        .help = "Folder for checkpoints, which all ranks see: the last step's, and those of the "
+                "interval; empty: none"},
+       {.path = "zeropp.checkpoint.load",
+        .flag = "--load",
+        .field = &c.checkpoint.load,
+        .help = "Folder of checkpoints: the run goes on from its newest, of any number of ranks "
+                "and any stage; without one in it, it begins at the first step; empty: none"},
+       {.path = "zeropp.checkpoint.weights",
+        .flag = "--load-weights",
+        .field = &c.checkpoint.weights,
+        .help = "model.safetensors of GPT-2 that the run begins with, where there is no checkpoint "
+                "to go on from; empty: initial weights by the seed",
+        .in_effect = gpt,
+        .effect_needs = "zeropp.model.name gpt"},
+       {.path = "zero_optimization.stage3_gather_16bit_weights_on_model_save",
+        .flag = "--gather-weights-on-save",
+        .other_flags = {"--zero3_save_16bit_model"},
+        .field = &c.checkpoint.gather_weights,
+        .help = "A checkpoint holds the weights in one file too, for transformers, as GPT-2's, in "
+                "the type that is computed in (at any stage)",
+        .in_effect = [=] { return saves() && gpt(); },
+        .effect_needs = "zeropp.checkpoint.save and zeropp.model.name gpt",
+        .automatic = keep_default},
+       {.path = "zeropp.checkpoint.interval",
+        .flag = "--save-interval",
+        .field = &c.checkpoint.interval,
+        .help = "Steps between checkpoints; 0: only where the run ends, by a signal too",
+        .unit = "steps",
+        .in_effect = saves,
+        .effect_needs = "zeropp.checkpoint.save"},
+       {.path = "zeropp.checkpoint.keep",
+        .flag = "--save-keep",
+        .field = &c.checkpoint.keep,
+        .help = "Newest checkpoints that stay",
+        .range = at_least(1),
+        .in_effect = saves,
+        .effect_needs = "zeropp.checkpoint.save"},
+       {.path = "zeropp.checkpoint.asynchronous",
+        .flag = "--async-save",
+        .field = &c.checkpoint.asynchronous,
+        .help = "Write checkpoints from a copy in host memory while training goes on",
+        .in_effect = saves,
+        .effect_needs = "zeropp.checkpoint.save"}});
+}
+
+}  // namespace zeropp::config

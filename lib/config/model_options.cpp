@@ -1,0 +1,99 @@
+#include "lib/config/model_options.hpp"
+
+#include <limits>
+
+namespace zeropp::config {
+
+namespace {
+
+/// Of a model in any direction: products of two stay within 64 bits.
+constexpr double kLargestSize = std::numeric_limits<int>::max();
+
+}  // namespace
+
+void add_model(std::vector<Option>& table, TrainConfig& c) {
+  const auto transformer = [&c] { return model::is_transformer(c.model); };
+  table.insert(
+      table.end(),
+      {{.path = "zeropp.model.name",
+        .flag = "--model",
+        .field = &c.model.name,
+        .help = "Model, a name from zpp_info"},
+       {.path = "zeropp.model.num_layers",
+        .flag = "--num-layers",
+        .field = &c.model.num_layers,
+        .help = "Transformer blocks, or units of the quadratic model",
+        .range = between(1, kLargestSize)},
+       {.path = "zeropp.model.hidden_size",
+        .flag = "--hidden-size",
+        .field = &c.model.hidden_size,
+        .help = "Width of the residual stream, or parameters of a unit of the quadratic model",
+        .range = between(1, kLargestSize)},
+       {.path = "zeropp.model.num_attention_heads",
+        .flag = "--num-attention-heads",
+        .field = &c.model.num_attention_heads,
+        .help = "Heads; divides the hidden size",
+        .range = between(1, kLargestSize),
+        .in_effect = transformer,
+        .effect_needs = "a transformer as zeropp.model.name"},
+       {.path = "zeropp.model.seq_length",
+        .flag = "--seq-length",
+        .field = &c.model.seq_length,
+        .help = "Tokens a sequence",
+        .unit = "tokens",
+        .range = between(1, kLargestSize)},
+       {.path = "zeropp.model.vocab_size",
+        .flag = "--vocab-size",
+        .field = &c.model.vocab_size,
+        .help = "Tokens that the model knows; 0: the token source's. The encoder has one more, for "
+                "what is masked",
+        .unit = "tokens",
+        .range = between(0, kLargestSize)},
+       {.path = "zeropp.model.tied_head",
+        .flag = "--tied-head",
+        .field = &c.model.tied_head,
+        .help = "The head reads the token embedding again",
+        .in_effect = transformer,
+        .effect_needs = "a transformer as zeropp.model.name"},
+       {.path = "zeropp.model.recompute_activations",
+        .flag = "--recompute-activations",
+        .other_flags = {"--checkpoint-activations", "--deepspeed-activation-checkpointing",
+                        "--gradient_checkpointing"},
+        .field = &c.model.recompute_activations,
+        .help =
+            "Keep a block's input alone and run its forward again in backward: less memory, the "
+            "same bits",
+        .in_effect = transformer,
+        .effect_needs = "a transformer as zeropp.model.name"},
+       {.path = "zeropp.model.recompute_interval",
+        .flag = "--recompute-interval",
+        .field = &c.model.recompute_interval,
+        .help = "Of so many blocks one recomputes, the first; the others keep their activations",
+        .unit = "blocks",
+        .range = between(1, kLargestSize),
+        .in_effect = [&c, transformer] { return transformer() && c.model.recompute_activations; },
+        .effect_needs = "zeropp.model.recompute_activations"}});
+}
+
+void add_data(std::vector<Option>& table, TrainConfig& c) {
+  table.insert(
+      table.end(),
+      {{.path = "zeropp.data.source",
+        .flag = "--data-source",
+        .field = &c.data.source,
+        .help = "Token source, a name from zpp_info"},
+       {.path = "zeropp.data.path",
+        .flag = "--data-path",
+        .field = &c.data.path,
+        .help = "File of the source text",
+        .in_effect = [&c] { return data::reads_file(c.data); },
+        .effect_needs = "zeropp.data.source text"},
+       {.path = "zeropp.data.held_out_fraction",
+        .flag = "--held-out-fraction",
+        .field = &c.data.held_out_fraction,
+        .help = "Share at the end of the data that is never trained on",
+        .range = {
+            .minimum = 0, .maximum = 1, .minimum_excluded = true, .maximum_excluded = true}}});
+}
+
+}  // namespace zeropp::config

@@ -1,0 +1,182 @@
+#include "lib/config/optimizer_options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+#include "lib/config/refuse.hpp"
+
+namespace zeropp::config {
+
+namespace {
+
+/// The optimizer computes in fp32: beyond these a value would become infinity, or lose its bits.
+constexpr double kLargestFloat = std::numeric_limits<float>::max();
+constexpr double kSmallestFloat = std::numeric_limits<float>::min();
+
+void add_schedule(std::vector<Option>& table, TrainConfig& c) {
+  optim::ScheduleOptions& schedule = c.optimizer.schedule;
+  // In effect where the schedule reads it.
+  const auto parameter = [&schedule](std::string name, Option option) {
+    option.path = "scheduler.params." + name;
+    option.effect_needs = "scheduler.type " + optim::schedule_readers(name);
+    option.in_effect = [&schedule, name = std::move(name)] {
+      return optim::schedule_reads(schedule.type, name);
+    };
+    return option;
+  };
+  table.insert(
+      table.end(),
+      {{.path = "scheduler.type",
+        .flag = "--scheduler",
+        .field = &schedule.type,
+        .help = "What the learning rate does from step to step; a skipped step does not count",
+        .choices = optim::schedule_types()},
+       parameter("warmup_min_lr", {.flag = "--warmup-min-lr",
+                                   .field = &schedule.warmup_min_lr,
+                                   .help = "Learning rate at the begin of the warm-up",
+                                   .range = between(0, kLargestFloat),
+                                   .automatic = keep_default}),
+       parameter(
+           "warmup_max_lr",
+           {.flag = "--warmup-max-lr",
+            .field = &schedule.warmup_max_lr,
+            .help = "Learning rate at its end; not given, or auto: optimizer.params.lr, but "
+                    "of WarmupDecayLR, where it is not given, 0.001",
+            .range = between(0, kLargestFloat),
+            .automatic = [&c] { c.optimizer.schedule.warmup_max_lr = c.optimizer.learning_rate; }}),
+       parameter("warmup_num_steps", {.flag = "--lr-warmup-iters",
+                                      .field = &schedule.warmup_num_steps,
+                                      .help = "Steps of the warm-up; auto: 2, the fewest",
+                                      .unit = "steps",
+                                      .range = at_least(1),
+                                      .automatic = [&schedule] { schedule.warmup_num_steps = 2; }}),
+       parameter("warmup_type", {.flag = "--warmup-type",
+                                 .field = &schedule.warmup_type,
+                                 .help = "How the rate rises: with the logarithm of the step, or "
+                                         "with the step",
+                                 .choices = {"log", "linear"}}),
+       parameter("total_num_steps",
+                 {.flag = "--lr-decay-iters",
+                  .field = &schedule.total_num_steps,
+                  .help = "Steps until the learning rate is at its end; has to be given; auto: "
+                          "zeropp.train_steps",
+                  .unit = "steps",
+                  .range = at_least(1),
+                  .automatic = [&c] { c.optimizer.schedule.total_num_steps = c.train_steps; }}),
+       parameter("warmup_min_ratio", {.flag = "--warmup-min-ratio",
+                                      .field = &schedule.warmup_min_ratio,
+                                      .help = "Share of optimizer.params.lr that the warm-up "
+                                              "begins with",
+                                      .range = between(0, 1)}),
+       parameter("cos_min_ratio", {.flag = "--cos-min-ratio",
+                                   .field = &schedule.cos_min_ratio,
+                                   .help = "Share of optimizer.params.lr that the cosine ends at",
+                                   .range = between(0, 1)})});
+}
+
+}  // namespace
+
+void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
+  const Range below_one{.minimum = 0, .maximum = 1, .maximum_excluded = true};
+  // In effect where the optimizer reads it.
+  const auto parameter = [&c](std::string name, Option option) {
+    option.effect_needs = "optimizer.type " + optim::readers(name);
+    option.in_effect = [&c, name = std::move(name)] {
+      return optim::reads(c.optimizer.type, name);
+    };
+    return option;
+  };
+  table.insert(
+      table.end(),
+      {{.path = "optimizer.type",
+        .flag = "--optimizer",
+        .field = &c.optimizer.type,
+        .help = "Optimizer",
+        .choices = optim::types()},
+       parameter("lr", {.path = "optimizer.params.lr",
+                        .flag = "--lr",
+                        .field = &c.optimizer.learning_rate,
+                        .help = "Learning rate",
+                        .range = between(0, kLargestFloat),
+                        .automatic = keep_default}),
+       parameter("betas", {.path = "optimizer.params.betas.0",
+                           .flag = "--adam-beta1",
+                           .field = &c.optimizer.beta1,
+                           .help = "Decay of the first moment; of Lion: share of it in the update",
+                           .range = below_one,
+                           .automatic = keep_default}),
+       parameter("betas", {.path = "optimizer.params.betas.1",
+                           .flag = "--adam-beta2",
+                           .field = &c.optimizer.beta2,
+                           .help = "Decay of the second moment; of Lion: of its one moment",
+                           .range = below_one,
+                           .automatic = keep_default}),
+       parameter("eps", {.path = "optimizer.params.eps",
+                         .flag = "--adam-eps",
+                         .field = &c.optimizer.epsilon,
+                         .help = "Added to the root of the second moment",
+                         .range = between(kSmallestFloat, kLargestFloat),
+                         .automatic = keep_default}),
+       parameter("weight_decay",
+                 {.path = "optimizer.params.weight_decay",
+                  .flag = "--weight-decay",
+                  .field = &c.optimizer.weight_decay,
+                  .help = "Weight decay: decoupled in AdamW and Lion, in Adam and SGD part of "
+                          "the gradient",
+                  .range = between(0, kLargestFloat),
+                  .automatic = keep_default}),
+       parameter("momentum", {.path = "optimizer.params.momentum",
+                              .flag = "--sgd-momentum",
+                              .field = &c.optimizer.momentum,
+                              .help = "Share of the previous steps' sum that stays in it; 0: "
+                                      "none, and no memory for it",
+                              .range = below_one}),
+       {.path = "optimizer.params.nesterov",
+        .flag = "--sgd-nesterov",
+        .field = &c.optimizer.nesterov,
+        .help = "Nesterov's momentum",
+        .in_effect =
+            [&c] { return optim::reads(c.optimizer.type, "nesterov") && c.optimizer.momentum > 0; },
+        .effect_needs =
+            "optimizer.params.momentum above 0 and optimizer.type " + optim::readers("nesterov")},
+       {.path = "gradient_clipping",
+        .flag = "--clip-grad",
+        .other_flags = {"--max_grad_norm"},
+        .field = &c.zero.gradient_clipping,
+        .help = "Largest global norm of the mean gradient; 0 is off",
+        .range = between(0, kLargestFloat),
+        .automatic = keep_default}});
+  add_schedule(table, c);
+}
+
+void resolve_schedule(TrainConfig& c, const std::vector<Option>& given) {
+  optim::ScheduleOptions& schedule = c.optimizer.schedule;
+  const auto reads = [&](const char* name) { return optim::schedule_reads(schedule.type, name); };
+  if (reads("total_num_steps") && schedule.total_num_steps == 0) {
+    refuse(
+        "scheduler.type {} needs scheduler.params.total_num_steps "
+        "(--lr-decay-iters): give it, or auto in a file",
+        schedule.type);
+  }
+  if (!reads("warmup_max_lr")) return;
+  double& rate = c.optimizer.learning_rate;
+  double& highest = schedule.warmup_max_lr;
+  const bool is_chosen = std::ranges::any_of(given, [](const Option& option) {
+    return option.path == "scheduler.params.warmup_max_lr" && (option.given || option.is_automatic);
+  });
+  if (!is_chosen && !reads("total_num_steps")) highest = rate;
+  if (is_given(given, "optimizer.params.lr") && rate != highest) {
+    refuse(
+        "optimizer.params.lr {} would have no effect: scheduler.type {} rises "
+        "to scheduler.params.warmup_max_lr {}; make them equal, or leave one "
+        "of them out",
+        rate, schedule.type, highest);
+  }
+  rate = highest;
+}
+
+}  // namespace zeropp::config

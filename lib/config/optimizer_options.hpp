@@ -1,0 +1,20 @@
+// Options of the optimizer and of its learning rate's schedule, and what of them cannot be
+// together.
+#pragma once
+
+#include <vector>
+
+#include "lib/config/option.hpp"
+#include "lib/config/train_config.hpp"
+
+namespace zeropp::config {
+
+/// Adds the options to `table`, bound to `config`, which outlives it.
+void add_optimizer(std::vector<Option>& table, TrainConfig& config);
+
+/// Gives the schedule the rates that are not given, as DeepSpeed does, and the optimizer the
+/// highest of a schedule that has its own. Throws Error(usage): two that differ, and no
+/// total_num_steps where the schedule reads it.
+void resolve_schedule(TrainConfig& config, const std::vector<Option>& given);
+
+}  // namespace zeropp::config

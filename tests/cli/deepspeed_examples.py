@@ -1,0 +1,127 @@
+# ctest: name=deepspeed_examples timeout=240 labels=cli processors=4
+"""The configurations of inputs/deepspeed, as they are, on 16 ranks, and the flags of DeepSpeed's tutorial on ZeRO++: they train a small
+model, or are refused with the reason. And Megatron's names of flags."""
+
+import json
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+EXAMPLES = zpp.SOURCE / "inputs" / "deepspeed"
+SMALL = ["--num-layers", 2, "--hidden-size", 64, "--num-attention-heads", 4, "--seq-length", 16]
+FULL = ["--num-layers", 40, "--hidden-size", 6144, "--seq-length", 512, "--num-attention-heads", 32]
+TUTORIAL = ["--batch-size", 1, "--zero-stage", 3, "--deepspeed_config", EXAMPLES / "ds_zeropp_config.json",
+            "--deepspeed-activation-checkpointing", "--fp16", "--checkpoint-activations", "--tensor-model-parallel-size", 1,
+            "--pipeline-model-parallel-size", 1]
+STEPS = 3
+
+
+def warnings(result):
+    return [line for line in result.stderr.splitlines() if "warning: " in line]
+
+
+class Examples(zpp.TestCase):
+    def run_on_16(self, *words, steps=STEPS, code=zpp.OK):
+        command = [zpp.TRAIN, *words, "--train-iters", steps, "--backend", "host", "--output", self.out]
+        result = zpp.launch([(16, command)], cwd=self.folder).end()
+        self.assertEqual(result.code, code, result)
+        if code == zpp.OK:
+            checked = zpp.check_trace(self.out / "train.h5")
+            self.assertEqual(checked.code, zpp.OK, checked)
+        return result
+
+    def effective(self):
+        root, groups = self.trace()
+        return json.loads(root["config_json"]), groups
+
+    def test_tutorial(self):
+        result = self.run_on_16(*SMALL, *TUTORIAL)
+        self.assertEqual(len(warnings(result)), 4, result)  # two keys, two flags
+        config, groups = self.effective()
+        zero = config["zero_optimization"]
+        self.assertEqual((zero["stage"], zero["zero_hpz_partition_size"], zero["reduce_bucket_size"]), (3, 16, 10_000_000))
+        self.assertTrue(zero["zero_quantized_weights"] and zero["zero_quantized_gradients"] and config["fp16"]["enabled"])
+        self.assertTrue(config["zeropp"]["model"]["recompute_activations"])
+        self.assertEqual(config["train_batch_size"], 16)
+        self.assertIn(("int8:256", "weights"), set(zip(groups["collectives"]["codec"], groups["collectives"]["purpose"])))
+
+    def test_tutorial_at_its_full_size_is_understood(self):
+        summary = self.folder / "info.json"
+        result = zpp.launch([(16, [zpp.INFO, *FULL, *TUTORIAL, "--json", summary])]).end()
+        self.assertEqual((result.code, len(warnings(result))), (zpp.OK, 4), result)
+        model = json.loads(summary.read_text())["configuration"]["zeropp"]["model"]
+        self.assertEqual((model["num_layers"], model["hidden_size"], model["seq_length"], model["num_attention_heads"]),
+                         (40, 6144, 512, 32))
+
+    def test_stage_2_with_buckets(self):
+        result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / "stage2.json")
+        self.assertEqual(len(warnings(result)), 5, result)
+        config, groups = self.effective()
+        self.assertEqual((config["zero_optimization"]["stage"], config["zero_optimization"]["reduce_bucket_size"]), (2, 200_000_000))
+        self.assertEqual((config["train_micro_batch_size_per_gpu"], config["zeropp"]["log_interval"]), (1, 2000))
+        self.assertEqual(groups["steps"]["learning_rate"][:2], [0, 0])
+        self.assertGreater(groups["steps"]["learning_rate"][2], 0)
+
+    def test_stage_3_with_its_limits(self):
+        kept = self.folder / "kept"
+        result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / "stage3.json", "--save", kept)
+        self.assertEqual(len(warnings(result)), 4, result)
+        config, groups = self.effective()
+        self.assertEqual(config["zero_optimization"]["reduce_bucket_size"], 64 * 64)
+        self.assertEqual(config["scheduler"]["params"]["total_num_steps"], STEPS)
+        self.assertTrue(list(kept.rglob("model.safetensors")))
+
+    def test_precisions(self):
+        for name, ignored, steps in (("bf16", 7, STEPS), ("fp16", 2, 10)):  # the loss scale falls from 2^16 to what fits
+            with self.subTest(name):
+                result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / f"{name}.json", steps=steps)
+                self.assertEqual(len(warnings(result)), ignored, result)
+                config, groups = self.effective()
+                self.assertTrue(config[name]["enabled"])
+                self.assertEqual(groups["steps"]["loss_scale"][0], 2.0**16 if name == "fp16" else 1)
+
+    def test_offload_is_refused(self):
+        for device in ("cpu", "nvme"):
+            with self.subTest(device):
+                result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / f"offload_{device}.json", code=zpp.USAGE)
+                errors = result.errors()
+                self.assertEqual(len(errors), 1, result)
+                for part in ("offload_optimizer.device", device, "offload to CPU and NVMe is not built", "none"):
+                    self.assertIn(part, errors[0])
+
+    def test_other_names_of_flags(self):
+        self.check_ok(self.train(1, "--max_grad_norm", 0.25, "--gradient_checkpointing"))
+        config, _ = self.effective()
+        self.assertEqual(config["gradient_clipping"], 0.25)
+        self.assertTrue(config["zeropp"]["model"]["recompute_activations"])
+        self.check_ok(self.train(1, "--save", self.folder / "kept", "--zero3_save_16bit_model"))
+        self.assertTrue(list((self.folder / "kept").rglob("model.safetensors")))
+
+    def test_refused_flags(self):
+        for words, part in ((["--tensor-model-parallel-size", 2], "there is no tensor parallelism"),
+                            (["--pipeline-model-parallel-size", 4], "there is no pipeline parallelism"),
+                            (["--max_grad_norm", 1, "--clip-grad", 2], "--max_grad_norm are given both"),
+                            (["--checkpoint-activations", "--no-recompute-activations"], "are given both"),
+                            (["--batch-size", 0], "--batch-size")):
+            with self.subTest(words=words):
+                self.check_fails(self.train(1, *words), zpp.USAGE, part)
+
+    def test_log_lines_of_megatron(self):
+        result = self.check_ok(self.train(2, "--log-style", "megatron", "--log-interval", 2, "--train-iters", 5))
+        lines = [line for line in result.stdout.splitlines() if line.startswith(" iteration ")]
+        self.assertEqual(len(lines), 3, result)
+        steps = self.trace()[1]["steps"]
+        for line, (first, done) in zip(lines, ((0, 2), (2, 4), (4, 5))):
+            fields = dict(field.strip().split(": ") for field in line.split("|") if ": " in field)
+            self.assertRegex(line, rf"^ iteration +{done}/ +5 \| consumed samples: +{4 * done} \|")
+            self.assertAlmostEqual(float(fields["lm loss"]), sum(steps["loss"][first:done]) / (done - first), delta=1e-5)
+            self.assertAlmostEqual(float(fields["learning rate"]), 1e-3)
+            self.assertAlmostEqual(float(fields["grad norm"]), steps["grad_norm"][done - 1], delta=1e-3)
+            self.assertEqual((fields["global batch size"].strip(), fields["loss scale"], fields["number of skipped iterations"].strip()), ("4", "1.0", "0"))
+
+
+if __name__ == "__main__":
+    zpp.main()

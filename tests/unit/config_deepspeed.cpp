@@ -1,0 +1,201 @@
+// ctest: name=config_deepspeed timeout=30 labels=sanitize
+// What a DeepSpeed configuration may say beside options: "auto", other names of options, and keys
+// that change nothing here.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/config/json.hpp"
+#include "lib/config/options.hpp"
+
+namespace zeropp::config {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+/// The message of the usage error that `body` throws.
+template <class Body>
+std::string refusal(Body&& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage) << error.what();
+    EXPECT_THAT(error.what(), testing::Not(HasSubstr("\n")));
+    return error.what();
+  }
+  ADD_FAILURE() << "accepted";
+  return "";
+}
+
+std::string refusal_of(const std::string& text) {
+  TrainConfig config;
+  auto table = options(config);
+  return refusal([&] { read_text(text, "x.json", table); });
+}
+
+TEST(ConfigDeepSpeed, AutoIsTakenWhereItHasAMeaning) {
+  TrainConfig config;
+  auto table = options(config);
+  read_text(
+      R"({"zero_optimization":{"reduce_bucket_size":"auto","stage3_prefetch_bucket_size":"auto"},
+                "fp16":{"enabled":"auto"},"gradient_clipping":"auto","train_batch_size":"auto",
+                "optimizer":{"params":{"lr":"auto","betas":"auto"}},
+                "scheduler":{"type":"WarmupDecayLR",
+                             "params":{"warmup_max_lr":"auto","warmup_num_steps":"auto",
+                                       "total_num_steps":"auto"}},
+                "zeropp":{"model":{"hidden_size":96},"train_steps":70}})",
+      "x.json", table);
+  config.optimizer.learning_rate = 0.25;  // as a flag would
+  choose_automatic(table);
+  EXPECT_EQ(config.zero.reduce_bucket_size, 96U * 96U);
+  EXPECT_EQ(config.zero.prefetch_bucket_size, 8294U);
+  EXPECT_EQ(config.optimizer.schedule.warmup_max_lr, 0.25);
+  EXPECT_EQ(config.optimizer.schedule.warmup_num_steps, 2U);
+  EXPECT_EQ(config.optimizer.schedule.total_num_steps, 70U);
+  EXPECT_EQ(config.optimizer.beta1, TrainConfig().optimizer.beta1);
+  EXPECT_FALSE(config.fp16);
+  EXPECT_FALSE(is_given(table, "zero_optimization.reduce_bucket_size"));
+  for (Option& option : table) {
+    if (option.path == "zero_optimization.reduce_bucket_size") set_from_text(option, "77", "--x");
+  }
+  choose_automatic(table);
+  EXPECT_EQ(config.zero.reduce_bucket_size, 77U);
+  for (const char* wrong :
+       {R"({"zero_optimization":{"stage":"auto"}})", R"({"optimizer":{"params":"auto"}})",
+        R"({"scheduler":"auto"})", R"({"zero_optimization":{"overlap_comm":"auto"}})"}) {
+    EXPECT_THAT(refusal_of(wrong), HasSubstr("must be")) << wrong;
+  }
+}
+
+TEST(ConfigDeepSpeed, NamesOfTheOverviewSetTheirOptions) {
+  TrainConfig config;
+  auto table = options(config);
+  EXPECT_TRUE(read_text(R"({"zeropp":{"quantize_weights":true,"quantize_gradients":true,
+                               "secondary_group_size":4,"hierarchical_partition":true,
+                               "weight_quantization_bits":6,"block_size":64,
+                               "use_error_feedback":true},"steps_per_print":7})",
+                        "x.json", table)
+                  .empty());
+  EXPECT_NO_THROW(check_effects(table));
+  EXPECT_TRUE(config.zero.quantized_weights && config.zero.quantized_gradients);
+  EXPECT_EQ(config.zero.hpz_partition_size, 4U);
+  EXPECT_EQ(codec::to_string(config.zero.weight_codec), "int6:64");
+  EXPECT_EQ(codec::to_string(config.zero.gradient_codec_intra), "int4:64");
+  EXPECT_EQ(codec::to_string(config.zero.gradient_codec_inter), "int4:64");
+  EXPECT_EQ(config.zero.error_feedback.hops, "both");
+  EXPECT_EQ(config.log_interval, 7U);
+}
+
+TEST(ConfigDeepSpeed, OtherNamesOfAnOptionSayTheSame) {
+  const auto own = [](const std::string& zero, const std::string& zeropp) {
+    return R"({"zero_optimization":{)" + zero + R"(},"zeropp":{)" + zeropp + "}}";
+  };
+  for (const auto& [text, parts] : std::vector<std::pair<std::string, std::vector<std::string>>>{
+           {own(R"("zero_quantized_weights":true)", R"("quantize_weights":false)"),
+            {"zeropp.quantize_weights", "zero_optimization.zero_quantized_weights", "keep one"}},
+           {own(R"("zero_hpz_partition_size":1)", R"("hierarchical_partition":true)"),
+            {"zeropp.hierarchical_partition", "zero_hpz_partition_size", "keep one"}},
+           {own(R"("zero_hpz_partition_size":4)", R"("hierarchical_partition":false)"),
+            {"zeropp.hierarchical_partition", "keep one"}},
+           {own("", R"("secondary_group_size":4,"hierarchical_partition":false)"),
+            {"zeropp.hierarchical_partition", "keep one"}},
+           {own(R"("zero_quantized_weights":true)",
+                R"("weight_codec":"int8:256","weight_quantization_bits":4)"),
+            {"zeropp.weight_quantization_bits", "zeropp.weight_codec", "int4:256", "int8:256"}},
+           {own(R"("zero_quantized_gradients":true)",
+                R"("gradient_codec_inter":"int4:128","block_size":64)"),
+            {"zeropp.block_size", "zeropp.gradient_codec_inter"}},
+           {own("", R"("quantize_weights":3)"), {"zeropp.quantize_weights", "true or false"}},
+           {own("", R"("block_size":"64")"), {"zeropp.block_size", "whole number"}},
+           {own("", R"("weight_quantization_bits":99)"),
+            {"zeropp.weight_quantization_bits", "zeropp.weight_codec"}},
+           {R"({"optimizer":{"type":"Adam","params":{"adam_w_mode":true}}})",
+            {"adam_w_mode", "optimizer.type", "keep one"}}}) {
+    const std::string message = refusal_of(text);
+    for (const std::string& part : parts) EXPECT_THAT(message, HasSubstr(part)) << text;
+  }
+  TrainConfig config;
+  auto table = options(config);
+  read_text(own(R"("zero_hpz_partition_size":4,"zero_quantized_weights":true)",
+                R"("hierarchical_partition":true,"secondary_group_size":4,"block_size":64,
+                   "quantize_weights":true)"),
+            "x.json", table);
+  EXPECT_NO_THROW(check_effects(table)) << "gradients are not quantized, and have a block";
+  EXPECT_EQ(config.zero.hpz_partition_size, 4U);
+  TrainConfig by_node;
+  auto other = options(by_node);
+  read_text(own("", R"("hierarchical_partition":true)"), "x.json", other);
+  choose_automatic(other);
+  EXPECT_EQ(by_node.zero.hpz_partition_size, zero::kNodeOfRanks);
+  TrainConfig idle;
+  auto idle_table = options(idle);
+  read_text(own("", R"("block_size":64)"), "x.json", idle_table);
+  EXPECT_THAT(refusal([&] { check_effects(idle_table); }), HasSubstr("no effect"));
+}
+
+TEST(ConfigDeepSpeed, KeysThatChangeNothingAreAcceptedWithOneWarningEach) {
+  TrainConfig config;
+  auto table = options(config);
+  const auto warnings =
+      read_text(R"({"wall_clock_breakdown":true,"tensorboard":{"enabled":true,"job_name":"x"},
+                    "zero_optimization":{"contiguous_gradients":true,
+                                         "offload_param":{"device":"none","buffer_count":5}}})",
+                "x.json", table);
+  ASSERT_EQ(warnings.size(), 5U);
+  for (const std::string& warning : warnings) {
+    EXPECT_THAT(warning, AllOf(HasSubstr("x.json: "), HasSubstr("changes nothing here")));
+  }
+  EXPECT_THAT(
+      refusal_of(R"({"zero_optimization":{"contiguous_gradients":false}})"),
+      AllOf(HasSubstr("contiguous_gradients false is refused"), HasSubstr("set it to true")));
+  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"offload_param":{"device":"cpu"}}})"),
+              AllOf(HasSubstr("offload_param.device"), HasSubstr("is not built")));
+  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"allreduce_bucket_size":5e8}})"),
+              HasSubstr("zero_optimization.reduce_bucket_size"));
+  EXPECT_THAT(refusal_of(R"({"curriculum_learning":{"enabled":true}})"), HasSubstr("disable it"));
+}
+
+TEST(ConfigDeepSpeed, DeepSpeedsLocoIsErrorFeedback) {
+  const auto read = [](const std::string& zero, const std::string& own) {
+    TrainConfig config;
+    auto table = options(config);
+    read_text(R"({"zero_optimization":{"zero_quantized_gradients":true)" + zero + "}" + own + "}",
+              "x.json", table);
+    check_effects(table);
+    return config.zero.error_feedback;
+  };
+  const auto loco =
+      read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":1024})", R"(,"zeropp":{"seed":3})");
+  EXPECT_EQ(loco.hops, "both");
+  EXPECT_EQ(loco.beta, 0.8);
+  EXPECT_EQ(loco.reset_period, 1024U);
+  EXPECT_EQ(loco.dtype, "fp32");
+  EXPECT_EQ(read(R"(,"zeropp_loco_param":null)", "").hops, "none");
+  EXPECT_EQ(
+      read(R"(,"zeropp_loco_param":null)", R"(,"zeropp":{"error_feedback":{"hops":"intra"}})").hops,
+      "intra");
+  for (const char* wrong : {"true", "{}", R"({"err_beta":0.8})", "[0.8,1024]",
+                            R"({"err_beta":0.8,"reset_T":9,"more":1})"}) {
+    EXPECT_THAT(refusal([&] { read(std::string(R"(,"zeropp_loco_param":)") + wrong, ""); }),
+                AllOf(HasSubstr("zeropp_loco_param"), HasSubstr("err_beta and reset_T")));
+  }
+  EXPECT_THAT(refusal([&] {
+                read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":9})",
+                     R"(,"zeropp":{"error_feedback":{"hops":"intra"}})");
+              }),
+              HasSubstr("keep one of them"));
+  EXPECT_THAT(refusal([&] { read(R"(,"zeropp_loco_param":{"err_beta":1.0,"reset_T":9})", ""); }),
+              HasSubstr("zeropp.error_feedback.beta"));
+  EXPECT_THAT(refusal([&] {
+                read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":9})", R"(,"zeropp":3)");
+              }),
+              HasSubstr("zeropp must be an object"));
+}
+
+}  // namespace
+}  // namespace zeropp::config

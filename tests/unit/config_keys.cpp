@@ -1,0 +1,204 @@
+// ctest: name=config_keys_walk timeout=60 labels=sanitize
+// The table of keys, walked: of a key that works two values give two effective configurations, a
+// value that is accepted gives one warning, any other is refused with the reason.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/app/registries.hpp"
+#include "lib/base/error.hpp"
+#include "lib/comm/topology.hpp"
+#include "lib/config/aliases.hpp"
+#include "lib/config/deepspeed_keys.hpp"
+#include "lib/config/json.hpp"
+#include "lib/config/options.hpp"
+#include "lib/config/resolve.hpp"
+
+namespace zeropp::config {
+namespace {
+
+using nlohmann::json;
+using Accepts = DeepSpeedKey::Accepts;
+
+/// Two values of a key, and what it needs beside it to be in effect.
+struct Works {
+  std::string key;
+  std::string beside;
+  std::string one;
+  std::string other;
+};
+
+std::vector<Works> works() {
+  return {
+      {"zero_optimization.stage", R"({})", R"(1)", R"(2)"},
+      {"zero_optimization.zero_quantized_weights", R"({})", R"(true)", R"(false)"},
+      {"zero_optimization.zero_hpz_partition_size", R"({})", R"(1)", R"(2)"},
+      {"zero_optimization.zero_quantized_gradients", R"({})", R"(true)", R"(false)"},
+      {"zero_optimization.reduce_bucket_size", R"({})", R"(500000000.0)", R"("auto")"},
+      {"zero_optimization.stage3_prefetch_bucket_size",
+       R"({"zero_optimization":{"overlap_comm":true}})", R"(1000)", R"("auto")"},
+      {"zero_optimization.stage3_max_live_parameters",
+       R"({"zero_optimization":{"overlap_comm":true}})", R"(1000000000.0)", R"(0)"},
+      {"zero_optimization.overlap_comm", R"({})", R"(true)", R"(false)"},
+      {"bf16.enabled", R"({})", R"(true)", R"("auto")"},
+      {"fp16.enabled", R"({})", R"(true)", R"("auto")"},
+      {"fp16.loss_scale", R"({"fp16":{"enabled":true}})", R"(64)", R"(128)"},
+      {"fp16.initial_scale_power", R"({"fp16":{"enabled":true}})", R"(8)", R"(9)"},
+      {"fp16.loss_scale_window", R"({"fp16":{"enabled":true}})", R"(100)", R"(200)"},
+      {"fp16.hysteresis", R"({"fp16":{"enabled":true}})", R"(1)", R"(3)"},
+      {"fp16.consecutive_hysteresis", R"({"fp16":{"enabled":true}})", R"(true)", R"(false)"},
+      {"fp16.min_loss_scale", R"({"fp16":{"enabled":true}})", R"(1)", R"(2)"},
+      {"optimizer.type", R"({})", R"("AdamW")", R"("SGD")"},
+      {"optimizer.params.lr", R"({})", R"(0.5)", R"("auto")"},
+      {"optimizer.params.betas.0", R"({})", R"(0.8)", R"(0.7)"},
+      {"optimizer.params.betas.1", R"({})", R"(0.8)", R"(0.7)"},
+      {"optimizer.params.eps", R"({})", R"(1e-06)", R"("auto")"},
+      {"optimizer.params.weight_decay", R"({})", R"(0.1)", R"("auto")"},
+      {"optimizer.params.momentum", R"({"optimizer":{"type":"SGD"}})", R"(0.9)", R"(0.8)"},
+      {"optimizer.params.nesterov", R"({"optimizer":{"type":"SGD","params":{"momentum":0.9}}})",
+       R"(true)", R"(false)"},
+      {"gradient_clipping", R"({})", R"(1.0)", R"("auto")"},
+      {"scheduler.type", R"({})", R"("constant")", R"("WarmupLR")"},
+      {"scheduler.params.warmup_min_lr", R"({"scheduler":{"type":"WarmupLR","params":{}}})",
+       R"(1e-05)", R"(0.0001)"},
+      {"scheduler.params.warmup_max_lr",
+       R"({"scheduler":{"type":"WarmupDecayLR","params":{"total_num_steps":9}}})", R"(0.25)",
+       R"("auto")"},
+      {"scheduler.params.warmup_num_steps", R"({"scheduler":{"type":"WarmupLR","params":{}}})",
+       R"(7)", R"("auto")"},
+      {"scheduler.params.warmup_type", R"({"scheduler":{"type":"WarmupLR","params":{}}})",
+       R"("log")", R"("linear")"},
+      {"scheduler.params.total_num_steps",
+       R"({"scheduler":{"type":"WarmupDecayLR","params":{"total_num_steps":9}}})", R"(77)",
+       R"("auto")"},
+      {"scheduler.params.warmup_min_ratio",
+       R"({"scheduler":{"type":"WarmupCosineLR","params":{"total_num_steps":9}}})", R"(0.1)",
+       R"(0.2)"},
+      {"scheduler.params.cos_min_ratio",
+       R"({"scheduler":{"type":"WarmupCosineLR","params":{"total_num_steps":9}}})", R"(0.1)",
+       R"(0.2)"},
+      {"train_batch_size", R"({})", R"(4)", R"(8)"},
+      {"train_micro_batch_size_per_gpu", R"({})", R"(4)", R"("auto")"},
+      {"gradient_accumulation_steps", R"({})", R"(4)", R"("auto")"},
+      {"zero_optimization.stage3_gather_16bit_weights_on_model_save",
+       R"({"zeropp":{"checkpoint":{"save":"kept"}}})", R"(true)", R"("auto")"},
+      {"steps_per_print", R"({})", R"(2000)", R"(5)"},
+      {"optimizer.params.adam_w_mode", R"({})", R"(true)", R"(false)"},
+      {"zero_optimization.zeropp_loco_param",
+       R"({"zero_optimization":{"zero_quantized_weights":true,"zero_quantized_gradients":true}})",
+       R"({"err_beta":0.8,"reset_T":1024})", R"(null)"},
+      {"zeropp.quantize_weights", R"({})", R"(true)", R"(false)"},
+      {"zeropp.quantize_gradients", R"({})", R"(true)", R"(false)"},
+      {"zeropp.secondary_group_size", R"({})", R"(1)", R"(2)"},
+      {"zeropp.hierarchical_partition", R"({})", R"(true)", R"(false)"},
+      {"zeropp.weight_quantization_bits",
+       R"({"zero_optimization":{"zero_quantized_weights":true,"zero_quantized_gradients":true}})",
+       R"(6)", R"(4)"},
+      {"zeropp.gradient_quantization_bits",
+       R"({"zero_optimization":{"zero_quantized_weights":true,"zero_quantized_gradients":true}})",
+       R"(6)", R"(4)"},
+      {"zeropp.block_size",
+       R"({"zero_optimization":{"zero_quantized_weights":true,"zero_quantized_gradients":true}})",
+       R"(64)", R"(512)"},
+      {"zeropp.use_error_feedback",
+       R"({"zero_optimization":{"zero_quantized_weights":true,"zero_quantized_gradients":true}})",
+       R"(true)", R"(false)"},
+  };
+}
+
+/// `document` with the key; an element of a list, both of them.
+json with_key(json document, std::string key, json value) {
+  if (key.ends_with(".0") || key.ends_with(".1")) {
+    value = key.ends_with("0") ? json{value, 0.9} : json{0.9, value};
+    key.resize(key.size() - 2);
+  }
+  std::ranges::replace(key, '.', '/');
+  document[json::json_pointer("/" + key)] = std::move(value);
+  return document;
+}
+
+struct Read {
+  std::vector<std::string> warnings = {};
+  std::string effective = {};
+  std::string error = {};  ///< of a usage error
+};
+
+Read read(const json& document) {
+  TrainConfig config;
+  auto table = options(config);
+  Read result;
+  try {
+    result.warnings = read_text(document.dump(), "x.json", table);
+    resolve(config, table, app::machine_of(comm::declared_topology(4, 2)));
+    result.effective = canonical_json(table);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    result.error = error.what();
+  }
+  return result;
+}
+
+TEST(ConfigKeys, TwoValuesOfWhatWorksAreTwoConfigurations) {
+  std::vector<std::string> walked;
+  for (const auto& [key, beside, one, other] : works()) {
+    walked.push_back(key);
+    const Read a = read(with_key(json::parse(beside), key, json::parse(one)));
+    const Read b = read(with_key(json::parse(beside), key, json::parse(other)));
+    EXPECT_EQ(a.error + b.error, "") << key;
+    EXPECT_TRUE(a.warnings.empty() && b.warnings.empty()) << key;
+    EXPECT_NE(a.effective, b.effective) << key;
+  }
+  TrainConfig config;
+  std::vector<std::string> known;
+  for (const Option& option : options(config)) {
+    if (!option.path.starts_with("zeropp.")) known.push_back(option.path);
+  }
+  for (const Alias& alias : aliases()) known.push_back(alias.path);
+  EXPECT_EQ(walked, known) << "give two values of every key that works";
+}
+
+/// Values of a key's type, and of others.
+std::vector<json> values() {
+  return {true, false, 3, 0, 2.5, "x", nullptr, json{{"enabled", true}}, json{{"enabled", false}}};
+}
+
+TEST(ConfigKeys, OthersAreAcceptedWithOneWarningOrRefusedWithTheReason) {
+  std::set<std::string> paths;
+  std::size_t refused = 0;
+  for (const DeepSpeedKey& key : deepspeed_keys()) {
+    EXPECT_TRUE(paths.insert(key.path).second) << key.path;
+    EXPECT_FALSE(key.why.empty() || key.type.empty() || key.fallback.empty()) << key.path;
+    EXPECT_EQ(key.values.empty(), key.accepts != Accepts::these) << key.path;
+    std::vector<json> tried = values();
+    tried.insert(tried.end(), key.values.begin(), key.values.end());
+    for (const json& value : tried) {
+      const bool listed = std::ranges::find(key.values, value) != key.values.end();
+      const bool off = value.is_null() || value == false || value == json{{"enabled", false}};
+      const bool passes =
+          key.accepts == Accepts::anything || listed || (key.accepts == Accepts::disabled && off);
+      const Read result = read(with_key(json::object(), key.path, value));
+      SCOPED_TRACE(key.path + " " + value.dump());
+      if (passes) {
+        EXPECT_EQ(result.error, "");
+        ASSERT_EQ(result.warnings.size(), 1U);
+        EXPECT_EQ(result.warnings.front(),
+                  "x.json: " + key.path + " changes nothing here: " + key.why);
+        EXPECT_EQ(result.effective, read(json::object()).effective);
+      } else {
+        ++refused;
+        EXPECT_THAT(result.error, testing::StartsWith("x.json: " + key.path + " " + value.dump() +
+                                                      " is refused: " + key.why + "; "));
+      }
+    }
+  }
+  EXPECT_GT(paths.size(), 90U);
+  EXPECT_GT(refused, 300U);
+}
+
+}  // namespace
+}  // namespace zeropp::config
