@@ -27,7 +27,7 @@ def train(trace, figure):
     for link, name in (("intra", "inside nodes"), ("inter", "between nodes")):
         volumes.plot(1e-6 * np.array(steps[f"bytes_{link}_node"]), label=name)
         volumes.plot(1e-6 * np.array(steps[f"bytes_predicted_{link}_node"]), color="black", linestyle=":", linewidth=0.8)
-    volumes.set(title="Sent, over all ranks (dotted: predicted)", ylabel="MB (10$^6$ bytes)", ylim=(0, None))
+    volumes.set(title="Sent, over all ranks (dotted: predicted)", ylabel="MB (10\u2076 bytes)", ylim=(0, None))
     volumes.legend(frameon=False)
     for axes in (losses, times, volumes):
         axes.set_xlabel("optimizer step")
@@ -80,10 +80,15 @@ def converge(trace, figure):
 PICTURES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge}
 
 
+def figure_of(trace):
+    """Of a trace without problems of schema; in the caller's rc_context."""
+    figure = plt.figure(figsize=(13, 4.2), layout="constrained")
+    PICTURES[trace.app](trace, figure)
+    figure.suptitle(f"zpp_{trace.app}, {trace.attributes['started_at']}", fontweight="bold")
+    return figure
+
+
 def draw(trace, stem):
     """Writes STEM.png and STEM.svg of a trace without problems of schema."""
     with matplotlib.rc_context(converge_plot.STYLE):
-        figure = plt.figure(figsize=(13, 4.2), layout="constrained")
-        PICTURES[trace.app](trace, figure)
-        figure.suptitle(f"zpp_{trace.app}, {trace.attributes['started_at']}", fontweight="bold")
-        converge_plot.save(figure, stem)
+        converge_plot.save(figure_of(trace), stem)
