@@ -17,7 +17,9 @@ import os
 import sys
 from pathlib import Path
 
-PROGRAM = os.environ.get("ZEROPP_PROGRAM", "html_report")  # who is asked, where another program runs this one
+# Who was asked, where another program runs this one: its name, and the command.
+CALLED = os.environ.get("ZEROPP_PROGRAM", "html_report")
+PROGRAM = CALLED.split()[0]
 
 try:
     import check_trace
@@ -26,6 +28,7 @@ try:
     import measurement
     import summarize
     import trace_summary
+    from sweep_file import counted
     from html_page import element, folded, page, table, verdict
     from trace_file import Trace
 except ImportError as error:
@@ -164,14 +167,14 @@ def report(paths, title):
     """(HTML, whether all are VALID)."""
     entries = [Entry(index, path, name) for index, (path, name) in enumerate(zip(paths, names_of(paths)))]
     wrong = sum(not entry.is_valid for entry in entries)
-    count = f"{len(entries)} trace{'s' if len(entries) != 1 else ''}, " + (f"{wrong} INVALID" if wrong else "all VALID")
+    count = f"{counted(len(entries), 'trace')}, " + (f"{wrong} INVALID" if wrong else "all VALID")
     body = [element("h1", title), element("p", f"{count}. {' '.join(ABOUT.split())}"), overview(entries), compared(entries), differences(entries),
             *map(section, entries)]
     return page(title, *body), not wrong
 
 
 def main(words=None):
-    parser = argparse.ArgumentParser(prog=PROGRAM, description="One HTML page about any set of traces of the suite.")
+    parser = argparse.ArgumentParser(prog=PROGRAM, usage=f"{CALLED} TRACE... --output DIR [--title TEXT]", description="One HTML page about any set of traces of the suite.")
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="HDF5 files that the programs wrote")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="where report.html goes")
     parser.add_argument("--title", default="zeropp report", help="of the page [zeropp report]")
@@ -184,7 +187,7 @@ def main(words=None):
     except OSError as error:
         print(f"{PROGRAM}: error: {error.filename or path} cannot be written: {error.strerror}: name a folder that can be", file=sys.stderr)
         return 5
-    print(f"{path}: {len(arguments.traces)} traces, {'all VALID' if is_valid else 'not all VALID'}")
+    print(f"{path}: {counted(len(arguments.traces), 'trace')}, {'all VALID' if is_valid else 'not all VALID'}")
     return 0 if is_valid else 1
 
 

@@ -4,7 +4,7 @@ import math
 import statistics
 
 from converge_file import Study
-from html_page import element, folded, table, verdict
+from html_page import element, folded, table
 from sweep_file import bytes_text
 
 LINKS = (("inside nodes", "intra"), ("across nodes", "inter"))
@@ -170,7 +170,7 @@ def converge(trace):
                      ", ".join(map(str, setting.diverged)) or "none", whole(counted), equality(counted, predicted)] if runs else
                     [setting.name, setting.level, real(setting.bits), 0, *["-"] * 5])
     checks = columns(trace, "checks", ("check", "#first run", "#second run", "#difference", "#limit", "holds"),
-                     ("name", "first", "second", "difference", "limit", "passed"), {"difference": real, "limit": real, "passed": verdict})
+                     ("name", "first", "second", "difference", "limit", "passed"), {"difference": real, "limit": real, "passed": lambda passed: "yes" if passed else "no"})
     quadratic = columns(trace, "quadratic_runs", ("#run", "#steps", "#beyond the bound", "#nearest to it"),
                         ("run", "steps", "violations", "largest_ratio"), {"largest_ratio": real})
     return [listed("Settings, means over seeds", ("=setting", "level", "#bits a parameter", "#runs", "#training loss", "#held-out loss", "diverged seeds",

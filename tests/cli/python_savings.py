@@ -66,6 +66,19 @@ class PythonSavings(zpp.TestCase):
                 for name, value in wanted.items():
                     self.assertAlmostEqual(found[name], value, delta=1e-9 * abs(value) + 1e-12, msg=name)
 
+    def cli(self, *words):
+        """The JSON of zpp_plan savings."""
+        path = self.folder / "savings.json"
+        self.check_ok(zpp.Process([PATHS["BIN"] / "zpp_plan", "savings", *words, "--json", path, "--output", self.out]).end())
+        return json.loads(path.read_text())
+
+    def test_command_line_says_the_same(self):
+        self.assertEqual(self.cli("--table", "--codec", "int8:256,nvfp4")["rows"], zeropp.savings_table(["int8:256", "nvfp4"]))
+        made = self.cli("--model-params", "18e9", "--world-size", "384", "--baseline", "bf16", "--passes", "zero3", "--hpz",
+                        "--gradient-codec", "int6:64")
+        found = zeropp.savings(18e9, 384, {"gradient_codec": "int6:64", "hpz": True}, baseline="bf16", passes="zero3")
+        self.assertEqual({name: made[name] for name in found}, found)
+
     def test_defaults_and_texts(self):
         found = zeropp.savings(18e9, 384, baseline="fp16", passes="zero3")
         self.assertAlmostEqual(found["reduction_factor"], 6 / (2 * (1 + 2 / 256) + 0.5 + 2 / 128), places=4)
