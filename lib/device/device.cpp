@@ -11,6 +11,12 @@ Device Device::host() {
           &host_memory_ops(), &optim::host_optim_ops(), &nn::host_nn_ops()};
 }
 
+Device Device::planning() {
+  Device device = host();
+  device.memory = MemoryKind::none;
+  return device;
+}
+
 Device Device::cuda(int index) {
   const std::size_t count = visible_gpus().size();
   if (count == 0) throw Error(ExitCode::environment, no_gpu_reason());
