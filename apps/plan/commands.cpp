@@ -13,6 +13,7 @@ namespace zeropp::plan {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"estimate", "what one configuration sends and needs", run_estimate},
+      {"time", "how long a step takes on a cluster", run_time},
   };
   return all;
 }
