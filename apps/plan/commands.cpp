@@ -14,6 +14,7 @@ const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"estimate", "what one configuration sends and needs", run_estimate},
       {"time", "how long a step takes on a cluster", run_time},
+      {"calibrate", "a cluster file with the rates that were measured", run_calibrate},
   };
   return all;
 }

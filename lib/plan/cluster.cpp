@@ -119,6 +119,7 @@ Gpu read_gpu(Section in) {
   gpu.memory = in.number("memory_gib", kRate) * kGib;
   gpu.memory_rate = in.number("memory_gb_per_s", kRate) * kGiga;
   gpu.step_share = in.number("step_share", {0.01, 1}, gpu.step_share);
+  gpu.layer_gap = in.number("layer_gap_us", kLatency, 0) * kMicro;
   for (Section& row : in.rows("products")) {
     gpu.products.push_back({.rows = row.count("rows"),
                             .in = row.count("in"),
@@ -139,22 +140,25 @@ Gpu read_gpu(Section in) {
 }
 
 NodeLinks read_node_links(Section in) {
-  const NodeLinks links{.latency = in.number("latency_us", kLatency) * kMicro,
-                        .hop_latency = in.number("hop_latency_us", kLatency, 0) * kMicro,
-                        .rate = in.number("gb_per_s", kRate) * kGiga,
-                        .gpu_share = in.number("gpu_share", {0, 0.95}, 0)};
+  NodeLinks links{.latency = in.number("latency_us", kLatency) * kMicro,
+                  .hop_latency = in.number("hop_latency_us", kLatency, 0) * kMicro,
+                  .rate = in.number("gb_per_s", kRate) * kGiga,
+                  .most = 0,
+                  .gpu_share = in.number("gpu_share", {0, 0.95}, 0)};
+  const double one = links.rate / kGiga;
+  links.most = in.number("most_gb_per_s", {one, kRate.most}, one) * kGiga;
   in.done();
   return links;
 }
 
 Rails read_rails(Section in) {
   Rails rails{.links_per_node = in.number("links_per_node", kRate),
-              .latency = in.number("latency_us", kLatency) * kMicro,
               .hop_latency = in.number("hop_latency_us", kLatency, 0) * kMicro,
               .lanes = {},
               .gpu_share = in.number("gpu_share", {0, 0.95}, 0)};
   for (Section& row : in.rows("lanes")) {
     const LaneRate lane{.lanes = row.count("lanes"),
+                        .latency = row.number("latency_us", kLatency) * kMicro,
                         .rate = row.number("gb_per_s", kRate) * kGiga};
     if (!rails.lanes.empty() && lane.lanes <= rails.lanes.back().lanes) {
       row.fail("lanes", "more than in the row before");
@@ -176,11 +180,11 @@ Engine read_engine(Section in) {
 
 }  // namespace
 
-double Rails::rate(std::size_t lanes_used) const {
+const LaneRate& Rails::with(std::size_t lanes_used) const {
   const auto above = std::upper_bound(
       lanes.begin(), lanes.end(), lanes_used,
       [](std::size_t wanted, const LaneRate& row) { return wanted < row.lanes; });
-  return above == lanes.begin() ? above->rate : std::prev(above)->rate;
+  return above == lanes.begin() ? *above : *std::prev(above);
 }
 
 Cluster parse_cluster(const std::string& text, const std::string& name) {
@@ -221,7 +225,9 @@ json to_json(const Cluster& cluster) {
   }
   json lanes = json::array();
   for (const LaneRate& row : cluster.rails.lanes) {
-    lanes.push_back({{"lanes", row.lanes}, {"gb_per_s", row.rate / kGiga}});
+    lanes.push_back({{"lanes", row.lanes},
+                     {"latency_us", row.latency / kMicro},
+                     {"gb_per_s", row.rate / kGiga}});
   }
   return {{"name", cluster.name},
           {"source", cluster.source},
@@ -233,16 +239,17 @@ json to_json(const Cluster& cluster) {
             {"memory_gib", cluster.gpu.memory / kGib},
             {"memory_gb_per_s", cluster.gpu.memory_rate / kGiga},
             {"step_share", cluster.gpu.step_share},
+            {"layer_gap_us", cluster.gpu.layer_gap / kMicro},
             {"products", products},
             {"attention", attention}}},
           {"node_links",
            {{"latency_us", cluster.node_links.latency / kMicro},
             {"hop_latency_us", cluster.node_links.hop_latency / kMicro},
             {"gb_per_s", cluster.node_links.rate / kGiga},
+            {"most_gb_per_s", cluster.node_links.most / kGiga},
             {"gpu_share", cluster.node_links.gpu_share}}},
           {"rails",
            {{"links_per_node", cluster.rails.links_per_node},
-            {"latency_us", cluster.rails.latency / kMicro},
             {"hop_latency_us", cluster.rails.hop_latency / kMicro},
             {"lanes", lanes},
             {"gpu_share", cluster.rails.gpu_share}}},

@@ -36,6 +36,8 @@ struct Gpu {
   /// What kernels reach within a step, of what each reaches alone: clocks under load, gaps between
   /// kernels.
   double step_share = 1;
+  /// s, more for each layer and pass: launches, the tails of kernels, small kernels.
+  double layer_gap = 0;
   std::vector<ProductRate> products;  ///< at least one
   std::vector<AttentionRate> attention;  ///< at least one
 };
@@ -44,7 +46,8 @@ struct Gpu {
 struct NodeLinks {
   double latency = 0;      ///< s, of a collective
   double hop_latency = 0;  ///< s, more for each further rank of a ring
-  double rate = 0;         ///< bytes/s that a GPU sends
+  double rate = 0;         ///< bytes/s that a GPU sends in one collective
+  double most = 0;         ///< bytes/s, in all at a time
   /// Of the GPU's multiprocessors, what a transfer takes from compute beside it.
   double gpu_share = 0;
 };
@@ -52,19 +55,19 @@ struct NodeLinks {
 /// What a link carries when a collective is cut over so many communicators.
 struct LaneRate {
   std::size_t lanes = 1;
-  double rate = 0;  ///< bytes/s
+  double latency = 0;  ///< s, of a collective
+  double rate = 0;     ///< bytes/s
 };
 
 /// Links that leave a node.
 struct Rails {
   double links_per_node = 1;  ///< shared by the GPUs of the node
-  double latency = 0;         ///< s, of a collective
   double hop_latency = 0;     ///< s, more for each further node
   std::vector<LaneRate> lanes;  ///< ascending, at least one
   double gpu_share = 0;         ///< as of NodeLinks
 
-  /// Bytes/s of a link: of the row with so many lanes, else of the nearest below, else the first.
-  [[nodiscard]] double rate(std::size_t lanes_used) const;
+  /// The row with so many lanes, else the nearest below, else the first.
+  [[nodiscard]] const LaneRate& with(std::size_t lanes_used) const;
 };
 
 /// How the training program runs its schedule.

@@ -17,7 +17,8 @@ class Links {
       : place_(place),
         node_links_(place.cluster.node_links),
         rails_(place.cluster.rails),
-        node_rate_(rails_.links_per_node * rails_.rate(place.rail_lanes)),
+        lane_(rails_.with(place.rail_lanes)),
+        node_rate_(rails_.links_per_node * lane_.rate),
         nodes_(static_cast<double>(place.nodes)),
         locals_(static_cast<double>(place.ranks_per_node)) {}
 
@@ -34,14 +35,14 @@ class Links {
   /// A rank sends `bytes` to the rank with its number in each other node, as all of its node do.
   void on_rails(Stages& stages, double bytes) const {
     if (place_.nodes == 1) return;
-    stages.add(Resource::none, rails_.latency + (nodes_ - 2) * rails_.hop_latency);
+    stages.add(Resource::none, lane_.latency + (nodes_ - 2) * rails_.hop_latency);
     stages.add(Resource::rails, (nodes_ - 1) * bytes * locals_ / node_rate_);
   }
   /// A rank sends `bytes` to every other rank, in and out of its node.
   void to_all(Stages& stages, double bytes) const {
     inside_node(stages, bytes);
     if (place_.nodes == 1) return;
-    stages.add(Resource::none, rails_.latency);
+    stages.add(Resource::none, lane_.latency);
     stages.add(Resource::rails, (ranks() - locals_) * bytes * locals_ / node_rate_);
   }
   /// A ring through all ranks, node after node, on which `bytes` of each of the others pass every
@@ -52,7 +53,7 @@ class Links {
                                                          node_links_.hop_latency);
     stages.add(Resource::node_links, (ranks() - 1) * bytes / node_links_.rate);
     if (place_.nodes == 1) return;
-    stages.add(Resource::none, rails_.latency + (nodes_ - 1) * rails_.hop_latency);
+    stages.add(Resource::none, lane_.latency + (nodes_ - 1) * rails_.hop_latency);
     stages.add(Resource::rails, (ranks() - 1) * bytes / node_rate_);
   }
   void kernel(Stages& stages, double bytes) const {
@@ -63,7 +64,8 @@ class Links {
   const Place& place_;
   const NodeLinks& node_links_;
   const Rails& rails_;
-  double node_rate_;
+  const LaneRate& lane_;
+  double node_rate_;  ///< bytes/s out of a node
   double nodes_;
   double locals_;
 };

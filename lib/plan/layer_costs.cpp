@@ -72,7 +72,8 @@ class Transformer {
     return 2 * work(in, out) / nearest_product(gpu_, rows_, in, out).backward;
   }
   [[nodiscard]] LayerCost in_step(const LayerCost& alone) const {
-    return {alone.forward / gpu_.step_share, alone.backward / gpu_.step_share};
+    return {alone.forward / gpu_.step_share + gpu_.layer_gap,
+            alone.backward / gpu_.step_share + gpu_.layer_gap};
   }
 
   const Gpu& gpu_;

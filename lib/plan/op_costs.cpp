@@ -197,7 +197,8 @@ Sharing sharing(const Cluster& cluster, std::size_t rail_lanes) {
   Sharing made;
   const auto at = [](Resource resource) { return static_cast<std::size_t>(resource); };
   made.width[at(Resource::rails)] =
-      std::max(1.0, cluster.rails.rate(2 * lanes) / cluster.rails.rate(lanes));
+      std::max(1.0, cluster.rails.with(2 * lanes).rate / cluster.rails.with(lanes).rate);
+  made.width[at(Resource::node_links)] = cluster.node_links.most / cluster.node_links.rate;
   made.gpu_share[at(Resource::node_links)] = cluster.node_links.gpu_share;
   made.gpu_share[at(Resource::rails)] = cluster.rails.gpu_share;
   return made;
