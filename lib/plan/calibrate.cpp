@@ -119,21 +119,21 @@ void calibrate_node_links(NodeLinks& links, const json& sweep, const std::string
   links.most = std::max(links.most, fit.rate);
 }
 
-void calibrate_rails(Cluster& cluster, const json& rails) {
+void calibrate_rails(Cluster& cluster, const json& rails, const std::string& name) {
   std::map<std::size_t, std::vector<TransferTime>> by_lanes;
-  std::vector<TransferTime> node;
   for (const json& row : rails.at("rows")) {
     const auto bytes = row.at("bytes_a_peer").get<double>() * row.at("peers").get<double>();
-    if (bytes < kSmallestMessage) continue;
+    if (row.at("group") != "rail" || bytes < kSmallestMessage) continue;
     const double seconds = summarize(row.at("seconds").get<std::vector<double>>()).median;
-    if (row.at("group") == "rail") {
-      by_lanes[row.at("lanes").get<std::size_t>()].push_back({bytes, seconds});
-    } else {
-      node.push_back({bytes, seconds});
-    }
+    by_lanes[row.at("lanes").get<std::size_t>()].push_back({bytes, seconds});
   }
-  cluster.gpus_per_node = rails.at("node_size").get<std::size_t>();
-  cluster.nodes = rails.at("ranks").get<std::size_t>() / cluster.gpus_per_node;
+  const auto ranks = rails.at("ranks").get<std::size_t>();
+  const auto node_size = rails.at("node_size").get<std::size_t>();
+  if (by_lanes.empty() || node_size == 0 || ranks < 2 * node_size) {
+    throw unknown(name, "no rails between nodes");
+  }
+  cluster.gpus_per_node = node_size;
+  cluster.nodes = ranks / node_size;
   cluster.rails.links_per_node = static_cast<double>(cluster.gpus_per_node);
   cluster.rails.lanes.clear();
   for (const auto& [lanes, times] : by_lanes) {
@@ -181,7 +181,7 @@ void calibrate(Cluster& cluster, const json& measured, const std::string& name) 
     } else if (schema == "zeropp-sweep") {
       calibrate_node_links(cluster.node_links, measured, name);
     } else if (measured.contains("node_size")) {
-      calibrate_rails(cluster, measured);
+      calibrate_rails(cluster, measured, name);
     } else {
       throw unknown(name, "no measurement of kernels or links");
     }
