@@ -40,7 +40,9 @@ void add(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t times) 
 
 PlannedRun::PlannedRun(const config::TrainConfig& config, const comm::Topology& topology,
                        std::size_t source_vocab_size)
-    : config_(plannable(config)), topology_(topology), device_(Device::planning()) {
+    : config_(plannable(config)),
+      topology_(topology),
+      device_(Device::planning(config.backend == "cuda" ? Backend::cuda : Backend::host)) {
   trace::Timers unread;
   model_ =
       model::describe_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,
