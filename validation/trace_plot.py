@@ -8,6 +8,7 @@ import numpy as np
 
 import converge_plot
 from converge_file import Study
+from sweep_file import bytes_text
 from trace_format import TOKEN_LEVELS
 
 
@@ -41,8 +42,9 @@ def sweep(trace, figure):
         for way in dict.fromkeys((row["codec"], row["algorithm"]) for row in own):
             points = sorted((row["size"], row["bus_bw"]) for row in own if (row["codec"], row["algorithm"]) == way and row["size"])
             axes.plot(*zip(*points), marker="o", markersize=3, label=" ".join(way))
-        axes.set(title=" ".join(which), xlabel="bytes", ylabel="bus bandwidth (GB/s)")
+        axes.set(title=" ".join(which), xlabel="size", ylabel="bus bandwidth (GB/s)")
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda size, _: bytes_text(size))
         axes.legend(frameon=False, fontsize="small")
 
 

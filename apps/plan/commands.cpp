@@ -13,6 +13,8 @@ namespace zeropp::plan {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"estimate", "what one configuration sends and needs", run_estimate},
+      {"time", "how long a step takes on a cluster", run_time},
+      {"calibrate", "a cluster file with the rates that were measured", run_calibrate},
       {"savings", "what ZeRO++ saves, from the number of parameters alone", run_savings},
       {"report", "one HTML page about any set of traces", run_report},
   };

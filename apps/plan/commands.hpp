@@ -26,6 +26,8 @@ int run(int argc, char** argv);
 
 // Defined in files of their own.
 int run_estimate(int argc, char** argv);
+int run_time(int argc, char** argv);
+int run_calibrate(int argc, char** argv);
 int run_savings(int argc, char** argv);
 int run_report(int argc, char** argv);
 

@@ -19,7 +19,8 @@ namespace {
 
 ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app::Context& context) {
   app::preflight_outputs(context);
-  const PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
+  PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
+  run.use_codecs_of(job.step);
   const Estimate made = estimate(run);
   std::fputs(to_text(run, made).c_str(), stdout);
   trace::TraceData head = app::run_trace(context, "host", "mpi");

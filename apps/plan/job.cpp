@@ -27,7 +27,13 @@ std::vector<config::Option> options(Job& job) {
                                      .field = &job.ranks_per_node,
                                      .help = "Ranks, and with the back end cuda GPUs, of a node; "
                                              "0: as zeropp.node_size says, or 8",
-                                     .range = config::between(0, kMostRanks)}};
+                                     .range = config::between(0, kMostRanks)},
+                                    {.path = "plan.step",
+                                     .flag = "--step",
+                                     .field = &job.step,
+                                     .help = "Steps before the one that is planned: decides where "
+                                             "zeropp.codec_schedule changes codecs",
+                                     .unit = "steps"}};
   for (config::Option& option : config::options(job.config)) table.push_back(std::move(option));
   return table;
 }

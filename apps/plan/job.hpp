@@ -1,5 +1,5 @@
 // The run that is planned: the trainer's configuration, and the ranks that it is to have. Its
-// options are those of zpp_train, and two of its own.
+// options are those of zpp_train, and a few of its own.
 #pragma once
 
 #include <cstddef>
@@ -16,6 +16,7 @@ struct Job {
   config::TrainConfig config;
   std::size_t nodes = 1;
   std::size_t ranks_per_node = 0;  ///< 0: the declared zeropp.node_size, or 8
+  std::size_t step = 0;            ///< steps before the one that is planned
 };
 
 /// Every option, bound to `job`, which outlives the table.

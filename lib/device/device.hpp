@@ -29,8 +29,9 @@ struct Device {
   static Device cuda(int index);
 
   /// What plans are made with that nobody runs: the host's codecs, whose wire images are those of
-  /// every back end, and no memory.
-  static Device planning();
+  /// every back end, no memory, and of `backend` the operations of models that say what memory they
+  /// take.
+  static Device planning(Backend backend);
 
   /// Host memory that a stream of this device copies to and from without making the host wait.
   [[nodiscard]] MemoryKind staging() const {

@@ -6,6 +6,7 @@
 #include "lib/base/error.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/plan/planning_groups.hpp"
+#include "lib/zero/error_meter.hpp"
 
 namespace zeropp::plan {
 
@@ -40,7 +41,9 @@ void add(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t times) 
 
 PlannedRun::PlannedRun(const config::TrainConfig& config, const comm::Topology& topology,
                        std::size_t source_vocab_size)
-    : config_(plannable(config)), topology_(topology), device_(Device::planning()) {
+    : config_(plannable(config)),
+      topology_(topology),
+      device_(Device::planning(config.backend == "cuda" ? Backend::cuda : Backend::host)) {
   trace::Timers unread;
   model_ =
       model::describe_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,
@@ -86,6 +89,11 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
                          optim::variant_of(config_.optimizer).states);
   for (const zero::MemoryReport& errors : plans.gradients.errors().memory()) {
     parts.push_back({errors.name, errors.predicted});
+  }
+  if (config_.zero.measure_errors > 0) {
+    parts.push_back({"measurement", zero::ErrorMeter::predicted_bytes(
+                                        config_.zero, plans.codecs, model_.units, plans.units,
+                                        plans.gradients.buckets(), first_->groups, device_)});
   }
   parts.push_back({"arena", plans.step.arena_bytes()});
   parts.push_back({"activations", model_.memory});

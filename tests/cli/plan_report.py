@@ -44,6 +44,7 @@ class PlanReport(zpp.TestCase):
         self.assertEqual((done.stdout, done.stderr), (f"{self.out / 'report.html'}: 5 traces, all VALID\n", ""), done)
         page = html_case.Page((self.out / "report.html").read_text(encoding="utf-8"))
         page.check_images()
+        self.assertFalse(any("mathdefault" in image for image in page.images))  # ticks whose mathematics stayed text
         for tables in (*(tables for _, _, tables in RUNS.values()), *MADE.values()):
             for table in tables:
                 self.assertGreater(len(page.tables.get(table, ())), 1, table)
