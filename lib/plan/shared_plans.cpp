@@ -1,7 +1,6 @@
 #include "lib/plan/shared_plans.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <utility>
@@ -14,8 +13,8 @@ namespace zeropp::plan {
 namespace {
 
 /// The value of `key`, made when new.
-template <class Value, class Make>
-const Value& shared(std::map<std::string, Value>& all, const std::string& key, const Make& make) {
+template <class Key, class Value, class Make>
+const Value& shared(std::map<Key, Value>& all, const Key& key, const Make& make) {
   const auto found = all.find(key);
   return found != all.end() ? found->second : all.emplace(key, make()).first->second;
 }
@@ -37,6 +36,28 @@ void add(std::vector<comm::Bytes>& sums, const std::vector<comm::Bytes>& values,
   for (std::size_t i = 0; i < values.size(); ++i) {
     sums[i] += {values[i].intra * times, values[i].inter * times};
   }
+}
+
+/// Buckets that are alike: one of each, and which one each bucket is like.
+struct Kinds {
+  std::vector<zero::Bucket> first;
+  std::vector<std::size_t> of;
+};
+
+/// What a reduction's plan reads of a bucket: its size and, where it is one piece of a shard, that
+/// shard's.
+Kinds kinds_of(const std::vector<zero::Bucket>& buckets,
+               const std::vector<zero::UnitPartition>& units) {
+  Kinds kinds;
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> known;
+  for (const zero::Bucket& bucket : buckets) {
+    const std::size_t shard =
+        bucket.segments.size() == 1 ? units[bucket.segments.front().unit].shard : 0;
+    const auto [found, added] = known.emplace(std::pair{bucket.count(), shard}, kinds.first.size());
+    if (added) kinds.first.push_back(bucket);
+    kinds.of.push_back(found->second);
+  }
+  return kinds;
 }
 
 /// Of `options`, with micro-steps that say all about any number.
@@ -65,7 +86,13 @@ comm::Bytes step_bytes(const zero::StepPlan& plan, const zero::Volumes& volumes,
 
 SharedPlans::SharedPlans(const comm::Topology& topology, std::vector<zero::Unit> units,
                          std::vector<zero::Layer> layers)
-    : topology_(topology), units_(std::move(units)), layers_(std::move(layers)) {}
+    : topology_(topology), units_(std::move(units)), layers_(std::move(layers)) {
+  for (const zero::Unit& unit : units_) {
+    const auto found = std::ranges::find(kinds_, unit.count, &zero::Unit::count);
+    kind_of_.push_back(static_cast<std::size_t>(found - kinds_.begin()));
+    if (found == kinds_.end()) kinds_.push_back(unit);
+  }
+}
 
 const std::vector<zero::UnitPartition>& SharedPlans::partition(const zero::Options& options) {
   const std::string key =
@@ -83,17 +110,25 @@ const zero::CodecTable& SharedPlans::codecs(const zero::Options& options) {
 
 SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
                                                std::vector<comm::Bytes> zero::Volumes::*bytes) {
-  Gathers made;
-  made.workspaces.resize(units_.size());
+  const zero::CodecTable table(options, kinds_);
+  const auto partitions =
+      zero::partition_units(kinds_, static_cast<std::size_t>(topology_.world_size),
+                            options.hpz_partition_size, options.compute);
+  Gathers of_kinds;
+  of_kinds.workspaces.resize(kinds_.size());
   for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
     comm::Groups groups = planning_groups(topology_, rank, options.hpz_partition_size);
     trace::Recorder nobody;
-    const zero::WeightGather gather(options, codecs(options), partition(options), groups, nobody,
-                                    device_);
-    if (rank == 0) gather.add_memory(made.workspaces);
+    const zero::WeightGather gather(options, table, partitions, groups, nobody, device_);
+    if (rank == 0) gather.add_memory(of_kinds.workspaces);
     zero::Volumes volumes;
     gather.add_volumes(volumes);
-    add(made.bytes, volumes.*bytes, static_cast<std::uint64_t>(topology_.node_count));
+    add(of_kinds.bytes, volumes.*bytes, static_cast<std::uint64_t>(topology_.node_count));
+  }
+  Gathers made;
+  for (const std::size_t kind : kind_of_) {
+    made.workspaces.push_back(of_kinds.workspaces[kind]);
+    made.bytes.push_back(of_kinds.bytes[kind]);
   }
   return made;
 }
@@ -121,22 +156,29 @@ const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& opti
                   gathers_sums ? options.all_gather_algorithm : "", options.pipeline_depth,
                   options.reduce_bucket_size, name_of(options.compute));
   return shared(reductions_, key, [&] {
-    Reductions made;
     const auto& units = partition(options);
     const zero::CodecTable& table = codecs(options);
+    Reductions made;
     made.buckets = zero::plan_buckets(options, table, units, layers_,
                                       static_cast<std::size_t>(topology_.world_size));
+    const Kinds kinds = kinds_of(made.buckets, units);
+    Reductions of_kinds;
     for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
       comm::Groups groups = planning_groups(topology_, rank, 1);
       trace::Recorder nobody;
-      const zero::GradientReduce reduce(options, table, units, made.buckets, groups, nobody,
+      const zero::GradientReduce reduce(options, table, units, kinds.first, groups, nobody,
                                         device_);
-      if (rank == 0) made.memory = reduce.memory();
+      if (rank == 0) of_kinds.memory = reduce.memory();
       zero::Volumes volumes;
       reduce.add_volumes(volumes);
       const auto nodes = static_cast<std::uint64_t>(topology_.node_count);
-      add(made.bytes, volumes.reduce, nodes);
-      add(made.gather_sum, volumes.gather_sum, nodes);
+      add(of_kinds.bytes, volumes.reduce, nodes);
+      add(of_kinds.gather_sum, volumes.gather_sum, nodes);
+    }
+    for (const std::size_t kind : kinds.of) {
+      made.memory.push_back(of_kinds.memory[kind]);
+      made.bytes.push_back(of_kinds.bytes[kind]);
+      if (gathers_sums) made.gather_sum.push_back(of_kinds.gather_sum[kind]);
     }
     return made;
   });
@@ -152,22 +194,20 @@ const zero::StepPlan& SharedPlans::schedules(const zero::Options& options, const
     }
   }
   // Whatever a schedule reads, but for what is the same in all of one SharedPlans.
-  std::string key = fmt::format("{} {} {} {} {} {}", options.stage, secondary != nullptr,
-                                options.accumulation_steps, options.prefetch_bucket_size,
-                                options.overlap_comm, name_of(options.compute));
-  const auto append = [&key](std::size_t number) {
-    fmt::format_to(std::back_inserter(key), " {}", number);
-  };
+  std::vector<std::size_t> key{static_cast<std::size_t>(options.stage),
+                               secondary != nullptr ? 1U : 0U,
+                               options.accumulation_steps,
+                               options.prefetch_bucket_size,
+                               options.overlap_comm ? 1U : 0U,
+                               size_of(options.compute)};
   for (const zero::UnitMemory& memory : workspaces) {
-    append(memory.gather_workspace);
-    append(memory.secondary_workspace);
-    append(memory.refresh_workspace);
+    key.insert(key.end(),
+               {memory.gather_workspace, memory.secondary_workspace, memory.refresh_workspace});
   }
   for (std::size_t b = 0; b < reductions.buckets.size(); ++b) {
-    append(reductions.buckets[b].count());
-    append(reductions.buckets[b].segments.size());
-    append(reductions.memory[b].workspace);
-    append(reductions.memory[b].gather_sum_workspace);
+    key.insert(key.end(),
+               {reductions.buckets[b].count(), reductions.buckets[b].segments.size(),
+                reductions.memory[b].workspace, reductions.memory[b].gather_sum_workspace});
   }
   return shared(schedules_, key, [&] {
     return zero::make_schedules(zero::schedule_input(options, partition(options), layers_,

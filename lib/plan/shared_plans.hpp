@@ -57,7 +57,7 @@ class SharedPlans {
   const Gathers& gathers(const zero::Options& options);
   const Gathers& secondary_gathers(const zero::Options& options);
   const Reductions& reductions(const zero::Options& options);
-  /// Of all options' gathers, by unit: `bytes` reads them from a rank's volumes.
+  /// `bytes` reads them from a rank's volumes.
   Gathers plan_gathers(const zero::Options& options,
                        std::vector<comm::Bytes> zero::Volumes::*bytes);
   const zero::StepPlan& schedules(const zero::Options& options, const Gathers& global,
@@ -66,13 +66,15 @@ class SharedPlans {
   comm::Topology topology_;
   std::vector<zero::Unit> units_;
   std::vector<zero::Layer> layers_;
+  std::vector<zero::Unit> kinds_;     ///< units of one size are planned once
+  std::vector<std::size_t> kind_of_;  ///< by unit
   Device device_ = Device::planning(Backend::host);
   std::map<std::string, std::vector<zero::UnitPartition>> partitions_;
   std::map<std::string, zero::CodecTable> codecs_;
   std::map<std::string, Gathers> gathers_;
   std::map<std::string, Gathers> secondary_;
   std::map<std::string, Reductions> reductions_;
-  std::map<std::string, zero::StepPlan> schedules_;
+  std::map<std::vector<std::size_t>, zero::StepPlan> schedules_;
 };
 
 }  // namespace zeropp::plan
