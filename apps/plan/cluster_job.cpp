@@ -1,7 +1,6 @@
 #include "apps/plan/cluster_job.hpp"
 
 #include "lib/base/error.hpp"
-#include "lib/data/token_source.hpp"
 
 namespace zeropp::plan {
 
@@ -36,18 +35,6 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
     for (LaneRate& row : job.cluster.rails.lanes) row.rate = job.rail_gb_per_s * 1e9;
   }
   return topology_of(job.job);
-}
-
-StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
-  const zero::Plans& plans = run.plans();
-  const std::size_t vocabulary = run.config().model.vocab_size;
-  const Workload work{
-      .config = run.config(),
-      .topology = run.topology(),
-      .input = plans.step.input,
-      .codecs = plans.codecs,
-      .vocab_size = vocabulary > 0 ? vocabulary : data::vocab_size(run.config().data)};
-  return step_time(plans.step.update, plans.step.step.front(), work, cluster);
 }
 
 }  // namespace zeropp::plan

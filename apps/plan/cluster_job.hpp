@@ -2,14 +2,11 @@
 // share.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/plan/job.hpp"
 #include "lib/plan/cluster.hpp"
-#include "lib/plan/planned_run.hpp"
-#include "lib/plan/step_time.hpp"
 
 namespace zeropp::plan {
 
@@ -25,8 +22,5 @@ std::vector<config::Option> options(ClusterJob& job);
 
 /// Reads the cluster; nodes and ranks a node that were not given are the cluster's. Throws Error.
 comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given);
-
-/// Of an ordinary step.
-StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 
 }  // namespace zeropp::plan

@@ -15,6 +15,7 @@ const std::vector<Command>& commands() {
       {"estimate", "what one configuration sends and needs", run_estimate},
       {"time", "how long a step takes on a cluster", run_time},
       {"calibrate", "a cluster file with the rates that were measured", run_calibrate},
+      {"breakeven", "below which rate between nodes each part of ZeRO++ pays", run_break_even},
       {"savings", "what ZeRO++ saves, from the number of parameters alone", run_savings},
       {"report", "one HTML page about any set of traces", run_report},
   };

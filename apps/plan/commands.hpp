@@ -28,6 +28,7 @@ int run(int argc, char** argv);
 int run_estimate(int argc, char** argv);
 int run_time(int argc, char** argv);
 int run_calibrate(int argc, char** argv);
+int run_break_even(int argc, char** argv);
 int run_savings(int argc, char** argv);
 int run_report(int argc, char** argv);
 

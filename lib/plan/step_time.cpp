@@ -53,6 +53,15 @@ bool can_overlap(const Workload& work, const Engine& engine) {
   return 2 * largest <= engine.max_live_parameters;
 }
 
+/// The first tensor of a transformer is its token table.
+Workload workload_of(const PlannedRun& run) {
+  return {.config = run.config(),
+          .topology = run.topology(),
+          .input = run.plans().step.input,
+          .codecs = run.plans().codecs,
+          .vocab_size = run.model().units.front().tensors.front().shape.front()};
+}
+
 const char* bound_of(const Timeline& timeline) {
   constexpr std::array<std::pair<Resource, const char*>, kResources> kExposed{
       {{Resource::rails, "communication across nodes"},
@@ -101,10 +110,11 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
   return joined;
 }
 
-StepTime step_time(const zero::Schedule& update, const zero::Schedule& step, const Workload& work,
-                   const Cluster& cluster) {
+StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
+  const Workload work = workload_of(run);
+  const zero::StepPlan& plan = run.plans().step;
   StepTime made;
-  made.schedule = chained(update, step, work.input);
+  made.schedule = chained(plan.update, plan.step.front(), work.input);
   const std::vector<OpCost> costs = op_costs(made.schedule, work, cluster);
   const Sharing shared = sharing(cluster, work.config.rail_lanes);
   made.timeline = simulate(made.schedule, costs, shared, work.input.overlap);
@@ -125,6 +135,10 @@ StepTime step_time(const zero::Schedule& update, const zero::Schedule& step, con
   made.exposed = between(made.timeline.exposed_seconds(), serial.exposed_seconds());
   made.bound = bound_of(overlap > 0 ? made.timeline : serial);
   return made;
+}
+
+double step_seconds(const PlannedRun& run, const Cluster& cluster) {
+  return step_time(run, cluster).seconds;
 }
 
 }  // namespace zeropp::plan

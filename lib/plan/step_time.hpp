@@ -4,6 +4,7 @@
 
 #include "lib/plan/cluster.hpp"
 #include "lib/plan/op_costs.hpp"
+#include "lib/plan/planned_run.hpp"
 #include "lib/plan/simulate.hpp"
 #include "lib/zero/schedule.hpp"
 
@@ -30,7 +31,9 @@ struct StepTime {
 
 /// Of an ordinary step: the weights were updated by the one before. Throws Error(usage) for a model
 /// that is no transformer.
-StepTime step_time(const zero::Schedule& update, const zero::Schedule& step, const Workload& work,
-                   const Cluster& cluster);
+StepTime step_time(const PlannedRun& run, const Cluster& cluster);
+
+/// step_time().seconds.
+double step_seconds(const PlannedRun& run, const Cluster& cluster);
 
 }  // namespace zeropp::plan

@@ -160,14 +160,7 @@ config::TrainConfig resolved(int stage) {
 
 StepTime timed(const config::TrainConfig& config, const Cluster& cluster) {
   const PlannedRun run(config, planned_topology(2, 4), 5000);
-  const zero::Plans& plans = run.plans();
-  return step_time(plans.step.update, plans.step.step.front(),
-                   {.config = run.config(),
-                    .topology = run.topology(),
-                    .input = plans.step.input,
-                    .codecs = plans.codecs,
-                    .vocab_size = 5000},
-                   cluster);
+  return step_time(run, cluster);
 }
 
 TEST(PlanCosts, StepsOfEveryStage) {
