@@ -8,6 +8,7 @@ import sys
 
 sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
 import html_case
+import html_sections
 import synthetic_converge
 import trace_format
 import zpp
@@ -40,6 +41,7 @@ class PlanReport(zpp.TestCase):
             self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / words[0]), *words[1:], "--output", out])]).end())
             traces += out.glob("*.h5")
         self.assertEqual({*RUNS, *MADE}, set(trace_format.COLUMNS_OF))
+        self.assertEqual(set(html_sections.SECTIONS), set(trace_format.COLUMNS_OF))
         done = self.report(*traces, "--output", self.out)
         self.assertEqual((done.stdout, done.stderr), (f"{self.out / 'report.html'}: 5 traces, all VALID\n", ""), done)
         page = html_case.Page((self.out / "report.html").read_text(encoding="utf-8"))
