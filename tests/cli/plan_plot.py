@@ -1,4 +1,4 @@
-# ctest: name=plan_plot timeout=120 labels=cli
+# ctest: name=plan_plot timeout=240 labels=cli
 """validation/plan_plot.py on what zpp_plan estimate and time write: the numbers that it draws are those of the files, a line for each
 configuration, every picture is there, and other files are refused."""
 

@@ -1,4 +1,4 @@
-# ctest: name=plan_report timeout=120 labels=cli processors=2
+# ctest: name=plan_report timeout=240 labels=cli processors=2
 """zpp_plan report on traces of every program: a section each with its tables, all VALID; and what it says where Python, its modules or
 the traces are missing."""
 
@@ -13,6 +13,7 @@ import synthetic_converge
 import trace_format
 import zpp
 
+PATIENCE = 150  # seconds, of a busy machine
 PLAN = zpp.BIN / "zpp_plan"
 # By program: ranks, words, and tables that the page has to have.
 RUNS = {
@@ -28,7 +29,7 @@ MADE = {"train": ["Bytes sent, over all ranks and steps", "Collectives", "Memory
 
 class PlanReport(zpp.TestCase):
     def report(self, *words, code=zpp.OK, **options):
-        done = zpp.Process([PLAN, "report", *words], **options).end()
+        done = zpp.Process([PLAN, "report", *words], **options).end(PATIENCE)
         self.assertEqual(done.code, code, done)
         return done
 

@@ -1,4 +1,4 @@
-# ctest: name=report_in_browser timeout=120 labels=cli
+# ctest: name=report_in_browser timeout=240 labels=cli
 """Headless Chromium makes of the HTML report exactly the elements that are written in it, and runs nothing that was planted in traces."""
 
 import os
@@ -10,6 +10,7 @@ sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for fold
 import html_case
 import zpp
 
+PATIENCE = 200  # seconds: a browser starts slowly on a busy machine
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 if BROWSER is None:
     print("skipped: no Chromium is installed (apt-get install chromium)")
@@ -20,13 +21,13 @@ class ReportInBrowser(zpp.TestCase):
     def dom(self, path):
         """The document as Chromium has it once it is loaded."""
         done = zpp.Process([BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={self.folder / 'profile'}",
-                            "--dump-dom", path.as_uri()]).end()
+                            "--dump-dom", path.as_uri()]).end(PATIENCE)
         self.assertEqual(done.code, 0, done)
         return done.stdout
 
     def test_what_the_browser_makes_of_it(self):
         valid, invalid = html_case.planted(self.folder)
-        done = zpp.Process([zpp.BIN / "zpp_plan", "report", *valid, invalid, "--output", self.out, "--title", "planted"]).end()
+        done = zpp.Process([zpp.BIN / "zpp_plan", "report", *valid, invalid, "--output", self.out, "--title", "planted"]).end(PATIENCE)
         self.assertEqual(done.code, zpp.INVALID, done)
         path = self.out / "report.html"
         written, seen = html_case.Page(path.read_text(encoding="utf-8")), html_case.Page(self.dom(path))
