@@ -13,6 +13,7 @@ namespace zeropp::plan {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"estimate", "what one configuration sends and needs", run_estimate},
+      {"search", "which configurations fit, and which of them send or need least", run_search},
   };
   return all;
 }

@@ -26,5 +26,6 @@ int run(int argc, char** argv);
 
 // Defined in files of their own.
 int run_estimate(int argc, char** argv);
+int run_search(int argc, char** argv);
 
 }  // namespace zeropp::plan
