@@ -1,7 +1,5 @@
 #include "lib/plan/planned_run.hpp"
 
-#include <numeric>
-
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
 #include "lib/model/registry.hpp"
@@ -69,9 +67,8 @@ void PlannedRun::use_codecs_of(std::size_t step) {
   if (choice == choice_) return;
   choice_ = std::move(choice);
   plans.use(choice_);
-  // Nodes are alike, and so are hpZ groups of several nodes.
-  const int alike =
-      std::lcm(topology_.ranks_per_node, static_cast<int>(config_.zero.hpz_partition_size));
+  // Nodes are alike, also in hpZ groups: a group lies within a node, or is of whole nodes.
+  const int alike = topology_.ranks_per_node;
   const auto times = static_cast<std::uint64_t>(topology_.world_size / alike);
   over_ranks_ = {};
   add(over_ranks_, plans.step.volumes, times);

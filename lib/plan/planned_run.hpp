@@ -1,8 +1,7 @@
 // A training run that is not there, planned by what the engine plans with: the units and their
 // partition, the collectives and their bytes, the schedules, the memory. Any number of ranks, no
-// device, no MPI, no memory but the lists. Ranks of alike nodes send alike: what all of them send
-// is counted over the ranks of one node (of an hpZ group, where that is larger), times their
-// number.
+// device, no MPI, no memory but the lists. Nodes are alike: what all ranks send is what those of
+// one node send, times the nodes.
 #pragma once
 
 #include <memory>

@@ -17,7 +17,13 @@ class PlanningCommunicator final : public comm::Communicator {
  public:
   PlanningCommunicator(const char* name, const comm::Topology& topology, int rank, int first,
                        int stride, int size)
-      : name_(name), topology_(topology), own_(rank), first_(first), stride_(stride), size_(size) {}
+      : name_(name),
+        node_begin_(topology.node_of(rank) * topology.ranks_per_node),
+        node_end_(node_begin_ + topology.ranks_per_node),
+        own_(rank),
+        first_(first),
+        stride_(stride),
+        size_(size) {}
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] int rank() const override { return (own_ - first_) / stride_; }
@@ -25,8 +31,8 @@ class PlanningCommunicator final : public comm::Communicator {
   [[nodiscard]] comm::LinkClass link_to(int peer) const override {
     const int other = first_ + peer * stride_;
     if (other == own_) return comm::LinkClass::self;
-    return topology_.node_of(other) == topology_.node_of(own_) ? comm::LinkClass::intra_node
-                                                               : comm::LinkClass::inter_node;
+    return other >= node_begin_ && other < node_end_ ? comm::LinkClass::intra_node
+                                                     : comm::LinkClass::inter_node;
   }
 
   std::unique_ptr<comm::Work> exchange(std::span<const comm::Send>, std::span<const comm::Receive>,
@@ -55,7 +61,8 @@ class PlanningCommunicator final : public comm::Communicator {
   }
 
   std::string name_;
-  comm::Topology topology_;
+  int node_begin_;  ///< ranks of the own node
+  int node_end_;
   int own_;
   int first_;
   int stride_;
