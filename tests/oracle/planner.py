@@ -97,7 +97,7 @@ class Planner(unittest.TestCase):
         cluster = CLUSTERS / "h200-dgx.json"
         self.refused("--cluster", "time", *MODEL)
         self.refused("--nodes", "time", "--cluster", cluster, "--nodes", "0", *MODEL)
-        self.refused("transformers", "time", "--cluster", cluster, "--model", "quadratic", "--backend", "cuda")
+        self.refused("transformers", "time", "--cluster", cluster, "--model", "quadratic", "--backend", "host")
         self.refused("breakeven turns", "breakeven", "--cluster", cluster, "--zero-quantized-weights", *MODEL)
         self.refused("no measurement", "calibrate", "--cluster", cluster, "--calibrated", self.folder / "a.json")
         self.refused("--calibrated", "calibrate", cluster, "--cluster", cluster)
