@@ -12,35 +12,6 @@ namespace {
 
 using Category = trace::Timers::Category;
 
-/// What profilers show.
-const char* name_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::gather:
-      return "gather";
-    case OpKind::gather_secondary:
-      return "gather_secondary";
-    case OpKind::keep_secondary:
-      return "keep_secondary";
-    case OpKind::forward:
-      return "forward";
-    case OpKind::backward:
-      return "backward";
-    case OpKind::clear_gradients:
-      return "clear_gradients";
-    case OpKind::reduce:
-      return "reduce";
-    case OpKind::accumulate:
-      return "accumulate";
-    case OpKind::gather_sum:
-      return "gather_sum";
-    case OpKind::update:
-      return "update";
-    case OpKind::refresh:
-      return "refresh";
-  }
-  return "?";
-}
-
 }  // namespace
 
 void Engine::execute(const Schedule& schedule, Mode mode) {
