@@ -4,15 +4,15 @@
 #include <string>
 #include <vector>
 
-#include "apps/plan/job.hpp"
+#include "apps/plan/cluster_job.hpp"
 #include "lib/plan/search.hpp"
 
 namespace zeropp::plan {
 
 struct SearchJob {
-  Job job;                     ///< without its nodes
-  std::string nodes = "1";     ///< "1,2,4"
-  std::string goal = "bytes";  ///< bytes, memory
+  ClusterJob base;             ///< without its nodes; times where its file is given
+  std::string nodes;           ///< "1,2,4"; empty: the cluster's, or 1
+  std::string goal = "bytes";  ///< bytes, memory, time
   double memory_limit = 0;     ///< GiB of a rank; 0: none
   double minimum_weight_bits = 0;
   double minimum_gradient_bits = 0;
@@ -22,8 +22,9 @@ struct SearchJob {
 /// Every option, bound to `asked`, which outlives the table.
 std::vector<config::Option> options(SearchJob& asked);
 
-/// A topology for each number in asked.nodes. Throws Error(usage).
-std::vector<comm::Topology> topologies_of(SearchJob& asked);
+/// Reads the cluster where there is one. A topology for each number in asked.nodes. Throws Error.
+std::vector<comm::Topology> topologies_of(SearchJob& asked,
+                                          const std::vector<config::Option>& given);
 
 /// whole_space(), without the choices that `given` has made.
 SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
