@@ -137,7 +137,7 @@ def main():
         constants_table(planner, "h200-4x-node", planner_own.CONSTANTS),
         constants_table(planner, planner_own.CLUSTERS["1.64b-emulated-4x4"], [planner_own.RAIL_CONSTANT]),
         own_table(traces)]) + "\n"
-    print(text)
+    print(text, end="")
     if asked.output:
         import planner_plot
 

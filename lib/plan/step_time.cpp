@@ -53,15 +53,6 @@ bool can_overlap(const Workload& work, const Engine& engine) {
   return 2 * largest <= engine.max_live_parameters;
 }
 
-/// The first tensor of a transformer is its token table.
-Workload workload_of(const PlannedRun& run) {
-  return {.config = run.config(),
-          .topology = run.topology(),
-          .input = run.plans().step.input,
-          .codecs = run.plans().codecs,
-          .vocab_size = run.model().units.front().tensors.front().shape.front()};
-}
-
 const char* bound_of(const Timeline& timeline) {
   constexpr std::array<std::pair<Resource, const char*>, kResources> kExposed{
       {{Resource::rails, "communication across nodes"},
@@ -110,9 +101,9 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
   return joined;
 }
 
-StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
-  const Workload work = workload_of(run);
-  const zero::StepPlan& plan = run.plans().step;
+namespace {
+
+StepTime timed(const zero::StepPlan& plan, const Workload& work, const Cluster& cluster) {
   StepTime made;
   made.schedule = chained(plan.update, plan.step.front(), work.input);
   const std::vector<OpCost> costs = op_costs(made.schedule, work, cluster);
@@ -137,8 +128,53 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
   return made;
 }
 
+/// From the end of the backward before it to the end of its own: reductions that are still on their
+/// way then are in the shadow of the next.
+double last_micro_step(const StepTime& time) {
+  std::array<double, 2> ends{};  ///< of the last micro-step, and of those before
+  const std::size_t last = time.schedule.ops.back().micro_step;
+  for (std::size_t i = 0; i < time.schedule.ops.size(); ++i) {
+    const Op& op = time.schedule.ops[i];
+    if (op.kind != OpKind::backward) continue;
+    double& end = ends.at(op.micro_step < last ? 1 : 0);
+    end = std::max(end, time.timeline.spans[i].end);
+  }
+  return (ends[0] - ends[1]) * time.seconds / time.timeline.seconds;
+}
+
+}  // namespace
+
+StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
+  // The first tensor of a transformer is its token table.
+  const Workload work{.config = run.config(),
+                      .topology = run.topology(),
+                      .input = run.plans().step.input,
+                      .codecs = run.plans().codecs,
+                      .vocab_size = run.model().units.front().tensors.front().shape.front()};
+  return timed(run.plans().step, work, cluster);
+}
+
 double step_seconds(const PlannedRun& run, const Cluster& cluster) {
   return step_time(run, cluster).seconds;
+}
+
+StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
+                       std::size_t source_vocab_size) {
+  return [&cluster, &topology, source_vocab_size](const Candidate& candidate,
+                                                  const SharedPlan& plan) {
+    const zero::ScheduleInput& input = plan.schedules->input;
+    const std::size_t declared = candidate.config.model.vocab_size;
+    const StepTime time = timed(*plan.schedules,
+                                {.config = candidate.config,
+                                 .topology = topology,
+                                 .input = input,
+                                 .codecs = *plan.codecs,
+                                 .vocab_size = declared > 0 ? declared : source_vocab_size},
+                                cluster);
+    const std::size_t more = candidate.config.gradient_accumulation_steps - input.micro_steps;
+    return more == 0 ? time.seconds
+                     : time.seconds + static_cast<double>(more) * last_micro_step(time);
+  };
 }
 
 }  // namespace zeropp::plan

@@ -2,9 +2,11 @@
 // chains them, simulated. Pure functions; seconds.
 #pragma once
 
+#include "lib/comm/topology.hpp"
 #include "lib/plan/cluster.hpp"
 #include "lib/plan/op_costs.hpp"
 #include "lib/plan/planned_run.hpp"
+#include "lib/plan/search.hpp"
 #include "lib/plan/simulate.hpp"
 #include "lib/zero/schedule.hpp"
 
@@ -35,5 +37,10 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 
 /// step_time().seconds.
 double step_seconds(const PlannedRun& run, const Cluster& cluster);
+
+/// Times the candidates of a search, a thousand in about a second. `cluster` and `topology` outlive
+/// what is returned. Further micro-steps than a schedule has take as long as its last.
+StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
+                       std::size_t source_vocab_size);
 
 }  // namespace zeropp::plan
