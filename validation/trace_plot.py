@@ -8,6 +8,7 @@ import numpy as np
 
 import converge_plot
 from converge_file import Study
+from sweep_file import bytes_text
 from trace_format import TOKEN_LEVELS
 
 
@@ -27,7 +28,7 @@ def train(trace, figure):
     for link, name in (("intra", "inside nodes"), ("inter", "between nodes")):
         volumes.plot(1e-6 * np.array(steps[f"bytes_{link}_node"]), label=name)
         volumes.plot(1e-6 * np.array(steps[f"bytes_predicted_{link}_node"]), color="black", linestyle=":", linewidth=0.8)
-    volumes.set(title="Sent, over all ranks (dotted: predicted)", ylabel="MB (10$^6$ bytes)", ylim=(0, None))
+    volumes.set(title="Sent, over all ranks (dotted: predicted)", ylabel="MB (10\u2076 bytes)", ylim=(0, None))
     volumes.legend(frameon=False)
     for axes in (losses, times, volumes):
         axes.set_xlabel("optimizer step")
@@ -41,8 +42,9 @@ def sweep(trace, figure):
         for way in dict.fromkeys((row["codec"], row["algorithm"]) for row in own):
             points = sorted((row["size"], row["bus_bw"]) for row in own if (row["codec"], row["algorithm"]) == way and row["size"])
             axes.plot(*zip(*points), marker="o", markersize=3, label=" ".join(way))
-        axes.set(title=" ".join(which), xlabel="bytes", ylabel="bus bandwidth (GB/s)")
+        axes.set(title=" ".join(which), xlabel="size", ylabel="bus bandwidth (GB/s)")
         axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(lambda size, _: bytes_text(size))
         axes.legend(frameon=False, fontsize="small")
 
 
@@ -80,10 +82,15 @@ def converge(trace, figure):
 PICTURES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge}
 
 
+def figure_of(trace):
+    """Of a trace without problems of schema; in the caller's rc_context."""
+    figure = plt.figure(figsize=(13, 4.2), layout="constrained")
+    PICTURES[trace.app](trace, figure)
+    figure.suptitle(f"zpp_{trace.app}, {trace.attributes['started_at']}", fontweight="bold")
+    return figure
+
+
 def draw(trace, stem):
     """Writes STEM.png and STEM.svg of a trace without problems of schema."""
     with matplotlib.rc_context(converge_plot.STYLE):
-        figure = plt.figure(figsize=(13, 4.2), layout="constrained")
-        PICTURES[trace.app](trace, figure)
-        figure.suptitle(f"zpp_{trace.app}, {trace.attributes['started_at']}", fontweight="bold")
-        converge_plot.save(figure, stem)
+        converge_plot.save(figure_of(trace), stem)

@@ -11,7 +11,8 @@
 
 namespace zeropp {
 
-enum class MemoryKind : std::uint8_t { host, pinned, device };
+/// `none`: no memory at all. Buffers of it have a size only: for plans that nobody runs.
+enum class MemoryKind : std::uint8_t { host, pinned, device, none };
 
 namespace detail {
 template <class T>

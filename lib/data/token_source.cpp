@@ -17,15 +17,16 @@ namespace {
 
 struct Entry {
   std::string_view name;
+  std::size_t vocab_size;
   std::unique_ptr<TokenSource> (*make)(const Options&);
 };
 
 const Entry kSources[] = {
-    {"markov",
+    {"markov", Markov::kVocab,
      [](const Options& options) -> std::unique_ptr<TokenSource> {
        return std::make_unique<Markov>(options.held_out_fraction);
      }},
-    {"text",
+    {"text", Text::kVocab,
      [](const Options& options) -> std::unique_ptr<TokenSource> {
        return std::make_unique<Text>(options.path, options.held_out_fraction);
      }},
@@ -85,6 +86,8 @@ std::unique_ptr<TokenSource> make_source(const Options& options) {
   validate(options);
   return entry(options.source).make(options);
 }
+
+std::size_t vocab_size(const Options& options) { return entry(options.source).vocab_size; }
 
 std::string fingerprint(const TokenSource& source) {
   Sha256 hash;

@@ -39,6 +39,9 @@ std::vector<std::string_view> source_names();
 /// Throws Error(usage) for an unknown source, a missing path, or a fraction outside (0, 1).
 void validate(const Options& options);
 
+/// Of the source, without opening it. Throws Error(usage) for an unknown one.
+std::size_t vocab_size(const Options& options);
+
 /// Validates, then opens the source. Throws Error(io) for a file that cannot be read or is empty.
 std::unique_ptr<TokenSource> make_source(const Options& options);
 

@@ -18,6 +18,7 @@ const Runtime& runtime_of(MemoryKind kind) {
 }  // namespace
 
 Buffer::Buffer(std::size_t bytes, MemoryKind kind) : bytes_(bytes), kind_(kind) {
+  if (kind == MemoryKind::none) return;
   const Runtime& runtime = runtime_of(kind);
   if (bytes == 0) return;
   std::byte* const memory = runtime.allocate(bytes, kind);
@@ -40,7 +41,7 @@ void Buffer::Release::operator()(std::byte* memory) const noexcept {
 
 Buffer Buffer::zeros(std::size_t count, Dtype dtype, MemoryKind kind) {
   Buffer buffer(count * size_of(dtype), kind);
-  if (buffer.bytes() > 0) {
+  if (buffer.data() != nullptr) {
     runtime_of(kind).fill(buffer.data(), buffer.bytes(), kind, std::byte{0});
   }
   return buffer;

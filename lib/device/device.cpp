@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "kernels/nn/cuda_sizes.hpp"
 #include "lib/base/error.hpp"
 
 namespace zeropp {
@@ -9,6 +10,13 @@ namespace zeropp {
 Device Device::host() {
   return {Backend::host,      MemoryKind::host,         &host_runtime(),
           &host_memory_ops(), &optim::host_optim_ops(), &nn::host_nn_ops()};
+}
+
+Device Device::planning(Backend backend) {
+  Device device = host();
+  if (backend == Backend::cuda) device.nn = &nn::cuda_sizes::planned_nn_ops();
+  device.memory = MemoryKind::none;
+  return device;
 }
 
 Device Device::cuda(int index) {

@@ -5,7 +5,7 @@ namespace zeropp::model {
 namespace {
 
 Context with_mask_token(Context context) {
-  ++context.vocab_size;
+  context.vocab_size = Encoder::effective_vocab_size(context.vocab_size);
   return context;
 }
 
@@ -13,6 +13,10 @@ Context with_mask_token(Context context) {
 
 Encoder::Encoder(const Options& options, const Context& context)
     : Transformer(options, with_mask_token(context), false), vocab_(context.vocab_size) {}
+
+std::size_t Encoder::predicted_bytes(const Options& options, const Context& context) {
+  return Transformer::predicted_bytes(options, with_mask_token(context), false);
+}
 
 void Encoder::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
   require_fits(batch);

@@ -16,6 +16,11 @@ class Encoder final : public Transformer {
   /// As Transformer's, of a vocabulary of context.vocab_size and the mask token.
   Encoder(const Options& options, const Context& context);
 
+  /// Transformer::predicted_bytes() of a vocabulary of context.vocab_size and the mask token.
+  static std::size_t predicted_bytes(const Options& options, const Context& context);
+  /// With the mask token.
+  static std::size_t effective_vocab_size(std::size_t of_source) { return of_source + 1; }
+
   /// Copies the tokens, masked. Throws Error(usage) for a batch over the limits or a token outside
   /// the vocabulary.
   void begin(const zero::Batch& batch, bool train, StreamHandle stream) override;

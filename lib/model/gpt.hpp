@@ -12,6 +12,11 @@ class Gpt final : public Transformer {
   Gpt(const Options& options, const Context& context)
       : Transformer(options, context, true), vocab_(context.vocab_size) {}
 
+  static std::size_t predicted_bytes(const Options& options, const Context& context) {
+    return Transformer::predicted_bytes(options, context, true);
+  }
+  static std::size_t effective_vocab_size(std::size_t of_source) { return of_source; }
+
   /// Copies tokens and targets. Throws Error(usage) for a batch over the limits or a token outside
   /// the vocabulary.
   void begin(const zero::Batch& batch, bool train, StreamHandle stream) override {

@@ -18,6 +18,28 @@ double uniform(std::size_t p, int word) {
 }
 }  // namespace
 
+std::vector<zero::Unit> quadratic_units(const std::vector<std::size_t>& unit_sizes) {
+  std::vector<zero::Unit> units;
+  for (std::size_t i = 0; i < unit_sizes.size(); ++i) {
+    const std::string name = "q." + std::to_string(i);
+    units.push_back(zero::layout_unit(name, {{.name = name + ".weight",
+                                              .shape = {unit_sizes[i]},
+                                              .init = {.constant = 0.0F, .scale = 1.0F},
+                                              .decay = true}}));
+  }
+  return units;
+}
+
+std::vector<zero::Layer> quadratic_layers(const std::vector<std::size_t>& unit_sizes) {
+  std::vector<zero::Layer> layers;
+  for (std::size_t i = 0; i < unit_sizes.size(); ++i) {
+    layers.push_back({"q." + std::to_string(i), {i}});
+  }
+  return layers;
+}
+
+double quadratic_flops(std::size_t parameters) { return 10.0 * static_cast<double>(parameters); }
+
 double Quadratic::curvature(std::size_t p) { return 0.5 + uniform(p, 0); }
 double Quadratic::target(std::size_t p) { return 2.0 * uniform(p, 1) - 1.0; }
 double Quadratic::slope(std::size_t p) { return 2.0 * uniform(p, 2) - 1.0; }
@@ -28,16 +50,13 @@ double Quadratic::gradient(std::size_t p, double w, double t) const {
 
 Quadratic::Quadratic(const std::vector<std::size_t>& unit_sizes, std::size_t vocab_size,
                      trace::Timers& timers)
-    : vocab_(vocab_size), timers_(timers) {
-  for (std::size_t i = 0; i < unit_sizes.size(); ++i) {
-    const std::string name = "q." + std::to_string(i);
-    units_.push_back(zero::layout_unit(name, {{.name = name + ".weight",
-                                               .shape = {unit_sizes[i]},
-                                               .init = {.constant = 0.0F, .scale = 1.0F},
-                                               .decay = true}}));
-    layers_.push_back({name, {i}});
+    : vocab_(vocab_size),
+      timers_(timers),
+      units_(quadratic_units(unit_sizes)),
+      layers_(quadratic_layers(unit_sizes)) {
+  for (const std::size_t size : unit_sizes) {
     first_.push_back(parameters_);
-    parameters_ += unit_sizes[i];
+    parameters_ += size;
   }
 }
 
@@ -92,7 +111,7 @@ void Quadratic::take_loss(double* loss, StreamHandle /*stream*/) {
 }
 
 double Quadratic::flops_per_token() const {
-  return 10.0 * static_cast<double>(parameters_) / static_cast<double>(tokens_);
+  return quadratic_flops(parameters_) / static_cast<double>(tokens_);
 }
 
 }  // namespace zeropp::model

@@ -22,9 +22,16 @@
 
 namespace zeropp::model {
 
+/// One unit, of one tensor, for each of `unit_sizes` (each > 0), and a layer for each.
+std::vector<zero::Unit> quadratic_units(const std::vector<std::size_t>& unit_sizes);
+std::vector<zero::Layer> quadratic_layers(const std::vector<std::size_t>& unit_sizes);
+
+/// Of a micro-batch, forward and backward: ten operations a parameter, counted by hand.
+double quadratic_flops(std::size_t parameters);
+
 class Quadratic final : public zero::UnitModel {
  public:
-  /// One unit, of one tensor, for each of `unit_sizes` (each > 0). `timers` outlives the model.
+  /// Of quadratic_units(). `timers` outlives the model.
   Quadratic(const std::vector<std::size_t>& unit_sizes, std::size_t vocab_size,
             trace::Timers& timers);
 
@@ -35,7 +42,7 @@ class Quadratic final : public zero::UnitModel {
   void backward(std::size_t layer, std::span<const ConstView> weights,
                 std::span<const zero::Gradient> gradients, StreamHandle stream) override;
   void take_loss(double* loss, StreamHandle stream) override;
-  /// Ten operations a parameter, counted by hand: they do not depend on the tokens.
+  /// quadratic_flops(), which do not depend on the tokens.
   [[nodiscard]] double flops_per_token() const override;
 
   /// t of a batch with these targets.

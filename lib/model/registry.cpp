@@ -20,6 +20,8 @@ struct Entry {
   std::string_view name;
   /// The context's vocabulary is the effective one.
   std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
+  /// Likewise.
+  Description (*describe)(const Options&, const Context&);
   std::size_t (*typical_unit)(const Options&);
 };
 
@@ -29,23 +31,47 @@ std::unique_ptr<zero::UnitModel> make(const Options& options, const Context& con
   return std::make_unique<Model>(options, context);
 }
 
+template <class Model>
+Description describe(const Options& options, const Context& context) {
+  const std::size_t vocab = Model::effective_vocab_size(context.vocab_size);
+  return {.units = transformer_units(options, vocab),
+          .layers = transformer_layers(options),
+          .flops_per_token = transformer_flops_per_token(options, vocab),
+          .hardware_flops_per_token = transformer_hardware_flops_per_token(options, vocab),
+          .memory = Model::predicted_bytes(options, context)};
+}
+
+std::vector<std::size_t> quadratic_sizes(const Options& options) {
+  return std::vector<std::size_t>(options.num_layers, options.hidden_size);
+}
+
+void require_host(const Context& context) {
+  if (context.device.memory != MemoryKind::device) return;
+  throw Error(ExitCode::usage, "model quadratic runs on the host only: use the host back end");
+}
+
 std::size_t transformer_block(const Options& options) {
   return transformer_units(options, 1)[1].parameters();
 }
 
 const Entry kModels[] = {
-    {"encoder", make<Encoder>, transformer_block},
-    {"gpt", make<Gpt>, transformer_block},
+    {"encoder", make<Encoder>, describe<Encoder>, transformer_block},
+    {"gpt", make<Gpt>, describe<Gpt>, transformer_block},
     // num_layers units of hidden_size parameters
     {"quadratic",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
-       if (context.device.memory == MemoryKind::device) {
-         throw Error(ExitCode::usage,
-                     "model quadratic runs on the host only: use the host back end");
-       }
-       return std::make_unique<Quadratic>(
-           std::vector<std::size_t>(options.num_layers, options.hidden_size), context.vocab_size,
-           context.timers);
+       require_host(context);
+       return std::make_unique<Quadratic>(quadratic_sizes(options), context.vocab_size,
+                                          context.timers);
+     },
+     [](const Options& options, const Context& context) -> Description {
+       const double tokens = static_cast<double>(context.micro_batch * options.seq_length);
+       return {
+           .units = quadratic_units(quadratic_sizes(options)),
+           .layers = quadratic_layers(quadratic_sizes(options)),
+           .flops_per_token = quadratic_flops(options.num_layers * options.hidden_size) / tokens,
+           .hardware_flops_per_token =
+               quadratic_flops(options.num_layers * options.hidden_size) / tokens};
      },
      [](const Options& options) { return options.hidden_size; }},
 };
@@ -57,6 +83,12 @@ const Entry& entry(const std::string& name) {
   if (found != std::end(kModels)) return *found;
   throw Error(ExitCode::usage, fmt::format("zeropp.model.name: unknown model '{}': use one of {}",
                                            name, fmt::join(model_names(), ", ")));
+}
+
+Context with_effective_vocab(const Options& options, const Context& context) {
+  Context own = context;
+  own.vocab_size = effective_vocab_size(options, context.vocab_size);
+  return own;
 }
 
 }  // namespace
@@ -105,9 +137,12 @@ std::size_t effective_vocab_size(const Options& options, std::size_t source_voca
 
 std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context) {
   validate(options);
-  Context own = context;
-  own.vocab_size = effective_vocab_size(options, context.vocab_size);
-  return entry(options.name).make(options, own);
+  return entry(options.name).make(options, with_effective_vocab(options, context));
+}
+
+Description describe_model(const Options& options, const Context& context) {
+  validate(options);
+  return entry(options.name).describe(options, with_effective_vocab(options, context));
 }
 
 }  // namespace zeropp::model

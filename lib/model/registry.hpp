@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/model/context.hpp"
+#include "lib/model/description.hpp"
 #include "lib/model/options.hpp"
 #include "lib/zero/unit_model.hpp"
 
@@ -28,5 +29,9 @@ std::size_t effective_vocab_size(const Options& options, std::size_t source_voca
 /// Validates, then makes the model options.name. context.vocab_size is the token source's; the
 /// model gets the effective one.
 std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context);
+
+/// What make_model() would make, without it. context.timers is not read, and of the device only
+/// what memory its operations take.
+Description describe_model(const Options& options, const Context& context);
 
 }  // namespace zeropp::model

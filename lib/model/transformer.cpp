@@ -78,17 +78,20 @@ Transformer::Transformer(const Options& options, const Context& context, bool ca
                      sizeof(float),
                  context.device.memory),
       loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)),
-      predicted_bytes_(
-          TransformerActivations::predicted_bytes(options, context,
-                                                  largest_attention(options, context, causal)) +
-          2 * context.micro_batch * options.seq_length * sizeof(std::int32_t) +
-          workspace_elements(options, context, largest_attention(options, context, causal)) *
-              sizeof(float) +
-          sizeof(double)),
+      predicted_bytes_(predicted_bytes(options, context, causal)),
       kernels_(fmt::format(
           "attention={}{}",
           ops_.attention_name(largest_attention(options, context, causal), context.compute),
           context.autotune ? ", products=tuned" : "")) {}
+
+std::size_t Transformer::predicted_bytes(const Options& options, const Context& context,
+                                         bool causal) {
+  const nn::AttentionShape attention = largest_attention(
+      representable(options, context.micro_batch, context.vocab_size), context, causal);
+  return TransformerActivations::predicted_bytes(options, context, attention) +
+         2 * context.micro_batch * options.seq_length * sizeof(std::int32_t) +
+         workspace_elements(options, context, attention) * sizeof(float) + sizeof(double);
+}
 
 zero::MemoryReport Transformer::memory() const {
   return {"activations", predicted_bytes_,
@@ -277,22 +280,6 @@ void Transformer::backward_head(const nn::NnContext& context, std::span<const Co
 void Transformer::take_loss(double* loss, StreamHandle stream) {
   const trace::Timers::Scope scope(timers_, Category::nn);
   ops_.take_total(on(stream), loss_sum(), loss);
-}
-
-double Transformer::flops_per_token() const {
-  const auto hidden = static_cast<double>(options_.hidden_size);
-  const auto blocks = static_cast<double>(options_.num_layers);
-  const double matrices = blocks * 12.0 * hidden * hidden + static_cast<double>(vocab_) * hidden;
-  return 6.0 * matrices + 12.0 * blocks * static_cast<double>(options_.seq_length) * hidden;
-}
-
-double Transformer::hardware_flops_per_token() const {
-  const std::size_t recomputing = recomputing_blocks(options_);
-  if (recomputing == 0) return flops_per_token();
-  const auto hidden = static_cast<double>(options_.hidden_size);
-  const auto length = static_cast<double>(options_.seq_length);
-  const auto again = static_cast<double>(recomputing - 1);  // the last is still there
-  return flops_per_token() + again * (16.0 * hidden * hidden + 4.0 * length * hidden);
 }
 
 }  // namespace zeropp::model

@@ -37,15 +37,19 @@ class Transformer : public zero::UnitModel {
   void backward(std::size_t layer, std::span<const ConstView> weights,
                 std::span<const zero::Gradient> gradients, StreamHandle stream) override;
   void take_loss(double* loss, StreamHandle stream) override;
-  /// 6 (12 L C^2 + V C) + 12 L T C: two for the multiply and add of each weight of a matrix in
-  /// forward and four in backward, and the same for the scores and sums of attention over all T
-  /// positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is counted).
-  [[nodiscard]] double flops_per_token() const override;
-  /// With K blocks that recompute (K - 1) (16 C^2 + 4 T C) more: two for each weight of a block's
-  /// products but its last, and attention's forward, in all blocks but the last.
-  [[nodiscard]] double hardware_flops_per_token() const override;
+  [[nodiscard]] double flops_per_token() const override {
+    return transformer_flops_per_token(options_, vocab_);
+  }
+  [[nodiscard]] double hardware_flops_per_token() const override {
+    return transformer_hardware_flops_per_token(options_, vocab_);
+  }
   [[nodiscard]] std::string kernels() const override { return kernels_; }
   [[nodiscard]] zero::MemoryReport memory() const override;
+
+  /// memory()'s prediction in closed form, for a model that is not made: activations, tokens and
+  /// targets, workspace, the loss. Of the context, timers are not read, and of its device the
+  /// sizes of its operations only. Throws as the constructor.
+  static std::size_t predicted_bytes(const Options& options, const Context& context, bool causal);
 
  protected:
   /// Batches hold at most context.micro_batch sequences of at most options.seq_length tokens.

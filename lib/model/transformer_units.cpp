@@ -70,4 +70,22 @@ std::vector<zero::Layer> transformer_layers(const Options& options) {
   return layers;
 }
 
+double transformer_flops_per_token(const Options& options, std::size_t vocab_size) {
+  const auto hidden = static_cast<double>(options.hidden_size);
+  const auto blocks = static_cast<double>(options.num_layers);
+  const double matrices =
+      blocks * 12.0 * hidden * hidden + static_cast<double>(vocab_size) * hidden;
+  return 6.0 * matrices + 12.0 * blocks * static_cast<double>(options.seq_length) * hidden;
+}
+
+double transformer_hardware_flops_per_token(const Options& options, std::size_t vocab_size) {
+  const double once = transformer_flops_per_token(options, vocab_size);
+  const std::size_t recomputing = recomputing_blocks(options);
+  if (recomputing == 0) return once;
+  const auto hidden = static_cast<double>(options.hidden_size);
+  const auto length = static_cast<double>(options.seq_length);
+  const auto again = static_cast<double>(recomputing - 1);  // the last is still there
+  return once + again * (16.0 * hidden * hidden + 4.0 * length * hidden);
+}
+
 }  // namespace zeropp::model

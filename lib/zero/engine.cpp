@@ -58,8 +58,6 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       control_(control),
       device_(device),
       recorder_(recorder),
-      units_(partition_units(model.units(), static_cast<std::size_t>(groups.world->size()),
-                             options.hpz_partition_size, options.compute)),
       mean_(static_cast<float>(
           1.0 / (averaged_over(groups) * static_cast<double>(options.accumulation_steps)))),
       loss_scale_(options.compute == Dtype::fp16 ? options.loss_scale
@@ -71,55 +69,48 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                device.make_stream("reduce end", StreamPriority::high),
                device.make_stream("secondary"),
                device.make_stream("update")},
-      codecs_(options, model.units()),
-      weights_(options, codecs_, units_, groups, recorder, device),
-      gradients_(
-          options, codecs_, units_,
-          make_buckets(units_, gradient_order(model.layers(), units_.size()),
-                       static_cast<std::size_t>(groups.world->size()), options.reduce_bucket_size,
-                       bucket_quantum(options), codecs_.gradient_groups()),
-          reduce_groups, recorder, device),
-      plan_(make_step_plan(options, units_, model.layers(), weights_, gradients_)),
-      arena_(plan_.arena_bytes(), device.memory),
-      compute_shards_(buffers(units_, &UnitPartition::shard, options.compute, device.memory,
+      plans_(options, model.units(), model.layers(), groups, reduce_groups, recorder, device),
+      arena_(plans_.step.arena_bytes(), device.memory),
+      compute_shards_(buffers(plans_.units, &UnitPartition::shard, options.compute, device.memory,
                               preset_.shard_optimizer && options.compute != Dtype::fp32)),
-      resident_weights_(buffers(units_, &UnitPartition::padded, options.compute, device.memory,
-                                !preset_.shard_parameters)),
-      local_gradients_(buffers(units_, &UnitPartition::padded, Dtype::fp32, device.memory,
+      resident_weights_(buffers(plans_.units, &UnitPartition::padded, options.compute,
+                                device.memory, !preset_.shard_parameters)),
+      local_gradients_(buffers(plans_.units, &UnitPartition::padded, Dtype::fp32, device.memory,
                                !preset_.shard_gradients)),
-      gradient_shards_(buffers(units_, &UnitPartition::shard, Dtype::fp32, device.memory,
+      gradient_shards_(buffers(plans_.units, &UnitPartition::shard, Dtype::fp32, device.memory,
                                preset_.shard_optimizer)),
-      norm_(own_gradients(), units_, device),
-      optimizer_(model.units(), units_, optimizer_arrays(), preset_.shard_optimizer,
+      norm_(own_gradients(), plans_.units, device),
+      optimizer_(model.units(), plans_.units, optimizer_arrays(), preset_.shard_optimizer,
                  static_cast<std::size_t>(groups.world->rank()), options.seed, optimizer, device,
                  streams_.front().handle()),
       loss_(sizeof(double), device.staging()),
-      weight_views_(units_.size()),
-      gradient_views_(units_.size()),
-      gradient_is_fresh_(units_.size()),
-      updated_(units_.size()) {
+      weight_views_(plans_.units.size()),
+      gradient_views_(plans_.units.size()),
+      gradient_is_fresh_(plans_.units.size()),
+      updated_(plans_.units.size()) {
   if (options_.hpz_partition_size > 1) {
-    secondary_.emplace(units_, options_.compute,
+    secondary_.emplace(plans_.units, options_.compute,
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
   }
   if (options_.measure_errors > 0) {
-    errors_.emplace(options_, codecs_, model_.units(), units_, gradients_.buckets(), reduce_groups,
-                    control_, device_, recorder_);
+    errors_.emplace(options_, plans_.codecs, model_.units(), plans_.units,
+                    plans_.gradients.buckets(), reduce_groups, control_, device_, recorder_);
   }
   if (options_.adaptive_bits.values != "none") {
-    adaptive_.emplace(options_, units_, width_costs(reduce_groups), control_, device_, recorder_);
+    adaptive_.emplace(options_, plans_.units, width_costs(reduce_groups), control_, device_,
+                      recorder_);
   }
-  for (std::size_t u = 0; u < units_.size(); ++u) {
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     if (!preset_.shard_parameters)
-      weight_views_[u] = resident_weights_[u].view(units_[u].padded, options_.compute);
+      weight_views_[u] = resident_weights_[u].view(plans_.units[u].padded, options_.compute);
     if (!preset_.shard_gradients)
-      gradient_views_[u] = local_gradients_[u].view(units_[u].padded, Dtype::fp32);
+      gradient_views_[u] = local_gradients_[u].view(plans_.units[u].padded, Dtype::fp32);
     cut(u, stream(StreamId::compute));
   }
   recorder_.searches_loss_scale = loss_scale_.is_dynamic();
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    trace::UnitRow row{model_.units()[u].name, units_[u].parameters, units_[u].flat,
-                       units_[u].padded, units_[u].shard};
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
+    trace::UnitRow row{model_.units()[u].name, plans_.units[u].parameters, plans_.units[u].flat,
+                       plans_.units[u].padded, plans_.units[u].shard};
     for (const Layer& layer : model_.layers()) {
       if (preset_.shard_parameters)
         row.gathers_forward += std::count(layer.units.begin(), layer.units.end(), u);
@@ -130,7 +121,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
 }
 
 void Engine::gather_initial() {
-  if (!std::exchange(gathered_initial_, true)) execute(plan_.initial, Mode::initial);
+  if (!std::exchange(gathered_initial_, true)) execute(plans_.step.initial, Mode::initial);
 }
 
 StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
@@ -146,9 +137,9 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   StepResult result;
   result.loss_scale = loss_scale_.value();
   result.learning_rate = optimizer_.learning_rate(steps_taken_ + 1);
-  const Schedule& schedule = plan_.step.at(secondary_version_ == version_ ? 1 : 0);
+  const Schedule& schedule = plans_.step.step.at(secondary_version_ == version_ ? 1 : 0);
   execute(schedule, Mode::training);
-  result.predicted = volume(schedule, plan_.volumes);
+  result.predicted = volume(schedule, plans_.step.volumes);
   if (defect::planted(defect::Kind::nan_planted) && steps_taken_ == 2 &&
       !recorder_.counters.contains("nonfinite_steps"))
     plant_nan(own_gradients());
@@ -169,15 +160,15 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   if (measured_ && !result.skipped) measure_gradients();
   if (result.skipped) {
     ++recorder_.counters["nonfinite_steps"];
-    gradients_.errors().discard();
+    plans_.gradients.errors().discard();
   } else {
     clip_ = options_.gradient_clipping > 0 && result.grad_norm > options_.gradient_clipping
                 ? options_.gradient_clipping / result.grad_norm
                 : 1.0;
     ++steps_taken_;
-    execute(plan_.update, Mode::training);
-    result.predicted += volume(plan_.update, plan_.volumes);
-    gradients_.errors().commit(steps_taken_, stream(StreamId::compute).handle());
+    execute(plans_.step.update, Mode::training);
+    result.predicted += volume(plans_.step.update, plans_.step.volumes);
+    plans_.gradients.errors().commit(steps_taken_, stream(StreamId::compute).handle());
     ++version_;
     choose_widths();
   }
@@ -194,7 +185,7 @@ double Engine::evaluate(const Batch& batch) {
   gather_initial();
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
-  execute(plan_.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
+  execute(plans_.step.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
   return wait_for_loss();
 }
 
@@ -203,7 +194,7 @@ void Engine::measure_weights() {
   join({StreamId::update});
   std::vector<ConstView> shards;
   std::vector<std::uint64_t> keys;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     shards.push_back(compute_shard(u));
     keys.push_back(weight_draws(options_.seed, version_, u));
   }
@@ -214,7 +205,7 @@ void Engine::measure_gradients() {
   const auto rank = static_cast<std::size_t>(groups_.world->rank());
   std::vector<ConstView> shards;
   for (const ConstView gradient : own_gradients()) {
-    const std::size_t shard = units_[shards.size()].shard;
+    const std::size_t shard = plans_.units[shards.size()].shard;
     shards.emplace_back(gradient.part(preset_.shard_optimizer ? 0 : rank * shard, shard));
   }
   errors_->gradients(shards, stream(StreamId::compute));
@@ -233,12 +224,12 @@ void Engine::set_loss_scale(const LossScale::State& state) {
   const double factor = state.scale / loss_scale_.value();
   loss_scale_.restore(state);
   if (factor == 1.0) return;
-  gradients_.errors().rescale(static_cast<float>(factor), stream(StreamId::compute).handle());
+  plans_.gradients.errors().rescale(static_cast<float>(factor), stream(StreamId::compute).handle());
 }
 
 std::vector<NamedState> Engine::error_feedback() const {
   stream(StreamId::compute).synchronize();  // a reset or another scale may be under way
-  return gradients_.errors().state();
+  return plans_.gradients.errors().state();
 }
 
 /// The host's one wait for a whole step, where a hang is noticed.
@@ -252,10 +243,10 @@ double Engine::wait_for_loss() {
 
 std::vector<View> Engine::own_gradients() const {
   std::vector<View> gradients;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     gradients.push_back(preset_.shard_optimizer
-                            ? gradient_shards_[u].view(units_[u].shard, Dtype::fp32)
-                            : local_gradients_[u].view(units_[u].padded, Dtype::fp32));
+                            ? gradient_shards_[u].view(plans_.units[u].shard, Dtype::fp32)
+                            : local_gradients_[u].view(plans_.units[u].padded, Dtype::fp32));
   }
   return gradients;
 }
@@ -290,17 +281,18 @@ void Engine::update(const Op& op) {
 }
 
 ConstView Engine::compute_shard(std::size_t unit) const {
-  return compute_shards_.empty() ? ConstView(optimizer_.master(unit))
-                                 : compute_shards_[unit].view(units_[unit].shard, options_.compute);
+  return compute_shards_.empty()
+             ? ConstView(optimizer_.master(unit))
+             : compute_shards_[unit].view(plans_.units[unit].shard, options_.compute);
 }
 
 /// The weights in the compute dtype that follow the master: the own shard, or everything at stage
 /// 0. Empty where the master itself serves.
 View Engine::follower(std::size_t unit) const {
   if (!preset_.shard_optimizer)
-    return resident_weights_[unit].view(units_[unit].padded, options_.compute);
+    return resident_weights_[unit].view(plans_.units[unit].padded, options_.compute);
   if (!compute_shards_.empty())
-    return compute_shards_[unit].view(units_[unit].shard, options_.compute);
+    return compute_shards_[unit].view(plans_.units[unit].shard, options_.compute);
   return {};
 }
 

@@ -29,10 +29,10 @@
 #include "lib/zero/loss_scale.hpp"
 #include "lib/zero/optimizer_shard.hpp"
 #include "lib/zero/options.hpp"
+#include "lib/zero/plans.hpp"
 #include "lib/zero/schedule.hpp"
 #include "lib/zero/secondary_partition.hpp"
 #include "lib/zero/step_clock.hpp"
-#include "lib/zero/step_plan.hpp"
 #include "lib/zero/unit_model.hpp"
 #include "lib/zero/volume.hpp"
 #include "lib/zero/weight_gather.hpp"
@@ -208,16 +208,13 @@ class Engine {
   comm::Control& control_;
   Device device_;
   trace::Recorder& recorder_;
-  std::vector<UnitPartition> units_;
   float mean_;  ///< 1 / (ranks * micro-steps)
   LossScale loss_scale_;
   std::array<Stream, kStreams> streams_;  ///< by StreamId
 
-  CodecTable codecs_;
+  Plans plans_;
+
   CodecChoice choice_;  ///< in force; empty before the first step
-  WeightGather weights_;
-  GradientReduce gradients_;
-  StepPlan plan_;
   Buffer arena_;
   std::optional<SecondaryPartition> secondary_;
   std::vector<Buffer> compute_shards_;    ///< compute dtype; empty where the master itself serves

@@ -27,20 +27,20 @@ WidthCosts Engine::width_costs(comm::Groups& reduce_groups) const {
   const Options budget = with_codec(options_, options_.adaptive_bits.budget_codec);
   const CodecTable table(budget, model_.units());
   const bool of_weights = options_.adaptive_bits.values == "weights";
-  const WeightGather gathers(budget, table, units_, groups_, nobody, device_);
-  const GradientReduce reductions(budget, table, units_, gradients_.buckets(), reduce_groups,
-                                  nobody, device_);
+  const WeightGather gathers(budget, table, plans_.units, groups_, nobody, device_);
+  const GradientReduce reductions(budget, table, plans_.units, plans_.gradients.buckets(),
+                                  reduce_groups, nobody, device_);
   const std::size_t widths = adaptive_codecs(options_.adaptive_bits).size();
   WidthCosts costs;
-  costs.bytes.assign(units_.size(), std::vector<std::uint64_t>(widths, 0));
+  costs.bytes.assign(plans_.units.size(), std::vector<std::uint64_t>(widths, 0));
   const auto total = [](const comm::Bytes& sent) { return sent.intra + sent.inter; };
-  for (const Op& op : plan_.step.front().ops) {
+  for (const Op& op : plans_.step.step.front().ops) {
     if (op.kind != (of_weights ? OpKind::gather : OpKind::reduce)) continue;
     const std::size_t unit =
-        of_weights ? op.index : gradients_.buckets()[op.index].segments.front().unit;
+        of_weights ? op.index : plans_.gradients.buckets()[op.index].segments.front().unit;
     for (std::size_t i = 0; i < widths; ++i) {
-      costs.bytes[unit][i] +=
-          total(of_weights ? weights_.volume(op.index, i) : gradients_.volume(op.index, i));
+      costs.bytes[unit][i] += total(of_weights ? plans_.weights.volume(op.index, i)
+                                               : plans_.gradients.volume(op.index, i));
     }
     costs.of_budget_codec +=
         total(of_weights ? gathers.volume(op.index, 0) : reductions.volume(op.index, 0));
@@ -54,32 +54,28 @@ void Engine::agree_on_codecs() {
 
 void Engine::apply_codecs() {
   agree_on_codecs();
-  CodecChoice next = codecs_.at(steps_begun_);
+  CodecChoice next = plans_.codecs.at(steps_begun_);
   if (adaptive_) adaptive_->overlay(next);
   if (next == choice_) return;
   // Where weights stay what they are while their codec changes (after a skipped step), hpZ's shards
   // hold what the codec before made of them: they are cut again, as gathers without hpZ would be.
   if (next.weights != choice_.weights) secondary_version_ = 0;
   const CodecChoice before = std::exchange(choice_, std::move(next));
-  weights_.use(choice_.weights);
-  gradients_.use(choice_.gradients);
-  plan_.volumes = {};
-  weights_.add_volumes(plan_.volumes);
-  gradients_.add_volumes(plan_.volumes);
+  plans_.use(choice_);
   if (codecs_vary(options_)) record_codecs(before);
 }
 
 void Engine::record_codecs(const CodecChoice& before) {
   const bool first = before.weights.empty();
-  for (std::size_t u = 0; u < units_.size(); ++u) {
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     if (!first && before.weights[u] == choice_.weights[u] &&
         before.gradients[u] == choice_.gradients[u]) {
       continue;
     }
-    const GradientCodecs& gradients = codecs_.gradients(u)[choice_.gradients[u]];
+    const GradientCodecs& gradients = plans_.codecs.gradients(u)[choice_.gradients[u]];
     recorder_.codecs.push_back({.step = steps_begun_,
                                 .unit = u,
-                                .weights = to_string(codecs_.weights(u)[choice_.weights[u]]),
+                                .weights = to_string(plans_.codecs.weights(u)[choice_.weights[u]]),
                                 .gradients_intra = to_string(gradients.intra),
                                 .gradients_inter = to_string(gradients.inter)});
   }
@@ -91,7 +87,7 @@ void Engine::choose_widths() {
   if (adaptive_->of_weights()) {
     join({StreamId::update});
     std::vector<ConstView> shards;
-    for (std::size_t u = 0; u < units_.size(); ++u) shards.push_back(compute_shard(u));
+    for (std::size_t u = 0; u < plans_.units.size(); ++u) shards.push_back(compute_shard(u));
     adaptive_->errors().keep(shards, compute.handle());
   }
   adaptive_->choose(steps_begun_ - 1, compute);

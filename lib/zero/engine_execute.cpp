@@ -12,35 +12,6 @@ namespace {
 
 using Category = trace::Timers::Category;
 
-/// What profilers show.
-const char* name_of(OpKind kind) {
-  switch (kind) {
-    case OpKind::gather:
-      return "gather";
-    case OpKind::gather_secondary:
-      return "gather_secondary";
-    case OpKind::keep_secondary:
-      return "keep_secondary";
-    case OpKind::forward:
-      return "forward";
-    case OpKind::backward:
-      return "backward";
-    case OpKind::clear_gradients:
-      return "clear_gradients";
-    case OpKind::reduce:
-      return "reduce";
-    case OpKind::accumulate:
-      return "accumulate";
-    case OpKind::gather_sum:
-      return "gather_sum";
-    case OpKind::update:
-      return "update";
-    case OpKind::refresh:
-      return "refresh";
-  }
-  return "?";
-}
-
 }  // namespace
 
 void Engine::execute(const Schedule& schedule, Mode mode) {
@@ -117,10 +88,11 @@ void Engine::complete(const Schedule& schedule, std::size_t op, StreamId waiting
 void Engine::run(const Op& op, std::size_t position) {
   switch (op.kind) {
     case OpKind::gather:
-      start_gather(op, position, weights_.global(op.index, phase_of(op)), compute_shard(op.index));
+      start_gather(op, position, plans_.weights.global(op.index, phase_of(op)),
+                   compute_shard(op.index));
       break;
     case OpKind::gather_secondary:
-      start_gather(op, position, weights_.secondary(op.index, phase_of(op)),
+      start_gather(op, position, plans_.weights.secondary(op.index, phase_of(op)),
                    secondary_->read(op.index, version_));
       ++recorder_.counters["secondary_gathers"];
       break;
@@ -137,8 +109,8 @@ void Engine::run(const Op& op, std::size_t position) {
     case OpKind::clear_gradients: {
       View& gradients = gradient_views_[op.index];
       if (preset_.shard_gradients)
-        gradients = arena_.view(units_[op.index].padded, Dtype::fp32, op.result);
-      for (const Extent& gap : units_[op.index].gaps) {
+        gradients = arena_.view(plans_.units[op.index].padded, Dtype::fp32, op.result);
+      for (const Extent& gap : plans_.units[op.index].gaps) {
         device_.memory_ops->clear(gradients.part(gap.begin, gap.count), stream(op.stream).handle());
       }
       gradient_is_fresh_[op.index] = true;
@@ -146,7 +118,7 @@ void Engine::run(const Op& op, std::size_t position) {
     }
     case OpKind::reduce:
       // A sum may go straight into the shard that the last update reads.
-      for (const Segment& segment : plan_.input.buckets[op.index].segments) {
+      for (const Segment& segment : plans_.step.input.buckets[op.index].segments) {
         stream(op.stream).wait(updated_[segment.unit]);
       }
       if (measured_) {
@@ -154,22 +126,22 @@ void Engine::run(const Op& op, std::size_t position) {
         errors_->reduce(op.index, gradient_views_, first, stream(op.stream).handle());
       }
       if (adaptive_ && !adaptive_->of_weights() && adaptive_->due(steps_begun_ - 1)) {
-        adaptive_->errors().keep(plan_.input.buckets[op.index], gradient_views_,
+        adaptive_->errors().keep(plans_.step.input.buckets[op.index], gradient_views_,
                                  stream(op.stream).handle());
       }
-      gradients_.start(op.index, gradient_views_, sum_of(op), workspace(op),
-                       stream(op.stream).handle(),
-                       gradient_draws(options_.seed, steps_begun_, op.micro_step, op.index));
+      plans_.gradients.start(op.index, gradient_views_, sum_of(op), workspace(op),
+                             stream(op.stream).handle(),
+                             gradient_draws(options_.seed, steps_begun_, op.micro_step, op.index));
       pending_[position] = [this, bucket = op.index](StreamHandle end) {
-        gradients_.finish(bucket, end);
+        plans_.gradients.finish(bucket, end);
       };
       break;
     case OpKind::accumulate:
       accumulate(op);
       break;
     case OpKind::gather_sum:
-      gradients_.gather_sum(op.index, sum_of(op), gradient_views_, workspace(op),
-                            stream(op.stream).handle());
+      plans_.gradients.gather_sum(op.index, sum_of(op), gradient_views_, workspace(op),
+                                  stream(op.stream).handle());
       break;
     case OpKind::update:
       update(op);
@@ -183,13 +155,12 @@ void Engine::run(const Op& op, std::size_t position) {
 Phase Engine::phase_of(const Op& op) const {
   if (mode_ == Mode::evaluation) return Phase::evaluation;
   if (mode_ == Mode::initial) return Phase::initial;
-  if (op.kind == OpKind::refresh) return Phase::update;
-  return op.backward_phase ? Phase::backward : Phase::forward;
+  return training_phase(op);
 }
 
 void Engine::start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
                           ConstView shard) {
-  const View full = arena_.view(units_[op.index].padded, options_.compute, op.result);
+  const View full = arena_.view(plans_.units[op.index].padded, options_.compute, op.result);
   stream(op.stream).wait(updated_[op.index]);
   gather.start(shard, full, workspace(op), stream(op.stream).handle(),
                weight_draws(options_.seed, version_, op.index));
@@ -200,9 +171,9 @@ void Engine::start_gather(const Op& op, std::size_t position, collective::AllGat
 void Engine::refresh(const Op& op) {
   // An update gathers what it makes: the next version.
   const std::uint64_t version = mode_ == Mode::initial ? version_ : version_ + 1;
-  auto& gather = weights_.global(op.index, phase_of(op));
+  auto& gather = plans_.weights.global(op.index, phase_of(op));
   gather.start(compute_shard(op.index),
-               resident_weights_[op.index].view(units_[op.index].padded, options_.compute),
+               resident_weights_[op.index].view(plans_.units[op.index].padded, options_.compute),
                workspace(op), stream(op.stream).handle(),
                weight_draws(options_.seed, version, op.index));
   gather.finish(stream(op.stream).handle());
@@ -210,12 +181,12 @@ void Engine::refresh(const Op& op) {
 
 View Engine::shard_part(const Segment& segment) const {
   return gradient_shards_[segment.unit]
-      .view(units_[segment.unit].shard, Dtype::fp32)
+      .view(plans_.units[segment.unit].shard, Dtype::fp32)
       .part(segment.offset, segment.count);
 }
 
 View Engine::sum_of(const Op& op) const {
-  const Bucket& bucket = plan_.input.buckets[op.index];
+  const Bucket& bucket = plans_.step.input.buckets[op.index];
   return op.result == kNoMemory ? shard_part(bucket.segments.front())
                                 : arena_.view(bucket.count(), Dtype::fp32, op.result);
 }
@@ -226,7 +197,7 @@ void Engine::accumulate(const Op& op) {
   const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
   const StreamHandle on = stream(op.stream).handle();
   std::size_t at = 0;
-  for (const Segment& segment : plan_.input.buckets[op.index].segments) {
+  for (const Segment& segment : plans_.step.input.buckets[op.index].segments) {
     const ConstView from = sum.part(at, segment.count);
     const View to = shard_part(segment);
     if (op.first_sum) {
@@ -247,7 +218,7 @@ void Engine::forward(const Op& op) {
     model_.begin(batch, train, compute);
   }
   std::vector<ConstView> weights;
-  for (const std::size_t unit : plan_.input.layers[op.index].units)
+  for (const std::size_t unit : plans_.step.input.layers[op.index].units)
     weights.push_back(weight_views_[unit]);
   model_.forward(op.index, weights, compute);
 }
@@ -255,7 +226,7 @@ void Engine::forward(const Op& op) {
 void Engine::backward(const Op& op) {
   std::vector<ConstView> weights;
   std::vector<Gradient> gradients;
-  for (const std::size_t unit : plan_.input.layers[op.index].units) {
+  for (const std::size_t unit : plans_.step.input.layers[op.index].units) {
     weights.push_back(weight_views_[unit]);
     gradients.push_back({gradient_views_[unit], gradient_is_fresh_[unit]});
     gradient_is_fresh_[unit] = false;

@@ -29,7 +29,7 @@ std::vector<std::byte> Engine::fetch(ConstView view) const {
 
 std::string Engine::parameters_hash() const {
   Sha256 own;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     own.update(fetch(optimizer_.canonical_master(u)));
   }
   Sha256 all;
@@ -49,7 +49,7 @@ std::vector<float> Engine::gather_master(std::size_t unit) const {
     full.resize(at + part.size() / sizeof(float));
     std::memcpy(full.data() + at, part.data(), part.size());
   }
-  if (!full.empty()) full.resize(units_[unit].flat);
+  if (!full.empty()) full.resize(plans_.units[unit].flat);
   return full;
 }
 
@@ -63,13 +63,13 @@ std::vector<MemoryReport> Engine::memory() const {
                                           bytes_of(local_gradients_),
                                           secondary};
   std::vector<MemoryReport> reports;
-  const auto predicted = state_memory(units_, preset_, options_.compute, optimizer_.states());
+  const auto predicted = state_memory(plans_.units, preset_, options_.compute, optimizer_.states());
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual.at(i)});
-  for (const MemoryReport& errors : gradients_.errors().memory()) reports.push_back(errors);
+  for (const MemoryReport& errors : plans_.gradients.errors().memory()) reports.push_back(errors);
   if (adaptive_) reports.push_back(adaptive_->memory());
   if (errors_) reports.push_back(errors_->memory());
-  reports.push_back({"arena", plan_.arena_bytes(), arena_.bytes()});
+  reports.push_back({"arena", plans_.step.arena_bytes(), arena_.bytes()});
   reports.push_back(model_.memory());
   return reports;
 }

@@ -49,11 +49,11 @@ checkpoint::Slice Engine::slice_of(const NamedState& errors) const {
 std::vector<Engine::KeptSlice> Engine::kept_slices() const {
   const auto rank = static_cast<std::size_t>(groups_.world->rank());
   std::vector<KeptSlice> slices;
-  for (std::size_t u = 0; u < units_.size(); ++u) {
-    const Extent part = part_of(units_[u], rank);
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
+    const Extent part = part_of(plans_.units[u], rank);
     const std::size_t first = preset_.shard_optimizer ? 0 : part.begin;
     for (auto& [name, values] : kept_arrays(u)) {
-      slices.push_back({zero::slice_of(std::move(name), units_[u], part),
+      slices.push_back({zero::slice_of(std::move(name), plans_.units[u], part),
                         static_cast<const std::byte*>(values.part(first, part.count).data)});
     }
   }
@@ -94,11 +94,12 @@ std::vector<checkpoint::HostSlice> Engine::state(Buffer& memory) const {
 }
 
 void Engine::fill(std::size_t unit, std::string name, View values, const ReadSlice& read) {
-  const Extent part = preset_.shard_optimizer
-                          ? part_of(units_[unit], static_cast<std::size_t>(groups_.world->rank()))
-                          : Extent{0, units_[unit].flat};
+  const Extent part =
+      preset_.shard_optimizer
+          ? part_of(plans_.units[unit], static_cast<std::size_t>(groups_.world->rank()))
+          : Extent{0, plans_.units[unit].flat};
   std::vector<float> memory(part.count);
-  read(zero::slice_of(std::move(name), units_[unit], part),
+  read(zero::slice_of(std::move(name), plans_.units[unit], part),
        std::as_writable_bytes(std::span(memory)));
   const Stream& compute = stream(StreamId::compute);
   device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()), values.part(0, part.count),
@@ -107,26 +108,26 @@ void Engine::fill(std::size_t unit, std::string name, View values, const ReadSli
 }
 
 checkpoint::Slice Engine::widths_slice() const {
-  return {"adaptive_bits/" + options_.adaptive_bits.values, sizeof(std::uint64_t), units_.size(), 0,
-          units_.size()};
+  return {"adaptive_bits/" + options_.adaptive_bits.values, sizeof(std::uint64_t),
+          plans_.units.size(), 0, plans_.units.size()};
 }
 
 bool Engine::restore_widths(const std::function<bool(const checkpoint::Slice&)>& has,
                             const ReadSlice& read) {
   if (!adaptive_) return true;
   if (!has(widths_slice())) return false;
-  std::vector<std::uint64_t> bits(units_.size());
+  std::vector<std::uint64_t> bits(plans_.units.size());
   read(widths_slice(), std::as_writable_bytes(std::span(bits)));
   return adaptive_->restore(bits);
 }
 
 void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
   const Stream& compute = stream(StreamId::compute);
-  for (std::size_t u = 0; u < units_.size(); ++u) {
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     for (auto& [name, values] : kept_arrays(u)) fill(u, std::move(name), values, read);
     cut(u, compute);
   }
-  gradients_.errors().forget(compute.handle());
+  plans_.gradients.errors().forget(compute.handle());
   compute.synchronize();
   steps_taken_ = steps.taken;
   steps_begun_ = steps.begun;
@@ -137,7 +138,7 @@ void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
 
 void Engine::restore_weights(const ReadSlice& read) {
   const Stream& compute = stream(StreamId::compute);
-  for (std::size_t u = 0; u < units_.size(); ++u) {
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     fill(u, master_name(u), optimizer_.master(u), read);
     cut(u, compute);
   }

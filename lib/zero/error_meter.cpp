@@ -56,6 +56,18 @@ std::size_t largest_shard(const std::vector<UnitPartition>& partitions) {
   return elements;
 }
 
+/// Of all that a meter holds.
+std::size_t bytes_of(const std::vector<std::vector<codec::Codec>>& codecs,
+                     const std::vector<UnitPartition>& partitions, Dtype compute,
+                     const GradientReduce& exact) {
+  const std::vector<BucketMemory> buckets = exact.memory();
+  std::size_t bytes =
+      largest_image(codecs, partitions) + largest_shard(partitions) * size_of(compute) +
+      largest(buckets, &BucketMemory::sum) + largest(buckets, &BucketMemory::workspace);
+  for (const UnitPartition& unit : partitions) bytes += unit.shard * sizeof(float);
+  return bytes;
+}
+
 }  // namespace
 
 ErrorMeter::ErrorMeter(const Options& options, const CodecTable& codecs,
@@ -66,6 +78,7 @@ ErrorMeter::ErrorMeter(const Options& options, const CodecTable& codecs,
       rank_(static_cast<std::size_t>(groups.world->rank())),
       units_(units),
       partitions_(partitions),
+      compute_(options.compute),
       control_(control),
       device_(device),
       recorder_(recorder),
@@ -181,17 +194,23 @@ void ErrorMeter::record(const char* what) {
 }
 
 MemoryReport ErrorMeter::memory() const {
-  const auto buckets = exact_.memory();
   MemoryReport report{"measurement", 0, 0};
-  report.predicted = largest_image(weight_codecs_, partitions_) + decoded_.bytes() +
-                     largest(buckets, &BucketMemory::sum) +
-                     largest(buckets, &BucketMemory::workspace);
+  report.predicted = bytes_of(weight_codecs_, partitions_, compute_, exact_);
   report.actual = image_.bytes() + decoded_.bytes() + sum_.bytes() + workspace_.bytes();
-  for (std::size_t u = 0; u < exact_shards_.size(); ++u) {
-    report.predicted += partitions_[u].shard * sizeof(float);
-    report.actual += exact_shards_[u].bytes();
-  }
+  for (const Buffer& shard : exact_shards_) report.actual += shard.bytes();
   return report;
+}
+
+std::size_t ErrorMeter::predicted_bytes(const Options& options, const CodecTable& codecs,
+                                        const std::vector<Unit>& units,
+                                        const std::vector<UnitPartition>& partitions,
+                                        const std::vector<Bucket>& buckets, comm::Groups& groups,
+                                        const Device& device) {
+  trace::Recorder nobody;
+  const GradientReduce exact(exactly(options), CodecTable(exactly(options), units), partitions,
+                             buckets, groups, nobody, device);
+  return bytes_of(weight_codecs(codecs, units.size(), options.compute, device.backend), partitions,
+                  options.compute, exact);
 }
 
 }  // namespace zeropp::zero

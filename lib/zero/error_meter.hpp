@@ -50,6 +50,12 @@ class ErrorMeter {
   void gradients(std::span<const ConstView> shards, const Stream& stream);
 
   [[nodiscard]] MemoryReport memory() const;
+  /// memory()'s prediction in closed form, of a meter with these arguments that is not made.
+  static std::size_t predicted_bytes(const Options& options, const CodecTable& codecs,
+                                     const std::vector<Unit>& units,
+                                     const std::vector<UnitPartition>& partitions,
+                                     const std::vector<Bucket>& buckets, comm::Groups& groups,
+                                     const Device& device);
 
  private:
   /// Adds what tensors have of unit `unit`'s shard, both arrays in one dtype.
@@ -62,6 +68,7 @@ class ErrorMeter {
   std::size_t rank_;
   std::vector<Unit> units_;
   std::vector<UnitPartition> partitions_;
+  Dtype compute_;
   comm::Control& control_;
   Device device_;
   trace::Recorder& recorder_;

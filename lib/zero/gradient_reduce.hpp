@@ -55,6 +55,13 @@ class GradientReduce {
   [[nodiscard]] comm::Bytes volume(std::size_t bucket, std::size_t codecs) const {
     return reduce_[bucket][codecs]->volume();
   }
+  /// The trace rows of a bucket's reduction, and at stage 0 of the gather of its sum.
+  [[nodiscard]] const trace::CollectiveRow& row(std::size_t bucket) const {
+    return reduce_[bucket][choice_[bucket]]->row();
+  }
+  [[nodiscard]] const trace::CollectiveRow& row_of_sum(std::size_t bucket) const {
+    return gather_sum_[bucket]->row();
+  }
   [[nodiscard]] std::vector<BucketMemory> memory() const;
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Whose steps the engine ends.

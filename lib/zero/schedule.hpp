@@ -57,6 +57,10 @@ constexpr StreamId ends_on(StreamId id) {
   }
 }
 
+/// What profilers and timelines show.
+const char* name_of(OpKind kind);
+const char* name_of(StreamId id);
+
 inline constexpr std::size_t kNoMemory = static_cast<std::size_t>(-1);
 
 struct Op {

@@ -26,7 +26,16 @@ struct StepPlan {
   [[nodiscard]] std::size_t arena_bytes() const;
 };
 
-/// `options` are resolved (no "auto").
+/// What schedules are made of. `options` are resolved (no "auto"); `workspaces`, by unit, are those
+/// of the gathers, and `bucket_memory`, by bucket, of the reductions.
+ScheduleInput schedule_input(const Options& options, const std::vector<UnitPartition>& units,
+                             const std::vector<Layer>& layers, std::vector<UnitMemory> workspaces,
+                             std::vector<Bucket> buckets, std::vector<BucketMemory> bucket_memory);
+
+/// The schedules alone: without volumes.
+StepPlan make_schedules(ScheduleInput input);
+
+/// All of it, of what was planned.
 StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
                         const std::vector<Layer>& layers, const WeightGather& weights,
                         const GradientReduce& gradients);

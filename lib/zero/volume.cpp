@@ -2,34 +2,32 @@
 
 namespace zeropp::zero {
 
+comm::Bytes volume(const Op& op, const Volumes& volumes) {
+  switch (op.kind) {
+    case OpKind::gather:
+      return volumes.gather[op.index];
+    case OpKind::gather_secondary:
+      return volumes.gather_secondary[op.index];
+    case OpKind::refresh:
+      return volumes.refresh[op.index];
+    case OpKind::reduce:
+      return volumes.reduce[op.index];
+    case OpKind::gather_sum:
+      return volumes.gather_sum[op.index];
+    case OpKind::keep_secondary:
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::clear_gradients:
+    case OpKind::accumulate:
+    case OpKind::update:
+      break;
+  }
+  return {};
+}
+
 comm::Bytes volume(const Schedule& schedule, const Volumes& volumes) {
   comm::Bytes total;
-  for (const Op& op : schedule.ops) {
-    switch (op.kind) {
-      case OpKind::gather:
-        total += volumes.gather[op.index];
-        break;
-      case OpKind::gather_secondary:
-        total += volumes.gather_secondary[op.index];
-        break;
-      case OpKind::refresh:
-        total += volumes.refresh[op.index];
-        break;
-      case OpKind::reduce:
-        total += volumes.reduce[op.index];
-        break;
-      case OpKind::gather_sum:
-        total += volumes.gather_sum[op.index];
-        break;
-      case OpKind::keep_secondary:
-      case OpKind::forward:
-      case OpKind::backward:
-      case OpKind::clear_gradients:
-      case OpKind::accumulate:
-      case OpKind::update:
-        break;
-    }
-  }
+  for (const Op& op : schedule.ops) total += volume(op, volumes);
   return total;
 }
 

@@ -22,6 +22,8 @@ struct Volumes {
   std::vector<comm::Bytes> gather_sum;        ///< by bucket
 };
 
+/// Bytes that this rank sends in one run of `op`.
+comm::Bytes volume(const Op& op, const Volumes& volumes);
 /// Bytes that this rank sends in one execution of `schedule`.
 comm::Bytes volume(const Schedule& schedule, const Volumes& volumes);
 

@@ -13,6 +13,11 @@ std::size_t index_of(Phase phase) { return static_cast<std::size_t>(phase); }
 
 }  // namespace
 
+Phase training_phase(const Op& op) {
+  if (op.kind == OpKind::refresh) return Phase::update;
+  return op.backward_phase ? Phase::backward : Phase::forward;
+}
+
 WeightGather::WeightGather(const Options& options, const CodecTable& codecs,
                            const std::vector<UnitPartition>& units, comm::Groups& groups,
                            trace::Recorder& recorder, const Device& device)

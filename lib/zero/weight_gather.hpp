@@ -20,6 +20,9 @@ namespace zeropp::zero {
 /// What a gather is for: its phase in the trace.
 enum class Phase : std::uint8_t { forward, backward, evaluation, update, initial };
 
+/// Of an operation of a training step.
+Phase training_phase(const Op& op);
+
 class WeightGather {
  public:
   /// `options` are resolved (no "auto"); `groups` and `recorder` outlive this.

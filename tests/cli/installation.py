@@ -25,6 +25,7 @@ class Installation(zpp.TestCase):
                                        "--backend", "host", "--node-size", "1", "--output", str(self.out)])]).end())
         done = zpp.Process([sys.executable, share / "validation" / "check_trace.py", self.out / "train.h5"]).end()
         self.assertEqual((done.code, done.stdout.strip()), (zpp.OK, "VALID"), done)
+        self.check_ok(zpp.Process([prefix / "bin" / "zpp_plan", "report", self.out / "train.h5", "--output", self.out]).end())
 
 
 if __name__ == "__main__":

@@ -24,9 +24,8 @@ struct Heads {
   [[nodiscard]] float scale() const { return 1.0F / std::sqrt(static_cast<float>(width())); }
   /// Elements of a [T, T] per head.
   [[nodiscard]] std::size_t squares() const { return shape.heads * length() * length(); }
-  /// Bytes of the squares in `type`, to the next multiple of 256.
   [[nodiscard]] std::size_t square_bytes(Dtype type) const {
-    return (squares() * size_of(type) + 255) / 256 * 256;
+    return cuda_sizes::attention_square(shape, type);
   }
   [[nodiscard]] Matrix square(const void* data) const {
     return {.data = data, .stride = length(), .batch_stride = length() * length()};
@@ -85,13 +84,12 @@ class ProductAttention final : public AttentionPath {
     return {};
   }
   [[nodiscard]] std::size_t saved_bytes(const AttentionShape& shape, Dtype compute) const override {
-    return shape.sequences * Heads{shape, compute}.square_bytes(compute);
+    return cuda_sizes::product_attention_saved(shape, compute);
   }
   /// What products need, scores or dP, and dS.
   [[nodiscard]] std::size_t workspace_bytes(const AttentionShape& shape,
                                             Dtype compute) const override {
-    const Heads heads{shape, compute};
-    return kProductWorkspace + heads.square_bytes(Dtype::fp32) + heads.square_bytes(compute);
+    return cuda_sizes::product_attention_workspace(shape, compute);
   }
 
   void forward(const NnContext& context, const AttentionShape& shape, ConstView qkv, View saved,

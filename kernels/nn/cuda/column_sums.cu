@@ -5,24 +5,18 @@
 #include "kernels/nn/cuda/rows.cuh"
 #include "kernels/nn/cuda/shares.hpp"
 #include "kernels/nn/cuda/views.hpp"
+#include "kernels/nn/cuda_sizes.hpp"
 
 namespace zeropp::nn::cuda_ops {
 
 namespace {
 
-constexpr unsigned kLanes = 32;  ///< packs of columns of a block
-constexpr unsigned kWarps = 8;   ///< rows that a block reads side by side
-constexpr int kInFlight = 8;     ///< rows that a warp reads at once
-constexpr unsigned kBlocks = 4;  ///< of a multiprocessor
+constexpr unsigned kLanes = 32;                        ///< packs of columns of a block
+constexpr unsigned kWarps = cuda_sizes::kColumnWarps;  ///< rows that a block reads side by side
+constexpr int kInFlight = cuda_sizes::kColumnRowsInFlight;  ///< rows that a warp reads at once
+constexpr unsigned kBlocks = cuda_sizes::kColumnBlocks;     ///< of a multiprocessor
 
 constexpr std::size_t ceil_div(std::size_t a, std::size_t b) { return (a + b - 1) / b; }
-
-/// Groups of rows with a share of the sums each: as many as make the blocks that a Hopper runs at
-/// once. More would not read faster, and the second pass would have more to read.
-std::size_t groups_for(std::size_t rows, std::size_t columns) {
-  const std::size_t most = kBlocks * 132 / ceil_div(columns, kLanes * kPack<Bf16>);
-  return std::min(ceil_div(rows, kInFlight * kWarps), std::max<std::size_t>(1, most));
-}
 
 /// share[group, j] = sum over the group's rows of dy[r, j]. Warp w of a block takes rows w,
 /// w + 8, ... of its group; then the warps' sums are added in order.
@@ -68,7 +62,8 @@ __global__ void __launch_bounds__(kLanes* kWarps, kBlocks)
 void column_sums(const NnContext& context, const LinearShape& shape, ConstView dy, bool accumulate,
                  View d_bias) {
   const std::size_t columns = shape.out;
-  const std::size_t group_rows = ceil_div(shape.rows, groups_for(shape.rows, columns));
+  const std::size_t group_rows =
+      ceil_div(shape.rows, cuda_sizes::column_groups(shape.rows, columns));
   const std::size_t groups = ceil_div(shape.rows, group_rows);
   float* const share =
       elements<float>(context.workspace, groups * columns, "workspace of column sums");
@@ -87,10 +82,6 @@ void column_sums(const NnContext& context, const LinearShape& shape, ConstView d
     });
   });
   join_shares(context.stream, groups, columns, accumulate, {{share, d_bias.as<float>()}});
-}
-
-std::size_t column_sums_workspace(const LinearShape& shape) {
-  return groups_for(shape.rows, shape.out) * shape.out;
 }
 
 }  // namespace zeropp::nn::cuda_ops

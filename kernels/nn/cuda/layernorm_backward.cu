@@ -13,14 +13,11 @@
 #include "kernels/nn/cuda/rows.cuh"
 #include "kernels/nn/cuda/shares.hpp"
 #include "kernels/nn/cuda/views.hpp"
+#include "kernels/nn/cuda_sizes.hpp"
 
 namespace zeropp::nn::cuda_ops {
 
 namespace {
-
-/// Shares of the weight's gradient, and of the bias': one for each multiprocessor of a Hopper.
-constexpr std::size_t kShares = 132;
-std::size_t shares_for(std::size_t rows) { return std::min(rows, kShares); }
 
 template <class T>
 struct Backward {
@@ -244,7 +241,7 @@ bool try_launch(const Backward<T>& arguments, cudaStream_t stream) {
   cuda::check(cudaFuncSetAttribute(backward_kernel<T, kPacks>,
                                    cudaFuncAttributeMaxDynamicSharedMemorySize,
                                    static_cast<int>(shared)));
-  backward_kernel<T, kPacks><<<static_cast<unsigned>(shares_for(arguments.rows)),
+  backward_kernel<T, kPacks><<<static_cast<unsigned>(cuda_sizes::layernorm_shares(arguments.rows)),
                                dim3(threads, groups), shared, stream>>>(arguments);
   cuda::check_launch();
   return true;
@@ -256,7 +253,7 @@ void launch_plain(const Backward<T>& arguments, cudaStream_t stream) {
       arguments);
   cuda::check_launch();
   const dim3 grid(static_cast<unsigned>((arguments.hidden + cuda::kThreads - 1) / cuda::kThreads),
-                  static_cast<unsigned>(shares_for(arguments.rows)));
+                  static_cast<unsigned>(cuda_sizes::layernorm_shares(arguments.rows)));
   shares_kernel<<<grid, cuda::kThreads, 0, stream>>>(arguments);
   cuda::check_launch();
 }
@@ -268,9 +265,9 @@ void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t 
                         bool accumulate_dx, View dx, bool accumulate, View d_weight, View d_bias) {
   float* const d_w = elements<float>(d_weight, hidden, "layernorm weight gradient");
   float* const d_b = elements<float>(d_bias, hidden, "layernorm bias gradient");
-  float* const share_weight =
-      elements<float>(context.workspace, layernorm_workspace(rows, hidden), "layernorm workspace");
-  float* const share_bias = share_weight + shares_for(rows) * hidden;
+  float* const share_weight = elements<float>(
+      context.workspace, cuda_sizes::layernorm_workspace(rows, hidden), "layernorm workspace");
+  float* const share_bias = share_weight + cuda_sizes::layernorm_shares(rows) * hidden;
   const cudaStream_t stream = cuda::stream_of(context.stream);
   with_type(x.dtype, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
@@ -299,12 +296,8 @@ void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t 
     for (const View& sum : {d_weight, d_bias}) cuda_memory_ops()->clear(sum, context.stream);
     return;
   }
-  join_shares(context.stream, shares_for(rows), hidden, accumulate,
+  join_shares(context.stream, cuda_sizes::layernorm_shares(rows), hidden, accumulate,
               {{share_weight, d_w}, {share_bias, d_b}});
-}
-
-std::size_t layernorm_workspace(std::size_t rows, std::size_t hidden) {
-  return 2 * shares_for(rows) * hidden;
 }
 
 }  // namespace zeropp::nn::cuda_ops

@@ -192,8 +192,4 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
   multiply_to_weight(context, shape, dy, x, accumulate, d_weight);
 }
 
-std::size_t linear_workspace(const LinearShape& shape, Dtype /*compute*/) {
-  return std::max(kProductWorkspace / sizeof(float), column_sums_workspace(shape));
-}
-
 }  // namespace zeropp::nn::cuda_ops

@@ -21,7 +21,6 @@ void layernorm_forward(const NnContext&, std::size_t rows, std::size_t hidden, C
 void layernorm_backward(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
                         ConstView x, ConstView weight, ConstView mean, ConstView rstd,
                         bool accumulate_dx, View dx, bool accumulate, View d_weight, View d_bias);
-std::size_t layernorm_workspace(std::size_t rows, std::size_t hidden);
 
 // linear.cpp
 void linear_forward(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
@@ -31,7 +30,6 @@ void linear_gelu_forward(const NnContext&, const LinearShape&, ConstView x, Cons
 void linear_backward(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
                      ConstView weight, ConstView gelu_input, View dx, bool accumulate,
                      View d_weight, View d_bias);
-std::size_t linear_workspace(const LinearShape&, Dtype compute);
 
 // attention
 void attention_forward(const NnContext&, const AttentionShape&, ConstView qkv, View saved, View y);

@@ -12,13 +12,12 @@
 #include <cstddef>
 
 #include "kernels/core/dtype.hpp"
+#include "kernels/nn/cuda_sizes.hpp"
 #include "kernels/nn/nn_ops.hpp"
 
 namespace zeropp::nn::cuda_ops {
 
-/// Bytes at the begin of NnContext::workspace that a product may use: what NVIDIA recommends for
-/// Hopper.
-inline constexpr std::size_t kProductWorkspace = std::size_t{32} << 20U;
+using cuda_sizes::kProductWorkspace;
 
 /// A row-major matrix inside a larger one: consecutive rows are `stride` elements apart. In a batch
 /// it is the first of several, `batch_stride` elements apart.

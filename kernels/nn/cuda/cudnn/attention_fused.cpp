@@ -23,6 +23,7 @@
 #include "kernels/core/cuda/check.hpp"
 #include "kernels/nn/cuda/attention_path.hpp"
 #include "kernels/nn/cuda/views.hpp"
+#include "kernels/nn/cuda_sizes.hpp"
 
 /// What the front end calls cuDNN through. It declares the name and leaves the definition to us.
 void* cudnn_frontend::cudnn_dlhandle = nullptr;  // NOLINT: the front end's variable
@@ -176,20 +177,17 @@ class CudnnAttention final : public AttentionPath {
   }
 
   [[nodiscard]] std::size_t saved_bytes(const AttentionShape& shape, Dtype) const override {
-    return shape.sequences * shape.heads * shape.length * sizeof(float);
+    return cuda_sizes::fused_attention_saved(shape);
   }
 
-  /// With room for small arrays that the front end adds where a length is no multiple of 128, so
-  /// that a smaller shape never needs more.
   [[nodiscard]] std::size_t workspace_bytes(const AttentionShape& shape,
                                             Dtype compute) const override {
-    constexpr std::size_t kSmallArrays = std::size_t{64} << 10U;
     std::size_t most = 0;
     for (const Pass pass : kPasses) {
       most = std::max(
           most, copied_bytes(shape, pass) + plan(key_of(shape, compute, pass)).workspace_bytes);
     }
-    return most + kSmallArrays;
+    return most + cuda_sizes::kSmallArrays;
   }
 
   void forward(const NnContext& context, const AttentionShape& shape, ConstView qkv, View saved,

@@ -41,6 +41,8 @@ class Zeropp(CMakePackage, CudaPackage):
     depends_on("googletest@1.12:+gmock", when="+tests")
     depends_on("benchmark@1.7:")  # the timing loop of zpp_kernels
 
+    depends_on("py-pybind11@2.10:", type="build")  # the Python module
+
     # Trace checker, reports and script tests.
     depends_on("python@3.11:", type=("build", "run"))
     depends_on("py-numpy", type=("build", "run"))

@@ -1,0 +1,89 @@
+// zpp_plan calibrate FILE...: a cluster file with the rates that were measured.
+#include "lib/plan/calibrate.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "apps/plan/commands.hpp"
+#include "lib/app/app.hpp"
+#include "lib/base/error.hpp"
+#include "lib/config/json.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+struct Request {
+  std::string base;         ///< the cluster file that keeps what was not measured
+  std::string file;         ///< that is written
+  std::string name;
+  std::vector<std::string> measurements;
+};
+
+std::vector<config::Option> options(Request& request) {
+  return {{.path = "plan.cluster",
+           .flag = "--cluster",
+           .field = &request.base,
+           .help = "Cluster file to begin with: what the measurements do not tell stays"},
+          {.path = "plan.calibrated",
+           .flag = "--calibrated",
+           .field = &request.file,
+           .help = "Cluster file to write"},
+          {.path = "plan.cluster_name",
+           .flag = "--cluster-name",
+           .field = &request.name,
+           .help = "Its name; empty: as before"}};
+}
+
+void check(const Request& request) {
+  for (const auto& [flag, value] :
+       {std::pair{"--cluster", &request.base}, std::pair{"--calibrated", &request.file}}) {
+    if (!value->empty()) continue;
+    throw Error(ExitCode::usage, fmt::format("{} is missing: zpp_plan calibrate FILE... --cluster "
+                                             "BASE.json --calibrated RESULT.json",
+                                             flag));
+  }
+  if (request.measurements.empty()) {
+    throw Error(ExitCode::usage,
+                "no measurement: zpp_plan calibrate FILE... with the JSON of zpp_kernels, "
+                "zpp_sweep or bench_rails");
+  }
+}
+
+ExitCode calibrate_cluster(const Request& request, const app::Context& context) {
+  if (!context.is_root()) return ExitCode::ok;
+  Cluster cluster = read_cluster(request.base);
+  cluster.source.clear();
+  if (!request.name.empty()) cluster.name = request.name;
+  for (const std::string& file : request.measurements) {
+    calibrate(cluster, config::parse_object(config::read_config_text(file), file), file);
+  }
+  trace::write_json(to_json(cluster), request.file);
+  fmt::print("{}\n", request.file);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+int run_calibrate(int argc, char** argv) {
+  Request request;
+  std::vector<char*> flags{argv[0]};
+  int at = 1;
+  for (; at < argc && argv[at][0] != '-'; ++at) request.measurements.emplace_back(argv[at]);
+  flags.insert(flags.end(), argv + at, argv + argc);
+  const int count = static_cast<int>(flags.size());
+  flags.push_back(nullptr);
+  app::App app{.name = "plan",
+               .summary = summary_of("calibrate"),
+               .options = options(request)};
+  app.resolve = [&](const std::vector<config::Option>&, const config::Machine&) {
+    check(request);
+  };
+  app.run = [&](const app::Context& context) { return calibrate_cluster(request, context); };
+  return app::run(std::move(app), count, flags.data());
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,36 @@
+// The commands of zpp_plan: `zpp_plan NAME flags`, each a program of its own with its own flags.
+// `zpp_plan flags` is `zpp_plan estimate flags`.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace zeropp::plan {
+
+struct Command {
+  std::string_view name;
+  std::string_view summary;  ///< a line, without a full stop
+  /// As main(): argv[0] is the program's, the command's name is left out.
+  int (*run)(int argc, char** argv);
+};
+
+/// In the order in which --help names them; the first is the one that runs without a name.
+const std::vector<Command>& commands();
+
+/// The summary of `command`'s --help, which names the other commands.
+std::string summary_of(std::string_view command);
+
+/// Runs the command that argv names.
+int run(int argc, char** argv);
+
+// Defined in files of their own.
+int run_estimate(int argc, char** argv);
+int run_search(int argc, char** argv);
+int run_time(int argc, char** argv);
+int run_calibrate(int argc, char** argv);
+int run_break_even(int argc, char** argv);
+int run_savings(int argc, char** argv);
+int run_report(int argc, char** argv);
+
+}  // namespace zeropp::plan

@@ -1,0 +1,48 @@
+// zpp_plan estimate: bytes and memory of one configuration.
+#include "lib/plan/estimate.hpp"
+
+#include <cstdio>
+
+#include "apps/plan/commands.hpp"
+#include "apps/plan/estimate_outputs.hpp"
+#include "apps/plan/job.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/outputs.hpp"
+#include "lib/app/run_trace.hpp"
+#include "lib/data/token_source.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app::Context& context) {
+  app::preflight_outputs(context);
+  PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
+  run.use_codecs_of(job.step);
+  const Estimate made = estimate(run);
+  std::fputs(to_text(run, made).c_str(), stdout);
+  trace::TraceData head = app::run_trace(context, "host", "mpi");
+  head.seed = job.config.seed;
+  const trace::Document document = to_document(run, made, head);
+  trace::write_hdf5(document, context.trace_path());
+  if (context.json) trace::write_json(trace::to_json(document), *context.json);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+int run_estimate(int argc, char** argv) {
+  Job job;
+  comm::Topology topology;
+  app::App app{.name = "plan", .summary = summary_of("estimate"), .options = options(job)};
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    topology = topology_of(job);
+    config::resolve(job.config, given, machine_for(topology));
+  };
+  app.run = [&](const app::Context& context) { return estimate_job(job, topology, context); };
+  return app::run(std::move(app), argc, argv);
+}
+
+}  // namespace zeropp::plan

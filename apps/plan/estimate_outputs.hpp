@@ -1,0 +1,18 @@
+// An estimate as text for a terminal and as the groups of a trace.
+#pragma once
+
+#include <string>
+
+#include "lib/plan/estimate.hpp"
+#include "lib/trace/document.hpp"
+
+namespace zeropp::plan {
+
+/// Tables of bytes, collectives and memory.
+std::string to_text(const PlannedRun& run, const Estimate& estimate);
+
+/// `head`: describe_run()'s, of the process that planned.
+trace::Document to_document(const PlannedRun& run, const Estimate& estimate,
+                            const trace::TraceData& head);
+
+}  // namespace zeropp::plan

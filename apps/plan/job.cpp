@@ -1,0 +1,62 @@
+#include "apps/plan/job.hpp"
+
+#include <fmt/format.h>
+
+#include <limits>
+
+#include "lib/app/registries.hpp"
+#include "lib/base/error.hpp"
+#include "lib/config/options.hpp"
+#include "lib/plan/planning_groups.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+constexpr std::size_t kUsualRanksPerNode = 8;
+constexpr double kMostRanks = std::numeric_limits<int>::max();
+}  // namespace
+
+std::vector<config::Option> options(Job& job) {
+  std::vector<config::Option> table{{.path = "plan.nodes",
+                                     .flag = "--nodes",
+                                     .field = &job.nodes,
+                                     .help = "Nodes of the cluster",
+                                     .range = config::between(1, kMostRanks)},
+                                    {.path = "plan.ranks_per_node",
+                                     .flag = "--ranks-per-node",
+                                     .field = &job.ranks_per_node,
+                                     .help = "Ranks, and with the back end cuda GPUs, of a node; "
+                                             "0: as zeropp.node_size says, or 8",
+                                     .range = config::between(0, kMostRanks)},
+                                    {.path = "plan.step",
+                                     .flag = "--step",
+                                     .field = &job.step,
+                                     .help = "Steps before the one that is planned: decides where "
+                                             "zeropp.codec_schedule changes codecs",
+                                     .unit = "steps"}};
+  for (config::Option& option : config::options(job.config)) table.push_back(std::move(option));
+  return table;
+}
+
+comm::Topology topology_of(Job& job) {
+  const std::size_t declared = job.config.node_size;
+  if (job.ranks_per_node == 0) job.ranks_per_node = declared == 0 ? kUsualRanksPerNode : declared;
+  if (declared != 0 && declared != job.ranks_per_node) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("zeropp.node_size {} and plan.ranks_per_node {} are of one thing: leave "
+                    "one of --node-size and --ranks-per-node out",
+                    declared, job.ranks_per_node));
+  }
+  return planned_topology(job.nodes, job.ranks_per_node);
+}
+
+config::Machine machine_for(const comm::Topology& topology) {
+  app::GpuPlacement gpus;
+  gpus.every_rank = true;
+  gpus.own = true;
+  gpus.rdma = true;
+  return app::machine_of(topology, gpus);
+}
+
+}  // namespace zeropp::plan

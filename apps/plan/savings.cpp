@@ -1,0 +1,184 @@
+// zpp_plan savings: what ZeRO++ saves of the traffic of a step, from the number of parameters alone
+// (lib/plan/savings.hpp), or the table of codecs.
+#include "lib/plan/savings.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <ranges>
+
+#include "apps/plan/commands.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/outputs.hpp"
+#include "lib/base/error.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/trace/sinks/table.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+struct Request {
+  bool table = false;
+  std::string codecs = "int8:64,int6:64,int4:64";
+  std::size_t model_params = 0;
+  std::size_t world_size = 0;
+  std::string baseline;
+  std::string passes = "once";
+  SavingsConfig config;
+};
+
+std::vector<config::Option> options(Request& r) {
+  std::vector<config::Option> table{
+      {.path = "table", .flag = "--table", .field = &r.table, .help = "Bytes a parameter by codec"},
+      {.path = "codec",
+       .flag = "--codec",
+       .field = &r.codecs,
+       .help = "Rows of the table; several with commas",
+       .in_effect = [&] { return r.table; },
+       .effect_needs = "--table"}};
+  const auto of_call = [&](config::Option option) {
+    option.in_effect = [&] { return !r.table; };
+    option.effect_needs = "--no-table";
+    table.push_back(std::move(option));
+  };
+  of_call({.path = "model_params",
+           .flag = "--model-params",
+           .field = &r.model_params,
+           .help = "Parameters of the model, as in 18e9"});
+  of_call({.path = "world_size", .flag = "--world-size", .field = &r.world_size, .help = "Ranks"});
+  of_call({.path = "baseline",
+           .flag = "--baseline",
+           .field = &r.baseline,
+           .help =
+               "What a step without ZeRO++ sends; the overview counts from fp32, mixed precision "
+               "sends 16 bits",
+           .choices = {"fp32", "bf16", "fp16"}});
+  of_call({.path = "passes",
+           .flag = "--passes",
+           .field = &r.passes,
+           .help =
+               "once: one gather and one reduce-scatter; zero3: two gathers, of which hpZ keeps "
+               "one inside nodes",
+           .choices = {"once", "zero3"}});
+  of_call({.path = "weight_codec",
+           .flag = "--weight-codec",
+           .field = &r.config.weights,
+           .help = "FORMAT[:BLOCK][+OPTION...]"});
+  of_call({.path = "gradient_codec",
+           .flag = "--gradient-codec",
+           .field = &r.config.gradients,
+           .help = "FORMAT[:BLOCK][+OPTION...]"});
+  of_call({.path = "hpz",
+           .flag = "--hpz",
+           .field = &r.config.hpz,
+           .help = "The gather of backward stays inside nodes and is not counted"});
+  return table;
+}
+
+/// A rule for those that have no default.
+void require_given(const std::vector<config::Option>& given) {
+  for (const config::Option& option : given) {
+    const bool needed =
+        option.path == "model_params" || option.path == "world_size" || option.path == "baseline";
+    if (needed && !option.given) {
+      throw Error(ExitCode::usage,
+                  fmt::format("{} is missing: give it, or --table for bytes a parameter by codec",
+                              option.flag));
+    }
+  }
+}
+
+std::vector<codec::CodecSpec> codecs_of(const std::string& names) {
+  std::vector<codec::CodecSpec> specs;
+  for (const auto& part : std::views::split(names, ',')) {
+    specs.push_back(codec::parse_codec(std::string_view(part.begin(), part.end())));
+  }
+  return specs;
+}
+
+nlohmann::json table_json(const std::vector<WidthRow>& rows) {
+  nlohmann::json listed = nlohmann::json::array();
+  for (const WidthRow& row : rows) {
+    listed.push_back({{"codec", row.codec},
+                      {"bytes_per_value", row.bytes_per_value},
+                      {"scale_overhead", row.scale_overhead},
+                      {"bytes_per_step", row.bytes_per_step},
+                      {"reduction_fp32", row.reduction_fp32},
+                      {"reduction_16bit", row.reduction_16bit}});
+  }
+  return {{"rows", listed}};
+}
+
+std::string table_text(const std::vector<WidthRow>& rows) {
+  trace::TextTable table({"codec", "bytes a value", "scales over codes", "bytes a step",
+                          "vs fp32 (8)", "vs 16 bit (4)"});
+  for (const WidthRow& row : rows) {
+    table.add({row.codec, fmt::format("{:.4f}", row.bytes_per_value),
+               fmt::format("{:.2f} %", 100 * row.scale_overhead),
+               fmt::format("{:.4f}", row.bytes_per_step),
+               fmt::format("{:.2f}x", row.reduction_fp32),
+               fmt::format("{:.2f}x", row.reduction_16bit)});
+  }
+  return table.str() + "\nA step: one gather and one reduce-scatter of every parameter.\n";
+}
+
+nlohmann::json call_json(const Savings& found) {
+  return {{"baseline_gb", found.baseline_gb},
+          {"zero_plusplus_gb", found.zero_plusplus_gb},
+          {"reduction_factor", found.reduction_factor},
+          {"savings_percent", found.savings_percent}};
+}
+
+std::string call_text(const Savings& found) {
+  return fmt::format(
+      "baseline        {:.4f} GB\nZeRO++          {:.4f} GB\nreduction       {:.4f}x\nsavings   "
+      "      {:.3f} %\n\nSent by one rank in a step; GB are 1e9 bytes.\n",
+      found.baseline_gb, found.zero_plusplus_gb, found.reduction_factor, found.savings_percent);
+}
+
+ExitCode answer(const Request& r, const app::Context& context) {
+  app::preflight_outputs(context);
+  std::string text;
+  nlohmann::json value;
+  if (r.table) {
+    const std::vector<WidthRow> rows = savings_table(codecs_of(r.codecs));
+    text = table_text(rows);
+    value = table_json(rows);
+  } else {
+    const Savings found = savings(r.model_params, r.world_size, r.config,
+                                  parse_baseline(r.baseline), parse_passes(r.passes));
+    text = call_text(found);
+    value = call_json(found);
+  }
+  if (!context.is_root()) return ExitCode::ok;
+  std::fputs(text.c_str(), stdout);
+  value["schema"] = "zeropp-savings";
+  value["schema_version"] = "1.0";
+  value["config"] = nlohmann::json::parse(context.config_json());
+  if (context.json) trace::write_json(value, *context.json);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+int run_savings(int argc, char** argv) {
+  Request request;
+  app::App app{.name = "plan", .summary = summary_of("savings"), .options = options(request)};
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    config::check_effects(given);
+    if (request.table) {
+      try {
+        codecs_of(request.codecs);
+      } catch (const std::invalid_argument& error) {
+        throw Error(ExitCode::usage, fmt::format("--codec: {}", error.what()));
+      }
+    } else {
+      require_given(given);
+    }
+  };
+  app.run = [&](const app::Context& context) { return answer(request, context); };
+  return app::run(std::move(app), argc, argv);
+}
+
+}  // namespace zeropp::plan

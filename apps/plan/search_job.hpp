@@ -1,0 +1,35 @@
+// What zpp_plan search is asked: the base configuration, the cluster's sizes, limits and a goal.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/plan/cluster_job.hpp"
+#include "lib/plan/search.hpp"
+
+namespace zeropp::plan {
+
+struct SearchJob {
+  ClusterJob base;             ///< without its nodes; times where its file is given
+  std::string nodes;           ///< "1,2,4"; empty: the cluster's, or 1
+  std::string goal = "bytes";  ///< bytes, memory, time
+  double memory_limit = 0;     ///< GiB of a rank; 0: none
+  double minimum_weight_bits = 0;
+  double minimum_gradient_bits = 0;
+  std::size_t rows = 10;
+};
+
+/// Every option, bound to `asked`, which outlives the table.
+std::vector<config::Option> options(SearchJob& asked);
+
+/// Reads the cluster where there is one. A topology for each number in asked.nodes. Throws Error.
+std::vector<comm::Topology> topologies_of(SearchJob& asked,
+                                          const std::vector<config::Option>& given);
+
+/// whole_space(), without the choices that `given` has made.
+SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
+                     const comm::Topology& topology, const config::Machine& machine);
+
+SearchLimits limits_of(const SearchJob& asked);
+
+}  // namespace zeropp::plan

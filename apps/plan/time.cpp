@@ -1,0 +1,47 @@
+// zpp_plan time: how long a step of one configuration takes on a cluster.
+#include <cstdio>
+
+#include "apps/plan/cluster_job.hpp"
+#include "apps/plan/commands.hpp"
+#include "apps/plan/time_outputs.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/outputs.hpp"
+#include "lib/app/run_trace.hpp"
+#include "lib/data/token_source.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology,
+                  const app::Context& context) {
+  app::preflight_outputs(context);
+  const config::TrainConfig& config = asked.job.config;
+  const PlannedRun run(config, topology, data::vocab_size(config.data));
+  const StepTime time = step_time(run, asked.cluster);
+  std::fputs(to_text(run, asked.cluster, time).c_str(), stdout);
+  trace::TraceData head = app::run_trace(context, "host", "mpi");
+  head.seed = config.seed;
+  const trace::Document document = to_document(run, asked.cluster, time, head);
+  trace::write_hdf5(document, context.trace_path());
+  if (context.json) trace::write_json(trace::to_json(document), *context.json);
+  return ExitCode::ok;
+}
+
+}  // namespace
+
+int run_time(int argc, char** argv) {
+  ClusterJob asked;
+  comm::Topology topology;
+  app::App app{.name = "plan", .summary = summary_of("time"), .options = options(asked)};
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    topology = read(asked, given);
+    config::resolve(asked.job.config, given, machine_for(topology));
+  };
+  app.run = [&](const app::Context& context) { return time_job(asked, topology, context); };
+  return app::run(std::move(app), argc, argv);
+}
+
+}  // namespace zeropp::plan

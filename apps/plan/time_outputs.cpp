@@ -1,0 +1,102 @@
+#include "apps/plan/time_outputs.hpp"
+
+#include <fmt/format.h>
+
+#include "lib/trace/column.hpp"
+#include "lib/trace/sinks/table.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+using trace::column;
+
+constexpr double kMilli = 1e-3;
+
+struct OpRow {
+  const zero::Op* op;
+  const Span* span;
+};
+
+std::string milliseconds(double seconds) { return fmt::format("{:.2f}", seconds / kMilli); }
+
+double exposed_on(const Timeline& timeline, Resource resource) {
+  return timeline.exposed[static_cast<std::size_t>(resource)];
+}
+
+/// Of all ranks.
+double tokens_per_step(const PlannedRun& run) {
+  return static_cast<double>(run.config().train_batch_size) *
+         static_cast<double>(run.config().model.seq_length);
+}
+
+double share_of_peak(const PlannedRun& run, const Cluster& cluster, const StepTime& time) {
+  return tokens_per_step(run) * run.model().flops_per_token /
+         (time.seconds * static_cast<double>(run.topology().world_size) * cluster.gpu.peak);
+}
+
+trace::Group time_group(const PlannedRun& run, const Cluster& cluster, const StepTime& time) {
+  const Timeline& timeline = time.timeline;
+  return {"time",
+          {{"cluster", cluster.name},
+           {"step_seconds", time.seconds},
+           {"optimizer_seconds", time.optimizer},
+           {"forward_seconds", time.forward},
+           {"backward_seconds", time.backward},
+           {"compute_seconds", time.compute},
+           {"exposed_seconds", time.exposed},
+           {"exposed_rails_seconds", exposed_on(timeline, Resource::rails)},
+           {"exposed_node_links_seconds", exposed_on(timeline, Resource::node_links)},
+           {"tokens_per_second", tokens_per_step(run) / time.seconds},
+           {"mfu", share_of_peak(run, cluster, time)},
+           {"bound", std::string(time.bound)}},
+          {}};
+}
+
+trace::Group timeline_group(const StepTime& time) {
+  std::vector<OpRow> rows;
+  for (std::size_t i = 0; i < time.schedule.ops.size(); ++i) {
+    rows.push_back({&time.schedule.ops[i], &time.timeline.spans[i]});
+  }
+  return {
+      "timeline",
+      {},
+      {column("operation", "", "Of the schedule", rows,
+              [](const OpRow& row) { return std::string(zero::name_of(row.op->kind)); }),
+       column("index", "", "Unit, layer or bucket", rows,
+              [](const OpRow& row) { return std::uint64_t{row.op->index}; }),
+       column("stream", "", "On which it starts", rows,
+              [](const OpRow& row) { return std::string(zero::name_of(row.op->stream)); }),
+       column("begin", "s", "Of its start", rows, [](const OpRow& row) { return row.span->begin; }),
+       column("started", "s", "Its start is done; later hops and decoding follow", rows,
+              [](const OpRow& row) { return row.span->started; }),
+       column("end", "s", "Its result is there", rows,
+              [](const OpRow& row) { return row.span->end; })}};
+}
+
+}  // namespace
+
+std::string to_text(const PlannedRun& run, const Cluster& cluster, const StepTime& time) {
+  trace::TextTable table({"of a step", "ms"});
+  table.add({"all", milliseconds(time.seconds)});
+  table.add({"optimizer", milliseconds(time.optimizer)});
+  table.add({"forward", milliseconds(time.forward)});
+  table.add({"backward", milliseconds(time.backward)});
+  table.add({"layers compute", milliseconds(time.compute)});
+  table.add({"exposed", milliseconds(time.exposed)});
+  return fmt::format(
+      "{} on {}\n\n{}\n{:.0f} tokens/s a GPU, {:.1f} % of the peak, bound by {}\n",
+      run.topology().describe(), cluster.name, table.str(),
+      tokens_per_step(run) / time.seconds / static_cast<double>(run.topology().world_size),
+      100 * share_of_peak(run, cluster, time), time.bound);
+}
+
+trace::Document to_document(const PlannedRun& run, const Cluster& cluster, const StepTime& time,
+                            const trace::TraceData& head) {
+  trace::Document document = trace::describe_run(head);
+  document.groups.push_back(time_group(run, cluster, time));
+  document.groups.push_back(timeline_group(time));
+  return document;
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,20 @@
+// A model's parameters and work without the model: what a plan needs of it. Takes no memory but its
+// own lists.
+#pragma once
+
+#include <vector>
+
+#include "lib/model/options.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::model {
+
+struct Description {
+  std::vector<zero::Unit> units;
+  std::vector<zero::Layer> layers;
+  double flops_per_token = 0;           ///< UnitModel's
+  double hardware_flops_per_token = 0;  ///< likewise
+  std::size_t memory = 0;               ///< bytes that UnitModel::memory() predicts
+};
+
+}  // namespace zeropp::model

@@ -1,0 +1,196 @@
+#include "lib/plan/calibrate.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <stdexcept>
+
+#include "lib/base/error.hpp"
+#include "lib/base/statistics.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+using nlohmann::json;
+
+/// Both rates of one shape, as kernels of either direction tell them.
+struct Rates {
+  double forward = 0;
+  double backward = 0;
+};
+
+constexpr double kGiga = 1e9;
+constexpr double kMicro = 1e-6;
+/// Units are larger; small messages would count as much as all others.
+constexpr double kSmallestMessage = 1 << 22;
+
+Error unknown(const std::string& name, const std::string& why) {
+  return {ExitCode::usage,
+          fmt::format("{}: {}: give what zpp_kernels --json, zpp_sweep --json on one node or "
+                      "bench_rails wrote",
+                      name, why)};
+}
+
+/// "8192x1600x4800" -> its three numbers; false for another form.
+template <std::size_t N>
+bool read_shape(const std::string& text, std::array<std::size_t, N>& numbers) {
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < N; ++i) {
+    const std::size_t end = i + 1 < N ? text.find('x', at) : text.size();
+    if (end == std::string::npos || end == at || end - at > 9) return false;
+    if (!std::all_of(text.begin() + static_cast<std::ptrdiff_t>(at),
+                     text.begin() + static_cast<std::ptrdiff_t>(end),
+                     [](char c) { return c >= '0' && c <= '9'; })) {
+      return false;
+    }
+    numbers.at(i) = std::stoul(text.substr(at, end - at));
+    if (numbers.at(i) == 0) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+/// linear_gelu_forward and linear_forward tell of one product.
+template <std::size_t N>
+std::map<std::array<std::size_t, N>, Rates> rates_of(const json& rows, const std::string& prefix) {
+  std::map<std::array<std::size_t, N>, Rates> rates;
+  for (const json& row : rows) {
+    const std::string kernel = row.at("kernel");
+    std::array<std::size_t, N> shape{};
+    if (!kernel.starts_with(prefix) || row.at("verdict") != "VALID" ||
+        !read_shape(row.at("shape"), shape)) {
+      continue;
+    }
+    const double rate = row.at("flops").get<double>() * kGiga;
+    (kernel.ends_with("backward") ? rates[shape].backward : rates[shape].forward) = rate;
+  }
+  std::erase_if(rates, [](const auto& entry) {
+    return !(entry.second.forward > 0) || !(entry.second.backward > 0);
+  });
+  return rates;
+}
+
+void calibrate_gpu(Gpu& gpu, const json& kernels, const std::string& name) {
+  const auto products = rates_of<3>(kernels.at("rows"), "linear_");
+  const auto attention = rates_of<4>(kernels.at("rows"), "attention_");
+  if (products.empty() || attention.empty()) {
+    throw unknown(name, "no shape of linear or attention with both directions");
+  }
+  gpu.name = kernels.at("device");
+  for (const json& ceiling : kernels.at("ceilings")) {
+    if (ceiling.at("name") == "copy") gpu.memory_rate = ceiling.at("rate");
+  }
+  gpu.products.clear();
+  for (const auto& [shape, rates] : products) {
+    gpu.products.push_back({.rows = shape[0],
+                            .in = shape[1],
+                            .out = shape[2],
+                            .forward = rates.forward,
+                            .backward = rates.backward});
+  }
+  gpu.attention.clear();
+  for (const auto& [shape, rates] : attention) {
+    gpu.attention.push_back({.sequence = shape[1],
+                             .head_size = shape[3],
+                             .forward = rates.forward,
+                             .backward = rates.backward});
+  }
+}
+
+void calibrate_node_links(NodeLinks& links, const json& sweep, const std::string& name) {
+  const json& run = sweep.at("provenance");
+  const auto ranks = run.at("world_size").get<double>();
+  if (run.at("node_count") != 1 || ranks < 2) throw unknown(name, "a sweep of several nodes");
+  std::vector<TransferTime> times;
+  for (const json& row : sweep.at("results")) {
+    const auto bytes = row.at("size").get<double>() * (ranks - 1) / ranks;
+    const json& measured = row.at("out_of_place");
+    if (row.at("collective") != "all_gather" || row.at("algorithm") != "native" ||
+        row.at("codec") != "none" || bytes < kSmallestMessage || measured.at("verdict") != "VALID")
+      continue;
+    times.push_back({bytes, measured.at("p50").get<double>() * kMicro});
+  }
+  const LinkFit fit = fit_link(times);
+  links.latency = fit.latency;
+  links.rate = fit.rate;
+  links.most = std::max(links.most, fit.rate);
+}
+
+void calibrate_rails(Cluster& cluster, const json& rails, const std::string& name) {
+  std::map<std::size_t, std::vector<TransferTime>> by_lanes;
+  for (const json& row : rails.at("rows")) {
+    const auto bytes = row.at("bytes_a_peer").get<double>() * row.at("peers").get<double>();
+    if (row.at("group") != "rail" || bytes < kSmallestMessage) continue;
+    const double seconds = summarize(row.at("seconds").get<std::vector<double>>()).median;
+    by_lanes[row.at("lanes").get<std::size_t>()].push_back({bytes, seconds});
+  }
+  const auto ranks = rails.at("ranks").get<std::size_t>();
+  const auto node_size = rails.at("node_size").get<std::size_t>();
+  if (by_lanes.empty() || node_size == 0 || ranks < 2 * node_size) {
+    throw unknown(name, "no rails between nodes");
+  }
+  cluster.gpus_per_node = node_size;
+  cluster.nodes = ranks / node_size;
+  cluster.rails.links_per_node = static_cast<double>(cluster.gpus_per_node);
+  cluster.rails.lanes.clear();
+  for (const auto& [lanes, times] : by_lanes) {
+    const LinkFit fit = fit_link(times);
+    cluster.rails.lanes.push_back({.lanes = lanes, .latency = fit.latency, .rate = fit.rate});
+  }
+}
+
+}  // namespace
+
+LinkFit fit_link(const std::vector<TransferTime>& times) {
+  // Minimise the sum of (1 - (a + b x) / t)^2: the normal equations with weights 1 / t^2.
+  double one = 0;
+  double x = 0;
+  double xx = 0;
+  double y = 0;
+  double xy = 0;
+  for (const auto& [bytes, seconds] : times) {
+    const double weight = 1 / (seconds * seconds);
+    one += weight;
+    x += weight * bytes;
+    xx += weight * bytes * bytes;
+    y += weight * seconds;
+    xy += weight * bytes * seconds;
+  }
+  const double determinant = one * xx - x * x;
+  if (times.size() < 2 || !(determinant > 1e-12 * one * xx)) {
+    throw std::invalid_argument("fit_link: at least two sizes");
+  }
+  double slope = (one * xy - x * y) / determinant;
+  double latency = (y - slope * x) / one;
+  if (latency < 0) {  // the best of those through the origin
+    latency = 0;
+    slope = xy / xx;
+  }
+  if (!(slope > 0)) throw std::invalid_argument("fit_link: times do not grow with the size");
+  return {.latency = latency, .rate = 1 / slope};
+}
+
+void calibrate(Cluster& cluster, const json& measured, const std::string& name) {
+  try {
+    const std::string schema = measured.value("schema", "");
+    if (schema == "zeropp-kernels") {
+      calibrate_gpu(cluster.gpu, measured, name);
+    } else if (schema == "zeropp-sweep") {
+      calibrate_node_links(cluster.node_links, measured, name);
+    } else if (measured.contains("node_size")) {
+      calibrate_rails(cluster, measured, name);
+    } else {
+      throw unknown(name, "no measurement of kernels or links");
+    }
+  } catch (const json::exception& error) {
+    throw unknown(name, error.what());
+  } catch (const std::invalid_argument& error) {
+    throw unknown(name, error.what());
+  }
+  cluster.source += (cluster.source.empty() ? "" : "; ") + name;
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,33 @@
+// Fills a cluster's rates from measurements. Pure functions over JSON that was read.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/plan/cluster.hpp"
+
+namespace zeropp::plan {
+
+/// One message size: bytes that a rank sends, and the median of its times in seconds.
+struct TransferTime {
+  double bytes = 0;
+  double seconds = 0;
+};
+
+struct LinkFit {
+  double latency = 0;  ///< s, at least 0
+  double rate = 0;     ///< bytes/s
+};
+
+/// seconds = latency + bytes / rate, with the least squares of the relative errors. Throws
+/// std::invalid_argument for fewer than two sizes, or times that do not grow with them.
+LinkFit fit_link(const std::vector<TransferTime>& times);
+
+/// Takes over what `measured` tells, which `name` stands for in messages, and appends to
+/// cluster.source: of a zpp_kernels run the GPU's name, memory rate, and the rates of products and
+/// attention; of a zpp_sweep run on one node the links inside it (uncompressed all-gathers of
+/// `native`); of bench_rails the rails, one a rank. Throws Error(usage) for anything else.
+void calibrate(Cluster& cluster, const nlohmann::json& measured, const std::string& name);
+
+}  // namespace zeropp::plan

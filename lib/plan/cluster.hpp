@@ -1,0 +1,104 @@
+// A cluster as the planner sees it: its GPUs, its links and the rates that they reach. Read from a
+// JSON file (inputs/clusters/README.md describes the keys, with their units); `zpp_plan calibrate`
+// fills one from measurements. Values here are in bytes, seconds and operations a second.
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace zeropp::plan {
+
+/// What a product of [rows, in] and [out, in] reaches, FLOP/s. Backward is both of its products.
+struct ProductRate {
+  std::size_t rows = 0;
+  std::size_t in = 0;
+  std::size_t out = 0;
+  double forward = 0;
+  double backward = 0;
+};
+
+/// What attention reaches, FLOP/s, of the half that a causal mask leaves.
+struct AttentionRate {
+  std::size_t sequence = 0;
+  std::size_t head_size = 0;
+  double forward = 0;
+  double backward = 0;
+};
+
+struct Gpu {
+  std::string name;
+  double peak = 0;         ///< FLOP/s, dense, 16 bit: what MFU is of
+  double memory = 0;       ///< bytes
+  double memory_rate = 0;  ///< bytes/s, read + written, of a copy
+  /// What kernels reach within a step, of what each reaches alone: clocks under load, gaps between
+  /// kernels.
+  double step_share = 1;
+  /// s, more for each layer and pass: launches, the tails of kernels, small kernels.
+  double layer_gap = 0;
+  std::vector<ProductRate> products;  ///< at least one
+  std::vector<AttentionRate> attention;  ///< at least one
+};
+
+/// Links between the GPUs of a node.
+struct NodeLinks {
+  double latency = 0;      ///< s, of a collective
+  double hop_latency = 0;  ///< s, more for each further rank of a ring
+  double rate = 0;         ///< bytes/s that a GPU sends in one collective
+  double most = 0;         ///< bytes/s, in all at a time
+  /// Of the GPU's multiprocessors, what a transfer takes from compute beside it.
+  double gpu_share = 0;
+};
+
+/// What a link carries when a collective is cut over so many communicators.
+struct LaneRate {
+  std::size_t lanes = 1;
+  double latency = 0;  ///< s, of a collective
+  double rate = 0;     ///< bytes/s
+};
+
+/// Links that leave a node.
+struct Rails {
+  double links_per_node = 1;  ///< shared by the GPUs of the node
+  double hop_latency = 0;     ///< s, more for each further node
+  std::vector<LaneRate> lanes;  ///< ascending, at least one
+  double gpu_share = 0;         ///< as of NodeLinks
+
+  /// The row with so many lanes, else the nearest below, else the first.
+  [[nodiscard]] const LaneRate& with(std::size_t lanes_used) const;
+};
+
+/// How the training program runs its schedule.
+struct Engine {
+  /// Of what its schedule could hide, the part that it hides; 1 for zpp_train.
+  double overlap = 1;
+  /// Parameters that may be gathered at a time: with fewer than two layers nothing is hidden. 0: no
+  /// limit.
+  double max_live_parameters = 0;
+  /// Memory traffic a parameter and step, beside what the schedule's operations move: copies,
+  /// casts.
+  double bytes_per_parameter = 0;
+};
+
+struct Cluster {
+  std::string name;
+  std::string source;  ///< where the numbers come from
+  std::size_t nodes = 1;
+  std::size_t gpus_per_node = 1;
+  Gpu gpu;
+  NodeLinks node_links;
+  Rails rails;
+  Engine engine;
+};
+
+/// Throws Error(io) when the file cannot be read, Error(usage), one line with the file, the key and
+/// what is allowed, for malformed JSON, an unknown or missing key, or a value out of range.
+Cluster read_cluster(const std::filesystem::path& path);
+/// The same from text; `name` stands for the file in messages.
+Cluster parse_cluster(const std::string& text, const std::string& name);
+/// What read_cluster() reads.
+nlohmann::json to_json(const Cluster& cluster);
+
+}  // namespace zeropp::plan

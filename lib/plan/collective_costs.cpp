@@ -1,0 +1,154 @@
+#include "lib/plan/collective_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+#include "kernels/codec/codec.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+/// Times of messages between the ranks of a place.
+class Links {
+ public:
+  explicit Links(const Place& place)
+      : place_(place),
+        node_links_(place.cluster.node_links),
+        rails_(place.cluster.rails),
+        lane_(rails_.with(place.rail_lanes)),
+        node_rate_(rails_.links_per_node * lane_.rate),
+        nodes_(static_cast<double>(place.nodes)),
+        locals_(static_cast<double>(place.ranks_per_node)) {}
+
+  [[nodiscard]] double nodes() const { return nodes_; }
+  [[nodiscard]] double locals() const { return locals_; }
+  [[nodiscard]] double ranks() const { return nodes_ * locals_; }
+
+  /// A rank sends `bytes` to each other rank of its node.
+  void inside_node(Stages& stages, double bytes) const {
+    if (place_.ranks_per_node == 1) return;
+    stages.add(Resource::none, node_links_.latency);
+    stages.add(Resource::node_links, (locals_ - 1) * bytes / node_links_.rate);
+  }
+  /// A rank sends `bytes` to the rank with its number in each other node, as all of its node do.
+  void on_rails(Stages& stages, double bytes) const {
+    if (place_.nodes == 1) return;
+    stages.add(Resource::none, lane_.latency + (nodes_ - 2) * rails_.hop_latency);
+    stages.add(Resource::rails, (nodes_ - 1) * bytes * locals_ / node_rate_);
+  }
+  /// A rank sends `bytes` to every other rank, in and out of its node.
+  void to_all(Stages& stages, double bytes) const {
+    inside_node(stages, bytes);
+    if (place_.nodes == 1) return;
+    stages.add(Resource::none, lane_.latency);
+    stages.add(Resource::rails, (ranks() - locals_) * bytes * locals_ / node_rate_);
+  }
+  /// A ring through all ranks, node after node, on which `bytes` of each of the others pass every
+  /// rank: all of a node's links carry them together, and the links inside it once more.
+  void ring(Stages& stages, double bytes) const {
+    if (place_.ranks() == 1) return;
+    stages.add(Resource::none, node_links_.latency + (nodes_ * (locals_ - 1) - 1) *
+                                                         node_links_.hop_latency);
+    stages.add(Resource::node_links, (ranks() - 1) * bytes / node_links_.rate);
+    if (place_.nodes == 1) return;
+    stages.add(Resource::none, lane_.latency + (nodes_ - 1) * rails_.hop_latency);
+    stages.add(Resource::rails, (ranks() - 1) * bytes / node_rate_);
+  }
+  void kernel(Stages& stages, double bytes) const {
+    stages.add(Resource::gpu, kernel_seconds(bytes, place_.cluster));
+  }
+
+ private:
+  const Place& place_;
+  const NodeLinks& node_links_;
+  const Rails& rails_;
+  const LaneRate& lane_;
+  double node_rate_;  ///< bytes/s out of a node
+  double nodes_;
+  double locals_;
+};
+
+double wire_bytes(const codec::CodecSpec& spec, Dtype plain, std::size_t n) {
+  return static_cast<double>(codec::Codec(spec, plain).wire_bytes(n));
+}
+
+std::invalid_argument unknown(const std::string& algorithm) {
+  return std::invalid_argument(fmt::format("plan: the time of {} is not known", algorithm));
+}
+
+OpCost one_hop(const Links& links, double memory, double image, double sum) {
+  OpCost cost;
+  links.kernel(cost.start, memory + links.ranks() * image);
+  links.to_all(cost.start, image);
+  links.kernel(cost.finish, links.ranks() * image + sum);
+  return cost;
+}
+
+}  // namespace
+
+double kernel_seconds(double bytes, const Cluster& cluster) {
+  return bytes / cluster.gpu.memory_rate;
+}
+
+OpCost gather_cost(const GatherShape& shape, const Place& place) {
+  const Links links(place);
+  const double part =
+      static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
+  const double image = wire_bytes(shape.codec, shape.memory, shape.count);
+  OpCost cost;
+  if (place.ranks() == 1) {
+    links.kernel(cost.start, part + part);
+    return cost;
+  }
+  if (shape.algorithm == "native") {
+    links.ring(cost.start, image);
+    return cost;
+  }
+  links.kernel(cost.start, part + image);
+  if (shape.algorithm == "two-level") {
+    links.on_rails(cost.start, image);
+    links.inside_node(cost.finish, links.nodes() * image);
+  } else if (shape.algorithm == "direct") {
+    links.to_all(cost.start, image);
+  } else if (shape.algorithm == "flat") {
+    links.ring(cost.start, image);
+  } else {
+    throw unknown(shape.algorithm);
+  }
+  links.kernel(cost.finish, links.ranks() * (image + part));
+  return cost;
+}
+
+OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
+  const Links links(place);
+  const double sum = static_cast<double>(shape.count) * sizeof(float);
+  const double memory = links.ranks() * sum;
+  const double plain =
+      static_cast<double>(shape.count) * static_cast<double>(size_of(shape.plain));
+  if (shape.algorithm == "native" || shape.algorithm == "flat") {
+    OpCost cost;
+    links.kernel(cost.start, memory + links.ranks() * plain);
+    links.ring(cost.start, plain);
+    links.kernel(cost.finish, plain + sum);
+    return cost;
+  }
+  if (shape.algorithm == "ordered") return one_hop(links, memory, plain, sum);
+  const double slice = wire_bytes(shape.first, shape.plain, shape.count);
+  if (shape.algorithm == "1-hop") return one_hop(links, memory, slice, sum);
+  if (shape.algorithm != "2-hop") throw unknown(shape.algorithm);
+  if (place.nodes == 1) return one_hop(links, memory, slice, sum);
+  const double second = wire_bytes(shape.second, shape.plain, shape.count);
+  if (place.ranks_per_node == 1) return one_hop(links, memory, second, sum);
+  const double first = wire_bytes(shape.first, shape.plain, place.nodes * shape.count);
+  OpCost cost;
+  links.kernel(cost.start, memory + links.locals() * first);
+  links.inside_node(cost.start, first);
+  links.kernel(cost.finish, links.locals() * first + links.nodes() * second);
+  links.on_rails(cost.finish, second);
+  links.kernel(cost.finish, links.nodes() * second + sum);
+  return cost;
+}
+
+}  // namespace zeropp::plan

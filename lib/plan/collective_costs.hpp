@@ -1,0 +1,49 @@
+// How long a collective takes: the kernels that encode and decode, from the bytes that they move in
+// memory, and its transfers, from latency and bandwidth of the links, by algorithm. Pure functions.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "kernels/codec/spec.hpp"
+#include "kernels/core/dtype.hpp"
+#include "lib/comm/topology.hpp"
+#include "lib/plan/cluster.hpp"
+#include "lib/plan/simulate.hpp"
+
+namespace zeropp::plan {
+
+/// Where collectives run. `ranks_per_group` of a group inside a node (hpZ) replaces the topology.
+struct Place {
+  const Cluster& cluster;
+  std::size_t nodes = 1;
+  std::size_t ranks_per_node = 1;
+  std::size_t rail_lanes = 1;
+
+  [[nodiscard]] std::size_t ranks() const { return nodes * ranks_per_node; }
+};
+
+/// Every rank's `count` elements of `memory` to all, encoded with `codec`.
+struct GatherShape {
+  std::string algorithm;  ///< resolved
+  std::size_t count = 0;
+  Dtype memory = Dtype::fp32;
+  codec::CodecSpec codec;
+};
+/// Throws std::invalid_argument for an algorithm whose times are not known here.
+OpCost gather_cost(const GatherShape& shape, const Place& place);
+
+/// The sum of fp32 values, `count` for each rank, which travel as `plain` or encoded.
+struct ReduceShape {
+  std::string algorithm;
+  std::size_t count = 0;
+  Dtype plain = Dtype::fp32;
+  codec::CodecSpec first;
+  codec::CodecSpec second;
+};
+OpCost reduce_cost(const ReduceShape& shape, const Place& place);
+
+/// A kernel that moves so many bytes of memory.
+double kernel_seconds(double bytes, const Cluster& cluster);
+
+}  // namespace zeropp::plan

@@ -1,0 +1,124 @@
+#include "lib/plan/layer_costs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/base/error.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+double squared_log(std::size_t a, std::size_t b) {
+  const double ratio = std::log(static_cast<double>(a) / static_cast<double>(b));
+  return ratio * ratio;
+}
+
+class Transformer {
+ public:
+  Transformer(const model::Options& model, std::size_t micro_batch, Dtype compute, const Gpu& gpu)
+      : gpu_(gpu),
+        rows_(micro_batch * model.seq_length),
+        width_(model.hidden_size),
+        vocab_(model.vocab_size),
+        bytes_(static_cast<double>(size_of(compute))),
+        attention_(nearest_attention(gpu, model.seq_length,
+                                     model.hidden_size / model.num_attention_heads)) {
+    // The masked half is not computed: 2 for multiply and add, 2 for scores and sums, 1/2.
+    attention_work_ = 2.0 * rows() * static_cast<double>(model.seq_length) * width();
+  }
+
+  [[nodiscard]] LayerCost embedding() const {
+    // Rows of both tables in, their sum out; backward adds in fp32, read and written.
+    return {memory(3 * bytes_ * rows() * width()), memory((8 + bytes_) * rows() * width())};
+  }
+
+  /// `again`: backward fills a block's activations first, all but its last product's output.
+  [[nodiscard]] LayerCost block(bool again) const {
+    const double filled = product_forward(width_, 3 * width_) + product_forward(width_, width_) +
+                          product_forward(width_, 4 * width_) +
+                          attention_work_ / attention_.forward + 2 * layernorm_forward();
+    const double backward =
+        product_backward(width_, 3 * width_) + product_backward(width_, width_) +
+        product_backward(width_, 4 * width_) + product_backward(4 * width_, width_) +
+        2.5 * attention_work_ / attention_.backward + 2 * layernorm_backward();
+    return in_step({filled + product_forward(4 * width_, width_), backward + (again ? filled : 0)});
+  }
+
+  [[nodiscard]] LayerCost head() const {
+    const double logits = rows() * static_cast<double>(vocab_);
+    // Losses and their gradients in one pass over the logits, which are read and written.
+    return in_step(
+        {product_forward(width_, vocab_) + layernorm_forward() + memory(2 * bytes_ * logits),
+         product_backward(width_, vocab_) + layernorm_backward()});
+  }
+
+ private:
+  [[nodiscard]] double rows() const { return static_cast<double>(rows_); }
+  [[nodiscard]] double width() const { return static_cast<double>(width_); }
+  [[nodiscard]] double memory(double bytes) const { return bytes / gpu_.memory_rate; }
+  [[nodiscard]] double layernorm_forward() const { return memory(2 * bytes_ * rows() * width()); }
+  /// Input, the gradient, the one that is added to, and the result.
+  [[nodiscard]] double layernorm_backward() const { return memory(4 * bytes_ * rows() * width()); }
+  [[nodiscard]] double work(std::size_t in, std::size_t out) const {
+    return 2.0 * rows() * static_cast<double>(in) * static_cast<double>(out);
+  }
+  [[nodiscard]] double product_forward(std::size_t in, std::size_t out) const {
+    return work(in, out) / nearest_product(gpu_, rows_, in, out).forward;
+  }
+  [[nodiscard]] double product_backward(std::size_t in, std::size_t out) const {
+    return 2 * work(in, out) / nearest_product(gpu_, rows_, in, out).backward;
+  }
+  [[nodiscard]] LayerCost in_step(const LayerCost& alone) const {
+    return {alone.forward / gpu_.step_share + gpu_.layer_gap,
+            alone.backward / gpu_.step_share + gpu_.layer_gap};
+  }
+
+  const Gpu& gpu_;
+  std::size_t rows_;
+  std::size_t width_;
+  std::size_t vocab_;
+  double bytes_;
+  const AttentionRate& attention_;
+  double attention_work_;
+};
+
+}  // namespace
+
+const ProductRate& nearest_product(const Gpu& gpu, std::size_t rows, std::size_t in,
+                                   std::size_t out) {
+  return *std::ranges::min_element(gpu.products, {}, [&](const ProductRate& row) {
+    return squared_log(row.rows, rows) + squared_log(row.in, in) + squared_log(row.out, out);
+  });
+}
+
+const AttentionRate& nearest_attention(const Gpu& gpu, std::size_t sequence,
+                                       std::size_t head_size) {
+  return *std::ranges::min_element(gpu.attention, {}, [&](const AttentionRate& row) {
+    return squared_log(row.sequence, sequence) + squared_log(row.head_size, head_size);
+  });
+}
+
+std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micro_batch,
+                                   Dtype compute, const Gpu& gpu) {
+  if (!model::is_transformer(model)) {
+    throw Error(ExitCode::usage,
+                fmt::format("zeropp.model.name {}: times are known of transformers only: choose "
+                            "gpt or encoder, or leave the cluster out",
+                            model.name));
+  }
+  const Transformer transformer(model, micro_batch, compute, gpu);
+  std::vector<LayerCost> costs = {transformer.embedding()};
+  for (std::size_t block = 0; block < model.num_layers; ++block) {
+    // Of those that recompute, the one that ran forward last still has its activations.
+    const bool again =
+        model::recomputes(model, block) && block + model.recompute_interval < model.num_layers;
+    costs.push_back(transformer.block(again));
+  }
+  costs.push_back(transformer.head());
+  return costs;
+}
+
+}  // namespace zeropp::plan

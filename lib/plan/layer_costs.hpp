@@ -1,0 +1,32 @@
+// How long a GPU computes: the layers of a transformer from the operations that they have and the
+// rates that products and attention of such a shape reach, everything else from the memory that it
+// moves. Pure functions; seconds of one micro-batch.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/core/dtype.hpp"
+#include "lib/model/options.hpp"
+#include "lib/plan/cluster.hpp"
+
+namespace zeropp::plan {
+
+struct LayerCost {
+  double forward = 0;
+  double backward = 0;
+};
+
+/// What of a GPU's rates applies to a product [rows, in] x [out, in]: of the row whose shape is the
+/// nearest, by the sum of the squared logarithms of the ratios.
+const ProductRate& nearest_product(const Gpu& gpu, std::size_t rows, std::size_t in,
+                                   std::size_t out);
+/// Likewise, by sequence length and head size.
+const AttentionRate& nearest_attention(const Gpu& gpu, std::size_t sequence, std::size_t head_size);
+
+/// By layer, as model::transformer_layers() has them: embedding, blocks, head. `model` is a
+/// transformer with its vocabulary known; throws Error(usage) for any other model.
+std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micro_batch,
+                                   Dtype compute, const Gpu& gpu);
+
+}  // namespace zeropp::plan

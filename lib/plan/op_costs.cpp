@@ -1,0 +1,207 @@
+#include "lib/plan/op_costs.hpp"
+
+#include <algorithm>
+
+#include "kernels/optim/registry.hpp"
+#include "lib/plan/collective_costs.hpp"
+#include "lib/plan/layer_costs.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+using zero::Op;
+using zero::OpKind;
+
+constexpr double kFp32 = sizeof(float);
+/// Of what an engine moves beside its operations, a parameter's share in forward: it is gathered
+/// there and in backward, where its gradient is made as well.
+constexpr double kForwardShare = 0.25;
+
+class Costs {
+ public:
+  Costs(const Workload& work, const Cluster& cluster)
+      : work_(work),
+        cluster_(cluster),
+        options_(work.config.zero),
+        world_{.cluster = cluster,
+               .nodes = static_cast<std::size_t>(work.topology.node_count),
+               .ranks_per_node = static_cast<std::size_t>(work.topology.ranks_per_node),
+               .rail_lanes = std::max<std::size_t>(1, work.config.rail_lanes)},
+        secondary_(world_),
+        choice_(work.codecs.at(0)) {
+    const std::size_t group = options_.hpz_partition_size;
+    secondary_.nodes = std::max<std::size_t>(1, group / world_.ranks_per_node);
+    secondary_.ranks_per_node = std::min(group, world_.ranks_per_node);
+    model::Options model = work.config.model;
+    model.vocab_size = work.vocab_size;
+    layers_ = layer_costs(model, work.config.train_micro_batch_size_per_gpu, options_.compute,
+                          cluster.gpu);
+    const double bytes = cluster.engine.bytes_per_parameter;
+    for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+      double parameters = 0;
+      for (const std::size_t unit : work.input.layers[layer].units) {
+        parameters += static_cast<double>(work.input.units[unit].parameters);
+      }
+      layers_[layer].forward += kernel(kForwardShare * bytes * parameters);
+      layers_[layer].backward += kernel((1 - kForwardShare) * bytes * parameters);
+    }
+  }
+
+  OpCost of(const Op& op) {
+    switch (op.kind) {
+      case OpKind::gather:
+        return global(op.index);
+      case OpKind::refresh:
+        return joined(global(op.index));
+      case OpKind::gather_secondary:
+        return gather({options_.secondary_gather_algorithm, unit(op.index).secondary,
+                       options_.compute, {}},
+                      secondary_);
+      case OpKind::keep_secondary:
+        return kernel_of(2 * bytes() * static_cast<double>(unit(op.index).secondary));
+      case OpKind::forward:
+        return on_gpu(layers_[op.index].forward);
+      case OpKind::backward:
+        return on_gpu(layers_[op.index].backward);
+      case OpKind::clear_gradients:
+        return {};  // gaps between tensors only
+      case OpKind::reduce:
+        return reduction(op.index);
+      case OpKind::accumulate:
+        return accumulate(op);
+      case OpKind::gather_sum:
+        return joined(gather(
+            {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}}, world_));
+      case OpKind::update:
+        return update(op.index);
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] double kernel(double moved) const { return kernel_seconds(moved, cluster_); }
+  [[nodiscard]] static OpCost on_gpu(double seconds) {
+    OpCost cost;
+    cost.start.add(Resource::gpu, seconds);
+    return cost;
+  }
+  [[nodiscard]] OpCost kernel_of(double moved) const { return on_gpu(kernel(moved)); }
+  [[nodiscard]] double bytes() const { return static_cast<double>(size_of(options_.compute)); }
+  [[nodiscard]] const zero::UnitPartition& unit(std::size_t index) const {
+    return work_.input.units[index];
+  }
+  [[nodiscard]] std::size_t bucket(std::size_t index) const {
+    return work_.input.buckets[index].count();
+  }
+
+  /// Both halves on one stream.
+  static OpCost joined(OpCost cost) {
+    for (const Stage& stage : cost.finish) cost.start.add(stage.resource, stage.seconds);
+    cost.finish = {};
+    return cost;
+  }
+
+  OpCost global(std::size_t index) {
+    const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
+    return gather({options_.all_gather_algorithm, unit(index).shard, options_.compute, codec},
+                  world_);
+  }
+
+  OpCost gather(const GatherShape& shape, const Place& place) {
+    for (const auto& [known, where, cost] : gathers_) {
+      if (where == &place && known.count == shape.count && known.memory == shape.memory &&
+          known.codec == shape.codec) {
+        return cost;
+      }
+    }
+    return gathers_.emplace_back(shape, &place, gather_cost(shape, place)).cost;
+  }
+
+  OpCost reduction(std::size_t index) {
+    const zero::Bucket& reduced = work_.input.buckets[index];
+    const std::size_t first = reduced.segments.front().unit;
+    const auto& codecs = work_.codecs.gradients(first)[choice_.gradients[first]];
+    const std::size_t count = reduced.count();
+    const bool packed = reduced.segments.size() > 1;
+    for (const Reduction& known : reductions_) {
+      if (known.count == count && known.packed == packed && known.codecs == codecs) {
+        return known.cost;
+      }
+    }
+    OpCost cost;
+    if (packed) {  // read and written once more
+      cost.start.add(Resource::gpu, kernel(2 * kFp32 * static_cast<double>(count) *
+                                           static_cast<double>(world_.ranks())));
+    }
+    const OpCost sent = reduce_cost({options_.reduce_scatter_algorithm, count, options_.compute,
+                                     codecs.intra, codecs.inter},
+                                    world_);
+    for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
+    cost.finish = sent.finish;
+    return reductions_.emplace_back(count, packed, codecs, cost).cost;
+  }
+
+  /// A sum that was reduced into its shard, and the whole gradients of stage 0, are there.
+  [[nodiscard]] OpCost accumulate(const Op& op) const {
+    if (!work_.input.preset.shard_optimizer || op.result == zero::kNoMemory) return {};
+    const double values = static_cast<double>(bucket(op.index));
+    return kernel_of((op.first_sum ? 2 : 3) * kFp32 * values);
+  }
+
+  /// The norm reads the gradients; the rule reads them again, reads and writes the master weights
+  /// and its states, and writes the weights.
+  [[nodiscard]] OpCost update(std::size_t index) const {
+    const auto states = static_cast<double>(optim::variant_of(work_.config.optimizer).states);
+    const double values = static_cast<double>(
+        work_.input.preset.shard_optimizer ? unit(index).shard : unit(index).padded);
+    return kernel_of(values * (2 * kFp32 + 2 * kFp32 * (1 + states) + bytes()));
+  }
+
+  struct Gather {
+    GatherShape shape;
+    const Place* where;
+    OpCost cost;
+  };
+  struct Reduction {
+    std::size_t count;
+    bool packed;
+    zero::GradientCodecs codecs;
+    OpCost cost;
+  };
+
+  const Workload& work_;
+  const Cluster& cluster_;
+  const zero::Options& options_;
+  Place world_;
+  Place secondary_;
+  zero::CodecChoice choice_;
+  std::vector<LayerCost> layers_;
+  std::vector<Gather> gathers_;  ///< models have few sizes of units
+  std::vector<Reduction> reductions_;
+};
+
+}  // namespace
+
+std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
+                             const Cluster& cluster) {
+  Costs costs(work, cluster);
+  std::vector<OpCost> made;
+  made.reserve(schedule.ops.size());
+  for (const Op& op : schedule.ops) made.push_back(costs.of(op));
+  return made;
+}
+
+Sharing sharing(const Cluster& cluster, std::size_t rail_lanes) {
+  const std::size_t lanes = std::max<std::size_t>(1, rail_lanes);
+  Sharing made;
+  const auto at = [](Resource resource) { return static_cast<std::size_t>(resource); };
+  made.width[at(Resource::rails)] =
+      std::max(1.0, cluster.rails.with(2 * lanes).rate / cluster.rails.with(lanes).rate);
+  made.width[at(Resource::node_links)] = cluster.node_links.most / cluster.node_links.rate;
+  made.gpu_share[at(Resource::node_links)] = cluster.node_links.gpu_share;
+  made.gpu_share[at(Resource::rails)] = cluster.rails.gpu_share;
+  return made;
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,37 @@
+// What each operation of a run's schedule takes on a cluster: layers, collectives, the optimizer.
+// The schedule, its buckets and its partition are those that the engine executes; only durations
+// are made here. Pure functions; seconds.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lib/comm/topology.hpp"
+#include "lib/config/train_config.hpp"
+#include "lib/plan/cluster.hpp"
+#include "lib/plan/simulate.hpp"
+#include "lib/zero/codec_table.hpp"
+#include "lib/zero/schedule.hpp"
+
+namespace zeropp::plan {
+
+/// A run whose time is asked for; the codecs are those of its first step. Refers to what it is made
+/// of.
+struct Workload {
+  const config::TrainConfig& config;  ///< resolved
+  const comm::Topology& topology;     ///< uniform
+  const zero::ScheduleInput& input;
+  const zero::CodecTable& codecs;
+  std::size_t vocab_size;
+};
+
+/// By operation of `schedule`, which is made of work.input. Collectives of one size are costed
+/// once. Throws Error(usage) for a model that is no transformer.
+std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
+                             const Cluster& cluster);
+
+/// How operations share the cluster's resources: gathers and reductions have rail lanes of their
+/// own.
+Sharing sharing(const Cluster& cluster, std::size_t rail_lanes);
+
+}  // namespace zeropp::plan

@@ -1,0 +1,59 @@
+// A training run that is not there, planned by what the engine plans with: the units and their
+// partition, the collectives and their bytes, the schedules, the memory. Any number of ranks, no
+// device, no MPI, no memory but the lists. Nodes are alike: what all ranks send is what those of
+// one node send, times the nodes.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "lib/comm/topology.hpp"
+#include "lib/config/train_config.hpp"
+#include "lib/model/description.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/plans.hpp"
+#include "lib/zero/volume.hpp"
+
+namespace zeropp::plan {
+
+class PlannedRun {
+ public:
+  /// `config` is resolved (no "auto", no size of 0 but the vocabulary's), for this topology, which
+  /// is uniform. `source_vocab_size`: of the token source. Throws Error(usage) for a model that
+  /// cannot be, and for adaptive bits: which widths they take nobody knows before the run.
+  PlannedRun(const config::TrainConfig& config, const comm::Topology& topology,
+             std::size_t source_vocab_size);
+
+  /// Puts the codecs of the step after `step` others into force (zeropp.codec_schedule). Those of
+  /// step 0 are, before.
+  void use_codecs_of(std::size_t step);
+
+  [[nodiscard]] const config::TrainConfig& config() const { return config_; }
+  [[nodiscard]] const comm::Topology& topology() const { return topology_; }
+  [[nodiscard]] const model::Description& model() const { return model_; }
+  /// Rank 0's: partition, codecs, collectives and schedules. Of its volumes, those of rank 0 alone.
+  [[nodiscard]] const zero::Plans& plans() const { return *first_->plans; }
+  /// Bytes of all ranks together, in one run of each collective.
+  [[nodiscard]] const zero::Volumes& over_ranks() const { return over_ranks_; }
+  /// Of one rank, with the names of the trace's group /memory; parts of zero bytes included.
+  [[nodiscard]] std::vector<zero::MemoryPart> memory() const;
+
+ private:
+  /// What a rank plans, with what its plans refer to.
+  struct Rank {
+    comm::Groups groups;
+    trace::Recorder recorder;
+    std::unique_ptr<zero::Plans> plans;
+  };
+  [[nodiscard]] std::unique_ptr<Rank> plan(int rank);
+
+  config::TrainConfig config_;
+  comm::Topology topology_;
+  Device device_;
+  model::Description model_;
+  std::unique_ptr<Rank> first_;
+  zero::Volumes over_ranks_;
+  zero::CodecChoice choice_;
+};
+
+}  // namespace zeropp::plan

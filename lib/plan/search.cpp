@@ -1,0 +1,230 @@
+#include "lib/plan/search.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "kernels/codec/codec.hpp"
+#include "kernels/optim/registry.hpp"
+#include "lib/base/error.hpp"
+#include "lib/model/registry.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+bool is_none(const codec::CodecSpec& codec) { return codec.format == "none"; }
+
+/// Bits of a value on the wire, of long messages.
+double bits_of(const codec::CodecSpec& spec, Dtype plain) {
+  constexpr std::size_t kValues = std::size_t{1} << 20U;
+  return 8.0 * static_cast<double>(codec::Codec(spec, plain).wire_bytes(kValues)) /
+         static_cast<double>(kValues);
+}
+
+void require_searchable(const config::TrainConfig& base) {
+  const auto refuse = [](const char* key) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("{} is not searched over: leave it out here, and plan its configuration "
+                    "with zpp_plan estimate",
+                    key));
+  };
+  if (base.zero.adaptive_bits.values != "none") refuse("zeropp.adaptive_bits");
+  if (!base.zero.codec_schedule.empty()) refuse("zeropp.codec_schedule");
+  if (base.zero.error_feedback.hops != "none") refuse("zeropp.error_feedback");
+  if (base.zero.measure_errors > 0) refuse("zeropp.measure_quantization_error");
+}
+
+/// What ranks say to each other, without what they compute.
+struct Exchange {
+  int stage;
+  codec::CodecSpec weights;
+  GradientChoice gradients;
+  std::size_t hpz;
+  std::string all_gather;
+  std::string reduce_scatter;
+};
+
+config::TrainConfig with(config::TrainConfig config, const Exchange& exchange) {
+  zero::Options& zero = config.zero;
+  zero.stage = exchange.stage;
+  zero.quantized_weights = !is_none(exchange.weights);
+  if (zero.quantized_weights) zero.weight_codec = exchange.weights;
+  zero.quantized_gradients = !is_none(exchange.gradients.intra);
+  if (zero.quantized_gradients) {
+    zero.gradient_codec_intra = exchange.gradients.intra;
+    zero.gradient_codec_inter = exchange.gradients.inter;
+  }
+  zero.hpz_partition_size = exchange.hpz;
+  zero.all_gather_algorithm = exchange.all_gather;
+  zero.reduce_scatter_algorithm = exchange.reduce_scatter;
+  return config;
+}
+
+/// Calls body(exchange) for every combination.
+template <class Body>
+void for_each_exchange(const SearchSpace& space, const Body& body) {
+  for (const int stage : space.stages) {
+    for (const auto& weights : space.weight_codecs) {
+      for (const auto& gradients : space.gradient_codecs) {
+        for (const std::size_t hpz : space.hpz_sizes) {
+          for (const auto& all_gather : space.all_gathers) {
+            for (const auto& reduce_scatter : space.reduce_scatters) {
+              body(Exchange{stage, weights, gradients, hpz, all_gather, reduce_scatter});
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+/// resolve()'s; nothing where it refuses, or takes one hop's codec for both, which is in the space
+/// where it stands for itself.
+std::optional<config::TrainConfig> resolved(config::TrainConfig config, const Exchange& exchange,
+                                            const config::Machine& machine) {
+  try {
+    config::resolve(config, {}, machine);
+  } catch (const Error& refusal) {
+    if (refusal.code() != ExitCode::usage) throw;
+    return std::nullopt;
+  }
+  const bool other_codec = config.zero.quantized_gradients &&
+                           config.zero.gradient_codec_inter != exchange.gradients.inter;
+  if (other_codec) return std::nullopt;
+  return config;
+}
+
+/// The activations' part of memory and work, by how a rank computes.
+class Computations {
+ public:
+  Computations(std::size_t source_vocab_size, const Device& device)
+      : vocab_(source_vocab_size), device_(device) {}
+
+  const model::Description& of(const config::TrainConfig& config) {
+    const auto key =
+        std::pair{config.model.recompute_activations, config.train_micro_batch_size_per_gpu};
+    auto found = known_.find(key);
+    if (found == known_.end()) {
+      trace::Timers unread;
+      found =
+          known_
+              .emplace(key, model::describe_model(
+                                config.model, {.micro_batch = config.train_micro_batch_size_per_gpu,
+                                               .vocab_size = vocab_,
+                                               .device = device_,
+                                               .compute = config::compute_dtype(config),
+                                               .timers = unread}))
+              .first;
+    }
+    return found->second;
+  }
+
+ private:
+  std::size_t vocab_;
+  Device device_;
+  std::map<std::pair<bool, std::size_t>, model::Description> known_;
+};
+
+/// What of two candidates must be no larger for one to beat the other.
+auto costs_of(const Candidate& c) {
+  return std::tuple(static_cast<double>(c.step.inter), static_cast<double>(c.step.intra),
+                    c.hardware_flops, static_cast<double>(c.memory), -c.weight_bits,
+                    -c.gradient_bits);
+}
+
+template <class Tuple>
+bool no_worse(const Tuple& a, const Tuple& b) {
+  return std::apply(
+      [&](const auto&... of_a) {
+        return std::apply([&](const auto&... of_b) { return ((of_a <= of_b) && ...); }, b);
+      },
+      a);
+}
+
+/// Adds `candidate` unless one that is there is as good in everything; drops what it beats.
+void add_best(std::vector<Candidate>& best, Candidate candidate) {
+  const auto costs = costs_of(candidate);
+  for (const Candidate& each : best) {
+    if (no_worse(costs_of(each), costs)) return;
+  }
+  std::erase_if(best, [&](const Candidate& each) { return no_worse(costs, costs_of(each)); });
+  best.push_back(std::move(candidate));
+}
+
+bool within(const SearchLimits& limits, const Candidate& candidate) {
+  return (limits.memory == 0 || candidate.memory <= limits.memory) &&
+         candidate.weight_bits >= limits.weight_bits &&
+         candidate.gradient_bits >= limits.gradient_bits;
+}
+
+Candidate candidate_of(const config::TrainConfig& config, const SharedPlan& plan,
+                       const model::Description& model) {
+  const zero::Options& zero = config.zero;
+  const auto bits = [&](bool quantized, const codec::CodecSpec& codec) {
+    return bits_of(quantized ? codec : codec::CodecSpec{}, zero.compute);
+  };
+  Candidate made;
+  made.config = config;
+  made.step = plan.step;
+  made.memory = plan.state + plan.arena + model.memory;
+  made.weight_bits = bits(zero.quantized_weights, zero.weight_codec);
+  made.gradient_bits = std::min(bits(zero.quantized_gradients, zero.gradient_codec_intra),
+                                bits(zero.quantized_gradients, zero.gradient_codec_inter));
+  made.hardware_flops = model.hardware_flops_per_token *
+                        static_cast<double>(config.train_batch_size) *
+                        static_cast<double>(config.model.seq_length);
+  return made;
+}
+
+}  // namespace
+
+SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
+                    const comm::Topology& topology, const config::Machine& machine,
+                    std::size_t source_vocab_size, const SearchLimits& limits,
+                    const StepSeconds& seconds) {
+  require_searchable(base);
+  SearchResult result;
+  std::optional<SharedPlans> plans;
+  std::optional<Computations> computations;
+  for_each_exchange(space, [&](const Exchange& exchange) {
+    result.considered += space.micro_batches.size() * space.recompute.size();
+    config::TrainConfig asked = with(base, exchange);
+    for (const std::size_t micro_batch : space.micro_batches) {
+      asked.train_micro_batch_size_per_gpu = micro_batch;
+      std::optional<config::TrainConfig> config = resolved(asked, exchange, machine);
+      if (!config) continue;
+      if (!computations) {
+        computations.emplace(
+            source_vocab_size,
+            Device::planning(config->backend == "cuda" ? Backend::cuda : Backend::host));
+      }
+      if (!plans) {
+        const model::Description& model = computations->of(*config);
+        plans.emplace(topology, model.units, model.layers);
+      }
+      const SharedPlan plan =
+          plans->plan(config->zero, optim::variant_of(config->optimizer).states);
+      for (const bool recompute : space.recompute) {
+        config->model.recompute_activations = recompute;
+        ++result.possible;
+        Candidate candidate = candidate_of(*config, plan, computations->of(*config));
+        if (!within(limits, candidate)) continue;
+        ++result.fitting;
+        add_best(result.best, std::move(candidate));
+      }
+    }
+  });
+  for (Candidate& candidate : result.best) {
+    if (!seconds) break;
+    candidate.seconds = seconds(
+        candidate,
+        plans->plan(candidate.config.zero, optim::variant_of(candidate.config.optimizer).states));
+  }
+  return result;
+}
+
+}  // namespace zeropp::plan

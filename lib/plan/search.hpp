@@ -1,0 +1,80 @@
+// All configurations of a space, planned: those that are possible and fit into memory, with what
+// they send and need, and which of them no other beats. What is possible is what resolve() takes.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/comm/topology.hpp"
+#include "lib/comm/traffic.hpp"
+#include "lib/config/resolve.hpp"
+#include "lib/config/train_config.hpp"
+#include "lib/plan/shared_plans.hpp"
+
+namespace zeropp::plan {
+
+/// Codecs of the two hops of a reduction.
+struct GradientChoice {
+  codec::CodecSpec intra;
+  codec::CodecSpec inter;
+};
+
+/// What may be chosen; every list has at least one entry. A codec "none" is qwZ or qgZ off.
+struct SearchSpace {
+  std::vector<int> stages;
+  std::vector<codec::CodecSpec> weight_codecs;
+  std::vector<GradientChoice> gradient_codecs;
+  std::vector<std::size_t> hpz_sizes;
+  std::vector<std::string> all_gathers;
+  std::vector<std::string> reduce_scatters;
+  std::vector<bool> recompute;
+  std::vector<std::size_t> micro_batches;  ///< sequences; of the batch of a rank, what divides it
+};
+
+/// Every stage; integers of 8, 6 and 4 bits; hpZ in parts of a node, nodes, and powers of two of
+/// them; every algorithm; activations kept or not; micro-batches that divide what a rank has of
+/// config.train_batch_size (a sequence where that is 0), in powers of two.
+SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology& topology,
+                        const config::Machine& machine);
+
+/// A configuration of the space, and what it sends and needs.
+struct Candidate {
+  config::TrainConfig config;     ///< resolved
+  comm::Bytes step;               ///< over all ranks
+  std::size_t memory = 0;         ///< bytes of a rank
+  double weight_bits = 0;         ///< of a weight on the wire between ranks, scales included
+  double gradient_bits = 0;       ///< of a gradient, on the hop with fewer
+  double hardware_flops = 0;      ///< a step, over all ranks: with what is computed again
+  std::optional<double> seconds;  ///< of a step, where a cost function was given
+};
+
+/// Seconds of a step. The schedules have at most two micro-steps (SharedPlans).
+using StepSeconds = std::function<double(const Candidate&, const SharedPlan&)>;
+
+struct SearchLimits {
+  std::size_t memory = 0;  ///< bytes of a rank; 0: no limit
+  double weight_bits = 0;  ///< at least, likewise
+  double gradient_bits = 0;
+};
+
+struct SearchResult {
+  std::size_t considered = 0;  ///< combinations of the space
+  std::size_t possible = 0;    ///< that resolve() takes, each once
+  std::size_t fitting = 0;     ///< within the limits
+  /// Fitting ones of which no other sends no more inside and across nodes, computes and holds no
+  /// more, and keeps no fewer bits: with the first of equals. In no order.
+  std::vector<Candidate> best;
+};
+
+/// `base`: all that the space does not choose, not resolved. Where `seconds` is given, it is asked
+/// for the candidates in `best`. Throws Error(usage) for adaptive bits, a codec schedule, error
+/// feedback and measured errors, which are not searched over.
+SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
+                    const comm::Topology& topology, const config::Machine& machine,
+                    std::size_t source_vocab_size, const SearchLimits& limits,
+                    const StepSeconds& seconds = {});
+
+}  // namespace zeropp::plan

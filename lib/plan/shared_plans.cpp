@@ -1,0 +1,244 @@
+#include "lib/plan/shared_plans.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/plan/planning_groups.hpp"
+#include "lib/zero/plans.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+/// The value of `key`, made when new.
+template <class Key, class Value, class Make>
+const Value& shared(std::map<Key, Value>& all, const Key& key, const Make& make) {
+  const auto found = all.find(key);
+  return found != all.end() ? found->second : all.emplace(key, make()).first->second;
+}
+
+std::string key_of_weights(const zero::Options& options) {
+  return options.quantized_weights ? codec::to_string(options.weight_codec) : "none";
+}
+
+std::string key_of_gradients(const zero::Options& options) {
+  return options.quantized_gradients
+             ? fmt::format("{}/{}", codec::to_string(options.gradient_codec_intra),
+                           codec::to_string(options.gradient_codec_inter))
+             : "none";
+}
+
+void add(std::vector<comm::Bytes>& sums, const std::vector<comm::Bytes>& values,
+         std::uint64_t times) {
+  sums.resize(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    sums[i] += {values[i].intra * times, values[i].inter * times};
+  }
+}
+
+/// Buckets that are alike: one of each, and which one each bucket is like.
+struct Kinds {
+  std::vector<zero::Bucket> first;
+  std::vector<std::size_t> of;
+};
+
+/// What a reduction's plan reads of a bucket: its size and, where it is one piece of a shard, that
+/// shard's.
+Kinds kinds_of(const std::vector<zero::Bucket>& buckets,
+               const std::vector<zero::UnitPartition>& units) {
+  Kinds kinds;
+  std::map<std::pair<std::size_t, std::size_t>, std::size_t> known;
+  for (const zero::Bucket& bucket : buckets) {
+    const std::size_t shard =
+        bucket.segments.size() == 1 ? units[bucket.segments.front().unit].shard : 0;
+    const auto [found, added] = known.emplace(std::pair{bucket.count(), shard}, kinds.first.size());
+    if (added) kinds.first.push_back(bucket);
+    kinds.of.push_back(found->second);
+  }
+  return kinds;
+}
+
+/// Of `options`, with micro-steps that say all about any number.
+zero::Options with_few_micro_steps(zero::Options options) {
+  options.accumulation_steps = std::min<std::size_t>(options.accumulation_steps, 2);
+  return options;
+}
+
+/// Of a step and its update. Micro-steps beyond those of the schedule send what the last of it
+/// sends; where gradients are not sharded only the end of a step sends.
+comm::Bytes step_bytes(const zero::StepPlan& plan, const zero::Volumes& volumes,
+                       std::size_t micro_steps) {
+  comm::Bytes total = zero::volume(plan.step.front(), volumes);
+  total += zero::volume(plan.update, volumes);
+  const std::size_t further = micro_steps - plan.input.micro_steps;
+  if (further == 0 || !plan.input.preset.shard_gradients) return total;
+  comm::Bytes last;
+  for (const zero::Op& op : plan.step.front().ops) {
+    if (op.micro_step + 1 == plan.input.micro_steps) last += zero::volume(op, volumes);
+  }
+  total += {last.intra * further, last.inter * further};
+  return total;
+}
+
+}  // namespace
+
+SharedPlans::SharedPlans(const comm::Topology& topology, std::vector<zero::Unit> units,
+                         std::vector<zero::Layer> layers)
+    : topology_(topology), units_(std::move(units)), layers_(std::move(layers)) {
+  for (const zero::Unit& unit : units_) {
+    const auto found = std::ranges::find(kinds_, unit.count, &zero::Unit::count);
+    kind_of_.push_back(static_cast<std::size_t>(found - kinds_.begin()));
+    if (found == kinds_.end()) kinds_.push_back(unit);
+  }
+}
+
+const std::vector<zero::UnitPartition>& SharedPlans::partition(const zero::Options& options) {
+  const std::string key =
+      fmt::format("{} {}", options.hpz_partition_size, name_of(options.compute));
+  return shared(partitions_, key, [&] {
+    return zero::partition_units(units_, static_cast<std::size_t>(topology_.world_size),
+                                 options.hpz_partition_size, options.compute);
+  });
+}
+
+const zero::CodecTable& SharedPlans::codecs(const zero::Options& options) {
+  return shared(codecs_, key_of_weights(options) + " " + key_of_gradients(options),
+                [&] { return zero::CodecTable(options, units_); });
+}
+
+SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
+                                               std::vector<comm::Bytes> zero::Volumes::*bytes) {
+  const zero::CodecTable table(options, kinds_);
+  const auto partitions =
+      zero::partition_units(kinds_, static_cast<std::size_t>(topology_.world_size),
+                            options.hpz_partition_size, options.compute);
+  Gathers of_kinds;
+  of_kinds.workspaces.resize(kinds_.size());
+  for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
+    comm::Groups groups = planning_groups(topology_, rank, options.hpz_partition_size);
+    trace::Recorder nobody;
+    const zero::WeightGather gather(options, table, partitions, groups, nobody, device_);
+    if (rank == 0) gather.add_memory(of_kinds.workspaces);
+    zero::Volumes volumes;
+    gather.add_volumes(volumes);
+    add(of_kinds.bytes, volumes.*bytes, static_cast<std::uint64_t>(topology_.node_count));
+  }
+  Gathers made;
+  for (const std::size_t kind : kind_of_) {
+    made.workspaces.push_back(of_kinds.workspaces[kind]);
+    made.bytes.push_back(of_kinds.bytes[kind]);
+  }
+  return made;
+}
+
+const SharedPlans::Gathers& SharedPlans::gathers(const zero::Options& options) {
+  zero::Options without_hpz = options;
+  without_hpz.hpz_partition_size = 1;
+  const std::string key =
+      fmt::format("{} {} {} {} {}", options.stage, key_of_weights(options),
+                  options.all_gather_algorithm, options.pipeline_depth, name_of(options.compute));
+  return shared(gathers_, key, [&] { return plan_gathers(without_hpz, &zero::Volumes::gather); });
+}
+
+const SharedPlans::Gathers& SharedPlans::secondary_gathers(const zero::Options& options) {
+  const std::string key = fmt::format("{} {} {}", options.hpz_partition_size,
+                                      options.secondary_gather_algorithm, name_of(options.compute));
+  return shared(secondary_, key,
+                [&] { return plan_gathers(options, &zero::Volumes::gather_secondary); });
+}
+
+const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& options) {
+  const bool gathers_sums = options.stage == 0;
+  const std::string key =
+      fmt::format("{} {} {} {} {} {}", key_of_gradients(options), options.reduce_scatter_algorithm,
+                  gathers_sums ? options.all_gather_algorithm : "", options.pipeline_depth,
+                  options.reduce_bucket_size, name_of(options.compute));
+  return shared(reductions_, key, [&] {
+    const auto& units = partition(options);
+    const zero::CodecTable& table = codecs(options);
+    Reductions made;
+    made.buckets = zero::plan_buckets(options, table, units, layers_,
+                                      static_cast<std::size_t>(topology_.world_size));
+    const Kinds kinds = kinds_of(made.buckets, units);
+    Reductions of_kinds;
+    for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
+      comm::Groups groups = planning_groups(topology_, rank, 1);
+      trace::Recorder nobody;
+      const zero::GradientReduce reduce(options, table, units, kinds.first, groups, nobody,
+                                        device_);
+      if (rank == 0) of_kinds.memory = reduce.memory();
+      zero::Volumes volumes;
+      reduce.add_volumes(volumes);
+      const auto nodes = static_cast<std::uint64_t>(topology_.node_count);
+      add(of_kinds.bytes, volumes.reduce, nodes);
+      add(of_kinds.gather_sum, volumes.gather_sum, nodes);
+    }
+    for (const std::size_t kind : kinds.of) {
+      made.memory.push_back(of_kinds.memory[kind]);
+      made.bytes.push_back(of_kinds.bytes[kind]);
+      if (gathers_sums) made.gather_sum.push_back(of_kinds.gather_sum[kind]);
+    }
+    return made;
+  });
+}
+
+const zero::StepPlan& SharedPlans::schedules(const zero::Options& options, const Gathers& global,
+                                             const Gathers* secondary,
+                                             const Reductions& reductions) {
+  std::vector<zero::UnitMemory> workspaces = global.workspaces;
+  if (secondary != nullptr) {
+    for (std::size_t u = 0; u < workspaces.size(); ++u) {
+      workspaces[u].secondary_workspace = secondary->workspaces[u].secondary_workspace;
+    }
+  }
+  // Whatever a schedule reads, but for what is the same in all of one SharedPlans.
+  std::vector<std::size_t> key{static_cast<std::size_t>(options.stage),
+                               secondary != nullptr ? 1U : 0U,
+                               options.accumulation_steps,
+                               options.prefetch_bucket_size,
+                               options.overlap_comm ? 1U : 0U,
+                               size_of(options.compute)};
+  for (const zero::UnitMemory& memory : workspaces) {
+    key.insert(key.end(),
+               {memory.gather_workspace, memory.secondary_workspace, memory.refresh_workspace});
+  }
+  for (std::size_t b = 0; b < reductions.buckets.size(); ++b) {
+    key.insert(key.end(),
+               {reductions.buckets[b].count(), reductions.buckets[b].segments.size(),
+                reductions.memory[b].workspace, reductions.memory[b].gather_sum_workspace});
+  }
+  return shared(schedules_, key, [&] {
+    return zero::make_schedules(zero::schedule_input(options, partition(options), layers_,
+                                                     std::move(workspaces), reductions.buckets,
+                                                     reductions.memory));
+  });
+}
+
+SharedPlan SharedPlans::plan(const zero::Options& asked, std::size_t optimizer_states) {
+  const zero::Options options = with_few_micro_steps(asked);
+  const Gathers& global = gathers(options);
+  const Gathers* secondary = options.hpz_partition_size > 1 ? &secondary_gathers(options) : nullptr;
+  const Reductions& reduced = reductions(options);
+  const zero::StepPlan& plan = schedules(options, global, secondary, reduced);
+  SharedPlan made;
+  made.step = step_bytes(plan,
+                         {.gather = global.bytes,
+                          .gather_secondary = secondary ? secondary->bytes : global.bytes,
+                          .refresh = global.bytes,
+                          .reduce = reduced.bytes,
+                          .gather_sum = reduced.gather_sum},
+                         asked.accumulation_steps);
+  for (const zero::MemoryPart& part :
+       zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,
+                          optimizer_states)) {
+    made.state += part.bytes;
+  }
+  made.arena = plan.arena_bytes();
+  made.schedules = &plan;
+  made.codecs = &codecs(options);
+  return made;
+}
+
+}  // namespace zeropp::plan

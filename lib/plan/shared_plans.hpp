@@ -1,0 +1,80 @@
+// Plans of many configurations of one model on one topology. What they share is planned once, by
+// what the engine plans with: the gathers of a codec and algorithm, the gathers inside an hpZ group
+// size, the reductions of a pair of codecs and algorithm, and the schedules of equal memory. A step
+// of many micro-steps is folded from one of two: each further one repeats the second. Tens of
+// thousands of configurations a second; equal to PlannedRun, one by one.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/comm/topology.hpp"
+#include "lib/device/device.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/codec_table.hpp"
+#include "lib/zero/options.hpp"
+#include "lib/zero/step_plan.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::plan {
+
+/// Of one configuration. What it points to lives as long as the SharedPlans.
+struct SharedPlan {
+  comm::Bytes step;                           ///< of an ordinary step, over all ranks
+  std::size_t state = 0;                      ///< bytes of a rank that outlive a step
+  std::size_t arena = 0;                      ///< and those that live within it
+  const zero::StepPlan* schedules = nullptr;  ///< of at most two micro-steps; without volumes
+  const zero::CodecTable* codecs = nullptr;
+};
+
+class SharedPlans {
+ public:
+  /// `topology` is uniform.
+  SharedPlans(const comm::Topology& topology, std::vector<zero::Unit> units,
+              std::vector<zero::Layer> layers);
+
+  /// `options` are resolved; without codec schedule, adaptive bits, error feedback and measured
+  /// errors. `optimizer_states`: fp32 values that the optimizer keeps for a parameter.
+  SharedPlan plan(const zero::Options& options, std::size_t optimizer_states);
+
+ private:
+  struct Gathers {
+    std::vector<zero::UnitMemory> workspaces;
+    std::vector<comm::Bytes> bytes;  ///< by unit, over all ranks
+  };
+  struct Reductions {
+    std::vector<zero::Bucket> buckets;
+    std::vector<zero::BucketMemory> memory;
+    std::vector<comm::Bytes> bytes;       ///< by bucket, over all ranks
+    std::vector<comm::Bytes> gather_sum;  ///< likewise; stage 0
+  };
+
+  const std::vector<zero::UnitPartition>& partition(const zero::Options& options);
+  const zero::CodecTable& codecs(const zero::Options& options);
+  const Gathers& gathers(const zero::Options& options);
+  const Gathers& secondary_gathers(const zero::Options& options);
+  const Reductions& reductions(const zero::Options& options);
+  /// `bytes` reads them from a rank's volumes.
+  Gathers plan_gathers(const zero::Options& options,
+                       std::vector<comm::Bytes> zero::Volumes::*bytes);
+  const zero::StepPlan& schedules(const zero::Options& options, const Gathers& global,
+                                  const Gathers* secondary, const Reductions& reductions);
+
+  comm::Topology topology_;
+  std::vector<zero::Unit> units_;
+  std::vector<zero::Layer> layers_;
+  std::vector<zero::Unit> kinds_;     ///< units of one size are planned once
+  std::vector<std::size_t> kind_of_;  ///< by unit
+  Device device_ = Device::planning(Backend::host);
+  std::map<std::string, std::vector<zero::UnitPartition>> partitions_;
+  std::map<std::string, zero::CodecTable> codecs_;
+  std::map<std::string, Gathers> gathers_;
+  std::map<std::string, Gathers> secondary_;
+  std::map<std::string, Reductions> reductions_;
+  std::map<std::vector<std::size_t>, zero::StepPlan> schedules_;
+};
+
+}  // namespace zeropp::plan

@@ -1,0 +1,205 @@
+#include "lib/plan/simulate.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+#include <numeric>
+#include <stdexcept>
+
+namespace zeropp::plan {
+
+namespace {
+
+constexpr std::size_t index(Resource resource) { return static_cast<std::size_t>(resource); }
+constexpr std::size_t index(zero::StreamId stream) { return static_cast<std::size_t>(stream); }
+
+/// What a stream has to do: one half of an operation.
+struct Task {
+  std::size_t op;
+  bool finish;
+};
+
+/// The head of a stream's queue, once it runs.
+struct Running {
+  const Stage* stage = nullptr;  ///< null: nothing runs
+  const Stage* end = nullptr;
+  double left = 0;  ///< of the stage, seconds alone
+};
+
+class Simulation {
+ public:
+  Simulation(const zero::Schedule& schedule, const std::vector<OpCost>& costs,
+             const Sharing& sharing, bool overlap)
+      : schedule_(schedule),
+        costs_(costs),
+        sharing_(sharing),
+        overlap_(overlap),
+        done_(schedule.ops.size(), false),
+        started_(schedule.ops.size(), false) {
+    if (costs.size() != schedule.ops.size()) {
+      throw std::invalid_argument("simulate: a cost for each operation");
+    }
+    timeline_.spans.resize(schedule.ops.size());
+    for (std::size_t op = 0; op < schedule.ops.size(); ++op) {
+      const zero::Op& it = schedule.ops[op];
+      for (const std::size_t before : it.waits_on) {
+        if (before >= op) throw std::invalid_argument("simulate: an operation waits for a later");
+      }
+      queues_[index(it.stream)].push_back({op, false});
+      if (zero::ends_on(it.stream) != it.stream) {
+        queues_[index(zero::ends_on(it.stream))].push_back({op, true});
+      }
+    }
+  }
+
+  Timeline run() {
+    begin_ready();
+    while (advance()) begin_ready();
+    timeline_.seconds = now_;
+    return std::move(timeline_);
+  }
+
+ private:
+  [[nodiscard]] bool ready(const Task& task) const {
+    if (task.finish) return started_[task.op];
+    if (!overlap_ && task.op > 0 && !done_[task.op - 1]) return false;
+    const auto& waits = schedule_.ops[task.op].waits_on;
+    return std::all_of(waits.begin(), waits.end(), [&](std::size_t op) { return done_[op]; });
+  }
+
+  /// Begins what can begin, until nothing can: what takes no time is done at once.
+  void begin_ready() {
+    for (bool again = true; again;) {
+      again = false;
+      for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
+        auto& queue = queues_[stream];
+        while (running_[stream].stage == nullptr && !queue.empty() && ready(queue.front())) {
+          const Task& task = queue.front();
+          if (!task.finish) timeline_.spans[task.op].begin = now_;
+          const Stages& stages = task.finish ? costs_[task.op].finish : costs_[task.op].start;
+          if (stages.begin() == stages.end()) {
+            complete(stream);
+          } else {
+            running_[stream] = {stages.begin(), stages.end(), stages.begin()->seconds};
+          }
+          again = true;
+        }
+      }
+    }
+  }
+
+  void complete(std::size_t stream) {
+    const Task task = queues_[stream].front();
+    queues_[stream].pop_front();
+    Span& span = timeline_.spans[task.op];
+    const zero::StreamId own = schedule_.ops[task.op].stream;
+    if (!task.finish) {
+      span.started = now_;
+      started_[task.op] = true;
+    }
+    if (task.finish || zero::ends_on(own) == own) {
+      span.end = now_;
+      done_[task.op] = true;
+    }
+  }
+
+  /// By resource: seconds alone that a part there gets done in a second.
+  [[nodiscard]] std::array<double, kResources> rates(
+      const std::array<std::size_t, kResources>& parts) const {
+    std::array<double, kResources> rates{};
+    double left_of_gpu = 1;
+    for (std::size_t r = 0; r < kResources; ++r) {
+      if (parts[r] == 0) continue;
+      const bool shared = r != index(Resource::none);
+      rates[r] = shared ? std::min(1.0, sharing_.width[r] / static_cast<double>(parts[r])) : 1.0;
+      left_of_gpu -= sharing_.gpu_share[r];
+    }
+    constexpr double kLeast = 0.05;  // blocks of a transfer never hold all multiprocessors
+    rates[index(Resource::gpu)] *= std::max(kLeast, left_of_gpu);
+    return rates;
+  }
+
+  /// To the next end of a part. False: all is done.
+  bool advance() {
+    std::array<std::size_t, kResources> parts{};
+    for (const Running& running : running_) {
+      if (running.stage != nullptr) ++parts[index(running.stage->resource)];
+    }
+    const auto rate = rates(parts);
+    double step = std::numeric_limits<double>::infinity();
+    for (const Running& running : running_) {
+      if (running.stage == nullptr) continue;
+      step = std::min(step, running.left / rate[index(running.stage->resource)]);
+    }
+    if (step == std::numeric_limits<double>::infinity()) return false;
+    account(parts, step);
+    now_ += step;
+    for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
+      Running& running = running_[stream];
+      if (running.stage == nullptr) continue;
+      const double speed = rate[index(running.stage->resource)];
+      // Those that end with the step end exactly: no part is left with a rounding error.
+      const bool ends = running.left / speed <= step * (1 + 1e-12);
+      running.left -= step * speed;
+      if (!ends) continue;
+      if (++running.stage != running.end) {
+        running.left = running.stage->seconds;
+      } else {
+        running.stage = nullptr;
+        complete(stream);
+      }
+    }
+    return true;
+  }
+
+  void account(const std::array<std::size_t, kResources>& parts, double step) {
+    for (std::size_t r = 0; r < kResources; ++r) {
+      if (parts[r] > 0) timeline_.busy[r] += step;
+    }
+    if (running_[index(zero::StreamId::compute)].stage != nullptr) {
+      timeline_.compute += step;
+      return;
+    }
+    for (const Resource resource : {Resource::rails, Resource::node_links, Resource::gpu}) {
+      if (parts[index(resource)] == 0) continue;
+      timeline_.exposed[index(resource)] += step;
+      return;
+    }
+    timeline_.exposed[index(Resource::none)] += step;
+  }
+
+  const zero::Schedule& schedule_;
+  const std::vector<OpCost>& costs_;
+  const Sharing& sharing_;
+  bool overlap_;
+  std::array<std::deque<Task>, zero::kStreams> queues_;
+  std::array<Running, zero::kStreams> running_{};
+  std::vector<bool> done_;
+  std::vector<bool> started_;
+  double now_ = 0;
+  Timeline timeline_;
+};
+
+}  // namespace
+
+void Stages::add(Resource resource, double seconds) {
+  if (!(seconds > 0)) return;
+  if (count_ == stages_.size()) throw std::length_error("Stages: more than an operation has");
+  stages_[count_++] = {resource, seconds};
+}
+
+double Stages::seconds() const {
+  return std::accumulate(begin(), end(), 0.0,
+                         [](double sum, const Stage& stage) { return sum + stage.seconds; });
+}
+
+double Timeline::exposed_seconds() const {
+  return std::accumulate(exposed.begin(), exposed.end(), 0.0);
+}
+
+Timeline simulate(const zero::Schedule& schedule, const std::vector<OpCost>& costs,
+                  const Sharing& sharing, bool overlap) {
+  return Simulation(schedule, costs, sharing, overlap).run();
+}
+
+}  // namespace zeropp::plan

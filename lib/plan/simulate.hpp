@@ -1,0 +1,77 @@
+// Executes a schedule on paper: the engine's streams, waits, and collectives that start on one
+// stream and end on another, with the time that each operation takes alone, and resources that
+// concurrent operations share. Pure functions; seconds.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/zero/schedule.hpp"
+
+namespace zeropp::plan {
+
+/// What an operation occupies. `none`: latencies, which nothing shares.
+enum class Resource : std::uint8_t { gpu, node_links, rails, none };
+inline constexpr std::size_t kResources = 4;
+
+/// A part of an operation: for `seconds` when nothing else wants the resource.
+struct Stage {
+  Resource resource = Resource::none;
+  double seconds = 0;
+};
+
+/// One after the other.
+class Stages {
+ public:
+  /// Parts that take no time are left out. Throws std::length_error beyond the few that an
+  /// operation has.
+  void add(Resource resource, double seconds);
+  [[nodiscard]] const Stage* begin() const { return stages_.data(); }
+  [[nodiscard]] const Stage* end() const { return stages_.data() + count_; }
+  [[nodiscard]] double seconds() const;
+
+ private:
+  std::array<Stage, 6> stages_{};
+  std::size_t count_ = 0;
+};
+
+struct OpCost {
+  Stages start;   ///< on the operation's stream
+  Stages finish;  ///< of a collective, on the stream that it ends on
+};
+
+/// How concurrent parts share the resources.
+struct Sharing {
+  /// By resource: how many parts run as fast as alone; more share the whole evenly. 1 or more.
+  std::array<double, kResources> width{1, 1, 1, 1};
+  /// By resource: what a part there takes from the GPU while it runs, 0 to 1, once however many.
+  std::array<double, kResources> gpu_share{};
+};
+
+/// One operation in time, seconds from the begin of the schedule.
+struct Span {
+  double begin = 0;    ///< of its start
+  double started = 0;  ///< its start is done; its later hops may follow
+  double end = 0;      ///< its result is there
+};
+
+struct Timeline {
+  std::vector<Span> spans;  ///< by operation
+  double seconds = 0;       ///< from the first begin to the last end
+  double compute = 0;       ///< the compute stream works
+  /// The compute stream waits while this is busy, the slowest kind that is: rails before links of
+  /// the node before kernels. `none`: latencies.
+  std::array<double, kResources> exposed{};
+  std::array<double, kResources> busy{};
+
+  [[nodiscard]] double exposed_seconds() const;
+};
+
+/// `costs`, by operation. `overlap` false: each operation waits for all before it. Throws
+/// std::invalid_argument when costs do not match, or an operation waits for a later one.
+Timeline simulate(const zero::Schedule& schedule, const std::vector<OpCost>& costs,
+                  const Sharing& sharing, bool overlap = true);
+
+}  // namespace zeropp::plan

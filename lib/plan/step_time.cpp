@@ -1,0 +1,180 @@
+#include "lib/plan/step_time.hpp"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace zeropp::plan {
+
+namespace {
+
+using zero::Op;
+using zero::OpKind;
+using zero::StreamId;
+
+struct Phases {
+  double optimizer = 0;
+  double forward = 0;
+  double backward = 0;
+};
+
+/// The compute stream is in a phase from the end of what it did before to the end of its last layer
+/// there.
+Phases phases_of(const zero::Schedule& schedule, const Timeline& timeline) {
+  Phases phases;
+  double at = 0;
+  bool computing = false;
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const Op& op = schedule.ops[i];
+    if (op.kind != OpKind::forward && op.kind != OpKind::backward) continue;
+    if (!computing && op.stream == StreamId::compute) {
+      for (std::size_t u = 0; u < i; ++u) {
+        if (schedule.ops[u].kind == OpKind::update && schedule.ops[u].stream == StreamId::compute) {
+          phases.optimizer = std::max(phases.optimizer, timeline.spans[u].end);
+        }
+      }
+      at = phases.optimizer;
+      computing = true;
+    }
+    const double end = timeline.spans[i].end;
+    (op.backward_phase ? phases.backward : phases.forward) += end - at;
+    at = end;
+  }
+  phases.backward += timeline.seconds - at;
+  return phases;
+}
+
+bool can_overlap(const Workload& work, const Engine& engine) {
+  if (engine.max_live_parameters <= 0) return true;
+  double largest = 0;
+  for (const zero::UnitPartition& unit : work.input.units) {
+    largest = std::max(largest, static_cast<double>(unit.parameters));
+  }
+  return 2 * largest <= engine.max_live_parameters;
+}
+
+const char* bound_of(const Timeline& timeline) {
+  constexpr std::array<std::pair<Resource, const char*>, kResources> kExposed{
+      {{Resource::rails, "communication across nodes"},
+       {Resource::node_links, "communication inside nodes"},
+       {Resource::gpu, "kernels beside the layers"},
+       {Resource::none, "latency"}}};
+  const char* bound = "compute";
+  double largest = timeline.compute;
+  for (const auto& [resource, name] : kExposed) {
+    const double seconds = timeline.exposed[static_cast<std::size_t>(resource)];
+    if (seconds <= largest) continue;
+    largest = seconds;
+    bound = name;
+  }
+  return bound;
+}
+
+}  // namespace
+
+zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
+                       const zero::ScheduleInput& input) {
+  zero::Schedule joined = update;
+  const std::size_t offset = update.ops.size();
+  std::vector<std::size_t> updates(input.units.size());
+  std::vector<std::size_t> others;  // that the whole step waits for
+  for (std::size_t i = 0; i < offset; ++i) {
+    const Op& op = update.ops[i];
+    if (op.kind == OpKind::update) updates[op.index] = i;
+    if (op.kind != OpKind::update || op.stream == StreamId::compute) others.push_back(i);
+  }
+  std::array<bool, zero::kStreams> begun{};
+  for (Op op : step.ops) {
+    for (std::size_t& before : op.waits_on) before += offset;
+    if (!std::exchange(begun[static_cast<std::size_t>(op.stream)], true)) {
+      op.waits_on.insert(op.waits_on.end(), others.begin(), others.end());
+    }
+    if (offset > 0 && op.kind == OpKind::gather) op.waits_on.push_back(updates[op.index]);
+    if (offset > 0 && op.kind == OpKind::reduce) {
+      for (const zero::Segment& segment : input.buckets[op.index].segments) {
+        op.waits_on.push_back(updates[segment.unit]);
+      }
+    }
+    joined.ops.push_back(std::move(op));
+  }
+  joined.arena_bytes = std::max(update.arena_bytes, step.arena_bytes);
+  return joined;
+}
+
+namespace {
+
+StepTime timed(const zero::StepPlan& plan, const Workload& work, const Cluster& cluster) {
+  StepTime made;
+  made.schedule = chained(plan.update, plan.step.front(), work.input);
+  const std::vector<OpCost> costs = op_costs(made.schedule, work, cluster);
+  const Sharing shared = sharing(cluster, work.config.rail_lanes);
+  made.timeline = simulate(made.schedule, costs, shared, work.input.overlap);
+  const Phases hidden = phases_of(made.schedule, made.timeline);
+  const double overlap =
+      can_overlap(work, cluster.engine) ? cluster.engine.overlap : 0;
+  Timeline serial;
+  if (overlap < 1) serial = simulate(made.schedule, costs, shared, false);
+  const Phases bare = overlap < 1 ? phases_of(made.schedule, serial) : Phases{};
+  const auto between = [&](double with_overlap, double without) {
+    return overlap < 1 ? without + overlap * (with_overlap - without) : with_overlap;
+  };
+  made.seconds = between(made.timeline.seconds, serial.seconds);
+  made.optimizer = between(hidden.optimizer, bare.optimizer);
+  made.forward = between(hidden.forward, bare.forward);
+  made.backward = between(hidden.backward, bare.backward);
+  made.compute = made.timeline.compute;
+  made.exposed = between(made.timeline.exposed_seconds(), serial.exposed_seconds());
+  made.bound = bound_of(overlap > 0 ? made.timeline : serial);
+  return made;
+}
+
+/// From the end of the backward before it to the end of its own: reductions that are still on their
+/// way then are in the shadow of the next.
+double last_micro_step(const StepTime& time) {
+  std::array<double, 2> ends{};  ///< of the last micro-step, and of those before
+  const std::size_t last = time.schedule.ops.back().micro_step;
+  for (std::size_t i = 0; i < time.schedule.ops.size(); ++i) {
+    const Op& op = time.schedule.ops[i];
+    if (op.kind != OpKind::backward) continue;
+    double& end = ends.at(op.micro_step < last ? 1 : 0);
+    end = std::max(end, time.timeline.spans[i].end);
+  }
+  return (ends[0] - ends[1]) * time.seconds / time.timeline.seconds;
+}
+
+}  // namespace
+
+StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
+  // The first tensor of a transformer is its token table.
+  const Workload work{.config = run.config(),
+                      .topology = run.topology(),
+                      .input = run.plans().step.input,
+                      .codecs = run.plans().codecs,
+                      .vocab_size = run.model().units.front().tensors.front().shape.front()};
+  return timed(run.plans().step, work, cluster);
+}
+
+double step_seconds(const PlannedRun& run, const Cluster& cluster) {
+  return step_time(run, cluster).seconds;
+}
+
+StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
+                       std::size_t source_vocab_size) {
+  return [&cluster, &topology, source_vocab_size](const Candidate& candidate,
+                                                  const SharedPlan& plan) {
+    const zero::ScheduleInput& input = plan.schedules->input;
+    const std::size_t declared = candidate.config.model.vocab_size;
+    const StepTime time = timed(*plan.schedules,
+                                {.config = candidate.config,
+                                 .topology = topology,
+                                 .input = input,
+                                 .codecs = *plan.codecs,
+                                 .vocab_size = declared > 0 ? declared : source_vocab_size},
+                                cluster);
+    const std::size_t more = candidate.config.gradient_accumulation_steps - input.micro_steps;
+    return more == 0 ? time.seconds
+                     : time.seconds + static_cast<double>(more) * last_micro_step(time);
+  };
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,46 @@
+// How long an optimizer step takes on a cluster: the update and the step after it, as the engine
+// chains them, simulated. Pure functions; seconds.
+#pragma once
+
+#include "lib/comm/topology.hpp"
+#include "lib/plan/cluster.hpp"
+#include "lib/plan/op_costs.hpp"
+#include "lib/plan/planned_run.hpp"
+#include "lib/plan/search.hpp"
+#include "lib/plan/simulate.hpp"
+#include "lib/zero/schedule.hpp"
+
+namespace zeropp::plan {
+
+/// The update of the step before, and the step that it lets begin: `update` comes first, gathers
+/// and reductions wait for their own units' updates, and everything else for the rest of `update`.
+zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
+                       const zero::ScheduleInput& input);
+
+struct StepTime {
+  double seconds = 0;
+  double optimizer = 0;  ///< until the first forward begins
+  double forward = 0;    ///< of all micro-steps: the compute stream in forward, waits included
+  double backward = 0;   ///< likewise, to the end of the step
+  double compute = 0;    ///< forward and backward without waits
+  double exposed = 0;    ///< the compute stream waits for others
+  /// What takes the largest part of the step: compute, links of the node, links between nodes,
+  /// kernels of collectives and optimizer, or latency.
+  const char* bound = "compute";
+  zero::Schedule schedule;
+  Timeline timeline;  ///< of a full overlap; a cluster's engine may reach less (Engine::overlap)
+};
+
+/// Of an ordinary step: the weights were updated by the one before. Throws Error(usage) for a model
+/// that is no transformer.
+StepTime step_time(const PlannedRun& run, const Cluster& cluster);
+
+/// step_time().seconds.
+double step_seconds(const PlannedRun& run, const Cluster& cluster);
+
+/// Times the candidates of a search, a thousand in about a second. `cluster` and `topology` outlive
+/// what is returned. Further micro-steps than a schedule has take as long as its last.
+StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
+                       std::size_t source_vocab_size);
+
+}  // namespace zeropp::plan

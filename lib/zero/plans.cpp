@@ -1,0 +1,56 @@
+#include "lib/zero/plans.hpp"
+
+namespace zeropp::zero {
+
+std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codecs,
+                                 const std::vector<UnitPartition>& partitions,
+                                 const std::vector<Layer>& layers, std::size_t world_size) {
+  return make_buckets(partitions, gradient_order(layers, partitions.size()), world_size,
+                      options.reduce_bucket_size, bucket_quantum(options),
+                      codecs.gradient_groups());
+}
+
+Plans::Plans(const Options& options, const std::vector<Unit>& model_units,
+             const std::vector<Layer>& layers, comm::Groups& groups, comm::Groups& reduce_groups,
+             trace::Recorder& recorder, const Device& device)
+    : units(partition_units(model_units, static_cast<std::size_t>(groups.world->size()),
+                            options.hpz_partition_size, options.compute)),
+      codecs(options, model_units),
+      weights(options, codecs, units, groups, recorder, device),
+      gradients(options, codecs, units,
+                plan_buckets(options, codecs, units, layers,
+                             static_cast<std::size_t>(groups.world->size())),
+                reduce_groups, recorder, device),
+      step(make_step_plan(options, units, layers, weights, gradients)) {}
+
+void Plans::use(const CodecChoice& choice) {
+  weights.use(choice.weights);
+  gradients.use(choice.gradients);
+  step.volumes = {};
+  weights.add_volumes(step.volumes);
+  gradients.add_volumes(step.volumes);
+}
+
+const trace::CollectiveRow* Plans::row(const Op& op, Phase phase) const {
+  switch (op.kind) {
+    case OpKind::gather:
+    case OpKind::refresh:
+      return &weights.global(op.index, phase).row();
+    case OpKind::gather_secondary:
+      return &weights.secondary(op.index, phase).row();
+    case OpKind::reduce:
+      return &gradients.row(op.index);
+    case OpKind::gather_sum:
+      return &gradients.row_of_sum(op.index);
+    case OpKind::keep_secondary:
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::clear_gradients:
+    case OpKind::accumulate:
+    case OpKind::update:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,96 @@
+// The Python module `zeropp`: the savings call and its table (lib/plan/savings.hpp).
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/error.hpp"
+#include "lib/plan/savings.hpp"
+
+namespace py = pybind11;
+using namespace py::literals;
+using namespace zeropp;
+
+namespace {
+
+/// Python writes 18e9, a float.
+std::size_t whole(const char* name, double value) {
+  if (!(value >= 1) || value > 0x1p53 || value != std::floor(value)) {
+    throw py::value_error(std::string(name) + " is no whole number from 1 to 2^53");
+  }
+  return static_cast<std::size_t>(value);
+}
+
+plan::SavingsConfig config_of(const py::dict& given) {
+  plan::SavingsConfig config;
+  for (const auto& [key, value] : given) {
+    const auto name = key.cast<std::string>();
+    if (name == "weight_codec") {
+      config.weights = codec::parse_codec(value.cast<std::string>());
+    } else if (name == "gradient_codec") {
+      config.gradients = codec::parse_codec(value.cast<std::string>());
+    } else if (name == "hpz") {
+      config.hpz = value.cast<bool>();
+    } else {
+      throw py::value_error("config has the unknown key '" + name +
+                            "': its keys are weight_codec, gradient_codec, hpz");
+    }
+  }
+  return config;
+}
+
+py::dict savings(double model_params, double world_size, const py::dict& config,
+                 const std::string& baseline, const std::string& passes) {
+  const plan::Savings found =
+      plan::savings(whole("model_params", model_params), whole("world_size", world_size),
+                    config_of(config), plan::parse_baseline(baseline), plan::parse_passes(passes));
+  return py::dict(
+      "baseline_gb"_a = found.baseline_gb, "zero_plusplus_gb"_a = found.zero_plusplus_gb,
+      "reduction_factor"_a = found.reduction_factor, "savings_percent"_a = found.savings_percent);
+}
+
+py::list savings_table(const std::optional<std::vector<std::string>>& codecs) {
+  std::vector<codec::CodecSpec> specs = plan::overview_codecs();
+  if (codecs) {
+    specs.clear();
+    for (const std::string& name : *codecs) specs.push_back(codec::parse_codec(name));
+  }
+  py::list rows;
+  for (const plan::WidthRow& row : plan::savings_table(specs)) {
+    rows.append(py::dict(
+        "codec"_a = row.codec, "bytes_per_value"_a = row.bytes_per_value,
+        "scale_overhead"_a = row.scale_overhead, "bytes_per_step"_a = row.bytes_per_step,
+        "reduction_fp32"_a = row.reduction_fp32, "reduction_16bit"_a = row.reduction_16bit));
+  }
+  return rows;
+}
+
+}  // namespace
+
+PYBIND11_MODULE(zeropp, module) {
+  module.doc() = "What ZeRO++ (arXiv 2306.10209) saves of the traffic of a training step.";
+  py::register_exception<Error>(module, "Error", PyExc_ValueError);
+  module.def("savings", savings, "model_params"_a, "world_size"_a, "config"_a = py::dict(),
+             py::kw_only(), "baseline"_a, "passes"_a = "once",
+             R"(Bytes that one rank sends in a step, without and with ZeRO++.
+
+model_params  parameters of the model, a whole number (18e9)
+world_size    ranks, 2 or more
+config        dict: weight_codec ('int8:256'), gradient_codec ('int4:128'), hpz (False)
+baseline      what the uncompressed step sends: 'fp32', 'bf16' or 'fp16'
+passes        'once': one gather and one reduce-scatter; 'zero3': two gathers, of which hpz keeps the
+              second inside the nodes, and one reduce-scatter
+
+Returns a dict: baseline_gb and zero_plusplus_gb (1e9 bytes), reduction_factor, savings_percent.
+Raises ValueError for what cannot be counted, TypeError for what is no number or text.)");
+  module.def("savings_table", savings_table, "codecs"_a = py::none(),
+             R"(Bytes a parameter by codec, one gather and one reduce-scatter, of a large model.
+
+codecs  names, as in ['int8:64', 'int4:128']; None: int8, int6 and int4 in blocks of 64
+
+Returns a list of dicts: codec, bytes_per_value, scale_overhead (bytes of scales over those of codes),
+bytes_per_step, reduction_fp32 (over 8 bytes) and reduction_16bit (over 4). Raises ValueError.)");
+}

@@ -1,0 +1,67 @@
+# ctest: name=plan_committed labels=cli timeout=180
+"""zpp_plan beside every trace of zpp_train in results/: the bytes of each step are the planned ones, and memory is
+within 3 % of the measured peak. Prints a line for each run."""
+
+import json
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import planned
+import zpp
+
+TOLERANCE = 0.03  # of the measured peak
+FEWEST = 10  # different configurations that have one
+
+
+def traces():
+    """(path, trace) of every run of the trainer."""
+    for path in sorted((zpp.SOURCE / "results").rglob("*.json")):
+        trace = json.loads(path.read_text())
+        if isinstance(trace, dict) and trace.get("schema") == "zeropp-trace" and trace.get("app") == "train":
+            yield path.relative_to(zpp.SOURCE / "results"), trace
+
+
+# Until then gradients were put into buckets up to reduce_bucket_size, and fewer gathers ran ahead: of earlier runs all
+# but the gradients' bytes and the arena is compared.
+SCHEDULE_SINCE = "2026-11-21T15:04"
+
+
+def job(trace):
+    """What a plan is a function of."""
+    return trace["config_json"], trace["node_count"], trace["ranks_per_node"]
+
+
+class Committed(zpp.TestCase):
+    def check_earlier(self, trace, plan):
+        self.assertEqual(planned.wrong_collectives(trace, plan, but=("gradients",)), [])
+        self.assertEqual(planned.wrong_memory(trace, plan, but=("arena",)), [])
+        return "an earlier schedule's"
+
+    def check_current(self, trace, plan):
+        self.assertEqual(planned.wrong_steps(trace, plan), [])
+        self.assertEqual(planned.wrong_collectives(trace, plan), [])
+        self.assertEqual(planned.wrong_memory(trace, plan), [])
+        peak = dict(zip(trace["memory"]["name"], trace["memory"]["bytes_actual"]))["buffers_peak"]
+        total = sum(planned.planned_parts(plan).values())
+        error = total / peak - 1
+        self.assertLess(abs(error), TOLERANCE)
+        self.measured.add(job(trace))
+        return f"memory {total} of measured {peak} ({100 * error:+.3f} %)"
+
+    def test_bytes_and_memory(self):
+        found = list(traces())
+        jobs = {job(trace): trace for _, trace in found}
+        plans = dict(zip(jobs, zpp.side_by_side(planned.plan, jobs.values())))
+        self.measured = set()
+        for path, trace in found:
+            plan = plans[job(trace)]
+            check = self.check_current if trace["started_at"] >= SCHEDULE_SINCE else self.check_earlier
+            with self.subTest(str(path)):
+                verdict = check(trace, plan)
+                print(f"{path}: {len(trace['steps']['loss'])} steps of {planned.traffic(plan)['step']} bytes, {verdict}")
+        self.assertGreaterEqual(len(self.measured), FEWEST)
+
+
+zpp.main()

@@ -1,0 +1,72 @@
+# ctest: name=plan_report timeout=240 labels=cli processors=2
+"""zpp_plan report on traces of every program: a section each with its tables, all VALID; and what it says where Python, its modules or
+the traces are missing."""
+
+import os
+import pathlib
+import sys
+
+sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
+import html_case
+import html_sections
+import synthetic_converge
+import trace_format
+import zpp
+
+PATIENCE = 150  # seconds, of a busy machine
+PLAN = zpp.BIN / "zpp_plan"
+# By program: ranks, words, and tables that the page has to have.
+RUNS = {
+    "sweep": (2, ["zpp_sweep", "-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host", "--codec", "none,int8:256"],
+              ["Collectives by size"]),
+    "sweep --fabric": (2, ["zpp_sweep", "--fabric", "--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"],
+                       ["Typical links", "Placement"]),
+    "kernels": (1, ["zpp_kernels", "--filter", "^copy", "--values", "100000", "--max-seconds", "0.01"], ["Ceilings", "Kernels"]),
+}
+MADE = {"train": ["Bytes sent, over all ranks and steps", "Collectives", "Memory of rank 0", "Quantization errors", "Held-out loss", "Time of the host"],
+        "converge": ["Settings, means over seeds", "Contracts", "Quadratic"]}
+
+
+class PlanReport(zpp.TestCase):
+    def report(self, *words, code=zpp.OK, **options):
+        done = zpp.Process([PLAN, "report", *words], **options).end(PATIENCE)
+        self.assertEqual(done.code, code, done)
+        return done
+
+    def test_every_program(self):
+        self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--eval-interval", "2", "--measure-quantization-error", "1", out=self.folder / "train"))
+        (self.folder / "converge").mkdir()
+        traces = [self.folder / "train" / "train.h5", synthetic_converge.write(self.folder / "converge" / "converge.h5", *synthetic_converge.make())]
+        for name, (ranks, words, _) in RUNS.items():
+            out = self.folder / name.replace(" ", "")
+            self.check_ok(zpp.launch([(ranks, [str(zpp.BIN / words[0]), *words[1:], "--output", out])]).end())
+            traces += out.glob("*.h5")
+        self.assertEqual({*RUNS, *MADE}, set(trace_format.COLUMNS_OF))
+        self.assertEqual(set(html_sections.SECTIONS), set(trace_format.COLUMNS_OF))
+        done = self.report(*traces, "--output", self.out)
+        self.assertEqual((done.stdout, done.stderr), (f"{self.out / 'report.html'}: 5 traces, all VALID\n", ""), done)
+        page = html_case.Page((self.out / "report.html").read_text(encoding="utf-8"))
+        page.check_images()
+        self.assertFalse(any("mathdefault" in image for image in page.images))  # ticks whose mathematics stayed text
+        for tables in (*(tables for _, _, tables in RUNS.values()), *MADE.values()):
+            for table in tables:
+                self.assertGreater(len(page.tables.get(table, ())), 1, table)
+
+    def test_refusals(self):
+        bare = self.folder / "python"
+        bare.write_text(f"#!/bin/sh\nexec {sys.executable} -I -S \"$@\"\n")
+        bare.chmod(0o755)
+        for words, code, part, env in (
+                (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "ZEROPP_PYTHON", {"ZEROPP_PYTHON": "/none/python3"}),
+                (["none.h5", "--output", self.out], zpp.ENVIRONMENT, "install python3-numpy", {"ZEROPP_PYTHON": str(bare)}),
+                (["--output", self.out], zpp.USAGE, "TRACE", {}), (["none.h5"], zpp.USAGE, "--output", {})):
+            with self.subTest(words=words, env=env):
+                errors = self.report(*words, code=code, env=env).errors("zpp_plan")
+                self.assertEqual(len(errors), 1)
+                self.assertIn(part, errors[0])
+        self.assertFalse(self.out.exists())
+        self.assertIn("not all VALID", self.report(self.folder / "none.h5", "--output", self.out, code=zpp.INVALID).stdout)
+
+
+if __name__ == "__main__":
+    zpp.main()

@@ -1,0 +1,92 @@
+# ctest: name=plan_trained labels=cli timeout=150 processors=4
+"""zpp_plan says what zpp_train then does: bytes of every step and collective to the byte, memory by part, over random
+configurations of any stage, codecs, hpZ, algorithms, nodes and micro-steps."""
+
+import json
+import os
+import pathlib
+import random
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import planned
+import zpp
+
+SEED = 20
+RANDOM_RUNS = 10
+SCHEDULE = [{"from_step": 1, "units": ["block"], "weight_codec": "int4:64", "gradient_codec_inter": "int8:128"}]
+EDGES = {
+    "nothing sharded": (2, ["--zero-stage", "0", "--node-size", "1", "--bf16"]),
+    "measured errors": (4, [*zpp.ALL_FEATURES, "--measure-quantization-error", "2"]),
+    "error feedback": (4, [*zpp.ALL_FEATURES, "--error-feedback", "both", "--reduce-bucket-size", "8192"]),
+    "error feedback in int8": (2, ["--zero-quantized-gradients", "--reduce-scatter-algorithm", "1-hop", "--error-feedback",
+                                   "both", "--error-feedback-dtype", "int8", "--bf16"]),
+    "evaluations between steps": (4, [*zpp.ALL_FEATURES, "--eval-interval", "2", "--eval-iters", "1"]),
+    "a model without layers of attention": (2, ["--model", "quadratic", "--zero-stage", "1"]),
+    "the encoder": (2, ["--model", "encoder", "--recompute-activations"]),
+}
+
+
+def random_run(generator):
+    """(ranks, flags) of a run that is possible."""
+    pick = generator.choice
+    nodes, local = pick([(1, 4), (2, 2), (4, 1), (1, 2), (2, 1)])
+    stage = pick([0, 1, 2, 3, 3, 3])
+    flags = ["--node-size", local, "--zero-stage", stage,
+             "--gradient-accumulation-steps", pick([1, 2, 3]), "--reduce-bucket-size", pick([4096, 20_000, 500_000_000]),
+             "--optimizer", pick(["AdamW", "Lion", "SGD"]), "--vocab-size", generator.randrange(64, 300),
+             "--num-layers", generator.randrange(1, 4), *pick([[], ["--bf16"], ["--fp16", "--loss-scale", "256"]]),
+             *pick([[], ["--no-tied-head"]]), *pick([[], ["--recompute-activations"]]), *pick([[], ["--no-overlap-comm"]]),
+             "--all-gather-algorithm", pick(["flat", "direct", "two-level", "auto"])]
+    if stage == 3:
+        if pick([True, False]):
+            flags += ["--zero-quantized-weights", "--weight-codec", pick(["int8:256", "int4:64", "int6:128", "nvfp4"])]
+        if pick([True, False]):
+            flags += ["--zero-hpz-partition-size", pick([size for size in (2, 4) if nodes * local % size == 0])]
+        if pick([True, False]):
+            flags += ["--zero-quantized-gradients", "--gradient-codec-intra", pick(["int8:64", "int4:128"]),
+                      "--gradient-codec-inter", pick(["int4:256", "int5:128"]), "--pipeline-depth", pick([1, 3])]
+    return nodes * local, [str(flag) for flag in flags]
+
+
+class Trained(zpp.TestCase):
+    def run_and_plan(self, ranks, words, name, schedule=None):
+        """(trace, plan) of a run; with a codec schedule the plans of its steps."""
+        path = self.folder / f"{name}.json"
+        if schedule:
+            words = [*words, "--config", self.write_json(f"{name}-config.json", {"zeropp": {"codec_schedule": schedule}})]
+        self.check_ok(self.train(ranks, *words, "--json", path, out=self.folder / name))
+        return json.loads(path.read_text())
+
+    def check(self, trace, equal_steps):
+        plan = planned.plan(trace)
+        self.assertEqual(planned.wrong_steps(trace, plan), [])
+        self.assertEqual(planned.wrong_memory(trace, plan), [])
+        if equal_steps:
+            self.assertEqual(planned.wrong_collectives(trace, plan), [])
+
+    def test_edges(self):
+        for number, (name, (ranks, words)) in enumerate(EDGES.items()):
+            with self.subTest(name):
+                self.check(self.run_and_plan(ranks, words, f"edge{number}"), "--eval-interval" not in words)
+
+    def test_random_configurations(self):
+        generator = random.Random(SEED)
+        for number in range(RANDOM_RUNS):
+            ranks, words = random_run(generator)
+            with self.subTest(" ".join(words)):
+                self.check(self.run_and_plan(ranks, words, str(number)), True)
+
+    def test_codec_schedule(self):
+        trace = self.run_and_plan(4, zpp.ALL_FEATURES, "scheduled", SCHEDULE)
+        totals = [(trace["steps"]["bytes_intra_node"][step], trace["steps"]["bytes_inter_node"][step]) for step in range(3)]
+        self.assertNotEqual(totals[0], totals[1])
+        self.assertEqual(totals, [planned.traffic(planned.plan(trace, step))["step"] for step in range(3)])
+        self.assertEqual(planned.wrong_memory(trace, planned.plan(trace)), [])
+
+    def test_adaptive_bits_are_refused(self):
+        result = zpp.Process([planned.PLAN, "--zero-quantized-weights", "--adaptive-bits", "weights"], cwd=self.folder).end()
+        self.check_fails(result, zpp.USAGE, "zeropp.adaptive_bits", "budget_codec", program="zpp_plan")
+
+
+zpp.main()

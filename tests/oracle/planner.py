@@ -1,0 +1,113 @@
+# ctest: name=planner timeout=120 labels=oracle
+"""validation/planner.py on what is committed: zpp_plan predicts published throughputs and own traces as well as results/planner
+says; its table there is what it prints. The planner's commands refuse what they cannot answer."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+PLAN = zpp.BIN / "zpp_plan"
+CLUSTERS = zpp.SOURCE / "inputs" / "clusters"
+MODEL = ["--num-layers", "4", "--hidden-size", "512", "--num-attention-heads", "8", "--seq-length", "512",
+         "--micro-batch-size", "2", "--bf16", "--backend", "cuda", "--vocab-size", "50257"]
+
+LARGE_MODEL = ["--num-layers", "32", "--hidden-size", "4096", "--num-attention-heads", "32", "--seq-length", "2048",
+               "--micro-batch-size", "4", "--bf16", "--backend", "cuda", "--vocab-size", "50257"]
+
+
+def plan(folder, *arguments):
+    command = [PLAN, *map(str, arguments)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=zpp.DEADLINE)
+    return zpp.Result(command, done, done.stdout, done.stderr)
+
+
+def clusters():
+    return sorted(CLUSTERS.glob("*.json"))
+
+
+class Planner(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def refused(self, words, *arguments):
+        result = plan(self.folder, *arguments)
+        self.assertEqual(result.code, zpp.USAGE, result)
+        (line,) = result.errors("zpp_plan")
+        self.assertIn(words, line)
+
+    def test_predictions_are_as_good_as_committed(self):
+        script = zpp.SOURCE / "validation" / "planner.py"
+        done = subprocess.run([sys.executable, script, "--program", PLAN, "--output", self.folder], capture_output=True,
+                              text=True, timeout=110)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        committed = (zpp.SOURCE / "results" / "planner" / "table.md").read_text()
+        self.assertEqual((self.folder / "table.md").read_text(), committed, "make it again: results/planner/README.md")
+        self.assertGreater((self.folder / "planner.png").stat().st_size, 10_000)
+
+    def test_every_cluster_file_gives_times(self):
+        self.assertGreaterEqual(len(clusters()), 5)
+        for file in clusters():
+            result = plan(self.folder, "time", "--cluster", file, *MODEL, "--json", self.folder / "time.json")
+            self.assertEqual(result.code, zpp.OK, result)
+            told = json.loads((self.folder / "time.json").read_text())
+            time, timeline = told["time"], told["timeline"]
+            self.assertGreater(time["step_seconds"], time["compute_seconds"])
+            phases = time["optimizer_seconds"] + time["forward_seconds"] + time["backward_seconds"]
+            self.assertAlmostEqual(phases, time["step_seconds"], delta=1e-9)
+            self.assertEqual(timeline["operation"].count("forward"), 6)
+            self.assertTrue(all(a <= b <= c for a, b, c in zip(timeline["begin"], timeline["started"], timeline["end"])))
+
+    def test_break_even_is_where_the_steps_are_equal(self):
+        cluster = CLUSTERS / "h200-dgx.json"
+        model = ["--cluster", cluster, "--nodes", "4", *LARGE_MODEL]
+        result = plan(self.folder, "breakeven", *model, "--gain", "0.05", "--json", self.folder / "even.json")
+        self.assertEqual(result.code, zpp.OK, result)
+        rows = json.loads((self.folder / "even.json").read_text())["break_even"]
+        self.assertEqual(rows["feature"], ["none", "qwZ", "hpZ", "qgZ", "all"])
+        rate = rows["link_rate"][rows["feature"].index("hpZ")]
+        self.assertTrue(1e8 < rate < 1e12, rows)
+
+        def step(slower, *features):
+            flags = [*model, "--rail-gb-per-s", rate * slower / 1e9, *features, "--json", self.folder / "time.json"]
+            self.assertEqual(plan(self.folder, "time", *flags).code, zpp.OK)
+            return json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"]
+
+        vendors = ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]
+        hpz = ["--zero-hpz-partition-size", "8"]
+        self.assertLess(step(0.9, *hpz), 0.95 * min(step(0.9), step(0.9, *vendors)))
+        self.assertGreater(step(1.1, *hpz), 0.95 * min(step(1.1), step(1.1, *vendors)))
+
+    def test_calibration_makes_the_committed_file(self):
+        committed = CLUSTERS / "h200-2x2-emulated.json"
+        made = self.folder / "made.json"
+        result = plan(zpp.SOURCE, "calibrate", "results/1x-NVIDIA-H200/kernels/zpp_kernels.json",
+                      "results/2x-NVIDIA-H200/sweep-f5de46e/runs/001-bfloat16-node-sweep.json",
+                      "results/4x-NVIDIA-H200/rails/rails.json", "--cluster", committed, "--calibrated", made)
+        self.assertEqual(result.code, zpp.OK, result)
+        self.assertEqual(json.loads(made.read_text()), json.loads(committed.read_text()))
+
+    def test_refuses_what_it_cannot_answer(self):
+        cluster = CLUSTERS / "h200-dgx.json"
+        self.refused("--cluster", "time", *MODEL)
+        self.refused("--nodes", "time", "--cluster", cluster, "--nodes", "0", *MODEL)
+        self.refused("transformers", "time", "--cluster", cluster, "--model", "quadratic", "--backend", "host")
+        self.refused("breakeven turns", "breakeven", "--cluster", cluster, "--zero-quantized-weights", *MODEL)
+        self.refused("no measurement", "calibrate", "--cluster", cluster, "--calibrated", self.folder / "a.json")
+        self.refused("--calibrated", "calibrate", cluster, "--cluster", cluster)
+        self.refused("no measurement of kernels or links", "calibrate", cluster, "--cluster", cluster, "--calibrated",
+                     self.folder / "a.json")
+        (self.folder / "bad.json").write_text(cluster.read_text().replace("gb_per_s", "gb_per_second", 1))
+        self.refused("unknown key", "time", "--cluster", self.folder / "bad.json", *MODEL)
+        result = plan(self.folder, "time", "--cluster", self.folder / "none.json", *MODEL)
+        self.assertEqual(result.code, zpp.IO, result)
+
+
+if __name__ == "__main__":
+    zpp.main()

@@ -1,0 +1,93 @@
+"""Sets what zpp_plan says of a run beside the trace that the run left: bytes to the byte, memory by part."""
+
+import json
+import pathlib
+import tempfile
+
+import zpp
+
+PLAN = str(zpp.BIN / "zpp_plan")
+MEASURED = ("buffers_peak", "gpu_used")  # of the whole process: no parts
+
+
+def plan(trace, step=0):
+    """The plan of the run that `trace` (a dict, as of zpp_train --json) is of, as zpp_plan --json writes it."""
+    config = json.loads(trace["config_json"])
+    config["plan"] = {"nodes": trace["node_count"], "ranks_per_node": trace["ranks_per_node"], "step": step}
+    with tempfile.TemporaryDirectory(prefix="zpp-plan-") as name:
+        folder = pathlib.Path(name)
+        (folder / "config.json").write_text(json.dumps(config))
+        result = zpp.Process([PLAN, "--config", folder / "config.json", "--output", folder,
+                              "--json", folder / "plan.json"]).end()
+        if result.code != zpp.OK:
+            raise AssertionError(str(result))
+        return json.loads((folder / "plan.json").read_text())
+
+
+def traffic(planned):
+    """{phase: (intra, inter)}"""
+    table = planned["traffic"]
+    return dict(zip(table["phase"], zip(table["bytes_intra_node"], table["bytes_inter_node"])))
+
+
+def step_bytes(trace, planned):
+    """What the plan says of each step of the trace: [(intra, inter), ...]. A step that was skipped updates no weights,
+    so that the next finds hpZ's shards as they are; so does a step after an evaluation."""
+    expected = traffic(planned)
+    ordinary, unchanged, update = (expected[name] for name in ("step", "step, weights unchanged", "update"))
+    evaluated = set(trace["evaluations"]["step"])
+    skipped = trace["steps"]["skipped"]
+    bytes_of = []
+    for step, is_skipped in enumerate(skipped):
+        same_weights = step in evaluated or (step > 0 and skipped[step - 1])
+        found = unchanged if same_weights else ordinary
+        bytes_of.append(tuple(a - b for a, b in zip(found, update)) if is_skipped else found)
+    return bytes_of
+
+
+def wrong_steps(trace, planned):
+    """Lines, one for each step whose bytes are not as planned."""
+    steps = trace["steps"]
+    lines = []
+    for step, expected in enumerate(step_bytes(trace, planned)):
+        for kind, value in zip(("intra", "inter"), expected):
+            for column in (f"bytes_{kind}_node", f"bytes_predicted_{kind}_node"):
+                if steps[column][step] != value:
+                    lines.append(f"step {step}: {column} is {steps[column][step]}, planned {value}")
+    return lines
+
+
+KEYS = ("operation", "purpose", "phase", "algorithm", "codec", "group", "path", "modelled")
+
+
+def by_key(table):
+    return {key: values for key, values in zip(zip(*(table[name] for name in KEYS)),
+                                               zip(table["calls"], table["wire_bytes_intra"], table["wire_bytes_inter"]))}
+
+
+def wrong_collectives(trace, planned, but=()):
+    """Lines, one for each collective of a run of equal steps that is not as planned; not those of purposes in `but`."""
+    steps = len(trace["steps"]["loss"])
+    found = {key: values for key, values in by_key(trace["collectives"]).items() if key[2] != "initial" and key[1] not in but}
+    expected = {key: tuple(steps * value for value in values) for key, values in by_key(planned["collectives"]).items() if key[1] not in but}
+    return [f"{' '.join(map(str, key))}: {found.get(key)}, planned {expected.get(key)} calls and bytes"
+            for key in sorted(found.keys() | expected.keys(), key=str) if found.get(key) != expected.get(key)]
+
+
+def parts(trace):
+    """{part: (predicted by the engine, held)}"""
+    memory = trace["memory"]
+    return {name: (predicted, actual) for name, predicted, actual
+            in zip(memory["name"], memory["bytes_predicted"], memory["bytes_actual"]) if name not in MEASURED}
+
+
+def planned_parts(planned):
+    return dict(zip(planned["memory"]["name"], planned["memory"]["bytes"]))
+
+
+def wrong_memory(trace, planned, but=()):
+    """Lines, one for each part whose bytes are not as planned; not those in `but`."""
+    found, expected = parts(trace), planned_parts(planned)
+    return [f"memory {name}: held {found.get(name)}, planned {expected.get(name)}"
+            for name in sorted((found.keys() | expected.keys()) - set(but))
+            if found.get(name) != (expected.get(name), expected.get(name))]

@@ -1,0 +1,180 @@
+// ctest: name=plan_cluster labels=sanitize
+// Cluster files: what a wrong one is told, and calibration from measurements that were made up.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/error.hpp"
+#include "lib/plan/calibrate.hpp"
+#include "lib/plan/cluster.hpp"
+
+namespace zeropp::plan {
+namespace {
+
+using nlohmann::json;
+
+json valid() {
+  return json::parse(R"({
+    "name": "two nodes", "source": "made up", "nodes": 2, "gpus_per_node": 4,
+    "gpu": {"name": "G", "peak_tflops": 100, "memory_gib": 80, "memory_gb_per_s": 2000,
+            "step_share": 0.9, "layer_gap_us": 7,
+            "products": [{"rows": 8, "in": 16, "out": 32, "forward_tflops": 50,
+                          "backward_tflops": 40}],
+            "attention": [{"sequence": 64, "head_size": 8, "forward_tflops": 20,
+                           "backward_tflops": 10}]},
+    "node_links": {"latency_us": 5, "gb_per_s": 200, "most_gb_per_s": 300, "gpu_share": 0.1},
+    "rails": {"links_per_node": 4, "hop_latency_us": 3, "gpu_share": 0.05,
+              "lanes": [{"lanes": 1, "latency_us": 9, "gb_per_s": 2},
+                        {"lanes": 4, "latency_us": 8, "gb_per_s": 5}]},
+    "engine": {"overlap": 0.5, "max_live_parameters": 1e9, "bytes_per_parameter": 90}})");
+}
+
+std::string refusal(const json& object) {
+  try {
+    parse_cluster(object.dump(), "c.json");
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ExitCode::usage);
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(PlanCluster, ReadsWhatItWrites) {
+  const Cluster cluster = parse_cluster(valid().dump(), "c.json");
+  EXPECT_EQ(cluster.gpus_per_node, 4U);
+  EXPECT_DOUBLE_EQ(cluster.gpu.products.front().backward, 40e12);
+  EXPECT_DOUBLE_EQ(cluster.gpu.layer_gap, 7e-6);
+  EXPECT_DOUBLE_EQ(cluster.node_links.most, 300e9);
+  EXPECT_DOUBLE_EQ(cluster.rails.lanes.back().latency, 8e-6);
+  EXPECT_DOUBLE_EQ(cluster.engine.overlap, 0.5);
+  const json written = to_json(cluster);
+  EXPECT_EQ(to_json(parse_cluster(written.dump(), "again")), written);
+}
+
+TEST(PlanCluster, FindsTheLanesInUse) {
+  const Rails rails = parse_cluster(valid().dump(), "c.json").rails;
+  EXPECT_DOUBLE_EQ(rails.with(1).rate, 2e9);
+  EXPECT_DOUBLE_EQ(rails.with(3).rate, 2e9);
+  EXPECT_DOUBLE_EQ(rails.with(4).rate, 5e9);
+  EXPECT_DOUBLE_EQ(rails.with(64).rate, 5e9);
+}
+
+TEST(PlanCluster, SaysWhatIsWrongAndWhere) {
+  json object = valid();
+  object["rails"]["lanes"][1]["gb_per_s"] = -1;
+  EXPECT_EQ(refusal(object), "c.json: rails.lanes.1.gb_per_s must be a number from 1e-06 to 1e+07");
+  object = valid();
+  object["gpu"].erase("peak_tflops");
+  EXPECT_NE(refusal(object).find("c.json: gpu.peak_tflops is missing"), std::string::npos);
+  object = valid();
+  object["gpu"]["peak_tflop"] = 1;
+  EXPECT_EQ(refusal(object),
+            "c.json: unknown key gpu.peak_tflop (nearest known: gpu.peak_tflops)");
+  object = valid();
+  object["nodes"] = 1.5;
+  EXPECT_EQ(refusal(object), "c.json: nodes must be a whole number");
+  object = valid();
+  object["name"] = 3;
+  EXPECT_EQ(refusal(object), "c.json: name must be text");
+  object = valid();
+  object["gpu"]["products"] = json::array();
+  EXPECT_EQ(refusal(object), "c.json: gpu.products must be a list of 1 to 4096 objects");
+  object = valid();
+  object["rails"]["lanes"][1]["lanes"] = 1;
+  EXPECT_EQ(refusal(object), "c.json: rails.lanes.1.lanes must be more than in the row before");
+  object = valid();
+  object["node_links"]["most_gb_per_s"] = 100;
+  EXPECT_NE(refusal(object).find("node_links.most_gb_per_s must be a number from 200"),
+            std::string::npos);
+  object = valid();
+  object["engine"] = 1;
+  EXPECT_EQ(refusal(object), "c.json: engine must be an object");
+  EXPECT_THROW(parse_cluster("{", "c.json"), Error);
+}
+
+TEST(PlanCalibrate, FindsLatencyAndRate) {
+  std::vector<TransferTime> times;
+  for (const double bytes : {1e6, 4e6, 16e6, 64e6}) times.push_back({bytes, 3e-5 + bytes / 2e9});
+  const LinkFit fit = fit_link(times);
+  EXPECT_NEAR(fit.latency, 3e-5, 1e-12);
+  EXPECT_NEAR(fit.rate, 2e9, 1e-3);
+  // A latency below zero is none.
+  const LinkFit origin = fit_link({{1e6, 0.4e-3}, {4e6, 2e-3}});
+  EXPECT_EQ(origin.latency, 0);
+  EXPECT_GT(origin.rate, 1e9);
+  EXPECT_THROW(fit_link({{1e6, 1e-3}}), std::invalid_argument);
+  EXPECT_THROW(fit_link({{1e6, 1e-3}, {1e6, 1e-3}}), std::invalid_argument);
+  EXPECT_THROW(fit_link({{1e6, 2e-3}, {2e6, 1e-3}}), std::invalid_argument);
+}
+
+TEST(PlanCalibrate, TakesRatesOfKernels) {
+  Cluster cluster = parse_cluster(valid().dump(), "c.json");
+  const auto row = [](const char* kernel, const char* shape, double gflops) {
+    return json{{"kernel", kernel}, {"shape", shape}, {"flops", gflops}, {"verdict", "VALID"}};
+  };
+  const json kernels = {{"schema", "zeropp-kernels"},
+                        {"device", "H"},
+                        {"ceilings", {{{"name", "copy"}, {"rate", 4e12}}}},
+                        {"rows",
+                         {row("linear_gelu_forward", "512x64x256", 700e3),
+                          row("linear_backward", "512x64x256", 600e3),
+                          row("linear_forward", "512x64x1000", 1e3),  // no backward
+                          row("attention_forward", "1x128x8x32", 300e3),
+                          row("attention_backward", "1x128x8x32", 200e3)}}};
+  calibrate(cluster, kernels, "k.json");
+  ASSERT_EQ(cluster.gpu.products.size(), 1U);
+  EXPECT_EQ(cluster.gpu.products[0].out, 256U);
+  EXPECT_DOUBLE_EQ(cluster.gpu.products[0].forward, 700e12);
+  EXPECT_DOUBLE_EQ(cluster.gpu.products[0].backward, 600e12);
+  EXPECT_EQ(cluster.gpu.attention[0].sequence, 128U);
+  EXPECT_EQ(cluster.gpu.attention[0].head_size, 32U);
+  EXPECT_DOUBLE_EQ(cluster.gpu.memory_rate, 4e12);
+  EXPECT_EQ(cluster.source, "made up; k.json");
+}
+
+TEST(PlanCalibrate, TakesRatesOfLinks) {
+  Cluster cluster = parse_cluster(valid().dump(), "c.json");
+  json sweep = {{"schema", "zeropp-sweep"}, {"provenance", {{"world_size", 4}, {"node_count", 1}}}};
+  json rails = {{"node_size", 2}, {"ranks", 6}, {"rows", json::array()}};
+  for (const double size : {8e6, 32e6, 128e6}) {
+    const double us = 12 + size * 3 / 4 / 300e9 * 1e6;
+    sweep["results"].push_back({{"collective", "all_gather"},
+                                {"algorithm", "native"},
+                                {"codec", "none"},
+                                {"size", size},
+                                {"out_of_place", {{"p50", us}, {"verdict", "VALID"}}}});
+    for (const int lanes : {1, 4}) {
+      const double seconds = 1e-4 + 2 * size / (lanes * 1e9);
+      rails["rows"].push_back({{"group", "rail"},
+                               {"lanes", lanes},
+                               {"peers", 2},
+                               {"bytes_a_peer", size},
+                               {"seconds", {seconds, seconds, 9.0}}});
+    }
+  }
+  calibrate(cluster, sweep, "s.json");
+  calibrate(cluster, rails, "r.json");
+  EXPECT_NEAR(cluster.node_links.latency, 12e-6, 1e-10);
+  EXPECT_NEAR(cluster.node_links.rate, 300e9, 1);
+  EXPECT_EQ(cluster.nodes, 3U);
+  EXPECT_EQ(cluster.gpus_per_node, 2U);
+  ASSERT_EQ(cluster.rails.lanes.size(), 2U);
+  EXPECT_NEAR(cluster.rails.lanes[1].rate, 4e9, 1);
+  EXPECT_NEAR(cluster.rails.lanes[1].latency, 1e-4, 1e-10);
+  // And the file that is made of it can be read.
+  EXPECT_EQ(parse_cluster(to_json(cluster).dump(), "made").rails.lanes.size(), 2U);
+}
+
+TEST(PlanCalibrate, RefusesWhatItDoesNotKnow) {
+  Cluster cluster = parse_cluster(valid().dump(), "c.json");
+  for (const char* text :
+       {"{}", R"({"schema": "zeropp-trace"})", R"({"schema": "zeropp-kernels", "rows": []})",
+        R"({"schema": "zeropp-kernels", "rows": [{"kernel": 3}]})", R"({"node_size": 2, "rows": 1})",
+        R"({"node_size": 0, "ranks": 4, "rows": []})",
+        R"({"schema": "zeropp-sweep", "provenance": {"world_size": 4, "node_count": 2}})"}) {
+    EXPECT_THROW(calibrate(cluster, json::parse(text), "m.json"), Error) << text;
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::plan

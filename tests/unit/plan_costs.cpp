@@ -1,0 +1,237 @@
+// ctest: name=plan_costs labels=sanitize
+// Costs of layers, collectives and whole steps against closed forms on a cluster of round numbers.
+#include <gtest/gtest.h>
+
+#include "kernels/codec/codec.hpp"
+#include "lib/base/error.hpp"
+#include "lib/plan/collective_costs.hpp"
+#include "lib/plan/layer_costs.hpp"
+#include "lib/plan/planned_run.hpp"
+#include "lib/plan/planning_groups.hpp"
+#include "lib/plan/step_time.hpp"
+
+namespace zeropp::plan {
+namespace {
+
+/// Products at 100 TFLOP/s, attention at 10, memory at 1 TB/s, NVLink at 100 GB/s, a link of 10
+/// GB/s for every GPU; no latency.
+Cluster round_numbers(std::size_t links_per_node) {
+  Cluster cluster;
+  cluster.gpu.peak = 1e15;
+  cluster.gpu.memory_rate = 1e12;
+  cluster.gpu.products = {{1024, 1024, 1024, 1e14, 1e14}};
+  cluster.gpu.attention = {{1024, 64, 1e13, 1e13}};
+  cluster.node_links = {.latency = 0, .hop_latency = 0, .rate = 1e11, .most = 1e11, .gpu_share = 0};
+  cluster.rails.links_per_node = static_cast<double>(links_per_node);
+  cluster.rails.lanes = {{1, 0, 1e10}};
+  return cluster;
+}
+
+double seconds_on(const Stages& stages, Resource resource) {
+  double sum = 0;
+  for (const Stage& stage : stages) sum += stage.resource == resource ? stage.seconds : 0;
+  return sum;
+}
+double seconds_on(const OpCost& cost, Resource resource) {
+  return seconds_on(cost.start, resource) + seconds_on(cost.finish, resource);
+}
+
+constexpr std::size_t kCount = std::size_t{1} << 20;
+constexpr double kShard = 2.0 * kCount;  ///< bytes in bf16
+
+TEST(PlanCosts, GathersSendWhatTheirAlgorithmSays) {
+  const Cluster cluster = round_numbers(4);
+  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const auto cost = [&](const char* algorithm) {
+    return gather_cost({algorithm, kCount, Dtype::bf16, {}}, place);
+  };
+  // Two-level: a shard to each other node on the own rail, then all nodes' to each GPU of the node.
+  EXPECT_NEAR(seconds_on(cost("two-level").start, Resource::rails), 2 * kShard / 1e10, 1e-12);
+  EXPECT_NEAR(seconds_on(cost("two-level").finish, Resource::node_links), 9 * kShard / 1e11, 1e-12);
+  // Encoded once, decoded everywhere: each read and written.
+  EXPECT_NEAR(seconds_on(cost("two-level"), Resource::gpu), (2 + 2 * 12) * kShard / 1e12, 1e-12);
+  // A ring: 11 shards leave the node, over its four links.
+  EXPECT_NEAR(seconds_on(cost("native"), Resource::rails), 11 * kShard / 4e10, 1e-12);
+  EXPECT_EQ(seconds_on(cost("native"), Resource::gpu), 0);
+  EXPECT_NEAR(seconds_on(cost("flat"), Resource::rails), 11 * kShard / 4e10, 1e-12);
+  // Each rank to all others: 8 of its images leave the node.
+  EXPECT_NEAR(seconds_on(cost("direct"), Resource::rails), 8 * kShard / 1e10, 1e-12);
+  EXPECT_THROW(cost("unheard"), std::invalid_argument);
+  const Place alone{.cluster = cluster, .nodes = 1, .ranks_per_node = 1, .rail_lanes = 1};
+  EXPECT_EQ(seconds_on(gather_cost({"native", kCount, Dtype::bf16, {}}, alone),
+                       Resource::node_links),
+            0);
+}
+
+TEST(PlanCosts, CodecsShortenTransfers) {
+  const Cluster cluster = round_numbers(4);
+  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const codec::CodecSpec int8{"int8", 256, {}};
+  const double image =
+      static_cast<double>(codec::Codec(int8, Dtype::bf16).wire_bytes(kCount));
+  const OpCost cost = gather_cost({"two-level", kCount, Dtype::bf16, int8}, place);
+  EXPECT_NEAR(seconds_on(cost, Resource::rails), 2 * image / 1e10, 1e-12);
+  EXPECT_NEAR(seconds_on(cost.finish, Resource::gpu), 12 * (image + kShard) / 1e12, 1e-12);
+}
+
+TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
+  const Cluster cluster = round_numbers(4);
+  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const codec::CodecSpec int4{"int4", 128, {}};
+  const codec::Codec codec(int4, Dtype::bf16);
+  const auto slice = static_cast<double>(codec.wire_bytes(kCount));
+  const auto slices = static_cast<double>(codec.wire_bytes(3 * kCount));
+  const OpCost two_hop = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, place);
+  EXPECT_NEAR(seconds_on(two_hop.start, Resource::node_links), 3 * slices / 1e11, 1e-12);
+  EXPECT_NEAR(seconds_on(two_hop.finish, Resource::rails), 2 * slice / 1e10, 1e-12);
+  const OpCost native = reduce_cost({"native", kCount, Dtype::bf16, {}, {}}, place);
+  EXPECT_NEAR(seconds_on(native, Resource::rails), 11 * kShard / 4e10, 1e-12);
+  const OpCost ordered = reduce_cost({"ordered", kCount, Dtype::bf16, {}, {}}, place);
+  EXPECT_NEAR(seconds_on(ordered, Resource::rails), 8 * kShard / 1e10, 1e-12);
+  const OpCost one_hop = reduce_cost({"1-hop", kCount, Dtype::bf16, int4, int4}, place);
+  EXPECT_NEAR(seconds_on(one_hop, Resource::rails), 8 * slice / 1e10, 1e-12);
+  EXPECT_THROW(reduce_cost({"unheard", kCount, Dtype::bf16, {}, {}}, place),
+               std::invalid_argument);
+  // On one node its first hop is all that there is.
+  const Place node{.cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1};
+  const OpCost inside = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, node);
+  EXPECT_NEAR(seconds_on(inside, Resource::node_links), 3 * slice / 1e11, 1e-12);
+  EXPECT_EQ(seconds_on(inside, Resource::rails), 0);
+}
+
+model::Options gpt() {
+  return {.name = "gpt",
+          .num_layers = 4,
+          .hidden_size = 1024,
+          .num_attention_heads = 16,
+          .seq_length = 512,
+          .vocab_size = 5000};
+}
+
+TEST(PlanCosts, LayersTakeTheirOperationsAndBytes) {
+  const Gpu gpu = round_numbers(4).gpu;
+  const auto costs = layer_costs(gpt(), 2, Dtype::bf16, gpu);
+  ASSERT_EQ(costs.size(), 6U);
+  const double rows = 2 * 512;
+  const double width = 1024;
+  const double products = 24 * rows * width * width / 1e14;
+  const double attention = 2 * rows * 512 * width / 1e13;
+  EXPECT_NEAR(costs[1].forward, products + attention + 8 * rows * width / 1e12, 1e-12);
+  EXPECT_NEAR(costs[1].backward, 2 * products + 2.5 * attention + 16 * rows * width / 1e12, 1e-12);
+  EXPECT_NEAR(costs[5].forward,
+              2 * rows * width * 5000 / 1e14 + 4 * rows * width / 1e12 + 4 * rows * 5000 / 1e12,
+              1e-12);
+  model::Options again = gpt();
+  again.recompute_activations = true;
+  const auto recomputed = layer_costs(again, 2, Dtype::bf16, gpu);
+  // All that backward reads again but the last product's output, and not in the last block.
+  EXPECT_NEAR(recomputed[1].backward - costs[1].backward,
+              costs[1].forward - 8 * rows * width * width / 1e14, 1e-12);
+  EXPECT_EQ(recomputed[4].backward, costs[4].backward);
+  model::Options other;
+  other.name = "quadratic";
+  EXPECT_THROW(layer_costs(other, 1, Dtype::bf16, gpu), Error);
+}
+
+TEST(PlanCosts, ShapesTakeTheNearestRate) {
+  Gpu gpu;
+  gpu.products = {{1024, 1024, 4096, 1, 2}, {8192, 1600, 6400, 3, 4}};
+  EXPECT_EQ(nearest_product(gpu, 4096, 2048, 8192).forward, 3);
+  EXPECT_EQ(nearest_product(gpu, 512, 1024, 1024).forward, 1);
+  gpu.attention = {{512, 64, 1, 1}, {4096, 128, 2, 2}};
+  EXPECT_EQ(nearest_attention(gpu, 2048, 128).forward, 2);
+}
+
+config::TrainConfig resolved(int stage) {
+  config::TrainConfig config;
+  config.model = gpt();
+  config.zero.stage = stage;
+  config.zero.compute = Dtype::bf16;
+  config.zero.all_gather_algorithm = "two-level";
+  config.zero.secondary_gather_algorithm = "native";
+  config.zero.reduce_scatter_algorithm = "2-hop";
+  config.bf16 = true;
+  config.rail_lanes = 1;
+  config.train_micro_batch_size_per_gpu = 2;
+  config.gradient_accumulation_steps = 1;
+  config.train_batch_size = 16;
+  return config;
+}
+
+StepTime timed(const config::TrainConfig& config, const Cluster& cluster) {
+  const PlannedRun run(config, planned_topology(2, 4), 5000);
+  return step_time(run, cluster);
+}
+
+TEST(PlanCosts, StepsOfEveryStage) {
+  const Cluster cluster = round_numbers(4);
+  for (const int stage : {0, 1, 2, 3}) {
+    const StepTime step = timed(resolved(stage), cluster);
+    // No step is shorter than its layers, and phases cover it.
+    double layers = 0;
+    for (const LayerCost& layer : layer_costs(gpt(), 2, Dtype::bf16, cluster.gpu)) {
+      layers += layer.forward + layer.backward;
+    }
+    EXPECT_GE(step.seconds, layers) << "stage " << stage;
+    EXPECT_NEAR(step.optimizer + step.forward + step.backward, step.seconds, 1e-9);
+    EXPECT_NEAR(step.compute + step.exposed, step.seconds, 1e-9);
+  }
+}
+
+TEST(PlanCosts, SlowLinksMakeEveryFeaturePay) {
+  Cluster cluster = round_numbers(4);
+  cluster.rails.lanes.front().rate = 1e8;
+  const config::TrainConfig plain = resolved(3);
+  config::TrainConfig qwz = plain;
+  qwz.zero.quantized_weights = true;
+  config::TrainConfig hpz = plain;
+  hpz.zero.hpz_partition_size = 4;
+  config::TrainConfig qgz = plain;
+  qgz.zero.quantized_gradients = true;
+  const StepTime before = timed(plain, cluster);
+  EXPECT_STREQ(before.bound, "communication across nodes");
+  for (const config::TrainConfig& with : {qwz, hpz, qgz}) {
+    EXPECT_LT(timed(with, cluster).seconds, 0.9 * before.seconds);
+  }
+  // Links that cost nothing bind nothing.
+  cluster.rails.lanes.front().rate = 1e16;
+  cluster.node_links.rate = cluster.node_links.most = 1e16;
+  EXPECT_STREQ(timed(plain, cluster).bound, "compute");
+}
+
+TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
+  Cluster cluster = round_numbers(4);
+  cluster.rails.lanes.front().rate = 2e9;
+  const comm::Topology topology = planned_topology(2, 4);
+  for (const std::size_t micro_steps : {1U, 2U, 7U}) {
+    Candidate candidate;
+    candidate.config = resolved(3);
+    candidate.config.gradient_accumulation_steps = micro_steps;
+    candidate.config.zero.accumulation_steps = micro_steps;
+    candidate.config.zero.hpz_partition_size = 4;
+    const PlannedRun run(candidate.config, topology, 5000);
+    SharedPlans plans(topology, run.model().units, run.model().layers);
+    const SharedPlan plan = plans.plan(candidate.config.zero, 2);
+    const double seconds = seconds_on(cluster, topology, 5000)(candidate, plan);
+    // From the third micro-step on each is like the one before.
+    EXPECT_NEAR(seconds, step_seconds(run, cluster), 0.01 * seconds) << micro_steps;
+  }
+}
+
+TEST(PlanCosts, AnEngineMayHideLess) {
+  Cluster cluster = round_numbers(4);
+  cluster.rails.lanes.front().rate = 1e9;
+  const StepTime all = timed(resolved(3), cluster);
+  cluster.engine.overlap = 0;
+  const StepTime none = timed(resolved(3), cluster);
+  cluster.engine.overlap = 0.25;
+  const StepTime some = timed(resolved(3), cluster);
+  EXPECT_GT(none.seconds, all.seconds);
+  EXPECT_NEAR(some.seconds, 0.75 * none.seconds + 0.25 * all.seconds, 1e-12);
+  // Fewer parameters live than two layers have: as if nothing were hidden.
+  cluster.engine.max_live_parameters = 1000;
+  EXPECT_DOUBLE_EQ(timed(resolved(3), cluster).seconds, none.seconds);
+}
+
+}  // namespace
+}  // namespace zeropp::plan

@@ -1,0 +1,181 @@
+"""The tables of the HTML report, by program: what a trace has, in the units that its columns are in (lib/trace/README.md)."""
+
+import math
+import statistics
+
+from converge_file import Study
+from html_page import element, folded, table
+from sweep_file import bytes_text
+
+LINKS = (("inside nodes", "intra"), ("across nodes", "inter"))
+SHOWN = 60  # rows of a table that stand open; more are folded
+
+
+def real(value, digits=4):
+    return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def whole(value):
+    return f"{value:,}".replace(",", "\u2009")
+
+
+def percent(value):
+    return f"{100 * value:.1f} %" if math.isfinite(value) else "-"
+
+
+def equality(counted, predicted):
+    return "equal" if counted == predicted else element("span", f"predicted {whole(predicted)}", class_="bad")
+
+
+def listed(title, header, rows, note=None):
+    """A heading and a table; nothing where there are no rows."""
+    if not rows:
+        return []
+    made = table(header, rows)
+    body = folded(f"{len(rows)} rows", made) if len(rows) > SHOWN else made
+    return [element("h3", title), element("p", note, class_="note") if note else [], body]
+
+
+def columns(trace, group, header, names, formats):
+    """Rows of cells of a group: `formats` by the name of the column, else the text as it is."""
+    return header, [[formats.get(name, str)(row[name]) for name in names] for row in trace.rows(group)]
+
+
+# Training ----------------------------------------------------------------------------------------
+
+
+def volumes(trace):
+    steps = trace.columns["steps"]
+    rows = []
+    for link, name in LINKS:
+        counted, predicted = (sum(steps[f"bytes{kind}_{name}_node"]) for kind in ("", "_predicted"))
+        rows.append([link, whole(counted), whole(statistics.median_low(steps[f"bytes_{name}_node"]) if steps["loss"] else 0),
+                     equality(counted, predicted)])
+    return listed("Bytes sent, over all ranks and steps", ("link", "#counted", "#median step", "prediction"), rows)
+
+
+def rates(trace, row):
+    """Effective (uncompressed) and wire bandwidth of a rank, mean over ranks. On a GPU the seconds are those of enqueueing."""
+    ranks, seconds = trace.attributes["world_size"], row["seconds"]
+    if trace.attributes["backend"] == "cuda" or seconds <= 0:
+        return ["-", "-"]
+    sent = row["wire_bytes_intra"] + row["wire_bytes_inter"]
+    return [real(amount / ranks / seconds / 1e9) for amount in (row["logical_bytes"], sent)]
+
+
+def collectives(trace):
+    rows = []
+    for row in trace.rows("collectives"):
+        sent = row["wire_bytes_intra"] + row["wire_bytes_inter"]
+        rows.append([f"{row['operation']} {row['purpose']}", row["phase"], row["algorithm"] + (" (modelled)" if row["modelled"] else ""),
+                     row["codec"], whole(row["calls"]), whole(row["wire_bytes_intra"]), whole(row["wire_bytes_inter"]),
+                     f"{row['logical_bytes'] / sent:.2f}x" if sent else "-", real(row["seconds"]), *rates(trace, row)])
+    return listed("Collectives", ("collective", "phase", "algorithm", "codec", "#calls", "#bytes inside", "#bytes across", "#compression",
+                                  "#seconds", "#effective GB/s", "#wire GB/s"), rows,
+                  "Bytes are sums over ranks. Bandwidths are of one rank: effective counts uncompressed values, wire what was sent. On GPUs the "
+                  "seconds are those of enqueueing, and no bandwidth follows from them.")
+
+
+def memory(trace):
+    rows = [[row["name"], whole(row["bytes_predicted"]), whole(row["bytes_actual"]), bytes_text(row["bytes_actual"])]
+            for row in trace.rows("memory") if row["bytes_predicted"] or row["bytes_actual"]]
+    return listed("Memory of rank 0", ("part", "#bytes predicted", "#bytes taken", "#taken"), rows)
+
+
+def errors(trace):
+    rows = trace.rows("errors") if "errors" in trace.columns else []
+    cells = []
+    for kind in dict.fromkeys((row["kind"], row["unit_kind"]) for row in rows):
+        own = [row for row in rows if (row["kind"], row["unit_kind"]) == kind]
+        mean = lambda name: real(statistics.fmean(row[name] for row in own))
+        cells.append([*kind, whole(len(own)), mean("relative_l2"), mean("cosine"), mean("norm_ratio"), real(max(row["largest"] for row in own))])
+    return listed("Quantization errors", ("of", "units", "#steps", "#relative L2", "#cosine", "#norm ratio", "#largest"), cells,
+                  "Means over the measured steps, but for the largest.")
+
+
+def timers(trace):
+    totals = {}
+    for row in trace.rows("timers"):
+        totals.setdefault(row["category"], []).append(row["seconds"])
+    whole_time = sum(map(statistics.fmean, totals.values()))
+    rows = [[name, real(statistics.fmean(own)), real(min(own)), real(max(own)), percent(statistics.fmean(own) / whole_time)]
+            for name, own in sorted(totals.items(), key=lambda item: -sum(item[1])) if sum(own)]
+    return listed("Time of the host", ("category", "#seconds, mean over ranks", "#least", "#most", "#share"), rows)
+
+
+def evaluations(trace):
+    header = ("#after step", "#nats a token", "#bits a byte", "#batches")
+    return listed("Held-out loss", *columns(trace, "evaluations", header, ("step", "loss", "bits_per_byte", "batches"),
+                                            {"loss": lambda v: f"{v:.4f}", "bits_per_byte": lambda v: f"{v:.4f}"}))
+
+
+def gpus(trace):
+    if "gpus" not in trace.columns:
+        return []
+    by_rank = {}
+    for row in trace.rows("gpus"):
+        by_rank.setdefault(row["rank"], []).append(row)
+    rows = [[rank, real(statistics.median(row["sm_clock"] for row in own)), real(max(row["power"] for row in own)),
+             real(max(row["temperature"] for row in own)), real(statistics.fmean(row["utilization"] for row in own)),
+             ", ".join(sorted({reason for row in own for reason in row["reasons"].split(",") if reason}))] for rank, own in sorted(by_rank.items())]
+    return listed("GPUs", ("#rank", "#median clock MHz", "#most W", "#most degC", "#mean use %", "=reasons for clocks"), rows)
+
+
+def train(trace):
+    return [volumes(trace), collectives(trace), memory(trace), errors(trace), evaluations(trace), timers(trace), gpus(trace)]
+
+
+# Other programs ----------------------------------------------------------------------------------
+
+
+def sweep(trace):
+    rows = []
+    for row in trace.rows("results"):
+        name = " ".join(filter(None, (row["collective"], row["redop"].replace("none", ""), row["root"] and f"root {row['root']}")))
+        rows.append([name, row["codec"], row["algorithm"] + (" (modelled)" if row["modelled"] else ""), row["group"], row["type"],
+                     "in place" if row["in_place"] else "out of place", bytes_text(row["size"]), real(row["p50"]), real(row["bus_bw"]),
+                     real(row["wire_bus_bw"]), real(row["ratio"], 3), whole(row["wire_bytes_intra"] + row["wire_bytes_inter"]), whole(row["wrong"]),
+                     real(row["max_error"], 3), percent(row["cv"]), row["verdict"]])
+    return [listed("Collectives by size", ("collective", "codec", "algorithm", "group", "type", "place", "#size", "#median us", "#effective GB/s",
+                                           "#wire GB/s", "#ratio", "#bytes sent", "#wrong", "#largest error", "#cv", "verdict"), rows,
+                   "Bus bandwidths, of uncompressed bytes and of bytes sent; ratio: times faster than the fastest uncompressed row of this size."),
+            gpus(trace)]
+
+
+def fabric(trace):
+    typical = columns(trace, "fabric_typical", ("links", "of", "#count", "#median", "#worst", "#limit"),
+                      ("class", "metric", "count", "median", "worst", "limit"), {name: real for name in ("median", "worst", "limit")})
+    return [listed("Typical links", *typical, "Latency in us, bandwidth in GB/s."),
+            listed("Faults", *columns(trace, "fabric_faults", ("=what",), ("text",), {})),
+            listed("Placement", *columns(trace, "placement", ("host", "GPU", "processors", "NUMA", "=nearest adapters"),
+                                         ("host", "gpu", "cpus", "cpu_numa", "nearest"), {}))]
+
+
+def kernels(trace):
+    ceilings = columns(trace, "ceilings", ("ceiling", "#rate", "unit"), ("name", "rate", "unit"), {"rate": real})
+    names = ("kernel", "variant", "dtype", "shape", "time", "p95", "cv", "limit", "of_limit", "of_copy", "verdict")
+    rows = columns(trace, "results", ("kernel", "variant", "dtype", "shape", "#median us", "#p95 us", "#cv", "limit", "#of limit", "#of copy",
+                                      "verdict"), names, {"time": real, "p95": real} | dict.fromkeys(("cv", "of_limit", "of_copy"), percent))
+    return [listed("Ceilings", *ceilings), listed("Kernels", *rows)]
+
+
+def converge(trace):
+    study = Study(trace)
+    rows = []
+    for setting in study.settings:
+        runs = [run for run in study.runs if study.setting_of(run) is setting]
+        mean = lambda name: real(statistics.fmean(getattr(run, name) for run in runs), 5)
+        counted, predicted = (sum(getattr(run, name) for run in runs) for name in ("bytes_inter_node", "bytes_predicted_inter_node"))
+        rows.append([setting.name, setting.level, real(setting.bits), whole(len(runs)), mean("final_train_loss"), mean("final_held_out_loss"),
+                     ", ".join(map(str, setting.diverged)) or "none", whole(counted), equality(counted, predicted)] if runs else
+                    [setting.name, setting.level, real(setting.bits), 0, *["-"] * 5])
+    checks = columns(trace, "checks", ("check", "#first run", "#second run", "#difference", "#limit", "holds"),
+                     ("name", "first", "second", "difference", "limit", "passed"), {"difference": real, "limit": real, "passed": lambda passed: "yes" if passed else "no"})
+    quadratic = columns(trace, "quadratic_runs", ("#run", "#steps", "#beyond the bound", "#nearest to it"),
+                        ("run", "steps", "violations", "largest_ratio"), {"largest_ratio": real})
+    return [listed("Settings, means over seeds", ("=setting", "level", "#bits a parameter", "#runs", "#training loss", "#held-out loss", "diverged seeds",
+                                                  "#bytes across nodes, a step each", "prediction"), rows),
+            listed("Contracts", *checks), listed("Quadratic", *quadratic)]
+
+
+SECTIONS = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge}
