@@ -29,5 +29,6 @@ int run_estimate(int argc, char** argv);
 int run_time(int argc, char** argv);
 int run_calibrate(int argc, char** argv);
 int run_break_even(int argc, char** argv);
+int run_search(int argc, char** argv);
 
 }  // namespace zeropp::plan

@@ -2,7 +2,6 @@
 
 import json
 import pathlib
-import subprocess
 import tempfile
 
 import zpp

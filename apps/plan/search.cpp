@@ -1,0 +1,74 @@
+// zpp_plan search: which configurations fit a cluster, and which of them send or need least.
+#include "lib/plan/search.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <tuple>
+
+#include "apps/plan/commands.hpp"
+#include "apps/plan/search_job.hpp"
+#include "apps/plan/search_outputs.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/outputs.hpp"
+#include "lib/app/run_trace.hpp"
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+#include "lib/data/token_source.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+void order(std::vector<Candidate>& candidates, const std::string& goal) {
+  std::ranges::stable_sort(candidates, [&](const Candidate& a, const Candidate& b) {
+    const auto of = [](const Candidate& c) {
+      return std::tuple(c.step.inter, c.step.intra, c.hardware_flops, c.memory);
+    };
+    const auto by_memory = [&](const Candidate& c) { return std::tuple(c.memory, c.step.inter); };
+    return goal == "memory" ? by_memory(a) < by_memory(b) : of(a) < of(b);
+  });
+}
+
+ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& topologies,
+                    const app::Context& context) {
+  app::preflight_outputs(context);
+  std::vector<Found> found;
+  for (const comm::Topology& topology : topologies) {
+    const config::Machine machine = machine_for(topology);
+    const SearchSpace space = space_of(asked, context.options(), topology, machine);
+    found.push_back({topology, search(asked.job.config, space, topology, machine,
+                                      data::vocab_size(asked.job.config.data), limits_of(asked))});
+    order(found.back().result.best, asked.goal);
+  }
+  std::fputs(to_text(found, asked.rows).c_str(), stdout);
+  trace::TraceData head = app::run_trace(context, "host", "mpi");
+  head.seed = asked.job.config.seed;
+  const bool none =
+      std::ranges::all_of(found, [](const Found& each) { return each.result.fitting == 0; });
+  if (none) head.verdict = "INVALID: no configuration fits";
+  const trace::Document document = to_document(found, head);
+  trace::write_hdf5(document, context.trace_path());
+  if (context.json) trace::write_json(trace::to_json(document), *context.json);
+  if (!none) return ExitCode::ok;
+  log::error(
+      "no configuration of the space fits: raise --memory-limit, lower the minimum bits, take "
+      "more nodes, or leave flags out that decide something");
+  return ExitCode::check_failed;
+}
+
+}  // namespace
+
+int run_search(int argc, char** argv) {
+  SearchJob asked;
+  std::vector<comm::Topology> topologies;
+  app::App app{.name = "plan", .summary = summary_of("search"), .options = options(asked)};
+  app.resolve = [&](const std::vector<config::Option>&, const config::Machine&) {
+    topologies = topologies_of(asked);
+  };
+  app.run = [&](const app::Context& context) { return search_job(asked, topologies, context); };
+  return app::run(std::move(app), argc, argv);
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,129 @@
+#include "apps/plan/search_job.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "lib/base/error.hpp"
+#include "lib/config/options.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+std::size_t number_of(std::string_view text) {
+  std::size_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || rest != end || value == 0) {
+    throw Error(ExitCode::usage,
+                fmt::format("--nodes takes numbers of nodes with commas between, as 1,2,4, not "
+                            "\"{}\": see --help",
+                            text));
+  }
+  return value;
+}
+
+template <class Value, class Keep>
+std::vector<Value> kept(std::vector<Value> values, const Keep& keep) {
+  std::erase_if(values, [&](const Value& value) { return !keep(value); });
+  return values;
+}
+
+}  // namespace
+
+std::vector<config::Option> options(SearchJob& asked) {
+  std::vector<config::Option> table{
+      {.path = "plan.nodes",
+       .flag = "--nodes",
+       .field = &asked.nodes,
+       .help = "Nodes of the cluster; several numbers with commas between are searched in turn"},
+      {.path = "plan.goal",
+       .flag = "--goal",
+       .field = &asked.goal,
+       .help = "What the first configuration has least of: bytes across nodes, or memory of a rank",
+       .choices = {"bytes", "memory"}},
+      {.path = "plan.memory_limit",
+       .flag = "--memory-limit",
+       .field = &asked.memory_limit,
+       .help = "Memory of a rank, which configurations have to fit into; 0: no limit",
+       .unit = "GiB",
+       .range = config::at_least(0)},
+      {.path = "plan.minimum_weight_bits",
+       .flag = "--minimum-weight-bits",
+       .field = &asked.minimum_weight_bits,
+       .help = "Of a weight on the wire, scales included",
+       .unit = "bits",
+       .range = config::between(0, 32)},
+      {.path = "plan.minimum_gradient_bits",
+       .flag = "--minimum-gradient-bits",
+       .field = &asked.minimum_gradient_bits,
+       .help = "Of a gradient on every hop, scales included",
+       .unit = "bits",
+       .range = config::between(0, 32)},
+      {.path = "plan.rows",
+       .flag = "--rows",
+       .field = &asked.rows,
+       .help = "Of each printed table; --json and the trace have all",
+       .range = config::at_least(1)}};
+  for (config::Option& option : options(asked.job)) {
+    if (option.path != "plan.nodes" && option.path != "plan.step") {
+      table.push_back(std::move(option));
+    }
+  }
+  return table;
+}
+
+std::vector<comm::Topology> topologies_of(SearchJob& asked) {
+  std::vector<comm::Topology> found;
+  std::string_view rest = asked.nodes;
+  while (true) {
+    const std::size_t comma = std::min(rest.find(','), rest.size());
+    asked.job.nodes = number_of(rest.substr(0, comma));
+    found.push_back(topology_of(asked.job));
+    if (comma == rest.size()) return found;
+    rest.remove_prefix(comma + 1);
+  }
+}
+
+SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
+                     const comm::Topology& topology, const config::Machine& machine) {
+  const config::TrainConfig& config = asked.job.config;
+  const zero::Options& zero = config.zero;
+  const auto is = [&](const char* path) { return config::is_given(given, path); };
+  SearchSpace space = whole_space(config, topology, machine);
+  if (is("zero_optimization.stage")) space.stages = {zero.stage};
+  if (is("zeropp.weight_codec")) space.weight_codecs = {codec::CodecSpec{}, zero.weight_codec};
+  if (is("zero_optimization.zero_quantized_weights")) {
+    space.weight_codecs = kept(space.weight_codecs, [&](const codec::CodecSpec& codec) {
+      return (codec.format != "none") == zero.quantized_weights;
+    });
+  }
+  if (is("zeropp.gradient_codec_intra") || is("zeropp.gradient_codec_inter")) {
+    space.gradient_codecs = {{}, {zero.gradient_codec_intra, zero.gradient_codec_inter}};
+  }
+  if (is("zero_optimization.zero_quantized_gradients")) {
+    space.gradient_codecs = kept(space.gradient_codecs, [&](const GradientChoice& codecs) {
+      return (codecs.intra.format != "none") == zero.quantized_gradients;
+    });
+  }
+  if (is("zero_optimization.zero_hpz_partition_size")) space.hpz_sizes = {zero.hpz_partition_size};
+  if (is("zeropp.all_gather_algorithm")) space.all_gathers = {zero.all_gather_algorithm};
+  if (is("zeropp.reduce_scatter_algorithm")) {
+    space.reduce_scatters = {zero.reduce_scatter_algorithm};
+  }
+  if (is("zeropp.model.recompute_activations")) {
+    space.recompute = {config.model.recompute_activations};
+  }
+  return space;
+}
+
+SearchLimits limits_of(const SearchJob& asked) {
+  constexpr double kGibibyte = 1U << 30U;
+  return {.memory = static_cast<std::size_t>(asked.memory_limit * kGibibyte),
+          .weight_bits = asked.minimum_weight_bits,
+          .gradient_bits = asked.minimum_gradient_bits};
+}
+
+}  // namespace zeropp::plan

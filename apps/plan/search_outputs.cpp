@@ -1,0 +1,190 @@
+#include "apps/plan/search_outputs.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "lib/trace/column.hpp"
+#include "lib/trace/sinks/table.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+using trace::column;
+
+constexpr double kGiga = 1e9;
+constexpr double kGibibyte = 1U << 30U;
+
+/// A candidate with where it was found.
+struct Row {
+  const comm::Topology* topology;
+  const Candidate* candidate;
+
+  [[nodiscard]] double out_of_node() const {
+    return static_cast<double>(candidate->step.inter) / topology->node_count;
+  }
+  [[nodiscard]] double inside_node() const {
+    return static_cast<double>(candidate->step.intra) / topology->node_count;
+  }
+  [[nodiscard]] std::string weights() const {
+    const zero::Options& zero = candidate->config.zero;
+    return zero.quantized_weights ? codec::to_string(zero.weight_codec) : "none";
+  }
+  [[nodiscard]] std::string gradients() const {
+    const zero::Options& zero = candidate->config.zero;
+    return zero.quantized_gradients
+               ? fmt::format("{}/{}", codec::to_string(zero.gradient_codec_intra),
+                             codec::to_string(zero.gradient_codec_inter))
+               : "none";
+  }
+};
+
+std::vector<Row> rows_of(const Found& found) {
+  std::vector<Row> rows;
+  for (const Candidate& candidate : found.result.best)
+    rows.push_back({&found.topology, &candidate});
+  return rows;
+}
+
+trace::TextTable table_of(const std::vector<Row>& rows) {
+  trace::TextTable table({"nodes", "stage", "weights", "hpZ", "gradients", "all-gather",
+                          "reduce-scatter", "recompute", "micro batch", "micro-steps",
+                          "out of a node GB", "inside a node GB", "memory GiB"});
+  for (const Row& row : rows) {
+    const config::TrainConfig& config = row.candidate->config;
+    table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
+               row.weights(), fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
+               config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
+               config.model.recompute_activations ? "yes" : "no",
+               fmt::to_string(config.train_micro_batch_size_per_gpu),
+               fmt::to_string(config.gradient_accumulation_steps),
+               fmt::format("{:.3f}", row.out_of_node() / kGiga),
+               fmt::format("{:.3f}", row.inside_node() / kGiga),
+               fmt::format("{:.3f}", static_cast<double>(row.candidate->memory) / kGibibyte)});
+  }
+  return table;
+}
+
+std::string of_one_size(const Found& found, std::size_t rows) {
+  const SearchResult& result = found.result;
+  std::string text = fmt::format(
+      "{}: {} combinations, {} possible, {} within the limits, {} that no other beats\n",
+      found.topology.describe(), result.considered, result.possible, result.fitting,
+      result.best.size());
+  text += '\n';
+  if (result.best.empty()) return text;
+  std::vector<Row> all = rows_of(found);
+  std::vector<Row> first(all.begin(),
+                         all.begin() + static_cast<std::ptrdiff_t>(std::min(rows, all.size())));
+  text += table_of(first).str();
+  const std::vector<std::size_t> trades = trade_offs(result.best);
+  std::vector<Row> shown;
+  for (std::size_t i = 0; i < std::min(rows, trades.size()); ++i) shown.push_back(all[trades[i]]);
+  text += fmt::format("\nless of one only for more of another: {}, of which\n{}\n", trades.size(),
+                      table_of(shown).str());
+  return text;
+}
+
+trace::Group sizes_group(const std::vector<Found>& found) {
+  return {"searches",
+          {},
+          {column("nodes", "", "Nodes", found,
+                  [](const Found& each) {
+                    return static_cast<std::uint64_t>(each.topology.node_count);
+                  }),
+           column("ranks_per_node", "", "Ranks of each", found,
+                  [](const Found& each) {
+                    return static_cast<std::uint64_t>(each.topology.ranks_per_node);
+                  }),
+           column("considered", "", "Combinations", found,
+                  [](const Found& each) { return std::uint64_t{each.result.considered}; }),
+           column("possible", "", "That zpp_train takes", found,
+                  [](const Found& each) { return std::uint64_t{each.result.possible}; }),
+           column("fitting", "", "Within the limits", found,
+                  [](const Found& each) { return std::uint64_t{each.result.fitting}; })}};
+}
+
+trace::Group candidates_group(const std::vector<Row>& rows) {
+  const auto number = [](std::size_t value) { return static_cast<std::uint64_t>(value); };
+  const auto of_config = [&](auto get) {
+    return [get](const Row& row) { return get(row.candidate->config); };
+  };
+  using Config = config::TrainConfig;
+  return {
+      "candidates",
+      {},
+      {column("nodes", "", "Nodes", rows,
+              [=](const Row& row) { return static_cast<std::uint64_t>(row.topology->node_count); }),
+       column("stage", "", "ZeRO stage", rows,
+              of_config([=](const Config& c) { return static_cast<std::uint64_t>(c.zero.stage); })),
+       column("weight_codec", "", "Of qwZ; none: off", rows, &Row::weights),
+       column("hpz_partition_size", "ranks", "1: off", rows,
+              of_config([=](const Config& c) { return number(c.zero.hpz_partition_size); })),
+       column("gradient_codecs", "", "Of both hops of qgZ; none: off", rows, &Row::gradients),
+       column("all_gather", "", "Algorithm", rows,
+              of_config([](const Config& c) { return c.zero.all_gather_algorithm; })),
+       column("reduce_scatter", "", "Algorithm", rows,
+              of_config([](const Config& c) { return c.zero.reduce_scatter_algorithm; })),
+       column("recompute", "bool", "Activations are computed again", rows,
+              of_config([=](const Config& c) {
+                return std::uint64_t{c.model.recompute_activations ? 1U : 0U};
+              })),
+       column("micro_batch", "sequences", "Of a rank", rows,
+              of_config([=](const Config& c) { return number(c.train_micro_batch_size_per_gpu); })),
+       column("micro_steps", "", "A step", rows,
+              of_config([=](const Config& c) { return number(c.gradient_accumulation_steps); })),
+       column("bytes_intra_node", "bytes", "Of a step, over all ranks", rows,
+              [](const Row& row) { return row.candidate->step.intra; }),
+       column("bytes_inter_node", "bytes", "Likewise", rows,
+              [](const Row& row) { return row.candidate->step.inter; }),
+       column("memory", "bytes", "Of a rank", rows,
+              [=](const Row& row) { return number(row.candidate->memory); }),
+       column("hardware_flops", "operations", "Of a step, over all ranks", rows,
+              [](const Row& row) { return row.candidate->hardware_flops; }),
+       column("weight_bits", "bits", "Of a weight on the wire", rows,
+              [](const Row& row) { return row.candidate->weight_bits; }),
+       column("gradient_bits", "bits", "Of a gradient, on the hop with fewer", rows,
+              [](const Row& row) { return row.candidate->gradient_bits; })}};
+}
+
+}  // namespace
+
+std::vector<std::size_t> trade_offs(const std::vector<Candidate>& ordered) {
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < ordered.size(); ++i) {
+    const Candidate& own = ordered[i];
+    // Those before it have no more of the goal.
+    const bool beaten = std::ranges::any_of(kept, [&](std::size_t index) {
+      const Candidate& other = ordered[index];
+      return other.memory <= own.memory && other.weight_bits >= own.weight_bits &&
+             other.gradient_bits >= own.gradient_bits && other.step.inter <= own.step.inter;
+    });
+    if (!beaten) kept.push_back(i);
+  }
+  return kept;
+}
+
+std::string to_text(const std::vector<Found>& found, std::size_t rows) {
+  std::string text;
+  for (const Found& each : found) text += of_one_size(each, rows);
+  if (found.size() < 2) return text;
+  std::vector<Row> best;
+  for (const Found& each : found) {
+    if (!each.result.best.empty()) best.push_back(rows_of(each).front());
+  }
+  return text + fmt::format("the best of each number of nodes\n{}", table_of(best).str());
+}
+
+trace::Document to_document(const std::vector<Found>& found, const trace::TraceData& head) {
+  trace::Document document = trace::describe_run(head);
+  std::vector<Row> rows;
+  for (const Found& each : found) {
+    for (const Row& row : rows_of(each)) rows.push_back(row);
+  }
+  document.groups.push_back(sizes_group(found));
+  document.groups.push_back(candidates_group(rows));
+  return document;
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,28 @@
+// What a search found, as text for a terminal and as the groups of a trace.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/plan/search.hpp"
+#include "lib/trace/document.hpp"
+
+namespace zeropp::plan {
+
+/// Of one cluster size. `result.best` is in the order of the goal.
+struct Found {
+  comm::Topology topology;
+  SearchResult result;
+};
+
+/// The candidates of which no other has less of the goal and memory, and no fewer bits; in their
+/// order. Indices into `ordered`, whose first is the best by the goal.
+std::vector<std::size_t> trade_offs(const std::vector<Candidate>& ordered);
+
+/// `rows`: of each table.
+std::string to_text(const std::vector<Found>& found, std::size_t rows);
+
+/// `head`: describe_run()'s, of the process that searched.
+trace::Document to_document(const std::vector<Found>& found, const trace::TraceData& head);
+
+}  // namespace zeropp::plan

@@ -1,0 +1,129 @@
+# ctest: name=plan labels=cli timeout=90
+"""zpp_plan as a program: commands, flags that it takes and refuses, what it prints and leaves, a plan for GPUs on a
+machine without any, and the search with what the user has decided."""
+
+import json
+import os
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import planned
+import zpp
+
+MODEL = ["--num-layers", "4", "--hidden-size", "128", "--seq-length", "64", "--vocab-size", "512", "--bf16"]
+ZEROPP = ["--zero-quantized-weights", "--zero-hpz-partition-size", "4", "--zero-quantized-gradients"]
+
+
+class Program(zpp.TestCase):
+    def plan(self, *words):
+        return zpp.Process([planned.PLAN, *words], cwd=self.folder).end()
+
+    def planned(self, *words):
+        """(result, JSON)"""
+        result = self.check_ok(self.plan(*words, "--output", self.out, "--json", self.folder / "plan.json"))
+        return result, json.loads((self.folder / "plan.json").read_text())
+
+    def refused(self, *words, parts):
+        return self.check_fails(self.plan(*words), zpp.USAGE, *parts, program="zpp_plan")
+
+
+class Estimates(Program):
+    def test_help_and_version(self):
+        for words in (["--help"], ["estimate", "--help"], ["search", "--help"]):
+            result = self.check_ok(self.plan(*words))
+            for part in ("zpp_plan search", "--nodes", "--zero-stage", "--memory-limit" if "search" in words else "--step"):
+                self.assertIn(part, result.stdout)
+        self.assertTrue(self.check_ok(self.plan("--version")).stdout.startswith("zpp_plan "))
+
+    def test_without_a_command_it_estimates(self):
+        words = [*MODEL, *ZEROPP, "--nodes", "4", "--ranks-per-node", "4", "--backend", "cuda"]
+        result, plan = self.planned(*words)
+        named, same = self.planned("estimate", *words)
+        self.assertEqual(result.stdout, named.stdout)
+        self.assertEqual((plan["traffic"], plan["memory"]), (same["traffic"], same["memory"]))
+        self.assertIn("4 nodes x 4 ranks, cuda over nccl", result.stdout)
+        root, groups = zpp.read_trace(self.out / "plan.h5")
+        self.assertEqual((root["app"], root["verdict"]), ("plan", "VALID"))
+        self.assertEqual(groups["memory"]["bytes"], plan["memory"]["bytes"])
+        self.assertEqual(groups["job"]["world_size"], 16)
+        self.assertEqual(groups["job"]["memory_bytes"], sum(plan["memory"]["bytes"]))
+
+    def test_the_trainers_configuration_is_taken_as_it_is(self):
+        config = {"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}, "zeropp": {"node_size": 2},
+                  "zero_optimization": {"stage": 3, "zero_quantized_weights": True}}
+        path = self.write_json("config.json", config)
+        self.refused("--config", path, "--ranks-per-node", "4", parts=("zeropp.node_size 2", "--ranks-per-node"))
+        result, _ = self.planned("--config", path, "--nodes", "3")
+        self.assertIn("3 nodes x 2 ranks", result.stdout)
+
+    def test_what_resolve_refuses_is_refused(self):
+        self.refused(*MODEL, "--zero-stage", "2", "--zero-quantized-weights", parts=("zero_quantized_weights", "stage"))
+        self.refused(*MODEL, "--ranks-per-node", "4", "--zero-hpz-partition-size", "3", parts=("zero_hpz_partition_size",))
+        self.refused(*MODEL, "--zero-stagee", "3", parts=("--zero-stagee", "--zero-stage)"))
+        self.refused("serach", parts=('"serach"', "nearest: search"))
+        self.refused("--nodes", "2000000000", "--ranks-per-node", "2000000000", parts=("ranks",))
+        self.refused("--nodes", "0", parts=("--nodes",))
+
+    def test_more_ranks_than_any_machine_has(self):
+        result, plan = self.planned(*MODEL, *ZEROPP[:1], "--nodes", "4096", "--ranks-per-node", "8")
+        self.assertIn("4096 nodes x 8 ranks", result.stdout)
+        self.assertGreater(planned.traffic(plan)["step"][1], 0)
+
+
+class Searches(Program):
+    def rows(self, plan):
+        table = plan["candidates"]
+        return [dict(zip(table, values)) for values in zip(*table.values())]
+
+    def test_search(self):
+        result, plan = self.planned("search", *MODEL, "--nodes", "1,2", "--ranks-per-node", "2", "--global-batch-size", "16")
+        rows = self.rows(plan)
+        self.assertEqual({row["nodes"] for row in rows}, {1, 2})
+        self.assertIn("the best of each number of nodes", result.stdout)
+        across = [row["bytes_inter_node"] for row in rows if row["nodes"] == 2]
+        self.assertEqual(across, sorted(across))
+        self.assertEqual({row["stage"] for row in rows if row["bytes_inter_node"] == across[0]}, {3})
+
+    def test_goal_memory(self):
+        _, plan = self.planned("search", *MODEL, "--ranks-per-node", "4", "--goal", "memory", "--rows", "3")
+        memory = [row["memory"] for row in self.rows(plan)]
+        self.assertEqual(memory, sorted(memory))
+
+    def test_what_is_given_is_not_searched(self):
+        _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3",
+                               "--zero-quantized-weights", "--weight-codec", "int5:64", "--no-zero-quantized-gradients",
+                               "--zero-hpz-partition-size", "2", "--no-recompute-activations", "--micro-batch-size", "2",
+                               "--all-gather-algorithm", "two-level")
+        rows = self.rows(plan)
+        self.assertTrue(rows)
+        for row in rows:
+            self.assertEqual((row["stage"], row["weight_codec"], row["gradient_codecs"], row["hpz_partition_size"],
+                              row["recompute"], row["micro_batch"], row["all_gather"]),
+                             (3, "int5:64", "none", 2, 0, 2, "two-level"))
+
+    def test_minimum_bits_and_memory_limit(self):
+        _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--minimum-weight-bits", "7",
+                               "--minimum-gradient-bits", "16", "--memory-limit", "1")
+        for row in self.rows(plan):
+            self.assertGreaterEqual(row["weight_bits"], 7)
+            self.assertGreaterEqual(row["gradient_bits"], 16)
+            self.assertLessEqual(row["memory"], 2**30)
+
+    def test_nothing_fits(self):
+        result = self.plan("search", *MODEL, "--memory-limit", "0.0001", "--output", self.out)
+        self.assertEqual(result.code, zpp.INVALID, result)
+        self.assertEqual(len(result.errors("zpp_plan")), 1, result)
+        self.assertIn("--memory-limit", result.errors("zpp_plan")[0])
+        self.assertEqual(zpp.read_trace(self.out / "plan.h5")[0]["verdict"], "INVALID: no configuration fits")
+
+    def test_refusals(self):
+        for nodes in ("", "0", "1,", "1,x", "-2", "1 2"):
+            with self.subTest(nodes=nodes):
+                self.assertEqual(self.plan("search", f"--nodes={nodes}").code, zpp.USAGE)
+        self.refused("search", "--goal", "beauty", parts=("--goal", "bytes"))
+        self.refused("search", "--step", "3", parts=("--step",))
+        self.refused("search", "--measure-quantization-error", "1", parts=("zeropp.measure_quantization_error", "not searched"))
+
+
+zpp.main()

@@ -1,0 +1,246 @@
+// ctest: name=plan_estimates timeout=60 labels=sanitize
+// Bytes and memory of planned runs against closed forms that are written here again: what leaves a
+// node with ZeRO-3 and with each part of ZeRO++, stages 0 to 2, the memory of a rank; and that a
+// model's description is the model.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <stdexcept>
+
+#include "lib/base/error.hpp"
+#include "lib/model/registry.hpp"
+#include "lib/plan/estimate.hpp"
+#include "lib/plan/planning_groups.hpp"
+
+namespace zeropp::plan {
+namespace {
+
+constexpr std::size_t kVocab = 512;
+
+/// A GPT in bf16 whose units need no padding on up to 64 ranks, resolved by hand.
+config::TrainConfig gpt(int stage, std::size_t ranks) {
+  config::TrainConfig config;
+  config.model = {.num_layers = 3,
+                  .hidden_size = 1024,
+                  .num_attention_heads = 16,
+                  .seq_length = 64,
+                  .vocab_size = kVocab,
+                  .tied_head = false};
+  config.bf16 = true;
+  config.backend = "host";
+  config.transport = "mpi";
+  config.zero.stage = stage;
+  config.zero.compute = Dtype::bf16;
+  config.zero.all_gather_algorithm = "flat";
+  config.zero.secondary_gather_algorithm = "flat";
+  config.zero.reduce_scatter_algorithm = "flat";
+  config.train_micro_batch_size_per_gpu = 1;
+  config.gradient_accumulation_steps = 1;
+  config.train_batch_size = ranks;
+  return config;
+}
+
+config::TrainConfig with_zeropp(config::TrainConfig config, std::size_t ranks_per_node) {
+  config.zero.quantized_weights = true;
+  config.zero.quantized_gradients = true;
+  config.zero.hpz_partition_size = ranks_per_node;
+  config.zero.reduce_scatter_algorithm = "2-hop";
+  return config;
+}
+
+/// Parameters of gpt(): embedding, three blocks, head.
+constexpr double parameters() {
+  constexpr double c = 1024;
+  return (kVocab + 64) * c + 3 * (12 * c * c + 13 * c) + 2 * c + kVocab * c;
+}
+
+Estimate of(const config::TrainConfig& config, std::size_t nodes, std::size_t local) {
+  return estimate(PlannedRun(config, planned_topology(nodes, local), kVocab));
+}
+
+double out_of_node(const comm::Bytes& bytes, std::size_t nodes) {
+  return static_cast<double>(bytes.inter) / static_cast<double>(nodes);
+}
+
+TEST(PlannedBytes, FlatRingSendsThreeTimesTheModel) {
+  for (const std::size_t nodes : {2, 4, 8}) {
+    const std::size_t ranks = 8 * nodes;
+    const Estimate e = of(gpt(3, ranks), nodes, 8);
+    const double model =
+        2 * parameters() * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
+    EXPECT_DOUBLE_EQ(out_of_node(e.step.forward, nodes), model);
+    EXPECT_DOUBLE_EQ(out_of_node(e.step.backward, nodes), 2 * model);
+    EXPECT_EQ(e.step.update, comm::Bytes{});
+    EXPECT_EQ(e.step.modelled, comm::Bytes{});
+  }
+}
+
+// Savings over ZeRO-3 with gathers on a flat ring in both: 4.68, 4.26, 3.96 at 2, 4 and 48 nodes of
+// 8 with int8:256 and int4:128; from the shares of a ring and of a hop across nodes.
+TEST(PlannedBytes, SavingsOfAllThree) {
+  for (const auto& [nodes, expected] : {std::pair<std::size_t, double>{2, 4.68}, {4, 4.26}}) {
+    const auto ranks = static_cast<double>(8 * nodes);
+    const double before = out_of_node(of(gpt(3, 8 * nodes), nodes, 8).step.total(), nodes);
+    const Estimate e = of(with_zeropp(gpt(3, 8 * nodes), 8), nodes, 8);
+    const double after = out_of_node(e.step.total(), nodes);
+    EXPECT_NEAR(before / after, expected, 0.01);
+    const double gathers = (ranks - 1) / ranks * parameters() * (1 + 2.0 / 256);
+    const double reductions =
+        (1 - 1 / static_cast<double>(nodes)) * parameters() / 2 * (1 + 2.0 / 64);
+    EXPECT_NEAR(out_of_node(e.step.forward, nodes), gathers, 1e-3 * gathers);
+    EXPECT_NEAR(out_of_node(e.step.backward, nodes), reductions, 1e-3 * reductions);
+  }
+}
+
+TEST(PlannedBytes, HpzGathersAcrossNodesOnceAStep) {
+  config::TrainConfig config = with_zeropp(gpt(3, 32), 8);
+  config.zero.accumulation_steps = config.gradient_accumulation_steps = 3;
+  config.train_batch_size = 96;
+  const Estimate e = of(config, 4, 8);
+  config.zero.accumulation_steps = config.gradient_accumulation_steps = 1;
+  config.train_batch_size = 32;
+  const Estimate once = of(config, 4, 8);
+  EXPECT_EQ(e.step.forward.inter, once.step.forward.inter);
+  EXPECT_EQ(e.step.backward.inter, 3 * once.step.backward.inter);
+  EXPECT_EQ(once.step_same_weights.forward.inter, 0U);
+  EXPECT_EQ(once.evaluation.inter, once.step.forward.inter);
+}
+
+TEST(PlannedBytes, StagesBelowThree) {
+  const double model = 2 * parameters() * 15 / 16;
+  for (const int stage : {1, 2}) {
+    const Estimate e = of(gpt(stage, 16), 2, 8);
+    EXPECT_EQ(e.step.forward, comm::Bytes{});
+    EXPECT_DOUBLE_EQ(out_of_node(e.step.backward, 2), model);
+    EXPECT_DOUBLE_EQ(out_of_node(e.step.update, 2), model);
+    EXPECT_EQ(e.initial, e.step.update);
+  }
+  // Sums are gathered in fp32.
+  const Estimate e = of(gpt(0, 16), 2, 8);
+  EXPECT_DOUBLE_EQ(out_of_node(e.step.backward, 2), 3 * model);
+  EXPECT_EQ(e.initial, comm::Bytes{});
+}
+
+TEST(PlannedBytes, OneRankSendsNothing) {
+  for (const int stage : {0, 1, 2, 3}) {
+    EXPECT_EQ(of(gpt(stage, 1), 1, 1).step.total(), comm::Bytes{}) << stage;
+  }
+}
+
+TEST(PlannedBytes, CollectivesAddUp) {
+  const Estimate e = of(with_zeropp(gpt(3, 32), 8), 4, 8);
+  comm::Bytes sum;
+  for (const trace::CollectiveRow& row : e.collectives) {
+    sum += {row.wire_bytes_intra, row.wire_bytes_inter};
+    // A bucket closes when it holds 2^24 elements: two of three blocks do.
+    EXPECT_EQ(row.calls, row.purpose == "gradients" ? 2U : 5U) << row.purpose;
+  }
+  EXPECT_EQ(sum, e.step.total());
+}
+
+TEST(PlannedMemory, StateByStage) {
+  const double p = parameters();
+  // Bytes a parameter: master, two moments and what the stage keeps beside them.
+  const auto state = [&](int stage) {
+    const Estimate e = of(gpt(stage, 16), 2, 8);
+    double bytes = 0;
+    for (const zero::MemoryPart& part : e.memory) {
+      if (part.name != "arena" && part.name != "activations")
+        bytes += static_cast<double>(part.bytes);
+    }
+    return bytes;
+  };
+  EXPECT_DOUBLE_EQ(state(0), p * (12 + 2 + 4));
+  EXPECT_DOUBLE_EQ(state(1), p * ((12 + 4 + 2) / 16.0 + 2 + 4));
+  EXPECT_DOUBLE_EQ(state(2), p * ((12 + 4 + 2) / 16.0 + 2));
+  EXPECT_DOUBLE_EQ(state(3), p * (12 + 4 + 2) / 16.0);
+}
+
+TEST(PlannedMemory, SumsItsParts) {
+  config::TrainConfig config = with_zeropp(gpt(3, 16), 8);
+  config.zero.error_feedback.hops = "both";
+  const Estimate e = of(config, 2, 8);
+  const auto part = [&](const std::string& name) {
+    for (const zero::MemoryPart& each : e.memory) {
+      if (each.name == name) return static_cast<double>(each.bytes);
+    }
+    return -1.0;
+  };
+  EXPECT_DOUBLE_EQ(part("secondary"), parameters() * 2 / 8);
+  // Both copies, in fp32: of all values in the first hop, of those of the own rail in the second.
+  EXPECT_NEAR(part("error_feedback_intra"), parameters() * 8, 1e4);
+  EXPECT_NEAR(part("error_feedback_inter"), parameters() * 8 / 8, 1e4);
+  EXPECT_GT(part("arena"), 2 * 2 * 12.0 * 1024 * 1024);  // two blocks gathered, at least
+  EXPECT_EQ(e.memory_bytes, std::accumulate(e.memory.begin(), e.memory.end(), std::size_t{0},
+                                            [](std::size_t sum, const zero::MemoryPart& each) {
+                                              return sum + each.bytes;
+                                            }));
+}
+
+// 128 blocks of width 25,600 on 4,096 ranks: counted in 64 bits, and the parameters by hand.
+TEST(PlannedRun, OfATrillionParameters) {
+  config::TrainConfig config = with_zeropp(gpt(3, 4096), 8);
+  config.model.num_layers = 128;
+  config.model.hidden_size = 25'600;
+  config.model.num_attention_heads = 160;
+  const Estimate e = of(config, 512, 8);
+  const double c = 25'600;
+  const double expected = 128 * (12 * c * c + 13 * c) + (2 * kVocab + 64 + 2) * c;
+  EXPECT_DOUBLE_EQ(static_cast<double>(e.parameters), expected);
+  EXPECT_GT(expected, 1e12);
+  EXPECT_NEAR(out_of_node(e.step.forward, 512), expected * (1 + 2.0 / 256), 1e-3 * expected);
+}
+
+TEST(PlannedRun, RefusesWhatItCannotKnow) {
+  config::TrainConfig config = gpt(3, 2);
+  config.zero.adaptive_bits.values = "weights";
+  EXPECT_THROW(PlannedRun(config, planned_topology(1, 2), kVocab), Error);
+  EXPECT_THROW(planned_topology(0, 8), Error);
+  EXPECT_THROW(planned_topology(std::size_t{1} << 31U, 2), Error);
+}
+
+TEST(PlanningGroups, KnowRanksAndLinksAndMoveNothing) {
+  const comm::Topology topology = planned_topology(3, 4);
+  const comm::Groups groups = planning_groups(topology, 6, 2);
+  EXPECT_EQ(groups.world->rank(), 6);
+  EXPECT_EQ(groups.world->size(), 12);
+  EXPECT_EQ(groups.node->rank(), 2);
+  EXPECT_EQ(groups.rail->rank(), 1);
+  EXPECT_EQ(groups.rail->size(), 3);
+  EXPECT_EQ(groups.secondary->rank(), 0);
+  EXPECT_EQ(groups.world->link_to(6), comm::LinkClass::self);
+  EXPECT_EQ(groups.world->link_to(4), comm::LinkClass::intra_node);
+  EXPECT_EQ(groups.world->link_to(8), comm::LinkClass::inter_node);
+  EXPECT_EQ(groups.rail->link_to(0), comm::LinkClass::inter_node);
+  EXPECT_EQ(groups.secondary->link_to(1), comm::LinkClass::intra_node);
+  comm::Bytes sent;
+  EXPECT_THROW((void)groups.world->exchange({}, {}, {}, sent), std::logic_error);
+}
+
+TEST(Description, IsTheModel) {
+  for (const std::string_view name : model::model_names()) {
+    for (const bool recompute : {false, true}) {
+      model::Options options{.name = std::string(name), .recompute_activations = recompute};
+      trace::Timers timers;
+      const Device device = Device::host();
+      const model::Context context{
+          .micro_batch = 3, .vocab_size = 100, .device = device, .timers = timers};
+      const auto made = model::make_model(options, context);
+      const model::Description described = model::describe_model(options, context);
+      ASSERT_EQ(described.units.size(), made->units().size());
+      for (std::size_t u = 0; u < described.units.size(); ++u) {
+        EXPECT_EQ(described.units[u].name, made->units()[u].name);
+        EXPECT_EQ(described.units[u].count, made->units()[u].count);
+      }
+      ASSERT_EQ(described.layers.size(), made->layers().size());
+      EXPECT_EQ(described.memory, made->memory().actual) << name;
+      if (model::is_transformer(options)) {
+        EXPECT_EQ(described.flops_per_token, made->flops_per_token());
+        EXPECT_EQ(described.hardware_flops_per_token, made->hardware_flops_per_token());
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zeropp::plan

@@ -1,0 +1,153 @@
+// ctest: name=plan_search timeout=90 labels=sanitize
+// The search: every candidate has the bytes and the memory of its own plan, limits hold, nothing in
+// the answer is beaten and nothing that is not is missing.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "lib/app/registries.hpp"
+#include "lib/base/error.hpp"
+#include "lib/plan/estimate.hpp"
+#include "lib/plan/planning_groups.hpp"
+#include "lib/plan/search.hpp"
+
+namespace zeropp::plan {
+namespace {
+
+constexpr std::size_t kVocab = 300;
+
+config::TrainConfig base() {
+  config::TrainConfig config;
+  config.model = {.num_layers = 4, .hidden_size = 96, .seq_length = 32, .vocab_size = kVocab};
+  config.bf16 = true;
+  config.backend = "cuda";
+  config.zero.reduce_bucket_size = 100'000;
+  return config;
+}
+
+config::Machine machine_of(const comm::Topology& topology) {
+  app::GpuPlacement gpus;
+  gpus.every_rank = true;
+  gpus.own = true;
+  return app::machine_of(topology, gpus);
+}
+
+SearchResult searched(const config::TrainConfig& config, const comm::Topology& topology,
+                      const SearchLimits& limits = {}) {
+  const config::Machine machine = machine_of(topology);
+  return search(config, whole_space(config, topology, machine), topology, machine, kVocab, limits);
+}
+
+bool no_worse(const Candidate& a, const Candidate& b) {
+  return a.step.inter <= b.step.inter && a.step.intra <= b.step.intra && a.memory <= b.memory &&
+         a.hardware_flops <= b.hardware_flops && a.weight_bits >= b.weight_bits &&
+         a.gradient_bits >= b.gradient_bits;
+}
+
+void expect_planned(const Candidate& candidate, const comm::Topology& topology) {
+  const Estimate own = estimate(PlannedRun(candidate.config, topology, kVocab));
+  EXPECT_EQ(own.step.total(), candidate.step);
+  EXPECT_EQ(own.memory_bytes, candidate.memory);
+}
+
+TEST(Search, CandidatesAreTheirOwnPlans) {
+  std::mt19937 generator(3);
+  for (const auto& [nodes, local] : {std::pair{2, 2}, {4, 2}, {1, 4}, {3, 1}}) {
+    const auto topology =
+        planned_topology(static_cast<std::size_t>(nodes), static_cast<std::size_t>(local));
+    config::TrainConfig config = base();
+    config.train_batch_size = static_cast<std::size_t>(topology.world_size) * 8;
+    SearchResult result = searched(config, topology);
+    ASSERT_FALSE(result.best.empty());
+    std::ranges::shuffle(result.best, generator);
+    for (std::size_t i = 0; i < std::min<std::size_t>(12, result.best.size()); ++i) {
+      expect_planned(result.best[i], topology);
+    }
+  }
+}
+
+// Micro-steps beyond the second are not planned but counted.
+TEST(Search, ManyMicroStepsAtEveryStage) {
+  const comm::Topology topology = planned_topology(2, 2);
+  for (const int stage : {0, 1, 2, 3}) {
+    for (const std::size_t micro_steps : {1, 2, 3, 7}) {
+      config::TrainConfig config = base();
+      config.gradient_accumulation_steps = micro_steps;
+      const config::Machine machine = machine_of(topology);
+      SearchSpace space = whole_space(config, topology, machine);
+      space.stages = {stage};
+      const SearchResult result = search(config, space, topology, machine, kVocab, {});
+      ASSERT_FALSE(result.best.empty());
+      for (std::size_t i = 0; i < result.best.size(); i += 1 + result.best.size() / 4) {
+        EXPECT_EQ(result.best[i].config.zero.accumulation_steps, micro_steps);
+        expect_planned(result.best[i], topology);
+      }
+    }
+  }
+}
+
+TEST(Search, NothingIsBeatenAndNothingIsMissing) {
+  const comm::Topology topology = planned_topology(2, 2);
+  const config::Machine machine = machine_of(topology);
+  SearchSpace space = whole_space(base(), topology, machine);
+  const SearchResult whole = search(base(), space, topology, machine, kVocab, {});
+  for (const Candidate& a : whole.best) {
+    for (const Candidate& b : whole.best) EXPECT_TRUE(&a == &b || !no_worse(a, b));
+  }
+  // Each candidate of any part of the space is there, or one that is as good.
+  std::size_t possible = 0;
+  for (const codec::CodecSpec& weights : space.weight_codecs) {
+    SearchSpace part = space;
+    part.weight_codecs = {weights};
+    const SearchResult found = search(base(), part, topology, machine, kVocab, {});
+    possible += found.possible;
+    for (const Candidate& candidate : found.best) {
+      EXPECT_TRUE(std::ranges::any_of(
+          whole.best, [&](const Candidate& best) { return no_worse(best, candidate); }));
+    }
+  }
+  EXPECT_EQ(possible, whole.possible);
+}
+
+TEST(Search, LimitsHold) {
+  const comm::Topology topology = planned_topology(2, 4);
+  const SearchResult all = searched(base(), topology);
+  const auto [least, most] = std::ranges::minmax(all.best, {}, &Candidate::memory);
+  const std::size_t limit = (least.memory + most.memory) / 2;
+  const SearchResult small = searched(base(), topology, {.memory = limit});
+  EXPECT_LT(small.fitting, all.fitting);
+  EXPECT_EQ(small.possible, all.possible);
+  for (const Candidate& candidate : small.best) EXPECT_LE(candidate.memory, limit);
+  EXPECT_TRUE(searched(base(), topology, {.memory = least.memory - 1}).best.empty());
+  const SearchResult fine = searched(base(), topology, {.weight_bits = 8, .gradient_bits = 6});
+  ASSERT_FALSE(fine.best.empty());
+  for (const Candidate& candidate : fine.best) {
+    EXPECT_GE(candidate.weight_bits, 8);
+    EXPECT_GE(candidate.gradient_bits, 6);
+  }
+}
+
+TEST(Search, AsksForTimeOfTheBest) {
+  const comm::Topology topology = planned_topology(1, 2);
+  const config::Machine machine = machine_of(topology);
+  std::size_t asked = 0;
+  const SearchResult result =
+      search(base(), whole_space(base(), topology, machine), topology, machine, kVocab, {},
+             [&](const Candidate& candidate, const SharedPlan& plan) {
+               ++asked;
+               EXPECT_EQ(plan.step, candidate.step);
+               return static_cast<double>(plan.schedules->step.front().ops.size());
+             });
+  EXPECT_EQ(asked, result.best.size());
+  for (const Candidate& candidate : result.best) EXPECT_GT(candidate.seconds.value_or(0), 0);
+}
+
+TEST(Search, RefusesWhatItDoesNotSearchOver) {
+  config::TrainConfig config = base();
+  config.zero.adaptive_bits.values = "weights";
+  EXPECT_THROW((void)searched(config, planned_topology(1, 2)), Error);
+}
+
+}  // namespace
+}  // namespace zeropp::plan
