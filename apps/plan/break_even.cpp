@@ -104,11 +104,12 @@ std::vector<Variant> variants_of(ClusterJob& asked, const comm::Topology& topolo
 }
 
 std::vector<Row> rows_of(const std::vector<Variant>& variants, const comm::Topology& topology,
-                         const Cluster& cluster, double gain) {
+                         const Cluster& cluster, std::size_t step, double gain) {
   std::vector<PlannedRun> runs;
   runs.reserve(variants.size());
   for (const Variant& variant : variants) {
     runs.emplace_back(variant.config, topology, data::vocab_size(variant.config.data));
+    runs.back().use_codecs_of(step);
   }
   const double links_per_gpu =
       cluster.rails.links_per_node / static_cast<double>(topology.ranks_per_node);
@@ -175,7 +176,7 @@ int run_break_even(int argc, char** argv) {
   };
   app.run = [&](const app::Context& context) {
     app::preflight_outputs(context);
-    const std::vector<Row> rows = rows_of(variants, topology, asked.on.cluster, asked.gain);
+    const std::vector<Row> rows = rows_of(variants, topology, asked.on.cluster, asked.on.job.step, asked.gain);
     std::fputs(to_text(rows, topology, asked.on.cluster).c_str(), stdout);
     trace::Document document = trace::describe_run(app::run_trace(context, "host", "mpi"));
     document.groups.push_back(to_group(rows));

@@ -14,6 +14,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/data/token_source.hpp"
+#include "lib/plan/step_time.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
@@ -27,6 +28,7 @@ void order(std::vector<Candidate>& candidates, const std::string& goal) {
       return std::tuple(c.step.inter, c.step.intra, c.hardware_flops, c.memory);
     };
     const auto by_memory = [&](const Candidate& c) { return std::tuple(c.memory, c.step.inter); };
+    if (goal == "time") return std::tuple(*a.seconds, a.memory) < std::tuple(*b.seconds, b.memory);
     return goal == "memory" ? by_memory(a) < by_memory(b) : of(a) < of(b);
   });
 }
@@ -38,8 +40,11 @@ ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& t
   for (const comm::Topology& topology : topologies) {
     const config::Machine machine = machine_for(topology);
     const SearchSpace space = space_of(asked, context.options(), topology, machine);
-    found.push_back({topology, search(asked.job.config, space, topology, machine,
-                                      data::vocab_size(asked.job.config.data), limits_of(asked))});
+    const std::size_t vocabulary = data::vocab_size(asked.job.config.data);
+    const StepSeconds seconds =
+        asked.cluster ? seconds_on(*asked.cluster, topology, vocabulary) : StepSeconds{};
+    found.push_back({topology, search(asked.job.config, space, topology, machine, vocabulary,
+                                      limits_of(asked), seconds)});
     order(found.back().result.best, asked.goal);
   }
   std::fputs(to_text(found, asked.rows).c_str(), stdout);
@@ -65,6 +70,7 @@ int run_search(int argc, char** argv) {
   std::vector<comm::Topology> topologies;
   app::App app{.name = "plan", .summary = summary_of("search"), .options = options(asked)};
   app.resolve = [&](const std::vector<config::Option>&, const config::Machine&) {
+    read_cluster_of(asked);
     topologies = topologies_of(asked);
   };
   app.run = [&](const app::Context& context) { return search_job(asked, topologies, context); };

@@ -42,8 +42,13 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.goal",
        .flag = "--goal",
        .field = &asked.goal,
-       .help = "What the first configuration has least of: bytes across nodes, or memory of a rank",
-       .choices = {"bytes", "memory"}},
+       .help = "What the first configuration has least of: bytes across nodes, memory of a rank, or "
+               "time of a step on the cluster",
+       .choices = {"bytes", "memory", "time"}},
+      {.path = "plan.cluster",
+       .flag = "--cluster",
+       .field = &asked.cluster_file,
+       .help = "JSON file that describes the cluster, for times; empty: none"},
       {.path = "plan.memory_limit",
        .flag = "--memory-limit",
        .field = &asked.memory_limit,
@@ -73,6 +78,18 @@ std::vector<config::Option> options(SearchJob& asked) {
     }
   }
   return table;
+}
+
+void read_cluster_of(SearchJob& asked) {
+  if (!asked.cluster_file.empty()) {
+    asked.cluster = read_cluster(asked.cluster_file);
+    if (asked.job.ranks_per_node == 0 && asked.job.config.node_size == 0) {
+      asked.job.ranks_per_node = asked.cluster->gpus_per_node;
+    }
+  } else if (asked.goal == "time") {
+    throw Error(ExitCode::usage,
+                "--goal time needs a cluster: give --cluster with a file of inputs/clusters");
+  }
 }
 
 std::vector<comm::Topology> topologies_of(SearchJob& asked) {

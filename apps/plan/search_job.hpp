@@ -1,10 +1,12 @@
 // What zpp_plan search is asked: the base configuration, the cluster's sizes, limits and a goal.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/plan/job.hpp"
+#include "lib/plan/cluster.hpp"
 #include "lib/plan/search.hpp"
 
 namespace zeropp::plan {
@@ -12,7 +14,9 @@ namespace zeropp::plan {
 struct SearchJob {
   Job job;                     ///< without its nodes
   std::string nodes = "1";     ///< "1,2,4"
-  std::string goal = "bytes";  ///< bytes, memory
+  std::string goal = "bytes";  ///< bytes, memory, time
+  std::string cluster_file;    ///< empty: no times
+  std::optional<Cluster> cluster;
   double memory_limit = 0;     ///< GiB of a rank; 0: none
   double minimum_weight_bits = 0;
   double minimum_gradient_bits = 0;
@@ -21,6 +25,10 @@ struct SearchJob {
 
 /// Every option, bound to `asked`, which outlives the table.
 std::vector<config::Option> options(SearchJob& asked);
+
+/// Reads the cluster, where there is one: ranks a node that were not given are its. Throws Error:
+/// what is wrong with the file, or that times were asked for without one.
+void read_cluster_of(SearchJob& asked);
 
 /// A topology for each number in asked.nodes. Throws Error(usage).
 std::vector<comm::Topology> topologies_of(SearchJob& asked);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
@@ -50,7 +51,7 @@ std::vector<Row> rows_of(const Found& found) {
 trace::TextTable table_of(const std::vector<Row>& rows) {
   trace::TextTable table({"nodes", "stage", "weights", "hpZ", "gradients", "all-gather",
                           "reduce-scatter", "recompute", "micro batch", "micro-steps",
-                          "out of a node GB", "inside a node GB", "memory GiB"});
+                          "out of a node GB", "inside a node GB", "memory GiB", "step ms"});
   for (const Row& row : rows) {
     const config::TrainConfig& config = row.candidate->config;
     table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
@@ -61,7 +62,8 @@ trace::TextTable table_of(const std::vector<Row>& rows) {
                fmt::to_string(config.gradient_accumulation_steps),
                fmt::format("{:.3f}", row.out_of_node() / kGiga),
                fmt::format("{:.3f}", row.inside_node() / kGiga),
-               fmt::format("{:.3f}", static_cast<double>(row.candidate->memory) / kGibibyte)});
+               fmt::format("{:.3f}", static_cast<double>(row.candidate->memory) / kGibibyte),
+               row.candidate->seconds ? fmt::format("{:.2f}", *row.candidate->seconds * 1e3) : "-"});
   }
   return table;
 }
@@ -142,6 +144,10 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
               [=](const Row& row) { return number(row.candidate->memory); }),
        column("hardware_flops", "operations", "Of a step, over all ranks", rows,
               [](const Row& row) { return row.candidate->hardware_flops; }),
+       column("seconds", "s", "Of a step on the cluster; not a number without one", rows,
+              [](const Row& row) {
+                return row.candidate->seconds.value_or(std::numeric_limits<double>::quiet_NaN());
+              }),
        column("weight_bits", "bits", "Of a weight on the wire", rows,
               [](const Row& row) { return row.candidate->weight_bits; }),
        column("gradient_bits", "bits", "Of a gradient, on the hop with fewer", rows,
