@@ -42,8 +42,9 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.goal",
        .flag = "--goal",
        .field = &asked.goal,
-       .help = "What the first configuration has least of: bytes across nodes, memory of a rank, or "
-               "time of a step on the cluster",
+       .help =
+           "What the first configuration has least of: bytes across nodes, memory of a rank, or "
+           "time of a step on the cluster",
        .choices = {"bytes", "memory", "time"}},
       {.path = "plan.cluster",
        .flag = "--cluster",

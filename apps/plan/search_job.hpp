@@ -17,7 +17,7 @@ struct SearchJob {
   std::string goal = "bytes";  ///< bytes, memory, time
   std::string cluster_file;    ///< empty: no times
   std::optional<Cluster> cluster;
-  double memory_limit = 0;     ///< GiB of a rank; 0: none
+  double memory_limit = 0;  ///< GiB of a rank; 0: none
   double minimum_weight_bits = 0;
   double minimum_gradient_bits = 0;
   std::size_t rows = 10;

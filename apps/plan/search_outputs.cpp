@@ -54,16 +54,17 @@ trace::TextTable table_of(const std::vector<Row>& rows) {
                           "out of a node GB", "inside a node GB", "memory GiB", "step ms"});
   for (const Row& row : rows) {
     const config::TrainConfig& config = row.candidate->config;
-    table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
-               row.weights(), fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
-               config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
-               config.model.recompute_activations ? "yes" : "no",
-               fmt::to_string(config.train_micro_batch_size_per_gpu),
-               fmt::to_string(config.gradient_accumulation_steps),
-               fmt::format("{:.3f}", row.out_of_node() / kGiga),
-               fmt::format("{:.3f}", row.inside_node() / kGiga),
-               fmt::format("{:.3f}", static_cast<double>(row.candidate->memory) / kGibibyte),
-               row.candidate->seconds ? fmt::format("{:.2f}", *row.candidate->seconds * 1e3) : "-"});
+    table.add(
+        {fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage), row.weights(),
+         fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
+         config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
+         config.model.recompute_activations ? "yes" : "no",
+         fmt::to_string(config.train_micro_batch_size_per_gpu),
+         fmt::to_string(config.gradient_accumulation_steps),
+         fmt::format("{:.3f}", row.out_of_node() / kGiga),
+         fmt::format("{:.3f}", row.inside_node() / kGiga),
+         fmt::format("{:.3f}", static_cast<double>(row.candidate->memory) / kGibibyte),
+         row.candidate->seconds ? fmt::format("{:.2f}", *row.candidate->seconds * 1e3) : "-"});
   }
   return table;
 }
