@@ -27,29 +27,34 @@ void order(std::vector<Candidate>& candidates, const std::string& goal) {
     const auto of = [](const Candidate& c) {
       return std::tuple(c.step.inter, c.step.intra, c.hardware_flops, c.memory);
     };
+    if (goal == "time") return a.seconds < b.seconds;
     const auto by_memory = [&](const Candidate& c) { return std::tuple(c.memory, c.step.inter); };
-    if (goal == "time") return std::tuple(*a.seconds, a.memory) < std::tuple(*b.seconds, b.memory);
     return goal == "memory" ? by_memory(a) < by_memory(b) : of(a) < of(b);
   });
+}
+
+/// Empty without a cluster.
+StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology, std::size_t vocab) {
+  if (asked.base.file.empty()) return {};
+  return seconds_on(asked.base.cluster, topology, vocab);
 }
 
 ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& topologies,
                     const app::Context& context) {
   app::preflight_outputs(context);
+  const config::TrainConfig& base = asked.base.job.config;
+  const std::size_t vocab = data::vocab_size(base.data);
   std::vector<Found> found;
   for (const comm::Topology& topology : topologies) {
     const config::Machine machine = machine_for(topology);
     const SearchSpace space = space_of(asked, context.options(), topology, machine);
-    const std::size_t vocabulary = data::vocab_size(asked.job.config.data);
-    const StepSeconds seconds =
-        asked.cluster ? seconds_on(*asked.cluster, topology, vocabulary) : StepSeconds{};
-    found.push_back({topology, search(asked.job.config, space, topology, machine, vocabulary,
-                                      limits_of(asked), seconds)});
+    found.push_back({topology, search(base, space, topology, machine, vocab, limits_of(asked),
+                                      time_on(asked, topology, vocab))});
     order(found.back().result.best, asked.goal);
   }
   std::fputs(to_text(found, asked.rows).c_str(), stdout);
   trace::TraceData head = app::run_trace(context, "host", "mpi");
-  head.seed = asked.job.config.seed;
+  head.seed = base.seed;
   const bool none =
       std::ranges::all_of(found, [](const Found& each) { return each.result.fitting == 0; });
   if (none) head.verdict = "INVALID: no configuration fits";
@@ -69,9 +74,8 @@ int run_search(int argc, char** argv) {
   SearchJob asked;
   std::vector<comm::Topology> topologies;
   app::App app{.name = "plan", .summary = summary_of("search"), .options = options(asked)};
-  app.resolve = [&](const std::vector<config::Option>&, const config::Machine&) {
-    read_cluster_of(asked);
-    topologies = topologies_of(asked);
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    topologies = topologies_of(asked, given);
   };
   app.run = [&](const app::Context& context) { return search_job(asked, topologies, context); };
   return app::run(std::move(app), argc, argv);

@@ -38,18 +38,14 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.nodes",
        .flag = "--nodes",
        .field = &asked.nodes,
-       .help = "Nodes of the cluster; several numbers with commas between are searched in turn"},
+       .help = "Nodes of the cluster; several numbers with commas between are searched in turn; "
+               "empty: those of plan.cluster, or 1"},
       {.path = "plan.goal",
        .flag = "--goal",
        .field = &asked.goal,
-       .help =
-           "What the first configuration has least of: bytes across nodes, memory of a rank, or "
-           "time of a step on the cluster",
+       .help = "What the first configuration has least of: bytes across nodes, memory of a rank, "
+               "or, with plan.cluster, time of a step",
        .choices = {"bytes", "memory", "time"}},
-      {.path = "plan.cluster",
-       .flag = "--cluster",
-       .field = &asked.cluster_file,
-       .help = "JSON file that describes the cluster, for times; empty: none"},
       {.path = "plan.memory_limit",
        .flag = "--memory-limit",
        .field = &asked.memory_limit,
@@ -73,7 +69,7 @@ std::vector<config::Option> options(SearchJob& asked) {
        .field = &asked.rows,
        .help = "Of each printed table; --json and the trace have all",
        .range = config::at_least(1)}};
-  for (config::Option& option : options(asked.job)) {
+  for (config::Option& option : options(asked.base)) {
     if (option.path != "plan.nodes" && option.path != "plan.step") {
       table.push_back(std::move(option));
     }
@@ -81,25 +77,25 @@ std::vector<config::Option> options(SearchJob& asked) {
   return table;
 }
 
-void read_cluster_of(SearchJob& asked) {
-  if (!asked.cluster_file.empty()) {
-    asked.cluster = read_cluster(asked.cluster_file);
-    if (asked.job.ranks_per_node == 0 && asked.job.config.node_size == 0) {
-      asked.job.ranks_per_node = asked.cluster->gpus_per_node;
-    }
-  } else if (asked.goal == "time") {
+std::vector<comm::Topology> topologies_of(SearchJob& asked,
+                                          const std::vector<config::Option>& given) {
+  Job& job = asked.base.job;
+  if (!asked.base.file.empty()) {
+    (void)read(asked.base, given);
+  } else if (asked.goal == "time" || asked.base.rail_gb_per_s > 0) {
     throw Error(ExitCode::usage,
-                "--goal time needs a cluster: give --cluster with a file of inputs/clusters");
+                "plan.goal time and plan.rail_gb_per_s need the other rates of the cluster: give a "
+                "file with --cluster, or leave them out");
   }
-}
-
-std::vector<comm::Topology> topologies_of(SearchJob& asked) {
+  if (asked.nodes.empty() && !config::is_given(given, "plan.nodes")) {
+    asked.nodes = std::to_string(job.nodes);
+  }
   std::vector<comm::Topology> found;
   std::string_view rest = asked.nodes;
   while (true) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
-    asked.job.nodes = number_of(rest.substr(0, comma));
-    found.push_back(topology_of(asked.job));
+    job.nodes = number_of(rest.substr(0, comma));
+    found.push_back(topology_of(job));
     if (comma == rest.size()) return found;
     rest.remove_prefix(comma + 1);
   }
@@ -107,7 +103,7 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked) {
 
 SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& given,
                      const comm::Topology& topology, const config::Machine& machine) {
-  const config::TrainConfig& config = asked.job.config;
+  const config::TrainConfig& config = asked.base.job.config;
   const zero::Options& zero = config.zero;
   const auto is = [&](const char* path) { return config::is_given(given, path); };
   SearchSpace space = whole_space(config, topology, machine);

@@ -51,20 +51,19 @@ std::vector<Row> rows_of(const Found& found) {
 trace::TextTable table_of(const std::vector<Row>& rows) {
   trace::TextTable table({"nodes", "stage", "weights", "hpZ", "gradients", "all-gather",
                           "reduce-scatter", "recompute", "micro batch", "micro-steps",
-                          "out of a node GB", "inside a node GB", "memory GiB", "step ms"});
+                          "out of a node GB", "inside a node GB", "memory GiB", "step s"});
   for (const Row& row : rows) {
     const config::TrainConfig& config = row.candidate->config;
-    table.add(
-        {fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage), row.weights(),
-         fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
-         config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
-         config.model.recompute_activations ? "yes" : "no",
-         fmt::to_string(config.train_micro_batch_size_per_gpu),
-         fmt::to_string(config.gradient_accumulation_steps),
-         fmt::format("{:.3f}", row.out_of_node() / kGiga),
-         fmt::format("{:.3f}", row.inside_node() / kGiga),
-         fmt::format("{:.3f}", static_cast<double>(row.candidate->memory) / kGibibyte),
-         row.candidate->seconds ? fmt::format("{:.2f}", *row.candidate->seconds * 1e3) : "-"});
+    table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
+               row.weights(), fmt::to_string(config.zero.hpz_partition_size), row.gradients(),
+               config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
+               config.model.recompute_activations ? "yes" : "no",
+               fmt::to_string(config.train_micro_batch_size_per_gpu),
+               fmt::to_string(config.gradient_accumulation_steps),
+               fmt::format("{:.3f}", row.out_of_node() / kGiga),
+               fmt::format("{:.3f}", row.inside_node() / kGiga),
+               fmt::format("{:.3f}", static_cast<double>(row.candidate->memory) / kGibibyte),
+               row.candidate->seconds ? fmt::format("{:.3f}", *row.candidate->seconds) : "-"});
   }
   return table;
 }
@@ -145,7 +144,7 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
               [=](const Row& row) { return number(row.candidate->memory); }),
        column("hardware_flops", "operations", "Of a step, over all ranks", rows,
               [](const Row& row) { return row.candidate->hardware_flops; }),
-       column("seconds", "s", "Of a step on the cluster; not a number without one", rows,
+       column("seconds", "s", "Of a step on plan.cluster; NaN without", rows,
               [](const Row& row) {
                 return row.candidate->seconds.value_or(std::numeric_limits<double>::quiet_NaN());
               }),
@@ -157,16 +156,22 @@ trace::Group candidates_group(const std::vector<Row>& rows) {
 
 }  // namespace
 
-std::vector<std::size_t> trade_offs(const std::vector<Candidate>& ordered) {
+std::vector<std::size_t> trade_offs(const std::vector<Candidate>& candidates) {
+  const auto cost = [](const Candidate& c) {
+    return c.seconds.value_or(static_cast<double>(c.step.inter));
+  };
+  const auto as_good = [&](const Candidate& a, const Candidate& b) {
+    return cost(a) <= cost(b) && a.memory <= b.memory && a.weight_bits >= b.weight_bits &&
+           a.gradient_bits >= b.gradient_bits;
+  };
   std::vector<std::size_t> kept;
-  for (std::size_t i = 0; i < ordered.size(); ++i) {
-    const Candidate& own = ordered[i];
-    // Those before it have no more of the goal.
-    const bool beaten = std::ranges::any_of(kept, [&](std::size_t index) {
-      const Candidate& other = ordered[index];
-      return other.memory <= own.memory && other.weight_bits >= own.weight_bits &&
-             other.gradient_bits >= own.gradient_bits && other.step.inter <= own.step.inter;
-    });
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    // Of equals the first stays.
+    bool beaten = false;
+    for (std::size_t j = 0; j < candidates.size() && !beaten; ++j) {
+      beaten = j != i && as_good(candidates[j], candidates[i]) &&
+               (j < i || !as_good(candidates[i], candidates[j]));
+    }
     if (!beaten) kept.push_back(i);
   }
   return kept;

@@ -15,9 +15,9 @@ struct Found {
   SearchResult result;
 };
 
-/// The candidates of which no other has less of the goal and memory, and no fewer bits; in their
-/// order. Indices into `ordered`, whose first is the best by the goal.
-std::vector<std::size_t> trade_offs(const std::vector<Candidate>& ordered);
+/// The candidates of which no other takes less time (without a cluster: sends less across nodes)
+/// and memory, and no fewer bits; in their order. Indices.
+std::vector<std::size_t> trade_offs(const std::vector<Candidate>& candidates);
 
 /// `rows`: of each table.
 std::string to_text(const std::vector<Found>& found, std::size_t rows);

@@ -72,7 +72,7 @@ class Section {
     }
     std::vector<Section> rows;
     for (std::size_t i = 0; i < value.size(); ++i) {
-      rows.push_back({value[i], name_, fmt::format("{}.{}", joined(key), i)});
+      rows.emplace_back(value[i], name_, fmt::format("{}.{}", joined(key), i));
     }
     return rows;
   }

@@ -1,4 +1,4 @@
-# ctest: name=plan labels=cli timeout=90
+# ctest: name=plan labels=cli timeout=180
 """zpp_plan as a program: commands, flags that it takes and refuses, what it prints and leaves, a plan for GPUs on a
 machine without any, and the search with what the user has decided."""
 
@@ -117,7 +117,18 @@ class Searches(Program):
         self.assertIn("--memory-limit", result.errors("zpp_plan")[0])
         self.assertEqual(zpp.read_trace(self.out / "plan.h5")[0]["verdict"], "INVALID: no configuration fits")
 
+    def test_goal_time(self):
+        cluster = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
+        words = [*MODEL, "--nodes", "2", "--goal", "time", "--all-gather-algorithm", "two-level"]
+        result, plan = self.planned("search", *words, "--cluster", cluster)
+        self.assertIn("2 nodes x 8 ranks", result.stdout)
+        seconds = [row["seconds"] for row in self.rows(plan)]
+        self.assertGreater(seconds[0], 0)
+        self.assertEqual(seconds, sorted(seconds))
+
     def test_refusals(self):
+        self.refused("search", "--goal", "time", parts=("plan.goal time", "--cluster"))
+        self.refused("search", "--rail-gb-per-s", "3", parts=("plan.rail_gb_per_s", "--cluster"))
         for nodes in ("", "0", "1,", "1,x", "-2", "1 2"):
             with self.subTest(nodes=nodes):
                 self.assertEqual(self.plan("search", f"--nodes={nodes}").code, zpp.USAGE)
