@@ -72,7 +72,7 @@ class Section {
     }
     std::vector<Section> rows;
     for (std::size_t i = 0; i < value.size(); ++i) {
-      rows.push_back({value[i], name_, fmt::format("{}.{}", joined(key), i)});
+      rows.emplace_back(value[i], name_, fmt::format("{}.{}", joined(key), i));
     }
     return rows;
   }
@@ -181,9 +181,9 @@ Engine read_engine(Section in) {
 }  // namespace
 
 const LaneRate& Rails::with(std::size_t lanes_used) const {
-  const auto above = std::upper_bound(
-      lanes.begin(), lanes.end(), lanes_used,
-      [](std::size_t wanted, const LaneRate& row) { return wanted < row.lanes; });
+  const auto above =
+      std::upper_bound(lanes.begin(), lanes.end(), lanes_used,
+                       [](std::size_t wanted, const LaneRate& row) { return wanted < row.lanes; });
   return above == lanes.begin() ? *above : *std::prev(above);
 }
 

@@ -29,7 +29,7 @@ class Costs {
                .ranks_per_node = static_cast<std::size_t>(work.topology.ranks_per_node),
                .rail_lanes = std::max<std::size_t>(1, work.config.rail_lanes)},
         secondary_(world_),
-        choice_(work.codecs.at(0)) {
+        choice_(work.choice) {
     const std::size_t group = options_.hpz_partition_size;
     secondary_.nodes = std::max<std::size_t>(1, group / world_.ranks_per_node);
     secondary_.ranks_per_node = std::min(group, world_.ranks_per_node);
@@ -55,9 +55,9 @@ class Costs {
       case OpKind::refresh:
         return joined(global(op.index));
       case OpKind::gather_secondary:
-        return gather({options_.secondary_gather_algorithm, unit(op.index).secondary,
-                       options_.compute, {}},
-                      secondary_);
+        return gather(
+            {options_.secondary_gather_algorithm, unit(op.index).secondary, options_.compute, {}},
+            secondary_);
       case OpKind::keep_secondary:
         return kernel_of(2 * bytes() * static_cast<double>(unit(op.index).secondary));
       case OpKind::forward:
@@ -71,8 +71,8 @@ class Costs {
       case OpKind::accumulate:
         return accumulate(op);
       case OpKind::gather_sum:
-        return joined(gather(
-            {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}}, world_));
+        return joined(
+            gather({options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}}, world_));
       case OpKind::update:
         return update(op.index);
     }
@@ -134,9 +134,9 @@ class Costs {
       cost.start.add(Resource::gpu, kernel(2 * kFp32 * static_cast<double>(count) *
                                            static_cast<double>(world_.ranks())));
     }
-    const OpCost sent = reduce_cost({options_.reduce_scatter_algorithm, count, options_.compute,
-                                     codecs.intra, codecs.inter},
-                                    world_);
+    const OpCost sent = reduce_cost(
+        {options_.reduce_scatter_algorithm, count, options_.compute, codecs.intra, codecs.inter},
+        world_);
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     cost.finish = sent.finish;
     return reductions_.emplace_back(count, packed, codecs, cost).cost;
@@ -175,7 +175,7 @@ class Costs {
   const zero::Options& options_;
   Place world_;
   Place secondary_;
-  zero::CodecChoice choice_;
+  const zero::CodecChoice& choice_;
   std::vector<LayerCost> layers_;
   std::vector<Gather> gathers_;  ///< models have few sizes of units
   std::vector<Reduction> reductions_;

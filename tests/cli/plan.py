@@ -1,4 +1,4 @@
-# ctest: name=plan labels=cli timeout=90
+# ctest: name=plan labels=cli timeout=180
 """zpp_plan as a program: commands, flags that it takes and refuses, what it prints and leaves, a plan for GPUs on a
 machine without any, and the search with what the user has decided."""
 

@@ -1,4 +1,4 @@
-# ctest: name=planner timeout=120 labels=oracle
+# ctest: name=planner timeout=180 labels=oracle
 """validation/planner.py on what is committed: zpp_plan predicts published throughputs and own traces as well as results/planner
 says; its table there is what it prints. The planner's commands refuse what they cannot answer."""
 
@@ -15,8 +15,9 @@ import zpp
 
 PLAN = zpp.BIN / "zpp_plan"
 CLUSTERS = zpp.SOURCE / "inputs" / "clusters"
-MODEL = ["--num-layers", "4", "--hidden-size", "512", "--num-attention-heads", "8", "--seq-length", "512",
-         "--micro-batch-size", "2", "--bf16", "--backend", "cuda", "--vocab-size", "50257"]
+SHAPE = ["--num-layers", "4", "--hidden-size", "512", "--num-attention-heads", "8", "--seq-length", "512", "--bf16",
+         "--backend", "cuda", "--vocab-size", "50257"]
+MODEL = [*SHAPE, "--micro-batch-size", "2"]
 
 LARGE_MODEL = ["--num-layers", "32", "--hidden-size", "4096", "--num-attention-heads", "32", "--seq-length", "2048",
                "--micro-batch-size", "4", "--bf16", "--backend", "cuda", "--vocab-size", "50257"]
@@ -45,7 +46,7 @@ class Planner(unittest.TestCase):
     def test_predictions_are_as_good_as_committed(self):
         script = zpp.SOURCE / "validation" / "planner.py"
         done = subprocess.run([sys.executable, script, "--program", PLAN, "--output", self.folder], capture_output=True,
-                              text=True, timeout=110)
+                              text=True, timeout=150)
         self.assertEqual(done.returncode, 0, done.stderr)
         committed = (zpp.SOURCE / "results" / "planner" / "table.md").read_text()
         self.assertEqual((self.folder / "table.md").read_text(), committed, "make it again: results/planner/README.md")
@@ -84,6 +85,31 @@ class Planner(unittest.TestCase):
         self.assertLess(step(0.9, *hpz), 0.95 * min(step(0.9), step(0.9, *vendors)))
         self.assertGreater(step(1.1, *hpz), 0.95 * min(step(1.1), step(1.1, *vendors)))
 
+    def test_search_orders_by_the_times_that_time_tells(self):
+        cluster = ["--cluster", CLUSTERS / "h200-dgx.json", *SHAPE, "--nodes", "8"]
+        result = plan(self.folder, "search", *cluster, "--micro-batch-size", "2", "--goal", "time", "--json",
+                      self.folder / "found.json")
+        self.assertEqual(result.code, zpp.OK, result)
+        found = json.loads((self.folder / "found.json").read_text())["candidates"]
+        self.assertEqual(found["seconds"], sorted(found["seconds"]))
+        best = {name: values[0] for name, values in found.items()}
+        flags = ["--zero-stage", best["stage"], "--all-gather-algorithm", best["all_gather"],
+                 "--reduce-scatter-algorithm", best["reduce_scatter"], "--zero-hpz-partition-size", best["hpz_partition_size"]]
+        if best["weight_codec"] != "none":
+            flags += ["--zero-quantized-weights", "--weight-codec", best["weight_codec"]]
+        if best["gradient_codecs"] != "none":
+            intra, inter = best["gradient_codecs"].split("/")
+            flags += ["--zero-quantized-gradients", "--gradient-codec-intra", intra]
+            flags += ["--gradient-codec-inter", inter] if best["reduce_scatter"] == "2-hop" else []
+        if best["recompute"]:
+            flags.append("--recompute-activations")
+        self.assertEqual(best["micro_batch"] * best["micro_steps"], 2)
+        flags += ["--micro-batch-size", best["micro_batch"], "--gradient-accumulation-steps", best["micro_steps"]]
+        timed = plan(self.folder, "time", *cluster, *flags, "--json", self.folder / "time.json")
+        self.assertEqual(timed.code, zpp.OK, timed)
+        told = json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"]
+        self.assertAlmostEqual(told, best["seconds"], delta=1e-9)
+
     def test_calibration_makes_the_committed_file(self):
         committed = CLUSTERS / "h200-2x2-emulated.json"
         made = self.folder / "made.json"
@@ -96,6 +122,7 @@ class Planner(unittest.TestCase):
     def test_refuses_what_it_cannot_answer(self):
         cluster = CLUSTERS / "h200-dgx.json"
         self.refused("--cluster", "time", *MODEL)
+        self.refused("--goal time needs a cluster", "search", "--goal", "time", *MODEL)
         self.refused("--nodes", "time", "--cluster", cluster, "--nodes", "0", *MODEL)
         self.refused("transformers", "time", "--cluster", cluster, "--model", "quadratic", "--backend", "host")
         self.refused("breakeven turns", "breakeven", "--cluster", cluster, "--zero-quantized-weights", *MODEL)
@@ -104,7 +131,7 @@ class Planner(unittest.TestCase):
         self.refused("no measurement of kernels or links", "calibrate", cluster, "--cluster", cluster, "--calibrated",
                      self.folder / "a.json")
         (self.folder / "bad.json").write_text(cluster.read_text().replace("gb_per_s", "gb_per_second", 1))
-        self.refused("unknown key", "time", "--cluster", self.folder / "bad.json", *MODEL)
+        self.refused("is missing", "time", "--cluster", self.folder / "bad.json", *MODEL)
         result = plan(self.folder, "time", "--cluster", self.folder / "none.json", *MODEL)
         self.assertEqual(result.code, zpp.IO, result)
 

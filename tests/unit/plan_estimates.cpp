@@ -1,4 +1,4 @@
-// ctest: name=plan_estimates timeout=60 labels=sanitize
+// ctest: name=plan_estimates timeout=120 labels=sanitize
 // Bytes and memory of planned runs against closed forms that are written here again: what leaves a
 // node with ZeRO-3 and with each part of ZeRO++, stages 0 to 2, the memory of a rank; and that a
 // model's description is the model.

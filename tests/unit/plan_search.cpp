@@ -1,4 +1,4 @@
-// ctest: name=plan_search timeout=90 labels=sanitize
+// ctest: name=plan_search timeout=240 labels=sanitize
 // The search: every candidate has the bytes and the memory of its own plan, limits hold, nothing in
 // the answer is beaten and nothing that is not is missing.
 #include <gtest/gtest.h>
