@@ -73,13 +73,13 @@ std::vector<config::Option> options(Request& asked) {
 
 /// What this command turns on and off itself.
 void check_left_out(const std::vector<config::Option>& given) {
-  for (const char* path : {"zero_optimization.zero_quantized_weights",
-                           "zero_optimization.zero_hpz_partition_size",
-                           "zero_optimization.zero_quantized_gradients"}) {
+  for (const char* path :
+       {"zero_optimization.zero_quantized_weights", "zero_optimization.zero_hpz_partition_size",
+        "zero_optimization.zero_quantized_gradients"}) {
     if (!config::is_given(given, path)) continue;
-    throw Error(ExitCode::usage,
-                fmt::format("{}: breakeven turns qwZ, hpZ and qgZ on and off itself: leave it out",
-                            path));
+    throw Error(
+        ExitCode::usage,
+        fmt::format("{}: breakeven turns qwZ, hpZ and qgZ on and off itself: leave it out", path));
   }
 }
 
@@ -104,11 +104,12 @@ std::vector<Variant> variants_of(ClusterJob& asked, const comm::Topology& topolo
 }
 
 std::vector<Row> rows_of(const std::vector<Variant>& variants, const comm::Topology& topology,
-                         const Cluster& cluster, double gain) {
+                         const Cluster& cluster, std::size_t step, double gain) {
   std::vector<PlannedRun> runs;
   runs.reserve(variants.size());
   for (const Variant& variant : variants) {
     runs.emplace_back(variant.config, topology, data::vocab_size(variant.config.data));
+    runs.back().use_codecs_of(step);
   }
   const double links_per_gpu =
       cluster.rails.links_per_node / static_cast<double>(topology.ranks_per_node);
@@ -131,16 +132,15 @@ std::string shown(double rate) {
 
 std::string to_text(const std::vector<Row>& rows, const comm::Topology& topology,
                     const Cluster& cluster) {
-  trace::TextTable table({"feature", "pays below, Gbit/s a link", "Gbit/s a GPU", "step ms here",
-                          "speed-up here"});
+  trace::TextTable table(
+      {"feature", "pays below, Gbit/s a link", "Gbit/s a GPU", "step ms here", "speed-up here"});
   for (const Row& row : rows) {
     table.add({row.name, shown(row.rate), shown(row.rate_per_gpu),
                fmt::format("{:.1f}", row.seconds * 1e3), fmt::format("{:.2f}", row.speedup)});
   }
   return fmt::format("{} on {}; here: {:.4g} Gbit/s a link, {:g} links a node\n\n{}",
-                     topology.describe(), cluster.name,
-                     cluster.rails.with(1).rate / kGigabit, cluster.rails.links_per_node,
-                     table.str());
+                     topology.describe(), cluster.name, cluster.rails.with(1).rate / kGigabit,
+                     cluster.rails.links_per_node, table.str());
 }
 
 trace::Group to_group(const std::vector<Row>& rows) {
@@ -175,7 +175,8 @@ int run_break_even(int argc, char** argv) {
   };
   app.run = [&](const app::Context& context) {
     app::preflight_outputs(context);
-    const std::vector<Row> rows = rows_of(variants, topology, asked.on.cluster, asked.gain);
+    const std::vector<Row> rows =
+        rows_of(variants, topology, asked.on.cluster, asked.on.job.step, asked.gain);
     std::fputs(to_text(rows, topology, asked.on.cluster).c_str(), stdout);
     trace::Document document = trace::describe_run(app::run_trace(context, "host", "mpi"));
     document.groups.push_back(to_group(rows));

@@ -17,8 +17,8 @@ namespace zeropp::plan {
 namespace {
 
 struct Request {
-  std::string base;         ///< the cluster file that keeps what was not measured
-  std::string file;         ///< that is written
+  std::string base;  ///< the cluster file that keeps what was not measured
+  std::string file;  ///< that is written
   std::string name;
   std::vector<std::string> measurements;
 };
@@ -76,12 +76,8 @@ int run_calibrate(int argc, char** argv) {
   flags.insert(flags.end(), argv + at, argv + argc);
   const int count = static_cast<int>(flags.size());
   flags.push_back(nullptr);
-  app::App app{.name = "plan",
-               .summary = summary_of("calibrate"),
-               .options = options(request)};
-  app.resolve = [&](const std::vector<config::Option>&, const config::Machine&) {
-    check(request);
-  };
+  app::App app{.name = "plan", .summary = summary_of("calibrate"), .options = options(request)};
+  app.resolve = [&](const std::vector<config::Option>&, const config::Machine&) { check(request); };
   app.run = [&](const app::Context& context) { return calibrate_cluster(request, context); };
   return app::run(std::move(app), count, flags.data());
 }

@@ -12,7 +12,7 @@ namespace zeropp::plan {
 
 struct ClusterJob {
   Job job;
-  std::string file;         ///< of the cluster
+  std::string file;          ///< of the cluster
   double rail_gb_per_s = 0;  ///< of a link between nodes, in place of the file's; 0: the file's
   Cluster cluster;
 };

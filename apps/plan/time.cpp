@@ -19,7 +19,8 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology,
                   const app::Context& context) {
   app::preflight_outputs(context);
   const config::TrainConfig& config = asked.job.config;
-  const PlannedRun run(config, topology, data::vocab_size(config.data));
+  PlannedRun run(config, topology, data::vocab_size(config.data));
+  run.use_codecs_of(asked.job.step);
   const StepTime time = step_time(run, asked.cluster);
   std::fputs(to_text(run, asked.cluster, time).c_str(), stdout);
   trace::TraceData head = app::run_trace(context, "host", "mpi");

@@ -29,7 +29,7 @@ class Costs {
                .ranks_per_node = static_cast<std::size_t>(work.topology.ranks_per_node),
                .rail_lanes = std::max<std::size_t>(1, work.config.rail_lanes)},
         secondary_(world_),
-        choice_(work.codecs.at(0)) {
+        choice_(work.choice) {
     const std::size_t group = options_.hpz_partition_size;
     secondary_.nodes = std::max<std::size_t>(1, group / world_.ranks_per_node);
     secondary_.ranks_per_node = std::min(group, world_.ranks_per_node);
@@ -175,7 +175,7 @@ class Costs {
   const zero::Options& options_;
   Place world_;
   Place secondary_;
-  zero::CodecChoice choice_;
+  const zero::CodecChoice& choice_;
   std::vector<LayerCost> layers_;
   std::vector<Gather> gathers_;  ///< models have few sizes of units
   std::vector<Reduction> reductions_;

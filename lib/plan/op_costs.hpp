@@ -15,13 +15,13 @@
 
 namespace zeropp::plan {
 
-/// A run whose time is asked for; the codecs are those of its first step. Refers to what it is made
-/// of.
+/// A run whose time is asked for. Refers to what it is made of.
 struct Workload {
   const config::TrainConfig& config;  ///< resolved
   const comm::Topology& topology;     ///< uniform
   const zero::ScheduleInput& input;
   const zero::CodecTable& codecs;
+  const zero::CodecChoice& choice;  ///< of the codecs, what is in force
   std::size_t vocab_size;
 };
 

@@ -27,6 +27,8 @@ class PlannedRun {
   /// Puts the codecs of the step after `step` others into force (zeropp.codec_schedule). Those of
   /// step 0 are, before.
   void use_codecs_of(std::size_t step);
+  /// Those in force.
+  [[nodiscard]] const zero::CodecChoice& choice() const { return choice_; }
 
   [[nodiscard]] const config::TrainConfig& config() const { return config_; }
   [[nodiscard]] const comm::Topology& topology() const { return topology_; }

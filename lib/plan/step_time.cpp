@@ -150,6 +150,7 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
                       .topology = run.topology(),
                       .input = run.plans().step.input,
                       .codecs = run.plans().codecs,
+                      .choice = run.choice(),
                       .vocab_size = run.model().units.front().tensors.front().shape.front()};
   return timed(run.plans().step, work, cluster);
 }
@@ -164,11 +165,13 @@ StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
                                                   const SharedPlan& plan) {
     const zero::ScheduleInput& input = plan.schedules->input;
     const std::size_t declared = candidate.config.model.vocab_size;
+    const zero::CodecChoice choice = plan.codecs->at(0);
     const StepTime time = timed(*plan.schedules,
                                 {.config = candidate.config,
                                  .topology = topology,
                                  .input = input,
                                  .codecs = *plan.codecs,
+                                 .choice = choice,
                                  .vocab_size = declared > 0 ? declared : source_vocab_size},
                                 cluster);
     const std::size_t more = candidate.config.gradient_accumulation_steps - input.micro_steps;

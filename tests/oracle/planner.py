@@ -84,6 +84,29 @@ class Planner(unittest.TestCase):
         self.assertLess(step(0.9, *hpz), 0.95 * min(step(0.9), step(0.9, *vendors)))
         self.assertGreater(step(1.1, *hpz), 0.95 * min(step(1.1), step(1.1, *vendors)))
 
+    def test_search_orders_by_the_times_that_time_tells(self):
+        cluster = ["--cluster", CLUSTERS / "h200-dgx.json", *MODEL]
+        result = plan(self.folder, "search", *cluster, "--nodes", "8", "--goal", "time", "--json", self.folder / "found.json")
+        self.assertEqual(result.code, zpp.OK, result)
+        found = json.loads((self.folder / "found.json").read_text())["candidates"]
+        self.assertEqual(found["seconds"], sorted(found["seconds"]))
+        best = {name: values[0] for name, values in found.items()}
+        flags = ["--nodes", "8", "--zero-stage", best["stage"], "--all-gather-algorithm", best["all_gather"],
+                 "--reduce-scatter-algorithm", best["reduce_scatter"], "--zero-hpz-partition-size", best["hpz_partition_size"]]
+        if best["weight_codec"] != "none":
+            flags += ["--zero-quantized-weights", "--weight-codec", best["weight_codec"]]
+        if best["gradient_codecs"] != "none":
+            intra, inter = best["gradient_codecs"].split("/")
+            flags += ["--zero-quantized-gradients", "--gradient-codec-intra", intra]
+            flags += ["--gradient-codec-inter", inter] if best["reduce_scatter"] == "2-hop" else []
+        if best["recompute"]:
+            flags.append("--recompute-activations")
+        batch = ["--micro-batch-size", best["micro_batch"]]
+        timed = plan(self.folder, "time", *cluster, *flags, *batch, "--json", self.folder / "time.json")
+        self.assertEqual(timed.code, zpp.OK, timed)
+        told = json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"]
+        self.assertAlmostEqual(told, best["seconds"], delta=1e-9)
+
     def test_calibration_makes_the_committed_file(self):
         committed = CLUSTERS / "h200-2x2-emulated.json"
         made = self.folder / "made.json"
@@ -96,6 +119,7 @@ class Planner(unittest.TestCase):
     def test_refuses_what_it_cannot_answer(self):
         cluster = CLUSTERS / "h200-dgx.json"
         self.refused("--cluster", "time", *MODEL)
+        self.refused("--goal time needs a cluster", "search", "--goal", "time", *MODEL)
         self.refused("--nodes", "time", "--cluster", cluster, "--nodes", "0", *MODEL)
         self.refused("transformers", "time", "--cluster", cluster, "--model", "quadratic", "--backend", "host")
         self.refused("breakeven turns", "breakeven", "--cluster", cluster, "--zero-quantized-weights", *MODEL)
