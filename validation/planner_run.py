@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 import tempfile
 
-AT_A_TIME = 8  # most of a run is MPI's start, which waits
+AT_A_TIME = 16  # most of a run is MPI's start, which waits
 
 
 class Planner:

@@ -181,9 +181,9 @@ Engine read_engine(Section in) {
 }  // namespace
 
 const LaneRate& Rails::with(std::size_t lanes_used) const {
-  const auto above = std::upper_bound(
-      lanes.begin(), lanes.end(), lanes_used,
-      [](std::size_t wanted, const LaneRate& row) { return wanted < row.lanes; });
+  const auto above =
+      std::upper_bound(lanes.begin(), lanes.end(), lanes_used,
+                       [](std::size_t wanted, const LaneRate& row) { return wanted < row.lanes; });
   return above == lanes.begin() ? *above : *std::prev(above);
 }
 

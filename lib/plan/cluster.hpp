@@ -38,7 +38,7 @@ struct Gpu {
   double step_share = 1;
   /// s, more for each layer and pass: launches, the tails of kernels, small kernels.
   double layer_gap = 0;
-  std::vector<ProductRate> products;  ///< at least one
+  std::vector<ProductRate> products;     ///< at least one
   std::vector<AttentionRate> attention;  ///< at least one
 };
 
@@ -61,8 +61,8 @@ struct LaneRate {
 
 /// Links that leave a node.
 struct Rails {
-  double links_per_node = 1;  ///< shared by the GPUs of the node
-  double hop_latency = 0;     ///< s, more for each further node
+  double links_per_node = 1;    ///< shared by the GPUs of the node
+  double hop_latency = 0;       ///< s, more for each further node
   std::vector<LaneRate> lanes;  ///< ascending, at least one
   double gpu_share = 0;         ///< as of NodeLinks
 

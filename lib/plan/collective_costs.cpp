@@ -49,8 +49,8 @@ class Links {
   /// rank: all of a node's links carry them together, and the links inside it once more.
   void ring(Stages& stages, double bytes) const {
     if (place_.ranks() == 1) return;
-    stages.add(Resource::none, node_links_.latency + (nodes_ * (locals_ - 1) - 1) *
-                                                         node_links_.hop_latency);
+    stages.add(Resource::none,
+               node_links_.latency + (nodes_ * (locals_ - 1) - 1) * node_links_.hop_latency);
     stages.add(Resource::node_links, (ranks() - 1) * bytes / node_links_.rate);
     if (place_.nodes == 1) return;
     stages.add(Resource::none, lane_.latency + (nodes_ - 1) * rails_.hop_latency);
@@ -94,8 +94,7 @@ double kernel_seconds(double bytes, const Cluster& cluster) {
 
 OpCost gather_cost(const GatherShape& shape, const Place& place) {
   const Links links(place);
-  const double part =
-      static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
+  const double part = static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
   const double image = wire_bytes(shape.codec, shape.memory, shape.count);
   OpCost cost;
   if (place.ranks() == 1) {
@@ -125,8 +124,7 @@ OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
   const Links links(place);
   const double sum = static_cast<double>(shape.count) * sizeof(float);
   const double memory = links.ranks() * sum;
-  const double plain =
-      static_cast<double>(shape.count) * static_cast<double>(size_of(shape.plain));
+  const double plain = static_cast<double>(shape.count) * static_cast<double>(size_of(shape.plain));
   if (shape.algorithm == "native" || shape.algorithm == "flat") {
     OpCost cost;
     links.kernel(cost.start, memory + links.ranks() * plain);

@@ -55,9 +55,9 @@ class Costs {
       case OpKind::refresh:
         return joined(global(op.index));
       case OpKind::gather_secondary:
-        return gather({options_.secondary_gather_algorithm, unit(op.index).secondary,
-                       options_.compute, {}},
-                      secondary_);
+        return gather(
+            {options_.secondary_gather_algorithm, unit(op.index).secondary, options_.compute, {}},
+            secondary_);
       case OpKind::keep_secondary:
         return kernel_of(2 * bytes() * static_cast<double>(unit(op.index).secondary));
       case OpKind::forward:
@@ -71,8 +71,8 @@ class Costs {
       case OpKind::accumulate:
         return accumulate(op);
       case OpKind::gather_sum:
-        return joined(gather(
-            {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}}, world_));
+        return joined(
+            gather({options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}}, world_));
       case OpKind::update:
         return update(op.index);
     }
@@ -134,9 +134,9 @@ class Costs {
       cost.start.add(Resource::gpu, kernel(2 * kFp32 * static_cast<double>(count) *
                                            static_cast<double>(world_.ranks())));
     }
-    const OpCost sent = reduce_cost({options_.reduce_scatter_algorithm, count, options_.compute,
-                                     codecs.intra, codecs.inter},
-                                    world_);
+    const OpCost sent = reduce_cost(
+        {options_.reduce_scatter_algorithm, count, options_.compute, codecs.intra, codecs.inter},
+        world_);
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     cost.finish = sent.finish;
     return reductions_.emplace_back(count, packed, codecs, cost).cost;

@@ -110,8 +110,7 @@ StepTime timed(const zero::StepPlan& plan, const Workload& work, const Cluster& 
   const Sharing shared = sharing(cluster, work.config.rail_lanes);
   made.timeline = simulate(made.schedule, costs, shared, work.input.overlap);
   const Phases hidden = phases_of(made.schedule, made.timeline);
-  const double overlap =
-      can_overlap(work, cluster.engine) ? cluster.engine.overlap : 0;
+  const double overlap = can_overlap(work, cluster.engine) ? cluster.engine.overlap : 0;
   Timeline serial;
   if (overlap < 1) serial = simulate(made.schedule, costs, shared, false);
   const Phases bare = overlap < 1 ? phases_of(made.schedule, serial) : Phases{};
@@ -161,23 +160,23 @@ double step_seconds(const PlannedRun& run, const Cluster& cluster) {
 
 StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
                        std::size_t source_vocab_size) {
-  return [&cluster, &topology, source_vocab_size](const Candidate& candidate,
-                                                  const SharedPlan& plan) {
-    const zero::ScheduleInput& input = plan.schedules->input;
-    const std::size_t declared = candidate.config.model.vocab_size;
-    const zero::CodecChoice choice = plan.codecs->at(0);
-    const StepTime time = timed(*plan.schedules,
-                                {.config = candidate.config,
-                                 .topology = topology,
-                                 .input = input,
-                                 .codecs = *plan.codecs,
-                                 .choice = choice,
-                                 .vocab_size = declared > 0 ? declared : source_vocab_size},
-                                cluster);
-    const std::size_t more = candidate.config.gradient_accumulation_steps - input.micro_steps;
-    return more == 0 ? time.seconds
-                     : time.seconds + static_cast<double>(more) * last_micro_step(time);
-  };
+  return
+      [&cluster, &topology, source_vocab_size](const Candidate& candidate, const SharedPlan& plan) {
+        const zero::ScheduleInput& input = plan.schedules->input;
+        const std::size_t declared = candidate.config.model.vocab_size;
+        const zero::CodecChoice choice = plan.codecs->at(0);
+        const StepTime time = timed(*plan.schedules,
+                                    {.config = candidate.config,
+                                     .topology = topology,
+                                     .input = input,
+                                     .codecs = *plan.codecs,
+                                     .choice = choice,
+                                     .vocab_size = declared > 0 ? declared : source_vocab_size},
+                                    cluster);
+        const std::size_t more = candidate.config.gradient_accumulation_steps - input.micro_steps;
+        return more == 0 ? time.seconds
+                         : time.seconds + static_cast<double>(more) * last_micro_step(time);
+      };
 }
 
 }  // namespace zeropp::plan

@@ -15,8 +15,9 @@ import zpp
 
 PLAN = zpp.BIN / "zpp_plan"
 CLUSTERS = zpp.SOURCE / "inputs" / "clusters"
-MODEL = ["--num-layers", "4", "--hidden-size", "512", "--num-attention-heads", "8", "--seq-length", "512",
-         "--micro-batch-size", "2", "--bf16", "--backend", "cuda", "--vocab-size", "50257"]
+SHAPE = ["--num-layers", "4", "--hidden-size", "512", "--num-attention-heads", "8", "--seq-length", "512", "--bf16",
+         "--backend", "cuda", "--vocab-size", "50257"]
+MODEL = [*SHAPE, "--micro-batch-size", "2"]
 
 LARGE_MODEL = ["--num-layers", "32", "--hidden-size", "4096", "--num-attention-heads", "32", "--seq-length", "2048",
                "--micro-batch-size", "4", "--bf16", "--backend", "cuda", "--vocab-size", "50257"]
@@ -85,13 +86,14 @@ class Planner(unittest.TestCase):
         self.assertGreater(step(1.1, *hpz), 0.95 * min(step(1.1), step(1.1, *vendors)))
 
     def test_search_orders_by_the_times_that_time_tells(self):
-        cluster = ["--cluster", CLUSTERS / "h200-dgx.json", *MODEL]
-        result = plan(self.folder, "search", *cluster, "--nodes", "8", "--goal", "time", "--json", self.folder / "found.json")
+        cluster = ["--cluster", CLUSTERS / "h200-dgx.json", *SHAPE, "--nodes", "8"]
+        result = plan(self.folder, "search", *cluster, "--micro-batch-size", "2", "--goal", "time", "--json",
+                      self.folder / "found.json")
         self.assertEqual(result.code, zpp.OK, result)
         found = json.loads((self.folder / "found.json").read_text())["candidates"]
         self.assertEqual(found["seconds"], sorted(found["seconds"]))
         best = {name: values[0] for name, values in found.items()}
-        flags = ["--nodes", "8", "--zero-stage", best["stage"], "--all-gather-algorithm", best["all_gather"],
+        flags = ["--zero-stage", best["stage"], "--all-gather-algorithm", best["all_gather"],
                  "--reduce-scatter-algorithm", best["reduce_scatter"], "--zero-hpz-partition-size", best["hpz_partition_size"]]
         if best["weight_codec"] != "none":
             flags += ["--zero-quantized-weights", "--weight-codec", best["weight_codec"]]
@@ -101,8 +103,9 @@ class Planner(unittest.TestCase):
             flags += ["--gradient-codec-inter", inter] if best["reduce_scatter"] == "2-hop" else []
         if best["recompute"]:
             flags.append("--recompute-activations")
-        batch = ["--micro-batch-size", best["micro_batch"]]
-        timed = plan(self.folder, "time", *cluster, *flags, *batch, "--json", self.folder / "time.json")
+        self.assertEqual(best["micro_batch"] * best["micro_steps"], 2)
+        flags += ["--micro-batch-size", best["micro_batch"], "--gradient-accumulation-steps", best["micro_steps"]]
+        timed = plan(self.folder, "time", *cluster, *flags, "--json", self.folder / "time.json")
         self.assertEqual(timed.code, zpp.OK, timed)
         told = json.loads((self.folder / "time.json").read_text())["time"]["step_seconds"]
         self.assertAlmostEqual(told, best["seconds"], delta=1e-9)
@@ -128,7 +131,7 @@ class Planner(unittest.TestCase):
         self.refused("no measurement of kernels or links", "calibrate", cluster, "--cluster", cluster, "--calibrated",
                      self.folder / "a.json")
         (self.folder / "bad.json").write_text(cluster.read_text().replace("gb_per_s", "gb_per_second", 1))
-        self.refused("unknown key", "time", "--cluster", self.folder / "bad.json", *MODEL)
+        self.refused("is missing", "time", "--cluster", self.folder / "bad.json", *MODEL)
         result = plan(self.folder, "time", "--cluster", self.folder / "none.json", *MODEL)
         self.assertEqual(result.code, zpp.IO, result)
 

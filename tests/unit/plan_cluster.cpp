@@ -68,8 +68,7 @@ TEST(PlanCluster, SaysWhatIsWrongAndWhere) {
   EXPECT_NE(refusal(object).find("c.json: gpu.peak_tflops is missing"), std::string::npos);
   object = valid();
   object["gpu"]["peak_tflop"] = 1;
-  EXPECT_EQ(refusal(object),
-            "c.json: unknown key gpu.peak_tflop (nearest known: gpu.peak_tflops)");
+  EXPECT_EQ(refusal(object), "c.json: unknown key gpu.peak_tflop (nearest known: gpu.peak_tflops)");
   object = valid();
   object["nodes"] = 1.5;
   EXPECT_EQ(refusal(object), "c.json: nodes must be a whole number");
@@ -169,8 +168,8 @@ TEST(PlanCalibrate, RefusesWhatItDoesNotKnow) {
   Cluster cluster = parse_cluster(valid().dump(), "c.json");
   for (const char* text :
        {"{}", R"({"schema": "zeropp-trace"})", R"({"schema": "zeropp-kernels", "rows": []})",
-        R"({"schema": "zeropp-kernels", "rows": [{"kernel": 3}]})", R"({"node_size": 2, "rows": 1})",
-        R"({"node_size": 0, "ranks": 4, "rows": []})",
+        R"({"schema": "zeropp-kernels", "rows": [{"kernel": 3}]})",
+        R"({"node_size": 2, "rows": 1})", R"({"node_size": 0, "ranks": 4, "rows": []})",
         R"({"schema": "zeropp-sweep", "provenance": {"world_size": 4, "node_count": 2}})"}) {
     EXPECT_THROW(calibrate(cluster, json::parse(text), "m.json"), Error) << text;
   }

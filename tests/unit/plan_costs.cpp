@@ -58,17 +58,15 @@ TEST(PlanCosts, GathersSendWhatTheirAlgorithmSays) {
   EXPECT_NEAR(seconds_on(cost("direct"), Resource::rails), 8 * kShard / 1e10, 1e-12);
   EXPECT_THROW(cost("unheard"), std::invalid_argument);
   const Place alone{.cluster = cluster, .nodes = 1, .ranks_per_node = 1, .rail_lanes = 1};
-  EXPECT_EQ(seconds_on(gather_cost({"native", kCount, Dtype::bf16, {}}, alone),
-                       Resource::node_links),
-            0);
+  EXPECT_EQ(
+      seconds_on(gather_cost({"native", kCount, Dtype::bf16, {}}, alone), Resource::node_links), 0);
 }
 
 TEST(PlanCosts, CodecsShortenTransfers) {
   const Cluster cluster = round_numbers(4);
   const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
   const codec::CodecSpec int8{"int8", 256, {}};
-  const double image =
-      static_cast<double>(codec::Codec(int8, Dtype::bf16).wire_bytes(kCount));
+  const double image = static_cast<double>(codec::Codec(int8, Dtype::bf16).wire_bytes(kCount));
   const OpCost cost = gather_cost({"two-level", kCount, Dtype::bf16, int8}, place);
   EXPECT_NEAR(seconds_on(cost, Resource::rails), 2 * image / 1e10, 1e-12);
   EXPECT_NEAR(seconds_on(cost.finish, Resource::gpu), 12 * (image + kShard) / 1e12, 1e-12);
@@ -90,8 +88,7 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
   EXPECT_NEAR(seconds_on(ordered, Resource::rails), 8 * kShard / 1e10, 1e-12);
   const OpCost one_hop = reduce_cost({"1-hop", kCount, Dtype::bf16, int4, int4}, place);
   EXPECT_NEAR(seconds_on(one_hop, Resource::rails), 8 * slice / 1e10, 1e-12);
-  EXPECT_THROW(reduce_cost({"unheard", kCount, Dtype::bf16, {}, {}}, place),
-               std::invalid_argument);
+  EXPECT_THROW(reduce_cost({"unheard", kCount, Dtype::bf16, {}, {}}, place), std::invalid_argument);
   // On one node its first hop is all that there is.
   const Place node{.cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1};
   const OpCost inside = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, node);

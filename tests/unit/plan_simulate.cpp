@@ -1,6 +1,6 @@
 // ctest: name=plan_simulate labels=sanitize
-// Simulated steps against answers that can be worked out by hand: nothing hidden, all hidden, shared
-// links, transfers that take from compute; and what holds for any schedule.
+// Simulated steps against answers that can be worked out by hand: nothing hidden, all hidden,
+// shared links, transfers that take from compute; and what holds for any schedule.
 #include <gtest/gtest.h>
 
 #include <numeric>
@@ -130,8 +130,7 @@ TEST(PlanSimulate, LatencyIsSharedByNothing) {
   Schedule schedule;
   schedule.ops.push_back(op(OpKind::gather, StreamId::gather));
   schedule.ops.push_back(op(OpKind::reduce, StreamId::reduce));
-  const Timeline t =
-      simulate(schedule, {on(Resource::none, 3), on(Resource::none, 3)}, {});
+  const Timeline t = simulate(schedule, {on(Resource::none, 3), on(Resource::none, 3)}, {});
   EXPECT_DOUBLE_EQ(t.seconds, 3);
   EXPECT_DOUBLE_EQ(exposed(t, Resource::none), 3);
 }
