@@ -42,7 +42,7 @@ class Folder {
 
   /// Steps of the complete checkpoints, newest first; empty where the folder is not there.
   [[nodiscard]] std::vector<std::uint64_t> steps() const;
-  /// Throws Error(io) too for a manifest that is too large or not whole.
+  /// Throws Error(io) too for a manifest that is too large, not whole or of another step.
   [[nodiscard]] Manifest manifest(std::uint64_t step) const;
 
  private:
