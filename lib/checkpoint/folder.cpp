@@ -70,7 +70,7 @@ std::optional<std::uint64_t> step_of(const std::string& name) {
 fs::path Folder::complete(std::uint64_t step) const { return root_ / name_of(step); }
 
 fs::path Folder::partial(std::uint64_t step) const {
-  return root_ / fmt::format(".{}.partial", name_of(step));
+  return root_ / fmt::format(".{}.{}.partial", name_of(step), writer_);
 }
 
 void Folder::prepare() const { preflight_write(root_ / kManifest, 0); }
