@@ -53,23 +53,24 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+std::string name_of(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
+
+/// Of what commit() has named; what others have, as `step-7`, is theirs.
 std::optional<std::uint64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const char* const end = name.data() + name.size();
   std::uint64_t step = 0;
   const auto [at, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
-  if (error != std::errc() || at != end) return std::nullopt;
+  if (error != std::errc() || at != end || name != name_of(step)) return std::nullopt;
   return step;
 }
-
-std::string name_of(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
 
 }  // namespace
 
 fs::path Folder::complete(std::uint64_t step) const { return root_ / name_of(step); }
 
 fs::path Folder::partial(std::uint64_t step) const {
-  return root_ / fmt::format(".{}.partial", name_of(step));
+  return root_ / fmt::format(".{}.{}.partial", name_of(step), writer_);
 }
 
 void Folder::prepare() const { preflight_write(root_ / kManifest, 0); }
@@ -145,7 +146,12 @@ Manifest Folder::manifest(std::uint64_t step) const {
   }
   std::string text(size, '\0');
   file.read(0, std::as_writable_bytes(std::span(text)));
-  return parse_manifest(text, path.string());
+  Manifest manifest = parse_manifest(text, path.string());
+  if (manifest.step == step) return manifest;
+  throw Error(ExitCode::io,
+              fmt::format("{} is of the checkpoint after {} steps: it was copied or renamed; give "
+                          "it back the name {}",
+                          path.string(), manifest.step, name_of(manifest.step)));
 }
 
 }  // namespace zeropp::checkpoint

@@ -1,13 +1,14 @@
 // The folder of a run's checkpoints, and when one counts: `ROOT/step-000000120/` is complete. It is
-// written as `ROOT/.step-000000120.partial/` by all ranks, gets its manifest, and is renamed, with
-// an fsync before and after: a crash at any point leaves complete checkpoints and, at most, folders
-// that no reader takes for one, which later saves remove. One rank calls what changes it. Throws
-// Error(io).
+// written as `ROOT/.step-000000120.WRITER.partial/` by all ranks, gets its manifest, and is
+// renamed, with an fsync before and after: a crash at any point leaves complete checkpoints and, at
+// most, folders that no reader takes for one, which later saves remove. One rank calls what changes
+// it. Throws Error(io).
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -17,7 +18,10 @@ namespace zeropp::checkpoint {
 
 class Folder {
  public:
-  explicit Folder(std::filesystem::path root) : root_(std::move(root)) {}
+  /// `writer` tells what writes from others that may write to the same folder by mistake: their
+  /// files do not mix. The same on all ranks; who reads needs none.
+  explicit Folder(std::filesystem::path root, std::string writer = "none")
+      : root_(std::move(root)), writer_(std::move(writer)) {}
 
   [[nodiscard]] std::filesystem::path complete(std::uint64_t step) const;
   [[nodiscard]] std::filesystem::path partial(std::uint64_t step) const;
@@ -42,11 +46,12 @@ class Folder {
 
   /// Steps of the complete checkpoints, newest first; empty where the folder is not there.
   [[nodiscard]] std::vector<std::uint64_t> steps() const;
-  /// Throws Error(io) too for a manifest that is too large or not whole.
+  /// Throws Error(io) too for a manifest that is too large, not whole or of another step.
   [[nodiscard]] Manifest manifest(std::uint64_t step) const;
 
  private:
   std::filesystem::path root_;
+  std::string writer_;
 };
 
 }  // namespace zeropp::checkpoint

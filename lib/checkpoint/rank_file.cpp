@@ -56,7 +56,7 @@ bool same_array(const Slice& one, const Slice& other) {
 
 void require_same_array(const Slice& stored, const Slice& wanted, const fs::path& folder) {
   if (same_array(stored, wanted)) return;
-  throw Error(ExitCode::io,
+  throw Error(ExitCode::usage,
               fmt::format("'{}' of {} has {} elements of {} bytes, and here {} of {}: it is of "
                           "another model; give a checkpoint of this one",
                           wanted.array, folder.string(), stored.total, stored.element_bytes,
@@ -124,7 +124,7 @@ void read_slice(const fs::path& folder, const Manifest& manifest, const Slice& s
     copy_shared(folder, stored, slice, values);
   }
   if (!found) {
-    throw Error(ExitCode::io,
+    throw Error(ExitCode::usage,
                 fmt::format("{} has no array '{}': it is of another model or optimizer; give a "
                             "checkpoint of this one",
                             folder.string(), slice.array));

@@ -1,7 +1,10 @@
 #include "lib/checkpoint/saver.hpp"
 
+#include <fmt/format.h>
+
 #include <chrono>
 #include <functional>
+#include <random>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -20,10 +23,16 @@ std::optional<Error> status_of(const std::function<void()>& work) {
   return std::nullopt;
 }
 
+/// A name that no other run has.
+std::string new_writer() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
 }  // namespace
 
 Saver::Saver(comm::Control& control, std::filesystem::path root, std::size_t keep)
-    : control_(control), folder_(std::move(root)), keep_(keep) {}
+    : control_(control), folder_(std::move(root), control.broadcast(new_writer())), keep_(keep) {}
 
 Saver::~Saver() {
   if (writing_ && writing_->file.valid()) writing_->file.wait();

@@ -30,7 +30,7 @@ struct Saved {
 class Saver {
  public:
   /// `root`: the run's folder of checkpoints, seen by all ranks. `keep`: complete checkpoints that
-  /// stay, at least 1. `control` outlives this.
+  /// stay, at least 1. `control` outlives this. Collective.
   Saver(comm::Control& control, std::filesystem::path root, std::size_t keep);
   /// Waits for the thread; what was not committed is no checkpoint.
   ~Saver();

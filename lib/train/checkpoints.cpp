@@ -28,9 +28,30 @@ struct State {
   zero::StepCounts steps;
   zero::LossScale::State loss_scale;
   bool searches_loss_scale = false;  ///< it is dynamic
+  json run;                          ///< what a run that goes on has to have too
   std::uint64_t seed = 0;
   std::string tokens;
 };
+
+/// What the sizes of arrays do not tell, by the names of options.
+json run_of(const config::TrainConfig& config) {
+  return {{"model", config.model.name},
+          {"num-layers", config.model.num_layers},
+          {"num-attention-heads", config.model.num_attention_heads},
+          {"optimizer", config.optimizer.type}};
+}
+
+/// Throws Error(usage) where the run is another than `saved`, of `folder`.
+void require_same_run(const json& saved, const json& own, const std::string& folder) {
+  for (const auto& [option, value] : own.items()) {
+    const json there = saved.is_object() ? saved.value(option, json()) : json();
+    if (there == value) continue;
+    throw Error(ExitCode::usage,
+                fmt::format("{} is of a run with --{} {}, and this one has {}: give that, or "
+                            "another folder",
+                            folder, option, there.dump(), value.dump()));
+  }
+}
 
 std::string to_text(const State& state) {
   return json{{"steps_taken", state.steps.taken},
@@ -40,6 +61,7 @@ std::string to_text(const State& state) {
                 {"overflows_left", state.loss_scale.overflows_left},
                 {"clean_steps", state.loss_scale.clean_steps},
                 {"dynamic", state.searches_loss_scale}}},
+              {"run", state.run},
               {"seed", state.seed},
               {"tokens", state.tokens}}
       .dump();
@@ -52,6 +74,7 @@ State state_of(const std::string& text) {
     return {.steps = {j.at("steps_taken"), j.at("steps_begun")},
             .loss_scale = {scale.at("scale"), scale.at("overflows_left"), scale.at("clean_steps")},
             .searches_loss_scale = scale.at("dynamic"),
+            .run = j.at("run"),
             .seed = j.at("seed"),
             .tokens = j.at("tokens")};
   } catch (const json::exception& error) {
@@ -90,9 +113,22 @@ bool Checkpoints::goes_on_here() const {
          std::filesystem::weakly_canonical(options.load, error);
 }
 
+void Checkpoints::restore(Session& session, const checkpoint::Folder& folder,
+                          std::uint64_t step) const {
+  std::string text;
+  context_.agree_on([&] {
+    if (context_.is_root()) text = checkpoint::to_text(folder.manifest(step));
+  });
+  text = context_.control().broadcast(text);
+  context_.agree_on([&] {
+    restore(session, folder, step, checkpoint::parse_manifest(text, folder.complete(step)));
+  });
+}
+
 void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
                           const checkpoint::Manifest& manifest) const {
   const State state = state_of(manifest.state);
+  require_same_run(state.run, run_of(config_), folder.complete(step).string());
   if (context_.is_root() && state.seed != config_.seed) {
     log::warn(fmt::format("the checkpoint is of seed {}: data from here on are those of seed {}",
                           state.seed, config_.seed));
@@ -152,29 +188,29 @@ std::uint64_t Checkpoints::load_newest(Session& session) {
   if (steps.empty() && context_.is_root()) {
     log::warn(fmt::format("there is no checkpoint in {}: the run begins at its first step", from));
   }
+  const zero::LossScale own = session.engine().loss_scale();
   std::optional<comm::AgreedError> damaged;
   for (const std::uint64_t step : steps) {
     try {
-      std::string text;
-      context_.agree_on([&] {
-        if (context_.is_root()) text = checkpoint::to_text(folder.manifest(step));
-      });
-      text = control.broadcast(text);
-      context_.agree_on([&] {
-        restore(session, folder, step, checkpoint::parse_manifest(text, folder.complete(step)));
-      });
+      session.engine().set_loss_scale(own.state());  // a damaged one may have left its own
+      restore(session, folder, step);
       saved_ = step;
-      return step;
+      break;
     } catch (const comm::AgreedError& error) {
+      if (error.code() == ExitCode::usage) throw;  // it is whole, and this run is another
       damaged = error;
     }
     if (context_.is_root()) log::warn(damaged->what());
-    context_.agree_on([&] {
-      if (context_.is_root() && saver_ && goes_on_here()) folder.set_aside(step);
-    });
   }
-  if (damaged) throw *damaged;
-  return 0;
+  if (damaged && saved_ == 0) throw *damaged;
+  // Not before one was read: where none can be, the machine may be to blame.
+  context_.agree_on([&] {
+    if (!context_.is_root() || !saver_ || !goes_on_here()) return;
+    for (const std::uint64_t step : steps) {
+      if (step > saved_) folder.set_aside(step);
+    }
+  });
+  return saved_;
 }
 
 void Checkpoints::commit(Session& session) {
@@ -201,6 +237,7 @@ void Checkpoints::save(std::uint64_t done, Session& session) {
                 to_text({.steps = engine.steps(),
                          .loss_scale = engine.loss_scale().state(),
                          .searches_loss_scale = engine.loss_scale().is_dynamic(),
+                         .run = run_of(config_),
                          .seed = config_.seed,
                          .tokens = tokens_}),
                 engine.state(memory_), weights);

@@ -20,10 +20,11 @@ class Checkpoints {
   /// save to that holds checkpoints which the run does not go on from.
   Checkpoints(const config::TrainConfig& config, const app::Context& context, std::string tokens);
 
-  /// Restores the newest checkpoint that is whole, and returns how many steps it is after. One that
-  /// is damaged is named and set aside. Where there is none, which is warned of, the weights that
-  /// the run is to begin with are read, and 0 is returned. Throws AgreedError where there are some
-  /// checkpoints and none can be used.
+  /// Restores the newest checkpoint that is whole, and returns how many steps it is after. Damaged
+  /// ones that are newer are named and set aside. Where there is none, which is warned of, the
+  /// weights that the run is to begin with are read, and 0 is returned. Throws AgreedError, and
+  /// changes nothing in the folder, where there are some checkpoints and none can be used, or where
+  /// the one to use is of another model or optimizer.
   std::uint64_t load(Session& session);
 
   /// After `done` steps: completes what is written, begins what is due. The last is complete on
@@ -41,6 +42,9 @@ class Checkpoints {
   [[nodiscard]] bool goes_on_here() const;
   /// As load(), without weights of another file.
   std::uint64_t load_newest(Session& session);
+  /// Throws AgreedError: with the code usage where the checkpoint is of another run than this.
+  void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step) const;
+  /// Of one rank.
   void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
                const checkpoint::Manifest& manifest) const;
 

@@ -21,7 +21,7 @@ bool LossScale::update(bool overflow) {
 bool LossScale::halve() {
   if (state_.overflows_left > 1) {
     --state_.overflows_left;
-  } else if (state_.scale == options_.minimum) {
+  } else if (state_.scale <= options_.minimum) {
     return false;
   } else {
     // Overflows that follow at once halve again: only clean steps give the hysteresis back.

@@ -196,10 +196,25 @@ class Restart(zpp.TestCase):
         result = self.run_to(2, *self.save(), ranks=1, code=zpp.USAGE)
         self.assertIn("give --load", result.errors()[0])
 
-    def test_another_model_is_refused(self):
+    def test_another_model_or_optimizer_is_refused(self):
+        """By a mistake in the options nothing is lost: the folder stays as it is, and without the mistake the run goes on."""
         self.run_to(2, *self.save(), ranks=1)
-        result = self.run_to(4, "--hidden-size", "64", "--load", self.kept, ranks=1, code=zpp.IO)
-        self.assertIn("of another model", result.errors()[0])
+        for option, value, message in (("--hidden-size", 64, "of another model"), ("--num-layers", 1, "with --num-layers 2, and this one has 1"),
+                                       ("--num-attention-heads", 4, "with --num-attention-heads 2"), ("--model", "encoder", 'with --model "gpt"'),
+                                       ("--optimizer", "Lion", 'with --optimizer "AdamW"')):
+            with self.subTest(option=option):
+                result = self.run_to(4, option, value, *self.both(), ranks=1, code=zpp.USAGE)
+                self.assertIn(message, result.errors()[0])
+                self.assertEqual(names(self.kept), ["step-000000002"])
+        result = self.run_to(4, *self.both(), ranks=1)
+        self.assertIn("goes on after step 2 of 4", result.stdout)
+
+    def test_one_under_another_name_is_not_gone_on_from(self):
+        self.run_to(2, *self.save(), ranks=1)
+        (self.kept / "step-000000002").rename(self.kept / "step-000000003")
+        result = self.run_to(4, *self.both(), ranks=1, code=zpp.IO)
+        self.assertIn("is of the checkpoint after 2 steps", result.errors()[0])
+        self.assertEqual(names(self.kept), ["step-000000003"])
 
     def test_where_nothing_is_left_to_do(self):
         """The job ended between its last checkpoint and its trace; with fewer steps than are done there is no such run."""

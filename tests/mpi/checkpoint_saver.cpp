@@ -10,6 +10,7 @@
 #include <deque>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "lib/checkpoint/saver.hpp"
 #include "tests/support/checkpoint_case.hpp"
@@ -129,6 +130,14 @@ class FileSizeLimit {
   void (*handler_)(int) = SIG_DFL;
 };
 
+std::vector<std::string> names(const fs::path& folder) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    found.push_back(entry.path().filename().string());
+  }
+  return found;
+}
+
 TEST(Saver, WhereOneRankFailsAllGiveUpAndTheOlderOneStays) {
   world().set_topology(0);
   const SharedFolder place;
@@ -151,12 +160,35 @@ TEST(Saver, WhereOneRankFailsAllGiveUpAndTheOlderOneStays) {
   }
   EXPECT_FALSE(saver.pending());
   world().control().barrier();
-  EXPECT_FALSE(fs::exists(folder.partial(20)));
-  EXPECT_THAT(folder.steps(), ElementsAre(10));
+  EXPECT_THAT(names(place.path()), ElementsAre("step-000000010"));
   EXPECT_EQ(folder.manifest(10).step, 10U);
+  world().control().barrier();
   saver.start(30, "", own_slices());
   saver.commit();
   EXPECT_THAT(folder.steps(), ElementsAre(30, 10));
+}
+
+TEST(Saver, TwoJobsInOneFolderDoNotMixTheirFiles) {
+  world().set_topology(0);
+  const SharedFolder place;
+  Saver one(world().control(), place.path(), 2);
+  Saver other(world().control(), place.path(), 2);
+  one.start(10, "one", own_slices());
+  while (!one.written()) std::this_thread::yield();
+  world().control().barrier();
+  auto slices = own_slices();
+  const std::vector<std::byte> zeros(slices.front().values.size());
+  slices.front().values = zeros;
+  other.start(10, "other", slices);
+  while (!other.written()) std::this_thread::yield();
+  world().control().barrier();
+  one.commit();
+  EXPECT_THROW(other.commit(), comm::AgreedError) << "what it wrote was removed";
+  world().control().barrier();
+  const Folder folder(place.path());
+  EXPECT_EQ(folder.manifest(10).state, "one");
+  EXPECT_NO_THROW(verify_rank_file(folder.complete(10), folder.manifest(10),
+                                   static_cast<std::uint64_t>(world().rank())));
 }
 
 TEST(Saver, SlicesThatLeaveAGapAreNoCheckpoint) {

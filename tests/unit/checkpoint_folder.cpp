@@ -94,10 +94,15 @@ TEST(CheckpointFolder, PruneKeepsTheNewestAndClearsWhatWasLeft) {
 TEST(CheckpointFolder, OtherNamesAreNoCheckpoints) {
   const test::TemporaryFolder place;
   for (const char* name :
-       {"step-", "step-12x", "step--3", "other", "step-99999999999999999999999"}) {
+       {"step-", "step-12x", "step--3", "step-7", "other", "step-99999999999999999999999"}) {
     fs::create_directory(place.path() / name);
   }
-  EXPECT_THAT(Folder(place.path()).steps(), IsEmpty());
+  const Folder folder(place.path());
+  EXPECT_THAT(folder.steps(), IsEmpty());
+  save(folder, 9, "");
+  folder.prune(1);
+  EXPECT_THAT(folder.steps(), ElementsAre(9));
+  EXPECT_TRUE(fs::exists(place.path() / "step-7")) << "not ours to remove";
 }
 
 TEST(CheckpointFolder, AManifestThatIsNotThereOrDamagedIsAnError) {
@@ -105,6 +110,9 @@ TEST(CheckpointFolder, AManifestThatIsNotThereOrDamagedIsAnError) {
   const Folder folder(place.path());
   save(folder, 5, "five");
   const fs::path manifest = folder.complete(5) / "manifest.json";
+  fs::rename(folder.complete(5), folder.complete(6));
+  EXPECT_THROW((void)folder.manifest(6), Error) << "of another step than its name says";
+  fs::rename(folder.complete(6), folder.complete(5));
   std::ofstream(manifest, std::ios::app) << "x";
   EXPECT_THROW((void)folder.manifest(5), Error);
   fs::remove(manifest);

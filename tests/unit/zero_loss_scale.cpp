@@ -109,6 +109,9 @@ TEST(LossScale, StaysAsItIsWhereItCannotFall) {
   EXPECT_FALSE(scale.update(true));
   EXPECT_EQ(scale.state(), before);
   EXPECT_EQ(after(scale, "."), 8);
+  scale.restore({.scale = 4});  // of a run with a lower minimum
+  EXPECT_FALSE(scale.update(true));
+  EXPECT_EQ(scale.value(), 4) << "an overflow never raises it";
 }
 
 TEST(LossScale, StopsGrowingWhereItsInverseIsStillNormal) {
