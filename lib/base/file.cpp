@@ -21,8 +21,10 @@ void fail_io(const char* what, const std::filesystem::path& path, int error) {
                                         std::strerror(error), remedy));
 }
 
+// Without blocking: a pipe that nobody writes to is opened at once, and found to be empty.
 File::File(std::filesystem::path path, int flags, const char* what)
-    : path_(std::move(path)), descriptor_(::open(path_.c_str(), flags | O_CLOEXEC, 0644)) {
+    : path_(std::move(path)),
+      descriptor_(::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644)) {
   if (descriptor_ < 0) fail_io(what, path_, errno);
 }
 

@@ -3,6 +3,7 @@
 // what the file does not hold, is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <fstream>
 #include <iterator>
@@ -130,6 +131,13 @@ TEST(Safetensors, AFileThatWasCutIsRefused) {
     EXPECT_NE(refusal(bytes.substr(0, size)), "") << size;
   }
   EXPECT_THAT(refusal(bytes + "x"), HasSubstr("its tensors have 34 bytes, and it has 35"));
+}
+
+TEST(Safetensors, APipeIsRefusedAtOnce) {
+  const test::TemporaryFolder place;
+  const std::filesystem::path path = place.path() / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_THROW(SafetensorsReader{path}, Error) << "nobody writes to it";
 }
 
 TEST(Safetensors, AFlippedBitOfAValueIsFound) {
