@@ -13,10 +13,10 @@ namespace zeropp::plan {
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
       {"estimate", "what one configuration sends and needs", run_estimate},
-      {"search", "which configurations fit, and which of them send or need least", run_search},
       {"time", "how long a step takes on a cluster", run_time},
       {"calibrate", "a cluster file with the rates that were measured", run_calibrate},
       {"breakeven", "below which rate between nodes each part of ZeRO++ pays", run_break_even},
+      {"search", "which configurations fit, and which of them send or need least", run_search},
   };
   return all;
 }

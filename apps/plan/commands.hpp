@@ -26,9 +26,9 @@ int run(int argc, char** argv);
 
 // Defined in files of their own.
 int run_estimate(int argc, char** argv);
-int run_search(int argc, char** argv);
 int run_time(int argc, char** argv);
 int run_calibrate(int argc, char** argv);
 int run_break_even(int argc, char** argv);
+int run_search(int argc, char** argv);
 
 }  // namespace zeropp::plan

@@ -27,7 +27,7 @@ void order(std::vector<Candidate>& candidates, const std::string& goal) {
     const auto of = [](const Candidate& c) {
       return std::tuple(c.step.inter, c.step.intra, c.hardware_flops, c.memory);
     };
-    if (goal == "time") return a.seconds < b.seconds;
+    if (goal == "time") return std::tuple(a.seconds, a.memory) < std::tuple(b.seconds, b.memory);
     const auto by_memory = [&](const Candidate& c) { return std::tuple(c.memory, c.step.inter); };
     return goal == "memory" ? by_memory(a) < by_memory(b) : of(a) < of(b);
   });

@@ -82,10 +82,13 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
   Job& job = asked.base.job;
   if (!asked.base.file.empty()) {
     (void)read(asked.base, given);
-  } else if (asked.goal == "time" || asked.base.rail_gb_per_s > 0) {
+  } else if (asked.goal == "time") {
     throw Error(ExitCode::usage,
-                "plan.goal time and plan.rail_gb_per_s need the other rates of the cluster: give a "
-                "file with --cluster, or leave them out");
+                "--goal time needs a cluster: give --cluster with a file of inputs/clusters");
+  } else if (asked.base.rail_gb_per_s > 0) {
+    throw Error(ExitCode::usage,
+                "--rail-gb-per-s would have no effect: it replaces a rate of the file that "
+                "--cluster names; give that, or leave it out");
   }
   if (asked.nodes.empty() && !config::is_given(given, "plan.nodes")) {
     asked.nodes = std::to_string(job.nodes);

@@ -43,6 +43,7 @@ struct Row {
 
 std::vector<Row> rows_of(const Found& found) {
   std::vector<Row> rows;
+  rows.reserve(found.result.best.size());
   for (const Candidate& candidate : found.result.best)
     rows.push_back({&found.topology, &candidate});
   return rows;

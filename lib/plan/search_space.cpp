@@ -22,6 +22,7 @@ std::vector<std::size_t> hpz_sizes(const comm::Topology& topology) {
 
 std::vector<std::string> names_of(const std::vector<config::Algorithm>& algorithms) {
   std::vector<std::string> names;
+  names.reserve(algorithms.size());
   for (const config::Algorithm& algorithm : algorithms) names.push_back(algorithm.name);
   return names;
 }

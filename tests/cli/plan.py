@@ -127,8 +127,8 @@ class Searches(Program):
         self.assertEqual(seconds, sorted(seconds))
 
     def test_refusals(self):
-        self.refused("search", "--goal", "time", parts=("plan.goal time", "--cluster"))
-        self.refused("search", "--rail-gb-per-s", "3", parts=("plan.rail_gb_per_s", "--cluster"))
+        self.refused("search", "--goal", "time", parts=("--goal time", "--cluster"))
+        self.refused("search", "--rail-gb-per-s", "3", parts=("--rail-gb-per-s", "--cluster"))
         for nodes in ("", "0", "1,", "1,x", "-2", "1 2"):
             with self.subTest(nodes=nodes):
                 self.assertEqual(self.plan("search", f"--nodes={nodes}").code, zpp.USAGE)
