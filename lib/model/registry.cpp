@@ -42,7 +42,7 @@ Description describe(const Options& options, const Context& context) {
 }
 
 std::vector<std::size_t> quadratic_sizes(const Options& options) {
-  const std::vector<std::size_t> sizes(options.num_layers, options.hidden_size);
+  std::vector<std::size_t> sizes(options.num_layers, options.hidden_size);
   return sizes;
 }
 
