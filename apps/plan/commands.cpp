@@ -25,7 +25,7 @@ std::string summary_of(std::string_view command) {
   std::string text;
   for (const Command& each : commands()) {
     if (each.name == command) {
-      text = fmt::format("zpp_plan {}: {}.", each.name, each.summary) + text;
+      text.insert(0, fmt::format("zpp_plan {}: {}.", each.name, each.summary));
     } else {
       text += fmt::format("\n  zpp_plan {} --help: {}", each.name, each.summary);
     }

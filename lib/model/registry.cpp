@@ -42,7 +42,8 @@ Description describe(const Options& options, const Context& context) {
 }
 
 std::vector<std::size_t> quadratic_sizes(const Options& options) {
-  return std::vector<std::size_t>(options.num_layers, options.hidden_size);
+  std::vector<std::size_t> sizes(options.num_layers, options.hidden_size);
+  return sizes;
 }
 
 void require_host(const Context& context) {
