@@ -122,7 +122,7 @@ class Planner(unittest.TestCase):
     def test_refuses_what_it_cannot_answer(self):
         cluster = CLUSTERS / "h200-dgx.json"
         self.refused("--cluster", "time", *MODEL)
-        self.refused("plan.goal time", "search", "--goal", "time", *MODEL)
+        self.refused("--goal time", "search", "--goal", "time", *MODEL)
         self.refused("--nodes", "time", "--cluster", cluster, "--nodes", "0", *MODEL)
         self.refused("transformers", "time", "--cluster", cluster, "--model", "quadratic", "--backend", "host")
         self.refused("breakeven turns", "breakeven", "--cluster", cluster, "--zero-quantized-weights", *MODEL)
