@@ -90,8 +90,15 @@ void Trainer::keep_earlier_trace() {
   const std::filesystem::path path = context_.trace_path();
   std::error_code error;
   if (first == 0 || !std::filesystem::exists(path, error)) return;
-  const auto kept = path.parent_path() / fmt::format("{}.before-{:09}{}", path.stem().string(),
-                                                     first, path.extension().string());
+  // Several runs may go on from the same checkpoint: none loses its trace.
+  const auto name = [&](int number) {
+    return path.parent_path() / fmt::format("{}.before-{:09}{}{}", path.stem().string(), first,
+                                            number == 0 ? "" : fmt::format("-{}", number),
+                                            path.extension().string());
+  };
+  int number = 0;
+  while (std::filesystem::exists(name(number), error)) ++number;
+  const auto kept = name(number);
   if (std::rename(path.c_str(), kept.c_str()) != 0) fail_io("rename to", kept, errno);
 }
 

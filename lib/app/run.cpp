@@ -63,9 +63,11 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
     return app.config_file ? app.config_file->canonical() : config::canonical_json(app.options);
   };
   const auto agree_on_options = [&] {
-    agree_on_configuration(world.control(),
-                           fmt::format(R"({{"program":"zpp_{} {}","configuration":{}}})", app.name,
-                                       trace::describe_version(), canonical()));
+    agree_on_configuration(
+        world.control(),
+        fmt::format(R"({{"program":"zpp_{} {}","flags":{{"--timeout":{}}},)"
+                    R"("configuration":{}}})",
+                    app.name, trace::describe_version(), line.timeout, canonical()));
   };
   agree_on_options();
   // From here on all ranks have the same configuration, and come to the same refusals.

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <list>
 #include <random>
 #include <string>
 #include <utility>
@@ -27,7 +28,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kAllDeadline{20};  ///< of all connections together
-constexpr std::chrono::seconds kOneDeadline{3};   ///< of one address, one answer
+constexpr std::chrono::seconds kOneDeadline{3};   ///< of one address
 constexpr std::size_t kAddresses = 16;
 
 using Secret = std::array<std::uint32_t, 4>;
@@ -94,8 +95,7 @@ bool is_ready(int descriptor, short events, Clock::time_point end) {
 }
 
 template <class Value>
-bool receive_whole(int descriptor, Value& value) {
-  const auto end = Clock::now() + kOneDeadline;
+bool receive_whole(int descriptor, Value& value, Clock::time_point end) {
   auto* const bytes = reinterpret_cast<char*>(&value);
   for (std::size_t done = 0; done < sizeof value;) {
     if (!is_ready(descriptor, POLLIN, end)) return false;
@@ -133,7 +133,7 @@ void add_addresses(Invitation& invitation) {
 
 /// Listens, and fills port and addresses; where that fails, port 0.
 int listen_for(Invitation& invitation, int ranks) {
-  Socket listener(open_socket());
+  Socket listener(open_socket(SOCK_NONBLOCK));
   sockaddr_in own{};
   own.sin_family = AF_INET;
   own.sin_addr.s_addr = htonl(INADDR_ANY);
@@ -149,21 +149,58 @@ int listen_for(Invitation& invitation, int ranks) {
   return listener.take();
 }
 
-/// The connections of ranks 1, 2, ...; some are not open where they did not come in time.
+/// Somebody who has connected, until it is known who.
+class Guest {
+ public:
+  explicit Guest(int descriptor) : socket_(descriptor) {}
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
+  [[nodiscard]] const Hello& hello() const { return hello_; }
+  [[nodiscard]] bool is_whole() const { return done_ == sizeof hello_; }
+  [[nodiscard]] bool is_gone() const { return gone_; }
+  /// Takes what has come, and waits for nothing.
+  void receive() {
+    auto* const bytes = reinterpret_cast<char*>(&hello_);
+    const ssize_t count = ::recv(socket_.get(), bytes + done_, sizeof hello_ - done_, MSG_DONTWAIT);
+    if (count > 0) done_ += static_cast<std::size_t>(count);
+    gone_ = count == 0 || (count < 0 && errno != EINTR && errno != EAGAIN);
+    hello_.host.back() = '\0';
+  }
+  int take() { return socket_.take(); }
+
+ private:
+  Socket socket_;
+  Hello hello_;
+  std::size_t done_ = 0;
+  bool gone_ = false;
+};
+
+/// The connections of ranks 1, 2, ...; some are not open where they did not come in time. Who says
+/// nothing, as a scanner of ports does, keeps nobody waiting.
 std::vector<Lifeline> accept_all(int listener, const Invitation& invitation, int ranks) {
   std::vector<Lifeline> lines(static_cast<std::size_t>(ranks - 1));
+  const std::size_t most_guests = lines.size() + 64;
+  std::list<Guest> guests;
   const auto end = Clock::now() + kAllDeadline;
-  for (int missing = ranks - 1; missing > 0 && is_ready(listener, POLLIN, end);) {
-    Socket come(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC));
-    Hello hello;
-    if (come.get() < 0 || !receive_whole(come.get(), hello)) continue;
-    if (hello.secret != invitation.secret || hello.rank < 1 || hello.rank >= ranks) continue;
-    send_at_once(come.get());
-    if (!send_whole(come.get(), invitation.answer)) continue;
-    Lifeline& line = lines[static_cast<std::size_t>(hello.rank - 1)];
-    if (!line.is_open()) --missing;
-    hello.host.back() = '\0';
-    line = Lifeline(come.take(), hello.host.data());
+  const auto welcome = [&](Guest& guest) {
+    const Hello& hello = guest.hello();
+    if (hello.secret != invitation.secret || hello.rank < 1 || hello.rank >= ranks) return;
+    send_at_once(guest.descriptor());
+    if (!send_whole(guest.descriptor(), invitation.answer)) return;
+    lines[static_cast<std::size_t>(hello.rank - 1)] = Lifeline(guest.take(), hello.host.data());
+  };
+  while (!std::ranges::all_of(lines, &Lifeline::is_open) && Clock::now() < end) {
+    std::vector<pollfd> items{{listener, POLLIN, 0}};
+    for (const Guest& guest : guests) items.push_back({guest.descriptor(), POLLIN, 0});
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    if (::poll(items.data(), items.size(), static_cast<int>(left.count()) + 1) <= 0) continue;
+    const int come = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
+    if (come >= 0) guests.emplace_back(come);
+    if (guests.size() > most_guests) guests.pop_front();
+    for (Guest& guest : guests) {
+      guest.receive();
+      if (guest.is_whole()) welcome(guest);
+    }
+    guests.remove_if([](const Guest& guest) { return guest.is_whole() || guest.is_gone(); });
   }
   return lines;
 }
@@ -194,7 +231,7 @@ Lifeline find_rank_0(const Invitation& invitation, int rank) {
     send_at_once(line.get());
     Secret answer{};
     if (!send_whole(line.get(), Hello{invitation.secret, rank, own_host()}) ||
-        !receive_whole(line.get(), answer) || answer != invitation.answer) {
+        !receive_whole(line.get(), answer, end) || answer != invitation.answer) {
       continue;
     }
     return {line.take(), invitation.host.data()};

@@ -50,8 +50,7 @@ void check_stage(const zero::Options& zero) {
   if (zero.stage < 1 && zero.quantized_weights) {
     refuse(
         "zero_optimization.zero_quantized_weights has no effect at zero_optimization.stage 0, "
-        "where "
-        "no weights are gathered: set the stage to 1, 2 or 3, or leave it out");
+        "where no weights are gathered: set the stage to 1, 2 or 3, or leave it out");
   }
   if (zero.stage < 3 && zero.hpz_partition_size != 1) {
     refuse(

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <filesystem>
@@ -84,6 +85,19 @@ State state_of(const std::string& text) {
   }
 }
 
+/// Whether a checkpoint has errors of a hop that is not among `own`.
+bool has_errors_of_others(const checkpoint::Manifest& manifest,
+                          const std::vector<zero::NamedState>& own) {
+  constexpr std::string_view kErrors = "error_feedback.";
+  return std::ranges::any_of(manifest.slices, [&](const checkpoint::StoredSlice& stored) {
+    const std::string_view array = stored.slice.array;
+    if (!array.starts_with(kErrors)) return false;
+    const std::string_view hop = array.substr(0, array.find('.', kErrors.size()) + 1);
+    return std::ranges::none_of(own,
+                                [&](const auto& state) { return state.name.starts_with(hop); });
+  });
+}
+
 }  // namespace
 
 Checkpoints::Checkpoints(const config::TrainConfig& config, const app::Context& context,
@@ -153,6 +167,11 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, st
     log::warn(
         "error feedback begins anew: the checkpoint has none of these ranks, nodes, buckets and "
         "this algorithm");
+  }
+  if (context_.is_root() && errors && has_errors_of_others(manifest, engine.error_feedback())) {
+    log::warn(
+        "the checkpoint's errors of error feedback are given up: this run feeds none back in "
+        "those hops");
   }
   if (!engine.restore_widths(has, read) && context_.is_root()) {
     log::warn(

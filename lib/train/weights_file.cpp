@@ -86,7 +86,10 @@ class Imported {
  public:
   Imported(const fs::path& path, const std::vector<zero::Unit>& units) : path_(path), file_(path) {
     for (const auto& [name, tensor] : file_.tensors()) {
-      theirs_.emplace(model::without_prefix(name), &tensor);
+      if (!theirs_.emplace(model::without_prefix(name), &tensor).second) {
+        refuse(fmt::format("'{}' is in it twice, with and without a prefix",
+                           model::without_prefix(name)));
+      }
     }
     std::set<std::string_view> left;
     for (const auto& [name, tensor] : theirs_) left.insert(name);

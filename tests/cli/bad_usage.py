@@ -92,6 +92,9 @@ class Files(zpp.TestCase):
                      "zero_optimization.zero_quantised_weights",
                      "zero_optimization.zero_quantized_weights)", ranks=2)
 
+    def test_what_a_file_says_stays_in_its_line(self):
+        self.refused({"a\nzpp_train: error: forged\u001b[31m": 1}, "\\x0a", "\\x1b")
+
     def test_malformed(self):
         self.refused('{\n  "train_batch_size": 8,\n  "bf16": {\n}', "run.json:4", "malformed JSON")
 

@@ -66,6 +66,14 @@ class Restart(zpp.TestCase):
         checked = zpp.check_trace(self.out / "train.before-000000004.h5", self.out / "train.h5")
         self.assertEqual(checked.code, zpp.OK, checked)
 
+    def test_several_runs_from_one_checkpoint_keep_their_traces(self):
+        self.run_to(2, *self.save())
+        for steps in (3, 4):
+            self.run_to(steps, "--load", self.kept)
+        firsts = [(name, zpp.read_trace(self.out / name)[0]["first_step"], len(zpp.read_trace(self.out / name)[1]["steps"]["loss"]))
+                  for name in ("train.before-000000002.h5", "train.before-000000002-1.h5", "train.h5")]
+        self.assertEqual([entry[1:] for entry in firsts], [(0, 2), (2, 1), (2, 2)], firsts)
+
     def test_with_all_features(self):
         self.check_restart(*BITS)
 
