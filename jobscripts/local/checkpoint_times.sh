@@ -25,37 +25,12 @@ set -euo pipefail
 call=$(printf '%q ' "$0" "$@")
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/checkpoint_times.sh | sed '$d'; }
-fail() { echo "checkpoint_times: error: $*" >&2; exit 2; }
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
 
 folder='' gpus='' backend=cuda shape=1.64b layout=node feature_name=none interval=20 saves=3 warmup=3 limit=300
 build=build-cuda table_python=python3 results=results machine='' dry_run=0 extra=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --dry-run) dry_run=1; shift; continue ;;
-    -h | --help) usage; exit 0 ;;
-    --) shift; extra=("$@"); break ;;
-    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
-  esac
-  case $1 in
-    --folder) folder=$2 ;;
-    --gpus) gpus=$2 ;;
-    --backend) backend=$2 ;;
-    --shape) shape=$2 ;;
-    --layout) layout=$2 ;;
-    --feature) feature_name=$2 ;;
-    --interval) interval=$2 ;;
-    --saves) saves=$2 ;;
-    --warmup) warmup=$2 ;;
-    --limit) limit=$2 ;;
-    --build) build=$2 ;;
-    --table-python) table_python=$2 ;;
-    --results) results=$2 ;;
-    --machine) machine=$2 ;;
-    *) fail "unknown argument '$1' (try --help)" ;;
-  esac
-  shift 2
-done
+read_options 'folder gpus backend shape layout feature=feature_name interval saves warmup limit build table-python results machine --' "$@"
 [ -n "$folder" ] || fail "say with --folder where checkpoints are to go"
 for number in "$interval" "$saves"; do
   [[ $number =~ ^[1-9][0-9]*$ ]] || fail "'$number' is no number above 0"

@@ -21,33 +21,12 @@ set -euo pipefail
 call=$(printf '%q ' "$0" "$@")
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/convergence.sh | sed '$d'; }
-fail() { echo "convergence: error: $*" >&2; exit 2; }
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
 
 matrix=inputs/convergence/reduced.json gpus=4 backend=host margin=0.02 limit=1500 runs='' build=build table_python=python3 results=results
 machine='' dry_run=0 extra=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --dry-run) dry_run=1; shift; continue ;;
-    -h | --help) usage; exit 0 ;;
-    --) shift; extra=("$@"); break ;;
-    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
-  esac
-  case $1 in
-    --matrix) matrix=$2 ;;
-    --ranks) gpus=$2 ;;
-    --backend) backend=$2 ;;
-    --margin) margin=$2 ;;
-    --limit) limit=$2 ;;
-    --runs) runs=$2 ;;
-    --build) build=$2 ;;
-    --table-python) table_python=$2 ;;
-    --results) results=$2 ;;
-    --machine) machine=$2 ;;
-    *) fail "unknown argument '$1' (try --help)" ;;
-  esac
-  shift 2
-done
+read_options 'matrix ranks=gpus backend margin limit runs build table-python results machine --' "$@"
 case $backend in
   cuda) transport=() ;;
   host) transport=(--transport mpi) ;;

@@ -15,28 +15,11 @@
 # that are not theirs to have, so programs that call them are left out of it.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/gpu_tests.sh | sed '$d'; }
-fail() { echo "gpu_tests: error: $*" >&2; exit 2; }
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
 
-build=build-cuda results=results machine='' tests=. parallel=4 limit=300 sanitizer=1 dry_run=0
-while [ $# -gt 0 ]; do
-  case $1 in
-    --dry-run) dry_run=1; shift; continue ;;
-    --no-sanitizer) sanitizer=0; shift; continue ;;
-    -h | --help) usage; exit 0 ;;
-    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
-  esac
-  case $1 in
-    --build) build=$2 ;;
-    --results) results=$2 ;;
-    --machine) machine=$2 ;;
-    --tests) tests=$2 ;;
-    --parallel) parallel=$2 ;;
-    --limit) limit=$2 ;;
-    *) fail "unknown argument '$1' (try --help)" ;;
-  esac
-  shift 2
-done
+build=build-cuda results=results machine='' tests=. parallel=4 limit=300 no_sanitizer='' dry_run=0
+read_options 'build results machine tests parallel limit no-sanitizer!' "$@"
 
 if [ -z "$machine" ] && [ $dry_run -eq 0 ]; then
   names=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null) || fail "nvidia-smi lists no GPU: give --machine NAME"
@@ -69,7 +52,7 @@ sanitize() {  # TOOL PROGRAM [FILTER]
 
 [ $dry_run -eq 1 ] || mkdir -p "$out"
 run_into ctest.txt ctest --test-dir "$build" -L gpu -R "$tests" --parallel "$parallel" --output-on-failure || failed=1
-if [ $sanitizer -eq 1 ]; then
+if [ -z "$no_sanitizer" ]; then
   [ $dry_run -eq 1 ] || : >"$out/sanitizer.txt"
   for tool in memcheck racecheck initcheck synccheck; do
     sanitize $tool contract1_optimizer_cuda 'OptimizerOnGpu.*'
@@ -83,6 +66,6 @@ if [ $sanitizer -eq 1 ]; then
 fi
 if [ $dry_run -eq 0 ]; then
   tail -30 "$out/ctest.txt"
-  [ $sanitizer -eq 0 ] || cat "$out/sanitizer.txt"
+  [ -n "$no_sanitizer" ] || cat "$out/sanitizer.txt"
 fi
 exit $failed

@@ -25,36 +25,13 @@ set -euo pipefail
 call=$(printf '%q ' "$0" "$@")
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/kernel_times.sh | sed '$d'; }
-fail() { echo "kernel_times: error: $*" >&2; exit 2; }
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
 
 gpus='' shape=1.64b layout=node feature_name=none ranks=0 steps=5 warmup=2 limit=300 build=build-cuda
-table_python=python3 results=results machine='' dry_run=0 floors=() extra=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --dry-run) dry_run=1; shift; continue ;;
-    -h | --help) usage; exit 0 ;;
-    --) shift; extra=("$@"); break ;;
-    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
-  esac
-  case $1 in
-    --gpus) gpus=$2 ;;
-    --shape) shape=$2 ;;
-    --layout) layout=$2 ;;
-    --feature) feature_name=$2 ;;
-    --ranks) ranks=$2 ;;
-    --steps) steps=$2 ;;
-    --warmup) warmup=$2 ;;
-    --limit) limit=$2 ;;
-    --bandwidth | --tflops) floors+=("$1" "$2") ;;
-    --build) build=$2 ;;
-    --table-python) table_python=$2 ;;
-    --results) results=$2 ;;
-    --machine) machine=$2 ;;
-    *) fail "unknown argument '$1' (try --help)" ;;
-  esac
-  shift 2
-done
+table_python=python3 results=results machine='' bandwidth='' tflops='' dry_run=0 extra=()
+read_options 'gpus shape layout feature=feature_name ranks steps warmup limit build table-python results machine bandwidth tflops --' "$@"
+floors=(${bandwidth:+--bandwidth "$bandwidth"} ${tflops:+--tflops "$tflops"})
 [[ $ranks =~ ^(all|[0-9]+)$ ]] || fail "--ranks is a rank or all, not '$ranks'"
 [[ $steps =~ ^[1-9][0-9]*$ ]] || fail "--steps '$steps' is no number of steps"
 [[ $warmup =~ ^[0-9]+$ ]] || fail "--warmup '$warmup' is no number of steps"

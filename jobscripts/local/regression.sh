@@ -14,29 +14,12 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/regression.sh | sed '$d'; }
-fail() { echo "regression: error: $*" >&2; exit 2; }
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
 
-name='' what=--baseline study=inputs/studies/regression.json results='' build=build table_python=python3 dry_run=0 extra=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --dry-run) dry_run=1; shift; continue ;;
-    --record) what=--record; shift; continue ;;
-    -h | --help) usage; exit 0 ;;
-    --) shift; extra=("$@"); break ;;
-    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
-  esac
-  case $1 in
-    --study) study=$2 ;;
-    --results) results=$2 ;;
-    --build) build=$2 ;;
-    --table-python) table_python=$2 ;;
-    --*) fail "unknown argument '$1' (try --help)" ;;
-    *) [ -z "$name" ] || fail "one baseline at a time, not also '$1'"; name=$1; shift; continue ;;
-  esac
-  shift 2
-done
-[ -n "$name" ] || fail "name a baseline, with --record the first time"
+baseline='' record='' study=inputs/studies/regression.json results='' build=build table_python=python3 dry_run=0 extra=()
+read_options '+baseline record! study results build table-python --' "$@"
+[ -n "$baseline" ] || fail "name a baseline, with --record the first time"
 results=${results:-out/regression/$(date -u +%Y%m%dT%H%M%SZ)}
 
 do_or_print() {  # COMMAND...
@@ -53,6 +36,7 @@ for index in "${indices[@]}"; do
     --launcher mpirun -q -n @RANKS@ --oversubscribe --bind-to none
 done
 extra=(--warmup "$("$table_python" jobscripts/study.py warmup "$study")" "${extra[@]}")
-[ $what = --record ] || extra+=(--json "$results/report.json")
+what=--record
+[ -n "$record" ] || { what=--baseline && extra+=(--json "$results/report.json"); }
 do_or_print "$table_python" jobscripts/study.py collect "$study" --results "$results"
-do_or_print "$table_python" validation/gate.py "$results/runs" $what "$name" "${extra[@]}"
+do_or_print "$table_python" validation/gate.py "$results/runs" "$what" "$baseline" "${extra[@]}"

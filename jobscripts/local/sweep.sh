@@ -30,41 +30,13 @@ set -euo pipefail
 call=$(printf '%q ' "$0" "$@")
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/sweep.sh | sed '$d'; }
-fail() { echo "sweep: error: $*" >&2; exit 2; }
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
 
 gpus='' layouts=node,emulated collectives=all_gather,reduce_scatter codecs=none,int8:256,int4:128 type=bfloat16
 sizes=1K:4G emulated_sizes=1K:1G check_maxbytes=64M max_seconds=0.1 peer=torch limit=300 backend=cuda build=build-cuda
 python=python3 table_python=python3 results=results machine='' dry_run=0 extra=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --dry-run) dry_run=1; shift; continue ;;
-    -h | --help) usage; exit 0 ;;
-    --) shift; extra=("$@"); break ;;
-    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
-  esac
-  case $1 in
-    --gpus) gpus=$2 ;;
-    --layouts) layouts=$2 ;;
-    --collectives) collectives=$2 ;;
-    --codecs) codecs=$2 ;;
-    --type) type=$2 ;;
-    --sizes) sizes=$2 ;;
-    --emulated-sizes) emulated_sizes=$2 ;;
-    --check-maxbytes) check_maxbytes=$2 ;;
-    --max-seconds) max_seconds=$2 ;;
-    --peer) peer=$2 ;;
-    --limit) limit=$2 ;;
-    --backend) backend=$2 ;;
-    --build) build=$2 ;;
-    --python) python=$2 ;;
-    --table-python) table_python=$2 ;;
-    --results) results=$2 ;;
-    --machine) machine=$2 ;;
-    *) fail "unknown argument '$1' (try --help)" ;;
-  esac
-  shift 2
-done
+read_options 'gpus layouts collectives codecs type sizes emulated-sizes check-maxbytes max-seconds peer limit backend build python table-python results machine --' "$@"
 case $backend in
   cuda) transport=nccl peer_device=cuda ;;
   host) transport=mpi peer_device=cpu ;;

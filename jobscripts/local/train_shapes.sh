@@ -28,39 +28,13 @@ set -euo pipefail
 call=$(printf '%q ' "$0" "$@")
 cd "$(dirname "$(readlink -f "$0")")/../.."
 
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' jobscripts/local/train_shapes.sh | sed '$d'; }
-fail() { echo "train_shapes: error: $*" >&2; exit 2; }
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
 
 gpus='' shapes=1.64b,6.86b,18.7b layouts=node,emulated,emulated-4x4 features=none,qwz,hpz,qgz,all peers=auto
 steps='' warmup='' limit=300 backend=cuda build=build-cuda python=python3 table_python=python3
 results=results machine='' study_name=train_shapes dry_run=0 extra=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --dry-run) dry_run=1; shift; continue ;;
-    -h | --help) usage; exit 0 ;;
-    --) shift; extra=("$@"); break ;;
-    --*) [ $# -ge 2 ] || fail "$1 needs a value, or is unknown (try --help)" ;;
-  esac
-  case $1 in
-    --gpus) gpus=$2 ;;
-    --shapes) shapes=$2 ;;
-    --layouts) layouts=$2 ;;
-    --features) features=$2 ;;
-    --peers) peers=$2 ;;
-    --steps) steps=$2 ;;
-    --warmup) warmup=$2 ;;
-    --limit) limit=$2 ;;
-    --backend) backend=$2 ;;
-    --build) build=$2 ;;
-    --python) python=$2 ;;
-    --table-python) table_python=$2 ;;
-    --results) results=$2 ;;
-    --machine) machine=$2 ;;
-    --study) study_name=$2 ;;
-    *) fail "unknown argument '$1' (try --help)" ;;
-  esac
-  shift 2
-done
+read_options 'gpus shapes layouts features peers steps warmup limit backend build python table-python results machine study=study_name --' "$@"
 
 # What training needs beside the shape, by back end.
 case $backend in
