@@ -58,7 +58,7 @@ class Estimates(Program):
         self.assertIn("3 nodes x 2 ranks", result.stdout)
 
     def test_what_resolve_refuses_is_refused(self):
-        self.refused(*MODEL, "--zero-stage", "2", "--zero-quantized-weights", parts=("zero_quantized_weights", "stage"))
+        self.refused(*MODEL, "--zero-stage", "0", "--zero-quantized-weights", parts=("zero_quantized_weights", "stage"))
         self.refused(*MODEL, "--ranks-per-node", "4", "--zero-hpz-partition-size", "3", parts=("zero_hpz_partition_size",))
         self.refused(*MODEL, "--zero-stagee", "3", parts=("--zero-stagee", "--zero-stage)"))
         self.refused("serach", parts=('"serach"', "nearest: search"))
@@ -83,7 +83,8 @@ class Searches(Program):
         self.assertIn("the best of each number of nodes", result.stdout)
         across = [row["bytes_inter_node"] for row in rows if row["nodes"] == 2]
         self.assertEqual(across, sorted(across))
-        self.assertEqual({row["stage"] for row in rows if row["bytes_inter_node"] == across[0]}, {3})
+        # Weights are gathered once a step at stage 1; at stage 3 with hpZ also inside the nodes, which is more there.
+        self.assertEqual({row["stage"] for row in rows if row["bytes_inter_node"] == across[0]}, {1})
 
     def test_goal_memory(self):
         _, plan = self.planned("search", *MODEL, "--ranks-per-node", "4", "--goal", "memory", "--rows", "3")
