@@ -58,11 +58,11 @@ class Saver {
  private:
   struct Written {
     std::vector<StoredSlice> slices;
-    double seconds = 0;
+    double seconds;
   };
   struct Writing {
-    Manifest manifest;        ///< of rank 0: without slices yet
-    std::uint64_t bytes = 0;  ///< of this rank
+    Manifest manifest;    ///< of rank 0: without slices yet
+    std::uint64_t bytes;  ///< of this rank
     std::future<Written> file;
   };
 
