@@ -78,7 +78,7 @@ FAULTS = {
     "ranks share a core": Expected(("train", "sweep"), zpp.OK, verdict="VALID", launch=("taskset", "--cpu-list", "0")),
     "another configuration": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "node_size"),
                                       of_rank_1=("--node-size", "1")),
-    "another deadline": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "--timeout (5.0, rank 0 has 600.0)"),
+    "another deadline": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "--timeout (5, rank 0 has 600)"),
                                  of_rank_1=("--timeout", "5")),
     "the clock of a rank is wrong": Expected(("train",), zpp.OK, verdict="VALID", fault="clock:1:86400"),
     "the clock of rank 0 is wrong": Expected(tuple(APPS), zpp.OK, verdict="VALID", fault="clock:0:86400"),
