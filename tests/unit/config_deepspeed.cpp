@@ -11,26 +11,14 @@
 #include "lib/base/error.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
+#include "tests/support/usage_refusal.hpp"
 
 namespace zeropp::config {
 namespace {
 
+using test::refusal;
 using testing::AllOf;
 using testing::HasSubstr;
-
-/// The message of the usage error that `body` throws.
-template <class Body>
-std::string refusal(Body&& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ExitCode::usage) << error.what();
-    EXPECT_THAT(error.what(), testing::Not(HasSubstr("\n")));
-    return error.what();
-  }
-  ADD_FAILURE() << "accepted";
-  return "";
-}
 
 std::string refusal_of(const std::string& text) {
   TrainConfig config;
