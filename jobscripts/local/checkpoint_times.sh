@@ -79,7 +79,7 @@ if [ $dry_run -eq 0 ]; then
 fi
 open_study "$call" df -T "$folder"
 halves=4
-train unsaved $((interval * (saves + 1))) --no-hash-parameters
+train unsaved $((warmup + interval)) --no-hash-parameters
 train first-half "$halves" --deterministic --save "$scratch/halves"
 if [ $dry_run -eq 0 ]; then
   bytes=$("$table_python" -c 'import json, sys
