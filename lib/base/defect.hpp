@@ -16,6 +16,8 @@ enum class Kind : std::uint8_t {
   feedback_reset,   ///< error feedback forgets its errors before every reduction, not every period
   loss_scale_late,  ///< gradients are divided by the loss scale of the next step, not of their own
   nan_dropped,      ///< a gradient that is not finite becomes zero before anyone looks
+  step_padded,      ///< no defect: a step waits until a known time is over
+  step_slower,      ///< a padded step lasts 3 % longer
 };
 
 #ifdef ZEROPP_TEST_DEFECTS

@@ -1,4 +1,4 @@
-# ctest: name=gate_defects timeout=180 labels=cli processors=2
+# ctest: name=gate_defects timeout=240 labels=cli processors=2
 """The regression gate (validation/gate.py) through the real programs: each planted defect is flagged, and says what moved; twenty
 honest reruns with other seeds are not. The shipped program has none of the defects in it."""
 
@@ -7,12 +7,8 @@ import io
 import json
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
-
-import h5py
-import numpy as np
 
 sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
 import gate as gate_program
@@ -22,7 +18,7 @@ DEFECTIVE = str(zpp.TEST_BIN / "defective_train")
 SEEDS, RERUNS = range(1, 13), range(101, 121)
 FLAGS = ["--train-iters", "12", "--deterministic", "--node-size", "2", "--zero-hpz-partition-size", "2", "--eval-interval", "12"]
 BF16 = ["--bf16"]
-# Times of a busy machine are judged on samples that are made up, in test_slower_step.
+# Times of a busy machine say nothing: test_slower_step has steps of a known length.
 UNTIMED = ["--only", "bytes,hash,convergence,norm"]
 EXACT = ["--only", "bytes,hash"]  # of two seeds
 
@@ -154,23 +150,13 @@ class Gate(zpp.TestCase):
         gate(self.runs_of("skipped again", [204], "nan_planted"), "--baseline", self.folder_of_all / "skips.json", *UNTIMED)
 
     def test_slower_step(self):
-        """Runs whose times are made up, spread by 0.4 %: 3 % more is flagged, the same distribution again is not."""
-        def with_times(name, factor, random_seed):
-            random = np.random.default_rng(random_seed)
-            folder = shutil.copytree(self.folder_of_all / "honest", self.folder / name)
-            for trace in folder.rglob("*.h5"):
-                with h5py.File(trace, "r+") as file:
-                    times = 0.5 * factor * (1 + 0.004 * random.standard_normal(file["steps/time"].size))
-                    tokens = file["steps/time"][()] * file["steps/tokens_per_second"][()]
-                    file["steps/time"][...] = times
-                    file["steps/tokens_per_second"][...] = tokens / times
-            return folder
-
+        """Steps that last 0.2 s whatever else the machine does: again 0.2 s is no finding, 3 % more is one."""
+        padded = {name: self.runs_of(name, SEEDS[:5], defect) for name, defect in (
+            ("padded", "step_padded"), ("padded again", "step_padded"), ("slower", "step_padded,step_slower"))}
         path = self.folder / "times.json"
-        gate(with_times("times", 1.0, 1), "--record", path)
-        for seed in range(2, 5):
-            gate(with_times(f"same {seed}", 1.0, seed), "--baseline", path)
-        done = gate(with_times("slow", 1.03, 5), "--baseline", path, code=1)
+        gate(padded["padded"], "--record", path)
+        gate(padded["padded again"], "--baseline", path)
+        done = gate(padded["slower"], "--baseline", path, code=1)
         self.assertRegex(done, r"moved: gpt, .*: time was .* us, is .* us, x 1\.0[23]\d\d \(1\.0\d+ to 1\.0\d+\); allowed: x 1\.02\n")
         self.assertIn(": 1 moved\n", done)
 
