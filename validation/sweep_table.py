@@ -4,7 +4,7 @@
 usage: sweep_table.py FILE... [--place out-of-place|in-place] [--output TABLE.md]
 
 FILE is a JSON of zpp_sweep, of nccl-tests, or of validation/peers/collectives.py. For each collective, group and type:
-a row a size, a column a codec and algorithm; times are medians of the raw samples, computed here in the same way for
+a row a size, a column a codec and algorithm (and a pipeline depth above 1); times are medians of the raw samples, computed here in the same way for
 all. Prints Markdown and writes it to TABLE.md. Exits with 1 when a sweep is INVALID, with 2 when a FILE cannot be read
 or they are of other ranks. Needs no package.
 """
@@ -48,7 +48,9 @@ def columns_of(sweeps, place):
             if key.place != place:
                 continue
             table = tables.setdefault((key.collective, key.group, key.type, key.redop, key.root), {})
-            sizes = table.setdefault(" ".join(filter(None, (peer, key.codec, key.algorithm, key.transport))), {})
+            depth = int(sweep.config.get("pipeline_depth", 1))
+            chunks = f"depth {depth}" if depth > 1 else ""
+            sizes = table.setdefault(" ".join(filter(None, (peer, key.codec, key.algorithm, key.transport, chunks))), {})
             if key.size in sizes:
                 raise Problem(f"two files have the row {key}: name one of them")
             sizes[key.size] = (peer, key.codec, row)

@@ -10,6 +10,7 @@
 #                       threads x 4 sockets) [node,emulated]
 #   --collectives LIST  of all_gather,reduce_scatter [both]
 #   --codecs LIST       [none,int8:256,int4:128]
+#   --depths LIST       chunks in which operations are pipelined, a call each [1]
 #   --type T            float, half, bfloat16 [bfloat16]
 #   --sizes FROM:TO     on one node; each four times the one before [1K:4G]
 #   --emulated-sizes FROM:TO  [1K:1G]
@@ -33,10 +34,10 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh
 source jobscripts/local/options.sh
 
-gpus='' layouts=node,emulated collectives=all_gather,reduce_scatter codecs=none,int8:256,int4:128 type=bfloat16
+gpus='' layouts=node,emulated collectives=all_gather,reduce_scatter codecs=none,int8:256,int4:128 depths=1 type=bfloat16
 sizes=1K:4G emulated_sizes=1K:1G check_maxbytes=64M max_seconds=0.1 peer=torch limit=300 backend=cuda build=build-cuda
 python=python3 table_python=python3 results=results machine='' dry_run=0 extra=()
-read_options 'gpus layouts collectives codecs type sizes emulated-sizes check-maxbytes max-seconds peer limit backend build python table-python results machine --' "$@"
+read_options 'gpus layouts collectives codecs depths type sizes emulated-sizes check-maxbytes max-seconds peer limit backend build python table-python results machine --' "$@"
 case $backend in
   cuda) transport=nccl peer_device=cuda ;;
   host) transport=mpi peer_device=cpu ;;
@@ -54,6 +55,8 @@ session=$(date -u +%Y%m%dT%H%M%SZ)
 source jobscripts/local/measured.sh
 [ $dry_run -eq 1 ] || [ -x "$build/bin/zpp_sweep" ] ||
   fail "no $build/bin/zpp_sweep: cmake --preset cuda && cmake --build --preset cuda --target zpp_sweep zpp_info"
+split "$depths"; depth_list=("${list[@]}")
+for depth in "${depth_list[@]}"; do [[ $depth =~ ^[1-9][0-9]*$ ]] || fail "--depths are numbers of chunks, not '$depth'"; done
 split "$layouts"; layout_list=("${list[@]}")
 for layout in "${layout_list[@]}"; do layout_flags "$layout"; done  # names are tried before anything runs
 
@@ -69,10 +72,13 @@ measure() {  # LAYOUT; leaves the JSONs that came about in `files`
   local -a shared=(-b "${range%:*}" -e "${range#*:}" -f 4 -w "$warmup" -d "$type" --collective "$collectives"
     --max-seconds "$max_seconds" "${declared[@]}")
   files=()
-  run_measured "$type" "$1" zeropp sweep "$warmup" env "${environment[@]}" "${launch[@]}" "$build/bin/zpp_sweep" \
-    "${shared[@]}" --codec "$codecs" --check-maxbytes "$check_maxbytes" --backend "$backend" --transport "$transport" \
-    "${extra[@]}" --output "$scratch" --json @JSON@
-  collect
+  local depth
+  for depth in "${depth_list[@]}"; do
+    run_measured "$type" "$1" zeropp "sweep-depth-$depth" "$warmup" env "${environment[@]}" "${launch[@]}" \
+      "$build/bin/zpp_sweep" "${shared[@]}" --codec "$codecs" --pipeline-depth "$depth" --check-maxbytes "$check_maxbytes" \
+      --backend "$backend" --transport "$transport" "${extra[@]}" --output "$scratch" --json @JSON@
+    collect
+  done
   [ "$peer" = torch ] || return 0
   port=$((port + 1))
   run_measured "$type" "$1" peer torch "$warmup" env MASTER_PORT=$port "${environment[@]}" "${launch[@]}" "$python" \

@@ -23,8 +23,8 @@ void pad(Clock::time_point start) {
   if (!defect::planted(defect::Kind::step_padded)) return;
   constexpr std::chrono::milliseconds step{200};
   constexpr std::chrono::milliseconds longer{6};
-  std::this_thread::sleep_until(
-      start + step + longer * int{defect::planted(defect::Kind::step_slower)});
+  std::this_thread::sleep_until(start + step +
+                                longer * int{defect::planted(defect::Kind::step_slower)});
 }
 
 }  // namespace
@@ -115,9 +115,8 @@ bool Session::step(std::uint64_t step) {
     context_.control().all_reduce_sum(loss);
     context_.control().all_reduce_sum(bytes);
   }
-  std::array<double, 4> slowest{
-      std::chrono::duration<double>(Clock::now() - start).count(),
-      result.time_forward, result.time_backward, result.time_exposed};
+  std::array<double, 4> slowest{std::chrono::duration<double>(Clock::now() - start).count(),
+                                result.time_forward, result.time_backward, result.time_exposed};
   context_.control().all_reduce_max(slowest);
   trace::StepRow row;
   row.loss = loss[0] / static_cast<double>(place_.world_size);

@@ -43,6 +43,8 @@ class SweepScript(local_script.TestCase):
                              [word for word in theirs if word.startswith("NCCL_")])
             self.assertNotEqual(option(ours, "--json"), option(theirs, "--json"))
         self.assertEqual([option(command, "--node-size") for command in commands[::2]], [None, "2", "2"])
+        deep = self.dry_run("--gpus", "4", "--layouts", "node", "--peer", "none", "--depths", "1,4")
+        self.assertEqual([option(command, "--pipeline-depth") for command in deep], ["1", "4"])
         self.assertEqual([option(command, "-e") for command in commands[::2]], ["4G", "1G", "1G"])
 
     def test_tables_and_pictures(self):
@@ -66,7 +68,7 @@ class SweepScript(local_script.TestCase):
 
     def test_bad_usage(self):
         for words in (["--layouts", "rack"], ["--frob", "1"], ["--backend", "tpu"], ["--gpus", "0"], ["--sizes"],
-                      ["--sizes", "4G"], ["--emulated-sizes", "1:x"], ["--peer", "jax"], ["--gpus", "3", "--layouts", "emulated"]):
+                      ["--sizes", "4G"], ["--depths", "1,x"], ["--emulated-sizes", "1:x"], ["--peer", "jax"], ["--gpus", "3", "--layouts", "emulated"]):
             with self.subTest(words=words):
                 done = self.script("--gpus", "4", *words)
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)

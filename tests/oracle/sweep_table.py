@@ -62,6 +62,15 @@ class Table(unittest.TestCase):
                                                    "int8:256 flat nccl": "55 (18.18, 2.00x)",
                                                    "PyTorch none native nccl": "50 (20.00)"})
 
+    def test_depths_are_columns(self):
+        plain = of_samples({"none": [100.0], "int8:256": [60.0]})
+        deep = of_samples({"none": [90.0], "int8:256": [45.0]})
+        deep["config"] = {**deep.get("config", {}), "pipeline_depth": 4}
+        cells = self.cells(self.table(plain, deep).stdout)
+        self.assertEqual(list(cells), ["size", "none flat nccl", "int8:256 flat nccl", "none flat nccl depth 4",
+                                       "int8:256 flat nccl depth 4"])
+        self.assertIn("2.00x", cells["int8:256 flat nccl depth 4"])  # beside the fastest of all uncompressed ones
+
     def test_invalid_is_named(self):
         done = self.table(of_samples({"none": [1.0]}, verdict="INVALID: 3 measurements"), code=1)
         self.assertIn("0.json: INVALID: 3 measurements\n", done.stdout)
