@@ -17,7 +17,7 @@ case ${1:-} in
   demo) optional=(dict-gcide) ;;  # the text to train on; the built-in source takes its place
   check)  # the tests that need them are skipped
     optional=(clang-format clang-tidy-16 shellcheck pyflakes3 python3-venv python3-pip python3-dev pybind11-dev
-      slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2)
+      slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 btrfs-progs)
     ;;
   *) echo "usage: cmake/setup.sh demo|check" >&2; exit 2 ;;
 esac

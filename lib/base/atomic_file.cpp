@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "lib/base/error.hpp"
+#include "lib/base/fault.hpp"
 #include "lib/base/file.hpp"
 
 namespace zeropp {
@@ -69,6 +70,9 @@ class Partial {
 
   /// Gives the nameless file a name; false where the name is taken.
   [[nodiscard]] bool link(const fs::path& name) const {
+    if (const int error = fault::of_disk(fault::DiskCall::name); error != 0) {
+      fail_io("create", name, error);
+    }
     if (::linkat(AT_FDCWD, path().c_str(), AT_FDCWD, name.c_str(), AT_SYMLINK_FOLLOW) == 0) {
       return true;
     }

@@ -11,6 +11,9 @@
 
 namespace zeropp::fault {
 
+/// What is asked of a disk: to take bytes, to have them for good, to give a file its name.
+enum class DiskCall : std::uint8_t { write, flush, name };
+
 #ifdef ZEROPP_TEST_DEFECTS
 /// At the begin of operation `number` of this process: it is killed, stops, or is late.
 void at_operation(std::uint64_t number) noexcept;
@@ -18,8 +21,8 @@ void at_operation(std::uint64_t number) noexcept;
 bool drops_message(std::uint64_t number);
 /// What is sent in place of `data`: the same, or a copy with one bit flipped.
 const std::byte* as_sent(std::uint64_t number, const std::byte* data, std::size_t bytes);
-/// What a write to a file fails with, as an errno; 0: it does not fail.
-int of_write();
+/// What such a call fails with, as an errno; 0: it does not fail.
+int of_disk(DiskCall call);
 /// How far the clock of this machine is ahead.
 std::chrono::seconds of_clock();
 #else
@@ -29,7 +32,7 @@ constexpr const std::byte* as_sent(std::uint64_t /*number*/, const std::byte* da
                                    std::size_t /*bytes*/) {
   return data;
 }
-constexpr int of_write() { return 0; }
+constexpr int of_disk(DiskCall /*call*/) { return 0; }
 constexpr std::chrono::seconds of_clock() { return {}; }
 #endif
 

@@ -21,10 +21,24 @@ void fail_io(const char* what, const std::filesystem::path& path, int error) {
                                         std::strerror(error), remedy));
 }
 
+namespace {
+
+int open_file(const char* path, int flags) {
+  if ((flags & O_CREAT) != 0) {
+    if (const int error = fault::of_disk(fault::DiskCall::name); error != 0) {
+      errno = error;
+      return -1;
+    }
+  }
+  return ::open(path, flags, 0644);
+}
+
+}  // namespace
+
 // Without blocking: a pipe that nobody writes to is opened at once, and found to be empty.
 File::File(std::filesystem::path path, int flags, const char* what)
     : path_(std::move(path)),
-      descriptor_(::open(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0644)) {
+      descriptor_(open_file(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK)) {
   if (descriptor_ < 0) fail_io(what, path_, errno);
 }
 
@@ -34,7 +48,9 @@ File::~File() {
 
 void File::write(std::span<const std::byte> bytes) {
   while (!bytes.empty()) {
-    if (const int error = fault::of_write(); error != 0) fail_io("write", path_, error);
+    if (const int error = fault::of_disk(fault::DiskCall::write); error != 0) {
+      fail_io("write", path_, error);
+    }
     const ssize_t count = ::write(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail_io("write", path_, errno);
@@ -82,6 +98,9 @@ void File::reserve(std::size_t bytes) {
 }
 
 void File::sync() {
+  if (const int error = fault::of_disk(fault::DiskCall::flush); error != 0) {
+    fail_io("flush", path_, error);
+  }
   if (::fsync(descriptor_) != 0) fail_io("flush", path_, errno);
 }
 

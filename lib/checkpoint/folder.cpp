@@ -53,6 +53,11 @@ std::vector<std::string> names_in(const fs::path& folder) {
   return names;
 }
 
+bool is_gone(const fs::path& path) {
+  std::error_code ignored;
+  return fs::status(path, ignored).type() == fs::file_type::not_found;
+}
+
 std::string name_of(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
 
 /// Of what commit() has named; what others have, as `step-7`, is theirs.
@@ -79,7 +84,25 @@ void Folder::begin(std::uint64_t step) const {
   remove_folder(partial(step));
   std::error_code error;
   fs::create_directory(partial(step), error);
-  if (error) fail_io("create", partial(step), error.value());
+  if (!error) return;
+  if (is_gone(root_)) throw Error(ExitCode::io, taken_away(step));
+  fail_io("create", partial(step), error.value());
+}
+
+std::string Folder::taken_away(std::uint64_t step) const {
+  if (is_gone(root_)) {
+    return fmt::format(
+        "cannot save the checkpoint after {} steps: the folder {} is no longer "
+        "there; another job or somebody renamed, removed or unmounted it during the "
+        "run: bring it back, or begin with another, and start again",
+        step, root_.string());
+  }
+  if (!is_gone(partial(step))) return {};
+  return fmt::format(
+      "cannot save the checkpoint after {} steps: what was written of it was removed "
+      "from {}; another job saves there too, or somebody cleans up: give every run a "
+      "folder of its own, and start again",
+      step, root_.string());
 }
 
 void Folder::commit(const Manifest& manifest) const {

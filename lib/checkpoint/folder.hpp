@@ -29,12 +29,15 @@ class Folder {
   /// Before the work: makes the folder, and shows that files can be written to it.
   void prepare() const;
   /// An empty partial folder; what an interrupted save left under its name is removed. A folder
-  /// that has vanished is an error: on a file system that went away it would come into being on
-  /// another.
+  /// that has vanished is an error that says so, and is not made again: on a file system that went
+  /// away it would come into being on another.
   void begin(std::uint64_t step) const;
   /// When all ranks' files are on the disk: writes the manifest and makes the checkpoint complete.
   /// It replaces one of the same step. Throws Error(io) too where slices leave a gap.
   void commit(const Manifest& manifest) const;
+  /// Where what was begun of `step`, and is not complete, was taken away from this run: one line
+  /// that says by whom it may be, and the remedy. Empty where it is still there.
+  [[nodiscard]] std::string taken_away(std::uint64_t step) const;
   /// Removes what was begun, where it cannot be completed; as far as that goes.
   void give_up(std::uint64_t step) const noexcept;
   /// A complete one that turned out to be damaged is kept as `ROOT/damaged-000000120`, which is no

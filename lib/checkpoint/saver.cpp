@@ -41,20 +41,24 @@ Saver::~Saver() {
 void Saver::or_give_up(std::uint64_t step, const std::function<void()>& work) {
   try {
     work();
-  } catch (const comm::AgreedError&) {  // no rank writes any more
-    if (control_.rank() == 0) folder_.give_up(step);
-    throw;
+  } catch (const comm::AgreedError& error) {  // no rank writes any more
+    std::string cause;                        // as rank 0 sees it
+    if (control_.rank() == 0) {
+      cause = folder_.taken_away(step);
+      folder_.give_up(step);
+    }
+    cause = control_.broadcast(cause);
+    if (cause.empty()) throw;
+    throw comm::AgreedError(ExitCode::io, cause, error.reporter());
   }
 }
 
 void Saver::start(std::uint64_t step, std::string state, std::vector<HostSlice> slices,
                   const Beside& beside) {
-  or_give_up(step, [&] {
-    control_.agree(status_of([&] {
-      if (control_.rank() == 0) folder_.begin(step);
-    }));
-    if (beside) beside(folder_.partial(step));
-  });
+  control_.agree(status_of([&] {
+    if (control_.rank() == 0) folder_.begin(step);
+  }));
+  if (beside) or_give_up(step, [&] { beside(folder_.partial(step)); });
   writing_.emplace();
   writing_->manifest = {step, static_cast<std::uint64_t>(control_.size()), std::move(state), {}};
   for (const HostSlice& slice : slices) writing_->bytes += slice.values.size();
@@ -91,6 +95,9 @@ std::optional<Saved> Saver::commit() {
       if (control_.rank() == 0) complete(whole, parts);
     }));
   });
+  control_.agree(status_of([&] {
+    if (control_.rank() == 0) folder_.prune(keep_);
+  }));
   return saved;
 }
 
@@ -100,7 +107,6 @@ void Saver::complete(Manifest& whole, const std::vector<std::string>& parts) {
       whole.slices.push_back(std::move(slice));
   }
   folder_.commit(whole);
-  folder_.prune(keep_);
 }
 
 }  // namespace zeropp::checkpoint

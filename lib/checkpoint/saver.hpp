@@ -66,7 +66,8 @@ class Saver {
     std::future<Written> file;
   };
 
-  /// Where `work`, of all ranks, throws AgreedError, what was begun of `step` is removed.
+  /// Where `work`, of all ranks, throws AgreedError, what was begun of `step` is removed; the error
+  /// says so where somebody else had taken it away.
   void or_give_up(std::uint64_t step, const std::function<void()>& work);
   /// On rank 0: `parts` are the slices that each rank has written.
   void complete(Manifest& whole, const std::vector<std::string>& parts);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -15,13 +14,8 @@ namespace zeropp::data {
 class ByteTokens {
  public:
   ByteTokens() = default;
-  /// The last ceil(fraction * size) tokens are held out.
   ByteTokens(std::vector<std::uint8_t> tokens, double held_out_fraction)
-      : tokens_(std::move(tokens)) {
-    const auto size = static_cast<double>(tokens_.size());
-    const auto held_out = static_cast<std::size_t>(std::ceil(size * held_out_fraction));
-    train_ = tokens_.size() - std::min(held_out, tokens_.size());
-  }
+      : tokens_(std::move(tokens)), train_(trained_on(tokens_.size(), held_out_fraction)) {}
 
   [[nodiscard]] std::size_t size(Part part) const {
     return part == Part::train ? train_ : tokens_.size() - train_;

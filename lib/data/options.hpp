@@ -1,16 +1,24 @@
 // Options of the token sources, as plain values.
 #pragma once
 
+#include <cstddef>
 #include <string>
 
 namespace zeropp::data {
 
 struct Options {
   std::string source = "markov";    ///< an entry of the table in lib/data/token_source.cpp
-  std::string path;                 ///< where reads_file()
+  std::string path;                 ///< where reads_file(); of Megatron-LM without .bin and .idx
+  std::size_t vocab_size = 0;       ///< where reads_ids(): they are below
   double held_out_fraction = 0.05;  ///< the end of the file, never trained on
 };
 
-inline bool reads_file(const Options& options) { return options.source == "text"; }
+/// Of a tokenizer, which the file does not name.
+inline bool reads_ids(const Options& options) {
+  return options.source == "llmc" || options.source == "megatron";
+}
+inline bool reads_file(const Options& options) {
+  return options.source == "text" || reads_ids(options);
+}
 
 }  // namespace zeropp::data

@@ -10,6 +10,7 @@
 #include "lib/base/sha256.hpp"
 #include "lib/data/markov.hpp"
 #include "lib/data/text.hpp"
+#include "lib/data/token_file.hpp"
 
 namespace zeropp::data {
 
@@ -17,14 +18,19 @@ namespace {
 
 struct Entry {
   std::string_view name;
-  std::size_t vocab_size;
+  std::size_t vocab_size;  ///< 0: as options say
   std::unique_ptr<TokenSource> (*make)(const Options&);
 };
 
 const Entry kSources[] = {
+    {"llmc", 0, [](const Options& options) { return open_llmc(options.path, options); }},
     {"markov", Markov::kVocab,
      [](const Options& options) -> std::unique_ptr<TokenSource> {
        return std::make_unique<Markov>(options.held_out_fraction);
+     }},
+    {"megatron", 0,
+     [](const Options& options) {
+       return open_megatron(options.path + ".idx", options.path + ".bin", options);
      }},
     {"text", Text::kVocab,
      [](const Options& options) -> std::unique_ptr<TokenSource> {
@@ -61,6 +67,11 @@ std::vector<std::string_view> source_names() {
   return names;
 }
 
+std::size_t trained_on(std::size_t tokens, double held_out_fraction) {
+  const double held_out = std::ceil(static_cast<double>(tokens) * held_out_fraction);
+  return tokens - std::min(static_cast<std::size_t>(held_out), tokens);
+}
+
 void validate(const Options& options) {
   (void)entry(options.source);
   if (reads_file(options) && options.path.empty()) {
@@ -75,6 +86,12 @@ void validate(const Options& options) {
             "the token source '{}' reads no file, but '{}' was given: use the source 'text'",
             options.source, options.path));
   }
+  if (reads_ids(options) && options.vocab_size == 0) {
+    throw Error(ExitCode::usage,
+                fmt::format("the token source '{}' does not know its tokenizer: set "
+                            "zeropp.data.vocab_size (--data-vocab-size), 50257 for GPT-2's",
+                            options.source));
+  }
   if (!(options.held_out_fraction > 0.0 && options.held_out_fraction < 1.0)) {
     throw Error(ExitCode::usage,
                 fmt::format("held_out_fraction is {}: give a number between 0 and 1, both excluded",
@@ -87,7 +104,10 @@ std::unique_ptr<TokenSource> make_source(const Options& options) {
   return entry(options.source).make(options);
 }
 
-std::size_t vocab_size(const Options& options) { return entry(options.source).vocab_size; }
+std::size_t vocab_size(const Options& options) {
+  const std::size_t own = entry(options.source).vocab_size;
+  return own == 0 ? options.vocab_size : own;
+}
 
 std::string fingerprint(const TokenSource& source) {
   Sha256 hash;

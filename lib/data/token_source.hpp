@@ -21,7 +21,7 @@ enum class Part : std::uint8_t { train, held_out };
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  /// For messages and traces: "markov", or "text FILE".
+  /// For messages and traces: "markov", or "text FILE" and so on.
   [[nodiscard]] virtual std::string description() const = 0;
   [[nodiscard]] virtual std::size_t vocab_size() const = 0;
   [[nodiscard]] virtual std::size_t tokens(Part part) const = 0;
@@ -36,13 +36,18 @@ class TokenSource {
 
 std::vector<std::string_view> source_names();
 
-/// Throws Error(usage) for an unknown source, a missing path, or a fraction outside (0, 1).
+/// How many of `tokens` are trained on: the last ceil(held_out_fraction * tokens) are held out.
+std::size_t trained_on(std::size_t tokens, double held_out_fraction);
+
+/// Throws Error(usage) for an unknown source, a path or vocabulary that is missing, or a fraction
+/// outside (0, 1).
 void validate(const Options& options);
 
 /// Of the source, without opening it. Throws Error(usage) for an unknown one.
 std::size_t vocab_size(const Options& options);
 
-/// Validates, then opens the source. Throws Error(io) for a file that cannot be read or is empty.
+/// Validates, then opens the source. Throws Error(io) for a file that cannot be read, is empty, or
+/// is not what the source reads.
 std::unique_ptr<TokenSource> make_source(const Options& options);
 
 /// SHA-256 over both parts: what ranks compare to know that they read the same tokens.

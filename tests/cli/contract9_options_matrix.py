@@ -336,6 +336,7 @@ class Effects(zpp.TestCase):
                  if word.startswith("--") and word.strip("-").replace("-", "").isalnum()}
         tested = {"--" + flag[5:] if flag.startswith("--no-") else flag for flag in [*BASE, *CHANGES, *NEUTRAL]}
         others = {"--help", "--version", "--config", "--output", "--json", "--timeout", "--data-source", "--data-path",
+                  "--data-vocab-size",  # of a file of tokens: token_files
                   # --micro-batch-size, and what is accepted with a warning: deepspeed_examples
                   "--batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size",
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them

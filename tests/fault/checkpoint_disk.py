@@ -1,5 +1,6 @@
 # ctest: name=checkpoint_disk labels=fault timeout=120 processors=2
-"""Where checkpoints cannot be written: a disk that is full or becomes so, a file system that is read-only or becomes so, a folder that vanishes.
+"""Where checkpoints cannot be written: a disk or a quota that is full or becomes so, a file system that is read-only or becomes so, a folder that
+vanishes or is another job's.
 One line, exit code 5, checkpoints from before stay whole, and nothing is left of what was begun."""
 
 import os
@@ -17,14 +18,15 @@ EVERY = ["--train-iters", "100", "--log-interval", "1", "--save-interval", "1"]
 
 
 class Mounts(mounts.MountCase):
-    """A tmpfs of 64 MiB."""
+    """64 MiB: of a tmpfs, or by a quota."""
 
-    def run_there(self, script, *words, **options):
-        """The trainer, with checkpoints on the tmpfs; after it their names, and the verdict on each."""
+    def run_there(self, script, *words, quota=False, **options):
+        """The trainer, with checkpoints there; after it their names, and the verdict on each."""
         kept = shlex.quote(str(self.out / "checkpoints"))
         judge = f"{shlex.quote(sys.executable)} {shlex.quote(str(zpp.SOURCE / 'validation' / 'checkpoint.py'))}"
-        return self.inside("size=64m", script, *SIZE, *EVERY, "--save", self.out / "checkpoints", *words,
-                           after=f"ls -A {kept}; {judge} {kept}", **options)
+        where = (self.inside_quota, 64 << 20) if quota else (self.inside, "size=64m")
+        return where[0](where[1], script, *SIZE, *EVERY, "--save", self.out / "checkpoints", *words,
+                        after=f"ls -A {kept}; {judge} {kept}", **options)
 
     def check_refused(self, result, part, whole):
         self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
@@ -42,6 +44,12 @@ class Mounts(mounts.MountCase):
             with self.subTest(words=words):
                 self.out = self.folder / (words[0] if words else "out")
                 self.check_refused(self.run_there("", "--save-keep", "10", *words), "No space left", 3)
+
+    def test_quota_is_used_up(self):
+        for words in ([], ["--gather-weights-on-save"]):
+            with self.subTest(words=words):
+                self.out = self.folder / (words[0] if words else "out")
+                self.check_refused(self.run_there("", "--save-keep", "10", *words, quota=True), "Disk quota exceeded", 2)
 
     def test_is_full(self):
         result = self.run_there('head -c 128m /dev/zero > "$out/filler" 2>/dev/null')
@@ -75,8 +83,7 @@ class Vanishes(zpp.TestCase):
         kept.rename(away)
         result = process.end()
         self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
-        self.assertIn("checkpoints/", result.errors()[0])
-        self.assertIn("No such file", result.errors()[0])
+        self.assertRegex(result.errors()[0], rf"^cannot save the checkpoint after \d+ steps: the folder {kept} is no longer there; another job .* start again$")
         self.assertEqual(list(self.out.iterdir()), [], result)
         self.assertEqual(checkpoint.main([str(away)]), 0)
 

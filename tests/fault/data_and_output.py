@@ -4,6 +4,7 @@ touched, nothing left half written."""
 
 import os
 import pathlib
+import shlex
 import sys
 
 import h5py
@@ -159,6 +160,22 @@ class Mounts(mounts.MountCase):
                              at_line="step 1/")
         self.assertIn("step 1500/1500", result.stdout)
         self.check_refused(result, "No space left", left=["filler"])
+
+    def test_quota_used_up_before_the_run(self):
+        result = self.inside_quota(1 << 20, 'as_limited head -c 2m /dev/zero > "$out/filler" 2>/dev/null')
+        self.check_refused(result, "Disk quota exceeded", "free space", left=["filler"])
+        self.assertNotIn("step 1/", result.stdout)
+
+    def test_quota_used_up_at_the_end_of_the_run(self):
+        """The trace of an earlier run stays as it is."""
+        self.check_ok(self.train(2, out=self.folder / "earlier"))
+        earlier = shlex.quote(str(self.folder / "earlier" / "train.h5"))
+        fill = self.once_running('as_limited head -c 8m /dev/zero > "$out/filler"')
+        result = self.inside_quota(4 << 20, f'cp {earlier} "$out"; {fill}', "--train-iters", "1500", "--log-interval", "1", at_line="step 1/",
+                                   after=f'cmp {earlier} "$out/train.h5" && echo it is unchanged')
+        self.assertIn("step 1500/1500", result.stdout)
+        self.assertIn("it is unchanged", result.stdout)
+        self.check_refused(result, "Disk quota exceeded", "free space", left=["filler", "train.h5"])
 
 
 if __name__ == "__main__":

@@ -60,6 +60,7 @@ class Expected:
 
 DIED = ("rank 1 on ", " died; it was ", " of group ")
 WAITS = (" waits in ", " of group ", "longer than --timeout")
+QUOTA = ("Disk quota exceeded", "free space there")
 FAULTS = {
     "a rank is killed": Expected(MULTIPLE, None, DIED, fault="kill:1:{n}"),
     "rank 0 is killed": Expected(MULTIPLE, None, ("rank 0 on ", *DIED[1:]), fault="kill:0:{n}"),
@@ -73,8 +74,13 @@ FAULTS = {
     "a damaged message is not found": Expected(("train",), zpp.OK, verdict="VALID", fault="corrupt:1:{n}"),
     "the disk is full": Expected(tuple(APPS), zpp.IO, ("No space left", "free space"), fault="disk_full:0:1"),
     "the disk fails": Expected(tuple(APPS), zpp.IO, ("Input/output error", "another place"), fault="disk_error:0:1"),
+    "a quota is used up": Expected(tuple(APPS), zpp.IO, QUOTA, fault="quota_write:0:1"),
+    "a quota is noticed when a file is flushed": Expected(tuple(APPS), zpp.IO, ("cannot flush ", *QUOTA), fault="quota_flush:0:1"),
+    "a quota of files is used up": Expected(tuple(APPS), zpp.IO, ("cannot create ", *QUOTA), fault="quota_name:0:1"),
     "the disk of a rank is full for a checkpoint": Expected(("train",), zpp.IO, ("No space left", "free space"), fault="disk_full:1:2",
                                                             words=("--save", "kept", "--save-interval", "1")),
+    "the quota of a rank is used up for a checkpoint": Expected(("train",), zpp.IO, ("rank-00001.bin", *QUOTA), fault="quota_flush:1:2",
+                                                                words=("--save", "kept", "--save-interval", "1")),
     "ranks share a core": Expected(("train", "sweep"), zpp.OK, verdict="VALID", launch=("taskset", "--cpu-list", "0")),
     "another configuration": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "node_size"),
                                       of_rank_1=("--node-size", "1")),

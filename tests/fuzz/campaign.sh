@@ -7,7 +7,7 @@
 #   --runs N      inputs a target [1000000]
 #   --seconds N   a target, which then ends before N inputs [no limit]
 #   --jobs N      targets side by side [2]
-#   --length N    bytes of an input at most [1024]
+#   --length N    bytes of an input at most [2048]
 #   --seed N      of what is random [1]
 #   --output DIR  [out/fuzz]
 # First: cmake --preset fuzz && cmake --build --preset fuzz --target fuzzers
@@ -16,7 +16,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' tests/fuzz/campaign.sh | sed '$d'; }
 fail() { echo "campaign: error: $*" >&2; exit 2; }
 
-runs=1000000 seconds=0 jobs=2 length=1024 seed=1 output=out/fuzz targets=()
+runs=1000000 seconds=0 jobs=2 length=2048 seed=1 output=out/fuzz targets=()
 while [ $# -gt 0 ]; do
   case $1 in
     -h | --help) usage; exit 0 ;;

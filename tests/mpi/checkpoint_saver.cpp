@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <thread>
 
@@ -183,12 +184,46 @@ TEST(Saver, TwoJobsInOneFolderDoNotMixTheirFiles) {
   while (!other.written()) std::this_thread::yield();
   world().control().barrier();
   one.commit();
-  EXPECT_THROW(other.commit(), comm::AgreedError) << "what it wrote was removed";
+  EXPECT_THAT([&] { other.commit(); },
+              testing::ThrowsMessage<comm::AgreedError>(HasSubstr("another job saves there too")));
   world().control().barrier();
   const Folder folder(place.path());
   EXPECT_EQ(folder.manifest(10).state, "one");
   EXPECT_NO_THROW(verify_rank_file(folder.complete(10), folder.manifest(10),
                                    static_cast<std::uint64_t>(world().rank())));
+}
+
+/// Renamed or removed, before a save and while files are written: in the words of rank 0, on all.
+TEST(Saver, AFolderThatIsTakenAwayIsSaid) {
+  world().set_topology(0);
+  const SharedFolder place;
+  const fs::path root = place.path() / "checkpoints";
+  const fs::path away = place.path() / "away";
+  const auto by_rank_0 = [](const std::function<void()>& work) {
+    world().control().barrier();
+    if (world().rank() == 0) work();
+    world().control().barrier();
+  };
+  by_rank_0([&] { fs::create_directory(root); });
+  Saver saver(world().control(), root, 2);
+  const auto expect_said = [&](const std::function<void()>& work) {
+    EXPECT_THAT(work, testing::ThrowsMessage<comm::AgreedError>(
+                          testing::AllOf(HasSubstr("cannot save the checkpoint after 20 steps"),
+                                         HasSubstr(root.string() + " is no longer there"))));
+  };
+  saver.start(10, "", own_slices());
+  saver.commit();
+  saver.start(20, "", own_slices());
+  by_rank_0([&] { fs::rename(root, away); });
+  expect_said([&] { saver.commit(); });
+  expect_said([&] { saver.start(20, "", own_slices()); });
+  by_rank_0([&] { fs::rename(away, root); });
+  const Saver::Beside removing = [&](const fs::path& folder) {
+    by_rank_0([&] { fs::remove_all(root); });
+    world().control().agree(Error(ExitCode::io, "cannot create a file in " + folder.string()));
+  };
+  expect_said([&] { saver.start(20, "", own_slices(), removing); });
+  by_rank_0([&] { fs::remove_all(away); });
 }
 
 TEST(Saver, SlicesThatLeaveAGapAreNoCheckpoint) {

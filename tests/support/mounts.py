@@ -1,4 +1,4 @@
-"""Runs with their output on a tmpfs of their own, in a mount namespace; needs root. What may not mount is skipped, and says so."""
+"""Runs with their output on a file system of their own, in a mount namespace; needs root. What may not mount is skipped, and says so."""
 
 import os
 import shlex
@@ -8,33 +8,58 @@ import unittest
 import zpp
 
 
+# `limited "$out"`: mounts a file system there on which files may take $limit bytes, by its quota; whoever may pass quotas by, as root
+# may, is told so: as_limited runs a command without that. A tmpfs has quotas from Linux 6.6 on, in kernels built with them; a Btrfs
+# always, where there are its tools and loop devices.
+LIMITED = r"""
+as_limited() { setpriv --bounding-set=-sys_resource -- "$@"; }
+in_force() { ! as_limited head -c $((2 * limit)) /dev/zero 2>/dev/null >"$out/probe" && rm "$out/probe"; }
+limited_tmpfs() {
+  mount -t tmpfs -o "size=$((4 * limit)),grpquota,grpquota_block_hardlimit=$limit" tmpfs "$out" && chgrp 12345 "$out" && chmod g+s "$out"
+}
+limited_btrfs() {
+  truncate -s 512m "$out.image" && mkfs.btrfs -q "$out.image" && mkdir "$out.top" && mount -o loop "$out.image" "$out.top" &&
+    btrfs quota enable "$out.top" && btrfs subvolume create "$out.top/limited" && btrfs qgroup limit "$limit" "$out.top/limited" &&
+    mount --bind "$out.top/limited" "$out"
+}
+{ limited_tmpfs || limited_btrfs; } >/dev/null 2>&1 && in_force || { echo "no file system with quotas can be mounted here: neither a tmpfs nor, with btrfs-progs, a Btrfs" >&2; exit 77; }
+"""
+
+
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root and unshare")
 class MountCase(zpp.TestCase):
-    def inside(self, options, script, *words, ranks=2, at_line=None, after=":"):
+    def inside(self, options, script, *words, **more):
         """zpp_train with self.out on a tmpfs with `options`, beside the shell's `script`; prints what is left there, and what `after` says.
         With `at_line`, what once_running() made starts when the program prints it."""
+        return self.on(f'mount -t tmpfs -o {options} tmpfs "$out" || exit 77', '"$@"', script, *words, **more)
+
+    def inside_quota(self, limit, script, *words, **more):
+        """The same with a quota of `limit` bytes for all that is in self.out."""
+        return self.on(f"limit={limit}\n{LIMITED}", 'as_limited "$@"', script, *words, **more)
+
+    def on(self, mount, run, script, *words, ranks=2, at_line=None, after=":"):
         self.out.mkdir()
         command = zpp.MPIRUN + ["-n", str(ranks), *zpp.train_command(*words, out=self.out)]
-        text = (f'out={shlex.quote(str(self.out))}; mount -t tmpfs -o {options} tmpfs "$out" || exit 77; {script}\n'
-                f'"$@"; code=$?; ls -A "$out"; {after}; exit $code')
+        text = (f'out={shlex.quote(str(self.out))}\n{mount}\n{script}\n'
+                f'{run}; code=$?; ls -A "$out"; {after}; exit $code')
         process = zpp.Process(["unshare", "--mount", "/bin/sh", "-c", text, "sh", *command])
         self.addCleanup(process.stop)
         before = self.wait_for(process, at_line) if at_line is not None else ""
         result = process.end()
-        if not self.mounted(result.code, result.stderr):
-            self.skipTest("mounting is not allowed here")
+        self.skip_unmounted(result.code, result.stderr)
         result.stdout = before + result.stdout
         return result
 
-    def mounted(self, code, stderr):
-        return code != zpp.SKIPPED and "unshare:" not in stderr
+    def skip_unmounted(self, code, stderr):
+        """With the reason that the shell or unshare gave."""
+        if code == zpp.SKIPPED or "unshare:" in stderr:
+            self.skipTest(stderr.strip().splitlines()[0])
 
     def wait_for(self, process, line):
         try:
             found = process.wait_for_line(line)
         except AssertionError as ended:
-            if not self.mounted(process.process.wait(), str(ended)):
-                self.skipTest("mounting is not allowed here")
+            self.skip_unmounted(process.process.wait(), str(ended))
             raise
         self.go().touch()
         return found

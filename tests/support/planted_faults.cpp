@@ -1,8 +1,10 @@
 // Which fault the programs defective_* have: ZEROPP_FAULT names it as KIND:RANK:NUMBER.
-//   kill, stop, late:  rank RANK ends by SIGKILL, stops, or sleeps for two seconds at its operation
-//   NUMBER drop, corrupt:     the first message that it sends from its operation NUMBER on is lost,
-//   or has a bit flipped disk_full, disk_error:  its write NUMBER to a file, from 1, and all later
-//   ones fail with ENOSPC or EIO clock:             its clock is NUMBER seconds ahead
+//   kill, stop, late   rank RANK ends by SIGKILL, stops, or sleeps for two seconds at its operation
+//                      NUMBER
+//   drop, corrupt      the first message that it sends from its operation NUMBER on is lost, or has
+//                      a bit flipped
+//   of kDiskFaults     its call NUMBER of that sort, from 1, and all later ones fail
+//   clock              its clock is NUMBER seconds ahead
 // Ranks are those of the launcher.
 #include <atomic>
 #include <cerrno>
@@ -18,6 +20,20 @@
 
 namespace zeropp::fault {
 namespace {
+
+/// A disk that is full or fails, and a quota that is used up, which local file systems notice when
+/// bytes are written, those of a network when they are flushed, and all when a file is one too
+/// many.
+struct DiskFault {
+  std::string_view kind;
+  DiskCall call;
+  int error;
+};
+constexpr DiskFault kDiskFaults[] = {
+    {"disk_full", DiskCall::write, ENOSPC},   {"disk_error", DiskCall::write, EIO},
+    {"quota_write", DiskCall::write, EDQUOT}, {"quota_flush", DiskCall::flush, EDQUOT},
+    {"quota_name", DiskCall::name, EDQUOT},
+};
 
 struct Planted {
   std::string kind;  ///< empty: none here
@@ -39,10 +55,10 @@ Planted read() {
   const std::size_t second = text.find(':', first + 1);
   const std::string kind = text.substr(0, first);
   bool known = false;
-  for (const std::string_view name :
-       {"kill", "stop", "late", "drop", "corrupt", "disk_full", "disk_error", "clock"}) {
+  for (const std::string_view name : {"kill", "stop", "late", "drop", "corrupt", "clock"}) {
     known = known || kind == name;
   }
+  for (const DiskFault& disk : kDiskFaults) known = known || kind == disk.kind;
   if (!known || second == std::string::npos) {
     throw Error(ExitCode::usage, "ZEROPP_FAULT is no KIND:RANK:NUMBER: " + text +
                                      ": see tests/support/planted_faults.cpp");
@@ -82,11 +98,14 @@ const std::byte* as_sent(std::uint64_t number, const std::byte* data, std::size_
   return copy.data();
 }
 
-int of_write() {
-  static std::atomic<std::uint64_t> writes = 0;  // checkpoints are written on a thread
-  if (++writes < planted().number) return 0;
-  if (planted().kind == "disk_full") return ENOSPC;
-  return planted().kind == "disk_error" ? EIO : 0;
+int of_disk(DiskCall call) {
+  static std::atomic<std::uint64_t> calls = 0;  // checkpoints are written on a thread
+  for (const DiskFault& disk : kDiskFaults) {
+    if (disk.call == call && disk.kind == planted().kind) {
+      return ++calls < planted().number ? 0 : disk.error;
+    }
+  }
+  return 0;
 }
 
 std::chrono::seconds of_clock() {

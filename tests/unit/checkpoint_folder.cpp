@@ -16,6 +16,7 @@ namespace {
 namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::IsEmpty;
+using testing::MatchesRegex;
 
 const test::Array kArray{"w", 4, 10};
 
@@ -37,7 +38,9 @@ TEST(CheckpointFolder, CompleteOnesAreListedNewestFirst) {
   const test::TemporaryFolder place;
   const Folder folder(place.path() / "checkpoints");
   EXPECT_THAT(folder.steps(), IsEmpty()) << "there is no folder";
-  EXPECT_THROW(folder.begin(5), Error) << "it is not made again";
+  EXPECT_THAT([&] { folder.begin(5); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("is no longer there")))
+      << "it is not made again";
   folder.prepare();
   EXPECT_THAT(names(place.path() / "checkpoints"), IsEmpty()) << "nothing stays of the attempt";
   save(folder, 5, "five");
@@ -67,6 +70,23 @@ TEST(CheckpointFolder, WhatIsGivenUpLeavesNothing) {
   folder.give_up(6);
   folder.give_up(7);
   EXPECT_THAT(names(place.path()), IsEmpty());
+}
+
+TEST(CheckpointFolder, WhatOthersTookAwayIsSaid) {
+  const test::TemporaryFolder place;
+  const fs::path root = place.path() / "checkpoints";
+  const Folder folder(root);
+  folder.prepare();
+  folder.begin(6);
+  EXPECT_EQ(folder.taken_away(6), "");
+  Folder(root, "another").prune(1);
+  EXPECT_THAT(folder.taken_away(6),
+              MatchesRegex("cannot save the checkpoint after 6 steps: .* removed from " +
+                           root.string() + "; another job .*: give every run a folder .*"));
+  fs::rename(root, place.path() / "away");
+  EXPECT_THAT(folder.taken_away(6),
+              MatchesRegex("cannot save the checkpoint after 6 steps: the folder " + root.string() +
+                           " is no longer there; another job or somebody .*: bring it back.*"));
 }
 
 TEST(CheckpointFolder, AStepThatIsThereIsReplaced) {

@@ -337,7 +337,8 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"optimizer":{"type":"SGD","params":{"momentum":0.9,"nesterov":true}}})",
         R"({"zeropp":{"evaluation_interval":2,"evaluation_batches":3}})",
         R"({"zeropp":{"model":{"num_attention_heads":4,"tied_head":true}}})",
-        R"({"zeropp":{"data":{"source":"text","path":"x"}}})"}) {
+        R"({"zeropp":{"data":{"source":"text","path":"x"}}})",
+        R"({"zeropp":{"data":{"source":"llmc","path":"x","vocab_size":9}}})"}) {
     TrainConfig config;
     auto table = options(config);
     read_text(text, "x.json", table);

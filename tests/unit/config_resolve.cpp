@@ -412,7 +412,8 @@ TEST(ConfigResolve, NamesAndShapesAreChecked) {
   EXPECT_NO_THROW(
       (void)resolved(R"({"zeropp":{"model":{"name":"quadratic","hidden_size":10}}})", on));
   EXPECT_THAT(refusal(R"({"zeropp":{"data":{"source":"text"}}})", on), HasSubstr("--data-path"));
-  EXPECT_THAT(refusal(R"({"zeropp":{"data":{"source":"txt"}}})", on), HasSubstr("markov, text"));
+  EXPECT_THAT(refusal(R"({"zeropp":{"data":{"source":"txt"}}})", on),
+              HasSubstr("llmc, markov, megatron, text"));
 }
 
 TEST(ConfigResolve, PrecisionIsOneOfThree) {

@@ -87,7 +87,7 @@ TEST(Text, UnreadableFilesAreIoErrors) {
 
 TEST(Options, RefusalsNameTheRemedy) {
   EXPECT_THAT(refusal(options_of("txt", ""), ExitCode::usage),
-              HasSubstr("use one of markov, text"));
+              HasSubstr("use one of llmc, markov, megatron, text"));
   EXPECT_THAT(refusal(options_of("text", ""), ExitCode::usage), HasSubstr("has no file"));
   EXPECT_THAT(refusal(options_of("markov", "x"), ExitCode::usage),
               HasSubstr("use the source 'text'"));
