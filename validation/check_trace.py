@@ -6,6 +6,7 @@ and those that it predicted, the ones that follow from its own units and configu
 (check_sweep.py): do statistics and bandwidths follow from the samples, and is every row there that was asked for?
 Of zpp_kernels (kernels_trace.py): do times and shares follow from the samples and ceilings, and bytes from the
 shapes? Of zpp_converge (converge_checker.py): is the matrix whole, and do its bounds and contracts hold?
+Of zpp_plan (plan_checker.py): do planned bytes, messages and memory follow from units and configuration?
 
 Exit codes: 0 valid, 1 invalid, 2 usage.
 """
@@ -29,6 +30,7 @@ import kernels_trace
 import learning_rate
 import loss_scale
 import model_flops
+import plan_checker
 import trace_format as fmt
 from wire import MODELLED
 
@@ -336,7 +338,8 @@ class Checker(TraceChecker):
 
 # By program: the reasons why a trace of it is invalid.
 CHECKERS = {"train": lambda trace: Checker(trace).check(), "sweep": lambda trace: SweepChecker(trace).check(),
-            "sweep --fabric": fabric_trace.problems, "kernels": kernels_trace.problems, "converge": converge_checker.problems}
+            "sweep --fabric": fabric_trace.problems, "kernels": kernels_trace.problems, "converge": converge_checker.problems,
+            **dict.fromkeys(plan_checker.CHECKERS, plan_checker.problems)}
 
 
 def judge(path):

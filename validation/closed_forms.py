@@ -8,8 +8,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from codec_table import Adaptive, Codecs, Table
-from wire import (Bytes, Topology, all_gather, ceil_to, codec_block, reduce_scatter, reduction_codec,
-                  secondary_gather, wire_bytes)
+from wire import (MODELLED, Bytes, Topology, all_gather, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
+                  secondary_gather, secondary_messages, wire_bytes)
 
 __all__ = ["Bytes", "Run", "Settings", "Topology"]
 
@@ -52,6 +52,7 @@ class Settings:
     optimizer_states: int = 2
     feedback: tuple = ()  # hops that feed errors back: intra, inter
     feedback_dtype: str = "fp32"
+    pipeline_depth: int = 1
     schedule: tuple = ()  # entries of zeropp.codec_schedule
     adaptive: Adaptive = None
 
@@ -79,6 +80,7 @@ class Settings:
             optimizer_states=optimizer_states(config["optimizer"]),
             feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
             feedback_dtype=feedback.get("dtype", "fp32"),
+            pipeline_depth=own.get("pipeline_depth", 1),  # it has no effect without an algorithm that cuts
             schedule=tuple(own.get("codec_schedule", ())),  # not in traces before it was there, nor without compression
             adaptive=adaptive,
         )
@@ -152,6 +154,7 @@ class Collective:
     codec: str
     logical: int
     sent: Bytes
+    messages: Bytes  # that carry it
     group: str = "world"
 
 
@@ -162,6 +165,7 @@ class Row:
     calls: int = 0
     logical: int = 0
     sent: Bytes = Bytes()
+    messages: Bytes = Bytes()
 
 
 @dataclass
@@ -178,6 +182,7 @@ class Volume:
         row.calls += 1
         row.logical += c.logical
         row.sent += c.sent
+        row.messages += c.messages
         return c.sent
 
     def secondary_gathers(self):
@@ -244,7 +249,8 @@ class Run:
         algorithm, topology = self.settings.all_gather, self.topology
         return Collective("all_gather", purpose, algorithm, codec,
                           self.logical(topology.size, part, element_bytes),
-                          all_gather(topology, algorithm, codec, part, element_bytes))
+                          all_gather(topology, algorithm, codec, part, element_bytes),
+                          messages(topology, algorithm, self.pieces(algorithm, part, codec)))
 
     def gather_secondary(self, shard):
         partition, element_bytes = self.settings.partition, self.settings.element_bytes
@@ -253,14 +259,21 @@ class Run:
         return Collective("all_gather", "weights_secondary", algorithm, "none",
                           self.logical(partition, part, element_bytes),
                           secondary_gather(self.topology, algorithm, partition, part, element_bytes),
+                          secondary_messages(self.topology, algorithm, partition, pieces(part, 1, 1)),  # no pipeline
                           "secondary")
+
+    def pieces(self, algorithm, part, *codecs):
+        """Messages that a part of one rank goes in: those of a pipeline, but of the vendor's algorithms one."""
+        depth = 1 if algorithm in MODELLED else self.settings.pipeline_depth
+        return pieces(part, depth, max(map(codec_block, codecs)))
 
     def reduction(self, part, codecs):
         s, topology = self.settings, self.topology
         return Collective("reduce_scatter", "gradients", s.reduce_scatter,
                           reduction_codec(topology, s.reduce_scatter, codecs),
                           self.logical(topology.size, part, s.element_bytes),
-                          reduce_scatter(topology, s.reduce_scatter, codecs, part, s.element_bytes))
+                          reduce_scatter(topology, s.reduce_scatter, codecs, part, s.element_bytes),
+                          messages(topology, s.reduce_scatter, self.pieces(s.reduce_scatter, part, *codecs)))
 
     def memory(self):
         """State of one rank in bytes, by kind; the arena for activations and workspaces is apart."""

@@ -178,4 +178,42 @@ def converge(trace):
             listed("Contracts", *checks), listed("Quadratic", *quadratic)]
 
 
-SECTIONS = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge}
+
+def plan(trace):
+    names = ("bytes_intra_node", "bytes_inter_node", "messages_intra_node", "messages_inter_node")
+    traffic = columns(trace, "traffic", ("phase", "#bytes inside", "#bytes across", "#messages inside", "#messages across"), ("phase", *names),
+                      dict.fromkeys(names, whole))
+    counts = ("calls", "wire_bytes_intra", "wire_bytes_inter", "messages_intra", "messages_inter")
+    sent = columns(trace, "collectives", ("collective", "of", "phase", "algorithm", "codec", "group", "#calls", "#bytes inside", "#bytes across",
+                                          "#messages inside", "#messages across"),
+                   ("operation", "purpose", "phase", "algorithm", "codec", "group", *counts), dict.fromkeys(counts, whole))
+    parts = [[row["name"], whole(row["bytes"]), bytes_text(row["bytes"])] for row in trace.rows("memory") if row["bytes"]]
+    return [listed("Planned traffic, over all ranks", *traffic), listed("Planned collectives of a step", *sent),
+            listed("Planned memory of a rank", ("part", "#bytes", "#size"), parts)]
+
+
+def plan_search(trace):
+    sizes = columns(trace, "searches", ("#nodes", "#ranks a node", "#combinations", "#possible", "#within the limits"),
+                    ("nodes", "ranks_per_node", "considered", "possible", "fitting"), {name: whole for name in ("considered", "possible", "fitting")})
+    rows = [[row["nodes"], row["stage"], row["weight_codec"], row["hpz_partition_size"], row["gradient_codecs"], row["all_gather"], row["reduce_scatter"],
+             "yes" if row["recompute"] else "no", row["micro_batch"], row["micro_steps"], whole(row["bytes_inter_node"]), whole(row["bytes_intra_node"]),
+             bytes_text(row["memory"]), real(row["seconds"])] for row in trace.rows("candidates")]
+    header = ("#nodes", "#stage", "weights", "#hpZ", "gradients", "all-gather", "reduce-scatter", "recompute", "#micro-batch", "#micro-steps",
+              "#bytes across", "#bytes inside", "#memory", "#step s")
+    return [listed("Searches", *sizes), listed("Configurations that no other beats", header, rows)]
+
+
+def plan_time(trace):
+    time = trace.plan["time"]
+    rows = [[name.removesuffix("_seconds").replace("_", " "), real(1e3 * value)] for name, value in time.items() if name.endswith("_seconds")]
+    return listed("Planned time of a step", ("part", "#ms"), rows, f"On {time['cluster']}; bound by {time['bound']}.")
+
+
+def break_even(trace):
+    rows = [[row["feature"], real(8e-9 * row["link_rate"]), real(8e-9 * row["gpu_rate"]), real(1e3 * row["step_seconds"]), real(row["speedup"])]
+            for row in trace.rows("break_even")]
+    return listed("Where each part pays", ("feature", "#below Gbit/s a link", "#Gbit/s a GPU", "#step ms here", "#speed-up here"), rows)
+
+
+SECTIONS = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
+            "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}

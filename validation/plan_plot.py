@@ -108,10 +108,8 @@ def draw_scaling(plans, stem):
     save(figure, stem)
 
 
-def draw_timeline(plan, title, stem):
-    lanes = lanes_of(plan)
+def draw_lanes(axes, lanes):
     operations = list(dict.fromkeys(operation for rows in lanes.values() for operation, _, _ in rows))
-    figure, axes = plt.subplots(figsize=(13, 1.6 + 0.45 * len(lanes)), layout="constrained")
     for place, rows in enumerate(lanes.values()):
         for operation in dict.fromkeys(row[0] for row in rows):
             spans = [(1e3 * begin, 1e3 * length) for name, begin, length in rows if name == operation]
@@ -120,8 +118,15 @@ def draw_timeline(plan, title, stem):
     axes.set_yticks(range(len(lanes)), list(lanes))
     axes.invert_yaxis()
     axes.grid(axis="y")
-    axes.set(title=f"{title}: one step, {1e3 * plan['time']['step_seconds']:.2f} ms, {plan['time']['cluster']}", xlabel="ms", xlim=(0, None))
+    axes.set(xlabel="ms", xlim=(0, None))
     axes.legend(handles, operations, frameon=False, loc="center left", bbox_to_anchor=(1, 0.5))
+
+
+def draw_timeline(plan, title, stem):
+    lanes = lanes_of(plan)
+    figure, axes = plt.subplots(figsize=(13, 1.6 + 0.45 * len(lanes)), layout="constrained")
+    draw_lanes(axes, lanes)
+    axes.set(title=f"{title}: one step, {1e3 * plan['time']['step_seconds']:.2f} ms, {plan['time']['cluster']}")
     save(figure, stem)
 
 

@@ -20,11 +20,14 @@ class Trace:
         self.app = ""  # empty: cannot be read
         self.attributes, self.columns, self.data, self.gpus = {}, {}, {}, {}
         self.budget = 0  # bytes a step, of adaptive bits
+        self.plan = {}  # attributes of groups of zpp_plan
         try:
             with h5py.File(path, "r") as file:
                 self.app = text(file.attrs.get("app", ""))
                 if "fabric" in file:
                     self.app += " --fabric"
+                if self.app == "plan":
+                    self.app += "".join(f" {name}" for name, group in fmt.PLAN_COMMANDS.items() if group in file)
                 is_training = self.app in ("train", "")
                 self.read_attributes(file, () if is_training else fmt.TRAINING_ONLY)
                 for group, columns in self.groups().items():
@@ -33,6 +36,8 @@ class Trace:
                     self.read_gpus(file)
                 if "adaptive_bits" in self.columns:
                     self.read_budget(file)
+                for group, names in fmt.PLAN_ATTRIBUTES.get(self.app, {}).items():
+                    self.plan[group] = self.read_plan(file, group, names)
                 if "env" not in file:
                     self.problem("no group /env")
                 for group in self.data_groups(file) if is_training or self.app == "converge" else ():
@@ -142,6 +147,18 @@ class Trace:
                 self.problem(f"/gpus: attribute {name} has the wrong type")
             else:
                 self.gpus[name] = float(attributes[name]) if kind == "f" else text(attributes[name])
+
+    def read_plan(self, file, group, names):
+        found = file[group].attrs if group in file else {}
+        values = {}
+        for name, kind in names.items():
+            if name not in found:
+                self.problem(f"/{group} has no attribute {name}")
+            elif (np.asarray(found[name]).dtype.kind if kind != "S" else "S") != kind:
+                self.problem(f"/{group}: attribute {name} has the wrong type")
+            else:
+                values[name] = text(found[name]) if kind == "S" else found[name].item()
+        return values
 
     def read_budget(self, file):
         found = file["adaptive_bits"].attrs.get("budget_bytes") if "adaptive_bits" in file else None

@@ -114,5 +114,46 @@ CONVERGE_COLUMNS = {
     "quadratic_runs": {"run": "u", "violations": "u steps", "largest_ratio": "f 1", "steps": "u steps"},
     "checks": {"name": "S", "first": "u", "second": "u", "difference": "f 1", "limit": "f 1", "passed": "u bool"},
 }
+
+# zpp_plan, by the command that was asked for, and how its trace is told: by a group.
+PLAN_COMMANDS = {"search": "searches", "time": "time", "breakeven": "break_even"}  # else estimate
+PLAN_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "units": {"name": "S", "elements": "u elements"},
+    "tensors": {"unit": "u", "name": "S", "elements": "u elements"},
+    "layers": COLUMNS["layers"],
+    "traffic": {"phase": "S", "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes", "messages_intra_node": "u messages",
+                "messages_inter_node": "u messages"},
+    "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S", "group": "S", "path": "S",
+                    "modelled": "u bool", "calls": "u calls", "wire_bytes_intra": "u bytes", "wire_bytes_inter": "u bytes",
+                    "messages_intra": "u messages", "messages_inter": "u messages"},
+    "memory": {"name": "S", "bytes": "u bytes"},
+}
+PLAN_SEARCH_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "searches": {"nodes": "u", "ranks_per_node": "u", "considered": "u", "possible": "u", "fitting": "u"},
+    "candidates": {"nodes": "u", "stage": "u", "weight_codec": "S", "hpz_partition_size": "u ranks", "gradient_codecs": "S", "all_gather": "S",
+                   "reduce_scatter": "S", "recompute": "u bool", "micro_batch": "u sequences", "micro_steps": "u", "bytes_intra_node": "u bytes",
+                   "bytes_inter_node": "u bytes", "memory": "u bytes", "hardware_flops": "f operations", "seconds": "f s",
+                   "weight_bits": "f bits", "gradient_bits": "f bits"},
+}
+PLAN_TIME_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "timeline": {"operation": "S", "index": "u", "stream": "S", "begin": "f s", "started": "f s", "end": "f s"},
+}
+BREAK_EVEN_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "break_even": {"feature": "S", "link_rate": "f bytes/s", "gpu_rate": "f bytes/s", "step_seconds": "f s", "speedup": "f 1"},
+}
+# Attributes of groups of zpp_plan.
+PLAN_ATTRIBUTES = {
+    "plan": {"job": {"world_size": "u", "node_count": "u", "ranks_per_node": "u", "parameters": "u", "memory_bytes": "u", "tokens_per_step": "f",
+                     "flops_per_step": "f"}},
+    "plan time": {"time": {"cluster": "S", "bound": "S"} | dict.fromkeys(
+        ("step_seconds", "optimizer_seconds", "forward_seconds", "backward_seconds", "compute_seconds", "exposed_seconds", "exposed_rails_seconds",
+         "exposed_node_links_seconds", "tokens_per_second", "mfu"), "f")},
+}
+
 COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "sweep --fabric": FABRIC_COLUMNS, "kernels": KERNELS_COLUMNS,
-              "converge": CONVERGE_COLUMNS}
+              "converge": CONVERGE_COLUMNS, "plan": PLAN_COLUMNS, "plan search": PLAN_SEARCH_COLUMNS, "plan time": PLAN_TIME_COLUMNS,
+              "plan breakeven": BREAK_EVEN_COLUMNS}

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import converge_plot
+import plan_plot
 from converge_file import Study
 from sweep_file import bytes_text
 from trace_format import TOKEN_LEVELS
@@ -79,7 +80,47 @@ def converge(trace, figure):
         axes.legend(frameon=False, fontsize=6)
 
 
-PICTURES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge}
+def plan(trace, figure):
+    traffic, memory = figure.subplots(1, 2)
+    phases = [row for row in trace.rows("traffic") if row["phase"] in ("forward", "backward", "update", "step")]
+    for offset, (link, name) in enumerate((("intra", "inside nodes"), ("inter", "between nodes"))):
+        traffic.bar([index + 0.4 * offset for index, _ in enumerate(phases)], [1e-9 * row[f"bytes_{link}_node"] for row in phases], 0.4, label=name)
+    traffic.set_xticks([index + 0.2 for index, _ in enumerate(phases)], [row["phase"] for row in phases])
+    traffic.set(title="Sent in a step, over all ranks", ylabel="GB (10\u2079 bytes)")
+    traffic.legend(frameon=False)
+    parts = [row for row in trace.rows("memory") if row["bytes"]]
+    memory.barh([row["name"] for row in parts], [row["bytes"] / 2**30 for row in parts])
+    memory.invert_yaxis()
+    memory.set(title="Memory of a rank", xlabel="GiB")
+
+
+def plan_search(trace, figure):
+    axes, rows = figure.subplots(), trace.rows("candidates")
+    timed = not any(np.isnan(row["seconds"]) for row in rows)
+    for nodes in sorted({row["nodes"] for row in rows}):
+        own = [row for row in rows if row["nodes"] == nodes]
+        axes.plot([row["memory"] / 2**30 for row in own], [row["seconds"] if timed else 1e-9 * row["bytes_inter_node"] / nodes for row in own],
+                  marker="o", markersize=3, linestyle="none", label=f"{nodes} nodes")
+    axes.set(title="Configurations that no other beats", xlabel="GiB of a rank", ylabel="s a step" if timed else "GB out of a node in a step")
+    axes.legend(frameon=False)
+
+
+def plan_time(trace, figure):
+    plan_plot.draw_lanes(figure.subplots(), plan_plot.lanes_of(trace.columns))
+
+
+def break_even(trace, figure):
+    axes, rows = figure.subplots(), [row for row in trace.rows("break_even") if row["gpu_rate"] > 0]
+    axes.barh([row["feature"] for row in rows], [8e-9 * row["gpu_rate"] for row in rows])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda rate, _: f"{rate:g}")
+    axes.xaxis.set_minor_formatter(lambda rate, _: "")
+    axes.set(title="Bandwidth a GPU between nodes, below which each part pays", xlabel="Gbit/s")
+
+
+PICTURES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
+            "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}
 
 
 def figure_of(trace):

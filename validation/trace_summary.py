@@ -69,7 +69,32 @@ def converge(trace):
     return lines + [f"sent between nodes, a step of each run: {volume(counted, predicted)}", f"{sum(checks)} of {len(checks)} contracts hold"]
 
 
-SUMMARIES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge}
+def plan(trace):
+    job, step = trace.plan["job"], next(row for row in trace.rows("traffic") if row["phase"] == "step")
+    return [f"{job['node_count']} nodes x {job['ranks_per_node']} ranks, {job['parameters']:.4g} parameters, {job['tokens_per_step']:.0f} tokens a step",
+            *(f"sent {name} in a step: {step[f'bytes_{link}_node']} bytes, {step[f'messages_{link}_node']} messages"
+              for link, name in zip(LINKS, ("inside nodes", "between nodes"))),
+            f"memory of a rank: {bytes_text(job['memory_bytes'])}"]
+
+
+def plan_search(trace):
+    return [f"{row['nodes']} nodes x {row['ranks_per_node']} ranks: {row['considered']} combinations, {row['possible']} possible, "
+            f"{row['fitting']} within the limits" for row in trace.rows("searches")] + [f"{len(trace.rows('candidates'))} that no other beats"]
+
+
+def plan_time(trace):
+    time = trace.plan["time"]
+    return [f"step on {time['cluster']}: {1e3 * time['step_seconds']:.3f} ms, {time['tokens_per_second']:.4g} tokens/s, {time['mfu']:.1%} of the peak",
+            f"exposed: {1e3 * time['exposed_seconds']:.3f} ms; bound by {time['bound']}"]
+
+
+def break_even(trace):
+    shown = lambda rate: "never" if rate == 0 else f"below {8e-9 * rate:.4g} Gbit/s a GPU"
+    return [f"{row['feature']} pays {shown(row['gpu_rate'])}; here {row['speedup']:.3g} times as fast" for row in trace.rows("break_even")[1:]]
+
+
+SUMMARIES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
+             "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}
 
 
 def lines_of(trace):

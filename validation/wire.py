@@ -4,6 +4,7 @@ Shares nothing with the library. All byte counts are sums over ranks, as Bytes(i
 another rank of the same node, sent across nodes. Source: ZeRO++ (arXiv 2306.10209), section 3.
 """
 
+from collections import Counter
 from dataclasses import dataclass
 
 
@@ -44,7 +45,7 @@ class Topology:
     @property
     def ranks_per_node(self):
         """Of equal nodes; None where they differ."""
-        sizes = {self.nodes.count(node) for node in set(self.nodes)}
+        sizes = set(Counter(self.nodes).values())
         return sizes.pop() if len(sizes) == 1 else None
 
     def sent(self, source, target, count):
@@ -112,12 +113,24 @@ def ring(topology, image, group=None):
 
 def all_to_all(topology, image, group=None):
     """Every rank of `group` sends one image to each other."""
-    group = list(range(topology.size)) if group is None else group
-    total = Bytes()
-    for source in group:
-        for target in group:
-            total += topology.sent(source, target, image)
-    return total
+    sizes = Counter(topology.nodes if group is None else (topology.nodes[rank] for rank in group)).values()
+    inside = sum(size * (size - 1) for size in sizes)
+    return Bytes(inside, sum(sizes) ** 2 - sum(size**2 for size in sizes)) * image
+
+
+def pieces(count, depth, block):
+    """Of a part of `count` values, cut into `depth` at most: a piece has 16 blocks or more."""
+    return min(depth, -(-count // (16 * block)))
+
+
+def messages(topology, algorithm, number, group=None):
+    """That carry a part in so many pieces, as Bytes are; of the vendor's algorithms those of a ring."""
+    if algorithm in ("flat", "native"):
+        return ring(topology, number, group)
+    if algorithm in ("two-level", "2-hop"):
+        nodes, local = equal_nodes(topology, algorithm)
+        return Bytes((local - 1) * number, (nodes - 1) * number) * topology.size
+    return all_to_all(topology, number, group)
 
 
 def equal_nodes(topology, algorithm):
@@ -169,7 +182,12 @@ def secondary_gather(topology, algorithm, partition, count, element_bytes):
     """hpZ: inside each group of `partition` consecutive ranks."""
     image = wire_bytes("none", count, element_bytes)
     along = {"flat": ring, "native": ring, "direct": all_to_all}[algorithm]
-    total = Bytes()
-    for begin in range(0, topology.size, partition):
-        total += along(topology, image, list(range(begin, begin + partition)))
-    return total
+    return sum((along(topology, image, group) for group in groups_of(topology, partition)), Bytes())
+
+
+def secondary_messages(topology, algorithm, partition, number):
+    return sum((messages(topology, algorithm, number, group) for group in groups_of(topology, partition)), Bytes())
+
+
+def groups_of(topology, partition):
+    return (range(begin, begin + partition) for begin in range(0, topology.size, partition))

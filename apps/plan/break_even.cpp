@@ -173,15 +173,15 @@ int run_break_even(int argc, char** argv) {
     variants = variants_of(asked.on, topology, given);
     asked.on.job.config = variants.back().config;
   };
-  app.run = [&](const app::Context& context) {
-    app::preflight_outputs(context);
+  app.run_alone = [&](const app::Call& call) {
+    app::preflight_outputs(call);
     const std::vector<Row> rows =
         rows_of(variants, topology, asked.on.cluster, asked.on.job.step, asked.gain);
     std::fputs(to_text(rows, topology, asked.on.cluster).c_str(), stdout);
-    trace::Document document = trace::describe_run(app::run_trace(context, "host", "mpi"));
+    trace::Document document = trace::describe_run(app::run_trace(call));
     document.groups.push_back(to_group(rows));
-    trace::write_hdf5(document, context.trace_path());
-    if (context.json) trace::write_json(trace::to_json(document), *context.json);
+    trace::write_hdf5(document, call.trace_path());
+    if (call.json) trace::write_json(trace::to_json(document), *call.json);
     return ExitCode::ok;
   };
   return app::run(std::move(app), argc, argv);

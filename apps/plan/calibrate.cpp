@@ -7,9 +7,11 @@
 #include <filesystem>
 
 #include "apps/plan/commands.hpp"
+#include "apps/plan/measured_trace.hpp"
 #include "lib/app/app.hpp"
 #include "lib/base/error.hpp"
 #include "lib/config/json.hpp"
+#include "lib/trace/sinks/h5_reader.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::plan {
@@ -48,20 +50,28 @@ void check(const Request& request) {
   }
   if (request.measurements.empty()) {
     throw Error(ExitCode::usage,
-                "no measurement: zpp_plan calibrate FILE... with the JSON of zpp_kernels, "
-                "zpp_sweep or bench_rails");
+                "no measurement: zpp_plan calibrate FILE... with the trace or JSON of "
+                "zpp_kernels or zpp_sweep, or what bench_rails wrote");
   }
 }
 
-ExitCode calibrate_cluster(const Request& request, const app::Context& context) {
-  if (!context.is_root()) return ExitCode::ok;
+nlohmann::json read_measured(const std::string& file) {
+  return trace::is_hdf5(file) ? read_measured_trace(file)
+                              : config::parse_object(config::read_config_text(file), file);
+}
+
+ExitCode calibrate_cluster(const Request& request, const app::Call& call) {
+  refuse_output(call);
+  refuse_json(call);
   Cluster cluster = read_cluster(request.base);
   cluster.source.clear();
   if (!request.name.empty()) cluster.name = request.name;
   for (const std::string& file : request.measurements) {
-    calibrate(cluster, config::parse_object(config::read_config_text(file), file), file);
+    calibrate(cluster, read_measured(file), file);
   }
-  trace::write_json(to_json(cluster), request.file);
+  const nlohmann::json made = to_json(cluster);
+  (void)parse_cluster(made.dump(), request.file);  // what is written can be read
+  trace::write_json(made, request.file);
   fmt::print("{}\n", request.file);
   return ExitCode::ok;
 }
@@ -78,7 +88,7 @@ int run_calibrate(int argc, char** argv) {
   flags.push_back(nullptr);
   app::App app{.name = "plan", .summary = summary_of("calibrate"), .options = options(request)};
   app.resolve = [&](const std::vector<config::Option>&, const config::Machine&) { check(request); };
-  app.run = [&](const app::Context& context) { return calibrate_cluster(request, context); };
+  app.run_alone = [&](const app::Call& call) { return calibrate_cluster(request, call); };
   return app::run(std::move(app), count, flags.data());
 }
 

@@ -1,6 +1,9 @@
 #include "apps/plan/cluster_job.hpp"
 
+#include <fmt/format.h>
+
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 
 namespace zeropp::plan {
 
@@ -27,6 +30,13 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
                 "zpp_plan calibrate made");
   }
   job.cluster = read_cluster(job.file);
+  const config::TrainConfig& config = job.job.config;
+  if (!config.bf16 && !config.fp16) {
+    log::warn(fmt::format(
+        "the products' rates in {} are of 16-bit values, and this run computes in fp32: "
+        "it takes longer than is said: give --bf16 or --fp16, or rates in fp32",
+        job.file));
+  }
   if (!config::is_given(given, "plan.nodes")) job.job.nodes = job.cluster.nodes;
   if (job.job.ranks_per_node == 0 && job.job.config.node_size == 0) {
     job.job.ranks_per_node = job.cluster.gpus_per_node;

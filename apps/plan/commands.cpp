@@ -35,6 +35,18 @@ std::string summary_of(std::string_view command) {
   return text;
 }
 
+void refuse_output(const app::Call& call) {
+  if (!call.output) return;
+  throw Error(ExitCode::usage,
+              "--output would have no effect: this command leaves no trace: leave it out");
+}
+
+void refuse_json(const app::Call& call) {
+  if (!call.json) return;
+  throw Error(ExitCode::usage,
+              "--json would have no effect: this command leaves no summary: leave it out");
+}
+
 int run(int argc, char** argv) {
   const bool named = argc > 1 && !std::string_view(argv[1]).starts_with("-");
   if (!named) return commands().front().run(argc, argv);

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/app/call.hpp"
+
 namespace zeropp::plan {
 
 struct Command {
@@ -20,6 +22,11 @@ const std::vector<Command>& commands();
 
 /// The summary of `command`'s --help, which names the other commands.
 std::string summary_of(std::string_view command);
+
+/// For a command without a trace, or without a summary: throws Error(usage) where --output, or
+/// --json, was given.
+void refuse_output(const app::Call& call);
+void refuse_json(const app::Call& call);
 
 /// Runs the command that argv names.
 int run(int argc, char** argv);

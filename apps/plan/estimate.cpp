@@ -17,17 +17,17 @@ namespace zeropp::plan {
 
 namespace {
 
-ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app::Context& context) {
-  app::preflight_outputs(context);
+ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app::Call& call) {
+  app::preflight_outputs(call);
   PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
   run.use_codecs_of(job.step);
   const Estimate made = estimate(run);
   std::fputs(to_text(run, made).c_str(), stdout);
-  trace::TraceData head = app::run_trace(context, "host", "mpi");
+  trace::TraceData head = app::run_trace(call);
   head.seed = job.config.seed;
   const trace::Document document = to_document(run, made, head);
-  trace::write_hdf5(document, context.trace_path());
-  if (context.json) trace::write_json(trace::to_json(document), *context.json);
+  trace::write_hdf5(document, call.trace_path());
+  if (call.json) trace::write_json(trace::to_json(document), *call.json);
   return ExitCode::ok;
 }
 
@@ -41,7 +41,7 @@ int run_estimate(int argc, char** argv) {
     topology = topology_of(job);
     config::resolve(job.config, given, machine_for(topology));
   };
-  app.run = [&](const app::Context& context) { return estimate_job(job, topology, context); };
+  app.run_alone = [&](const app::Call& call) { return estimate_job(job, topology, call); };
   return app::run(std::move(app), argc, argv);
 }
 

@@ -19,10 +19,12 @@ std::string gibibytes(std::uint64_t bytes) {
 
 std::string phases(const StepTraffic& step, const comm::Topology& topology) {
   const auto nodes = static_cast<std::uint64_t>(topology.node_count);
-  trace::TextTable table({"phase", "inside nodes GB", "across nodes GB", "out of a node GB"});
-  const auto add = [&](const char* name, const comm::Bytes& bytes) {
-    table.add(
-        {name, gigabytes(bytes.intra), gigabytes(bytes.inter), gigabytes(bytes.inter / nodes)});
+  trace::TextTable table({"phase", "inside nodes GB", "across nodes GB", "out of a node GB",
+                          "messages inside", "messages across"});
+  const auto add = [&](const char* name, const Sent& sent) {
+    const auto& [bytes, messages] = sent;
+    table.add({name, gigabytes(bytes.intra), gigabytes(bytes.inter), gigabytes(bytes.inter / nodes),
+               fmt::to_string(messages.intra), fmt::to_string(messages.inter)});
   };
   add("forward", step.forward);
   add("backward", step.backward);
@@ -31,13 +33,15 @@ std::string phases(const StepTraffic& step, const comm::Topology& topology) {
   return table.str();
 }
 
-std::string collectives(const std::vector<trace::CollectiveRow>& rows) {
+std::string collectives(const std::vector<PlannedCollective>& planned) {
   trace::TextTable table({"collective", "of", "phase", "algorithm", "codec", "group", "calls",
-                          "inside nodes GB", "across nodes GB", "bytes"});
-  for (const trace::CollectiveRow& row : rows) {
+                          "inside nodes GB", "across nodes GB", "messages inside",
+                          "messages across", "counts"});
+  for (const auto& [row, messages] : planned) {
     table.add({row.operation, row.purpose, row.phase, row.algorithm, row.codec, row.group,
                fmt::to_string(row.calls), gigabytes(row.wire_bytes_intra),
-               gigabytes(row.wire_bytes_inter), row.modelled ? "modelled" : "exact"});
+               gigabytes(row.wire_bytes_inter), fmt::to_string(messages.intra),
+               fmt::to_string(messages.inter), row.modelled ? "modelled" : "exact"});
   }
   return table.str();
 }
@@ -63,9 +67,10 @@ std::string to_text(const PlannedRun& run, const Estimate& estimate) {
   text += phases(estimate.step, run.topology()) + "\n";
   text += collectives(estimate.collectives) + "\n";
   text += memory(estimate);
-  if (estimate.initial != comm::Bytes{}) {
+  if (estimate.initial != Sent{}) {
     text += fmt::format("\nonce, before the first step: {} GB inside nodes, {} GB across nodes\n",
-                        gigabytes(estimate.initial.intra), gigabytes(estimate.initial.inter));
+                        gigabytes(estimate.initial.bytes.intra),
+                        gigabytes(estimate.initial.bytes.inter));
   }
   return text;
 }

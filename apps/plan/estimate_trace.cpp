@@ -1,3 +1,7 @@
+#include <fmt/ranges.h>
+
+#include <utility>
+
 #include "apps/plan/estimate_outputs.hpp"
 #include "lib/trace/column.hpp"
 
@@ -9,7 +13,7 @@ using trace::column;
 
 struct PhaseRow {
   std::string phase;
-  comm::Bytes bytes;
+  Sent sent;
 };
 
 std::vector<PhaseRow> phase_rows(const Estimate& e) {
@@ -36,6 +40,37 @@ trace::Group job_group(const PlannedRun& run, const Estimate& e) {
           {}};
 }
 
+/// What bytes and memory follow from, beside the configuration: for who checks them.
+std::vector<trace::Group> model_groups(const model::Description& model) {
+  struct TensorRow {
+    std::uint64_t unit;
+    const zero::Tensor* tensor;
+  };
+  std::vector<TensorRow> tensors;
+  for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
+    for (const zero::Tensor& tensor : model.units[unit].tensors) tensors.push_back({unit, &tensor});
+  }
+  return {{"units",
+           {},
+           {column("name", "", "Unit of parameters", model.units, &zero::Unit::name),
+            column("elements", "elements", "Parameters, without padding", model.units,
+                   [](const zero::Unit& unit) { return std::uint64_t{unit.parameters()}; })}},
+          {"tensors",
+           {},
+           {column("unit", "", "Index of its unit in /units", tensors, &TensorRow::unit),
+            column("name", "", "Name in the model", tensors,
+                   [](const TensorRow& row) { return row.tensor->name; }),
+            column("elements", "elements", "Parameters", tensors,
+                   [](const TensorRow& row) { return std::uint64_t{row.tensor->count()}; })}},
+          {"layers",
+           {},
+           {column("name", "", "Step of forward", model.layers, &zero::Layer::name),
+            column("units", "", "Indices in /units in order of use, comma-separated", model.layers,
+                   [](const zero::Layer& layer) {
+                     return fmt::format("{}", fmt::join(layer.units, ","));
+                   })}}};
+}
+
 trace::Group traffic_group(const Estimate& e) {
   const auto rows = phase_rows(e);
   return {"traffic",
@@ -46,13 +81,19 @@ trace::Group traffic_group(const Estimate& e) {
                   "first micro-batch",
                   rows, &PhaseRow::phase),
            column("bytes_intra_node", "bytes", "Inside nodes, over all ranks", rows,
-                  [](const PhaseRow& row) { return row.bytes.intra; }),
+                  [](const PhaseRow& row) { return row.sent.bytes.intra; }),
            column("bytes_inter_node", "bytes", "Across nodes, over all ranks", rows,
-                  [](const PhaseRow& row) { return row.bytes.inter; })}};
+                  [](const PhaseRow& row) { return row.sent.bytes.inter; }),
+           column("messages_intra_node", "messages", "Inside nodes, over all ranks", rows,
+                  [](const PhaseRow& row) { return row.sent.messages.intra; }),
+           column("messages_inter_node", "messages", "Across nodes, over all ranks", rows,
+                  [](const PhaseRow& row) { return row.sent.messages.inter; })}};
 }
 
-trace::Group collectives_group(const std::vector<trace::CollectiveRow>& rows) {
+trace::Group collectives_group(const std::vector<PlannedCollective>& planned) {
   using Row = trace::CollectiveRow;
+  std::vector<Row> rows;
+  for (const PlannedCollective& each : planned) rows.push_back(each.row);
   return {"collectives",
           {},
           {column("operation", "", "", rows, &Row::operation),
@@ -65,7 +106,11 @@ trace::Group collectives_group(const std::vector<trace::CollectiveRow>& rows) {
                   [](const Row& row) { return std::uint64_t{row.modelled ? 1U : 0U}; }),
            column("calls", "calls", "Of each rank, in an ordinary step", rows, &Row::calls),
            column("wire_bytes_intra", "bytes", "Over all ranks", rows, &Row::wire_bytes_intra),
-           column("wire_bytes_inter", "bytes", "Over all ranks", rows, &Row::wire_bytes_inter)}};
+           column("wire_bytes_inter", "bytes", "Over all ranks", rows, &Row::wire_bytes_inter),
+           column("messages_intra", "messages", "Over all ranks", planned,
+                  [](const PlannedCollective& each) { return each.messages.intra; }),
+           column("messages_inter", "messages", "Over all ranks", planned,
+                  [](const PlannedCollective& each) { return each.messages.inter; })}};
 }
 
 trace::Group memory_group(const Estimate& e) {
@@ -82,6 +127,9 @@ trace::Document to_document(const PlannedRun& run, const Estimate& estimate,
                             const trace::TraceData& head) {
   trace::Document document = trace::describe_run(head);
   document.groups.push_back(job_group(run, estimate));
+  for (trace::Group& group : model_groups(run.model())) {
+    document.groups.push_back(std::move(group));
+  }
   document.groups.push_back(traffic_group(estimate));
   document.groups.push_back(collectives_group(estimate.collectives));
   document.groups.push_back(memory_group(estimate));

@@ -14,6 +14,9 @@ namespace zeropp::plan {
 namespace {
 constexpr std::size_t kUsualRanksPerNode = 8;
 constexpr double kMostRanks = std::numeric_limits<int>::max();
+/// Every rank of a node is planned, and every layer.
+constexpr double kMostRanksPerNode = 4096;
+constexpr std::size_t kMostLayers = 100'000;
 }  // namespace
 
 std::vector<config::Option> options(Job& job) {
@@ -27,7 +30,7 @@ std::vector<config::Option> options(Job& job) {
                                      .field = &job.ranks_per_node,
                                      .help = "Ranks, and with the back end cuda GPUs, of a node; "
                                              "0: as zeropp.node_size says, or 8",
-                                     .range = config::between(0, kMostRanks)},
+                                     .range = config::between(0, kMostRanksPerNode)},
                                     {.path = "plan.step",
                                      .flag = "--step",
                                      .field = &job.step,
@@ -39,8 +42,20 @@ std::vector<config::Option> options(Job& job) {
 }
 
 comm::Topology topology_of(Job& job) {
+  if (job.config.model.num_layers > kMostLayers) {
+    throw Error(ExitCode::usage,
+                fmt::format("zeropp.model.num_layers {} is more than the {} that can be planned: "
+                            "lower --num-layers",
+                            job.config.model.num_layers, kMostLayers));
+  }
   const std::size_t declared = job.config.node_size;
   if (job.ranks_per_node == 0) job.ranks_per_node = declared == 0 ? kUsualRanksPerNode : declared;
+  if (static_cast<double>(job.ranks_per_node) > kMostRanksPerNode) {
+    throw Error(ExitCode::usage,
+                fmt::format("nodes of {} ranks are larger than those of {} that can be planned: "
+                            "lower --ranks-per-node, --node-size or the cluster's gpus_per_node",
+                            job.ranks_per_node, kMostRanksPerNode));
+  }
   if (declared != 0 && declared != job.ranks_per_node) {
     throw Error(
         ExitCode::usage,

@@ -22,8 +22,8 @@ struct Job {
 /// Every option, bound to `job`, which outlives the table.
 std::vector<config::Option> options(Job& job);
 
-/// Completes job.ranks_per_node. Throws Error(usage) where zeropp.node_size contradicts it, or the
-/// ranks are too many.
+/// Completes job.ranks_per_node. Throws Error(usage) where zeropp.node_size contradicts it, or
+/// ranks or layers are too many to be planned one by one.
 comm::Topology topology_of(Job& job);
 
 /// What a configuration is resolved against: nodes with a GPU for every rank, an RDMA network, and

@@ -9,7 +9,7 @@
 
 #include "apps/plan/commands.hpp"
 #include "lib/app/app.hpp"
-#include "lib/app/outputs.hpp"
+#include "lib/base/atomic_file.hpp"
 #include "lib/base/error.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
@@ -137,8 +137,9 @@ std::string call_text(const Savings& found) {
       found.baseline_gb, found.zero_plusplus_gb, found.reduction_factor, found.savings_percent);
 }
 
-ExitCode answer(const Request& r, const app::Context& context) {
-  app::preflight_outputs(context);
+ExitCode answer(const Request& r, const app::Call& call) {
+  refuse_output(call);
+  if (call.json) preflight_write(*call.json, 0);
   std::string text;
   nlohmann::json value;
   if (r.table) {
@@ -151,12 +152,11 @@ ExitCode answer(const Request& r, const app::Context& context) {
     text = call_text(found);
     value = call_json(found);
   }
-  if (!context.is_root()) return ExitCode::ok;
   std::fputs(text.c_str(), stdout);
   value["schema"] = "zeropp-savings";
   value["schema_version"] = "1.0";
-  value["config"] = nlohmann::json::parse(context.config_json());
-  if (context.json) trace::write_json(value, *context.json);
+  value["config"] = nlohmann::json::parse(call.config_json());
+  if (call.json) trace::write_json(value, *call.json);
   return ExitCode::ok;
 }
 
@@ -177,7 +177,7 @@ int run_savings(int argc, char** argv) {
       require_given(given);
     }
   };
-  app.run = [&](const app::Context& context) { return answer(request, context); };
+  app.run_alone = [&](const app::Call& call) { return answer(request, call); };
   return app::run(std::move(app), argc, argv);
 }
 

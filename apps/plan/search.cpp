@@ -40,27 +40,27 @@ StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology, std:
 }
 
 ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& topologies,
-                    const app::Context& context) {
-  app::preflight_outputs(context);
+                    const app::Call& call) {
+  app::preflight_outputs(call);
   const config::TrainConfig& base = asked.base.job.config;
   const std::size_t vocab = data::vocab_size(base.data);
   std::vector<Found> found;
   for (const comm::Topology& topology : topologies) {
     const config::Machine machine = machine_for(topology);
-    const SearchSpace space = space_of(asked, context.options(), topology, machine);
+    const SearchSpace space = space_of(asked, call.options(), topology, machine);
     found.push_back({topology, search(base, space, topology, machine, vocab, limits_of(asked),
                                       time_on(asked, topology, vocab))});
     order(found.back().result.best, asked.goal);
   }
   std::fputs(to_text(found, asked.rows).c_str(), stdout);
-  trace::TraceData head = app::run_trace(context, "host", "mpi");
+  trace::TraceData head = app::run_trace(call);
   head.seed = base.seed;
   const bool none =
       std::ranges::all_of(found, [](const Found& each) { return each.result.fitting == 0; });
   if (none) head.verdict = "INVALID: no configuration fits";
   const trace::Document document = to_document(found, head);
-  trace::write_hdf5(document, context.trace_path());
-  if (context.json) trace::write_json(trace::to_json(document), *context.json);
+  trace::write_hdf5(document, call.trace_path());
+  if (call.json) trace::write_json(trace::to_json(document), *call.json);
   if (!none) return ExitCode::ok;
   log::error(
       "no configuration of the space fits: raise --memory-limit, lower the minimum bits, take "
@@ -77,7 +77,7 @@ int run_search(int argc, char** argv) {
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     topologies = topologies_of(asked, given);
   };
-  app.run = [&](const app::Context& context) { return search_job(asked, topologies, context); };
+  app.run_alone = [&](const app::Call& call) { return search_job(asked, topologies, call); };
   return app::run(std::move(app), argc, argv);
 }
 

@@ -12,6 +12,8 @@ namespace zeropp::plan {
 
 namespace {
 
+constexpr double kGibibyte = 1U << 30U;
+
 std::size_t number_of(std::string_view text) {
   std::size_t value = 0;
   const char* const end = text.data() + text.size();
@@ -49,7 +51,9 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.memory_limit",
        .flag = "--memory-limit",
        .field = &asked.memory_limit,
-       .help = "Memory of a rank, which configurations have to fit into; 0: no limit",
+       .help =
+           "Memory of a rank, which configurations have to fit into; 0: no limit, which is what "
+           "is meant without plan.cluster, whose GPU's memory it is else",
        .unit = "GiB",
        .range = config::at_least(0)},
       {.path = "plan.minimum_weight_bits",
@@ -82,6 +86,9 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
   Job& job = asked.base.job;
   if (!asked.base.file.empty()) {
     (void)read(asked.base, given);
+    if (!config::is_given(given, "plan.memory_limit")) {
+      asked.memory_limit = asked.base.cluster.gpu.memory / kGibibyte;
+    }
   } else if (asked.goal == "time") {
     throw Error(ExitCode::usage,
                 "--goal time needs a cluster: give --cluster with a file of inputs/clusters");
@@ -137,7 +144,6 @@ SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& 
 }
 
 SearchLimits limits_of(const SearchJob& asked) {
-  constexpr double kGibibyte = 1U << 30U;
   return {.memory = static_cast<std::size_t>(asked.memory_limit * kGibibyte),
           .weight_bits = asked.minimum_weight_bits,
           .gradient_bits = asked.minimum_gradient_bits};

@@ -13,7 +13,7 @@ struct SearchJob {
   ClusterJob base;             ///< without its nodes; times where its file is given
   std::string nodes;           ///< "1,2,4"; empty: the cluster's, or 1
   std::string goal = "bytes";  ///< bytes, memory, time
-  double memory_limit = 0;     ///< GiB of a rank; 0: none
+  double memory_limit = 0;     ///< GiB of a rank; 0: none. Unless given, the cluster's GPU's
   double minimum_weight_bits = 0;
   double minimum_gradient_bits = 0;
   std::size_t rows = 10;
@@ -22,7 +22,8 @@ struct SearchJob {
 /// Every option, bound to `asked`, which outlives the table.
 std::vector<config::Option> options(SearchJob& asked);
 
-/// Reads the cluster where there is one. A topology for each number in asked.nodes. Throws Error.
+/// Reads the cluster where there is one, and takes its GPU's memory for the limit. A topology for
+/// each number in asked.nodes. Throws Error.
 std::vector<comm::Topology> topologies_of(SearchJob& asked,
                                           const std::vector<config::Option>& given);
 

@@ -1,4 +1,6 @@
 // zpp_plan time: how long a step of one configuration takes on a cluster.
+#include <fmt/format.h>
+
 #include <cstdio>
 
 #include "apps/plan/cluster_job.hpp"
@@ -7,6 +9,7 @@
 #include "lib/app/app.hpp"
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
+#include "lib/base/log.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
@@ -15,19 +18,30 @@ namespace zeropp::plan {
 
 namespace {
 
-ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology,
-                  const app::Context& context) {
-  app::preflight_outputs(context);
+void warn_of_memory(const PlannedRun& run, const Cluster& cluster) {
+  double needed = 0;
+  for (const zero::MemoryPart& part : run.memory()) needed += static_cast<double>(part.bytes);
+  if (needed <= cluster.gpu.memory) return;
+  constexpr double kGibibyte = 1U << 30U;
+  log::warn(
+      fmt::format("a rank needs {:.1f} GiB, and a GPU of {} has {:.1f}: this does not run there; "
+                  "zpp_plan search finds what fits",
+                  needed / kGibibyte, cluster.name, cluster.gpu.memory / kGibibyte));
+}
+
+ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const app::Call& call) {
+  app::preflight_outputs(call);
   const config::TrainConfig& config = asked.job.config;
   PlannedRun run(config, topology, data::vocab_size(config.data));
   run.use_codecs_of(asked.job.step);
   const StepTime time = step_time(run, asked.cluster);
+  warn_of_memory(run, asked.cluster);
   std::fputs(to_text(run, asked.cluster, time).c_str(), stdout);
-  trace::TraceData head = app::run_trace(context, "host", "mpi");
+  trace::TraceData head = app::run_trace(call);
   head.seed = config.seed;
   const trace::Document document = to_document(run, asked.cluster, time, head);
-  trace::write_hdf5(document, context.trace_path());
-  if (context.json) trace::write_json(trace::to_json(document), *context.json);
+  trace::write_hdf5(document, call.trace_path());
+  if (call.json) trace::write_json(trace::to_json(document), *call.json);
   return ExitCode::ok;
 }
 
@@ -41,7 +55,7 @@ int run_time(int argc, char** argv) {
     topology = read(asked, given);
     config::resolve(asked.job.config, given, machine_for(topology));
   };
-  app.run = [&](const app::Context& context) { return time_job(asked, topology, context); };
+  app.run_alone = [&](const app::Call& call) { return time_job(asked, topology, call); };
   return app::run(std::move(app), argc, argv);
 }
 

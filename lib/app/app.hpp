@@ -8,63 +8,40 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "lib/app/call.hpp"
 #include "lib/app/gpus.hpp"
 #include "lib/base/error.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
-#include "lib/trace/provenance.hpp"
 
 namespace zeropp::app {
 
 /// Lives as long as App::run does.
-class Context {
+class Context : public Call {
  public:
   Context(comm::World& world, const std::vector<config::Option>& options, std::string name,
           std::string command_line)
-      : world_(world),
-        options_(options),
-        name_(std::move(name)),
-        command_line_(std::move(command_line)) {}
+      : Call(options, std::move(name), std::move(command_line)), world_(world) {}
 
   [[nodiscard]] comm::World& world() const { return world_; }
   [[nodiscard]] comm::Control& control() const { return world_.control(); }
   [[nodiscard]] const comm::Topology& topology() const { return world_.topology(); }
   /// Rank 0 prints and writes files.
   [[nodiscard]] bool is_root() const { return control().rank() == 0; }
-  /// "train": of the program zpp_train.
-  [[nodiscard]] const std::string& name() const { return name_; }
-  /// The effective configuration as canonical JSON, as the options are now.
-  [[nodiscard]] std::string config_json() const;
-  /// Complete, versions of libraries included.
-  [[nodiscard]] trace::Provenance provenance() const;
-  /// As the program was called.
-  [[nodiscard]] const std::string& command_line() const { return command_line_; }
 
   /// Runs `step` here, then agrees on its outcome: when it threw on any rank, all throw AgreedError
   /// with the message of the lowest failing rank. For what one rank may find alone: files, data,
   /// memory. `step` does not communicate.
   void agree_on(const std::function<void()>& step) const;
 
-  /// The option table, as resolved.
-  [[nodiscard]] const std::vector<config::Option>& options() const { return options_; }
-  /// DIR/<app>.h5; DIR is the current folder without --output.
-  [[nodiscard]] std::filesystem::path trace_path() const {
-    return output.value_or(".") / (name_ + ".h5");
-  }
-
-  GpuPlacement gpus;                            ///< of all ranks
-  std::optional<std::filesystem::path> output;  ///< --output
-  std::optional<std::filesystem::path> json;    ///< --json
-  std::function<std::string()> canonical;       ///< ConfigFile's; empty: the options are all
+  GpuPlacement gpus;  ///< of all ranks
 
  private:
   comm::World& world_;
-  const std::vector<config::Option>& options_;
-  std::string name_;
-  std::string command_line_;
 };
 
 /// For a program whose --config is more than an object with the keys of its options.
@@ -96,6 +73,10 @@ struct App {
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
   std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};
   std::function<ExitCode(Context&)> run = {};
+  /// In place of `run`, of a program without ranks: MPI is not started, `resolve` gets a machine of
+  /// one rank without a GPU, and there is no --timeout. Under a launcher the process of rank 0 runs
+  /// it; the others end at once, with code 0.
+  std::function<ExitCode(const Call&)> run_alone = {};
 };
 
 /// Moves `app` in: resolve and run may refer to the program's configuration, not to the App.

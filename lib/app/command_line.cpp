@@ -164,7 +164,7 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   // Repeated flags are refused below, in words of our own.
   cli.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
   std::string timeout;
-  std::vector<std::string> known{"--help", "--version", "--output", "--json", "--timeout"};
+  std::vector<std::string> known{"--help", "--version", "--output", "--json"};
   if (!app.options.empty()) {
     cli.add_option(app.config_flags, config,
                    app.config_file ? app.config_file->help
@@ -180,12 +180,15 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   if (config::reads_deepspeed(app.options)) add_deepspeed_flags(cli, known, line.warnings);
   cli.add_option("--output", output, "Folder of the results, made where missing")->type_name("DIR");
   cli.add_option(app.json_flags, json, "Write a summary there")->type_name("FILE");
-  cli.add_option(app.timeout_flags, timeout,
-                 fmt::format("Where an operation waits longer for other ranks, all end with exit "
-                             "code 124, and leave in --output what each did last; 0: no limit\n"
-                             "in seconds [{}]",
-                             line.timeout))
-      ->type_name("");
+  if (!app.run_alone) {
+    known.emplace_back("--timeout");
+    cli.add_option(app.timeout_flags, timeout,
+                   fmt::format("Where an operation waits longer for other ranks, all end with exit "
+                               "code 124, and leave in --output what each did last; 0: no limit\n"
+                               "in seconds [{}]",
+                               line.timeout))
+        ->type_name("");
+  }
   for (auto& option : app.options) add_flag(cli, option, given);
   for (const auto& flag : config::flags_of(app.options)) known.push_back(flag);
   cli.get_formatter()->column_width(36);

@@ -28,10 +28,13 @@ void refuse_same_file(const std::filesystem::path& trace, const std::filesystem:
 }  // namespace
 
 void preflight_outputs(const Context& context) {
-  if (!context.is_root()) return;
-  if (context.json) refuse_same_file(context.trace_path(), *context.json);
-  trace::preflight_hdf5(context.trace_path());
-  if (context.json) preflight_write(*context.json, 0);
+  if (context.is_root()) preflight_outputs(static_cast<const Call&>(context));
+}
+
+void preflight_outputs(const Call& call) {
+  if (call.json) refuse_same_file(call.trace_path(), *call.json);
+  trace::preflight_hdf5(call.trace_path());
+  if (call.json) preflight_write(*call.json, 0);
 }
 
 }  // namespace zeropp::app

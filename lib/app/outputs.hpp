@@ -8,5 +8,7 @@ namespace zeropp::app {
 /// Before the work: both can be written, and are not the same file. On rank 0; does not
 /// communicate: call it in Context::agree_on(). Throws Error(usage) or Error(io).
 void preflight_outputs(const Context& context);
+/// The same of a program without ranks.
+void preflight_outputs(const Call& call);
 
 }  // namespace zeropp::app

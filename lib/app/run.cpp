@@ -54,6 +54,13 @@ bool is_launched_beside_rank_0() {
   return false;
 }
 
+/// Where results go, and what the configuration is.
+void keep_outputs(Call& call, const App& app, const CommandLine& line) {
+  call.output = line.output;
+  call.json = line.json;
+  if (app.config_file) call.canonical = app.config_file->canonical;
+}
+
 /// Everything between the start and the end of MPI.
 ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
                 const CommandLine& line, const std::string& command) {
@@ -72,9 +79,7 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
   agree_on_options();
   // From here on all ranks have the same configuration, and come to the same refusals.
   Context context(world, app.options, app.name, command);
-  context.output = line.output;
-  context.json = line.json;
-  if (app.config_file) context.canonical = app.config_file->canonical;
+  keep_outputs(context, app, line);
   world.control().agree(status_of([&] {
     world.set_topology(app.node_size == nullptr ? 0 : checked<int>(*app.node_size, "node size"));
   }));
@@ -90,13 +95,25 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
   return app.run(context);
 }
 
+/// A program without ranks.
+ExitCode run_without_ranks(App& app, const std::optional<Error>& parsed, const CommandLine& line,
+                           const std::string& command) {
+  if (is_launched_beside_rank_0()) return ExitCode::ok;
+  if (parsed) throw Error(*parsed);
+  Call call(app.options, app.name, command);
+  keep_outputs(call, app, line);
+  if (app.resolve) app.resolve(app.options, machine_of(comm::Topology{}));
+  for (const std::string& warning : line.warnings) log::warn(warning);
+  return app.run_alone(call);
+}
+
 }  // namespace
 
-std::string Context::config_json() const {
+std::string Call::config_json() const {
   return canonical ? canonical() : config::canonical_json(options_);
 }
 
-trace::Provenance Context::provenance() const {
+trace::Provenance Call::provenance() const {
   auto provenance = trace::collect_provenance(command_line_);
   const Versions versions = library_versions();
   provenance.mpi_library = versions.mpi;
@@ -119,6 +136,15 @@ int run(App app, int argc, char** argv) {
   if (line.answer) {
     if (!is_launched_beside_rank_0()) std::fputs(line.answer->c_str(), stdout);
     return 0;
+  }
+  if (app.run_alone) {
+    try {
+      return static_cast<int>(run_without_ranks(app, parsed, line, command));
+    } catch (...) {
+      const Error error = current_error();
+      log::error(error.what());
+      return static_cast<int>(error.code());
+    }
   }
   install_interrupt_handlers();
   std::optional<comm::World> world;

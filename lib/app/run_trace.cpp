@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "lib/base/host_name.hpp"
 #include "lib/device/runtime.hpp"
@@ -24,17 +25,23 @@ json own_facts(int gpu_index) {
           {"pci", gpu.pci}};
 }
 
+trace::TraceData head_of(const Call& call, const std::string& backend,
+                         const std::string& transport) {
+  trace::TraceData data;
+  data.app = call.name();
+  data.provenance = call.provenance();
+  data.config_json = call.config_json();
+  data.backend = backend;
+  data.transport = transport;
+  return data;
+}
+
 }  // namespace
 
 trace::TraceData run_trace(const Context& context, const std::string& backend,
                            const std::string& transport) {
   const comm::Topology& topology = context.topology();
-  trace::TraceData data;
-  data.app = context.name();
-  data.provenance = context.provenance();
-  data.config_json = context.config_json();
-  data.backend = backend;
-  data.transport = transport;
+  trace::TraceData data = head_of(context, backend, transport);
   data.world_size = static_cast<std::uint64_t>(topology.world_size);
   data.node_count = static_cast<std::uint64_t>(topology.node_count);
   data.ranks_per_node = static_cast<std::uint64_t>(topology.ranks_per_node);
@@ -49,6 +56,15 @@ trace::TraceData run_trace(const Context& context, const std::string& backend,
                           static_cast<std::uint64_t>(place.local), rank["pid"], rank["gpu"],
                           rank["uuid"], rank["pci"]});
   }
+  return data;
+}
+
+trace::TraceData run_trace(const Call& call) {
+  trace::TraceData data = head_of(call, "host", "none");
+  trace::RankRow own;
+  own.host = host_name();
+  own.pid = static_cast<std::uint64_t>(::getpid());
+  data.ranks.push_back(std::move(own));
   return data;
 }
 

@@ -13,5 +13,7 @@ namespace zeropp::app {
 /// there on rank 0.
 trace::TraceData run_trace(const Context& context, const std::string& backend,
                            const std::string& transport);
+/// Of a program without ranks: one process on the host, transport "none".
+trace::TraceData run_trace(const Call& call);
 
 }  // namespace zeropp::app

@@ -39,6 +39,9 @@ struct Parts {
   static Parts dense(std::size_t count) { return {count, count}; }
 };
 
+/// Numbers of messages, by link class as bytes are.
+using Messages = comm::Bytes;
+
 /// Every rank's part -> all parts on every rank: the same bits everywhere, since the own part goes
 /// through the codec as well. `part` may lie inside `full`, at its own place.
 class AllGather {
@@ -55,6 +58,9 @@ class AllGather {
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   /// Closed form: bytes that this rank sends in one run.
   [[nodiscard]] virtual comm::Bytes volume() const = 0;
+  /// Closed form: messages to other ranks that carry them, as they are given to a communicator,
+  /// which may split them; of `modelled` algorithms those of a ring.
+  [[nodiscard]] virtual Messages messages() const = 0;
   /// The trace row that runs are counted in.
   [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;
 };
@@ -73,6 +79,7 @@ class ReduceScatter {
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
   [[nodiscard]] virtual comm::Bytes volume() const = 0;
+  [[nodiscard]] virtual Messages messages() const = 0;
   [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;
 };
 

@@ -24,6 +24,8 @@ comm::Bytes OneHopReduce::volume() const {
   return bytes_to_others(group_, codec_.wire_bytes(padded_part()));
 }
 
+Messages OneHopReduce::messages() const { return messages_to_others(group_, pieces_.size()); }
+
 codec::Layout OneHopReduce::layout(const Chunk& chunk) const {
   return {.images = size(),
           .image_stride = plan_.parts.stride,

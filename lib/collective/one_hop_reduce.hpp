@@ -21,6 +21,7 @@ class OneHopReduce final : public ReduceScatterBase {
                const std::string& codec_name, std::size_t block, int hop = 1);
 
   [[nodiscard]] comm::Bytes volume() const override;
+  [[nodiscard]] Messages messages() const override;
 
  private:
   void begin() override;

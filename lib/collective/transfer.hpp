@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "lib/collective/collective.hpp"
 #include "lib/collective/meter.hpp"
 #include "lib/comm/communicator.hpp"
 
@@ -28,5 +29,13 @@ comm::Bytes bytes_to_others(const comm::Communicator& group, std::size_t bytes);
 
 /// What this rank sends along a ring of size - 1 steps at `bytes` each.
 comm::Bytes bytes_along_ring(const comm::Communicator& group, std::size_t bytes);
+
+/// The same of messages: so many to everyone, or in every step.
+inline Messages messages_to_others(const comm::Communicator& group, std::size_t messages) {
+  return bytes_to_others(group, messages);
+}
+inline Messages messages_along_ring(const comm::Communicator& group, std::size_t messages) {
+  return bytes_along_ring(group, messages);
+}
 
 }  // namespace zeropp::collective

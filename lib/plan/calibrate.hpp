@@ -26,8 +26,9 @@ LinkFit fit_link(const std::vector<TransferTime>& times);
 
 /// Takes over what `measured` tells, which `name` stands for in messages, and appends to
 /// cluster.source: of a zpp_kernels run the GPU's name, memory rate, and the rates of products and
-/// attention; of a zpp_sweep run on one node the links inside it (uncompressed all-gathers of
-/// `native`); of bench_rails the rails, one a rank. Throws Error(usage) for anything else.
+/// attention, those in 16 bits where there are any; of a zpp_sweep run on one node the links inside
+/// it (uncompressed all-gathers of `native`); of bench_rails the rails, one a rank. Throws
+/// Error(usage) for anything else.
 void calibrate(Cluster& cluster, const nlohmann::json& measured, const std::string& name);
 
 }  // namespace zeropp::plan

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <stdexcept>
 
 #include "kernels/codec/codec.hpp"
@@ -38,29 +39,42 @@ class Links {
     stages.add(Resource::none, lane_.latency + (nodes_ - 2) * rails_.hop_latency);
     stages.add(Resource::rails, (nodes_ - 1) * bytes * locals_ / node_rate_);
   }
-  /// A rank sends `bytes` to every other rank, in and out of its node.
+  /// A rank sends `bytes` to every other rank, in and out of its node at the same time.
   void to_all(Stages& stages, double bytes) const {
-    inside_node(stages, bytes);
-    if (place_.nodes == 1) return;
-    stages.add(Resource::none, lane_.latency);
-    stages.add(Resource::rails, (ranks() - locals_) * bytes * locals_ / node_rate_);
+    if (place_.ranks() == 1) return;
+    stages.add(Resource::none, place_.nodes == 1 ? node_links_.latency : lane_.latency);
+    slower_of(stages, (locals_ - 1) * bytes / node_links_.rate,
+              (ranks() - locals_) * bytes * locals_ / node_rate_);
   }
   /// A ring through all ranks, node after node, on which `bytes` of each of the others pass every
-  /// rank: all of a node's links carry them together, and the links inside it once more.
+  /// rank. All of its links carry something all the time, and the slowest paces them: those inside
+  /// a node, or all that leave it together.
   void ring(Stages& stages, double bytes) const {
     if (place_.ranks() == 1) return;
-    stages.add(Resource::none,
-               node_links_.latency + (nodes_ * (locals_ - 1) - 1) * node_links_.hop_latency);
-    stages.add(Resource::node_links, (ranks() - 1) * bytes / node_links_.rate);
-    if (place_.nodes == 1) return;
-    stages.add(Resource::none, lane_.latency + (nodes_ - 1) * rails_.hop_latency);
-    stages.add(Resource::rails, (ranks() - 1) * bytes / node_rate_);
+    double latency = 0;
+    double inside = 0;
+    double across = 0;
+    if (place_.ranks_per_node > 1) {
+      latency += node_links_.latency + (nodes_ * (locals_ - 1) - 1) * node_links_.hop_latency;
+      inside = (ranks() - 1) * bytes / node_links_.rate;
+    }
+    if (place_.nodes > 1) {
+      latency += lane_.latency + (nodes_ - 1) * rails_.hop_latency;
+      across = (ranks() - 1) * bytes / node_rate_;
+    }
+    stages.add(Resource::none, latency);
+    slower_of(stages, inside, across);
   }
   void kernel(Stages& stages, double bytes) const {
     stages.add(Resource::gpu, kernel_seconds(bytes, place_.cluster));
   }
 
  private:
+  /// Transfers over both kinds of links that go on together.
+  static void slower_of(Stages& stages, double inside, double across) {
+    stages.add(inside > across ? Resource::node_links : Resource::rails, std::max(inside, across));
+  }
+
   const Place& place_;
   const NodeLinks& node_links_;
   const Rails& rails_;

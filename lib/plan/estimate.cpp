@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "lib/base/error.hpp"
+#include "lib/plan/saturating.hpp"
+
 namespace zeropp::plan {
 
 namespace {
@@ -10,12 +13,20 @@ using zero::Op;
 using zero::Phase;
 using zero::Schedule;
 
-comm::Bytes& of_phase(StepTraffic& traffic, Phase phase) {
+Sent& of_phase(StepTraffic& traffic, Phase phase) {
   if (phase == Phase::update) return traffic.update;
   return phase == Phase::backward ? traffic.backward : traffic.forward;
 }
 
-/// Calls body(operation, phase, its trace row, bytes over all ranks) for the collectives of a step.
+Sent sent_by(const Op& op, const PlannedRun& run) {
+  return {zero::volume(op, run.over_ranks()), zero::volume(op, run.messages())};
+}
+
+Sent sent_by(const Schedule& schedule, const PlannedRun& run) {
+  return {saturated_volume(schedule, run.over_ranks()), saturated_volume(schedule, run.messages())};
+}
+
+/// Calls body(phase, its trace row, what all ranks send) for the collectives of a step.
 template <class Body>
 void for_each_collective(const PlannedRun& run, bool same_weights, const Body& body) {
   const zero::StepPlan& plan = run.plans().step;
@@ -23,44 +34,60 @@ void for_each_collective(const PlannedRun& run, bool same_weights, const Body& b
     for (const Op& op : schedule->ops) {
       const Phase phase = zero::training_phase(op);
       const trace::CollectiveRow* row = run.plans().row(op, phase);
-      if (row != nullptr) body(op, phase, *row, zero::volume(op, run.over_ranks()));
+      if (row != nullptr) body(phase, *row, sent_by(op, run));
     }
   }
 }
 
 StepTraffic traffic_of(const PlannedRun& run, bool same_weights) {
   StepTraffic traffic;
-  for_each_collective(
-      run, same_weights,
-      [&](const Op&, Phase phase, const trace::CollectiveRow& row, const comm::Bytes& bytes) {
-        of_phase(traffic, phase) += bytes;
-        if (row.modelled) traffic.modelled += bytes;
-      });
+  for_each_collective(run, same_weights,
+                      [&](Phase phase, const trace::CollectiveRow& row, const Sent& sent) {
+                        of_phase(traffic, phase) += sent;
+                        if (row.modelled) traffic.modelled += sent;
+                      });
   return traffic;
 }
 
-std::vector<trace::CollectiveRow> collectives_of(const PlannedRun& run) {
+std::vector<PlannedCollective> collectives_of(const PlannedRun& run) {
   std::vector<const trace::CollectiveRow*> keys;
-  std::vector<trace::CollectiveRow> rows;
-  for_each_collective(
-      run, false, [&](const Op&, Phase, const trace::CollectiveRow& row, const comm::Bytes& bytes) {
-        const auto found = std::ranges::find(keys, &row);
-        const auto index = static_cast<std::size_t>(found - keys.begin());
-        if (found == keys.end()) {
-          keys.push_back(&row);
-          rows.push_back(row);
-        }
-        ++rows[index].calls;
-        rows[index].wire_bytes_intra += bytes.intra;
-        rows[index].wire_bytes_inter += bytes.inter;
-      });
-  return rows;
+  std::vector<PlannedCollective> made;
+  for_each_collective(run, false, [&](Phase, const trace::CollectiveRow& row, const Sent& sent) {
+    const auto found = std::ranges::find(keys, &row);
+    const auto index = static_cast<std::size_t>(found - keys.begin());
+    if (found == keys.end()) {
+      keys.push_back(&row);
+      made.push_back({row, {}});
+    }
+    ++made[index].row.calls;
+    trace::CollectiveRow& sums = made[index].row;
+    sums.wire_bytes_intra = saturated_sum(sums.wire_bytes_intra, sent.bytes.intra, 1);
+    sums.wire_bytes_inter = saturated_sum(sums.wire_bytes_inter, sent.bytes.inter, 1);
+    add(made[index].messages, sent.messages);
+  });
+  return made;
+}
+
+/// What an estimate says is exact.
+void require_counted(const Sent& step) {
+  const auto most =
+      std::max({step.bytes.intra, step.bytes.inter, step.messages.intra, step.messages.inter});
+  if (most < kUncounted) return;
+  throw Error(ExitCode::usage,
+              "all ranks together send 2^64 bytes or more in a step, which is beyond what is "
+              "counted: plan fewer nodes, a smaller model or fewer micro-steps");
 }
 
 }  // namespace
 
-comm::Bytes StepTraffic::total() const {
-  comm::Bytes sum = forward;
+Sent& Sent::operator+=(const Sent& other) {
+  add(bytes, other.bytes);
+  add(messages, other.messages);
+  return *this;
+}
+
+Sent StepTraffic::total() const {
+  Sent sum = forward;
   sum += backward;
   sum += update;
   return sum;
@@ -71,9 +98,10 @@ Estimate estimate(const PlannedRun& run) {
   const config::TrainConfig& config = run.config();
   Estimate made;
   made.step = traffic_of(run, false);
+  require_counted(made.step.total());
   made.step_same_weights = traffic_of(run, true);
-  made.initial = zero::volume(plan.initial, run.over_ranks());
-  made.evaluation = zero::volume(plan.evaluation.front(), run.over_ranks());
+  made.initial = sent_by(plan.initial, run);
+  made.evaluation = sent_by(plan.evaluation.front(), run);
   made.collectives = collectives_of(run);
   made.memory = run.memory();
   for (const zero::MemoryPart& part : made.memory) made.memory_bytes += part.bytes;

@@ -4,6 +4,7 @@
 #include "lib/base/error.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/plan/planning_groups.hpp"
+#include "lib/plan/saturating.hpp"
 #include "lib/zero/error_meter.hpp"
 
 namespace zeropp::plan {
@@ -19,15 +20,7 @@ const config::TrainConfig& plannable(const config::TrainConfig& config) {
   return config;
 }
 
-void add(std::vector<comm::Bytes>& sums, const std::vector<comm::Bytes>& values,
-         std::uint64_t times) {
-  sums.resize(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    sums[i] += {values[i].intra * times, values[i].inter * times};
-  }
-}
-
-void add(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t times) {
+void add_volumes(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t times) {
   add(sums.gather, values.gather, times);
   add(sums.gather_secondary, values.gather_secondary, times);
   add(sums.refresh, values.refresh, times);
@@ -71,12 +64,21 @@ void PlannedRun::use_codecs_of(std::size_t step) {
   const int alike = topology_.ranks_per_node;
   const auto times = static_cast<std::uint64_t>(topology_.world_size / alike);
   over_ranks_ = {};
-  add(over_ranks_, plans.step.volumes, times);
+  messages_ = {};
+  add_sent(plans, times);
   for (int rank = 1; rank < alike; ++rank) {
     const std::unique_ptr<Rank> other = plan(rank);
     other->plans->use(choice_);
-    add(over_ranks_, other->plans->step.volumes, times);
+    add_sent(*other->plans, times);
   }
+}
+
+void PlannedRun::add_sent(const zero::Plans& plans, std::uint64_t times) {
+  add_volumes(over_ranks_, plans.step.volumes, times);
+  zero::Volumes messages;
+  plans.weights.add_messages(messages);
+  plans.gradients.add_messages(messages);
+  add_volumes(messages_, messages, times);
 }
 
 std::vector<zero::MemoryPart> PlannedRun::memory() const {

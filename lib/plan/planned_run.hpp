@@ -37,6 +37,8 @@ class PlannedRun {
   [[nodiscard]] const zero::Plans& plans() const { return *first_->plans; }
   /// Bytes of all ranks together, in one run of each collective.
   [[nodiscard]] const zero::Volumes& over_ranks() const { return over_ranks_; }
+  /// Likewise messages, in place of bytes.
+  [[nodiscard]] const zero::Volumes& messages() const { return messages_; }
   /// Of one rank, with the names of the trace's group /memory; parts of zero bytes included.
   [[nodiscard]] std::vector<zero::MemoryPart> memory() const;
 
@@ -48,6 +50,8 @@ class PlannedRun {
     std::unique_ptr<zero::Plans> plans;
   };
   [[nodiscard]] std::unique_ptr<Rank> plan(int rank);
+  /// Adds what `plans` sends, so many `times`.
+  void add_sent(const zero::Plans& plans, std::uint64_t times);
 
   config::TrainConfig config_;
   comm::Topology topology_;
@@ -55,6 +59,7 @@ class PlannedRun {
   model::Description model_;
   std::unique_ptr<Rank> first_;
   zero::Volumes over_ranks_;
+  zero::Volumes messages_;
   zero::CodecChoice choice_;
 };
 

@@ -43,7 +43,7 @@ SearchSpace whole_space(const config::TrainConfig& config, const comm::Topology&
 /// A configuration of the space, and what it sends and needs.
 struct Candidate {
   config::TrainConfig config;     ///< resolved
-  comm::Bytes step;               ///< over all ranks
+  comm::Bytes step;               ///< over all ranks; kUncounted (saturating.hpp) for more
   std::size_t memory = 0;         ///< bytes of a rank
   double weight_bits = 0;         ///< of a weight on the wire between ranks, scales included
   double gradient_bits = 0;       ///< of a gradient, on the hop with fewer
@@ -65,13 +65,15 @@ struct SearchResult {
   std::size_t possible = 0;    ///< that resolve() takes, each once
   std::size_t fitting = 0;     ///< within the limits
   /// Fitting ones of which no other sends no more inside and across nodes, computes and holds no
-  /// more, and keeps no fewer bits: with the first of equals. In no order.
+  /// more, keeps no fewer bits and, where times are asked for, takes no longer: with the first of
+  /// equals. In no order.
   std::vector<Candidate> best;
 };
 
 /// `base`: all that the space does not choose, not resolved. Where `seconds` is given, it is asked
-/// for the candidates in `best`. Throws Error(usage) for adaptive bits, a codec schedule, error
-/// feedback and measured errors, which are not searched over.
+/// for those of each stage and pair of algorithms that no other of these beats without it. Throws
+/// Error(usage) for adaptive bits, a codec schedule, error feedback and measured errors, which are
+/// not searched over.
 SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
                     const comm::Topology& topology, const config::Machine& machine,
                     std::size_t source_vocab_size, const SearchLimits& limits,

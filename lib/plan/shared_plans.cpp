@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/plan/planning_groups.hpp"
+#include "lib/plan/saturating.hpp"
 #include "lib/zero/plans.hpp"
 
 namespace zeropp::plan {
@@ -28,14 +29,6 @@ std::string key_of_gradients(const zero::Options& options) {
              ? fmt::format("{}/{}", codec::to_string(options.gradient_codec_intra),
                            codec::to_string(options.gradient_codec_inter))
              : "none";
-}
-
-void add(std::vector<comm::Bytes>& sums, const std::vector<comm::Bytes>& values,
-         std::uint64_t times) {
-  sums.resize(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    sums[i] += {values[i].intra * times, values[i].inter * times};
-  }
 }
 
 /// Buckets that are alike: one of each, and which one each bucket is like.
@@ -70,15 +63,15 @@ zero::Options with_few_micro_steps(zero::Options options) {
 /// sends; where gradients are not sharded only the end of a step sends.
 comm::Bytes step_bytes(const zero::StepPlan& plan, const zero::Volumes& volumes,
                        std::size_t micro_steps) {
-  comm::Bytes total = zero::volume(plan.step.front(), volumes);
-  total += zero::volume(plan.update, volumes);
+  comm::Bytes total = saturated_volume(plan.step.front(), volumes);
+  add(total, saturated_volume(plan.update, volumes));
   const std::size_t further = micro_steps - plan.input.micro_steps;
   if (further == 0 || !plan.input.preset.shard_gradients) return total;
   comm::Bytes last;
   for (const zero::Op& op : plan.step.front().ops) {
-    if (op.micro_step + 1 == plan.input.micro_steps) last += zero::volume(op, volumes);
+    if (op.micro_step + 1 == plan.input.micro_steps) add(last, zero::volume(op, volumes));
   }
-  total += {last.intra * further, last.inter * further};
+  add(total, last, further);
   return total;
 }
 

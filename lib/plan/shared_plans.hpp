@@ -23,9 +23,9 @@ namespace zeropp::plan {
 
 /// Of one configuration. What it points to lives as long as the SharedPlans.
 struct SharedPlan {
-  comm::Bytes step;                           ///< of an ordinary step, over all ranks
-  std::size_t state = 0;                      ///< bytes of a rank that outlive a step
-  std::size_t arena = 0;                      ///< and those that live within it
+  comm::Bytes step;       ///< of an ordinary step, over all ranks; kUncounted where it is too much
+  std::size_t state = 0;  ///< bytes of a rank that outlive a step
+  std::size_t arena = 0;  ///< and those that live within it
   const zero::StepPlan* schedules = nullptr;  ///< of at most two micro-steps; without volumes
   const zero::CodecTable* codecs = nullptr;
 };

@@ -127,6 +127,13 @@ void GradientReduce::add_volumes(Volumes& volumes) const {
   for (const auto& plan : gather_sum_) volumes.gather_sum.push_back(plan->volume());
 }
 
+void GradientReduce::add_messages(Volumes& messages) const {
+  for (std::size_t b = 0; b < reduce_.size(); ++b) {
+    messages.reduce.push_back(reduce_[b][choice_[b]]->messages());
+  }
+  for (const auto& plan : gather_sum_) messages.gather_sum.push_back(plan->messages());
+}
+
 std::vector<BucketMemory> GradientReduce::memory() const {
   std::vector<BucketMemory> memory;
   for (std::size_t b = 0; b < buckets_.size(); ++b) {

@@ -51,6 +51,8 @@ class GradientReduce {
 
   /// With the codecs that are in use.
   void add_volumes(Volumes& volumes) const;
+  /// The same of messages in place of bytes.
+  void add_messages(Volumes& messages) const;
   /// Bytes that this rank sends in a reduction of `bucket` with its codecs number `codecs`.
   [[nodiscard]] comm::Bytes volume(std::size_t bucket, std::size_t codecs) const {
     return reduce_[bucket][codecs]->volume();

@@ -87,6 +87,16 @@ void WeightGather::add_volumes(Volumes& volumes) const {
   }
 }
 
+void WeightGather::add_messages(Volumes& messages) const {
+  for (std::size_t unit = 0; unit < global_.size(); ++unit) {
+    const collective::Messages global = any_of(global_[unit][choice_[unit]])->messages();
+    const collective::AllGather* secondary = any_of(secondary_[unit]);
+    messages.gather.push_back(global);
+    messages.refresh.push_back(global);
+    messages.gather_secondary.push_back(secondary ? secondary->messages() : collective::Messages{});
+  }
+}
+
 void WeightGather::add_memory(std::vector<UnitMemory>& memory) const {
   for (std::size_t unit = 0; unit < global_.size(); ++unit) {
     const collective::AllGather* secondary = any_of(secondary_[unit]);

@@ -40,6 +40,8 @@ class WeightGather {
 
   /// With the codecs that are in use.
   void add_volumes(Volumes& volumes) const;
+  /// The same of messages in place of bytes.
+  void add_messages(Volumes& messages) const;
   /// Bytes that this rank sends in a global gather of `unit` with its codec number `codec`.
   [[nodiscard]] comm::Bytes volume(std::size_t unit, std::size_t codec) const;
   void add_memory(std::vector<UnitMemory>& memory) const;

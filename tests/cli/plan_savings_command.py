@@ -17,7 +17,7 @@ class PlanSavings(zpp.TestCase):
     def call(self, *words):
         """(what it printed, its JSON)."""
         path = self.folder / "savings.json"
-        done = self.check_ok(zpp.Process([PLAN, "savings", *words, "--json", path, "--output", self.out]).end())
+        done = self.check_ok(zpp.Process([PLAN, "savings", *words, "--json", path]).end())
         return done.stdout, json.loads(path.read_text())
 
     def test_table(self):
@@ -47,7 +47,7 @@ class PlanSavings(zpp.TestCase):
         call = ["--model-params", "18e9", "--world-size", "8"]
         for words, part in (([], "--model-params is missing"), (call, "--baseline is missing"), ([*call, "--baseline", "fp64"], "fp64"),
                             ([*call, "--baseline", "fp32", "--hpz"], "hpz has no effect"), (["--table", "--hpz"], "--hpz"),
-                            (["--table", "--codec", "int9"], "int9"), ([*call, "--baseline", "fp32", "--codec", "int8"], "--codec")):
+                            (["--table", "--codec", "int9"], "int9"), ([*call, "--baseline", "fp32", "--codec", "int8"], "--codec"), (["--table", "--output", self.out], "--output")):
             with self.subTest(words):
                 self.check_fails(zpp.Process([PLAN, "savings", *words]).end(), zpp.USAGE, part, program="zpp_plan")
 

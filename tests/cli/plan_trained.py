@@ -13,7 +13,7 @@ import planned
 import zpp
 
 SEED = 20
-RANDOM_RUNS = 10
+RANDOM_RUNS = 12
 SCHEDULE = [{"from_step": 1, "units": ["block"], "weight_codec": "int4:64", "gradient_codec_inter": "int8:128"}]
 EDGES = {
     "nothing sharded": (2, ["--zero-stage", "0", "--node-size", "1", "--bf16"]),
@@ -38,14 +38,14 @@ def random_run(generator):
              "--num-layers", generator.randrange(1, 4), *pick([[], ["--bf16"], ["--fp16", "--loss-scale", "256"]]),
              *pick([[], ["--no-tied-head"]]), *pick([[], ["--recompute-activations"]]), *pick([[], ["--no-overlap-comm"]]),
              "--all-gather-algorithm", pick(["flat", "direct", "two-level", "auto"])]
-    if stage == 3:
-        if pick([True, False]):
-            flags += ["--zero-quantized-weights", "--weight-codec", pick(["int8:256", "int4:64", "int6:128", "nvfp4"])]
-        if pick([True, False]):
-            flags += ["--zero-hpz-partition-size", pick([size for size in (2, 4) if nodes * local % size == 0])]
-        if pick([True, False]):
-            flags += ["--zero-quantized-gradients", "--gradient-codec-intra", pick(["int8:64", "int4:128"]),
-                      "--gradient-codec-inter", pick(["int4:256", "int5:128"]), "--pipeline-depth", pick([1, 3])]
+    if stage > 0 and pick([True, False]):
+        flags += ["--zero-quantized-weights", "--weight-codec", pick(["int8:256", "int4:64", "int6:128+asym", "int3:32+sr", "mxfp8"])]
+    if stage == 3 and pick([True, False]):
+        flags += ["--zero-hpz-partition-size", pick([size for size in (2, 4) if nodes * local % size == 0])]
+    if pick([True, False]):
+        flags += ["--zero-quantized-gradients", "--gradient-codec-intra", pick(["int8:64", "int4:128", "int7:32+s32"]),
+                  "--gradient-codec-inter", pick(["int4:256", "int5:128", "int4:128+had32"]), "--pipeline-depth", pick([1, 3]),
+                  "--reduce-scatter-algorithm", "2-hop", *pick([[], ["--error-feedback", "both"]])]
     return nodes * local, [str(flag) for flag in flags]
 
 

@@ -21,6 +21,9 @@ import zpp
 
 SWEEP = ["-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host", "--codec", "none,int8:256"]
 
+PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16", "--all-gather-algorithm", "two-level"]
+CLUSTER = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
+
 FABRIC = ["--fabric", "--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"]  # calm on a busy machine
 
 
@@ -48,6 +51,12 @@ class Summarize(zpp.TestCase):
                         ["ceilings: memcpy "]),
             "converge": (synthetic_converge.write(self.folder / "converge" / "converge.h5", *synthetic_converge.make()),
                          ["text: 4 settings, 24 runs, 6 seeds", "1 of 1 contracts hold", "counted as predicted"])}
+        plans = {"plan": ["2 nodes x 8 ranks", "messages", "memory of a rank: "], "plan search": ["possible", "that no other beats"],
+                 "plan time": ["step on ", "bound by "], "plan breakeven": ["qwZ pays ", "all pays "]}
+        for name, parts in plans.items():
+            words = [*PLANNED, *(["--cluster", CLUSTER] if name in ("plan time", "plan breakeven") else [])]
+            command = ["zpp_plan", *name.split()[1:], *words]
+            traces[name] = (self.launch(1, *command, name.replace(" ", "-")), parts)
         self.assertEqual(set(traces), set(trace_format.COLUMNS_OF))
         self.assertEqual(set(traces), set(check_trace.CHECKERS))
         found = self.look(*(path for path, _ in traces.values()), "--plot", self.folder / "pictures")

@@ -10,12 +10,17 @@ namespace {
 
 zeropp::test::PmpiCounts counts;
 
+void size_for(int ranks) {
+  counts.bytes_to.resize(static_cast<std::size_t>(ranks));
+  counts.sends_to.resize(static_cast<std::size_t>(ranks));
+}
+
 void count_send(int elements, MPI_Datatype type, int destination, MPI_Comm comm) {
   int element_size = 0;
   PMPI_Type_size(type, &element_size);
   int world_size = 0;
   PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
-  counts.bytes_to.resize(static_cast<std::size_t>(world_size));
+  size_for(world_size);
   MPI_Group group = MPI_GROUP_NULL;
   MPI_Group world = MPI_GROUP_NULL;
   PMPI_Comm_group(comm, &group);
@@ -26,7 +31,7 @@ void count_send(int elements, MPI_Datatype type, int destination, MPI_Comm comm)
   PMPI_Group_free(&world);
   counts.bytes_to.at(static_cast<std::size_t>(world_rank)) +=
       static_cast<std::uint64_t>(elements) * static_cast<std::uint64_t>(element_size);
-  ++counts.sends;
+  ++counts.sends_to.at(static_cast<std::size_t>(world_rank));
 }
 
 /// A way to send that nobody uses yet would escape the count.
@@ -42,7 +47,7 @@ namespace zeropp::test {
 PmpiCounts take_pmpi_counts() {
   int world_size = 0;
   PMPI_Comm_size(MPI_COMM_WORLD, &world_size);
-  counts.bytes_to.resize(static_cast<std::size_t>(world_size));
+  size_for(world_size);
   return std::exchange(counts, {});
 }
 }  // namespace zeropp::test

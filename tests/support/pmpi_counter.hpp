@@ -11,7 +11,7 @@ namespace zeropp::test {
 struct PmpiCounts {
   /// Bytes to every rank of MPI_COMM_WORLD, the own one included.
   std::vector<std::uint64_t> bytes_to;
-  std::uint64_t sends = 0;
+  std::vector<std::uint64_t> sends_to;  ///< likewise, calls
   /// Calls that move data on a route of MPI's own.
   std::uint64_t collectives = 0;
 };

@@ -109,17 +109,26 @@ TEST(PlanCalibrate, FindsLatencyAndRate) {
 TEST(PlanCalibrate, TakesRatesOfKernels) {
   Cluster cluster = parse_cluster(valid().dump(), "c.json");
   const auto row = [](const char* kernel, const char* shape, double gflops) {
-    return json{{"kernel", kernel}, {"shape", shape}, {"flops", gflops}, {"verdict", "VALID"}};
+    return json{{"kernel", kernel},
+                {"shape", shape},
+                {"dtype", "bf16"},
+                {"flops", gflops},
+                {"verdict", "VALID"}};
   };
-  const json kernels = {{"schema", "zeropp-kernels"},
-                        {"device", "H"},
-                        {"ceilings", {{{"name", "copy"}, {"rate", 4e12}}}},
-                        {"rows",
-                         {row("linear_gelu_forward", "512x64x256", 700e3),
-                          row("linear_backward", "512x64x256", 600e3),
-                          row("linear_forward", "512x64x1000", 1e3),  // no backward
-                          row("attention_forward", "1x128x8x32", 300e3),
-                          row("attention_backward", "1x128x8x32", 200e3)}}};
+  json kernels = {{"schema", "zeropp-kernels"},
+                  {"device", "H"},
+                  {"ceilings", {{{"name", "copy"}, {"rate", 4e12}}}},
+                  {"rows",
+                   {row("linear_gelu_forward", "512x64x256", 700e3),
+                    row("linear_backward", "512x64x256", 600e3),
+                    row("linear_forward", "512x64x1000", 1e3),  // no backward
+                    row("attention_forward", "1x128x8x32", 300e3),
+                    row("attention_backward", "1x128x8x32", 200e3)}}};
+  // The same products in fp32, which 16-bit training does not run.
+  for (const char* kernel : {"linear_forward", "linear_backward"}) {
+    kernels["rows"].push_back(row(kernel, "512x64x256", 50e3));
+    kernels["rows"].back()["dtype"] = "fp32";
+  }
   calibrate(cluster, kernels, "k.json");
   ASSERT_EQ(cluster.gpu.products.size(), 1U);
   EXPECT_EQ(cluster.gpu.products[0].out, 256U);

@@ -58,8 +58,8 @@ Estimate of(const config::TrainConfig& config, std::size_t nodes, std::size_t lo
   return estimate(PlannedRun(config, planned_topology(nodes, local), kVocab));
 }
 
-double out_of_node(const comm::Bytes& bytes, std::size_t nodes) {
-  return static_cast<double>(bytes.inter) / static_cast<double>(nodes);
+double out_of_node(const Sent& sent, std::size_t nodes) {
+  return static_cast<double>(sent.bytes.inter) / static_cast<double>(nodes);
 }
 
 TEST(PlannedBytes, FlatRingSendsThreeTimesTheModel) {
@@ -70,8 +70,8 @@ TEST(PlannedBytes, FlatRingSendsThreeTimesTheModel) {
         2 * parameters() * static_cast<double>(ranks - 1) / static_cast<double>(ranks);
     EXPECT_DOUBLE_EQ(out_of_node(e.step.forward, nodes), model);
     EXPECT_DOUBLE_EQ(out_of_node(e.step.backward, nodes), 2 * model);
-    EXPECT_EQ(e.step.update, comm::Bytes{});
-    EXPECT_EQ(e.step.modelled, comm::Bytes{});
+    EXPECT_EQ(e.step.update, Sent{});
+    EXPECT_EQ(e.step.modelled, Sent{});
   }
 }
 
@@ -100,17 +100,17 @@ TEST(PlannedBytes, HpzGathersAcrossNodesOnceAStep) {
   config.zero.accumulation_steps = config.gradient_accumulation_steps = 1;
   config.train_batch_size = 32;
   const Estimate once = of(config, 4, 8);
-  EXPECT_EQ(e.step.forward.inter, once.step.forward.inter);
-  EXPECT_EQ(e.step.backward.inter, 3 * once.step.backward.inter);
-  EXPECT_EQ(once.step_same_weights.forward.inter, 0U);
-  EXPECT_EQ(once.evaluation.inter, once.step.forward.inter);
+  EXPECT_EQ(e.step.forward.bytes.inter, once.step.forward.bytes.inter);
+  EXPECT_EQ(e.step.backward.bytes.inter, 3 * once.step.backward.bytes.inter);
+  EXPECT_EQ(once.step_same_weights.forward.bytes.inter, 0U);
+  EXPECT_EQ(once.evaluation.bytes.inter, once.step.forward.bytes.inter);
 }
 
 TEST(PlannedBytes, StagesBelowThree) {
   const double model = 2 * parameters() * 15 / 16;
   for (const int stage : {1, 2}) {
     const Estimate e = of(gpt(stage, 16), 2, 8);
-    EXPECT_EQ(e.step.forward, comm::Bytes{});
+    EXPECT_EQ(e.step.forward, Sent{});
     EXPECT_DOUBLE_EQ(out_of_node(e.step.backward, 2), model);
     EXPECT_DOUBLE_EQ(out_of_node(e.step.update, 2), model);
     EXPECT_EQ(e.initial, e.step.update);
@@ -118,24 +118,77 @@ TEST(PlannedBytes, StagesBelowThree) {
   // Sums are gathered in fp32.
   const Estimate e = of(gpt(0, 16), 2, 8);
   EXPECT_DOUBLE_EQ(out_of_node(e.step.backward, 2), 3 * model);
-  EXPECT_EQ(e.initial, comm::Bytes{});
+  EXPECT_EQ(e.initial, Sent{});
 }
 
 TEST(PlannedBytes, OneRankSendsNothing) {
   for (const int stage : {0, 1, 2, 3}) {
-    EXPECT_EQ(of(gpt(stage, 1), 1, 1).step.total(), comm::Bytes{}) << stage;
+    EXPECT_EQ(of(gpt(stage, 1), 1, 1).step.total(), Sent{}) << stage;
   }
+}
+
+// A trillion parameters in bf16, twice over 100,000 ranks for each of 256 micro-steps.
+TEST(PlannedBytes, MoreThanCanBeCountedIsRefused) {
+  const auto large = [](std::size_t micro_steps) {
+    config::TrainConfig config = gpt(3, 100'000);
+    config.model.num_layers = 192;
+    config.model.hidden_size = 20480;
+    config.model.num_attention_heads = 160;
+    config.gradient_accumulation_steps = config.zero.accumulation_steps = micro_steps;
+    config.train_batch_size = 100'000 * micro_steps;
+    return config;
+  };
+  const double each = 2 * 12 * 192 * 20480. * 20480. * 100'000;
+  const Estimate e = of(large(1), 12'500, 8);
+  const auto received =
+      static_cast<double>(e.step.forward.bytes.intra + e.step.forward.bytes.inter);
+  EXPECT_NEAR(received, each, 0.01 * each);
+  EXPECT_THROW((void)of(large(256), 12'500, 8), Error);
 }
 
 TEST(PlannedBytes, CollectivesAddUp) {
   const Estimate e = of(with_zeropp(gpt(3, 32), 8), 4, 8);
-  comm::Bytes sum;
-  for (const trace::CollectiveRow& row : e.collectives) {
-    sum += {row.wire_bytes_intra, row.wire_bytes_inter};
+  Sent sum;
+  for (const auto& [row, messages] : e.collectives) {
+    sum += {{row.wire_bytes_intra, row.wire_bytes_inter}, messages};
     // A bucket closes when it holds 2^24 elements: two of three blocks do.
     EXPECT_EQ(row.calls, row.purpose == "gradients" ? 2U : 5U) << row.purpose;
   }
   EXPECT_EQ(sum, e.step.total());
+}
+
+// A ring has a step for each other rank; a hop a message to each of its other members.
+TEST(PlannedMessages, OfRingsAndHops) {
+  constexpr std::size_t kNodes = 4;
+  constexpr std::size_t kLocal = 8;
+  constexpr std::size_t kRanks = kNodes * kLocal;
+  constexpr std::size_t kUnits = 5;
+  constexpr std::size_t kBuckets = 2;
+  const Estimate flat = of(gpt(3, kRanks), kNodes, kLocal);
+  // The last rank of each node passes on across nodes, the others inside.
+  const auto ring = [](std::size_t times) {
+    return collective::Messages{times * (kRanks - 1) * kNodes * (kLocal - 1),
+                                times * (kRanks - 1) * kNodes};
+  };
+  EXPECT_EQ(flat.step.forward.messages, ring(kUnits));
+  EXPECT_EQ(flat.step.backward.messages, ring(kUnits + kBuckets));
+
+  config::TrainConfig config = with_zeropp(gpt(3, kRanks), kLocal);
+  config.zero.all_gather_algorithm = "two-level";
+  config.zero.secondary_gather_algorithm = "direct";
+  const Estimate e = of(config, kNodes, kLocal);
+  const collective::Messages hops{kRanks * (kLocal - 1), kRanks * (kNodes - 1)};
+  EXPECT_EQ(e.step.forward.messages,
+            (collective::Messages{kUnits * hops.intra, kUnits * hops.inter}));
+  EXPECT_EQ(e.step.backward.messages,
+            (collective::Messages{(kUnits + kBuckets) * hops.intra, kBuckets * hops.inter}));
+
+  // A pipeline cuts parts of whole blocks; what has fewer blocks than its depth has fewer chunks.
+  config.zero.pipeline_depth = 3;
+  const Estimate cut = of(config, kNodes, kLocal);
+  EXPECT_EQ(cut.step.total().bytes, e.step.total().bytes);
+  EXPECT_EQ(cut.step.forward.messages,
+            (collective::Messages{3 * kUnits * hops.intra, 3 * kUnits * hops.inter}));
 }
 
 TEST(PlannedMemory, StateByStage) {

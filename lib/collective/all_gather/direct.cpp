@@ -17,6 +17,9 @@ class Direct final : public AllGatherBase {
   [[nodiscard]] comm::Bytes volume() const override {
     return bytes_to_others(group_, part_bytes());
   }
+  [[nodiscard]] Messages messages() const override {
+    return messages_to_others(group_, pieces_.size());
+  }
 
  private:
   void begin() override {

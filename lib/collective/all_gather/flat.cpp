@@ -16,6 +16,9 @@ class Flat final : public AllGatherBase {
   [[nodiscard]] comm::Bytes volume() const override {
     return bytes_along_ring(group_, part_bytes());
   }
+  [[nodiscard]] Messages messages() const override {
+    return messages_along_ring(group_, pieces_.size());
+  }
 
  private:
   void begin() override {

@@ -17,6 +17,9 @@ class Native final : public AllGatherBase {
   [[nodiscard]] comm::Bytes volume() const override {
     return bytes_along_ring(group_, part_bytes());
   }
+  [[nodiscard]] Messages messages() const override {
+    return messages_along_ring(group_, pieces_.size());
+  }
 
  private:
   [[nodiscard]] bool direct() const {

@@ -21,6 +21,11 @@ class TwoLevel final : public AllGatherBase {
     sum += bytes_to_others(node_, nodes() * part_bytes());
     return sum;
   }
+  [[nodiscard]] Messages messages() const override {
+    Messages sum = messages_to_others(rail_, pieces_.size());
+    sum += messages_to_others(node_, pieces_.size());
+    return sum;
+  }
 
  private:
   [[nodiscard]] std::size_t nodes() const { return static_cast<std::size_t>(rail_.size()); }

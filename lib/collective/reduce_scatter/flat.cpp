@@ -33,6 +33,9 @@ class Flat final : public ReduceScatterBase {
   [[nodiscard]] comm::Bytes volume() const override {
     return bytes_along_ring(group_, codec_.wire_bytes(padded_part()));
   }
+  [[nodiscard]] Messages messages() const override {
+    return messages_along_ring(group_, pieces_.size());
+  }
 
  private:
   struct Piece {

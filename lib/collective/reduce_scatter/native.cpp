@@ -24,6 +24,9 @@ class Native final : public ReduceScatterBase {
   [[nodiscard]] comm::Bytes volume() const override {
     return bytes_along_ring(group_, part_bytes_);
   }
+  [[nodiscard]] Messages messages() const override {
+    return messages_along_ring(group_, chunks_.size());
+  }
 
  private:
   /// The vendor can take the input as it lies.

@@ -40,6 +40,11 @@ class TwoHop final : public ReduceScatterBase {
     sum += bytes_to_others(rail_, codecs_.second.wire_bytes(padded_part()));
     return sum;
   }
+  [[nodiscard]] Messages messages() const override {
+    Messages sum = messages_to_others(node_, pieces_.size());
+    sum += messages_to_others(rail_, pieces_.size());
+    return sum;
+  }
 
  private:
   /// A chunk: on the first hop an image of K slices to and from every rank of the node, on the
