@@ -213,7 +213,7 @@ class Checker(TraceChecker):
                        if self.settings.stage == 3 else 0)
             expected = {"elements": sum(self.unit_tensors[i]), "flat": self.run.flat[i],
                         "shard": self.run.shards[i],
-                        "padded": self.run.shards[i] * self.topology.size,
+                        "padded": self.run.padded[i],
                         "gathers_forward": gathers, "gathers_backward": gathers}
             for name, value in expected.items():
                 self.require(row[name] == value,
@@ -275,7 +275,11 @@ class Checker(TraceChecker):
 
     def paths(self, row):
         """Between two hops a sum is encoded again, in one pass or in several; errors are fed back in several."""
-        hops = self.settings.feedback if row["purpose"] == "gradients" and row["operation"] == "reduce_scatter" else ()
+        hops = ()
+        if row["purpose"] == "gradients_across":
+            hops = ("inter",) * self.run.feeds_back_across()
+        elif row["purpose"] == "gradients" and row["operation"] == "reduce_scatter":
+            hops = self.run.feedback_inside()
         between = () if "/" not in row["codec"] else ("composed",) if "inter" in hops else ("fused", "composed")
         feedback = "feedback:" + ",".join(hops) if hops else ""
         return ["+".join(filter(None, (path, feedback))) for path in between or ("",)]
@@ -327,7 +331,7 @@ class Checker(TraceChecker):
         expected = checkpoint_rows.expected_steps(self.first, self.first + len(self.steps), options.get("interval", 0))
         self.require(saved == expected, f"/checkpoints is of steps {saved}, should be of {expected}")
         memory = self.run.memory()
-        errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter")) // 2  # one of two copies
+        errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter", "across")) // 2  # one of two copies
         units = self.trace.columns["units"]["flat"]
         expected = checkpoint_rows.array_bytes(units, memory["moments"] // max(1, memory["master"]),
                                                errors * self.attributes["world_size"], len(units) * self.trace.is_adaptive())

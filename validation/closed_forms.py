@@ -8,6 +8,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from codec_table import Adaptive, Codecs, Table
+from shard_groups import ShardGroups
 from wire import (MODELLED, Bytes, Topology, all_gather, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
                   secondary_gather, secondary_messages, wire_bytes)
 
@@ -55,6 +56,8 @@ class Settings:
     pipeline_depth: int = 1
     schedule: tuple = ()  # entries of zeropp.codec_schedule
     adaptive: Adaptive = None
+    shard_group: int = 0  # ranks that share a copy; 0: all
+    sixteen_bits: str = "bf16"  # the compute dtype, where it has two bytes
 
     @classmethod
     def of(cls, config):
@@ -83,6 +86,8 @@ class Settings:
             pipeline_depth=own.get("pipeline_depth", 1),  # it has no effect without an algorithm that cuts
             schedule=tuple(own.get("codec_schedule", ())),  # not in traces before it was there, nor without compression
             adaptive=adaptive,
+            shard_group=own.get("shard_group_size", 0),  # at stage 3 only; not in traces before it was there
+            sixteen_bits="bf16" if config["bf16"]["enabled"] else "fp16",
         )
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
@@ -108,7 +113,7 @@ def flat_elements(tensor_elements):
     return sum(ceil_to(count, 64) for count in tensor_elements)
 
 
-def shard_elements(flat, world_size, element_bytes):
+def canonical_elements(flat, world_size, element_bytes):
     return ceil_to(-(-flat // world_size), 16 // element_bytes)
 
 
@@ -199,13 +204,16 @@ class Run:
         s = settings
         self.settings, self.topology, self.layers = s, topology, layers
         self.flat = [flat_elements(tensors) for tensors in unit_tensors]
-        self.shards = [shard_elements(f, topology.size, s.element_bytes) for f in self.flat]
+        self.groups = ShardGroups(topology, s.shard_group)
+        canonical = [canonical_elements(f, topology.size, s.element_bytes) for f in self.flat]
+        self.shards = [self.groups.count * count for count in canonical]
+        self.padded = [topology.size * count for count in canonical]
         self.units = units or [""] * len(unit_tensors)
         if not units and s.schedule:
             raise ValueError("codecs by unit, and no names of units")
         quantum = 8 * s.gradient_block()
-        capacity = s.bucket_elements // topology.size // quantum * quantum
-        self.buckets = buckets(finish_order(layers), self.shards, max(quantum, capacity), topology.size,
+        capacity = s.bucket_elements // self.groups.size // quantum * quantum
+        self.buckets = buckets(finish_order(layers), self.shards, max(quantum, capacity), self.groups.size,
                                s.table(self.units).may_share)
         self.sums = [self.gather("gradients", "none", part, 4) for part, _ in self.buckets]
         self.valid = set()  # units whose secondary shard holds the current weights
@@ -226,6 +234,8 @@ class Run:
         if before and [codecs.weights for codecs in before] != [codecs.weights for codecs in self.codecs]:
             self.valid.clear()
         self.reductions = [self.reduction(part, self.codecs[unit].gradients) for part, unit in self.buckets]
+        self.across = [sums for part, unit in self.buckets if self.groups.count > 1
+                       for sums in self.sums_across(part, self.codecs[unit].gradients[1])]
         self.weights = [self.weight_gather(unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
 
     def weight_gather(self, unit, codec):
@@ -246,11 +256,12 @@ class Run:
         return self.topology.size * (group_size - 1) * part * element_bytes
 
     def gather(self, purpose, codec, part, element_bytes):
-        algorithm, topology = self.settings.all_gather, self.topology
+        algorithm, groups = self.settings.all_gather, self.groups
         return Collective("all_gather", purpose, algorithm, codec,
-                          self.logical(topology.size, part, element_bytes),
-                          all_gather(topology, algorithm, codec, part, element_bytes),
-                          messages(topology, algorithm, self.pieces(algorithm, part, codec)))
+                          self.logical(groups.size, part, element_bytes),
+                          groups.over_groups(all_gather(groups.inside, algorithm, codec, part, element_bytes)),
+                          groups.over_groups(messages(groups.inside, algorithm, self.pieces(algorithm, part, codec))),
+                          groups.name)
 
     def gather_secondary(self, shard):
         partition, element_bytes = self.settings.partition, self.settings.element_bytes
@@ -268,17 +279,35 @@ class Run:
         return pieces(part, depth, max(map(codec_block, codecs)))
 
     def reduction(self, part, codecs):
-        s, topology = self.settings, self.topology
+        s, groups = self.settings, self.groups
         return Collective("reduce_scatter", "gradients", s.reduce_scatter,
-                          reduction_codec(topology, s.reduce_scatter, codecs),
-                          self.logical(topology.size, part, s.element_bytes),
-                          reduce_scatter(topology, s.reduce_scatter, codecs, part, s.element_bytes),
-                          messages(topology, s.reduce_scatter, self.pieces(s.reduce_scatter, part, *codecs)))
+                          reduction_codec(groups.inside, s.reduce_scatter, codecs),
+                          self.logical(groups.size, part, s.element_bytes),
+                          groups.over_groups(reduce_scatter(groups.inside, s.reduce_scatter, codecs, part,
+                                                            s.element_bytes)),
+                          groups.over_groups(messages(groups.inside, s.reduce_scatter,
+                                                      self.pieces(s.reduce_scatter, part, *codecs))),
+                          groups.name)
+
+    def sums_across(self, values, codec):
+        """The two halves of the sum of a bucket's gradient shards over the shard groups. Without a codec the sums, fp32, are gathered
+        in the compute dtype."""
+        s, groups = self.settings, self.groups
+        part = groups.replica_part(values, s.element_bytes)
+        of_sums = "none" if s.element_bytes == 4 else s.sixteen_bits
+        of_sums = of_sums if codec == "none" else codec
+        return (Collective("reduce_scatter", "gradients_across", "1-hop", codec,
+                           self.logical(groups.count, part, s.element_bytes),
+                           groups.reduce_across(codec, part, s.element_bytes),
+                           groups.exchange(self.pieces("1-hop", part, codec)), "replica"),
+                Collective("all_gather", "gradients_across", "direct", of_sums, self.logical(groups.count, part, 4),
+                           groups.gather_across(of_sums, part),
+                           groups.exchange(self.pieces("direct", part, of_sums)), "replica"))
 
     def memory(self):
         """State of one rank in bytes, by kind; the arena for activations and workspaces is apart."""
         s = self.settings
-        own, padded = sum(self.shards), sum(self.shards) * self.topology.size
+        own, padded = sum(self.shards), sum(self.padded)
         master = own if s.stage >= 1 else padded
         return {
             "master": 4 * master,
@@ -288,15 +317,27 @@ class Run:
             "resident_weights": s.element_bytes * padded if s.stage < 3 else 0,
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": s.element_bytes * padded // s.partition if s.partition > 1 else 0,
-        } | {f"error_feedback_{hop}": self.errors(hop) for hop in s.feedback} | (
+        } | {f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
+            {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
 
     def errors(self, hop):
         """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop
         and one a node in the second, each stored as a wire image of its own."""
-        codec = {"fp32": "none", "int8": "int8:256"}[self.settings.feedback_dtype]
-        parts = {"intra": self.topology.size, "inter": self.topology.node_count}[hop]
-        return sum(2 * parts * wire_bytes(codec, part, 4) for part, _ in self.buckets)
+        parts = {"intra": self.groups.size, "inter": self.groups.inside.node_count}[hop]
+        return sum(2 * parts * wire_bytes(self.error_codec(), part, 4) for part, _ in self.buckets)
+
+    def error_codec(self):
+        return {"fp32": "none", "int8": "int8:256"}[self.settings.feedback_dtype]
+
+    def errors_across(self):
+        return self.groups.errors_across(self.error_codec(), [part for part, _ in self.buckets], self.settings.element_bytes)
+
+    def feedback_inside(self):
+        return self.groups.feedback_inside(self.settings.feedback, self.settings.reduce_scatter)
+
+    def feeds_back_across(self):
+        return self.groups.count > 1 and "inter" in self.settings.feedback
 
     def sampled(self):
         """Bytes of what adaptive bits measure: at most 2^18 values of each shard, the widest image and the decoded values of the
@@ -328,6 +369,7 @@ class Run:
         total = Bytes()
         for _ in range(s.accumulation if s.stage >= 2 else 1):
             total += sum((volume.count("backward", c) for c in self.reductions), Bytes())
+        total += sum((volume.count("backward", c) for c in self.across), Bytes())
         if s.stage == 3:
             for _ in range(s.accumulation):
                 total += self.uses("forward", volume) + self.uses("backward", volume)

@@ -1,9 +1,29 @@
 #include "lib/collective/all_gather_base.hpp"
 
+#include <algorithm>
+
 #include "lib/collective/draws.hpp"
 #include "lib/collective/require.hpp"
 
 namespace zeropp::collective {
+
+namespace {
+
+/// The hop of error feedback that an all-gather's encoding is.
+constexpr int kFeedbackHop = 2;
+
+codec::Layout layout_of(std::size_t length, std::size_t block) {
+  auto layout = codec::Layout::contiguous(length);
+  layout.padded = round_up(length, block);
+  return layout;
+}
+
+HopErrors* errors_of(const AllGatherPlan& plan) {
+  return plan.feedback == nullptr ? nullptr
+                                  : plan.feedback->add_hop(kFeedbackHop, 1, plan.parts.count);
+}
+
+}  // namespace
 
 AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                              const AllGatherAlgorithm& algorithm, std::size_t depth)
@@ -16,8 +36,10 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                                 .algorithm = std::string(algorithm.name),
                                 .codec = codec_.name(),
                                 .group = context.group.name(),
-                                .path = "",
-                                .modelled = algorithm.modelled}) {
+                                .path = feedback_path("", plan.feedback, {kFeedbackHop}),
+                                .modelled = algorithm.modelled}),
+      encode_(codec_, errors_of(plan), plan.feedback == nullptr ? 0 : plan.feedback->options().beta,
+              layout_of(plan.parts.count, codec_.block()), space_) {
   for (const Chunk& chunk : chunk_plan(plan.parts.count, depth, codec_.block())) {
     const std::size_t bytes = codec_.wire_bytes(chunk.length);
     pieces_.push_back({chunk, bytes, space_.reserve(size() * bytes), nullptr});
@@ -36,7 +58,9 @@ void AllGatherBase::start(ConstView part, View full, std::span<std::byte> worksp
   stream_ = stream;
   key_ = key;
   meter_.count_call((size() - 1) * plan_.parts.count * size_of(plan_.memory));
+  encode_.begin(workspace_.data(), stream_);
   begin();
+  encode_.end(stream_);
 }
 
 void AllGatherBase::finish(StreamHandle stream) {
@@ -47,11 +71,11 @@ void AllGatherBase::finish(StreamHandle stream) {
 
 void AllGatherBase::encode(const Piece& piece, std::size_t index) {
   meter_.kernels([&] {
-    auto layout = codec::Layout::contiguous(piece.chunk.length);
-    layout.padded = round_up(piece.chunk.length, codec_.block());
-    codec_.encode(part_.part(piece.chunk.first, piece.chunk.length), layout,
-                  {slot(piece, index), piece.image_bytes}, stream_,
-                  draw_of(key_, kGatherHop, rank(), rank(), piece.chunk.first));
+    encode_.encode(part_.part(piece.chunk.first, piece.chunk.length),
+                   layout_of(piece.chunk.length, codec_.block()),
+                   std::max<std::size_t>(1, plan_.parts.count), piece.chunk.first,
+                   {slot(piece, index), piece.image_bytes}, stream_,
+                   draw_of(key_, kGatherHop, rank(), rank(), piece.chunk.first));
   });
 }
 

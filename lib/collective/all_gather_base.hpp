@@ -7,6 +7,7 @@
 
 #include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
+#include "lib/collective/error_feedback.hpp"
 #include "lib/collective/meter.hpp"
 
 namespace zeropp::collective {
@@ -62,6 +63,7 @@ class AllGatherBase : public AllGather {
 
  private:
   WorkspacePlan space_;
+  HopEncode encode_;
   std::span<std::byte> workspace_;
 };
 

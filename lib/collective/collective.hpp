@@ -95,6 +95,9 @@ struct AllGatherPlan {
   codec::CodecSpec codec;
   std::size_t depth = 1;  ///< pipeline chunks; 1: none
   Label label;
+  /// As of a reduce-scatter: of what encoding the own part loses, its hop 2. For algorithms with
+  /// the trait `any_codec`.
+  ErrorFeedback* feedback = nullptr;
 };
 
 struct ReduceScatterPlan {
@@ -111,6 +114,7 @@ struct ReduceScatterPlan {
   /// Of this plan and of others of the same parts that run in its place (error_feedback.hpp),
   /// outlives it; null: none. For algorithms with the trait `feedback`.
   ErrorFeedback* feedback = nullptr;
+  int only_hop = 1;  ///< of `feedback`: which of the hops the one of `1-hop` is
 };
 
 /// What an algorithm gets to plan with. `groups` and `recorder` outlive it. `group`: the

@@ -114,6 +114,13 @@ std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Con
   const auto& entry = find_all_gather(algorithm);
   require_possible("all-gather", entry, context, plan.codec, plan.parts, plan.depth);
   require_uncut("all-gather", plan.codec, plan.depth);
+  if (plan.feedback != nullptr && !entry.any_codec) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("all-gather algorithm '{}' encodes nothing that error feedback could be "
+                    "of: choose direct, or leave error feedback out",
+                    entry.name));
+  }
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
 

@@ -47,7 +47,7 @@ class Communicator {
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
-  /// "world", "node", "rail" or "secondary": the group's name in traces.
+  /// "world", "node", "rail", "secondary", "shard" or "replica": the group's name in traces.
   [[nodiscard]] virtual const std::string& name() const = 0;
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;

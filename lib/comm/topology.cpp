@@ -36,6 +36,18 @@ Topology declared_topology(int world_size, int node_size) {
   return {world_size, world_size / node_size, node_size, true};
 }
 
+bool fits_nodes(const Topology& topology, std::size_t group) {
+  if (!topology.uniform() || group == 0) return false;
+  const auto node = static_cast<std::size_t>(topology.ranks_per_node);
+  return node % group == 0 ||
+         (group % node == 0 && static_cast<std::size_t>(topology.world_size) % group == 0);
+}
+
+Topology topology_of_group(const Topology& topology, int group) {
+  const int local = std::min(group, topology.ranks_per_node);
+  return {group, group / local, local, topology.emulated};
+}
+
 std::vector<Place> places_of(std::span<const int> leaders) {
   std::vector<Place> places;
   for (std::size_t r = 0; r < leaders.size(); ++r) {

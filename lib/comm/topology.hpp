@@ -32,6 +32,12 @@ struct Topology {
 /// world_size.
 Topology declared_topology(int world_size, int node_size);
 
+/// Whether `group` consecutive ranks, from any multiple of it on, are alike: part of a node that
+/// divides it, or whole nodes that divide the job. False for nodes of unequal size.
+bool fits_nodes(const Topology& topology, std::size_t group);
+/// Of such a group by itself.
+Topology topology_of_group(const Topology& topology, int group);
+
 /// Where a rank lies.
 struct Place {
   int node = 0;

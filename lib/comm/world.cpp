@@ -194,6 +194,14 @@ Groups World::make_groups(const GroupOptions& options) {
                             "partition size that divides {}",
                             state_->size, secondary_size, state_->size));
   }
+  if (options.shard_size < 0 ||
+      (options.shard_size > 0 &&
+       !fits_nodes(layout, static_cast<std::size_t>(options.shard_size)))) {
+    throw Error(ExitCode::usage,
+                fmt::format("shard groups of {} ranks do not fit {}: choose a size that divides a "
+                            "node, or whole nodes",
+                            options.shard_size, layout.describe()));
+  }
   if (options.transport == Transport::nccl && options.device.backend == Backend::host) {
     throw Error(ExitCode::usage,
                 "NCCL moves the memory of GPUs only: choose transport mpi for the "
@@ -234,6 +242,27 @@ Groups World::make_groups(const GroupOptions& options) {
   }
   if (secondary_size > 0) {
     groups.secondary = make("secondary", [&](int rank) { return rank / secondary_size; });
+  }
+  if (const int size = options.shard_size; size > 0) {
+    const auto group = [&](int rank) { return rank / size; };
+    const Topology inside = topology_of_group(layout, size);
+    groups.shards = std::make_unique<Groups>();
+    groups.shards->topology = inside;
+    groups.shards->memory = groups.memory;
+    groups.shards->waits_on_stream = groups.waits_on_stream;
+    groups.shards->world = make("shard", group);
+    if (options.levels) {
+      groups.shards->node =
+          make("shard node", [&](int rank) { return rank / inside.ranks_per_node; });
+      groups.shards->rail = make(
+          "shard rail",
+          [&](int rank) {
+            return group(rank) * inside.ranks_per_node + rank % inside.ranks_per_node;
+          },
+          options.rail_lanes);
+    }
+    groups.replicas = make(
+        "replica", [&](int rank) { return rank % size; }, options.rail_lanes);
   }
   return groups;
 }

@@ -59,8 +59,10 @@ class AgreedError : public Error {
 };
 
 /// The groups that collectives run on. `node`: ranks of one node; `rail`: equal local ranks of all
-/// nodes; `secondary`: `secondary_size` consecutive ranks (hpZ). Null where the topology does not
-/// allow the group or nobody asked for it.
+/// nodes; `secondary`: `secondary_size` consecutive ranks (hpZ); `shards`: the own `shard_size`
+/// consecutive ranks as a world of their own, with its node and rail; `replicas`: the ranks with
+/// the same number in all of these. Null where the topology does not allow the group or nobody
+/// asked for it.
 struct Groups {
   Topology topology;
   MemoryKind memory = MemoryKind::host;  ///< that the groups move
@@ -70,6 +72,12 @@ struct Groups {
   std::unique_ptr<Communicator> node;
   std::unique_ptr<Communicator> rail;
   std::unique_ptr<Communicator> secondary;
+  std::unique_ptr<Groups> shards;
+  std::unique_ptr<Communicator> replicas;
+
+  /// That weights and gradients are sharded in: of `shards` where there are any, else these.
+  [[nodiscard]] Groups& sharding() { return shards ? *shards : *this; }
+  [[nodiscard]] const Groups& sharding() const { return shards ? *shards : *this; }
 };
 
 /// What moves the bytes of a group: MPI (device memory is staged through pinned host memory) or
@@ -80,11 +88,13 @@ constexpr std::string_view name_of(Transport transport) {
 }
 
 struct GroupOptions {
-  int secondary_size = 0;          ///< ranks of an hpZ group; 0: no such group
-  bool levels = true;              ///< node and rail, which hierarchical algorithms need
+  int secondary_size = 0;  ///< ranks of an hpZ group; 0: no such group
+  int shard_size = 0;      ///< ranks of a shard group, which fit the nodes; 0: no such groups
+  bool levels = true;      ///< node and rail, which hierarchical algorithms need
   Device device = Device::host();  ///< whose memory the groups move
   Transport transport = Transport::mpi;
-  /// Of NCCL: how many communicators carry what a rail sends (lib/comm/lanes.hpp); at least 1.
+  /// Of NCCL: how many communicators carry what a rail, or the replicas, send (lib/comm/lanes.hpp);
+  /// at least 1.
   std::size_t rail_lanes = 1;
   /// Of MPI: longer ones are split (tests lower it).
   std::size_t max_message_bytes = std::size_t{1} << 30U;

@@ -53,6 +53,14 @@ bool has_levels(const Machine& machine) {
   return machine.node_count > 1 && machine.ranks_per_node > 1;
 }
 
+/// The ranks that share a copy of everything: where weights are gathered and gradients reduced.
+Machine shard_group_of(Machine machine, std::size_t size) {
+  machine.world_size = static_cast<int>(size);
+  machine.ranks_per_node = std::min(machine.world_size, machine.ranks_per_node);
+  machine.node_count = machine.world_size / machine.ranks_per_node;
+  return machine;
+}
+
 /// What `auto` takes by zeropp.algorithm_table, where that is given.
 class Measured {
  public:
@@ -192,7 +200,7 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, con
         key, name);
   }
   if (c.zero.deterministic && !algorithm.deterministic) refuse_unstable(key, name, "ordered");
-  if (algorithm.hierarchical) return;
+  if (algorithm.hierarchical || c.zero.shard_group_size != zero::kAllRanks) return;
   if (quantized && is_given(given, "zeropp.gradient_codec_inter") &&
       c.zero.gradient_codec_inter != c.zero.gradient_codec_intra) {
     refuse(
@@ -216,8 +224,9 @@ void choose_feedback_hops(TrainConfig& c, const Machine& machine) {
         "2-hop or 1-hop, or leave it out",
         key, hops, name);
   }
-  const bool inter = algorithm.hierarchical && machine.node_count > 1;
-  const bool intra = !inter || machine.ranks_per_node > 1;
+  const bool second = algorithm.hierarchical && machine.node_count > 1;
+  const bool intra = !second || machine.ranks_per_node > 1;
+  const bool inter = second || c.zero.shard_group_size != zero::kAllRanks;
   const char* const there = intra && inter ? "both" : intra ? "intra" : "inter";
   if (hops == "both") hops = there;
   if ((hops == "intra" && !intra) || (hops == "inter" && !inter)) {
@@ -243,17 +252,20 @@ void check_pipeline(const zero::Options& zero, const Machine& machine) {
 
 /// Lanes are of use where a host's thread copies what goes to other nodes, not where the network's
 /// hardware does.
-void choose_rail_lanes(TrainConfig& c, const Machine& machine) {
-  const bool rails =
-      c.transport == "nccl" && has_levels(machine) &&
+void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
+  const bool across =
+      c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
+  const bool inside =
+      has_levels(sharding) &&
       (find(machine.all_gather, c.zero.all_gather_algorithm, "").hierarchical ||
        find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "").hierarchical);
+  const bool rails = c.transport == "nccl" && (across || inside);
   if (c.rail_lanes == 0) {
     c.rail_lanes = rails && !machine.rdma ? 4 : 1;
   } else if (c.rail_lanes > 1 && !rails) {
     refuse(
         "zeropp.rail_lanes {} would have no effect: only two-level and 2-hop over nccl, on several "
-        "nodes of several ranks, send on rails; leave it out",
+        "nodes of several ranks, and sums over shard groups send on rails; leave it out",
         c.rail_lanes);
   }
 }
@@ -261,17 +273,21 @@ void choose_rail_lanes(TrainConfig& c, const Machine& machine) {
 }  // namespace
 
 void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,
-                       const Machine& machine) {
+                       const Machine& whole) {
+  const bool grouped = config.zero.shard_group_size != zero::kAllRanks;
+  const Machine machine = grouped ? shard_group_of(whole, config.zero.shard_group_size) : whole;
   const Measured measured(config, machine);
   choose_all_gather(config, machine, measured);
   choose_secondary_gather(config, machine, measured);
   choose_reduce_scatter(config, given, machine, measured);
   choose_feedback_hops(config, machine);
   resolve_codec_choice(
-      config, find(machine.reduce_scatter, config.zero.reduce_scatter_algorithm, "").hierarchical);
+      config,
+      grouped ||
+          find(machine.reduce_scatter, config.zero.reduce_scatter_algorithm, "").hierarchical);
   measured.require_asked();
-  check_pipeline(config.zero, machine);
-  choose_rail_lanes(config, machine);
+  if (!grouped) check_pipeline(config.zero, machine);
+  choose_rail_lanes(config, whole, machine);
 }
 
 }  // namespace zeropp::config

@@ -17,6 +17,8 @@ const char* const kWeights = "zero_optimization.zero_quantized_weights";
 const char* const kGradients = "zero_optimization.zero_quantized_gradients";
 const char* const kHpz = "zero_optimization.zero_hpz_partition_size";
 const char* const kFeedback = "zeropp.error_feedback.hops";
+const char* const kShardGroup = "zeropp.shard_group_size";
+const char* const kAllGather = "zeropp.all_gather_algorithm";
 
 const Option& option_at(const std::vector<Option>& options, std::string_view path) {
   return *std::ranges::find(options, path, &Option::path);
@@ -66,6 +68,22 @@ std::vector<Setting> error_feedback(const json& value, const NamedValues&,
   if (!value.is_boolean()) return {};
   const bool on = value.get<bool>();
   return {{kFeedback, on ? "both" : "none", !on}};
+}
+
+/// -1: no MiCS; what zeropp.shard_group_size says stays.
+std::vector<Setting> mics(const json& value, const NamedValues&,
+                          const std::vector<Option>& options) {
+  if (value == -1) return {{kShardGroup, value_of(option_at(options, kShardGroup)), true}};
+  if (!is_count(value)) return {};
+  return {{kShardGroup, value}};
+}
+
+/// MiCS gathers across the nodes of a group first, and then inside each.
+std::vector<Setting> mics_hierarchical(const json& value, const NamedValues&,
+                                       const std::vector<Option>& options) {
+  if (!value.is_boolean()) return {};
+  if (value.get<bool>()) return {{kAllGather, "two-level"}};
+  return {{kAllGather, value_of(option_at(options, kAllGather)), true}};
 }
 
 /// True goes with any size above 1, which another key may name.
@@ -139,6 +157,10 @@ const std::vector<Alias>& aliases() {
       {"optimizer.params.adam_w_mode", "true or false", "optimizer.type AdamW, or Adam", adam_mode},
       {"zero_optimization.zeropp_loco_param", "an object of err_beta and reset_T, or null",
        "zeropp.error_feedback in both hops; reset_T counts steps that were taken", loco},
+      {"zero_optimization.mics_shard_size", "-1, or a whole number of at least 1", kShardGroup,
+       mics},
+      {"zero_optimization.mics_hierarchical_params_gather", "true or false",
+       "zeropp.all_gather_algorithm two-level; false: as that says", mics_hierarchical},
       {"zeropp.quantize_weights", "true or false", kWeights, same<kWeights>},
       {"zeropp.quantize_gradients", "true or false", kGradients, same<kGradients>},
       {"zeropp.secondary_group_size", "a whole number of at least 1", kHpz, same<kHpz>},

@@ -40,6 +40,16 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .unit = "ranks",
         .range = at_least(1),
         .automatic = [&c] { c.zero.hpz_partition_size = zero::kNodeOfRanks; }},
+       {.path = "zeropp.shard_group_size",
+        .flag = "--shard-group-size",
+        .field = &c.zero.shard_group_size,
+        .help = "MiCS, hybrid sharding: ranks that shard one copy of everything at stage 3; other "
+                "groups hold the same, and gradients are summed over them once a step; 0: all "
+                "ranks, auto: those of a node",
+        .unit = "ranks",
+        .in_effect = [&c] { return c.zero.stage == 3; },
+        .effect_needs = "zero_optimization.stage 3",
+        .automatic = [&c] { c.zero.shard_group_size = zero::kNodeOfShards; }},
        {.path = "zero_optimization.zero_quantized_gradients",
         .flag = "--zero-quantized-gradients",
         .field = &c.zero.quantized_gradients,

@@ -76,6 +76,39 @@ void resolve_secondary(zero::Options& zero, const Machine& machine) {
   }
 }
 
+void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
+  std::size_t& size = zero.shard_group_size;
+  if (size == zero::kAllRanks) return;
+  const char* key = "zeropp.shard_group_size";
+  if (machine.ranks_per_node == 0) refuse("{} {}", key, kUnequalNodes);
+  const auto node = static_cast<std::size_t>(machine.ranks_per_node);
+  const auto world = static_cast<std::size_t>(machine.world_size);
+  if (size == zero::kNodeOfShards) size = node;
+  if (node % size != 0 && !(size % node == 0 && world % size == 0)) {
+    refuse(
+        "{}: {} neither divides the {} ranks of a node nor is a multiple of it that divides the "
+        "{} ranks: choose {}",
+        key, size, node, world, node);
+  }
+  if (size == 1 && world > 1) {
+    refuse(
+        "{}: in a group of 1 rank every rank holds everything: set zero_optimization.stage to 0, "
+        "or "
+        "choose {}",
+        key, node);
+  }
+  const auto refuse_with = [&](bool on, const char* other, const char* why) {
+    if (on) refuse("{} {} and {}: {}; leave one of them out", key, size, other, why);
+  };
+  refuse_with(zero.hpz_partition_size != 1, "zero_optimization.zero_hpz_partition_size",
+              "both keep all weights in a part of the ranks");
+  refuse_with(zero.adaptive_bits.values != "none", "zeropp.adaptive_bits",
+              "the budget does not know of sums over shard groups");
+  refuse_with(zero.measure_errors > 0, "zeropp.measure_quantization_error",
+              "it does not know of sums over shard groups");
+  if (size == world) size = zero::kAllRanks;
+}
+
 /// The back end and what moves its bytes.
 void choose_backend(TrainConfig& c, const Machine& machine) {
   const bool model_on_gpu = model::is_transformer(c.model);
@@ -124,6 +157,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_precision(config);
   check_stage(config.zero);
   resolve_secondary(config.zero, machine);
+  resolve_shard_groups(config.zero, machine);
   resolve_schedule(config, given);
   machine.check_model(config.model);
   machine.check_data(config.data);

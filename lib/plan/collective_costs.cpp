@@ -19,7 +19,7 @@ class Links {
         node_links_(place.cluster.node_links),
         rails_(place.cluster.rails),
         lane_(rails_.with(place.rail_lanes)),
-        node_rate_(rails_.links_per_node * lane_.rate),
+        node_rate_(rails_.links_per_node * lane_.rate / static_cast<double>(place.groups_per_node)),
         nodes_(static_cast<double>(place.nodes)),
         locals_(static_cast<double>(place.ranks_per_node)) {}
 
@@ -79,7 +79,7 @@ class Links {
   const NodeLinks& node_links_;
   const Rails& rails_;
   const LaneRate& lane_;
-  double node_rate_;  ///< bytes/s out of a node
+  double node_rate_;  ///< bytes/s out of a node, of this group
   double nodes_;
   double locals_;
 };

@@ -5,6 +5,7 @@
 #include "kernels/optim/registry.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
+#include "lib/zero/replica_reduce.hpp"
 
 namespace zeropp::plan {
 
@@ -28,11 +29,15 @@ class Costs {
                .nodes = static_cast<std::size_t>(work.topology.node_count),
                .ranks_per_node = static_cast<std::size_t>(work.topology.ranks_per_node),
                .rail_lanes = std::max<std::size_t>(1, work.config.rail_lanes)},
-        secondary_(world_),
+        sharding_(group_of(options_.shard_group_size == zero::kAllRanks
+                               ? world_.ranks()
+                               : options_.shard_group_size)),
+        secondary_(group_of(options_.hpz_partition_size)),
+        across_(world_),
         choice_(work.choice) {
-    const std::size_t group = options_.hpz_partition_size;
-    secondary_.nodes = std::max<std::size_t>(1, group / world_.ranks_per_node);
-    secondary_.ranks_per_node = std::min(group, world_.ranks_per_node);
+    across_.nodes = world_.nodes / sharding_.nodes;
+    across_.ranks_per_node = world_.ranks_per_node / sharding_.ranks_per_node;
+    across_.groups_per_node = sharding_.ranks_per_node;
     model::Options model = work.config.model;
     model.vocab_size = work.vocab_size;
     layers_ = layer_costs(model, work.config.train_micro_batch_size_per_gpu, options_.compute,
@@ -73,6 +78,14 @@ class Costs {
       case OpKind::gather_sum:
         return joined(
             gather({options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}}, world_));
+      case OpKind::reduce_across:
+        return joined(reduce_cost(
+            {"1-hop", across_part(op.index), options_.compute, codecs_of(op.index).inter, {}},
+            across_));
+      case OpKind::gather_across:
+        return joined(gather({"direct", across_part(op.index), Dtype::fp32,
+                              zero::codec_of_sums(codecs_of(op.index).inter, options_.compute)},
+                             across_));
       case OpKind::update:
         return update(op.index);
     }
@@ -80,6 +93,20 @@ class Costs {
   }
 
  private:
+  /// Of consecutive ranks: part of a node, or whole nodes.
+  [[nodiscard]] Place group_of(std::size_t ranks) const {
+    Place place = world_;
+    place.nodes = std::max<std::size_t>(1, ranks / world_.ranks_per_node);
+    place.ranks_per_node = std::min(ranks, world_.ranks_per_node);
+    return place;
+  }
+  [[nodiscard]] std::size_t across_part(std::size_t index) const {
+    return zero::replica_part(work_.input.buckets[index], across_.ranks(), options_.compute);
+  }
+  [[nodiscard]] const zero::GradientCodecs& codecs_of(std::size_t index) const {
+    const std::size_t first = work_.input.buckets[index].segments.front().unit;
+    return work_.codecs.gradients(first)[choice_.gradients[first]];
+  }
   [[nodiscard]] double kernel(double moved) const { return kernel_seconds(moved, cluster_); }
   [[nodiscard]] static OpCost on_gpu(double seconds) {
     OpCost cost;
@@ -105,7 +132,7 @@ class Costs {
   OpCost global(std::size_t index) {
     const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
     return gather({options_.all_gather_algorithm, unit(index).shard, options_.compute, codec},
-                  world_);
+                  sharding_);
   }
 
   OpCost gather(const GatherShape& shape, const Place& place) {
@@ -120,8 +147,7 @@ class Costs {
 
   OpCost reduction(std::size_t index) {
     const zero::Bucket& reduced = work_.input.buckets[index];
-    const std::size_t first = reduced.segments.front().unit;
-    const auto& codecs = work_.codecs.gradients(first)[choice_.gradients[first]];
+    const zero::GradientCodecs& codecs = codecs_of(index);
     const std::size_t count = reduced.count();
     const bool packed = reduced.segments.size() > 1;
     for (const Reduction& known : reductions_) {
@@ -132,11 +158,11 @@ class Costs {
     OpCost cost;
     if (packed) {  // read and written once more
       cost.start.add(Resource::gpu, kernel(2 * kFp32 * static_cast<double>(count) *
-                                           static_cast<double>(world_.ranks())));
+                                           static_cast<double>(sharding_.ranks())));
     }
     const OpCost sent = reduce_cost(
         {options_.reduce_scatter_algorithm, count, options_.compute, codecs.intra, codecs.inter},
-        world_);
+        sharding_);
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     cost.finish = sent.finish;
     return reductions_.emplace_back(count, packed, codecs, cost).cost;
@@ -174,7 +200,9 @@ class Costs {
   const Cluster& cluster_;
   const zero::Options& options_;
   Place world_;
+  Place sharding_;  ///< of the ranks that share a copy
   Place secondary_;
+  Place across_;  ///< of the replicas of a shard
   const zero::CodecChoice& choice_;
   std::vector<LayerCost> layers_;
   std::vector<Gather> gathers_;  ///< models have few sizes of units

@@ -26,6 +26,8 @@ void add_volumes(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t
   add(sums.refresh, values.refresh, times);
   add(sums.reduce, values.reduce, times);
   add(sums.gather_sum, values.gather_sum, times);
+  add(sums.reduce_across, values.reduce_across, times);
+  add(sums.gather_across, values.gather_across, times);
 }
 
 }  // namespace
@@ -48,7 +50,8 @@ PlannedRun::PlannedRun(const config::TrainConfig& config, const comm::Topology& 
 
 std::unique_ptr<PlannedRun::Rank> PlannedRun::plan(int rank) {
   auto made = std::make_unique<Rank>();
-  made->groups = planning_groups(topology_, rank, config_.zero.hpz_partition_size);
+  made->groups = planning_groups(topology_, rank, config_.zero.hpz_partition_size,
+                                 config_.zero.shard_group_size);
   made->plans = std::make_unique<zero::Plans>(config_.zero, model_.units, model_.layers,
                                               made->groups, made->groups, made->recorder, device_);
   return made;
@@ -60,7 +63,7 @@ void PlannedRun::use_codecs_of(std::size_t step) {
   if (choice == choice_) return;
   choice_ = std::move(choice);
   plans.use(choice_);
-  // Nodes are alike, also in hpZ groups: a group lies within a node, or is of whole nodes.
+  // Nodes are alike, also in hpZ and shard groups: these lie within a node, or are of whole nodes.
   const int alike = topology_.ranks_per_node;
   const auto times = static_cast<std::uint64_t>(topology_.world_size / alike);
   over_ranks_ = {};

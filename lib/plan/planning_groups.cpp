@@ -85,7 +85,8 @@ comm::Topology planned_topology(std::size_t nodes, std::size_t ranks_per_node) {
           .emulated = false};
 }
 
-comm::Groups planning_groups(const comm::Topology& topology, int rank, std::size_t secondary_size) {
+comm::Groups planning_groups(const comm::Topology& topology, int rank, std::size_t secondary_size,
+                             std::size_t shard_size) {
   const int local = topology.ranks_per_node;
   const auto make = [&](const char* name, int first, int stride, int size) {
     return std::make_unique<PlanningCommunicator>(name, topology, rank, first, stride, size);
@@ -99,6 +100,19 @@ comm::Groups planning_groups(const comm::Topology& topology, int rank, std::size
   if (secondary_size > 1) {
     const int size = static_cast<int>(secondary_size);
     groups.secondary = make("secondary", rank / size * size, 1, size);
+  }
+  if (shard_size > 0) {
+    const int size = static_cast<int>(shard_size);
+    const comm::Topology inside = comm::topology_of_group(topology, size);
+    const int first = rank / size * size;
+    const int part = inside.ranks_per_node;
+    groups.shards = std::make_unique<comm::Groups>();
+    groups.shards->topology = inside;
+    groups.shards->memory = groups.memory;
+    groups.shards->world = make("shard", first, 1, size);
+    groups.shards->node = make("shard node", rank / part * part, 1, part);
+    groups.shards->rail = make("shard rail", first + rank % part, part, inside.node_count);
+    groups.replicas = make("replica", rank % size, size, topology.world_size / size);
   }
   return groups;
 }

@@ -14,8 +14,9 @@ namespace zeropp::plan {
 /// are numbers for.
 comm::Topology planned_topology(std::size_t nodes, std::size_t ranks_per_node);
 
-/// Of rank `rank`: world, node, rail, and where `secondary_size` > 1 its hpZ group. `topology` is
-/// uniform. For Device::planning().
-comm::Groups planning_groups(const comm::Topology& topology, int rank, std::size_t secondary_size);
+/// Of rank `rank`: world, node, rail, where `secondary_size` > 1 its hpZ group, and where
+/// `shard_size` > 0 its shard group and replicas. `topology` is uniform. For Device::planning().
+comm::Groups planning_groups(const comm::Topology& topology, int rank, std::size_t secondary_size,
+                             std::size_t shard_size);
 
 }  // namespace zeropp::plan

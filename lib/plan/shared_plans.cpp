@@ -110,7 +110,7 @@ SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
   Gathers of_kinds;
   of_kinds.workspaces.resize(kinds_.size());
   for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
-    comm::Groups groups = planning_groups(topology_, rank, options.hpz_partition_size);
+    comm::Groups groups = planning_groups(topology_, rank, options.hpz_partition_size, 0);
     trace::Recorder nobody;
     const zero::WeightGather gather(options, table, partitions, groups, nobody, device_);
     if (rank == 0) gather.add_memory(of_kinds.workspaces);
@@ -157,7 +157,7 @@ const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& opti
     const Kinds kinds = kinds_of(made.buckets, units);
     Reductions of_kinds;
     for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
-      comm::Groups groups = planning_groups(topology_, rank, 1);
+      comm::Groups groups = planning_groups(topology_, rank, 1, 0);
       trace::Recorder nobody;
       const zero::GradientReduce reduce(options, table, units, kinds.first, groups, nobody,
                                         device_);
@@ -221,7 +221,9 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, std::size_t optimizer_s
                           .gather_secondary = secondary ? secondary->bytes : global.bytes,
                           .refresh = global.bytes,
                           .reduce = reduced.bytes,
-                          .gather_sum = reduced.gather_sum},
+                          .gather_sum = reduced.gather_sum,
+                          .reduce_across = {},
+                          .gather_across = {}},
                          asked.accumulation_steps);
   for (const zero::MemoryPart& part :
        zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,

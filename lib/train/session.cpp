@@ -77,6 +77,7 @@ void Session::make_groups() {
   options.levels =
       collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm).hierarchical ||
       (gathers_sums && gather_levels);
+  options.shard_size = static_cast<int>(config_.zero.shard_group_size);
   reduce_groups_ = context_.world().make_groups(options);
   options.levels = gather_levels;
   if (partition > 1) options.secondary_size = static_cast<int>(partition);

@@ -23,4 +23,12 @@ inline std::uint64_t gradient_draws(std::uint64_t seed, std::uint64_t step, std:
   return derived_key(derived_key(seed, kGradients, step), micro_step, bucket);
 }
 
+/// Of the reduction of one of several shard groups, or of one of several sets of replicas: its key
+/// among those of the bucket.
+enum class Group : std::uint64_t { shards = 1, replicas = 2 };
+inline std::uint64_t draws_of(std::uint64_t gradient_draws, Group group, int number) {
+  return derived_key(gradient_draws, static_cast<std::uint64_t>(group),
+                     static_cast<std::uint64_t>(number));
+}
+
 }  // namespace zeropp::zero

@@ -81,8 +81,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                                preset_.shard_optimizer)),
       norm_(own_gradients(), plans_.units, device),
       optimizer_(model.units(), plans_.units, optimizer_arrays(), preset_.shard_optimizer,
-                 static_cast<std::size_t>(groups.world->rank()), options.seed, optimizer, device,
-                 streams_.front().handle()),
+                 static_cast<std::size_t>(groups.sharding().world->rank()), options.seed, optimizer,
+                 device, streams_.front().handle()),
       loss_(sizeof(double), device.staging()),
       weight_views_(plans_.units.size()),
       gradient_views_(plans_.units.size()),
@@ -264,7 +264,8 @@ double Engine::global_norm() const {
   std::vector<double> partial = norm_.squares();
   if (preset_.shard_optimizer) partial = control_.all_gather(partial);
   double total = 0;
-  for (const double part : partial) total += part;
+  // The first shard group has all shards; the others have the same.
+  for (std::size_t shard = 0; shard < world_size(); ++shard) total += partial[shard];
   return std::sqrt(total);
 }
 

@@ -197,6 +197,28 @@ class Engine {
   void join(std::initializer_list<StreamId> ids) const;
   [[nodiscard]] comm::Bytes sent() const;
   [[nodiscard]] std::span<std::byte> workspace(const Op& op) const;
+  /// What lies between the halves of a sum over shard groups.
+  [[nodiscard]] std::span<std::byte> image(const Op& op) const;
+  /// Keys of the draws of a bucket's reductions.
+  [[nodiscard]] std::uint64_t reduction_draws(const Op& op) const;
+  [[nodiscard]] std::uint64_t replica_draws(const Op& op) const;
+  [[nodiscard]] std::size_t world_size() const {
+    return static_cast<std::size_t>(groups_.world->size());
+  }
+  /// Groups of ranks that share a copy of everything, where not all do.
+  [[nodiscard]] std::size_t shard_groups() const {
+    return groups_.replicas ? static_cast<std::size_t>(groups_.replicas->size()) : 1;
+  }
+  /// That this rank answers for, at every stage.
+  [[nodiscard]] std::size_t canonical() const {
+    return canonical_shard(static_cast<std::size_t>(groups_.world->rank()), world_size(),
+                           shard_groups());
+  }
+  /// Where it begins in the arrays of a unit that this rank holds.
+  [[nodiscard]] std::size_t canonical_begin(std::size_t unit) const;
+  [[nodiscard]] ConstView canonical_master(std::size_t unit) const;
+  /// Every rank's text, by canonical shard, on rank 0.
+  [[nodiscard]] std::vector<std::string> gather_by_shard(const std::string& part) const;
   [[nodiscard]] const Stream& stream(StreamId id) const {
     return streams_.at(static_cast<std::size_t>(id));
   }

@@ -130,8 +130,7 @@ void Engine::run(const Op& op, std::size_t position) {
                                  stream(op.stream).handle());
       }
       plans_.gradients.start(op.index, gradient_views_, sum_of(op), workspace(op),
-                             stream(op.stream).handle(),
-                             gradient_draws(options_.seed, steps_begun_, op.micro_step, op.index));
+                             stream(op.stream).handle(), reduction_draws(op));
       pending_[position] = [this, bucket = op.index](StreamHandle end) {
         plans_.gradients.finish(bucket, end);
       };
@@ -142,6 +141,14 @@ void Engine::run(const Op& op, std::size_t position) {
     case OpKind::gather_sum:
       plans_.gradients.gather_sum(op.index, sum_of(op), gradient_views_, workspace(op),
                                   stream(op.stream).handle());
+      break;
+    case OpKind::reduce_across:
+      plans_.gradients.across()->reduce(op.index, own_gradients(), image(op), workspace(op),
+                                        stream(op.stream).handle(), replica_draws(op));
+      break;
+    case OpKind::gather_across:
+      plans_.gradients.across()->gather(op.index, own_gradients(), image(op), workspace(op),
+                                        stream(op.stream).handle(), replica_draws(op));
       break;
     case OpKind::update:
       update(op);
@@ -233,6 +240,18 @@ void Engine::backward(const Op& op) {
   }
   model_.backward(op.index, weights, gradients, stream(op.stream).handle());
 }
+
+std::uint64_t Engine::reduction_draws(const Op& op) const {
+  const std::uint64_t key = gradient_draws(options_.seed, steps_begun_, op.micro_step, op.index);
+  return groups_.replicas ? draws_of(key, Group::shards, groups_.replicas->rank()) : key;
+}
+
+std::uint64_t Engine::replica_draws(const Op& op) const {
+  return draws_of(gradient_draws(options_.seed, steps_begun_, op.micro_step, op.index),
+                  Group::replicas, groups_.shards->world->rank());
+}
+
+std::span<std::byte> Engine::image(const Op& op) const { return arena_.span().subspan(op.result); }
 
 std::span<std::byte> Engine::workspace(const Op& op) const {
   const std::span<std::byte> all = arena_.span();

@@ -1,6 +1,7 @@
 // What an engine tells of itself: the hash and the values of its parameters, and its memory.
 #include <array>
 #include <cstring>
+#include <utility>
 
 #include "lib/base/sha256.hpp"
 #include "lib/zero/engine.hpp"
@@ -27,22 +28,41 @@ std::vector<std::byte> Engine::fetch(ConstView view) const {
   return bytes;
 }
 
+std::size_t Engine::canonical_begin(std::size_t unit) const {
+  const std::size_t in_part = preset_.shard_optimizer ? canonical() % shard_groups() : canonical();
+  return in_part * plans_.units[unit].canonical;
+}
+
+ConstView Engine::canonical_master(std::size_t unit) const {
+  return ConstView(optimizer_.master(unit))
+      .part(canonical_begin(unit), plans_.units[unit].canonical);
+}
+
+std::vector<std::string> Engine::gather_by_shard(const std::string& part) const {
+  std::vector<std::string> of_ranks = control_.gather(part);
+  std::vector<std::string> of_shards(of_ranks.size());
+  for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
+    of_shards[canonical_shard(rank, world_size(), shard_groups())] = std::move(of_ranks[rank]);
+  }
+  return of_shards;
+}
+
 std::string Engine::parameters_hash() const {
   Sha256 own;
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    own.update(fetch(optimizer_.canonical_master(u)));
+    own.update(fetch(canonical_master(u)));
   }
   Sha256 all;
-  for (const std::string& digest : control_.gather(own.hex())) {
+  for (const std::string& digest : gather_by_shard(own.hex())) {
     all.update(std::as_bytes(std::span(digest)));
   }
   return control_.broadcast(all.hex());
 }
 
 std::vector<float> Engine::gather_master(std::size_t unit) const {
-  const std::vector<std::byte> shard = fetch(optimizer_.canonical_master(unit));
+  const std::vector<std::byte> shard = fetch(canonical_master(unit));
   const auto parts =
-      control_.gather(std::string(reinterpret_cast<const char*>(shard.data()), shard.size()));
+      gather_by_shard(std::string(reinterpret_cast<const char*>(shard.data()), shard.size()));
   std::vector<float> full;
   for (const std::string& part : parts) {
     const std::size_t at = full.size();

@@ -10,10 +10,10 @@ namespace zeropp::zero {
 
 namespace {
 
-/// Of a unit's flat buffer, the elements that shard `rank` has.
-Extent part_of(const UnitPartition& unit, std::size_t rank) {
-  const std::size_t begin = std::min(rank * unit.shard, unit.flat);
-  return {begin, std::min(unit.shard, unit.flat - begin)};
+/// Of a unit's flat buffer, the elements that shard `number` of `size` each has.
+Extent part_of(const UnitPartition& unit, std::size_t size, std::size_t number) {
+  const std::size_t begin = std::min(number * size, unit.flat);
+  return {begin, std::min(size, unit.flat - begin)};
 }
 
 checkpoint::Slice slice_of(std::string array, const UnitPartition& unit, const Extent& part) {
@@ -40,18 +40,19 @@ std::vector<std::pair<std::string, View>> Engine::kept_arrays(std::size_t unit) 
 /// tells them apart.
 checkpoint::Slice Engine::slice_of(const NamedState& errors) const {
   const std::size_t bytes = errors.bytes.size();
-  return {fmt::format("{}/{}, {} x {} ranks/{}", errors.name, options_.reduce_scatter_algorithm,
-                      groups_.topology.node_count, groups_.topology.ranks_per_node,
+  const std::string groups =
+      groups_.shards ? fmt::format(" in groups of {}", groups_.shards->world->size()) : "";
+  return {fmt::format("{}/{}, {} x {} ranks{}/{}", errors.name, options_.reduce_scatter_algorithm,
+                      groups_.topology.node_count, groups_.topology.ranks_per_node, groups,
                       groups_.world->rank()),
           1, bytes, 0, bytes};
 }
 
 std::vector<Engine::KeptSlice> Engine::kept_slices() const {
-  const auto rank = static_cast<std::size_t>(groups_.world->rank());
   std::vector<KeptSlice> slices;
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    const Extent part = part_of(plans_.units[u], rank);
-    const std::size_t first = preset_.shard_optimizer ? 0 : part.begin;
+    const Extent part = part_of(plans_.units[u], plans_.units[u].canonical, canonical());
+    const std::size_t first = canonical_begin(u);
     for (auto& [name, values] : kept_arrays(u)) {
       slices.push_back({zero::slice_of(std::move(name), plans_.units[u], part),
                         static_cast<const std::byte*>(values.part(first, part.count).data)});
@@ -94,10 +95,10 @@ std::vector<checkpoint::HostSlice> Engine::state(Buffer& memory) const {
 }
 
 void Engine::fill(std::size_t unit, std::string name, View values, const ReadSlice& read) {
-  const Extent part =
-      preset_.shard_optimizer
-          ? part_of(plans_.units[unit], static_cast<std::size_t>(groups_.world->rank()))
-          : Extent{0, plans_.units[unit].flat};
+  const Extent part = preset_.shard_optimizer
+                          ? part_of(plans_.units[unit], plans_.units[unit].shard,
+                                    static_cast<std::size_t>(groups_.sharding().world->rank()))
+                          : Extent{0, plans_.units[unit].flat};
   std::vector<float> memory(part.count);
   read(zero::slice_of(std::move(name), plans_.units[unit], part),
        std::as_writable_bytes(std::span(memory)));

@@ -6,6 +6,7 @@
 // starts reductions.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -23,19 +24,28 @@ namespace zeropp::zero {
 
 /// Bytes of state in the device's memory, as they lie, with a name that is unique in the engine.
 struct NamedState {
-  std::string name;          ///< "error_feedback.intra.3": of bucket 3
+  std::string name;  ///< "error_feedback.intra.3", "error_feedback.across.reduce.3": of bucket 3
   std::size_t elements = 0;  ///< values that the bytes hold
   std::span<std::byte> bytes;
 };
 
 class GradientErrors {
  public:
+  /// `topology`: of the ranks that share a copy; `replicas`: copies.
   GradientErrors(const Options& options, const std::vector<Bucket>& buckets,
-                 const comm::Topology& topology, const Device& device);
+                 const comm::Topology& topology, std::size_t replicas, const Device& device);
 
   /// For the plan of this bucket's reduce-scatter; null when there is no feedback.
   [[nodiscard]] collective::ErrorFeedback* of(std::size_t bucket) const {
     return feedback_.empty() ? nullptr : feedback_[bucket].get();
+  }
+
+  /// Likewise for the two halves of the sum over shard groups.
+  [[nodiscard]] collective::ErrorFeedback* of_replica_reduce(std::size_t bucket) const {
+    return replica_reduce_.empty() ? nullptr : replica_reduce_[bucket].get();
+  }
+  [[nodiscard]] collective::ErrorFeedback* of_replica_gather(std::size_t bucket) const {
+    return replica_gather_.empty() ? nullptr : replica_gather_[bucket].get();
   }
 
   /// A step was taken, the `steps`-th.
@@ -53,9 +63,17 @@ class GradientErrors {
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 
  private:
+  using ByBucket = std::vector<std::unique_ptr<collective::ErrorFeedback>>;
+  /// Calls body(what, bucket, errors) for every hop of every bucket that has errors; `what`: index
+  /// of its name.
+  template <class Body>
+  void for_each(const Body& body) const;
+
   std::size_t reset_period_;
-  std::vector<std::unique_ptr<collective::ErrorFeedback>> feedback_;  ///< by bucket; empty: none
-  std::size_t predicted_[2] = {0, 0};                                 ///< bytes, by hop
+  ByBucket feedback_;  ///< of reductions among the ranks that share a copy; empty: none
+  ByBucket replica_reduce_;
+  ByBucket replica_gather_;
+  std::array<std::size_t, 3> predicted_{};  ///< bytes: of the two hops, and across groups
 };
 
 }  // namespace zeropp::zero

@@ -6,9 +6,10 @@ GradientNorm::GradientNorm(std::span<const View> gradients,
                            std::span<const UnitPartition> partitions, const Device& device)
     : device_(device),
       units_(gradients.size()),
-      shards_(gradients.front().count / partitions.front().shard) {
+      shards_(gradients.front().count / partitions.front().canonical) {
   std::size_t doubles = shards_ * units_;
-  for (const UnitPartition& unit : partitions) doubles += shards_ * optim::norm_scratch(unit.shard);
+  for (const UnitPartition& unit : partitions)
+    doubles += shards_ * optim::norm_scratch(unit.canonical);
   sums_ = Buffer(doubles * sizeof(double), device_.memory);
   host_sums_ = Buffer(shards_ * units_ * sizeof(double), device_.staging());
 
@@ -18,7 +19,7 @@ GradientNorm::GradientNorm(std::span<const View> gradients,
   double* scratch = sum + shards_ * units_;
   for (std::size_t shard = 0; shard < shards_; ++shard) {
     for (std::size_t unit = 0; unit < units_; ++unit) {
-      const std::size_t n = partitions[unit].shard;
+      const std::size_t n = partitions[unit].canonical;
       const auto* const values = gradients[unit].part(shard * n, n).as<float>();
       optim::for_each_piece(n, optim::kNormPiece, [&](std::size_t first, std::size_t count) {
         pieces.push_back({values + first, scratch + optim::norm_blocks(first),

@@ -18,8 +18,9 @@ namespace zeropp::zero {
 
 class GradientNorm {
  public:
-  /// `gradients[u]`: fp32 sums over ranks and micro-steps, one or more whole shards of
-  /// partitions[u]; as many of every unit. Throws Error(environment) when there is no memory.
+  /// `gradients[u]`: fp32 sums over ranks and micro-steps, one or more whole canonical
+  /// shards of partitions[u]; as many of every unit. Throws Error(environment) when there is no
+  /// memory.
   GradientNorm(std::span<const View> gradients, std::span<const UnitPartition> partitions,
                const Device& device);
 

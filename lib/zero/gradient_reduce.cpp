@@ -28,12 +28,14 @@ GradientReduce::GradientReduce(const Options& options, const CodecTable& codecs,
                                const Device& device)
     : units_(units),
       buckets_(std::move(buckets)),
-      world_size_(static_cast<std::size_t>(groups.world->size())),
-      largest_(largest_gradient(options, groups.topology)),
+      world_size_(static_cast<std::size_t>(groups.sharding().world->size())),
+      largest_(largest_gradient(options, groups.sharding().topology)),
       device_(device),
-      errors_(options, buckets_, groups.topology, device),
+      errors_(options, buckets_, groups.sharding().topology,
+              groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1, device),
       choice_(buckets_.size(), 0) {
-  const collective::Context context{groups, *groups.world, recorder, device};
+  comm::Groups& sharding = groups.sharding();
+  const collective::Context context{sharding, *sharding.world, recorder, device};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     const std::size_t count = buckets_[b].count();
     const std::size_t stride = packed(b) ? count : units_[buckets_[b].segments.front().unit].shard;
@@ -57,12 +59,16 @@ GradientReduce::GradientReduce(const Options& options, const CodecTable& codecs,
           {{count, stride}, Dtype::fp32, {}, options.pipeline_depth, {"gradients", "backward"}}));
     }
   }
+  if (groups.replicas) {
+    across_.emplace(options, codecs, buckets_, groups, errors_, recorder, device);
+  }
 }
 
 void GradientReduce::use(const std::vector<std::size_t>& choice) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     choice_[b] = choice[buckets_[b].segments.front().unit];
   }
+  if (across_) across_->use(choice);
 }
 
 std::size_t GradientReduce::packing_bytes(std::size_t bucket) const {
@@ -125,6 +131,7 @@ void GradientReduce::add_volumes(Volumes& volumes) const {
     volumes.reduce.push_back(volume(b, choice_[b]));
   }
   for (const auto& plan : gather_sum_) volumes.gather_sum.push_back(plan->volume());
+  if (across_) across_->add_volumes(volumes);
 }
 
 void GradientReduce::add_messages(Volumes& messages) const {
@@ -143,6 +150,7 @@ std::vector<BucketMemory> GradientReduce::memory() const {
         {buckets_[b].count() * sizeof(float), packing_bytes(b) + workspace,
          gather_sum_.empty() ? 0 : packing_bytes(b) + gather_sum_[b]->workspace_bytes()});
   }
+  if (across_) across_->add_memory(memory);
   return memory;
 }
 

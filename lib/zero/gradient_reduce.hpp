@@ -18,6 +18,7 @@
 #include "lib/zero/gradient_errors.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/partition.hpp"
+#include "lib/zero/replica_reduce.hpp"
 #include "lib/zero/volume.hpp"
 
 namespace zeropp::zero {
@@ -29,7 +30,8 @@ std::size_t bucket_quantum(const Options& options);
 class GradientReduce {
  public:
   /// `options` are resolved (no "auto"); `groups` and `recorder` outlive this. The units of a
-  /// bucket are of one group of `codecs`.
+  /// bucket are of one group of `codecs`. Reduces among groups.sharding(), and over the shard
+  /// groups where there are several.
   GradientReduce(const Options& options, const CodecTable& codecs,
                  const std::vector<UnitPartition>& units, std::vector<Bucket> buckets,
                  comm::Groups& groups, trace::Recorder& recorder, const Device& device);
@@ -48,6 +50,10 @@ class GradientReduce {
   /// Stage 0: every rank's `sum` -> the bucket's ranges of `gradients`, complete on return.
   void gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
                   std::span<std::byte> workspace, StreamHandle stream);
+
+  /// Of several shard groups; null of one.
+  [[nodiscard]] ReplicaReduce* across() { return across_ ? &*across_ : nullptr; }
+  [[nodiscard]] const ReplicaReduce* across() const { return across_ ? &*across_ : nullptr; }
 
   /// With the codecs that are in use.
   void add_volumes(Volumes& volumes) const;
@@ -89,6 +95,7 @@ class GradientReduce {
   std::vector<std::vector<std::unique_ptr<collective::ReduceScatter>>> reduce_;
   std::vector<std::size_t> choice_;                                 ///< by bucket
   std::vector<std::unique_ptr<collective::AllGather>> gather_sum_;  ///< stage 0 only
+  std::optional<ReplicaReduce> across_;
 };
 
 }  // namespace zeropp::zero

@@ -23,6 +23,10 @@ const char* name_of(OpKind kind) {
       return "accumulate";
     case OpKind::gather_sum:
       return "gather_sum";
+    case OpKind::reduce_across:
+      return "reduce_across";
+    case OpKind::gather_across:
+      return "gather_across";
     case OpKind::update:
       return "update";
     case OpKind::refresh:

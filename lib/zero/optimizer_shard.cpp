@@ -81,11 +81,6 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
   state.pieces = pieces.size() - state.first_piece;
 }
 
-ConstView OptimizerShard::canonical_master(std::size_t unit) const {
-  const std::size_t shard = partitions_[unit].shard;
-  return ConstView(master(unit)).part(sharded_ ? 0 : rank_ * shard, shard);
-}
-
 void OptimizerShard::update(std::size_t unit, std::uint64_t t, float mean, double clip,
                             StreamHandle stream) {
   rule_.on(device_.memory)(

@@ -1,6 +1,6 @@
 // This rank's part of the optimizer: fp32 master weights and what the optimizer keeps for them
 // (none, one or two arrays: AdamW's moments, SGD's momentum), by unit. At stage 0 the part
-// is everything (replicated), else the canonical 1/N shard. Owns its memory, and the table of the
+// is everything (replicated), else shard number `rank`. Owns its memory, and the table of the
 // pieces that the optimizer goes over; the gradients, and the 16-bit weights that follow the
 // master, are the engine's. Runs on the stream that it is given.
 #pragma once
@@ -46,9 +46,6 @@ class OptimizerShard {
   [[nodiscard]] View state(std::size_t unit, std::size_t index) const {
     return view(units_[unit].states[index], unit);
   }
-  /// The canonical 1/N shard of the master weights.
-  [[nodiscard]] ConstView canonical_master(std::size_t unit) const;
-
   /// Of step t.
   [[nodiscard]] double learning_rate(std::uint64_t t) const {
     return optim::learning_rate(options_, t);

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -45,13 +46,18 @@ struct AdaptiveBitsOptions {
 
 /// hpz_partition_size before resolve(): the ranks of a node.
 inline constexpr std::size_t kNodeOfRanks = 0;
+/// shard_group_size: all ranks are one shard group.
+inline constexpr std::size_t kAllRanks = 0;
+/// shard_group_size before resolve(): the ranks of a node.
+inline constexpr std::size_t kNodeOfShards = std::numeric_limits<std::size_t>::max();
 
 struct Options {
-  int stage = 3;                                        ///< zero_optimization.stage
-  bool quantized_weights = false;                       ///< qwZ: zero_quantized_weights
-  std::size_t hpz_partition_size = 1;                   ///< hpZ: zero_hpz_partition_size; 1: off
-  bool quantized_gradients = false;                     ///< qgZ: zero_quantized_gradients
-  std::size_t reduce_bucket_size = 500'000'000;         ///< elements, as in DeepSpeed
+  int stage = 3;                                 ///< zero_optimization.stage
+  bool quantized_weights = false;                ///< qwZ: zero_quantized_weights
+  std::size_t hpz_partition_size = 1;            ///< hpZ: zero_hpz_partition_size; 1: off
+  std::size_t shard_group_size = kAllRanks;      ///< ranks that shard one copy of everything (MiCS)
+  bool quantized_gradients = false;              ///< qgZ: zero_quantized_gradients
+  std::size_t reduce_bucket_size = 500'000'000;  ///< elements, as in DeepSpeed
   std::size_t prefetch_bucket_size = 50'000'000;        ///< stage3_prefetch_bucket_size, elements
   std::size_t max_live_parameters = 1'000'000'000'000;  ///< stage3_max_live_parameters
   bool overlap_comm = true;

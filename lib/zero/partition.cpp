@@ -26,15 +26,17 @@ std::vector<Extent> gaps_of(const Unit& unit, std::size_t padded) {
 }  // namespace
 
 std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
-                                           std::size_t partition_size, Dtype compute) {
+                                           std::size_t partition_size, Dtype compute,
+                                           std::size_t shard_groups) {
   const std::size_t alignment = 16 / size_of(compute);
   std::vector<UnitPartition> partitions;
   for (const Unit& unit : units) {
     UnitPartition p;
     p.parameters = unit.parameters();
     p.flat = unit.count;
-    p.shard = round_up(ceil_div(p.flat, world_size), alignment);
-    p.padded = world_size * p.shard;
+    p.canonical = round_up(ceil_div(p.flat, world_size), alignment);
+    p.shard = shard_groups * p.canonical;
+    p.padded = world_size * p.canonical;
     p.secondary = partition_size > 1 ? p.padded / partition_size : 0;
     p.gaps = gaps_of(unit, p.padded);
     partitions.push_back(p);
@@ -46,6 +48,10 @@ std::size_t Bucket::count() const {
   std::size_t total = 0;
   for (const Segment& segment : segments) total += segment.count;
   return total;
+}
+
+std::size_t replica_part(const Bucket& bucket, std::size_t replicas, Dtype compute) {
+  return round_up(ceil_div(bucket.count(), replicas), 16 / size_of(compute));
 }
 
 std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count) {

@@ -1,6 +1,7 @@
-// How a unit's flat buffer is cut: N canonical shards, and with hpZ H secondary shards. Pure
-// functions. Source: ZeRO++ section 3.2 (hierarchical partitioning); sizes as the trace format
-// documents them.
+// How a unit's flat buffer is cut: N canonical shards, of which a rank holds one, or, where only
+// the ranks of a shard group share a copy, as many in a row as there are groups; and with hpZ H
+// secondary shards. Pure functions. Source: ZeRO++ section 3.2 (hierarchical partitioning); sizes
+// as the trace format documents them.
 #pragma once
 
 #include <cstddef>
@@ -21,18 +22,27 @@ struct Extent {
 struct UnitPartition {
   std::size_t parameters = 0;  ///< without alignment
   std::size_t flat = 0;        ///< with tensor alignment
-  std::size_t shard =
-      0;  ///< a rank's part: ceil(flat / N), rounded up to 16 bytes of the compute dtype
-  std::size_t padded = 0;     ///< N * shard
-  std::size_t secondary = 0;  ///< padded / H; 0 without hpZ
+  std::size_t shard = 0;       ///< a rank's part: canonical * shard groups
+  std::size_t padded = 0;      ///< N * canonical
+  std::size_t secondary = 0;   ///< padded / H; 0 without hpZ
+  std::size_t canonical = 0;   ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype
   /// What no tensor covers: between tensors, and from the last one to `padded`. Its gradients are
   /// reduced and counted in norms like any other, so they have to be zero.
   std::vector<Extent> gaps{};
 };
 
-/// `partition_size` H: 1 for none; divides world_size.
+/// `partition_size` H: 1 for none; divides world_size, as `shard_groups` does.
 std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
-                                           std::size_t partition_size, Dtype compute);
+                                           std::size_t partition_size, Dtype compute,
+                                           std::size_t shard_groups = 1);
+
+/// The canonical shard that rank `rank` answers for: of the `shard_groups` in the part that it
+/// holds, the one with its group's number.
+constexpr std::size_t canonical_shard(std::size_t rank, std::size_t world_size,
+                                      std::size_t shard_groups) {
+  const std::size_t group_size = world_size / shard_groups;
+  return rank % group_size * shard_groups + rank / group_size;
+}
 
 /// The same sub-range of every rank's shard of one unit.
 struct Segment {
@@ -47,6 +57,10 @@ struct Bucket {
   [[nodiscard]] std::size_t count() const;  ///< elements of every rank's part
 };
 
+/// Elements of a bucket's shard that each of its `replicas` adds up: what they divide it into,
+/// rounded up to 16 bytes of the compute dtype.
+std::size_t replica_part(const Bucket& bucket, std::size_t replicas, Dtype compute);
+
 /// By unit: the first layer that uses it, where backward finishes its gradient.
 std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count);
 
@@ -55,12 +69,12 @@ std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::s
 
 inline constexpr std::size_t kEnoughForBucket = std::size_t{1} << 24U;  ///< over all ranks
 
-/// Fills buckets of at most `bucket_size` elements (over all ranks) with units in `order`: a shard
-/// joins the open bucket while it fits, else the bucket is closed first; a shard that no bucket can
-/// hold is cut. A rank's capacity is a multiple of `quantum` (8 codec blocks), at least one
-/// quantum. A bucket that holds kEnoughForBucket elements takes no further unit: its messages are
-/// long, and one unit alone is reduced where it lies. `groups`, by unit: units of different groups
-/// share no bucket; empty: all may.
+/// Fills buckets of at most `bucket_size` elements (over the `world_size` ranks that share a copy)
+/// with units in `order`: a shard joins the open bucket while it fits, else the bucket is closed
+/// first; a shard that no bucket can hold is cut. A rank's capacity is a multiple of `quantum` (8
+/// codec blocks), at least one quantum. A bucket that holds kEnoughForBucket elements takes no
+/// further unit: its messages are long, and one unit alone is reduced where it lies. `groups`, by
+/// unit: units of different groups share no bucket; empty: all may.
 std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
                                  const std::vector<std::size_t>& order, std::size_t world_size,
                                  std::size_t bucket_size, std::size_t quantum,

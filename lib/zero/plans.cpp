@@ -13,13 +13,15 @@ std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codec
 Plans::Plans(const Options& options, const std::vector<Unit>& model_units,
              const std::vector<Layer>& layers, comm::Groups& groups, comm::Groups& reduce_groups,
              trace::Recorder& recorder, const Device& device)
-    : units(partition_units(model_units, static_cast<std::size_t>(groups.world->size()),
-                            options.hpz_partition_size, options.compute)),
+    : units(
+          partition_units(model_units, static_cast<std::size_t>(groups.world->size()),
+                          options.hpz_partition_size, options.compute,
+                          groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1)),
       codecs(options, model_units),
       weights(options, codecs, units, groups, recorder, device),
       gradients(options, codecs, units,
                 plan_buckets(options, codecs, units, layers,
-                             static_cast<std::size_t>(groups.world->size())),
+                             static_cast<std::size_t>(groups.sharding().world->size())),
                 reduce_groups, recorder, device),
       step(make_step_plan(options, units, layers, weights, gradients)) {}
 
@@ -42,6 +44,10 @@ const trace::CollectiveRow* Plans::row(const Op& op, Phase phase) const {
       return &gradients.row(op.index);
     case OpKind::gather_sum:
       return &gradients.row_of_sum(op.index);
+    case OpKind::reduce_across:
+      return &gradients.across()->reduce_row(op.index);
+    case OpKind::gather_across:
+      return &gradients.across()->gather_row(op.index);
     case OpKind::keep_secondary:
     case OpKind::forward:
     case OpKind::backward:

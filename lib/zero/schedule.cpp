@@ -289,6 +289,7 @@ class Builder {
     const std::size_t last =
         in_.preset.shard_optimizer ? accumulated : gather_sum(reduce, accumulated);
     if (reduce.result != kNoMemory) arena_.release(reduce.result, {last});
+    if (in_.across && reduce.micro_step + 1 == in_.micro_steps) sum_across(reduce, accumulated);
     if (!in_.preset.shard_gradients) return;
     for (const Segment& segment : in_.buckets[reduce.index].segments) {
       const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;
@@ -296,6 +297,33 @@ class Builder {
       arena_.release(*gradients_[segment.unit], {accumulated});
       gradients_[segment.unit].reset();
     }
+  }
+
+  /// The sums over micro-steps are complete: over the shard groups, beside the backward of other
+  /// layers.
+  void sum_across(const Op& reduce, std::size_t accumulated) {
+    const BucketMemory& memory = in_.bucket_memory[reduce.index];
+    Op sum{OpKind::reduce_across, reduce.index};
+    sum.micro_step = reduce.micro_step;
+    sum.stream = StreamId::reduce_end;
+    sum.backward_phase = true;
+    sum.bytes = memory.image_across + memory.reduce_across_workspace;
+    sum.waits_on = {accumulated};
+    sum.result = arena_.allocate(memory.image_across, sum.waits_on);
+    sum.workspace = arena_.allocate(memory.reduce_across_workspace, sum.waits_on);
+    Op gather = sum;
+    const std::size_t workspace = sum.workspace;
+    const std::size_t summed = emit(std::move(sum));
+    arena_.release(workspace, {summed});
+    gather.kind = OpKind::gather_across;
+    gather.bytes = memory.gather_across_workspace;
+    gather.waits_on = {summed};
+    gather.workspace = arena_.allocate(gather.bytes, gather.waits_on);
+    const std::size_t last_workspace = gather.workspace;
+    const std::size_t image = gather.result;
+    const std::size_t gathered = emit(std::move(gather));
+    arena_.release(last_workspace, {gathered});
+    arena_.release(image, {gathered});
   }
 
   std::size_t gather_sum(const Op& reduce, std::size_t accumulated) {

@@ -27,6 +27,8 @@ enum class OpKind : std::uint8_t {
   reduce,            ///< start the reduce-scatter of a bucket; no result: into the gradient shard
   accumulate,        ///< add a bucket's sum to the gradient shards; no result: it is there
   gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
+  reduce_across,     ///< reduce-scatter a bucket's gradient shard over the shard groups
+  gather_across,     ///< all-gather what that summed into the gradient shards
   update,            ///< optimizer step of a unit's shard, and its shard in the compute dtype
   refresh,           ///< all-gather a unit's updated weights (stages 1 and 2)
 };
@@ -93,6 +95,9 @@ struct BucketMemory {
   std::size_t sum = 0;        ///< fp32
   std::size_t workspace = 0;  ///< packing and wire images
   std::size_t gather_sum_workspace = 0;
+  std::size_t image_across = 0;  ///< what lies between reduce_across and gather_across
+  std::size_t reduce_across_workspace = 0;
+  std::size_t gather_across_workspace = 0;
 };
 
 /// What a ZeRO stage shards: a named preset.
@@ -112,6 +117,7 @@ struct ScheduleInput {
   std::vector<BucketMemory> bucket_memory;
   StagePreset preset{};
   bool hpz = false;
+  bool across = false;  ///< several shard groups: their gradients are summed once a step
   std::size_t micro_steps = 1;
   /// Of weights gathered ahead of their use; not 0: the next two uses, however large, and more
   /// within the limit.
@@ -119,7 +125,7 @@ struct ScheduleInput {
   /// Gathered weights that a gather ahead may not exceed, with its own; what a layer needs now is
   /// always gathered.
   std::size_t max_live_elements = std::numeric_limits<std::size_t>::max();
-  bool overlap = true;  ///< false: every collective completes before the next operation
+  bool overlap = true;             ///< false: every collective completes before the next operation
 };
 
 /// Forward, backward and reduction of all micro-steps. `secondary_valid`: the hpZ shards hold the

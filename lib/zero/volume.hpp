@@ -20,6 +20,8 @@ struct Volumes {
   std::vector<comm::Bytes> refresh;           ///< by unit
   std::vector<comm::Bytes> reduce;            ///< by bucket
   std::vector<comm::Bytes> gather_sum;        ///< by bucket
+  std::vector<comm::Bytes> reduce_across;     ///< by bucket; of several shard groups
+  std::vector<comm::Bytes> gather_across;     ///< likewise
 };
 
 /// Bytes that this rank sends in one run of `op`.

@@ -22,7 +22,8 @@ WeightGather::WeightGather(const Options& options, const CodecTable& codecs,
                            const std::vector<UnitPartition>& units, comm::Groups& groups,
                            trace::Recorder& recorder, const Device& device)
     : choice_(units.size(), 0) {
-  const collective::Context over_world{groups, *groups.world, recorder, device};
+  comm::Groups& sharding = groups.sharding();
+  const collective::Context over_shards{sharding, *sharding.world, recorder, device};
   const std::vector<Phase> phases =
       stage_preset(options.stage).shard_parameters
           ? std::vector{Phase::forward, Phase::backward, Phase::evaluation}
@@ -34,7 +35,7 @@ WeightGather::WeightGather(const Options& options, const CodecTable& codecs,
       ByPhase& plans = global.emplace_back();
       for (const Phase phase : phases) {
         plans.at(index_of(phase)) =
-            collective::plan_all_gather(options.all_gather_algorithm, over_world,
+            collective::plan_all_gather(options.all_gather_algorithm, over_shards,
                                         {collective::Parts::dense(unit.shard),
                                          options.compute,
                                          codec,

@@ -74,6 +74,13 @@ class Restart(zpp.TestCase):
                   for name in ("train.before-000000002.h5", "train.before-000000002-1.h5", "train.h5")]
         self.assertEqual([entry[1:] for entry in firsts], [(0, 2), (2, 1), (2, 2)], firsts)
 
+    def test_with_shard_groups_whose_errors_are_fed_back(self):
+        groups = ["--deterministic", "--bf16", "--node-size", "2", "--zero-quantized-gradients", "--error-feedback", "both"]
+        self.check_restart(*groups, "--shard-group-size", "2")
+        # Each element was kept once, whichever replica wrote it: others read it.
+        self.run_to(8, "--deterministic", "--bf16", "--load", self.kept, ranks=2)
+        self.assertEqual(self.trace()[0]["first_step"], 6)
+
     def test_with_all_features(self):
         self.check_restart(*BITS)
 

@@ -339,6 +339,7 @@ class Effects(zpp.TestCase):
                   "--data-vocab-size",  # of a file of tokens: token_files
                   # --micro-batch-size, and what is accepted with a warning: deepspeed_examples
                   "--batch-size", "--tensor-model-parallel-size", "--pipeline-model-parallel-size",
+                  "--shard-group-size",  # contract9_shard_groups
                   "--reduce-bucket-size",  # buckets change which values share a block: the matrix counts them
                   # refused without a GPU: contract9_config_resolve, contract3_gpu_train
                   "--autotune-gemm", "--rail-lanes", "--gpu-sampling",

@@ -82,6 +82,25 @@ TEST(MeanGradient, OfEveryReduceScatterAndTopology) {
   }
 }
 
+TEST(MeanGradient, OfEveryShardGroup) {
+  const auto ranks = static_cast<std::size_t>(world().size());
+  for (const int node_size : node_sizes()) {
+    for (std::size_t group = 2; group < ranks; ++group) {
+      if (!comm::fits_nodes(comm::declared_topology(world().size(), node_size), group)) continue;
+      for (const bool quantized : {false, true}) {
+        zero::Options options;
+        options.shard_group_size = group;
+        options.quantized_gradients = quantized;
+        options.gradient_codec_intra = {"int8", 64, {}};
+        options.gradient_codec_inter = {"int8", 64, {}};
+        options.accumulation_steps = 3;
+        options.reduce_bucket_size = 9000;
+        expect_mean(options, node_size, quantized ? 2e-3 : 1e-5);
+      }
+    }
+  }
+}
+
 TEST(MeanGradient, TrainsTowardsTheMinimum) {
   zero::Options options;
   options.quantized_weights = true;

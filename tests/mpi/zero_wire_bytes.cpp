@@ -14,6 +14,7 @@ struct Case {
   bool weights, secondary, gradients;
   const char* model = "gpt";
   int stage = 3;
+  std::size_t shard_group = zero::kAllRanks;
 };
 
 TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
@@ -26,8 +27,11 @@ TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
           Case{"all", true, true, true}, Case{"all, encoder", true, true, true, "encoder"},
           Case{"qgz, stage 0", false, false, true, "gpt", 0},
           Case{"qwz and qgz, stage 1", true, false, true, "gpt", 1},
-          Case{"qwz and qgz, stage 2", true, false, true, "gpt", 2}}) {
+          Case{"qwz and qgz, stage 2", true, false, true, "gpt", 2},
+          Case{"shard groups", false, false, false, "gpt", 3, 2},
+          Case{"qwz and qgz, shard groups", true, false, true, "encoder", 3, 2}}) {
       if (c.secondary && node_size == 1) continue;
+      if (c.shard_group != zero::kAllRanks && size % 2 != 0) continue;
       for (const char* all_gather : {"flat", "two-level"}) {
         zero::Options options;
         options.stage = c.stage;
@@ -35,6 +39,7 @@ TEST(EngineWireBytes, AgreeWithMpisProfilingInterface) {
         options.quantized_weights = c.weights;
         options.hpz_partition_size = c.secondary ? static_cast<std::size_t>(node_size) : 1;
         options.quantized_gradients = c.gradients;
+        options.shard_group_size = c.shard_group;
         options.all_gather_algorithm = all_gather;
         options.reduce_scatter_algorithm = c.gradients ? "2-hop" : "flat";
         options.accumulation_steps = 2;

@@ -118,6 +118,16 @@ class CheckTrace(unittest.TestCase):
             with self.subTest(key):
                 self.change(edit, "should be", case)
 
+    def test_another_shard_group_than_that_which_ran(self):
+        for size in (0, 4):
+            def edit(attributes, _, size=size):
+                config = json.loads(attributes["config_json"])
+                config["zeropp"]["shard_group_size"] = size
+                attributes["config_json"] = json.dumps(config)
+                attributes["config_hash"] = hashlib.sha256(attributes["config_json"].encode()).hexdigest()
+            with self.subTest(size):
+                self.change(edit, "should be", dict(nodes=4, shard=2))
+
     def test_root_attributes(self):
         for name in make({})[0]:
             with self.subTest(name):

@@ -67,8 +67,11 @@ class EngineCase {
     options_.all_gather_algorithm = config.zero.all_gather_algorithm;
     options_.reduce_scatter_algorithm = config.zero.reduce_scatter_algorithm;
     options_.secondary_gather_algorithm = config.zero.secondary_gather_algorithm;
+    options_.shard_group_size = config.zero.shard_group_size;
     const std::size_t h = options_.hpz_partition_size;
-    groups_ = &kept_groups(node_size, {.secondary_size = h > 1 ? static_cast<int>(h) : 0});
+    const int shards = static_cast<int>(options_.shard_group_size);
+    groups_ = &kept_groups(
+        node_size, {.secondary_size = h > 1 ? static_cast<int>(h) : 0, .shard_size = shards});
     model_ = make({.micro_batch = micro_batch,
                    .vocab_size = token_source().vocab_size(),
                    .device = device_,
@@ -76,8 +79,8 @@ class EngineCase {
                    .deterministic = options_.deterministic,
                    .timers = recorder_.timers});
     engine_ = std::make_unique<zero::Engine>(options_, optimizer_, *model_, *groups_,
-                                             kept_groups(node_size, {}, 1), world().control(),
-                                             device_, recorder_);
+                                             kept_groups(node_size, {.shard_size = shards}, 1),
+                                             world().control(), device_, recorder_);
   }
 
   /// One step on the batches of step `index`, which takes no device memory.

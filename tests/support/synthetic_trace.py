@@ -28,6 +28,8 @@ def image(codec, count, element):
     """Bytes of one wire image, block by block."""
     if codec == "none":
         return up(count * element, 16)
+    if codec in ("bf16", "fp16"):
+        return up(count * 2, 16)
     bits, block = (int(x) for x in codec[3:].split(":"))
     payload = scales = 0
     for _ in range(0, count, block):
@@ -39,19 +41,24 @@ def image(codec, count, element):
 class Network:
     """Sends messages one by one and adds them up, in the row that is being written."""
 
-    def __init__(self, nodes, secondary):
-        self.nodes, self.secondary, self.rows = nodes, secondary, {}
+    def __init__(self, nodes, secondary, shard):
+        self.nodes, self.secondary, self.shard, self.rows = nodes, secondary, shard, {}
 
     def begin(self, *key, part):
         """One more run of operation, purpose, phase, algorithm, codec and group; `part`: bytes that each rank
         of the group has, uncompressed, for each other."""
         self.row = self.rows.setdefault(key, [0, 0, 0, 0])
         self.row[2] += 1
-        group = len(self.nodes) if key[5] == "world" else self.secondary
-        for rank in range(len(self.nodes)):
-            for other in range(len(self.nodes)):
-                if rank != other and rank // group == other // group:
+        n = len(self.nodes)
+        group_of = {"world": lambda rank: 0, "secondary": lambda rank: rank // self.secondary,
+                    "shard": lambda rank: rank // self.shard, "replica": lambda rank: rank % self.shard}[key[5]]
+        for rank in range(n):
+            for other in range(n):
+                if rank != other and group_of(rank) == group_of(other):
                     self.row[3] += part
+
+    def shard_groups(self):
+        return [range(begin, begin + self.shard) for begin in range(0, len(self.nodes), self.shard)]
 
     def send(self, source, target, count):
         self.row[0 if self.nodes[source] == self.nodes[target] else 1] += count
@@ -76,36 +83,53 @@ class Network:
                     if other != r and self.nodes[other] == self.nodes[r]:
                         self.send(r, other, held[r] * bytes_)
 
-    def reduce(self, algorithm, codecs, count, element):
-        n = len(self.nodes)
+    def reduce(self, algorithm, codecs, count, element, group):
         block = max(1 if c == "none" else int(c.split(":")[1]) for c in codecs)
         count = up(count, block)
         if algorithm == "flat":
-            return self.gather("flat", codecs[0], count, element)
+            return self.gather("flat", codecs[0], count, element, group)
         local = self.nodes.count(0)
-        for r in range(n):
-            for other in range(n):
+        for r in group:
+            for other in group:
                 if r == other:
                     continue
                 if algorithm != "2-hop":
                     self.send(r, other, image(codecs[0], count, element))
                 elif self.nodes[r] == self.nodes[other]:
-                    self.send(r, other, image(codecs[0], n // local * count, element))
+                    self.send(r, other, image(codecs[0], len({self.nodes[rank] for rank in group}) * count, element))
                 elif r % local == other % local:
                     self.send(r, other, image(codecs[1], count, element))
         return None
+
+    def across(self, codec, count, element):
+        """An image to each replica, which has the same place in another shard group."""
+        for r in range(len(self.nodes)):
+            for other in range(r % self.shard, len(self.nodes), self.shard):
+                if other != r:
+                    self.send(r, other, image(codec, count, element))
 
     def total(self):
         return [sum(row[i] for row in self.rows.values()) for i in (0, 1)]
 
 
+def inside(c):
+    """Hops that feed errors back in a reduction among the ranks that share a copy."""
+    one_node = c["shard"] and c["shard"] <= c["local"]
+    return [hop for hop in c["feedback"] if not (one_node and hop == "inter")]
+
+
 def memory_of(c, shards, ranks, element, parts):
     """Each kind of state by the stages that hold it, a shard or the whole."""
     stored = "int8:256" if c["feedback_dtype"] == "int8" else "none"
-    slices = {"intra": ranks, "inter": c["nodes"]}
+    group = c["shard"] or ranks
+    slices = {"intra": group, "inter": max(1, group // c["local"])}
     errors = {f"error_feedback_{hop}": sum(image(stored, part, 4) for part in parts for _ in range(2 * slices[hop]))
-              for hop in c["feedback"]}
-    whole = shards * ranks
+              for hop in inside(c)}
+    if c["shard"] and "inter" in c["feedback"]:
+        copies = ranks // group
+        errors["error_feedback_across"] = sum(image(stored, up(-(-part // copies), 16 // element), 4)
+                                              for part in parts for _ in range(2 * (copies + 1)))
+    whole = shards * group
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
             "moments": 4 * c["states"] * [whole, shards, shards, shards][c["stage"]],
             "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
@@ -128,15 +152,17 @@ def errors_of(c):
 
 
 def path_of(c, key):
-    if key[0] != "reduce_scatter" or not c["feedback"]:
+    if key[1] == "gradients_across":
+        return "feedback:inter" * ("inter" in c["feedback"])
+    if key[0] != "reduce_scatter" or not inside(c):
         return "fused" if "/" in key[4] else ""
-    hops = "feedback:" + ",".join(c["feedback"])
+    hops = "feedback:" + ",".join(inside(c))
     return ("composed+" if "inter" in c["feedback"] else "fused+") * ("/" in key[4]) + hops
 
 
 def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
-    c = dict(nodes=2, local=2, stage=3, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
+    c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, first=0, cuda=False,
              optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0,
@@ -148,13 +174,15 @@ def make(case):
     tensors = [[97 * 16, 33], [640, 640, 7], [641, 63, 128], [16]]
     layers = [[0], [1], [2], [3, 0]]
     flat = [sum(up(t, 64) for t in unit) for unit in tensors]
-    shard = [up((f + n - 1) // n, 16 // element) for f in flat]
+    group = c["shard"] or n  # ranks that share a copy
+    copies = n // group
+    shard = [copies * up((f + n - 1) // n, 16 // element) for f in flat]
     weight = c["codecs"][0] if c["qwz"] else "none"
     codecs = c["codecs"][1:] if c["qgz"] else ("none", "none")
-    two = c["reduce"] == "2-hop" and c["nodes"] > 1
+    two = c["reduce"] == "2-hop" and len(set(nodes[:group])) > 1
     ran = "/".join(codecs) if two and c["local"] > 1 else codecs[1] if two else codecs[0]
     quantum = 8 * (max(int(x.split(":")[1]) for x in codecs) if c["qgz"] else 1)
-    capacity = max(quantum, c["bucket"] // n // quantum * quantum)
+    capacity = max(quantum, c["bucket"] // group // quantum * quantum)
     parts = [[]]
     for unit in (3, 2, 1, 0):  # unit 0 is used again by the last layer, and finishes first in forward
         left = shard[unit]
@@ -164,7 +192,9 @@ def make(case):
             parts[-1:] = [[capacity], []]
             left -= capacity
         parts[-1].append(left)
-    net = Network(nodes, c["hpz"])
+    net = Network(nodes, c["hpz"], group)
+    among = "world" if copies == 1 else "shard"
+    sums = codecs[1] if codecs[1] != "none" or element == 4 else "bf16" if c["bf16"] else "fp16"  # of a gather over groups
     fresh = set()
 
     def use(phase):
@@ -177,9 +207,10 @@ def make(case):
                         net.gather("flat", "none", shard[unit] * n // c["hpz"], element,
                                    list(range(begin, begin + c["hpz"])))
                 else:
-                    net.begin("all_gather", "weights", phase, c["gather"], weight, "world",
+                    net.begin("all_gather", "weights", phase, c["gather"], weight, among,
                               part=shard[unit] * element)
-                    net.gather(c["gather"], weight, shard[unit], element)
+                    for ranks in net.shard_groups():
+                        net.gather(c["gather"], weight, shard[unit], element, ranks)
                     if c["hpz"] > 1:
                         fresh.add(unit)
 
@@ -206,9 +237,18 @@ def make(case):
                 use("backward")
             if c["stage"] >= 2 or micro == 0:
                 for part in parts:
-                    net.begin("reduce_scatter", "gradients", "backward", c["reduce"], ran, "world",
+                    net.begin("reduce_scatter", "gradients", "backward", c["reduce"], ran, among,
                               part=sum(part) * element)
-                    net.reduce(c["reduce"], codecs, sum(part), element)
+                    for ranks in net.shard_groups():
+                        net.reduce(c["reduce"], codecs, sum(part), element, ranks)
+                    if copies > 1 and micro + 1 == c["micro"]:
+                        count = up(-(-sum(part) // copies), 16 // element)
+                        block = 1 if codecs[1] == "none" else int(codecs[1].split(":")[1])
+                        net.begin("reduce_scatter", "gradients_across", "backward", "1-hop", codecs[1], "replica",
+                                  part=count * element)
+                        net.across(codecs[1], up(count, block), element)
+                        net.begin("all_gather", "gradients_across", "backward", "direct", sums, "replica", part=count * 4)
+                        net.across(sums, count, 4)
                     if c["stage"] == 0:
                         net.begin("all_gather", "gradients", "backward", c["gather"], "none", "world",
                                   part=sum(part) * 4)
@@ -227,6 +267,8 @@ def make(case):
                      "recompute_activations": c["recompute"]}}
     if c["cuda"]:
         own["gpu_sampling"] = 1.0
+    if c["shard"]:
+        own["shard_group_size"] = c["shard"]
     if c["qwz"]:
         own["weight_codec"] = c["codecs"][0]
     if c["qgz"]:
@@ -266,7 +308,7 @@ def make(case):
         "ranks": dict(host=["h"] * n, node=nodes, local_rank=[r % c["local"] for r in range(n)],
                       pid=list(range(1, n + 1)), gpu=[""] * n, gpu_uuid=[""] * n, gpu_pci=[""] * n),
         "units": dict(name=[f"u{i}" for i in range(4)], elements=[sum(t) for t in tensors], flat=flat,
-                      padded=[s * n for s in shard], shard=shard, gathers_forward=list(uses),
+                      padded=[s * group for s in shard], shard=shard, gathers_forward=list(uses),
                       gathers_backward=list(uses)),
         "tensors": dict(unit=[o[0] for o in offsets], name=[f"t{i}" for i in range(len(offsets))],
                         elements=[o[1] for o in offsets], offset=[o[2] for o in offsets]),
@@ -369,6 +411,13 @@ CASES = {
     "recompute": dict(recompute=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
+    "shard groups of a node": dict(shard=2), "shard groups in bf16": dict(shard=2, bf16=True, reduce="ordered"),
+    "shard groups in fp16": dict(shard=2, nodes=3, fp16=DYNAMIC, scales=(65536.0,) * 3),
+    "shard groups inside a node": dict(nodes=2, local=4, shard=2, reduce="1-hop", qgz=True),
+    "shard groups of nodes": dict(nodes=4, shard=4, qwz=True, qgz=True, gather="two-level", reduce="2-hop"),
+    "shard groups with error feedback": dict(shard=2, qgz=True, reduce="2-hop", bf16=True, feedback=("intra", "inter")),
+    "shard groups of nodes with error feedback": dict(nodes=4, shard=4, qgz=True, reduce="2-hop", gather="two-level", feedback=("inter",),
+                                                      feedback_dtype="int8"),
     "momentum": dict(optimizer=("SGD", {"momentum": 0.9}), states=1),
     "no optimizer state": dict(stage=0, optimizer=("SGD", {"momentum": 0.0}), states=0),
     "Lion": dict(stage=1, optimizer=("Lion", {}), states=1), "Adam": dict(bf16=True, optimizer=("Adam", {})),

@@ -257,6 +257,62 @@ TEST(ConfigResolve, AutomaticPartitionIsANode) {
               HasSubstr("zero_hpz_partition_size"));
 }
 
+std::string grouped(const std::string& size, const std::string& zero = "",
+                    const std::string& own = "") {
+  return R"({"zero_optimization":{)" + zero + R"(},"zeropp":{"shard_group_size":)" + size +
+         (own.empty() ? "" : ",") + own + "}}";
+}
+
+TEST(ConfigResolve, ShardGroupsFitTheNodes) {
+  for (const int size : {2, 4, 8}) {
+    EXPECT_EQ(resolved(grouped(std::to_string(size)), machine(4, 4)).zero.shard_group_size,
+              static_cast<std::size_t>(size));
+  }
+  for (const int size : {1, 3, 6, 12, 32}) {
+    EXPECT_THAT(refusal(grouped(std::to_string(size)), machine(4, 4)),
+                AllOf(HasSubstr("zeropp.shard_group_size"), HasSubstr("choose 4")))
+        << size;
+  }
+  EXPECT_EQ(resolved(grouped("16"), machine(4, 4)).zero.shard_group_size, zero::kAllRanks);
+  EXPECT_EQ(resolved(grouped("\"auto\""), machine(4, 4)).zero.shard_group_size, 4U);
+  EXPECT_EQ(resolved(grouped("\"auto\""), machine(1, 4)).zero.shard_group_size, zero::kAllRanks);
+  EXPECT_EQ(resolved(grouped("\"auto\""), machine(1, 1)).zero.shard_group_size, zero::kAllRanks);
+  EXPECT_THAT(refusal(grouped("2"), machine(2, 0, 3)), HasSubstr("--node-size"));
+}
+
+TEST(ConfigResolve, ShardGroupsGoWithStage3Alone) {
+  EXPECT_THAT(refusal(grouped("2", R"("stage":2)"), machine(2, 2)),
+              AllOf(HasSubstr("zeropp.shard_group_size"), HasSubstr("zero_optimization.stage 3")));
+  EXPECT_THAT(refusal(grouped("2", R"("zero_hpz_partition_size":2)"), machine(2, 2)),
+              AllOf(HasSubstr("zeropp.shard_group_size 2"), HasSubstr("zero_hpz_partition_size")));
+  EXPECT_THAT(refusal(grouped("2", "", R"("measure_quantization_error":1)"), machine(2, 2)),
+              HasSubstr("measure_quantization_error"));
+  EXPECT_THAT(refusal(grouped("2", R"("zero_quantized_weights":true)",
+                              R"("adaptive_bits":{"values":"weights"})"),
+                      machine(2, 2)),
+              HasSubstr("adaptive_bits"));
+}
+
+TEST(ConfigResolve, AlgorithmsAreThoseOfAShardGroup) {
+  const auto of = [](const std::string& size) {
+    return resolved(grouped(size), machine(4, 2)).zero;
+  };
+  EXPECT_EQ(of("2").all_gather_algorithm, "flat");
+  EXPECT_EQ(of("2").reduce_scatter_algorithm, "flat");
+  EXPECT_EQ(of("4").all_gather_algorithm, "two-level");
+  EXPECT_EQ(of("4").reduce_scatter_algorithm, "2-hop");
+}
+
+TEST(ConfigResolve, SumsOverShardGroupsAreTheHopAcrossNodes) {
+  const std::string codecs =
+      R"("reduce_scatter_algorithm":"1-hop","gradient_codec_intra":"int8:64",)"
+      R"("gradient_codec_inter":"int4:64","error_feedback":{"hops":"both"})";
+  const auto config =
+      resolved(grouped("2", R"("zero_quantized_gradients":true)", codecs), machine(2, 2));
+  EXPECT_EQ(codec::to_string(config.zero.gradient_codec_inter), "int4:64");
+  EXPECT_EQ(config.zero.error_feedback.hops, "both");
+}
+
 TEST(ConfigResolve, SchedulesHaveOneHighestRate) {
   const auto rates = [](const std::string& type, const std::string& optimizer,
                         const std::string& params) {
@@ -460,6 +516,8 @@ TEST(ConfigResolve, ResolvedConfigurationResolvesToItself) {
         R"({"zero_optimization":{"zero_quantized_gradients":true,"zero_quantized_weights":true,
             "zero_hpz_partition_size":2},"zeropp":{"reduce_scatter_algorithm":"1-hop",
             "gradient_codec_intra":"int8:64"}})",
+        R"({"zero_optimization":{"zero_quantized_gradients":true},"zeropp":{"shard_group_size":2,
+            "gradient_codec_inter":"int8:64","error_feedback":{"hops":"inter"}}})",
         R"({"zero_optimization":{"zero_quantized_gradients":true,
             "zeropp_loco_param":{"err_beta":0.8,"reset_T":1024}},
             "zeropp":{"reduce_scatter_algorithm":"1-hop"}})"}) {

@@ -254,7 +254,7 @@ TEST(PlannedRun, RefusesWhatItCannotKnow) {
 
 TEST(PlanningGroups, KnowRanksAndLinksAndMoveNothing) {
   const comm::Topology topology = planned_topology(3, 4);
-  const comm::Groups groups = planning_groups(topology, 6, 2);
+  const comm::Groups groups = planning_groups(topology, 6, 2, 0);
   EXPECT_EQ(groups.world->rank(), 6);
   EXPECT_EQ(groups.world->size(), 12);
   EXPECT_EQ(groups.node->rank(), 2);

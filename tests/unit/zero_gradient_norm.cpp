@@ -23,7 +23,8 @@ struct Gradients {
   Gradients() {
     for (const std::size_t shard : kShardSizes) {
       const std::size_t n = kShards * shard;
-      partitions.push_back({.parameters = n, .flat = n, .shard = shard, .padded = n});
+      partitions.push_back(
+          {.parameters = n, .flat = n, .shard = shard, .padded = n, .canonical = shard});
       values.emplace_back(n);
       for (std::size_t i = 0; i < n; ++i) values.back()[i] = standard_normal(3, values.size(), i);
     }

@@ -89,6 +89,30 @@ TEST(Schedule, ContainsEveryLayerOnceAMicroStepAndPhase) {
   }
 }
 
+/// Of several shard groups: with the sums of the last micro-step, each bucket after it is there.
+TEST(Schedule, SumsOverShardGroupsOnceAStep) {
+  for (const std::size_t micro_steps : {1U, 3U}) {
+    ScheduleInput in = make_input(3, false, micro_steps, 1 << 20, true, true, 600);
+    in.across = true;
+    for (BucketMemory& memory : in.bucket_memory) memory.image_across = 256;
+    const Schedule schedule = make_step_schedule(in, false);
+    EXPECT_EQ(count(schedule, OpKind::reduce_across), in.buckets.size());
+    EXPECT_EQ(count(schedule, OpKind::gather_across), in.buckets.size());
+    const auto before = order_of(schedule);
+    std::map<std::size_t, std::size_t> summed;  // bucket -> what must be done before
+    for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+      const Op& op = schedule.ops[i];
+      const bool across = op.kind == OpKind::reduce_across || op.kind == OpKind::gather_across;
+      if (across) {
+        EXPECT_EQ(op.micro_step + 1, micro_steps);
+        EXPECT_TRUE(before[i][summed.at(op.index)]);
+      }
+      if (across || op.kind == OpKind::accumulate) summed[op.index] = i;
+    }
+    EXPECT_EQ(count(make_evaluation_schedule(in, false), OpKind::reduce_across), 0U);
+  }
+}
+
 TEST(Schedule, HpzGathersGloballyOnceAUnitAfterAStep) {
   const ScheduleInput in = make_input(3, true, 2, 1 << 20, true, true, 1 << 20);
   const Schedule stale = make_step_schedule(in, false);
@@ -260,9 +284,14 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
   std::mt19937 random(3);
   for (int trial = 0; trial < 60; ++trial) {
     const auto pick = [&](std::size_t n) { return random() % n; };
-    const ScheduleInput in =
-        make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(3), pick(3) * 500,
-                   pick(2) == 1, pick(2) == 1, 200 + pick(6000));
+    ScheduleInput in = make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(3),
+                                  pick(3) * 500, pick(2) == 1, pick(2) == 1, 200 + pick(6000));
+    in.across = in.preset.shard_parameters && pick(2) == 1;
+    for (BucketMemory& memory : in.bucket_memory) {
+      memory.image_across = 700;
+      memory.reduce_across_workspace = 300;
+      memory.gather_across_workspace = 500;
+    }
     for (const Schedule& schedule :
          {make_step_schedule(in, pick(2) == 1), make_evaluation_schedule(in, false),
           make_update_schedule(in)}) {
@@ -313,6 +342,12 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
           add(op.result, in.bucket_memory[op.index].sum, i);
           if (op.kind == OpKind::gather_sum)
             add(op.workspace, in.bucket_memory[op.index].gather_sum_workspace, i);
+        } else if (op.kind == OpKind::reduce_across) {
+          add(op.result, in.bucket_memory[op.index].image_across, i);
+          add(op.workspace, in.bucket_memory[op.index].reduce_across_workspace, i);
+        } else if (op.kind == OpKind::gather_across) {
+          add(op.result, in.bucket_memory[op.index].image_across, i);
+          add(op.workspace, in.bucket_memory[op.index].gather_across_workspace, i);
         } else if (op.kind == OpKind::refresh) {
           add(op.workspace, in.unit_memory[op.index].refresh_workspace, i);
         }

@@ -17,7 +17,7 @@ const ReduceScatterAlgorithm reduce_scatter_one_hop = {
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       const codec::Codec codec(plan.codec_first, plan.plain, context.device.backend);
       return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_one_hop, codec,
-                                            codec.name(), codec.block());
+                                            codec.name(), codec.block(), plan.only_hop);
     }};
 
 }  // namespace zeropp::collective
