@@ -226,7 +226,7 @@ class Checker(TraceChecker):
         measured = ["buffers_peak", "gpu_used"] if self.attributes["backend"] == "cuda" else []
         self.require([row["name"] for row in rows] == names + measured,
                      f"/memory does not name exactly {', '.join(names + measured)}")
-        total = sum(row["bytes_predicted"] for row in rows if row["name"] in names)
+        total = sum(row["bytes_predicted"] for row in rows if row["name"] in names and not row["name"].startswith("offloaded_"))
         for row in rows:
             predicted = row["bytes_predicted"]
             if row["name"] in measured:
@@ -333,7 +333,7 @@ class Checker(TraceChecker):
         memory = self.run.memory()
         errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter", "across")) // 2  # one of two copies
         units = self.trace.columns["units"]["flat"]
-        expected = checkpoint_rows.array_bytes(units, memory["moments"] // max(1, memory["master"]),
+        expected = checkpoint_rows.array_bytes(units, self.settings.optimizer_states,
                                                errors * self.attributes["world_size"], len(units) * self.trace.is_adaptive())
         for row in rows:
             why = checkpoint_rows.problem(row, expected)

@@ -4,6 +4,7 @@ Shares nothing with the library. Replays which unit is gathered from where, and 
 of each collective are wire.py's. Source: ZeRO++ (arXiv 2306.10209), section 3.
 """
 
+import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
@@ -36,6 +37,35 @@ def element_bytes(config):
 
 
 @dataclass(frozen=True)
+class Offload:
+    """Of the optimizer to the memory of the host, and of the parameters."""
+
+    ratio: float
+    piece: int
+    buffers: int
+    parameters: bool  # the weights that are gathered
+
+    @classmethod
+    def of(cls, config):
+        asked = config["zero_optimization"].get("offload_optimizer", {})  # not in old traces
+        if asked.get("device", "none") == "none":
+            return None
+        return cls(asked["ratio"], config["zeropp"]["offload_piece_size"], asked["buffer_count"],
+                   config["zero_optimization"].get("offload_param", {}).get("device", "none") != "none")
+
+    def elements(self, count):
+        """Of a unit of which a rank updates `count`."""
+        return min(count, ceil_to(math.floor(self.ratio * count), 64))
+
+    def staging(self, counts, element_bytes):
+        """Bytes that pieces travel through: gradients of the longest one, and its weights where they are narrower and go back."""
+        on_host = [self.elements(count) for count in counts]
+        pieces = sum(-(-count // self.piece) for count in on_host)
+        return (min(self.buffers, pieces) * min(self.piece, max(on_host, default=0))
+                * (4 + (element_bytes if element_bytes < 4 and not self.parameters else 0)))
+
+
+@dataclass(frozen=True)
 class Settings:
     """What decides bytes, from the effective configuration."""
 
@@ -58,6 +88,7 @@ class Settings:
     adaptive: Adaptive = None
     shard_group: int = 0  # ranks that share a copy; 0: all
     sixteen_bits: str = "bf16"  # the compute dtype, where it has two bytes
+    offload: "Offload" = None  # of the optimizer
 
     @classmethod
     def of(cls, config):
@@ -88,6 +119,7 @@ class Settings:
             adaptive=adaptive,
             shard_group=own.get("shard_group_size", 0),  # at stage 3 only; not in traces before it was there
             sixteen_bits="bf16" if config["bf16"]["enabled"] else "fp16",
+            offload=Offload.of(config),
         )
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
@@ -308,18 +340,34 @@ class Run:
         """State of one rank in bytes, by kind; the arena for activations and workspaces is apart."""
         s = self.settings
         own, padded = sum(self.shards), sum(self.padded)
-        master = own if s.stage >= 1 else padded
+        counts = self.shards if s.stage >= 1 else self.padded
+        on_host = sum(map(s.offload.elements, counts)) if s.offload else 0
+        master = sum(counts) - on_host
+        weights = s.element_bytes * own if s.stage >= 1 and (s.element_bytes != 4 or s.offload) else 0  # beside the master
+        if s.offload and s.offload.parameters and s.element_bytes == 4:
+            weights = 0  # the master is where they are
         return {
             "master": 4 * master,
             "moments": 4 * s.optimizer_states * master,
             "gradient_shard": 4 * own if s.stage >= 1 else 0,
-            "compute_shard": s.element_bytes * own if s.stage >= 1 and s.element_bytes != 4 else 0,
+            "compute_shard": 0 if s.offload and s.offload.parameters else weights,
             "resident_weights": s.element_bytes * padded if s.stage < 3 else 0,
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": s.element_bytes * padded // s.partition if s.partition > 1 else 0,
-        } | {f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
+        } | self.offloaded(counts, on_host, weights) | {f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
+
+    def offloaded(self, counts, on_host, weights):
+        """What lies on the host of units of which a rank updates `counts` elements."""
+        s = self.settings
+        if not s.offload:
+            return {}
+        return {
+            "offloaded_master": 4 * on_host,
+            "offloaded_moments": 4 * s.optimizer_states * on_host,
+            "offloaded_staging": s.offload.staging(counts, s.element_bytes),
+        } | ({"offloaded_weights": weights} if s.offload.parameters else {})
 
     def errors(self, hop):
         """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop

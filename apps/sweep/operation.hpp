@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "apps/sweep/collective.hpp"
-#include "apps/sweep/workers.hpp"
 #include "lib/app/app.hpp"
 #include "lib/device/buffer.hpp"
+#include "lib/device/workers.hpp"
 
 namespace zeropp::sweep {
 

@@ -98,7 +98,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   std::uint64_t predicted = 0;
   for (const zero::MemoryReport& report : session.engine().memory()) {
     data.memory.push_back({report.name, report.predicted, report.actual});
-    predicted += report.predicted;
+    if (!zero::is_offloaded(report.name)) predicted += report.predicted;
   }
   if (config.backend == "cuda") {
     const MemoryUse use = cuda_runtime()->memory_use();

@@ -49,6 +49,25 @@ std::vector<Setting> adam_mode(const json& value, const NamedValues&, const std:
   return {{"optimizer.type", value.get<bool>() ? "AdamW" : "Adam"}};
 }
 
+const char* const kOffload = "zero_optimization.offload_optimizer.device";
+const char* const kOffloadParam = "zero_optimization.offload_param.device";
+const char* const kPinned = "zero_optimization.offload_optimizer.pin_memory";
+
+/// A device's old name; what is off leaves the new one to others.
+template <const char* const& Path>
+std::vector<Setting> cpu_offload(const json& value, const NamedValues&,
+                                 const std::vector<Option>& options) {
+  if (value.is_null()) return {{Path, value_of(option_at(options, Path)), true}};
+  if (!value.is_boolean()) return {};
+  const bool on = value.get<bool>();
+  return {{Path, on ? "cpu" : "none", !on}};
+}
+
+std::vector<Setting> pinned(const json& value, const NamedValues&, const std::vector<Option>&) {
+  if (!value.is_boolean()) return {};
+  return {{kPinned, value, !value.get<bool>()}};
+}
+
 /// DeepSpeed counts reset_T in reductions of tensors; here it is in steps.
 std::vector<Setting> loco(const json& value, const NamedValues&,
                           const std::vector<Option>& options) {
@@ -161,6 +180,11 @@ const std::vector<Alias>& aliases() {
        mics},
       {"zero_optimization.mics_hierarchical_params_gather", "true or false",
        "zeropp.all_gather_algorithm two-level; false: as that says", mics_hierarchical},
+      {"zero_optimization.cpu_offload", "true, false or null",
+       "zero_optimization.offload_optimizer.device cpu, or none", cpu_offload<kOffload>},
+      {"zero_optimization.cpu_offload_param", "true, false or null",
+       "zero_optimization.offload_param.device cpu, or none", cpu_offload<kOffloadParam>},
+      {"zero_optimization.cpu_offload_use_pin_memory", "true or false", kPinned, pinned},
       {"zeropp.quantize_weights", "true or false", kWeights, same<kWeights>},
       {"zeropp.quantize_gradients", "true or false", kGradients, same<kGradients>},
       {"zeropp.secondary_group_size", "a whole number of at least 1", kHpz, same<kHpz>},

@@ -10,8 +10,8 @@ using Accepts = DeepSpeedKey::Accepts;
 
 constexpr const char* kOwnTrace = "the trace has every step's times, bytes and memory";
 constexpr const char* kByUnit = "weights are gathered and released unit by unit";
-constexpr const char* kNoOffload = "nothing is offloaded";
-constexpr const char* kNotBuilt = "offload to CPU and NVMe is not built";
+constexpr const char* kNoNvme = "nothing is offloaded to NVMe";
+constexpr const char* kPipelined = "the optimizer's step on the host is always pipelined";
 constexpr const char* kOtherTraining = "it would change what is trained, and is not built";
 constexpr const char* kOwnCheckpoints = "checkpoints are those of zeropp.checkpoint";
 
@@ -53,7 +53,8 @@ void add_training(std::vector<DeepSpeedKey>& table) {
             "there is one implementation of each optimizer"),
        anything("zero_allow_untested_optimizer", "boolean", "false",
                 "every optimizer is tested at every stage"),
-       anything("zero_force_ds_cpu_optimizer", "boolean", "true", kNoOffload),
+       anything("zero_force_ds_cpu_optimizer", "boolean", "true",
+                "there is one implementation of each optimizer"),
        only("communication_data_type", "text", "null", {"fp32", nullptr}, in_fp32),
        only("seq_parallel_communication_data_type", "text", "fp32", {"fp32", nullptr},
             "there is no sequence parallelism"),
@@ -106,7 +107,8 @@ void add_zero(std::vector<DeepSpeedKey>& table) {
             "gradients always lie in flat buffers"),
        anything("zero_optimization.use_multi_rank_bucket_allreduce", "boolean", "true",
                 "a bucket always has its part of every rank's shard"),
-       anything("zero_optimization.round_robin_gradients", "boolean", "false", kNoOffload),
+       anything("zero_optimization.round_robin_gradients", "boolean", "false",
+                "every rank has its part of every unit, and offloads that"),
        anything("zero_optimization.ignore_unused_parameters", "boolean", "true",
                 "every parameter is used"),
        only("zero_optimization.legacy_stage1", "boolean", "false", {false}, "there is one stage 1"),
@@ -121,7 +123,8 @@ void add_zero(std::vector<DeepSpeedKey>& table) {
        only("zero_optimization.stage3_max_reuse_distance", "integer", "1e9", {0},
             "a unit is released after each use; keeping it until the next one is not built"),
        anything("zero_optimization.sub_group_size", "integer", "1e9",
-                "it is of offload, and nothing is offloaded; the optimizer steps unit by unit"),
+                "the optimizer steps unit by unit; pieces of a unit that is offloaded are those of "
+                "zeropp.offload_piece_size"),
        only("zero_optimization.stage3_module_granularity_threshold", "integer", "0", {0}, kByUnit),
        only("zero_optimization.stage3_use_all_reduce_for_fetch_params", "boolean", "false", {false},
             "weights are gathered by zeropp.all_gather_algorithm"),
@@ -146,47 +149,36 @@ void add_zero(std::vector<DeepSpeedKey>& table) {
                 "the norm is always computed, and in the trace")});
 }
 
-/// Whatever these say, nothing is moved: the device must be none.
 void add_offload(std::vector<DeepSpeedKey>& table) {
-  for (const char* section : {"offload_param", "offload_optimizer"}) {
-    const std::string base = std::string("zero_optimization.") + section;
-    const auto key = [&](const char* name, const char* type, const char* fallback) {
-      table.push_back({base + "." + name, type, fallback, Accepts::anything, {}, kNoOffload});
-    };
-    table.push_back({base + ".device", "text", "cpu", Accepts::these, {"none"}, kNotBuilt});
-    key("nvme_path", "text", "null");
-    key("pin_memory", "boolean", "false");
-    key("buffer_count", "integer", std::string_view(section) == "offload_param" ? "5" : "4");
-    if (std::string_view(section) == "offload_param") {
-      key("buffer_size", "integer", "1e8");
-      key("max_in_cpu", "integer", "1e9");
-    } else {
-      key("fast_init", "boolean", "false");
-      key("ratio", "number", "1.0");
-      key("pipeline_read", "boolean", "false");
-      key("pipeline_write", "boolean", "false");
-      key("super_offload", "boolean", "false");
-    }
-  }
-  add(table,
-      {only("zero_optimization.cpu_offload", "boolean", "false", {false, nullptr}, kNotBuilt),
-       only("zero_optimization.cpu_offload_param", "boolean", "false", {false, nullptr}, kNotBuilt),
-       anything("zero_optimization.cpu_offload_use_pin_memory", "boolean", "false", kNoOffload),
-       disabled("zero_optimization.zenflow", kNotBuilt),
-       anything("aio.block_size", "integer", "1048576", kNoOffload),
-       anything("aio.queue_depth", "integer", "8", kNoOffload),
-       anything("aio.thread_count", "integer", "1", kNoOffload),
-       anything("aio.intra_op_parallelism", "integer", "1", kNoOffload),
-       anything("aio.single_submit", "boolean", "false", kNoOffload),
-       anything("aio.overlap_events", "boolean", "true", kNoOffload),
-       anything("aio.use_gds", "boolean", "false", kNoOffload)});
+  add(table, {anything("zero_optimization.offload_param.nvme_path", "text", "null", kNoNvme),
+              anything("zero_optimization.offload_param.buffer_count", "integer", "5", kNoNvme),
+              anything("zero_optimization.offload_param.buffer_size", "integer", "1e8", kNoNvme),
+              anything("zero_optimization.offload_param.max_in_cpu", "integer", "1e9", kNoNvme),
+              anything("zero_optimization.offload_optimizer.nvme_path", "text", "null", kNoNvme),
+              anything("zero_optimization.offload_optimizer.fast_init", "boolean", "false",
+                       "initial weights are always made where they lie, by all threads"),
+              anything("zero_optimization.offload_optimizer.pipeline_read", "boolean", "false",
+                       kPipelined),
+              anything("zero_optimization.offload_optimizer.pipeline_write", "boolean", "false",
+                       kPipelined),
+              only("zero_optimization.offload_optimizer.super_offload", "boolean", "false", {false},
+                   "SuperOffload is not built"),
+              disabled("zero_optimization.zenflow", "ZenFlow is not built"),
+              anything("aio.block_size", "integer", "1048576", kNoNvme),
+              anything("aio.queue_depth", "integer", "8", kNoNvme),
+              anything("aio.thread_count", "integer", "1", kNoNvme),
+              anything("aio.intra_op_parallelism", "integer", "1", kNoNvme),
+              anything("aio.single_submit", "boolean", "false", kNoNvme),
+              anything("aio.overlap_events", "boolean", "true", kNoNvme),
+              anything("aio.use_gds", "boolean", "false", kNoNvme)});
 }
 
 void add_activations(std::vector<DeepSpeedKey>& table) {
   add(table,
       {only("activation_checkpointing.partition_activations", "boolean", "false", {false},
             "there is no tensor parallelism to divide activations by"),
-       only("activation_checkpointing.cpu_checkpointing", "boolean", "false", {false}, kNotBuilt),
+       only("activation_checkpointing.cpu_checkpointing", "boolean", "false", {false},
+            "offload of activations is not built"),
        anything("activation_checkpointing.contiguous_memory_optimization", "boolean", "false",
                 "activations always lie in one buffer that is made once"),
        only("activation_checkpointing.number_checkpoints", "integer", "null", {nullptr},

@@ -8,6 +8,7 @@
 #include "lib/config/checkpoint_options.hpp"
 #include "lib/config/codec_choice.hpp"
 #include "lib/config/model_options.hpp"
+#include "lib/config/offload_options.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/precision.hpp"
 
@@ -272,6 +273,7 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
 std::vector<Option> options(TrainConfig& config) {
   std::vector<Option> table;
   add_zero(table, config);
+  add_offload(table, config);
   add_precision(table, config);
   for (Option& option : codec_choice_options(config)) table.push_back(std::move(option));
   add_optimizer(table, config);

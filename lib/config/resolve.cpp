@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "lib/config/algorithm_choice.hpp"
+#include "lib/config/offload_options.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/precision.hpp"
 #include "lib/config/refuse.hpp"
@@ -156,6 +157,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_autotuning(config);
   check_precision(config);
   check_stage(config.zero);
+  check_offload(config);
   resolve_secondary(config.zero, machine);
   resolve_shard_groups(config.zero, machine);
   resolve_schedule(config, given);

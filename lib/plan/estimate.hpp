@@ -47,7 +47,7 @@ struct Estimate {
   /// In the order in which a step first runs them.
   std::vector<PlannedCollective> collectives;
   std::vector<zero::MemoryPart> memory;  ///< of a rank; parts of zero bytes included
-  std::size_t memory_bytes = 0;          ///< their sum: what a rank holds at its peak
+  std::size_t memory_bytes = 0;          ///< sum of those that are not offloaded: a rank's peak
   std::size_t parameters = 0;            ///< of the model, without padding
   double tokens_per_step = 0;            ///< over all ranks
   double flops_per_step = 0;             ///< over all ranks, forward and backward; for MFU

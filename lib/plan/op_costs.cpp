@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/optim/registry.hpp"
+#include "lib/base/error.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
 #include "lib/zero/replica_reduce.hpp"
@@ -213,6 +214,12 @@ class Costs {
 
 std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
                              const Cluster& cluster) {
+  if (work.config.zero.offload_optimizer.enabled()) {
+    throw Error(
+        ExitCode::usage,
+        "the time model has no rates of the host's links and memory, which offload is bound "
+        "by: leave out the cluster, or zero_optimization.offload_optimizer");
+  }
   Costs costs(work, cluster);
   std::vector<OpCost> made;
   made.reserve(schedule.ops.size());

@@ -26,7 +26,7 @@ struct Workload {
 };
 
 /// By operation of `schedule`, which is made of work.input. Collectives of one size are costed
-/// once. Throws Error(usage) for a model that is no transformer.
+/// once. Throws Error(usage) for a model that is no transformer, and for offload.
 std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
                              const Cluster& cluster);
 

@@ -88,7 +88,8 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
   const zero::Plans& plans = *first_->plans;
   std::vector<zero::MemoryPart> parts =
       zero::state_memory(plans.units, zero::stage_preset(config_.zero.stage), config_.zero.compute,
-                         optim::variant_of(config_.optimizer).states);
+                         optim::variant_of(config_.optimizer).states,
+                         config_.zero.offload_optimizer, config_.zero.offload_param);
   for (const zero::MemoryReport& errors : plans.gradients.errors().memory()) {
     parts.push_back({errors.name, errors.predicted});
   }

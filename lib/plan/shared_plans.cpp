@@ -192,6 +192,7 @@ const zero::StepPlan& SharedPlans::schedules(const zero::Options& options, const
                                options.accumulation_steps,
                                options.prefetch_bucket_size,
                                options.overlap_comm ? 1U : 0U,
+                               options.offload_param.enabled() ? 1U : 0U,
                                size_of(options.compute)};
   for (const zero::UnitMemory& memory : workspaces) {
     key.insert(key.end(),
@@ -227,8 +228,8 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, std::size_t optimizer_s
                          asked.accumulation_steps);
   for (const zero::MemoryPart& part :
        zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,
-                          optimizer_states)) {
-    made.state += part.bytes;
+                          optimizer_states, options.offload_optimizer, options.offload_param)) {
+    if (!zero::is_offloaded(part.name)) made.state += part.bytes;
   }
   made.arena = plan.arena_bytes();
   made.schedules = &plan;

@@ -25,6 +25,25 @@ std::vector<Buffer> buffers(const std::vector<UnitPartition>& units,
   return made;
 }
 
+/// The weights that are gathered: beside the master where it is of another dtype, or elsewhere.
+bool has_compute_shards(const Options& options) {
+  const bool elsewhere = options.offload_optimizer.enabled() && !options.offload_param.enabled();
+  return stage_preset(options.stage).shard_optimizer &&
+         (options.compute != Dtype::fp32 || elsewhere);
+}
+
+/// Ranks of this host, as far as the topology tells: declared nodes may all be on it.
+int neighbours(const comm::Groups& groups) {
+  const comm::Topology& topology = groups.topology;
+  return topology.emulated || !topology.uniform() ? topology.world_size : topology.ranks_per_node;
+}
+
+/// Where they lie.
+MemoryKind memory_of_weights(const Options& options, const Device& device) {
+  if (!options.offload_param.enabled()) return device.memory;
+  return options.offload_param.pin_memory ? device.staging() : MemoryKind::host;
+}
+
 /// By what the sum over ranks is divided.
 double averaged_over(const comm::Groups& groups) {
   const auto ranks = static_cast<double>(groups.world->size());
@@ -71,8 +90,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                device.make_stream("update")},
       plans_(options, model.units(), model.layers(), groups, reduce_groups, recorder, device),
       arena_(plans_.step.arena_bytes(), device.memory),
-      compute_shards_(buffers(plans_.units, &UnitPartition::shard, options.compute, device.memory,
-                              preset_.shard_optimizer && options.compute != Dtype::fp32)),
+      compute_shards_(buffers(plans_.units, &UnitPartition::shard, options.compute,
+                              memory_of_weights(options, device), has_compute_shards(options))),
       resident_weights_(buffers(plans_.units, &UnitPartition::padded, options.compute,
                                 device.memory, !preset_.shard_parameters)),
       local_gradients_(buffers(plans_.units, &UnitPartition::padded, Dtype::fp32, device.memory,
@@ -82,7 +101,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       norm_(own_gradients(), plans_.units, device),
       optimizer_(model.units(), plans_.units, optimizer_arrays(), preset_.shard_optimizer,
                  static_cast<std::size_t>(groups.sharding().world->rank()), options.seed, optimizer,
-                 device, streams_.front().handle()),
+                 device, device.memory, streams_.front().handle()),
       loss_(sizeof(double), device.staging()),
       weight_views_(plans_.units.size()),
       gradient_views_(plans_.units.size()),
@@ -91,6 +110,13 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
   if (options_.hpz_partition_size > 1) {
     secondary_.emplace(plans_.units, options_.compute,
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
+  }
+  if (options_.offload_optimizer.enabled()) {
+    std::vector<View> weights;
+    for (std::size_t u = 0; u < plans_.units.size(); ++u) weights.push_back(follower(u));
+    offloaded_.emplace(model.units(), plans_.units, own_gradients(), weights,
+                       preset_.shard_optimizer,
+                       static_cast<std::size_t>(groups.sharding().world->rank()), options_, optimizer, device_, Workers::on_this_host(neighbours(groups)));
   }
   if (options_.measure_errors > 0) {
     errors_.emplace(options_, plans_.codecs, model_.units(), plans_.units,
@@ -105,7 +131,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       weight_views_[u] = resident_weights_[u].view(plans_.units[u].padded, options_.compute);
     if (!preset_.shard_gradients)
       gradient_views_[u] = local_gradients_[u].view(plans_.units[u].padded, Dtype::fp32);
-    cut(u, stream(StreamId::compute));
+    make_weights(u);
   }
   recorder_.searches_loss_scale = loss_scale_.is_dynamic();
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
@@ -166,6 +192,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
                 ? options_.gradient_clipping / result.grad_norm
                 : 1.0;
     ++steps_taken_;
+    if (offloaded_) offloaded_->begin(stream(StreamId::compute));
     execute(plans_.step.update, Mode::training);
     result.predicted += volume(plans_.step.update, plans_.step.volumes);
     plans_.gradients.errors().commit(steps_taken_, stream(StreamId::compute).handle());
@@ -254,8 +281,11 @@ std::vector<View> Engine::own_gradients() const {
 std::vector<UnitArrays> Engine::optimizer_arrays() const {
   std::vector<UnitArrays> arrays;
   for (const View& gradient : own_gradients()) {
+    const std::size_t first = offloaded_elements(gradient.count, options_.offload_optimizer);
+    const std::size_t count = gradient.count - first;
     const bool narrow = options_.compute != Dtype::fp32;
-    arrays.push_back({gradient, narrow ? follower(arrays.size()) : View{}});
+    const View weights = narrow ? follower(arrays.size()).part(first, count) : View{};
+    arrays.push_back({{first, count}, {{gradient.part(first, count), weights}}});
   }
   return arrays;
 }
@@ -273,6 +303,7 @@ void Engine::update(const Op& op) {
   const Stream& on = stream(op.stream);
   optimizer_.update(op.index, steps_taken_, mean(), clip_, on.handle());
   if (options_.compute == Dtype::fp32) cut(op.index, on);
+  if (offloaded_) offloaded_->update(op.index, steps_taken_, mean(), clip_, on);
   if (defect::planted(defect::Kind::bf16_as_fp16)) {
     const View weights = follower(op.index);
     device_.memory_ops->convert({weights.data, weights.count, Dtype::fp16, weights.kind}, weights,
@@ -282,9 +313,9 @@ void Engine::update(const Op& op) {
 }
 
 ConstView Engine::compute_shard(std::size_t unit) const {
-  return compute_shards_.empty()
-             ? ConstView(optimizer_.master(unit))
-             : compute_shards_[unit].view(plans_.units[unit].shard, options_.compute);
+  if (!compute_shards_.empty())
+    return compute_shards_[unit].view(plans_.units[unit].shard, options_.compute);
+  return offloaded_ ? offloaded_->shard().master(unit) : optimizer_.master(unit);
 }
 
 /// The weights in the compute dtype that follow the master: the own shard, or everything at stage
@@ -299,8 +330,16 @@ View Engine::follower(std::size_t unit) const {
 
 void Engine::cut(std::size_t unit, const Stream& on) {
   const View weights = follower(unit);
-  if (weights.count == 0) return;
-  device_.memory_ops->convert(optimizer_.master(unit), weights, on.handle());
+  const Extent& here = optimizer_.extent(unit);
+  if (weights.count == 0 || here.count == 0) return;
+  device_.memory_ops->convert(optimizer_.master(unit), weights.part(here.begin, here.count),
+                              on.handle());
+}
+
+void Engine::make_weights(std::size_t unit) {
+  const Stream& compute = stream(StreamId::compute);
+  cut(unit, compute);
+  if (offloaded_) offloaded_->publish(unit, compute);
 }
 
 comm::Bytes Engine::sent() const {

@@ -27,6 +27,7 @@
 #include "lib/zero/gradient_norm.hpp"
 #include "lib/zero/gradient_reduce.hpp"
 #include "lib/zero/loss_scale.hpp"
+#include "lib/zero/offloaded_optimizer.hpp"
 #include "lib/zero/optimizer_shard.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/plans.hpp"
@@ -140,7 +141,9 @@ class Engine {
   void complete(const Schedule& schedule, std::size_t op, StreamId waiting);
   [[nodiscard]] Phase phase_of(const Op& op) const;
   void start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
-                    ConstView shard);
+                    ConstView shard, std::span<std::byte> memory);
+  /// The weights that a gather begins with, on the device.
+  [[nodiscard]] ConstView shard_to_gather(const Op& op) const;
   void refresh(const Op& op);
   [[nodiscard]] View shard_part(const Segment& segment) const;
   /// Where a bucket's sum over the ranks arrives: in the arena, or in the gradient shard itself.
@@ -154,6 +157,7 @@ class Engine {
   /// The gradients that this rank's optimizer steps with, by unit: its shards, or everything at
   /// stage 0. Sums over ranks and micro-steps, at the same addresses in every step.
   [[nodiscard]] std::vector<View> own_gradients() const;
+  /// Of them and their weights, what the device's part of the optimizer steps with.
   [[nodiscard]] std::vector<UnitArrays> optimizer_arrays() const;
   /// What the sums of gradients are multiplied by: makes them the mean, of the loss as it is.
   [[nodiscard]] float mean() const;
@@ -171,7 +175,10 @@ class Engine {
   void measure_gradients();
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
   [[nodiscard]] View follower(std::size_t unit) const;
+  /// Weights in the compute dtype from the master on the device.
   void cut(std::size_t unit, const Stream& stream);
+  /// From all of it, on the compute stream: where no step has made them.
+  void make_weights(std::size_t unit);
   /// The loss since it was last taken, and whatever else the compute stream was to bring.
   [[nodiscard]] double wait_for_loss();
   /// Of the mean gradient, the same on every rank: squares by canonical shard, added in shard
@@ -179,9 +186,20 @@ class Engine {
   [[nodiscard]] double global_norm() const;
   [[nodiscard]] checkpoint::Slice slice_of(const NamedState& errors) const;
   [[nodiscard]] std::string master_name(std::size_t unit) const;
-  /// This rank's part of a saved array, into `values`, which are on the device.
-  void fill(std::size_t unit, std::string name, View values, const ReadSlice& read);
-  /// A slice of a checkpoint, and where its values lie on the device.
+  /// An array of the optimizer: a part of what this rank has of a unit's flat buffer.
+  struct KeptArray {
+    const OptimizerShard* optimizer;  ///< that has it
+    std::string name;                 ///< in a checkpoint
+    std::size_t begin;                ///< in the flat buffer
+    View values;
+    /// Elements of the flat buffer that lie here.
+    [[nodiscard]] View at(const Extent& part) const {
+      return values.part(part.count == 0 ? 0 : part.begin - begin, part.count);
+    }
+  };
+  /// This rank's part of a saved array.
+  void fill(std::size_t unit, const KeptArray& array, const ReadSlice& read);
+  /// A slice of a checkpoint, and where its values lie.
   struct KeptSlice {
     checkpoint::Slice slice;
     const std::byte* values;
@@ -189,8 +207,12 @@ class Engine {
   [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
   /// Whether this rank's part of a checkpoint has the widths of adaptive bits.
   [[nodiscard]] bool keeps_widths() const;
-  /// Master and optimizer arrays of a unit, with their names in a checkpoint.
-  [[nodiscard]] std::vector<std::pair<std::string, View>> kept_arrays(std::size_t unit) const;
+  /// Master and optimizer arrays of a unit.
+  [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit) const;
+  /// The first of them.
+  [[nodiscard]] std::vector<KeptArray> kept_masters(std::size_t unit) const;
+  /// The canonical 1/N shard of a unit's master weights, in the host's memory.
+  [[nodiscard]] std::vector<std::byte> fetch_master(std::size_t unit) const;
   /// The bytes of `view` in host memory; waits for the compute stream.
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view) const;
   /// Makes the compute stream wait for everything enqueued on `ids`.
@@ -214,9 +236,6 @@ class Engine {
     return canonical_shard(static_cast<std::size_t>(groups_.world->rank()), world_size(),
                            shard_groups());
   }
-  /// Where it begins in the arrays of a unit that this rank holds.
-  [[nodiscard]] std::size_t canonical_begin(std::size_t unit) const;
-  [[nodiscard]] ConstView canonical_master(std::size_t unit) const;
   /// Every rank's text, by canonical shard, on rank 0.
   [[nodiscard]] std::vector<std::string> gather_by_shard(const std::string& part) const;
   [[nodiscard]] const Stream& stream(StreamId id) const {
@@ -244,7 +263,8 @@ class Engine {
   std::vector<Buffer> local_gradients_;   ///< stages 0 and 1: whole units, fp32
   std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: sums over micro-steps, fp32
   GradientNorm norm_;
-  OptimizerShard optimizer_;
+  OptimizerShard optimizer_;  ///< all of it, or what is not offloaded
+  std::optional<OffloadedOptimizer> offloaded_;
   std::optional<ErrorMeter> errors_;
   std::optional<AdaptiveBits> adaptive_;
   Buffer loss_;  ///< one double that the compute stream brings to the host

@@ -88,12 +88,12 @@ void Engine::complete(const Schedule& schedule, std::size_t op, StreamId waiting
 void Engine::run(const Op& op, std::size_t position) {
   switch (op.kind) {
     case OpKind::gather:
-      start_gather(op, position, plans_.weights.global(op.index, phase_of(op)),
-                   compute_shard(op.index));
+      start_gather(op, position, plans_.weights.global(op.index, phase_of(op)), shard_to_gather(op),
+                   workspace(op).subspan(upload_bytes(plans_.units[op.index], options_)));
       break;
     case OpKind::gather_secondary:
       start_gather(op, position, plans_.weights.secondary(op.index, phase_of(op)),
-                   secondary_->read(op.index, version_));
+                   secondary_->read(op.index, version_), workspace(op));
       ++recorder_.counters["secondary_gathers"];
       break;
     case OpKind::keep_secondary:
@@ -165,11 +165,20 @@ Phase Engine::phase_of(const Op& op) const {
   return training_phase(op);
 }
 
+/// Weights that lie on the host come to the device first, where the workspace begins.
+ConstView Engine::shard_to_gather(const Op& op) const {
+  const ConstView shard = compute_shard(op.index);
+  if (!options_.offload_param.enabled()) return shard;
+  std::byte* const here = workspace(op).data();
+  stream(op.stream).copy(here, static_cast<const std::byte*>(shard.data), shard.bytes());
+  return {here, shard.count, shard.dtype, device_.memory};
+}
+
 void Engine::start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
-                          ConstView shard) {
+                          ConstView shard, std::span<std::byte> memory) {
   const View full = arena_.view(plans_.units[op.index].padded, options_.compute, op.result);
   stream(op.stream).wait(updated_[op.index]);
-  gather.start(shard, full, workspace(op), stream(op.stream).handle(),
+  gather.start(shard, full, memory, stream(op.stream).handle(),
                weight_draws(options_.seed, version_, op.index));
   weight_views_[op.index] = full;
   pending_[position] = [&gather](StreamHandle end) { gather.finish(end); };

@@ -1,5 +1,5 @@
 // What an engine tells of itself: the hash and the values of its parameters, and its memory.
-#include <array>
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -28,16 +28,6 @@ std::vector<std::byte> Engine::fetch(ConstView view) const {
   return bytes;
 }
 
-std::size_t Engine::canonical_begin(std::size_t unit) const {
-  const std::size_t in_part = preset_.shard_optimizer ? canonical() % shard_groups() : canonical();
-  return in_part * plans_.units[unit].canonical;
-}
-
-ConstView Engine::canonical_master(std::size_t unit) const {
-  return ConstView(optimizer_.master(unit))
-      .part(canonical_begin(unit), plans_.units[unit].canonical);
-}
-
 std::vector<std::string> Engine::gather_by_shard(const std::string& part) const {
   std::vector<std::string> of_ranks = control_.gather(part);
   std::vector<std::string> of_shards(of_ranks.size());
@@ -47,10 +37,24 @@ std::vector<std::string> Engine::gather_by_shard(const std::string& part) const 
   return of_shards;
 }
 
+std::vector<std::byte> Engine::fetch_master(std::size_t unit) const {
+  const std::size_t shard = plans_.units[unit].canonical;
+  const std::size_t begin = canonical() * shard;
+  std::vector<std::byte> bytes;
+  for (const KeptArray& array : kept_masters(unit)) {
+    const std::size_t first = std::max(begin, array.begin);
+    const std::size_t last = std::min(begin + shard, array.begin + array.values.count);
+    if (first >= last) continue;
+    const auto part = fetch(array.at({first, last - first}));
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  }
+  return bytes;
+}
+
 std::string Engine::parameters_hash() const {
   Sha256 own;
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    own.update(fetch(canonical_master(u)));
+    own.update(fetch_master(u));
   }
   Sha256 all;
   for (const std::string& digest : gather_by_shard(own.hex())) {
@@ -60,7 +64,7 @@ std::string Engine::parameters_hash() const {
 }
 
 std::vector<float> Engine::gather_master(std::size_t unit) const {
-  const std::vector<std::byte> shard = fetch(canonical_master(unit));
+  const std::vector<std::byte> shard = fetch_master(unit);
   const auto parts =
       gather_by_shard(std::string(reinterpret_cast<const char*>(shard.data()), shard.size()));
   std::vector<float> full;
@@ -74,18 +78,28 @@ std::vector<float> Engine::gather_master(std::size_t unit) const {
 }
 
 std::vector<MemoryReport> Engine::memory() const {
+  constexpr std::size_t kComputeShards = 3;  // of the rows
   const std::size_t secondary = secondary_ ? secondary_->bytes() : 0;
-  const std::array<std::size_t, 7> actual{optimizer_.master_bytes(),
-                                          optimizer_.state_bytes(),
-                                          bytes_of(gradient_shards_),
-                                          bytes_of(compute_shards_),
-                                          bytes_of(resident_weights_),
-                                          bytes_of(local_gradients_),
-                                          secondary};
+  std::vector<std::size_t> actual{optimizer_.master_bytes(),
+                                  optimizer_.state_bytes(),
+                                  bytes_of(gradient_shards_),
+                                  bytes_of(compute_shards_),
+                                  bytes_of(resident_weights_),
+                                  bytes_of(local_gradients_),
+                                  secondary};
+  if (offloaded_) {
+    actual.push_back(offloaded_->shard().master_bytes());
+    actual.push_back(offloaded_->shard().state_bytes());
+    actual.push_back(offloaded_->staging_bytes());
+  }
+  if (options_.offload_param.enabled()) {
+    actual.push_back(std::exchange(actual[kComputeShards], 0));
+  }
   std::vector<MemoryReport> reports;
-  const auto predicted = state_memory(plans_.units, preset_, options_.compute, optimizer_.states());
+  const auto predicted = state_memory(plans_.units, preset_, options_.compute, optimizer_.states(),
+                                      options_.offload_optimizer, options_.offload_param);
   for (std::size_t i = 0; i < actual.size(); ++i)
-    reports.push_back({predicted[i].name, predicted[i].bytes, actual.at(i)});
+    reports.push_back({predicted[i].name, predicted[i].bytes, actual[i]});
   for (const MemoryReport& errors : plans_.gradients.errors().memory()) reports.push_back(errors);
   if (adaptive_) reports.push_back(adaptive_->memory());
   if (errors_) reports.push_back(errors_->memory());

@@ -10,10 +10,17 @@ namespace zeropp::zero {
 
 namespace {
 
-/// Of a unit's flat buffer, the elements that shard `number` of `size` each has.
-Extent part_of(const UnitPartition& unit, std::size_t size, std::size_t number) {
-  const std::size_t begin = std::min(number * size, unit.flat);
-  return {begin, std::min(size, unit.flat - begin)};
+/// Of a unit's flat buffer, the elements that canonical shard `number` has.
+Extent part_of(const UnitPartition& unit, std::size_t number) {
+  const std::size_t begin = std::min(number * unit.canonical, unit.flat);
+  return {begin, std::min(unit.canonical, unit.flat - begin)};
+}
+
+/// What lies in both; elements of neither where that is nothing.
+Extent common(const Extent& one, const Extent& other) {
+  const std::size_t end = std::min(one.begin + one.count, other.begin + other.count);
+  const std::size_t begin = std::min(std::max(one.begin, other.begin), end);
+  return {begin, end - begin};
 }
 
 checkpoint::Slice slice_of(std::string array, const UnitPartition& unit, const Extent& part) {
@@ -26,11 +33,30 @@ std::string Engine::master_name(std::size_t unit) const {
   return model_.units()[unit].name + "/master";
 }
 
-std::vector<std::pair<std::string, View>> Engine::kept_arrays(std::size_t unit) const {
-  const std::string& name = model_.units()[unit].name;
-  std::vector<std::pair<std::string, View>> arrays{{master_name(unit), optimizer_.master(unit)}};
+std::vector<Engine::KeptArray> Engine::kept_masters(std::size_t unit) const {
+  const std::size_t own =
+      preset_.shard_optimizer
+          ? static_cast<std::size_t>(groups_.sharding().world->rank()) * plans_.units[unit].shard
+          : 0;
+  std::vector<KeptArray> arrays;
+  const auto add = [&](const OptimizerShard& part) {
+    const Extent& extent = part.extent(unit);
+    if (extent.count == 0) return;
+    arrays.push_back({&part, master_name(unit), own + extent.begin, part.master(unit)});
+  };
+  if (offloaded_) add(offloaded_->shard());
+  add(optimizer_);
+  return arrays;
+}
+
+std::vector<Engine::KeptArray> Engine::kept_arrays(std::size_t unit) const {
+  const std::vector<KeptArray> masters = kept_masters(unit);
+  std::vector<KeptArray> arrays = masters;
   for (std::size_t i = 0; i < optimizer_.states(); ++i) {
-    arrays.emplace_back(name + "/state" + std::to_string(i), optimizer_.state(unit, i));
+    const std::string name = model_.units()[unit].name + "/state" + std::to_string(i);
+    for (const KeptArray& master : masters) {
+      arrays.push_back({master.optimizer, name, master.begin, master.optimizer->state(unit, i)});
+    }
   }
   return arrays;
 }
@@ -51,11 +77,11 @@ checkpoint::Slice Engine::slice_of(const NamedState& errors) const {
 std::vector<Engine::KeptSlice> Engine::kept_slices() const {
   std::vector<KeptSlice> slices;
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    const Extent part = part_of(plans_.units[u], plans_.units[u].canonical, canonical());
-    const std::size_t first = canonical_begin(u);
-    for (auto& [name, values] : kept_arrays(u)) {
-      slices.push_back({zero::slice_of(std::move(name), plans_.units[u], part),
-                        static_cast<const std::byte*>(values.part(first, part.count).data)});
+    const Extent shard = part_of(plans_.units[u], canonical());
+    for (const KeptArray& array : kept_arrays(u)) {
+      const Extent part = common(shard, {array.begin, array.values.count});
+      slices.push_back({zero::slice_of(array.name, plans_.units[u], part),
+                        static_cast<const std::byte*>(array.at(part).data)});
     }
   }
   for (const NamedState& errors : error_feedback()) {
@@ -94,16 +120,13 @@ std::vector<checkpoint::HostSlice> Engine::state(Buffer& memory) const {
   return slices;
 }
 
-void Engine::fill(std::size_t unit, std::string name, View values, const ReadSlice& read) {
-  const Extent part = preset_.shard_optimizer
-                          ? part_of(plans_.units[unit], plans_.units[unit].shard,
-                                    static_cast<std::size_t>(groups_.sharding().world->rank()))
-                          : Extent{0, plans_.units[unit].flat};
+void Engine::fill(std::size_t unit, const KeptArray& array, const ReadSlice& read) {
+  const Extent part = common({0, plans_.units[unit].flat}, {array.begin, array.values.count});
   std::vector<float> memory(part.count);
-  read(zero::slice_of(std::move(name), plans_.units[unit], part),
+  read(zero::slice_of(array.name, plans_.units[unit], part),
        std::as_writable_bytes(std::span(memory)));
   const Stream& compute = stream(StreamId::compute);
-  device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()), values.part(0, part.count),
+  device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()), array.at(part),
                            compute.handle());
   compute.synchronize();  // `memory` ends here
 }
@@ -125,8 +148,8 @@ bool Engine::restore_widths(const std::function<bool(const checkpoint::Slice&)>&
 void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
   const Stream& compute = stream(StreamId::compute);
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    for (auto& [name, values] : kept_arrays(u)) fill(u, std::move(name), values, read);
-    cut(u, compute);
+    for (const KeptArray& array : kept_arrays(u)) fill(u, array, read);
+    make_weights(u);
   }
   plans_.gradients.errors().forget(compute.handle());
   compute.synchronize();
@@ -140,8 +163,8 @@ void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
 void Engine::restore_weights(const ReadSlice& read) {
   const Stream& compute = stream(StreamId::compute);
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    fill(u, master_name(u), optimizer_.master(u), read);
-    cut(u, compute);
+    for (const KeptArray& array : kept_masters(u)) fill(u, array, read);
+    make_weights(u);
   }
   compute.synchronize();
 }

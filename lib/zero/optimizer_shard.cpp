@@ -5,13 +5,16 @@
 namespace zeropp::zero {
 
 template <class Body>
-void OptimizerShard::for_each_tensor(const Unit& layout, std::size_t unit, const Body& body) const {
-  const std::size_t begin = sharded_ ? rank_ * partitions_[unit].shard : 0;
-  const std::size_t end = begin + count(unit);
+void OptimizerShard::for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
+                                     const Body& body) const {
+  const std::size_t here =
+      (sharded_ ? rank_ * partitions_[unit].shard : 0) + units_[unit].extent.begin;
+  const std::size_t begin = here + part.begin;
+  const std::size_t end = begin + part.count;
   for (const Tensor& tensor : layout.tensors) {
     const std::size_t first = std::max(begin, tensor.offset);
     const std::size_t last = std::min(end, tensor.offset + tensor.count());
-    if (first < last) body(tensor, first - tensor.offset, first - begin, last - first);
+    if (first < last) body(tensor, first - tensor.offset, first - here, last - first);
   }
 }
 
@@ -19,7 +22,7 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
                                const std::vector<UnitPartition>& partitions,
                                std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
                                std::uint64_t seed, const optim::Options& options,
-                               const Device& device, StreamHandle stream)
+                               const Device& device, MemoryKind memory, StreamHandle stream)
     : partitions_(partitions),
       sharded_(sharded),
       rank_(rank),
@@ -30,20 +33,21 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
   std::vector<optim::UpdatePiece> pieces;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     const Unit& layout = units[unit];
-    const std::size_t n = count(unit);
     State& state = units_.emplace_back();
-    state.master = Buffer::zeros(n, Dtype::fp32, device_.memory);
+    state.extent = arrays[unit].extent;
+    const std::size_t n = state.extent.count;
+    state.master = Buffer::zeros(n, Dtype::fp32, memory);
     for (std::size_t i = 0; i < rule_.states; ++i) {
-      state.states.push_back(Buffer::zeros(n, Dtype::fp32, device_.memory));
+      state.states.push_back(Buffer::zeros(n, Dtype::fp32, memory));
     }
     for_each_tensor(
-        layout, unit,
-        [&](const Tensor& tensor, std::size_t in_tensor, std::size_t in_part, std::size_t length) {
+        layout, unit, {0, n},
+        [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here, std::size_t length) {
           const auto id =
               tensors_before + static_cast<std::uint64_t>(&tensor - layout.tensors.data());
           device_.optim->initialize(seed, id, in_tensor, length, tensor.init.constant,
-                                    tensor.init.scale,
-                                    master(unit).part(in_part, length).as<float>(), stream);
+                                    tensor.init.scale, master(unit).part(here, length).as<float>(),
+                                    stream);
         });
     tensors_before += layout.tensors.size();
     add_pieces(layout, unit, arrays[unit], pieces);
@@ -53,39 +57,60 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
 
 void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
                                 std::vector<optim::UpdatePiece>& pieces) {
-  State& state = units_[unit];
-  state.first_piece = pieces.size();
-  const bool narrow = arrays.follower.count > 0;
-  if (narrow) follower_ = arrays.follower.dtype;
-  for_each_tensor(layout, unit,
-                  [&](const Tensor& tensor, std::size_t, std::size_t in_part, std::size_t length) {
-                    optim::for_each_piece(
-                        length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
-                          const std::size_t at = in_part + first;
-                          const auto floats = [&](const View& array) {
-                            return array.part(at, elements).as<float>();
-                          };
-                          optim::UpdatePiece piece{
-                              .gradient = floats(arrays.gradient),
-                              .weight = floats(master(unit)),
-                              .state = {},
-                              .narrow = narrow ? arrays.follower.part(at, elements).data : nullptr,
-                              .count = static_cast<std::uint32_t>(elements),
-                              .decay = tensor.decay};
-                          for (std::size_t i = 0; i < rule_.states; ++i) {
-                            piece.state[i] = floats(this->state(unit, i));
-                          }
-                          pieces.push_back(piece);
-                        });
-                  });
-  state.pieces = pieces.size() - state.first_piece;
+  std::size_t begin = 0;
+  for (const UpdateRange& range : arrays.ranges) {
+    const std::size_t before = pieces.size();
+    const bool narrow = range.follower.count > 0;
+    if (narrow) follower_ = range.follower.dtype;
+    const auto add = [&](const Tensor& tensor, std::size_t, std::size_t here, std::size_t length) {
+      optim::for_each_piece(
+          length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
+            const std::size_t at = here + first;
+            const auto floats = [&](const View& array, std::size_t from) {
+              return array.part(from, elements).as<float>();
+            };
+            optim::UpdatePiece piece{
+                .gradient = floats(range.gradient, at - begin),
+                .weight = floats(master(unit), at),
+                .state = {},
+                .narrow = narrow ? range.follower.part(at - begin, elements).data : nullptr,
+                .count = static_cast<std::uint32_t>(elements),
+                .decay = tensor.decay};
+            for (std::size_t i = 0; i < rule_.states; ++i) {
+              piece.state[i] = floats(this->state(unit, i), at);
+            }
+            pieces.push_back(piece);
+          });
+    };
+    for_each_tensor(layout, unit, {begin, range.gradient.count}, add);
+    units_[unit].ranges.push_back({before, pieces.size() - before});
+    begin += range.gradient.count;
+  }
+}
+
+void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float mean, double clip,
+                         StreamHandle stream) const {
+  rule_.on(device_.memory)(options_,
+                           {.t = t, .scale = {.mean = mean, .clip = static_cast<float>(clip)}},
+                           follower_, pieces_.all().subspan(pieces.first, pieces.count), stream);
 }
 
 void OptimizerShard::update(std::size_t unit, std::uint64_t t, float mean, double clip,
-                            StreamHandle stream) {
-  rule_.on(device_.memory)(
-      options_, {.t = t, .scale = {.mean = mean, .clip = static_cast<float>(clip)}}, follower_,
-      pieces_.all().subspan(units_[unit].first_piece, units_[unit].pieces), stream);
+                            StreamHandle stream) const {
+  const std::vector<Pieces>& ranges = units_[unit].ranges;
+  if (ranges.empty()) return;
+  const Pieces& last = ranges.back();
+  const std::size_t first = ranges.front().first;
+  run({first, last.first + last.count - first}, t, mean, clip, stream);
+}
+
+void OptimizerShard::update_part(std::size_t unit, std::size_t range, std::size_t index,
+                                 std::size_t parts, std::uint64_t t, float mean, double clip,
+                                 StreamHandle stream) const {
+  const Pieces& all = units_[unit].ranges[range];
+  const std::size_t begin = all.count * index / parts;
+  const std::size_t end = all.count * (index + 1) / parts;
+  run({all.first + begin, end - begin}, t, mean, clip, stream);
 }
 
 std::size_t OptimizerShard::master_bytes() const {

@@ -1,8 +1,8 @@
-// This rank's part of the optimizer: fp32 master weights and what the optimizer keeps for them
-// (none, one or two arrays: AdamW's moments, SGD's momentum), by unit. At stage 0 the part
-// is everything (replicated), else shard number `rank`. Owns its memory, and the table of the
-// pieces that the optimizer goes over; the gradients, and the 16-bit weights that follow the
-// master, are the engine's. Runs on the stream that it is given.
+// A part of the optimizer: fp32 master weights and what the optimizer keeps for them (none, one or
+// two arrays: AdamW's moments, SGD's momentum), by unit. A rank updates everything at stage 0
+// (replicated), else shard number `rank`; of that, this is what lies in one memory. Owns its
+// memory, and the table of the pieces that the optimizer goes over; the gradients, and the 16-bit
+// weights that follow the master, are others'. Runs on the stream that it is given.
 #pragma once
 
 #include <cstddef>
@@ -22,30 +22,39 @@
 
 namespace zeropp::zero {
 
-/// What a step of one unit reads and writes beside the optimizer's own state: this part of it,
-/// where it lies in every step.
-struct UnitArrays {
+/// What a step reads and writes beside the optimizer's own state: consecutive elements of a unit,
+/// where they lie in every step.
+struct UpdateRange {
   View gradient;  ///< fp32: the sum over ranks and micro-steps
   View follower;  ///< 16-bit weights that follow the master, of one dtype in all units; or empty
+};
+
+/// Of the elements of a unit that this rank updates, those that lie here.
+struct UnitArrays {
+  Extent extent;
+  std::vector<UpdateRange> ranges;  ///< one after the other they are the extent
 };
 
 class OptimizerShard {
  public:
   /// Master weights are drawn element by element (same values at any world size), on `stream`;
-  /// the optimizer's state is zero. `arrays`: by unit. Throws Error(environment) when there is no
-  /// memory.
+  /// the optimizer's state is zero. `arrays`: by unit. `device` runs it, `memory` of the kind
+  /// that is given holds it. Throws Error(environment) when there is no memory.
   OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                  std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
                  std::uint64_t seed, const optim::Options& options, const Device& device,
-                 StreamHandle stream);
+                 MemoryKind memory, StreamHandle stream);
 
-  /// fp32, `shard` elements (`padded` when not sharded).
+  /// Of the elements of the unit that this rank updates, those that lie here.
+  [[nodiscard]] const Extent& extent(std::size_t unit) const { return units_[unit].extent; }
+  /// fp32, extent().count elements.
   [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }
   /// fp32 arrays like `master` that the optimizer keeps.
   [[nodiscard]] std::size_t states() const { return rule_.states; }
   [[nodiscard]] View state(std::size_t unit, std::size_t index) const {
     return view(units_[unit].states[index], unit);
   }
+
   /// Of step t.
   [[nodiscard]] double learning_rate(std::uint64_t t) const {
     return optim::learning_rate(options_, t);
@@ -53,31 +62,40 @@ class OptimizerShard {
 
   /// Step t (1, 2, ...) of one unit, in one launch: with mean * gradient, clipped by the
   /// factor `clip`. The unit's follower is rounded from the new master.
-  void update(std::size_t unit, std::uint64_t t, float mean, double clip, StreamHandle stream);
+  void update(std::size_t unit, std::uint64_t t, float mean, double clip,
+              StreamHandle stream) const;
+  /// The same of one range alone, and of that part `index` of `parts`, which may run side by side.
+  void update_part(std::size_t unit, std::size_t range, std::size_t index, std::size_t parts,
+                   std::uint64_t t, float mean, double clip, StreamHandle stream) const;
 
   [[nodiscard]] std::size_t master_bytes() const;
   [[nodiscard]] std::size_t state_bytes() const;
 
  private:
+  /// In pieces_.
+  struct Pieces {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
   struct State {
+    Extent extent;
     Buffer master;
     std::vector<Buffer> states;
-    std::size_t first_piece = 0;  ///< in pieces_
-    std::size_t pieces = 0;
+    std::vector<Pieces> ranges;
   };
   [[nodiscard]] View view(const Buffer& buffer, std::size_t unit) const {
-    return buffer.view(count(unit), Dtype::fp32);
+    return buffer.view(units_[unit].extent.count, Dtype::fp32);
   }
-  [[nodiscard]] std::size_t count(std::size_t unit) const {
-    return sharded_ ? partitions_[unit].shard : partitions_[unit].padded;
-  }
-  /// Calls body(tensor, first element in the tensor, first element in this part, elements) for each
-  /// tensor of which something lies in this part.
+  /// Calls body(tensor, first element in the tensor, first element of the extent, elements) for
+  /// each tensor of which something lies in `part` of the extent.
   template <class Body>
-  void for_each_tensor(const Unit& layout, std::size_t unit, const Body& body) const;
+  void for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
+                       const Body& body) const;
   /// The pieces of a unit, behind those of the units before it.
   void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
                   std::vector<optim::UpdatePiece>& pieces);
+  void run(const Pieces& pieces, std::uint64_t t, float mean, double clip,
+           StreamHandle stream) const;
 
   std::vector<UnitPartition> partitions_;
   bool sharded_;

@@ -44,6 +44,25 @@ struct AdaptiveBitsOptions {
   std::size_t interval = 100;    ///< steps between choices
 };
 
+/// Master weights and what the optimizer keeps, in the memory of the host, which steps there.
+struct OffloadOptimizerOptions {
+  std::string device = "none";                     ///< none, cpu
+  bool pin_memory = false;                         ///< what is kept there is page-locked
+  std::size_t buffer_count = 4;                    ///< pieces on their way at once
+  double ratio = 1;                                ///< of the elements, in [0, 1]; the rest stays
+  std::size_t piece_size = std::size_t{1} << 22U;  ///< elements of a piece, at most
+
+  [[nodiscard]] bool enabled() const { return device != "none"; }
+};
+
+/// The weights that are gathered, in the memory of the host; stage 3, with the optimizer there too.
+struct OffloadParamOptions {
+  std::string device = "none";  ///< none, cpu
+  bool pin_memory = false;      ///< they are page-locked
+
+  [[nodiscard]] bool enabled() const { return device != "none"; }
+};
+
 /// hpz_partition_size before resolve(): the ranks of a node.
 inline constexpr std::size_t kNodeOfRanks = 0;
 /// shard_group_size: all ranks are one shard group.
@@ -61,6 +80,9 @@ struct Options {
   std::size_t prefetch_bucket_size = 50'000'000;        ///< stage3_prefetch_bucket_size, elements
   std::size_t max_live_parameters = 1'000'000'000'000;  ///< stage3_max_live_parameters
   bool overlap_comm = true;
+
+  OffloadOptimizerOptions offload_optimizer;
+  OffloadParamOptions offload_param;
 
   codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather
   codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node

@@ -1,5 +1,7 @@
 #include "lib/zero/volume.hpp"
 
+#include "lib/zero/offload_plan.hpp"
+
 namespace zeropp::zero {
 
 comm::Bytes volume(const Op& op, const Volumes& volumes) {
@@ -35,28 +37,48 @@ comm::Bytes volume(const Schedule& schedule, const Volumes& volumes) {
   return total;
 }
 
+bool is_offloaded(std::string_view part) { return part.starts_with("offloaded_"); }
+
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
                                      const StagePreset& preset, Dtype compute,
-                                     std::size_t optimizer_states) {
+                                     std::size_t optimizer_states,
+                                     const OffloadOptimizerOptions& offload,
+                                     const OffloadParamOptions& offload_param) {
   std::size_t shards = 0;
   std::size_t padded = 0;
   std::size_t secondary = 0;
+  std::size_t on_host = 0;
+  std::vector<std::size_t> counts;
   for (const UnitPartition& unit : units) {
     shards += unit.shard;
     padded += unit.padded;
     secondary += unit.secondary;
+    counts.push_back(preset.shard_optimizer ? unit.shard : unit.padded);
+    on_host += offloaded_elements(counts.back(), offload);
   }
   const std::size_t owned = preset.shard_optimizer ? shards : padded;
   const std::size_t e = size_of(compute);
-  return {
-      {"master", owned * 4},
-      {"moments", owned * 4 * optimizer_states},
+  const bool weights_stay = offload_param.enabled();
+  const bool own_weights = (compute != Dtype::fp32 || offload.enabled()) && !weights_stay;
+  std::vector<MemoryPart> parts{
+      {"master", (owned - on_host) * 4},
+      {"moments", (owned - on_host) * 4 * optimizer_states},
       {"gradient_shard", preset.shard_optimizer ? owned * 4 : 0},
-      {"compute_shard", preset.shard_optimizer && compute != Dtype::fp32 ? owned * e : 0},
+      {"compute_shard", preset.shard_optimizer && own_weights ? owned * e : 0},
       {"resident_weights", preset.shard_parameters ? 0 : padded * e},
       {"local_gradients", preset.shard_gradients ? 0 : padded * 4},
       {"secondary", secondary * e},
   };
+  if (offload.enabled()) {
+    const OffloadStaging staging = offload_staging(offload_pieces(counts, offload), offload);
+    parts.push_back({"offloaded_master", on_host * 4});
+    parts.push_back({"offloaded_moments", on_host * 4 * optimizer_states});
+    parts.push_back({"offloaded_staging", staging.bytes(compute, weights_stay)});
+  }
+  if (weights_stay) {
+    parts.push_back({"offloaded_weights", compute == Dtype::fp32 ? 0 : owned * e});
+  }
+  return parts;
 }
 
 }  // namespace zeropp::zero

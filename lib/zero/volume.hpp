@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/comm/traffic.hpp"
@@ -36,10 +37,16 @@ struct MemoryPart {
 };
 
 /// Closed form, in the order: master, moments, gradient shard, compute shard, resident weights,
-/// local gradients, secondary. Parts of zero bytes included. `optimizer_states`: fp32 values that
-/// the optimizer keeps for a parameter.
+/// local gradients, secondary; with offload also what lies in the memory of the host: master,
+/// moments, staging, and of the parameters weights. Parts of zero bytes included.
+/// `optimizer_states`: fp32 values that the optimizer keeps for a parameter.
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
                                      const StagePreset& preset, Dtype compute,
-                                     std::size_t optimizer_states);
+                                     std::size_t optimizer_states,
+                                     const OffloadOptimizerOptions& offload = {},
+                                     const OffloadParamOptions& offload_param = {});
+
+/// Whether a part of that name lies in the memory of the host, whatever the back end.
+bool is_offloaded(std::string_view part);
 
 }  // namespace zeropp::zero

@@ -87,6 +87,16 @@ class Restart(zpp.TestCase):
     def test_at_stage_1_with_micro_steps_written_before_training_goes_on(self):
         self.check_restart("--no-async-save", "--deterministic", "--zero-stage", "1", "--gradient-accumulation-steps", "2")
 
+    def test_with_offload(self):
+        """Of the optimizer: the checkpoint is that of a run without, which goes on from it as well."""
+        offload = ["--offload-optimizer", "cpu", "--offload-optimizer-ratio", 0.6, "--offload-piece-size", 1000]
+        self.check_restart(*BITS, *offload)
+        self.run_to(8, *BITS)
+        whole = self.bits()[0]
+        for index, words in enumerate(([], offload)):
+            self.run_to(7 + index, *BITS, *words, *self.both())
+        self.assertEqual(self.bits()[0], whole, "the parameters are others")
+
     def test_with_error_feedback_and_stochastic_rounding(self):
         self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8", "--weight-codec", "int8:128+sr",
                            "--gradient-codec-intra", "int4:128+sr")

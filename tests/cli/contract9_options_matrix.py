@@ -4,6 +4,7 @@ What cannot work ends with exit code 2 and one line that names the reason; every
 that what was asked for is what ran. And every option changes something, or is known to change nothing."""
 
 import json
+import math
 import os
 import pathlib
 import sys
@@ -36,7 +37,10 @@ FACTORS = {
     "recompute": [False, True],
     "evaluate": [0, 1],
     "optimizer": ["AdamW", "Adam", "SGD", "Lion"],
+    "offload": [None, 1.0, 0.4],  # ratio of the optimizer that is offloaded
+    "offload_param": [False, True],
 }
+OFFLOAD_PIECE, OFFLOAD_BUFFERS = 1000, 3
 OPTIMIZER_STATES = {"AdamW": 2, "Adam": 2, "SGD": 0, "Lion": 1}  # fp32 values a parameter
 
 
@@ -50,6 +54,8 @@ def reasons(row):
                                       ("stage3_prefetch_bucket_size", row["prefetch"] is not None)) if on]
     elif row["prefetch"] is not None and not row["overlap"]:
         found.append("stage3_prefetch_bucket_size")
+    if row["offload_param"] and (row["stage"] < 3 or row["offload"] != 1.0):
+        found.append("offload_param.device")
     if row["precision"] == "bf16 fp16":
         found.append("bf16.enabled")
     if row["depth"] > 1 and (row["all_gather"], row["reduce_scatter"]) == ("native",) * 2:
@@ -90,6 +96,11 @@ def flags(row):
                   "--gradient-codec-inter", row["gradient_codecs"][1]]
     if row["evaluate"]:
         words += ["--eval-iters", 1]
+    if row["offload"]:
+        words += ["--offload-optimizer", "cpu", "--offload-optimizer-ratio", row["offload"], "--offload-piece-size", OFFLOAD_PIECE,
+                  "--offload-optimizer-buffer-count", OFFLOAD_BUFFERS]
+    if row["offload_param"]:
+        words += ["--offload-param", "cpu"]
     if row["prefetch"] is not None:
         words += ["--prefetch-bucket-size", row["prefetch"]]
     return words
@@ -177,6 +188,9 @@ class Matrix(zpp.TestCase):
             "prefetch": (zero.get("stage3_prefetch_bucket_size"),
                          None if row["stage"] < 3 or not row["overlap"] else 50_000_000 if row["prefetch"] is None else 0),
             "tied head": (own["model"]["tied_head"], row["tied"]),
+            "offload": (zero["offload_optimizer"], {"device": "cpu", "ratio": row["offload"], "buffer_count": OFFLOAD_BUFFERS,
+                                                    "pin_memory": False} if row["offload"] else {"device": "none"}),
+            "offload of parameters": (zero["offload_param"], {"device": "cpu", "pin_memory": False} if row["offload_param"] else {"device": "none"}),
             "recompute": (own["model"]["recompute_activations"], row["recompute"]),
             "FLOPs twice": (root["hardware_flops_per_token"] > root["flops_per_token"], row["recompute"]),
         }
@@ -240,15 +254,24 @@ class Matrix(zpp.TestCase):
         whole = sum(groups["units"]["padded"])
         stage, element = row["stage"], 4 if row["precision"] == "fp32" else 2
         part = whole // ranks if stage > 0 else whole
+        counts = [padded // (ranks if stage > 0 else 1) for padded in groups["units"]["padded"]]
+        on_host = [min(count, -(-math.floor((row["offload"] or 0) * count) // 64) * 64) for count in counts]
+        states = OPTIMIZER_STATES[row["optimizer"]]
         expected = {
-            "master": 4 * part,
-            "moments": 4 * OPTIMIZER_STATES[row["optimizer"]] * part,
+            "master": 4 * (part - sum(on_host)),
+            "moments": 4 * states * (part - sum(on_host)),
             "gradient_shard": 4 * part if stage > 0 else 0,
-            "compute_shard": element * part if stage > 0 and element == 2 else 0,
+            "compute_shard": element * part if stage > 0 and (element == 2 or row["offload"]) and not row["offload_param"] else 0,
             "resident_weights": element * whole if stage < 3 else 0,
             "local_gradients": 4 * whole if stage < 2 else 0,
             "secondary": element * whole // row["hpz"] if row["hpz"] > 1 else 0,
         }
+        if row["offload"]:
+            expected |= {"offloaded_master": 4 * sum(on_host), "offloaded_moments": 4 * states * sum(on_host),
+                         "offloaded_staging": OFFLOAD_BUFFERS * min(OFFLOAD_PIECE, max(on_host))
+                         * (6 if element == 2 and not row["offload_param"] else 4)}
+        if row["offload_param"]:
+            expected["offloaded_weights"] = element * part if element == 2 else 0
         actual = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
         self.assertEqual({name: actual[name] for name in expected}, expected)
         if zpp.BACKEND == "host":
@@ -286,6 +309,8 @@ NEUTRAL = {
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None,
+    "--offload-optimizer": "cpu", "--offload-optimizer-pin-memory": None, "--offload-optimizer-buffer-count": "1",
+    "--offload-optimizer-ratio": "0.3", "--offload-piece-size": "1K", "--offload-param": "cpu", "--offload-param-pin-memory": None,
 }
 # What a flag needs to be in effect: it is compared with a run that has these alone.
 NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
@@ -300,6 +325,8 @@ NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimiz
          "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None}, "--loss-scale-window": {"--fp16": None},
          "--hysteresis": {"--fp16": None, "--initial-scale-power": "17"},
          "--min-loss-scale": {"--fp16": None, "--initial-scale-power": "17", "--hysteresis": "1"},
+         **{flag: {"--offload-optimizer": "cpu"} for flag in NEUTRAL if flag.startswith(("--offload-optimizer-", "--offload-p"))},
+         "--offload-param-pin-memory": {"--offload-optimizer": "cpu", "--offload-param": "cpu"},
          **{flag: {"--adaptive-bits": "weights", "--train-iters": "4"} for flag in CHANGES if flag.startswith("--adaptive-bits-")}}
 
 

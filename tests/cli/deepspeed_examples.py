@@ -83,14 +83,26 @@ class Examples(zpp.TestCase):
                 self.assertTrue(config[name]["enabled"])
                 self.assertEqual(groups["steps"]["loss_scale"][0], 2.0**16 if name == "fp16" else 1)
 
-    def test_offload_is_refused(self):
-        for device in ("cpu", "nvme"):
-            with self.subTest(device):
-                result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / f"offload_{device}.json", code=zpp.USAGE)
-                errors = result.errors()
-                self.assertEqual(len(errors), 1, result)
-                for part in ("offload_optimizer.device", device, "offload to CPU and NVMe is not built", "none"):
-                    self.assertIn(part, errors[0])
+    def test_offload_to_the_host(self):
+        """Master weights, moments and the weights that are gathered; with the parameters of a run without."""
+        words = [*SMALL, "--deterministic"]
+        result = self.run_on_16(*words, "--deepspeed_config", EXAMPLES / "offload_cpu.json")
+        self.assertEqual(len(warnings(result)), 1, result)
+        root = self.trace()[0]
+        config, groups = self.effective()
+        held = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
+        self.assertEqual((held["master"], held["moments"], held["compute_shard"]), (0, 0, 0))
+        self.assertEqual((held["offloaded_moments"], held["offloaded_weights"]), (2 * held["offloaded_master"], held["offloaded_master"] // 2))
+        self.assertTrue(config["zero_optimization"]["offload_optimizer"]["pin_memory"])
+        self.run_on_16(*words, "--bf16", "--micro-batch-size", 1)
+        self.assertEqual(self.trace()[0]["parameters_hash"], root["parameters_hash"])
+
+    def test_offload_to_nvme_is_refused(self):
+        result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / "offload_nvme.json", code=zpp.USAGE)
+        errors = result.errors()
+        self.assertEqual(len(errors), 1, result)
+        for part in ("offload_optimizer.device", "nvme", "offload to NVMe is not built", "none"):
+            self.assertIn(part, errors[0])
 
     def test_other_names_of_flags(self):
         self.check_ok(self.train(1, "--max_grad_norm", 0.25, "--gradient_checkpointing"))

@@ -121,6 +121,7 @@ class Searches(Program):
     def test_goal_time(self):
         cluster = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
         words = [*MODEL, "--nodes", "2", "--goal", "time", "--all-gather-algorithm", "two-level"]
+        self.refused("search", *words, "--cluster", cluster, "--offload-optimizer", "cpu", parts=("offload_optimizer", "time model"))
         result, plan = self.planned("search", *words, "--cluster", cluster)
         self.assertIn("2 nodes x 8 ranks", result.stdout)
         seconds = [row["seconds"] for row in self.rows(plan)]

@@ -23,6 +23,8 @@ EDGES = {
                                    "both", "--error-feedback-dtype", "int8", "--bf16"]),
     "evaluations between steps": (4, [*zpp.ALL_FEATURES, "--eval-interval", "2", "--eval-iters", "1"]),
     "a model without layers of attention": (2, ["--model", "quadratic", "--zero-stage", "1"]),
+    "offload": (4, [*zpp.ALL_FEATURES, "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5", "--offload-piece-size", "1000"]),
+    "offload of parameters": (4, [*zpp.ALL_FEATURES, "--bf16", "--offload-optimizer", "cpu", "--offload-param", "cpu"]),
     "the encoder": (2, ["--model", "encoder", "--recompute-activations"]),
 }
 

@@ -292,6 +292,27 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda *_: None, "/memory: moments is", dict(FEATURES, optimizer=("Lion", {}), states=2))
         self.change(lambda *_: None, "no closed form for the optimizer 'Lamb'", dict(FEATURES, optimizer=("Lamb", {})))
 
+    def test_offload(self):
+        def row(name):
+            def change(_, groups):
+                for column in ("bytes_predicted", "bytes_actual"):
+                    groups["memory"][column][groups["memory"]["name"].index(name)] += 4
+            return change
+
+        def lacks(_, groups):
+            at = groups["memory"]["name"].index("offloaded_master")
+            for column in groups["memory"].values():
+                del column[at]
+        for case in (dict(FEATURES, offload=(1.0, 1000, 4)), dict(FEATURES, offload=(0.3, 1 << 22, 99)), dict(stage=1, offload=(0.5, 64, 2)),
+                     dict(stage=0, offload=(0.25, 100, 3)), dict(FEATURES, offload=(0.6, 1000, 4), cuda=True),
+                     dict(FEATURES, offload=(1.0, 1000, 4), offload_param=True), dict(FEATURES, bf16=True, offload=(1.0, 1000, 4), offload_param=True)):
+            write(self.path, *make(case))
+            self.assertEqual(self.judge(), (0, "VALID\n"), case)
+            for name in ("master", "moments", "compute_shard", "offloaded_master", "offloaded_moments", "offloaded_staging",
+                         *["offloaded_weights"] * case.get("offload_param", False)):
+                self.change(row(name), f"/memory: {name} is", case)
+            self.change(lacks, "/memory does not name exactly", case)
+
     def test_error_feedback(self):
         case = dict(FEATURES, feedback=("intra", "inter"))
 

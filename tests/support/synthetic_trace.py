@@ -140,6 +140,36 @@ def memory_of(c, shards, ranks, element, parts):
             **({"measurement": 99} if c["measure"] else {}), "arena": 12345, "activations": 678}
 
 
+def offload_options(c):
+    if c["offload"] is None:
+        return {}
+    return {"offload_optimizer": {"device": "cpu", "pin_memory": False, "ratio": c["offload"][0], "buffer_count": c["offload"][2]},
+            "offload_param": {"device": "cpu" if c["offload_param"] else "none"}}
+
+
+def offload_memory(c, memory, counts, element):
+    """Moves to the host what is kept there, in its place among the rows."""
+    ratio, piece, buffers = c["offload"]
+    there = [min(count, up(int(ratio * count), 64)) for count in counts]
+    longest = max(min(piece, count) for count in there)
+    pieces = sum((count + piece - 1) // piece for count in there)
+    rows = list(memory.items())
+    memory.clear()
+    for name, size in rows:
+        memory[name] = size
+        if name in ("master", "moments"):
+            memory[name] -= (4 if name == "master" else 4 * c["states"]) * sum(there)
+        elif name == "compute_shard" and c["offload_param"]:
+            memory[name] = 0
+        elif name == "compute_shard" and element == 4 and c["stage"] > 0:
+            memory[name] = 4 * sum(counts)
+        elif name == "secondary":
+            memory.update(offloaded_master=4 * sum(there), offloaded_moments=4 * c["states"] * sum(there),
+                          offloaded_staging=min(buffers, pieces) * longest * (6 if element == 2 and not c["offload_param"] else 4))
+            if c["offload_param"]:
+                memory["offloaded_weights"] = 2 * sum(counts) if element == 2 else 0
+
+
 def errors_of(c):
     """Of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights nothing."""
     rows = [(step, kind, f"u{unit}", *((0.0, 1.0, 0.0, 1.0) if kind == "weights" and not c["qwz"] else
@@ -165,6 +195,8 @@ def make(case):
     c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, first=0, cuda=False,
+             offload=None,  # ratio, elements of a piece, buffers
+             offload_param=False,
              optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0,
              fp16=None, scales=None)  # keys of the object fp16, and the loss scale of every step
     c.update(case)
@@ -278,10 +310,12 @@ def make(case):
     if c["feedback"]:
         own["error_feedback"] = {"hops": "both" if len(c["feedback"]) == 2 else c["feedback"][0], "beta": 0.5,
                                  "reset_period": 0, "dtype": c["feedback_dtype"]}
+    if c["offload"]:
+        own["offload_piece_size"] = c["offload"][1]
     config = {"zero_optimization": {"stage": c["stage"], "zero_quantized_weights": c["qwz"],
                                     "zero_hpz_partition_size": c["hpz"],
                                     "zero_quantized_gradients": c["qgz"],
-                                    "reduce_bucket_size": c["bucket"]},
+                                    "reduce_bucket_size": c["bucket"], **offload_options(c)},
               "bf16": {"enabled": c["bf16"]}, "fp16": {"enabled": c["fp16"] is not None, **(c["fp16"] or {})}, "train_batch_size": n * c["micro"] * 3,
               "train_micro_batch_size_per_gpu": 3, "gradient_accumulation_steps": c["micro"],
               "optimizer": {"type": c["optimizer"][0], "params": {"lr": 1e-3, **c["optimizer"][1]}}, "zeropp": own}
@@ -304,6 +338,8 @@ def make(case):
                 "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n}
     counters = {name: value for name, value in counters.items() if value}
     memory = memory_of(c, sum(shard), n, element, [sum(part) for part in parts])
+    if c["offload"]:
+        offload_memory(c, memory, [size * (n if c["stage"] == 0 else 1) for size in shard], element)
     groups = {
         "ranks": dict(host=["h"] * n, node=nodes, local_rank=[r % c["local"] for r in range(n)],
                       pid=list(range(1, n + 1)), gpu=[""] * n, gpu_uuid=[""] * n, gpu_pci=[""] * n),
@@ -341,7 +377,7 @@ def make(case):
     if c["measure"]:
         groups["errors"] = errors_of(c)
     if c["cuda"]:
-        predicted = sum(memory.values())
+        predicted = sum(size for name, size in memory.items() if not name.startswith("offloaded"))
         for name in ("buffers_peak", "gpu_used"):
             for column, value in (("name", name), ("bytes_predicted", predicted), ("bytes_actual", predicted)):
                 groups["memory"][column].append(value)

@@ -33,6 +33,8 @@ struct Works {
   std::string other;
 };
 
+constexpr const char* kOffload = R"({"zero_optimization":{"offload_optimizer":{"device":"cpu"}}})";
+
 std::vector<Works> works() {
   return {
       {"zero_optimization.stage", R"({})", R"(1)", R"(2)"},
@@ -45,6 +47,14 @@ std::vector<Works> works() {
       {"zero_optimization.stage3_max_live_parameters",
        R"({"zero_optimization":{"overlap_comm":true}})", R"(1000000000.0)", R"(0)"},
       {"zero_optimization.overlap_comm", R"({})", R"(true)", R"(false)"},
+      {"zero_optimization.offload_optimizer.device", R"({})", R"("none")", R"("cpu")"},
+      {"zero_optimization.offload_optimizer.pin_memory", kOffload, R"(true)", R"(false)"},
+      {"zero_optimization.offload_optimizer.buffer_count", kOffload, R"(1)", R"(5)"},
+      {"zero_optimization.offload_optimizer.ratio", kOffload, R"(0.5)", R"(1.0)"},
+      {"zero_optimization.offload_param.device", kOffload, R"("none")", R"("cpu")"},
+      {"zero_optimization.offload_param.pin_memory",
+       R"({"zero_optimization":{"cpu_offload":true,"offload_param":{"device":"cpu"}}})", R"(true)",
+       R"(false)"},
       {"bf16.enabled", R"({})", R"(true)", R"("auto")"},
       {"fp16.enabled", R"({})", R"(true)", R"("auto")"},
       {"fp16.loss_scale", R"({"fp16":{"enabled":true}})", R"(64)", R"(128)"},
@@ -95,6 +105,9 @@ std::vector<Works> works() {
       {"zero_optimization.mics_shard_size", R"({})", R"(-1)", R"(2)"},
       {"zero_optimization.mics_hierarchical_params_gather",
        R"({"zero_optimization":{"mics_shard_size":2}})", R"(true)", R"(false)"},
+      {"zero_optimization.cpu_offload", R"({})", R"(true)", R"(false)"},
+      {"zero_optimization.cpu_offload_param", kOffload, R"(true)", R"(false)"},
+      {"zero_optimization.cpu_offload_use_pin_memory", kOffload, R"(true)", R"(false)"},
       {"zeropp.quantize_weights", R"({})", R"(true)", R"(false)"},
       {"zeropp.quantize_gradients", R"({})", R"(true)", R"(false)"},
       {"zeropp.secondary_group_size", R"({})", R"(1)", R"(2)"},

@@ -218,6 +218,36 @@ TEST(ConfigResolve, FeaturesNeedAStage) {
                                  machine(2, 2)));
 }
 
+TEST(ConfigResolve, OffloadedParametersNeedAnOffloadedOptimizerAtStageThree) {
+  const auto text = [](int stage, const std::string& optimizer, const std::string& own = "") {
+    return R"({"zero_optimization":{"stage":)" + std::to_string(stage) + "," + optimizer +
+           R"("offload_param":{"device":"cpu"}})" + own + "}";
+  };
+  const std::string whole = R"("offload_optimizer":{"device":"cpu"},)";
+  const std::string half = R"("offload_optimizer":{"device":"cpu","ratio":0.5},)";
+  const std::string adapts = R"("zero_quantized_weights":true,)" + whole;
+  EXPECT_NO_THROW((void)resolved(text(3, whole), machine(2, 2)));
+  EXPECT_THAT(refusal(text(2, whole), machine(2, 2)), HasSubstr("no effect"));
+  for (const std::string& optimizer : {std::string(), half}) {
+    EXPECT_THAT(refusal(text(3, optimizer), machine(2, 2)),
+                AllOf(HasSubstr("offload_param.device"), HasSubstr("ratio of 1")));
+  }
+  for (const std::string& read :
+       {text(3, whole, R"(,"zeropp":{"measure_quantization_error":2})"),
+        text(3, adapts, R"(,"zeropp":{"adaptive_bits":{"values":"weights"}})")}) {
+    EXPECT_THAT(refusal(read, machine(2, 2)),
+                AllOf(HasSubstr("offload_param.device"), HasSubstr("could read")));
+  }
+}
+
+TEST(ConfigResolve, OffloadToNvmeIsNotBuilt) {
+  for (const std::string section : {"offload_optimizer", "offload_param"}) {
+    EXPECT_THAT(
+        refusal(R"({"zero_optimization":{")" + section + R"(":{"device":"nvme"}}})", machine(2, 2)),
+        AllOf(HasSubstr(section + ".device nvme"), HasSubstr("not built")));
+  }
+}
+
 TEST(ConfigResolve, CodecsOfWeightsThatChangeNeedStageThree) {
   const auto text = [](int stage, const std::string& own) {
     return R"({"zero_optimization":{"stage":)" + std::to_string(stage) +

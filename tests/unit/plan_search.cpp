@@ -70,6 +70,20 @@ TEST(Search, CandidatesAreTheirOwnPlans) {
   }
 }
 
+TEST(Search, CountsTheDevicesMemoryOnly) {
+  const comm::Topology topology = planned_topology(2, 2);
+  config::TrainConfig config = base();
+  const SearchResult plain = searched(config, topology);
+  config.zero.offload_optimizer.device = "cpu";
+  const SearchResult offloaded = searched(config, topology);
+  ASSERT_FALSE(offloaded.best.empty());
+  for (const Candidate& candidate : offloaded.best) expect_planned(candidate, topology);
+  const auto least = [](const SearchResult& result) {
+    return std::ranges::min(result.best, {}, &Candidate::memory).memory;
+  };
+  EXPECT_LT(least(offloaded), least(plain));
+}
+
 // Micro-steps beyond the second are not planned but counted.
 TEST(Search, ManyMicroStepsAtEveryStage) {
   const comm::Topology topology = planned_topology(2, 2);

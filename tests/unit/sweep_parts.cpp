@@ -15,7 +15,7 @@
 #include "apps/sweep/comparison.hpp"
 #include "apps/sweep/data.hpp"
 #include "apps/sweep/sizes.hpp"
-#include "apps/sweep/workers.hpp"
+#include "lib/device/workers.hpp"
 
 namespace zeropp::sweep {
 namespace {

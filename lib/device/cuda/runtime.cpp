@@ -10,6 +10,7 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <limits>
 #include <vector>
 
@@ -85,7 +86,11 @@ void release(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
   the_pool->use.current -= bytes;
 }
 
-void fill(std::byte* memory, std::size_t bytes, MemoryKind, std::byte value) {
+void fill(std::byte* memory, std::size_t bytes, MemoryKind kind, std::byte value) {
+  if (kind == MemoryKind::pinned) {
+    std::memset(memory, std::to_integer<int>(value), bytes);
+    return;
+  }
   check(cudaMemsetAsync(memory, std::to_integer<int>(value), bytes, pool().stream));
   check(cudaStreamSynchronize(pool().stream));
 }

@@ -1,11 +1,11 @@
-#include "apps/sweep/workers.hpp"
+#include "lib/device/workers.hpp"
 
 #include <unistd.h>
 
 #include "kernels/core/host_runtime.hpp"
 #include "lib/base/affinity.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp {
 
 Workers Workers::on_this_host(int host_ranks) {
   if (HostRuntime::threads() > 1) return Workers(1);
@@ -14,4 +14,4 @@ Workers Workers::on_this_host(int host_ranks) {
   return Workers(std::min(allowed_cpus().size(), static_cast<std::size_t>(share)));
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp

@@ -1,6 +1,5 @@
-// Threads that share a rank's host work: making data and comparing results, which for gigabytes
-// take far longer than the collectives. Codecs of the reference run in them: where the host's
-// kernels have threads of their own, those share the work instead.
+// Threads that share a rank's work on the host: what goes over gigabytes there. The host's kernels
+// run in them: where those have threads of their own, they share the work instead.
 #pragma once
 
 #include <algorithm>
@@ -8,7 +7,7 @@
 #include <future>
 #include <vector>
 
-namespace zeropp::sweep {
+namespace zeropp {
 
 class Workers {
  public:
@@ -38,4 +37,4 @@ class Workers {
   std::size_t count_;
 };
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp

@@ -1,0 +1,88 @@
+// The part of the optimizer that lies in the memory of the host, which steps there on threads
+// of its own. Gradients come from the device piece by piece and new weights go back, each through
+// one of several staging buffers: while one piece is updated, gradients of the next ones are on
+// their way, and weights of the ones before. What it computes has the bits of a step on the device.
+// Owns master weights, states, staging and two streams, one for each direction. Where the device is
+// the host, the same happens between two places of one memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "lib/device/stream.hpp"
+#include "lib/device/workers.hpp"
+#include "lib/zero/offload_plan.hpp"
+#include "lib/zero/optimizer_shard.hpp"
+#include "lib/zero/options.hpp"
+
+namespace zeropp::zero {
+
+class OffloadedOptimizer {
+ public:
+  /// `gradients`, by unit, on the device: all that this rank updates, fp32 sums over ranks and
+  /// micro-steps. `weights`, by unit: of the dtype that is computed in, they follow the master;
+  /// on the device, or with OffloadParamOptions on the host, where those of fp32 are empty: the
+  /// master itself serves. Other arguments as for OptimizerShard. Throws Error(environment) when
+  /// there is no memory.
+  OffloadedOptimizer(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
+                     std::span<const View> gradients, std::span<const View> weights, bool sharded,
+                     std::size_t rank, const Options& options, const optim::Options& optimizer,
+                     const Device& device, const Workers& workers);
+
+  /// The first elements of each unit.
+  [[nodiscard]] const OptimizerShard& shard() const { return shard_; }
+
+  /// Gradients are final where `stream` is now: the first of them set out. Before the updates of a
+  /// step, which follow for all units in order.
+  void begin(const Stream& stream);
+  /// Step t of one unit, done before it returns: it waits for gradients to arrive. What is
+  /// enqueued on `stream` from now on finds the new weights.
+  void update(std::size_t unit, std::uint64_t t, float mean, double clip, const Stream& stream);
+  /// The unit's weights are made from its master, for what is enqueued on `stream` from now on.
+  void publish(std::size_t unit, const Stream& stream);
+
+  [[nodiscard]] std::size_t staging_bytes() const;
+
+ private:
+  /// What a piece travels through, and back.
+  struct Staging {
+    Buffer gradients;
+    Buffer weights;  ///< 16-bit; empty where the master's own go back
+    Event arrived;   ///< gradients, from the device
+    Event left;      ///< weights, to the device
+  };
+  [[nodiscard]] std::vector<Staging> make_staging(const OffloadStaging& plan,
+                                                  const Device& device) const;
+  [[nodiscard]] std::span<const OffloadPiece> pieces_of(std::size_t unit) const;
+  [[nodiscard]] Staging& staging(std::size_t piece) { return staging_[piece % staging_.size()]; }
+  [[nodiscard]] std::vector<UnitArrays> arrays(std::size_t units);
+  /// What no tensor covers of the 16-bit weights that pieces bring back: codecs of weights see it.
+  /// `own`: where in the unit's flat buffer the elements begin that this rank updates.
+  [[nodiscard]] std::vector<View> gaps(std::size_t piece, const UnitPartition& unit,
+                                       std::size_t own);
+  /// Of a piece, on the host: the 16-bit weights that follow its master; empty in fp32.
+  [[nodiscard]] View narrow(std::size_t piece);
+  void fetch(std::size_t piece);
+  void send(std::size_t piece);
+  /// `stream` waits for what was sent.
+  void join(const Stream& stream);
+
+  Workers workers_;
+  Dtype compute_;
+  bool stay_;  ///< the weights, on the host
+  Device host_ = Device::host();
+  std::vector<OffloadPiece> pieces_;
+  std::vector<View> gradients_;  ///< by piece, on the device
+  std::vector<View> weights_;    ///< likewise, where they stay on the host there
+  std::vector<Staging> staging_;
+  std::vector<std::vector<View>> gaps_;  ///< by piece, in its staging
+  Stream down_;                          ///< from the device
+  Stream up_;                            ///< to the device
+  OptimizerShard shard_;
+};
+
+}  // namespace zeropp::zero
