@@ -106,6 +106,7 @@ std::string Folder::taken_away(std::uint64_t step) const {
 }
 
 void Folder::commit(const Manifest& manifest) const {
+  require_newest(manifest.step);
   const fs::path from = partial(manifest.step);
   const fs::path to = complete(manifest.step);
   const std::string text = to_text(manifest);
@@ -123,6 +124,17 @@ void Folder::commit(const Manifest& manifest) const {
   rename_folder(from, to);
   sync_folder(root_);
   remove_folder(aside);
+}
+
+void Folder::require_newest(std::uint64_t step) const {
+  const auto all = steps();
+  if (all.empty() || all.front() <= step) return;
+  throw Error(
+      ExitCode::io,
+      fmt::format("cannot save the checkpoint after {} steps: {} holds one after {} by now; "
+                  "another job saves there too: give every run a folder of its own, and "
+                  "start again",
+                  step, root_.string(), all.front()));
 }
 
 void Folder::give_up(std::uint64_t step) const noexcept {

@@ -33,7 +33,8 @@ class Folder {
   /// away it would come into being on another.
   void begin(std::uint64_t step) const;
   /// When all ranks' files are on the disk: writes the manifest and makes the checkpoint complete.
-  /// It replaces one of the same step. Throws Error(io) too where slices leave a gap.
+  /// It replaces one of the same step. Throws Error(io) too where slices leave a gap, and where
+  /// there is one of a later step, which is another run's: prune() would remove this one.
   void commit(const Manifest& manifest) const;
   /// Where what was begun of `step`, and is not complete, was taken away from this run: one line
   /// that says by whom it may be, and the remedy. Empty where it is still there.
@@ -53,6 +54,8 @@ class Folder {
   [[nodiscard]] Manifest manifest(std::uint64_t step) const;
 
  private:
+  void require_newest(std::uint64_t step) const;
+
   std::filesystem::path root_;
   std::string writer_;
 };

@@ -74,7 +74,20 @@ class Mounts(mounts.MountCase):
         self.assertEqual([line for line in verdicts if not line.endswith("  VALID")], [], result)
 
 
-class Vanishes(zpp.TestCase):
+class TakenAway(zpp.TestCase):
+    def test_a_later_one_is_of_another_job(self):
+        """The run would be the older, whose checkpoints go: it ends, and what it has saved stays."""
+        kept = self.out / "checkpoints"
+        process = self.start(2, *SIZE, *EVERY, "--save", kept)
+        process.wait_for_line("step 4/")
+        (kept / "step-000000999").mkdir()
+        result = process.end()
+        self.assertEqual((result.code, len(result.errors())), (zpp.IO, 1), result)
+        self.assertRegex(result.errors()[0], rf"^cannot save the checkpoint after \d+ steps: {kept} holds one after 999 .*another job .* start again$")
+        (kept / "step-000000999").rmdir()
+        self.assertEqual([entry.name for entry in kept.iterdir() if not entry.name.startswith("step-")], [], result)
+        self.assertEqual(checkpoint.main([str(kept)]), 0)
+
     def test_folder(self):
         """It is not made again: on a file system that went away it would come into being on another."""
         kept, away = self.out / "checkpoints", self.folder / "away"

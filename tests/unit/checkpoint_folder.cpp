@@ -89,6 +89,18 @@ TEST(CheckpointFolder, WhatOthersTookAwayIsSaid) {
                            " is no longer there; another job or somebody .*: bring it back.*"));
 }
 
+TEST(CheckpointFolder, ALaterOneIsAnotherJobs) {
+  const test::TemporaryFolder place;
+  const Folder folder(place.path());
+  save(folder, 5, "ours");
+  save(Folder(place.path(), "another"), 40, "another's");
+  EXPECT_THAT([&] { save(folder, 6, "ours"); },
+              testing::ThrowsMessage<Error>(MatchesRegex(
+                  "cannot save the checkpoint after 6 steps: " + place.path().string() +
+                  " holds one after 40 by now; another job saves there too: give .*")));
+  EXPECT_THAT(folder.steps(), ElementsAre(40, 5));
+}
+
 TEST(CheckpointFolder, AStepThatIsThereIsReplaced) {
   const test::TemporaryFolder place;
   const Folder folder(place.path());
