@@ -24,16 +24,26 @@ std::size_t whole(const char* name, double value) {
   return static_cast<std::size_t>(value);
 }
 
+/// `value` as a Wanted, which is a type of Python's; `name` is what a message calls it.
+template <class Made, class Wanted>
+Made as(const std::string& name, const py::handle& value, const char* wanted) {
+  if (!py::isinstance<Wanted>(value)) throw py::type_error(name + " is no " + wanted);
+  return value.cast<Made>();
+}
+
 plan::SavingsConfig config_of(const py::dict& given) {
   plan::SavingsConfig config;
   for (const auto& [key, value] : given) {
-    const auto name = key.cast<std::string>();
+    const auto name = as<std::string, py::str>("a key of config", key, "text");
+    const auto codec = [&, &each = value] {
+      return codec::parse_codec(as<std::string, py::str>("config's " + name, each, "text"));
+    };
     if (name == "weight_codec") {
-      config.weights = codec::parse_codec(value.cast<std::string>());
+      config.weights = codec();
     } else if (name == "gradient_codec") {
-      config.gradients = codec::parse_codec(value.cast<std::string>());
+      config.gradients = codec();
     } else if (name == "hpz") {
-      config.hpz = value.cast<bool>();
+      config.hpz = as<bool, py::bool_>("config's hpz", value, "True or False");
     } else {
       throw py::value_error("config has the unknown key '" + name +
                             "': its keys are weight_codec, gradient_codec, hpz");

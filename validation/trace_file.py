@@ -7,6 +7,8 @@ import numpy as np
 
 import trace_format as fmt
 
+MOST_BYTES = 1 << 31  # of a column
+
 
 def text(value):
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
@@ -101,6 +103,9 @@ class Trace:
                 self.problem(f"/{group}/{name} is in {found or 'no unit'!r}, should be in {unit or 'no unit'!r}")
             if dataset.dtype.kind != kind or dataset.ndim != 1:
                 self.problem(f"/{group}/{name} has the wrong type or shape")
+                continue
+            if dataset.size * dataset.dtype.itemsize > MOST_BYTES:  # of chunks that are not there, a small file has as many
+                self.problem(f"/{group}/{name} is larger than any trace's")
                 continue
             if dataset.chunks is None or not dataset.fletcher32:
                 self.problem(f"/{group}/{name} carries no checksum")

@@ -115,7 +115,9 @@ class Section {
 Gpu read_gpu(Section in) {
   Gpu gpu;
   gpu.name = in.text("name");
-  gpu.peak = in.number("peak_tflops", kRate) * kTera;
+  const double peak = in.number("peak_tflops", kRate);
+  const Range reached{kRate.least, peak};
+  gpu.peak = peak * kTera;
   gpu.memory = in.number("memory_gib", kRate) * kGib;
   gpu.memory_rate = in.number("memory_gb_per_s", kRate) * kGiga;
   gpu.step_share = in.number("step_share", {0.01, 1}, gpu.step_share);
@@ -124,15 +126,15 @@ Gpu read_gpu(Section in) {
     gpu.products.push_back({.rows = row.count("rows"),
                             .in = row.count("in"),
                             .out = row.count("out"),
-                            .forward = row.number("forward_tflops", kRate) * kTera,
-                            .backward = row.number("backward_tflops", kRate) * kTera});
+                            .forward = row.number("forward_tflops", reached) * kTera,
+                            .backward = row.number("backward_tflops", reached) * kTera});
     row.done();
   }
   for (Section& row : in.rows("attention")) {
     gpu.attention.push_back({.sequence = row.count("sequence"),
                              .head_size = row.count("head_size"),
-                             .forward = row.number("forward_tflops", kRate) * kTera,
-                             .backward = row.number("backward_tflops", kRate) * kTera});
+                             .forward = row.number("forward_tflops", reached) * kTera,
+                             .backward = row.number("backward_tflops", reached) * kTera});
     row.done();
   }
   in.done();

@@ -110,12 +110,14 @@ std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micr
                             model.name));
   }
   const Transformer transformer(model, micro_batch, compute, gpu);
+  const LayerCost kept = transformer.block(false);
+  const LayerCost filled_again = transformer.block(true);
   std::vector<LayerCost> costs = {transformer.embedding()};
   for (std::size_t block = 0; block < model.num_layers; ++block) {
     // Of those that recompute, the one that ran forward last still has its activations.
     const bool again =
         model::recomputes(model, block) && block + model.recompute_interval < model.num_layers;
-    costs.push_back(transformer.block(again));
+    costs.push_back(again ? filled_again : kept);
   }
   costs.push_back(transformer.head());
   return costs;

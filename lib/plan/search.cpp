@@ -153,14 +153,20 @@ bool no_worse(const Tuple& a, const Tuple& b) {
       a);
 }
 
-/// Adds `candidate` unless one that is there is as good in everything; drops what it beats.
-void add_best(std::vector<Candidate>& best, Candidate candidate) {
-  const auto costs = costs_of(candidate);
-  for (const Candidate& each : best) {
-    if (no_worse(costs_of(each), costs)) return;
+struct Planned {
+  Candidate candidate;
+  SharedPlan plan;
+};
+
+/// Adds `planned` unless one that is there is as good in everything; drops what it beats.
+void add_best(std::vector<Planned>& best, Planned planned) {
+  const auto costs = costs_of(planned.candidate);
+  for (const Planned& each : best) {
+    if (no_worse(costs_of(each.candidate), costs)) return;
   }
-  std::erase_if(best, [&](const Candidate& each) { return no_worse(costs, costs_of(each)); });
-  best.push_back(std::move(candidate));
+  std::erase_if(best,
+                [&](const Planned& each) { return no_worse(costs, costs_of(each.candidate)); });
+  best.push_back(std::move(planned));
 }
 
 bool within(const SearchLimits& limits, const Candidate& candidate) {
@@ -198,7 +204,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
   SearchResult result;
   std::optional<SharedPlans> plans;
   std::optional<Computations> computations;
-  std::map<Way, std::vector<Candidate>> by_way;  // one where times are not asked for
+  std::map<Way, std::vector<Planned>> by_way;  // one where times are not asked for
   for_each_exchange(space, [&](const Exchange& exchange) {
     result.considered += space.micro_batches.size() * space.recompute.size();
     config::TrainConfig asked = with(base, exchange);
@@ -223,20 +229,18 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
         Candidate candidate = candidate_of(*config, plan, computations->of(*config));
         if (!within(limits, candidate)) continue;
         ++result.fitting;
-        add_best(by_way[seconds ? way_of(exchange) : Way{}], std::move(candidate));
+        add_best(by_way[seconds ? way_of(exchange) : Way{}], {std::move(candidate), plan});
       }
     }
   });
-  for (auto& [way, candidates] : by_way) {
-    for (Candidate& candidate : candidates) {
-      if (seconds) {
-        candidate.seconds =
-            seconds(candidate, plans->plan(candidate.config.zero,
-                                           optim::variant_of(candidate.config.optimizer).states));
-      }
-      add_best(result.best, std::move(candidate));
+  std::vector<Planned> best;
+  for (auto& [way, of_way] : by_way) {
+    for (Planned& each : of_way) {
+      if (seconds) each.candidate.seconds = seconds(each.candidate, each.plan);
+      add_best(best, std::move(each));
     }
   }
+  for (Planned& each : best) result.best.push_back(std::move(each.candidate));
   return result;
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
+#include <memory>
 #include <utility>
 
 namespace zeropp::plan {
@@ -103,17 +105,17 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
 
 namespace {
 
-StepTime timed(const zero::StepPlan& plan, const Workload& work, const Cluster& cluster) {
+/// All but the schedule.
+StepTime timed(const zero::Schedule& schedule, const Workload& work, const Cluster& cluster) {
   StepTime made;
-  made.schedule = chained(plan.update, plan.step.front(), work.input);
-  const std::vector<OpCost> costs = op_costs(made.schedule, work, cluster);
+  const std::vector<OpCost> costs = op_costs(schedule, work, cluster);
   const Sharing shared = sharing(cluster, work.config.rail_lanes);
-  made.timeline = simulate(made.schedule, costs, shared, work.input.overlap);
-  const Phases hidden = phases_of(made.schedule, made.timeline);
+  made.timeline = simulate(schedule, costs, shared, work.input.overlap);
+  const Phases hidden = phases_of(schedule, made.timeline);
   const double overlap = can_overlap(work, cluster.engine) ? cluster.engine.overlap : 0;
   Timeline serial;
-  if (overlap < 1) serial = simulate(made.schedule, costs, shared, false);
-  const Phases bare = overlap < 1 ? phases_of(made.schedule, serial) : Phases{};
+  if (overlap < 1) serial = simulate(schedule, costs, shared, false);
+  const Phases bare = overlap < 1 ? phases_of(schedule, serial) : Phases{};
   const auto between = [&](double with_overlap, double without) {
     return overlap < 1 ? without + overlap * (with_overlap - without) : with_overlap;
   };
@@ -129,11 +131,11 @@ StepTime timed(const zero::StepPlan& plan, const Workload& work, const Cluster& 
 
 /// From the end of the backward before it to the end of its own: reductions that are still on their
 /// way then are in the shadow of the next.
-double last_micro_step(const StepTime& time) {
+double last_micro_step(const zero::Schedule& schedule, const StepTime& time) {
   std::array<double, 2> ends{};  ///< of the last micro-step, and of those before
-  const std::size_t last = time.schedule.ops.back().micro_step;
-  for (std::size_t i = 0; i < time.schedule.ops.size(); ++i) {
-    const Op& op = time.schedule.ops[i];
+  const std::size_t last = schedule.ops.back().micro_step;
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const Op& op = schedule.ops[i];
     if (op.kind != OpKind::backward) continue;
     double& end = ends.at(op.micro_step < last ? 1 : 0);
     end = std::max(end, time.timeline.spans[i].end);
@@ -151,7 +153,11 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
                       .codecs = run.plans().codecs,
                       .choice = run.choice(),
                       .vocab_size = run.model().units.front().tensors.front().shape.front()};
-  return timed(run.plans().step, work, cluster);
+  const zero::StepPlan& plan = run.plans().step;
+  zero::Schedule schedule = chained(plan.update, plan.step.front(), work.input);
+  StepTime made = timed(schedule, work, cluster);
+  made.schedule = std::move(schedule);
+  return made;
 }
 
 double step_seconds(const PlannedRun& run, const Cluster& cluster) {
@@ -160,23 +166,33 @@ double step_seconds(const PlannedRun& run, const Cluster& cluster) {
 
 StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
                        std::size_t source_vocab_size) {
-  return
-      [&cluster, &topology, source_vocab_size](const Candidate& candidate, const SharedPlan& plan) {
-        const zero::ScheduleInput& input = plan.schedules->input;
-        const std::size_t declared = candidate.config.model.vocab_size;
-        const zero::CodecChoice choice = plan.codecs->at(0);
-        const StepTime time = timed(*plan.schedules,
-                                    {.config = candidate.config,
-                                     .topology = topology,
-                                     .input = input,
-                                     .codecs = *plan.codecs,
-                                     .choice = choice,
-                                     .vocab_size = declared > 0 ? declared : source_vocab_size},
-                                    cluster);
-        const std::size_t more = candidate.config.gradient_accumulation_steps - input.micro_steps;
-        return more == 0 ? time.seconds
-                         : time.seconds + static_cast<double>(more) * last_micro_step(time);
-      };
+  // Many candidates share a schedule, by its plan's address.
+  auto schedules = std::make_shared<std::map<const zero::StepPlan*, zero::Schedule>>();
+  return [&cluster, &topology, source_vocab_size, schedules](const Candidate& candidate,
+                                                             const SharedPlan& plan) {
+    const zero::ScheduleInput& input = plan.schedules->input;
+    const std::size_t declared = candidate.config.model.vocab_size;
+    const zero::CodecChoice choice = plan.codecs->at(0);
+    auto found = schedules->find(plan.schedules);
+    if (found == schedules->end()) {
+      found = schedules
+                  ->emplace(plan.schedules,
+                            chained(plan.schedules->update, plan.schedules->step.front(), input))
+                  .first;
+    }
+    const StepTime time = timed(found->second,
+                                {.config = candidate.config,
+                                 .topology = topology,
+                                 .input = input,
+                                 .codecs = *plan.codecs,
+                                 .choice = choice,
+                                 .vocab_size = declared > 0 ? declared : source_vocab_size},
+                                cluster);
+    const std::size_t more = candidate.config.gradient_accumulation_steps - input.micro_steps;
+    return more == 0
+               ? time.seconds
+               : time.seconds + static_cast<double>(more) * last_micro_step(found->second, time);
+  };
 }
 
 }  // namespace zeropp::plan

@@ -38,8 +38,8 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 /// step_time().seconds.
 double step_seconds(const PlannedRun& run, const Cluster& cluster);
 
-/// Times the candidates of a search, a thousand in about a second. `cluster` and `topology` outlive
-/// what is returned. Further micro-steps than a schedule has take as long as its last.
+/// Times the candidates of one search, a thousand in about half a second. `cluster` and `topology`
+/// outlive what is returned. Further micro-steps than a schedule has take as long as its last.
 StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
                        std::size_t source_vocab_size);
 

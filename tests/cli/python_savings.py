@@ -69,7 +69,7 @@ class PythonSavings(zpp.TestCase):
     def cli(self, *words):
         """The JSON of zpp_plan savings."""
         path = self.folder / "savings.json"
-        self.check_ok(zpp.Process([PATHS["BIN"] / "zpp_plan", "savings", *words, "--json", path, "--output", self.out]).end())
+        self.check_ok(zpp.Process([PATHS["BIN"] / "zpp_plan", "savings", *words, "--json", path]).end())
         return json.loads(path.read_text())
 
     def test_command_line_says_the_same(self):
@@ -92,7 +92,11 @@ class PythonSavings(zpp.TestCase):
                                       (ValueError, (18e9, 8), {"baseline": "fp32", "passes": "twice"}),
                                       (ValueError, (18e9, 8, {"weight_codec": "int9"}), {"baseline": "fp32"}),
                                       (ValueError, (18e9, 8, {"weigth_codec": "int8"}), {"baseline": "fp32"}),
-                                      (ValueError, (18e9, 8, {"hpz": True}), {"baseline": "fp32"})):
+                                      (ValueError, (18e9, 8, {"hpz": True}), {"baseline": "fp32"}),
+                                      (TypeError, (18e9, 8, {"hpz": 1}), {"baseline": "fp32", "passes": "zero3"}),
+                                      (TypeError, (18e9, 8, {"weight_codec": 8}), {"baseline": "fp32"}),
+                                      (TypeError, (18e9, 8, {"gradient_codec": None}), {"baseline": "fp32"}),
+                                      (TypeError, (18e9, 8, {3: "int8"}), {"baseline": "fp32"})):
             with self.subTest((words, options)), self.assertRaises(error):
                 zeropp.savings(*words, **options)
 

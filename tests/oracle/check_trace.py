@@ -57,6 +57,15 @@ class CheckTrace(unittest.TestCase):
                 write(self.path, *make(case))
                 self.assertEqual(self.judge(), (0, "VALID\n"))
 
+    def test_a_column_of_more_values_than_memory_is_not_read(self):
+        write(self.path, *make({}))
+        with h5py.File(self.path, "r+") as file:
+            described = dict(file["steps/loss"].attrs)
+            del file["steps/loss"]
+            file["steps"].create_dataset("loss", shape=(10**12,), dtype="f8", chunks=(4096,), fletcher32=True).attrs.update(described)
+        self.assertLess(self.path.stat().st_size, 10**7)
+        self.assert_invalid("/steps/loss is larger")
+
     def test_cases_send_across_nodes_and_inside(self):
         """The cases would prove nothing if they sent nothing."""
         steps = make(dict(FEATURES))[1]["steps"]

@@ -64,6 +64,10 @@ TEST(PlanCluster, SaysWhatIsWrongAndWhere) {
   object["rails"]["lanes"][1]["gb_per_s"] = -1;
   EXPECT_EQ(refusal(object), "c.json: rails.lanes.1.gb_per_s must be a number from 1e-06 to 1e+07");
   object = valid();
+  object["gpu"]["attention"][0]["backward_tflops"] = 101;
+  EXPECT_EQ(refusal(object),
+            "c.json: gpu.attention.0.backward_tflops must be a number from 1e-06 to 100");
+  object = valid();
   object["gpu"].erase("peak_tflops");
   EXPECT_NE(refusal(object).find("c.json: gpu.peak_tflops is missing"), std::string::npos);
   object = valid();
