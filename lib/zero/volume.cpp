@@ -41,10 +41,12 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   std::size_t shards = 0;
   std::size_t padded = 0;
   std::size_t secondary = 0;
+  std::size_t persistent = 0;
   for (const UnitPartition& unit : units) {
     shards += unit.shard;
     padded += unit.padded;
     secondary += unit.secondary;
+    persistent += unit.persistent ? unit.padded : 0;
   }
   const std::size_t owned = preset.shard_optimizer ? shards : padded;
   const std::size_t e = size_of(compute);
@@ -53,7 +55,7 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
       {"moments", owned * 4 * optimizer_states},
       {"gradient_shard", preset.shard_optimizer ? owned * 4 : 0},
       {"compute_shard", preset.shard_optimizer && compute != Dtype::fp32 ? owned * e : 0},
-      {"resident_weights", preset.shard_parameters ? 0 : padded * e},
+      {"resident_weights", (preset.shard_parameters ? persistent : padded) * e},
       {"local_gradients", preset.shard_gradients ? 0 : padded * 4},
       {"secondary", secondary * e},
   };
