@@ -209,12 +209,10 @@ class Checker(TraceChecker):
         except (ValueError, TypeError, ArithmeticError, IndexError) as error:
             raise Invalid(f"no schedule follows from the configuration: {error}") from error
         for i, row in enumerate(units):
-            gathers = (sum(layer.count(i) for layer in self.layers)
-                       if self.settings.stage == 3 else 0)
             expected = {"elements": sum(self.unit_tensors[i]), "flat": self.run.flat[i],
                         "shard": self.run.shards[i],
                         "padded": self.run.padded[i],
-                        "gathers_forward": gathers, "gathers_backward": gathers}
+                        "gathers_forward": self.run.gathers_of(i, "forward"), "gathers_backward": self.run.gathers_of(i, "backward")}
             for name, value in expected.items():
                 self.require(row[name] == value,
                              f"unit {row['name']}: {name} is {row[name]}, should be {value}")

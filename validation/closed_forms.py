@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from codec_table import Adaptive, Codecs, Table
 from shard_groups import ShardGroups
+import stage3_limits
 from wire import (MODELLED, Bytes, Topology, all_gather, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
                   secondary_gather, secondary_messages, wire_bytes)
 
@@ -89,6 +90,8 @@ class Settings:
     shard_group: int = 0  # ranks that share a copy; 0: all
     sixteen_bits: str = "bf16"  # the compute dtype, where it has two bytes
     offload: "Offload" = None  # of the optimizer
+    persistence: tuple = (0, 0)  # thresholds of a unit and of all, in parameters
+    reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
 
     @classmethod
     def of(cls, config):
@@ -120,6 +123,9 @@ class Settings:
             shard_group=own.get("shard_group_size", 0),  # at stage 3 only; not in traces before it was there
             sixteen_bits="bf16" if config["bf16"]["enabled"] else "fp16",
             offload=Offload.of(config),
+            # At stage 3 only; not in traces before they were there, nor the last without an effect.
+            persistence=tuple(zero.get(f"stage3_{of}_persistence_threshold", 0) for of in ("param", "model")),
+            reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
         )
 
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
@@ -240,6 +246,12 @@ class Run:
         canonical = [canonical_elements(f, topology.size, s.element_bytes) for f in self.flat]
         self.shards = [self.groups.count * count for count in canonical]
         self.padded = [topology.size * count for count in canonical]
+        self.persistent = (stage3_limits.persistent_units(map(sum, unit_tensors), *s.persistence) if s.stage == 3 else set())
+        elements = [0 if unit in self.persistent else count for unit, count in enumerate(self.padded)]
+        uses = stage3_limits.uses_of_step(layers, s.accumulation) if s.stage == 3 else []
+        self.step_uses = list(zip(uses, stage3_limits.gathers([use[2] for use in uses], elements, *s.reuse)))
+        self.evaluation_uses = list(zip(((0, "evaluation", use) for use in layers),
+                                        stage3_limits.gathers(layers, elements, *s.reuse)))
         self.units = units or [""] * len(unit_tensors)
         if not units and s.schedule:
             raise ValueError("codecs by unit, and no names of units")
@@ -280,8 +292,13 @@ class Run:
             sent = sum((self.reduction(part, (codec, codec)).sent for part, of in self.buckets if of == unit), Bytes())
             return (sent.intra + sent.inter) * self.settings.accumulation
         sent = self.weight_gather(unit, codec).sent
-        uses = sum(layer.count(unit) for layer in self.layers)
-        return (sent.intra + sent.inter) * (1 if self.settings.partition > 1 else 2 * uses * self.settings.accumulation)
+        uses = sum(gathered for (_, _, units), flags in self.step_uses for of, gathered in zip(units, flags) if of == unit)
+        return (sent.intra + sent.inter) * (1 if self.settings.partition > 1 else uses)
+
+    def gathers_of(self, unit, phase):
+        """In the first micro-step."""
+        return sum(gathered for (micro, of, units), flags in self.step_uses if (micro, of) == (0, phase)
+                   for used, gathered in zip(units, flags) if used == unit)
 
     def logical(self, group_size, part, element_bytes):
         """Every rank receives the uncompressed parts of the others of its group."""
@@ -340,6 +357,7 @@ class Run:
         """State of one rank in bytes, by kind; the arena for activations and workspaces is apart."""
         s = self.settings
         own, padded = sum(self.shards), sum(self.padded)
+        persistent = sum(self.padded[unit] for unit in self.persistent)
         counts = self.shards if s.stage >= 1 else self.padded
         on_host = sum(map(s.offload.elements, counts)) if s.offload else 0
         master = sum(counts) - on_host
@@ -351,9 +369,9 @@ class Run:
             "moments": 4 * s.optimizer_states * master,
             "gradient_shard": 4 * own if s.stage >= 1 else 0,
             "compute_shard": 0 if s.offload and s.offload.parameters else weights,
-            "resident_weights": s.element_bytes * padded if s.stage < 3 else 0,
+            "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
-            "secondary": s.element_bytes * padded // s.partition if s.partition > 1 else 0,
+            "secondary": s.element_bytes * (padded - persistent) // s.partition if s.partition > 1 else 0,
         } | self.offloaded(counts, on_host, weights) | {f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
@@ -396,10 +414,10 @@ class Run:
         return (element_bytes * (sum(counts) + max(counts))
                 + max(wire_bytes(adaptive.codec(bits), max(counts), 4) for bits in adaptive.bits))
 
-    def uses(self, phase, volume):
-        """One pass over the layers at stage 3."""
+    def gather_for(self, uses, volume):
+        """Stage 3: what uses of layers gather."""
         total = Bytes()
-        for unit in (unit for units in self.layers for unit in units):
+        for phase, unit in ((phase, unit) for (_, phase, units), flags in uses for unit, gathered in zip(units, flags) if gathered):
             if unit in self.valid:
                 total += volume.count(phase, self.secondary[unit])
             else:
@@ -408,9 +426,10 @@ class Run:
                     self.valid.add(unit)
         return total
 
-    def all_units(self, phase, volume):
-        """Stages 1 and 2: every unit once."""
-        return sum((volume.count(phase, gather) for gather in self.weights), Bytes())
+    def whole_units(self, phase, volume):
+        """What stays whole, once: every unit at stages 1 and 2, those that persist at stage 3."""
+        units = {0: (), 3: sorted(self.persistent)}.get(self.settings.stage, range(len(self.weights)))
+        return sum((volume.count(phase, self.weights[unit]) for unit in units), Bytes())
 
     def step(self, skipped, volume):
         s = self.settings
@@ -418,13 +437,11 @@ class Run:
         for _ in range(s.accumulation if s.stage >= 2 else 1):
             total += sum((volume.count("backward", c) for c in self.reductions), Bytes())
         total += sum((volume.count("backward", c) for c in self.across), Bytes())
-        if s.stage == 3:
-            for _ in range(s.accumulation):
-                total += self.uses("forward", volume) + self.uses("backward", volume)
-        elif s.stage == 0:
+        total += self.gather_for(self.step_uses, volume)
+        if s.stage == 0:
             total += sum((volume.count("backward", c) for c in self.sums), Bytes())
-        elif not skipped:
-            total += self.all_units("update", volume)
+        if not skipped:
+            total += self.whole_units("update", volume)
         if not skipped:
             self.valid.clear()
         return total
@@ -435,14 +452,13 @@ class Run:
         volume, stage = Volume(), self.settings.stage
         if self.settings.adaptive and not self.table.chosen:
             raise ValueError("the widths of adaptive bits are not known: choose() them")
-        if stage in (1, 2):
-            self.all_units("initial", volume)
+        self.whole_units("initial", volume)
         for step in range(len(skipped) + 1):
             self.take(first + step)
             for before, batches in evaluations:
                 if before == step and stage == 3:
                     for _ in range(batches):
-                        self.uses("evaluation", volume)
+                        self.gather_for(self.evaluation_uses, volume)
             if step < len(skipped):
                 volume.steps.append(self.step(skipped[step], volume))
         return volume

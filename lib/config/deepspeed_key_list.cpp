@@ -116,12 +116,6 @@ void add_zero(std::vector<DeepSpeedKey>& table) {
                 "master weights are saved and loaded in fp32"),
        anything("zero_optimization.elastic_checkpoint", "boolean", "false",
                 "a checkpoint goes on at any number of ranks and any stage"),
-       only("zero_optimization.stage3_param_persistence_threshold", "integer", "1e5", {0, "auto"},
-            "small tensors are gathered with their unit; keeping them whole is not built"),
-       only("zero_optimization.stage3_model_persistence_threshold", "integer", "none", {0},
-            "small tensors are gathered with their unit; keeping them whole is not built"),
-       only("zero_optimization.stage3_max_reuse_distance", "integer", "1e9", {0},
-            "a unit is released after each use; keeping it until the next one is not built"),
        anything("zero_optimization.sub_group_size", "integer", "1e9",
                 "the optimizer steps unit by unit; pieces of a unit that is offloaded are those of "
                 "zeropp.offload_piece_size"),

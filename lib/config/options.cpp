@@ -80,8 +80,37 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.zero.max_live_parameters,
         .help = "Gathered weights that gathers ahead may not exceed; a layer always has its own",
         .unit = "elements",
-        .in_effect = [&c] { return c.zero.stage == 3 && c.zero.overlap_comm; },
-        .effect_needs = "zero_optimization.stage 3 with zero_optimization.overlap_comm"},
+        .in_effect =
+            [&c] {
+              return c.zero.stage == 3 && (c.zero.overlap_comm || c.zero.max_reuse_distance > 0);
+            },
+        .effect_needs = "zero_optimization.stage 3 with zero_optimization.overlap_comm or "
+                        "zero_optimization.stage3_max_reuse_distance"},
+       {.path = "zero_optimization.stage3_max_reuse_distance",
+        .flag = "--max-reuse-distance",
+        .field = &c.zero.max_reuse_distance,
+        .help = "Weights are kept until their next use where fewer elements are used in between, "
+                "as long as all that are kept are within stage3_max_live_parameters; 0 is off",
+        .unit = "elements",
+        .in_effect = [&c] { return c.zero.stage == 3; },
+        .effect_needs = "zero_optimization.stage 3"},
+       {.path = "zero_optimization.stage3_param_persistence_threshold",
+        .flag = "--param-persistence-threshold",
+        .field = &c.zero.persistence_threshold,
+        .help =
+            "Units (embeddings, blocks, head) of at most so many parameters stay whole on every "
+            "rank, gathered once a step; 0 is off; auto: 10 hidden_size",
+        .unit = "elements",
+        .in_effect = [&c] { return c.zero.stage == 3; },
+        .effect_needs = "zero_optimization.stage 3",
+        .automatic = [&c] { c.zero.persistence_threshold = 10 * c.model.hidden_size; }},
+       {.path = "zero_optimization.stage3_model_persistence_threshold",
+        .flag = "--model-persistence-threshold",
+        .field = &c.zero.model_persistence_threshold,
+        .help = "Parameters that may stay whole, of all units together",
+        .unit = "elements",
+        .in_effect = [&c] { return c.zero.stage == 3; },
+        .effect_needs = "zero_optimization.stage 3"},
        {.path = "zero_optimization.overlap_comm",
         .flag = "--overlap-comm",
         .field = &c.zero.overlap_comm,

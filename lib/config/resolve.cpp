@@ -61,6 +61,22 @@ void check_stage(const zero::Options& zero) {
   }
 }
 
+/// A unit that persists is gathered before the codecs of the step that uses it are known.
+void check_persistence(const zero::Options& zero) {
+  if (zero.stage < 3 || zero.persistence_threshold == 0 || !zero.quantized_weights) return;
+  const char* key = "zero_optimization.stage3_param_persistence_threshold";
+  const char* const remedy =
+      "weight codecs that change come after the gather: leave one of them out";
+  if (zero.adaptive_bits.values == "weights") {
+    refuse("{} {} and zeropp.adaptive_bits: {}", key, zero.persistence_threshold, remedy);
+  }
+  for (const zero::CodecEntry& entry : zero.codec_schedule) {
+    if (!entry.weight_codec) continue;
+    refuse("{} {} and a weight_codec of zeropp.codec_schedule: {}", key, zero.persistence_threshold,
+           remedy);
+  }
+}
+
 void resolve_secondary(zero::Options& zero, const Machine& machine) {
   std::size_t& size = zero.hpz_partition_size;
   if (size == 1) return;
@@ -158,6 +174,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_precision(config);
   check_stage(config.zero);
   check_offload(config);
+  check_persistence(config.zero);
   resolve_secondary(config.zero, machine);
   resolve_shard_groups(config.zero, machine);
   resolve_schedule(config, given);

@@ -89,10 +89,10 @@ SharedPlans::SharedPlans(const comm::Topology& topology, std::vector<zero::Unit>
 
 const std::vector<zero::UnitPartition>& SharedPlans::partition(const zero::Options& options) {
   const std::string key =
-      fmt::format("{} {}", options.hpz_partition_size, name_of(options.compute));
+      fmt::format("{} {} {}", options.hpz_partition_size, name_of(options.compute),
+                  zero::stage_preset(options.stage).shard_parameters);
   return shared(partitions_, key, [&] {
-    return zero::partition_units(units_, static_cast<std::size_t>(topology_.world_size),
-                                 options.hpz_partition_size, options.compute);
+    return zero::plan_units(options, units_, static_cast<std::size_t>(topology_.world_size), 1);
   });
 }
 

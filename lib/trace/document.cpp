@@ -104,10 +104,10 @@ Group units(const TraceData& t) {
            column("flat", "elements", "Flat buffer, with tensor alignment", rows, &UnitRow::flat),
            column("padded", "elements", "World size times shard", rows, &UnitRow::padded),
            column("shard", "elements", "Part of one rank", rows, &UnitRow::shard),
-           column("gathers_forward", "gathers per micro-step", "Uses in forward, at stage 3", rows,
-                  &UnitRow::gathers_forward),
-           column("gathers_backward", "gathers per micro-step", "Uses in backward, at stage 3",
-                  rows, &UnitRow::gathers_backward)}};
+           column("gathers_forward", "gathers per micro-step",
+                  "Of the first micro-step, at stage 3", rows, &UnitRow::gathers_forward),
+           column("gathers_backward", "gathers per micro-step",
+                  "Of the first micro-step, at stage 3", rows, &UnitRow::gathers_backward)}};
 }
 
 Group tensors(const TraceData& t) {

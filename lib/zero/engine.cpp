@@ -44,6 +44,18 @@ MemoryKind memory_of_weights(const Options& options, const Device& device) {
   return options.offload_param.pin_memory ? device.staging() : MemoryKind::host;
 }
 
+/// Whole weights of the units that are not gathered for each use; empty ones of the others.
+std::vector<Buffer> resident_buffers(const std::vector<UnitPartition>& units,
+                                     const StagePreset& preset, Dtype dtype, MemoryKind kind) {
+  std::vector<Buffer> made;
+  made.reserve(units.size());
+  for (const UnitPartition& unit : units) {
+    const bool resident = !preset.shard_parameters || unit.persistent;
+    made.push_back(resident ? Buffer::zeros(unit.padded, dtype, kind) : Buffer());
+  }
+  return made;
+}
+
 /// By what the sum over ranks is divided.
 double averaged_over(const comm::Groups& groups) {
   const auto ranks = static_cast<double>(groups.world->size());
@@ -92,8 +104,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       arena_(plans_.step.arena_bytes(), device.memory),
       compute_shards_(buffers(plans_.units, &UnitPartition::shard, options.compute,
                               memory_of_weights(options, device), has_compute_shards(options))),
-      resident_weights_(buffers(plans_.units, &UnitPartition::padded, options.compute,
-                                device.memory, !preset_.shard_parameters)),
+      resident_weights_(resident_buffers(plans_.units, preset_, options.compute, device.memory)),
       local_gradients_(buffers(plans_.units, &UnitPartition::padded, Dtype::fp32, device.memory,
                                !preset_.shard_gradients)),
       gradient_shards_(buffers(plans_.units, &UnitPartition::shard, Dtype::fp32, device.memory,
@@ -127,7 +138,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                       recorder_);
   }
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    if (!preset_.shard_parameters)
+    if (!preset_.shard_parameters || plans_.units[u].persistent)
       weight_views_[u] = resident_weights_[u].view(plans_.units[u].padded, options_.compute);
     if (!preset_.shard_gradients)
       gradient_views_[u] = local_gradients_[u].view(plans_.units[u].padded, Dtype::fp32);
@@ -137,11 +148,11 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     trace::UnitRow row{model_.units()[u].name, plans_.units[u].parameters, plans_.units[u].flat,
                        plans_.units[u].padded, plans_.units[u].shard};
-    for (const Layer& layer : model_.layers()) {
-      if (preset_.shard_parameters)
-        row.gathers_forward += std::count(layer.units.begin(), layer.units.end(), u);
+    for (const Op& op : plans_.step.step.front().ops) {
+      const bool gathers = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary;
+      if (!gathers || op.index != u || op.micro_step > 0) continue;
+      ++(op.backward_phase ? row.gathers_backward : row.gathers_forward);
     }
-    row.gathers_backward = row.gathers_forward;
     recorder_.units.push_back(row);
   }
 }

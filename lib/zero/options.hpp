@@ -79,6 +79,10 @@ struct Options {
   std::size_t reduce_bucket_size = 500'000'000;  ///< elements, as in DeepSpeed
   std::size_t prefetch_bucket_size = 50'000'000;        ///< stage3_prefetch_bucket_size, elements
   std::size_t max_live_parameters = 1'000'000'000'000;  ///< stage3_max_live_parameters
+  std::size_t max_reuse_distance = 0;                   ///< stage3_max_reuse_distance, elements
+  std::size_t persistence_threshold = 0;  ///< stage3_param_persistence_threshold, elements
+  /// stage3_model_persistence_threshold, elements
+  std::size_t model_persistence_threshold = 1'000'000'000'000;
   bool overlap_comm = true;
 
   OffloadOptimizerOptions offload_optimizer;

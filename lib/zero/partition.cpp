@@ -44,6 +44,17 @@ std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::
   return partitions;
 }
 
+void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,
+                     std::size_t model_threshold) {
+  std::size_t left = model_threshold;
+  for (UnitPartition& unit : units) {
+    if (unit.parameters > threshold || unit.parameters > left) continue;
+    left -= unit.parameters;
+    unit.persistent = true;
+    unit.secondary = 0;
+  }
+}
+
 std::size_t Bucket::count() const {
   std::size_t total = 0;
   for (const Segment& segment : segments) total += segment.count;

@@ -26,6 +26,7 @@ struct UnitPartition {
   std::size_t padded = 0;      ///< N * canonical
   std::size_t secondary = 0;   ///< padded / H; 0 without hpZ
   std::size_t canonical = 0;   ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype
+  bool persistent = false;     ///< stage 3: whole on every rank, gathered after each step
   /// What no tensor covers: between tensors, and from the last one to `padded`. Its gradients are
   /// reduced and counted in norms like any other, so they have to be zero.
   std::vector<Extent> gaps{};
@@ -35,6 +36,11 @@ struct UnitPartition {
 std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
                                            std::size_t partition_size, Dtype compute,
                                            std::size_t shard_groups = 1);
+
+/// Marks the units that stay whole at stage 3: in order, those of at most `threshold` parameters,
+/// while they have at most `model_threshold` together. They have no secondary shard.
+void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,
+                     std::size_t model_threshold);
 
 /// The canonical shard that rank `rank` answers for: of the `shard_groups` in the part that it
 /// holds, the one with its group's number.

@@ -10,13 +10,21 @@ std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codec
                       codecs.gradient_groups());
 }
 
+std::vector<UnitPartition> plan_units(const Options& options, const std::vector<Unit>& units,
+                                      std::size_t world_size, std::size_t shard_groups) {
+  std::vector<UnitPartition> planned =
+      partition_units(units, world_size, options.hpz_partition_size, options.compute, shard_groups);
+  if (stage_preset(options.stage).shard_parameters) {
+    mark_persistent(planned, options.persistence_threshold, options.model_persistence_threshold);
+  }
+  return planned;
+}
+
 Plans::Plans(const Options& options, const std::vector<Unit>& model_units,
              const std::vector<Layer>& layers, comm::Groups& groups, comm::Groups& reduce_groups,
              trace::Recorder& recorder, const Device& device)
-    : units(
-          partition_units(model_units, static_cast<std::size_t>(groups.world->size()),
-                          options.hpz_partition_size, options.compute,
-                          groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1)),
+    : units(plan_units(options, model_units, static_cast<std::size_t>(groups.world->size()),
+                       groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1)),
       codecs(options, model_units),
       weights(options, codecs, units, groups, recorder, device),
       gradients(options, codecs, units,

@@ -24,6 +24,10 @@ std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codec
                                  const std::vector<UnitPartition>& partitions,
                                  const std::vector<Layer>& layers, std::size_t world_size);
 
+/// How the units of a model are cut, and which of them persist.
+std::vector<UnitPartition> plan_units(const Options& options, const std::vector<Unit>& units,
+                                      std::size_t world_size, std::size_t shard_groups);
+
 struct Plans {
   /// `options` are resolved (no "auto"). Weights are gathered in `groups`, gradients reduced in
   /// `reduce_groups`, which both outlive this, as `recorder` does.

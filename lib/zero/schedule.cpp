@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <deque>
 #include <optional>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/zero/arena_planner.hpp"
+#include "lib/zero/reuse.hpp"
 
 namespace zeropp::zero {
 
@@ -27,13 +29,6 @@ StagePreset stage_preset(int stage) {
 }
 
 namespace {
-
-/// One use of weights: a layer in forward or backward of a micro-step.
-struct Use {
-  std::size_t layer;
-  std::size_t micro_step;
-  bool backward;
-};
 
 /// While one crosses nodes, the next is inside its node.
 constexpr std::size_t kReductionsInFlight = 2;
@@ -67,13 +62,14 @@ class Builder {
   }
 
   void run(const std::vector<Use>& uses) {
+    reuse_ = plan_reuse(in_, uses);
     std::size_t gathered = 0;  // uses whose gathers are issued
     for (std::size_t i = 0; i < uses.size(); ++i) {
       if (in_.preset.shard_parameters) {
-        if (gathered == i) gather_for(uses[gathered++]);
+        if (gathered == i) gather_for(uses, gathered++);
         if (in_.overlap) prefetch(uses, i, gathered);
       }
-      compute(uses[i]);
+      compute(uses[i], reuse_[i]);
     }
   }
 
@@ -94,10 +90,12 @@ class Builder {
     }
   }
 
-  /// Stages 1 and 2: whole weights from the shards that were updated, or initialised.
+  /// Stages 1 and 2, and units that persist at stage 3: whole weights from the shards that were
+  /// updated, or initialised.
   void refresh_all() {
-    if (in_.preset.shard_parameters || !in_.preset.shard_optimizer) return;
+    if (!in_.preset.shard_optimizer) return;
     for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
+      if (in_.preset.shard_parameters && !in_.units[unit].persistent) continue;
       Op op{OpKind::refresh, unit};
       op.stream = StreamId::gather;
       op.bytes = in_.unit_memory[unit].refresh_workspace;
@@ -115,7 +113,8 @@ class Builder {
   struct Live {
     std::size_t op;
     std::size_t offset;
-    std::size_t workspace;
+    std::optional<std::size_t> workspace;  ///< until its first use
+    std::vector<std::size_t> readers{};    ///< of the weights
   };
 
   std::size_t emit(Op op) {
@@ -123,8 +122,12 @@ class Builder {
     return ops_.size() - 1;
   }
 
-  void gather_for(const Use& use) {
-    for (const std::size_t unit : in_.layers[use.layer].units) {
+  void gather_for(const std::vector<Use>& uses, std::size_t index) {
+    const Use& use = uses[index];
+    const auto& units = in_.layers[use.layer].units;
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      const std::size_t unit = units[at];
+      if (in_.units[unit].persistent || reuse_[index][at].is_there) continue;
       const UnitMemory& memory = in_.unit_memory[unit];
       const bool inside = in_.hpz && secondary_valid_[unit];
       const std::size_t workspace = inside ? memory.secondary_workspace : memory.gather_workspace;
@@ -136,9 +139,9 @@ class Builder {
       op.result = arena_.allocate(memory.weights, op.waits_on);
       op.workspace = arena_.allocate(workspace, op.waits_on);
       if (inside && secondary_op_[unit]) op.waits_on.push_back(*secondary_op_[unit]);
-      const Live live{ops_.size(), op.result, op.workspace};
+      Live live{ops_.size(), op.result, op.workspace};
       emit(std::move(op));
-      weights_[unit] = live;
+      weights_[unit] = std::move(live);
       secondary_valid_[unit] = true;  // from the next gather on
     }
   }
@@ -147,42 +150,50 @@ class Builder {
   /// again before it is released, which also keeps one run of a unit's collective in flight.
   void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
     std::size_t ahead = 0;
-    for (std::size_t i = current + 1; i < gathered; ++i) ahead += elements(uses[i]);
+    for (std::size_t i = current + 1; i < gathered; ++i) ahead += to_gather(uses, i);
     std::size_t live = 0;
     for (std::size_t unit = 0; unit < weights_.size(); ++unit) {
       if (weights_[unit]) live += in_.units[unit].padded;
     }
     while (gathered < uses.size()) {
-      const Use& next = uses[gathered];
-      const auto& units = in_.layers[next.layer].units;
-      if (std::any_of(units.begin(), units.end(),
-                      [&](std::size_t unit) { return weights_[unit].has_value(); })) {
-        break;
-      }
-      ahead += elements(next);
-      live += elements(next);
+      if (is_still_in_use(uses, gathered)) break;
+      ahead += to_gather(uses, gathered);
+      live += to_gather(uses, gathered);
       if (live > in_.max_live_elements) break;
       const bool always = gathered <= current + kUsesAhead && in_.prefetch_elements > 0;
       if (ahead > in_.prefetch_elements && !always) break;
-      gather_for(next);
-      ++gathered;
+      gather_for(uses, gathered++);
     }
   }
 
-  [[nodiscard]] std::size_t elements(const Use& use) const {
+  /// Elements that a use gathers.
+  [[nodiscard]] std::size_t to_gather(const std::vector<Use>& uses, std::size_t index) const {
+    const auto& units = in_.layers[uses[index].layer].units;
     std::size_t total = 0;
-    for (const std::size_t unit : in_.layers[use.layer].units) total += in_.units[unit].padded;
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      const UnitPartition& unit = in_.units[units[at]];
+      if (!unit.persistent && !reuse_[index][at].is_there) total += unit.padded;
+    }
     return total;
   }
 
-  void compute(const Use& use) {
+  /// Of what a use gathers, something is live for a use before it.
+  [[nodiscard]] bool is_still_in_use(const std::vector<Use>& uses, std::size_t index) const {
+    const auto& units = in_.layers[uses[index].layer].units;
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      if (weights_[units[at]] && !reuse_[index][at].is_there) return true;
+    }
+    return false;
+  }
+
+  void compute(const Use& use, const std::vector<Reuse>& reuse) {
     const auto& units = in_.layers[use.layer].units;
     std::vector<std::size_t> waits;
-    std::vector<std::size_t> readers;  // of the weights, beside the layer
-    for (const std::size_t unit : units) {
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      const std::size_t unit = units[at];
       if (!weights_[unit]) continue;
       waits.push_back(weights_[unit]->op);
-      if (in_.hpz && ops_[weights_[unit]->op].kind == OpKind::gather) {
+      if (in_.hpz && !reuse[at].is_there && ops_[weights_[unit]->op].kind == OpKind::gather) {
         // On a stream of its own: neither this use nor the gathers ahead wait for the copy.
         Op keep{OpKind::keep_secondary, unit};
         keep.micro_step = use.micro_step;
@@ -191,7 +202,7 @@ class Builder {
         keep.result = weights_[unit]->offset;
         keep.waits_on = {weights_[unit]->op};
         secondary_op_[unit] = emit(std::move(keep));
-        readers.push_back(*secondary_op_[unit]);
+        weights_[unit]->readers.push_back(*secondary_op_[unit]);
       }
     }
     if (use.backward) prepare_gradients(use, waits);
@@ -200,12 +211,14 @@ class Builder {
     op.backward_phase = use.backward;
     op.waits_on = std::move(waits);
     const std::size_t done = emit(std::move(op));
-    readers.push_back(done);
-    for (const std::size_t unit : units) {
-      if (!weights_[unit]) continue;
-      arena_.release(weights_[unit]->workspace, readers);
-      arena_.release(weights_[unit]->offset, readers);
-      weights_[unit].reset();
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      std::optional<Live>& live = weights_[units[at]];
+      if (!live) continue;
+      live->readers.push_back(done);
+      if (live->workspace) arena_.release(*std::exchange(live->workspace, {}), live->readers);
+      if (reuse[at].stays) continue;
+      arena_.release(live->offset, live->readers);
+      live.reset();
     }
     if (use.backward && in_.preset.shard_gradients) reduce_finished(use, done);
     if (use.backward && use.layer == 0)
@@ -344,6 +357,7 @@ class Builder {
   const ScheduleInput& in_;
   std::vector<Op> ops_;
   ArenaPlanner arena_;
+  std::vector<std::vector<Reuse>> reuse_;  ///< by use and place in its layer
   std::vector<std::optional<Live>> weights_;
   std::vector<std::optional<std::size_t>>
       gradients_;                     ///< arena offset (kNoMemory at stages 0 and 1)

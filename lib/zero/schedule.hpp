@@ -125,7 +125,10 @@ struct ScheduleInput {
   /// Gathered weights that a gather ahead may not exceed, with its own; what a layer needs now is
   /// always gathered.
   std::size_t max_live_elements = std::numeric_limits<std::size_t>::max();
-  bool overlap = true;             ///< false: every collective completes before the next operation
+  /// A gathered unit is kept until its next use where the uses between have fewer elements than
+  /// this (0: none is), and kept units have no more than max_live_elements together.
+  std::size_t reuse_elements = 0;
+  bool overlap = true;  ///< false: every collective completes before the next operation
 };
 
 /// Forward, backward and reduction of all micro-steps. `secondary_valid`: the hpZ shards hold the

@@ -31,6 +31,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.micro_steps = options.accumulation_steps;
   input.prefetch_elements = options.prefetch_bucket_size;
   input.max_live_elements = options.max_live_parameters;
+  input.reuse_elements = options.max_reuse_distance;
   input.overlap = options.overlap_comm;
   return input;
 }

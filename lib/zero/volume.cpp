@@ -49,12 +49,14 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   std::size_t secondary = 0;
   std::size_t on_host = 0;
   std::vector<std::size_t> counts;
+  std::size_t persistent = 0;
   for (const UnitPartition& unit : units) {
     shards += unit.shard;
     padded += unit.padded;
     secondary += unit.secondary;
     counts.push_back(preset.shard_optimizer ? unit.shard : unit.padded);
     on_host += offloaded_elements(counts.back(), offload);
+    persistent += unit.persistent ? unit.padded : 0;
   }
   const std::size_t owned = preset.shard_optimizer ? shards : padded;
   const std::size_t e = size_of(compute);
@@ -65,7 +67,7 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
       {"moments", (owned - on_host) * 4 * optimizer_states},
       {"gradient_shard", preset.shard_optimizer ? owned * 4 : 0},
       {"compute_shard", preset.shard_optimizer && own_weights ? owned * e : 0},
-      {"resident_weights", preset.shard_parameters ? 0 : padded * e},
+      {"resident_weights", (preset.shard_parameters ? persistent : padded) * e},
       {"local_gradients", preset.shard_gradients ? 0 : padded * 4},
       {"secondary", secondary * e},
   };

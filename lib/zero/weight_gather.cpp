@@ -24,12 +24,12 @@ WeightGather::WeightGather(const Options& options, const CodecTable& codecs,
     : choice_(units.size(), 0) {
   comm::Groups& sharding = groups.sharding();
   const collective::Context over_shards{sharding, *sharding.world, recorder, device};
-  const std::vector<Phase> phases =
-      stage_preset(options.stage).shard_parameters
-          ? std::vector{Phase::forward, Phase::backward, Phase::evaluation}
-          : std::vector{Phase::update, Phase::initial};
   for (std::size_t u = 0; u < units.size(); ++u) {
     const UnitPartition& unit = units[u];
+    const std::vector<Phase> phases =
+        stage_preset(options.stage).shard_parameters && !unit.persistent
+            ? std::vector{Phase::forward, Phase::backward, Phase::evaluation}
+            : std::vector{Phase::update, Phase::initial};
     std::vector<ByPhase> global;
     for (const codec::CodecSpec& codec : codecs.weights(u)) {
       ByPhase& plans = global.emplace_back();

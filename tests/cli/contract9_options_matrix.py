@@ -305,7 +305,8 @@ NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
     "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None, "--recompute-interval": "2",
     "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
-    "--log-style": "megatron",
+    "--log-style": "megatron", "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
+    "--model-persistence-threshold": "20000",
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--zero-stage": "3",
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None,
@@ -313,7 +314,7 @@ NEUTRAL = {
     "--offload-optimizer-ratio": "0.3", "--offload-piece-size": "1K", "--offload-param": "cpu", "--offload-param-pin-memory": None,
 }
 # What a flag needs to be in effect: it is compared with a run that has these alone.
-NEEDS = {"--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
+NEEDS = {"--model-persistence-threshold": {"--param-persistence-threshold": "1000000"}, "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
          "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
          "--warmup-min-lr": {"--scheduler": "WarmupLR"}, "--warmup-max-lr": {"--scheduler": "WarmupLR"},
          "--lr-warmup-iters": {"--scheduler": "WarmupLR"}, "--warmup-type": {"--scheduler": "WarmupLR"},

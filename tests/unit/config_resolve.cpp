@@ -287,6 +287,20 @@ TEST(ConfigResolve, AutomaticPartitionIsANode) {
               HasSubstr("zero_hpz_partition_size"));
 }
 
+TEST(ConfigResolve, CodecsOfUnitsThatPersistDoNotChange) {
+  const auto text = [](const std::string& own) {
+    return R"({"zero_optimization":{"stage3_param_persistence_threshold":1000,
+               "zero_quantized_weights":true},"zeropp":{)" +
+           own + "}}";
+  };
+  for (const char* own : {R"("codec_schedule":[{"from_step":1,"weight_codec":"int4:64"}])",
+                          R"("adaptive_bits":{"values":"weights"})"}) {
+    EXPECT_THAT(refusal(text(own), machine(2, 2)),
+                HasSubstr("stage3_param_persistence_threshold 1000"));
+  }
+  EXPECT_NO_THROW((void)resolved(text(""), machine(2, 2)));
+}
+
 std::string grouped(const std::string& size, const std::string& zero = "",
                     const std::string& own = "") {
   return R"({"zero_optimization":{)" + zero + R"(},"zeropp":{"shard_group_size":)" + size +

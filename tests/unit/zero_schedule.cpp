@@ -89,6 +89,40 @@ TEST(Schedule, ContainsEveryLayerOnceAMicroStepAndPhase) {
   }
 }
 
+/// By hand: a unit stays where the uses between have fewer elements than the distance. Units have
+/// 1600, 384, 384, 384 and 160 elements.
+TEST(Reuse, KeepsWhatIsUsedAgainSoon) {
+  const auto gathers = [](std::size_t distance, std::size_t limit, std::size_t micro_steps,
+                          bool tied) {
+    ScheduleInput in = make_input(3, false, micro_steps, 0, true, tied, 1 << 20);
+    in.reuse_elements = distance;
+    in.max_live_elements = limit;
+    return count(make_step_schedule(in, false), OpKind::gather);
+  };
+  constexpr std::size_t kAll = 1'000'000;
+  EXPECT_EQ(gathers(0, kAll, 1, false), 10U);
+  EXPECT_EQ(gathers(1, kAll, 1, false), 9U) << "the head's backward follows its forward";
+  EXPECT_EQ(gathers(320, kAll, 1, false), 9U) << "320 elements of the head are in between";
+  EXPECT_EQ(gathers(321, kAll, 1, false), 8U);
+  EXPECT_EQ(gathers(kAll, kAll, 1, false), 5U);
+  EXPECT_EQ(gathers(kAll, kAll, 3, false), 5U) << "over micro-steps too";
+  EXPECT_EQ(gathers(kAll, 1599, 1, false), 6U) << "the embedding is too large to be kept";
+  EXPECT_EQ(gathers(kAll, 0, 1, false), 10U);
+  EXPECT_EQ(gathers(kAll, kAll, 1, true), 5U);
+  EXPECT_EQ(gathers(1, kAll, 2, false), 17U) << "and a forward follows a backward";
+}
+
+TEST(Reuse, UnitsThatPersistAreGatheredAfterUpdatesOnly) {
+  ScheduleInput in = make_input(3, false, 2, 1 << 20, true, true, 1 << 20);
+  mark_persistent(in.units, 400, 900);  // two of the blocks: with the third they are too many
+  std::vector<bool> persistent;
+  for (const UnitPartition& unit : in.units) persistent.push_back(unit.persistent);
+  EXPECT_EQ(persistent, (std::vector<bool>{false, true, true, false, false}));
+  EXPECT_EQ(count(make_step_schedule(in, false), OpKind::gather), 2U * (12 - 4));
+  EXPECT_EQ(count(make_update_schedule(in), OpKind::refresh), 2U);
+  EXPECT_EQ(count(make_initial_schedule(in), OpKind::refresh), 2U);
+}
+
 /// Of several shard groups: with the sums of the last micro-step, each bucket after it is there.
 TEST(Schedule, SumsOverShardGroupsOnceAStep) {
   for (const std::size_t micro_steps : {1U, 3U}) {
@@ -230,7 +264,9 @@ TEST(Schedule, OrdersEveryReadAfterItsWrites) {
         case OpKind::forward:
         case OpKind::backward:
           for (const std::size_t unit : in.layers[op.index].units) {
-            if (in.preset.shard_parameters) expect_after(i, gathered.at(unit));
+            if (in.preset.shard_parameters && !in.units[unit].persistent) {
+              expect_after(i, gathered.at(unit));
+            }
             if (op.kind == OpKind::forward) continue;
             for (const std::size_t add : adds.at(unit)) expect_after(i, add);
             adds[unit].push_back(i);
@@ -287,6 +323,9 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
     ScheduleInput in = make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(3),
                                   pick(3) * 500, pick(2) == 1, pick(2) == 1, 200 + pick(6000));
     in.across = in.preset.shard_parameters && pick(2) == 1;
+    in.reuse_elements = pick(3) * 700;
+    in.max_live_elements = 500 + pick(4000);
+    if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
     for (BucketMemory& memory : in.bucket_memory) {
       memory.image_across = 700;
       memory.reduce_across_workspace = 300;
