@@ -37,7 +37,8 @@ GIB, GB = 2**30, 1e9
 
 def memory_of(plan):
     """[(part, bytes)] of a rank, those that take any."""
-    return [(name, size) for name, size in zip(plan["memory"]["name"], plan["memory"]["bytes"], strict=True) if size]
+    return [(name, size) for name, size in zip(plan["memory"]["name"], plan["memory"]["bytes"], strict=True)
+            if size and not name.startswith("offloaded_")]
 
 
 def leaves_a_node(plan):

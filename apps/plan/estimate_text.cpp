@@ -48,10 +48,13 @@ std::string collectives(const std::vector<PlannedCollective>& planned) {
 
 std::string memory(const Estimate& estimate) {
   trace::TextTable table({"memory of a rank", "GiB"});
+  std::size_t offloaded = 0;
   for (const zero::MemoryPart& part : estimate.memory) {
     if (part.bytes > 0) table.add({part.name, gibibytes(part.bytes)});
+    if (zero::is_offloaded(part.name)) offloaded += part.bytes;
   }
-  table.add({"all", gibibytes(estimate.memory_bytes)});
+  table.add(
+      {offloaded > 0 ? "all that is not offloaded" : "all", gibibytes(estimate.memory_bytes)});
   return table.str();
 }
 

@@ -1,7 +1,6 @@
 // What an engine tells of itself: the hash and the values of its parameters, and its memory.
 #include <algorithm>
 #include <cstring>
-#include <utility>
 
 #include "lib/base/sha256.hpp"
 #include "lib/zero/engine.hpp"
@@ -78,12 +77,13 @@ std::vector<float> Engine::gather_master(std::size_t unit) const {
 }
 
 std::vector<MemoryReport> Engine::memory() const {
-  constexpr std::size_t kComputeShards = 3;  // of the rows
+  const bool weights_stay = options_.offload_param.enabled();
+  const std::size_t weights = bytes_of(compute_shards_);
   const std::size_t secondary = secondary_ ? secondary_->bytes() : 0;
   std::vector<std::size_t> actual{optimizer_.master_bytes(),
                                   optimizer_.state_bytes(),
                                   bytes_of(gradient_shards_),
-                                  bytes_of(compute_shards_),
+                                  weights_stay ? 0 : weights,
                                   bytes_of(resident_weights_),
                                   bytes_of(local_gradients_),
                                   secondary};
@@ -92,9 +92,7 @@ std::vector<MemoryReport> Engine::memory() const {
     actual.push_back(offloaded_->shard().state_bytes());
     actual.push_back(offloaded_->staging_bytes());
   }
-  if (options_.offload_param.enabled()) {
-    actual.push_back(std::exchange(actual[kComputeShards], 0));
-  }
+  if (weights_stay) actual.push_back(weights);
   std::vector<MemoryReport> reports;
   const auto predicted = state_memory(plans_.units, preset_, options_.compute, optimizer_.states(),
                                       options_.offload_optimizer, options_.offload_param);

@@ -14,8 +14,9 @@ std::vector<std::size_t> counts_of(std::span<const View> views) {
 
 std::vector<View> parts_of(std::span<const View> views, const std::vector<OffloadPiece>& pieces) {
   std::vector<View> parts;
+  parts.reserve(pieces.size());
   for (const OffloadPiece& piece : pieces) {
-    parts.push_back(views[piece.unit].part(piece.extent.begin, piece.extent.count));
+    parts.emplace_back(views[piece.unit].part(piece.extent.begin, piece.extent.count));
   }
   return parts;
 }

@@ -1,9 +1,9 @@
-// The part of the optimizer that lies in the memory of the host, which steps there on threads
-// of its own. Gradients come from the device piece by piece and new weights go back, each through
-// one of several staging buffers: while one piece is updated, gradients of the next ones are on
-// their way, and weights of the ones before. What it computes has the bits of a step on the device.
-// Owns master weights, states, staging and two streams, one for each direction. Where the device is
-// the host, the same happens between two places of one memory.
+// The part of the optimizer that lies in the memory of the host, which steps there on threads of
+// the rank. Gradients come from the device piece by piece and new weights go back, each through one
+// of several staging buffers: while one piece is updated, gradients of the next ones are on their
+// way, and weights of the ones before. What it computes has the bits of a step on the device. Owns
+// master weights, states, staging and two streams, one for each direction. Where the device is the
+// host, the same happens between two places of one memory.
 #pragma once
 
 #include <cstddef>

@@ -49,6 +49,15 @@ class Estimates(Program):
         self.assertEqual(groups["job"]["world_size"], 16)
         self.assertEqual(groups["job"]["memory_bytes"], sum(plan["memory"]["bytes"]))
 
+    def test_what_is_offloaded_is_not_in_the_devices_memory(self):
+        result, plan = self.planned(*MODEL, "--offload-optimizer", "cpu", "--offload-param", "cpu")
+        self.assertIn("all that is not offloaded", result.stdout)
+        parts = dict(zip(plan["memory"]["name"], plan["memory"]["bytes"]))
+        there = {name: size for name, size in parts.items() if name.startswith("offloaded_")}
+        self.assertEqual(sorted(there), ["offloaded_master", "offloaded_moments", "offloaded_staging", "offloaded_weights"])
+        self.assertEqual(plan["job"]["memory_bytes"], sum(parts.values()) - sum(there.values()))
+        self.assertEqual((parts["master"], parts["moments"], parts["compute_shard"]), (0, 0, 0))
+
     def test_the_trainers_configuration_is_taken_as_it_is(self):
         config = {"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}, "zeropp": {"node_size": 2},
                   "zero_optimization": {"stage": 3, "zero_quantized_weights": True}}
