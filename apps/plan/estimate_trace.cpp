@@ -93,6 +93,7 @@ trace::Group traffic_group(const Estimate& e) {
 trace::Group collectives_group(const std::vector<PlannedCollective>& planned) {
   using Row = trace::CollectiveRow;
   std::vector<Row> rows;
+  rows.reserve(planned.size());
   for (const PlannedCollective& each : planned) rows.push_back(each.row);
   return {"collectives",
           {},
