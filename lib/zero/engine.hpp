@@ -144,6 +144,8 @@ class Engine {
                     ConstView shard, std::span<std::byte> memory);
   /// The weights that a gather begins with, on the device.
   [[nodiscard]] ConstView shard_to_gather(const Op& op) const;
+  /// The rest of the workspace.
+  [[nodiscard]] std::span<std::byte> behind_upload(const Op& op) const;
   void refresh(const Op& op);
   [[nodiscard]] View shard_part(const Segment& segment) const;
   /// Where a bucket's sum over the ranks arrives: in the arena, or in the gradient shard itself.

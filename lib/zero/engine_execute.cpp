@@ -89,7 +89,7 @@ void Engine::run(const Op& op, std::size_t position) {
   switch (op.kind) {
     case OpKind::gather:
       start_gather(op, position, plans_.weights.global(op.index, phase_of(op)), shard_to_gather(op),
-                   workspace(op).subspan(upload_bytes(plans_.units[op.index], options_)));
+                   behind_upload(op));
       break;
     case OpKind::gather_secondary:
       start_gather(op, position, plans_.weights.secondary(op.index, phase_of(op)),
@@ -174,6 +174,10 @@ ConstView Engine::shard_to_gather(const Op& op) const {
   return {here, shard.count, shard.dtype, device_.memory};
 }
 
+std::span<std::byte> Engine::behind_upload(const Op& op) const {
+  return workspace(op).subspan(upload_bytes(plans_.units[op.index], options_));
+}
+
 void Engine::start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
                           ConstView shard, std::span<std::byte> memory) {
   const View full = arena_.view(plans_.units[op.index].padded, options_.compute, op.result);
@@ -188,9 +192,9 @@ void Engine::refresh(const Op& op) {
   // An update gathers what it makes: the next version.
   const std::uint64_t version = mode_ == Mode::initial ? version_ : version_ + 1;
   auto& gather = plans_.weights.global(op.index, phase_of(op));
-  gather.start(compute_shard(op.index),
+  gather.start(shard_to_gather(op),
                resident_weights_[op.index].view(plans_.units[op.index].padded, options_.compute),
-               workspace(op), stream(op.stream).handle(),
+               behind_upload(op), stream(op.stream).handle(),
                weight_draws(options_.seed, version, op.index));
   gather.finish(stream(op.stream).handle());
 }
