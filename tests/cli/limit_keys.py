@@ -42,7 +42,6 @@ class LimitKeys(local_script.TestCase):
         self.assertLess(value("stage3_max_reuse_distance=1e9", gathers), value("stage3_max_reuse_distance=1", gathers))
         self.assertLess(value("stage3_max_reuse_distance=1e9", between), value("stock", between))
         self.assertLess(value("stage3_param_persistence_threshold=block", inside), value("stock", inside))
-        self.assertGreater(value("stage3_param_persistence_threshold=block", memory), value("stock", memory))
         self.assertGreater(value("reduce_bucket_size=eighth_of_block", reductions), value("stock", reductions))
         self.assertGreater(value("shard_group_size=node", memory), value("stock", memory))
         self.assertLess(value("shard_group_size=node", between), value("stock", between))
