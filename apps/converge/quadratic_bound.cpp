@@ -50,6 +50,7 @@ void require_plain_descent(const config::TrainConfig& config) {
   need(config.zero.codec_schedule.empty() && config.zero.adaptive_bits.values == "none",
        "one codec for all steps, without zeropp.codec_schedule and adaptive_bits");
   need(config.zero.gradient_clipping == 0, "gradient_clipping 0");
+  need(config.zero.shard_group_size == zero::kAllRanks, "zeropp.shard_group_size 0");
   need(config.gradient_accumulation_steps == 1, "gradient_accumulation_steps 1");
   need(!config.zero.quantized_gradients || config.zero.reduce_scatter_algorithm == "2-hop" ||
            config.zero.reduce_scatter_algorithm == "1-hop",

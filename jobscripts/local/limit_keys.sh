@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# What each key that limits ZeRO costs and saves on one host: memory, bytes and time of a step at values of the key,
+# everything else as it is. Makes a table (validation/limit_table.py). Keeps everything in results/MACHINE/limits/.
+#
+# usage: jobscripts/local/limit_keys.sh [OPTION...] [-- FLAG...]
+#   --gpus N         ranks, a GPU each; an even number [all that nvidia-smi lists]
+#   --backend B      cuda, host [cuda]
+#   --layers N       blocks of the GPT [8]
+#   --hidden N       its width, a multiple of 64 [256]
+#   --steps N        that are timed [8]
+#   --warmup N       steps before times are taken [2]
+#   --limit SECONDS  time limit of one command [300]
+#   --build DIR      of zeropp [build-cuda]
+#   --table-python FILE  Python for the table [python3]
+#   --results DIR    [results]
+#   --machine NAME   [N and the GPU's name]
+#   --dry-run        print the commands and do nothing
+#   FLAG...          passed on to zpp_train
+# Exits with 1 when a run failed, or trained other weights than it had to.
+set -euo pipefail
+call=$(printf '%q ' "$0" "$@")
+cd "$(dirname "$(readlink -f "$0")")/../.."
+
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
+
+gpus='' backend=cuda layers=8 hidden=256 steps=8 warmup=2 limit=300
+build=build-cuda table_python=python3 results=results machine='' dry_run=0 extra=()
+read_options 'gpus backend layers hidden steps warmup limit build table-python results machine --' "$@"
+for number in "$layers" "$hidden" "$steps"; do
+  [[ $number =~ ^[1-9][0-9]*$ ]] || fail "'$number' is no number above 0"
+done
+[[ $warmup =~ ^[0-9]+$ ]] || fail "--warmup '$warmup' is no number of steps"
+[ $((hidden % 64)) -eq 0 ] || fail "--hidden $hidden is no multiple of 64"
+case $backend in
+  cuda) place=(--bf16 --backend cuda --transport nccl) ;;
+  host) place=(--backend host) ;;
+  *) fail "--backend is cuda or host, not '$backend'" ;;
+esac
+
+# shellcheck source=jobscripts/local/shapes.sh
+source jobscripts/local/shapes.sh
+layout_flags emulated
+study=$results/$machine/limits
+session=$(date -u +%Y%m%dT%H%M%SZ)
+# shellcheck source=jobscripts/local/measured.sh
+source jobscripts/local/measured.sh
+[ $dry_run -eq 1 ] || [ -x "$build/bin/zpp_train" ] || fail "no $build/bin/zpp_train: build it, or give --build"
+
+train() {  # KEY=VALUE, or `stock`; FLAG...
+  local name=$1
+  shift
+  run_measured "$layers-$hidden" emulated zeropp "$name" "$warmup" env "${environment[@]}" "${launch[@]}" "$build/bin/zpp_train" \
+    --num-layers "$layers" --hidden-size "$hidden" --num-attention-heads $((hidden / 64)) --seq-length 64 --micro-batch-size 1 \
+    --gradient-accumulation-steps 2 --deterministic "${place[@]}" --train-iters $((warmup + steps)) "${declared[@]}" "$@" "${extra[@]}" \
+    --output out/limit_keys --json @JSON@
+}
+
+block=$((12 * hidden * hidden + 13 * hidden))  # parameters of a block
+open_study "$call" uptime
+train stock
+train reduce_bucket_size=block --reduce-bucket-size "$block"
+train reduce_bucket_size=eighth_of_block --reduce-bucket-size $((block / 8))
+train stage3_prefetch_bucket_size=0 --prefetch-bucket-size 0
+train stage3_max_live_parameters=0 --max-live-parameters 0
+train stage3_max_reuse_distance=1 --max-reuse-distance 1
+train stage3_max_reuse_distance=4_blocks --max-reuse-distance $((4 * block))
+train stage3_max_reuse_distance=1e9 --max-reuse-distance 1000000000
+train stage3_max_reuse_distance=1e9,max_live=4_blocks --max-reuse-distance 1000000000 --max-live-parameters $((4 * block))
+train stage3_param_persistence_threshold=1e5 --param-persistence-threshold 100000
+train stage3_param_persistence_threshold=block --param-persistence-threshold "$block"
+train stage3_param_persistence_threshold=block,model=4_blocks --param-persistence-threshold "$block" --model-persistence-threshold $((4 * block))
+train shard_group_size=node --shard-group-size "$node_size"
+train overlap_comm=false --no-overlap-comm
+train stock-again
+[ $dry_run -eq 1 ] || "$table_python" validation/limit_table.py "$study" --session "$session" --output "$study/$session.md"
