@@ -127,7 +127,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
     for (std::size_t u = 0; u < plans_.units.size(); ++u) weights.push_back(follower(u));
     offloaded_.emplace(model.units(), plans_.units, own_gradients(), weights,
                        preset_.shard_optimizer,
-                       static_cast<std::size_t>(groups.sharding().world->rank()), options_, optimizer, device_, Workers::on_this_host(neighbours(groups)));
+                       static_cast<std::size_t>(groups.sharding().world->rank()), options_,
+                       optimizer, device_, Workers::on_this_host(neighbours(groups)));
   }
   if (options_.measure_errors > 0) {
     errors_.emplace(options_, plans_.codecs, model_.units(), plans_.units,

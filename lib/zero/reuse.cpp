@@ -13,6 +13,15 @@ struct Place {
 
 }  // namespace
 
+std::vector<Use> uses_of_step(std::size_t layers, std::size_t micro_steps) {
+  std::vector<Use> uses;
+  for (std::size_t m = 0; m < micro_steps; ++m) {
+    for (std::size_t layer = 0; layer < layers; ++layer) uses.push_back({layer, m, false});
+    for (std::size_t layer = layers; layer-- > 0;) uses.push_back({layer, m, true});
+  }
+  return uses;
+}
+
 std::vector<std::vector<Reuse>> plan_reuse(const ScheduleInput& input,
                                            const std::vector<Use>& uses) {
   const auto units_of = [&](std::size_t use) -> const std::vector<std::size_t>& {

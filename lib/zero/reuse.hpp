@@ -17,6 +17,9 @@ struct Use {
   bool backward;
 };
 
+/// Of a training step, in order.
+std::vector<Use> uses_of_step(std::size_t layers, std::size_t micro_steps);
+
 /// Of a unit in a use.
 struct Reuse {
   bool is_there = false;  ///< kept since the use before

@@ -37,15 +37,6 @@ constexpr std::size_t kReductionsInFlight = 2;
 /// for less time than its gather takes.
 constexpr std::size_t kUsesAhead = 2;
 
-std::vector<Use> uses_of_step(std::size_t layers, std::size_t micro_steps) {
-  std::vector<Use> uses;
-  for (std::size_t m = 0; m < micro_steps; ++m) {
-    for (std::size_t layer = 0; layer < layers; ++layer) uses.push_back({layer, m, false});
-    for (std::size_t layer = layers; layer-- > 0;) uses.push_back({layer, m, true});
-  }
-  return uses;
-}
-
 class Builder {
  public:
   Builder(const ScheduleInput& input, bool secondary_valid)
