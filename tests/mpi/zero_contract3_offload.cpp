@@ -129,6 +129,30 @@ TEST(OffloadWithCodecs, ChangesNoBit) {
   }
 }
 
+/// Beside shard groups, units that persist, and units that are kept until their next use.
+TEST(OffloadWithLimits, ChangesNoBit) {
+  const int nodes = node_size_of_four();
+  for (const std::size_t group : {zero::kAllRanks, std::size_t{2}}) {
+    if (group != zero::kAllRanks && world().size() < 4) continue;
+    zero::Options options = deterministic(3, Dtype::bf16);
+    options.shard_group_size = group;
+    options.accumulation_steps = 2;
+    options.model_persistence_threshold = options.persistence_threshold = 8000;  // one block's
+    options.max_reuse_distance = 1'000'000'000;
+    const Outcome plain = EngineCase(options, nodes, gpt).train(3, 2);
+    for (const bool parameters : {false, true}) {
+      SCOPED_TRACE(testing::Message() << "groups of " << group << ", parameters " << parameters);
+      options.offload_optimizer = offloads()[parameters ? 1 : 2];
+      options.offload_param.device = parameters ? "cpu" : "none";
+      EngineCase made(options, nodes, gpt);
+      expect_same(made.train(3, 2), plain);
+      for (const zero::MemoryReport& row : made.engine().memory()) {
+        EXPECT_EQ(row.actual, row.predicted) << row.name;
+      }
+    }
+  }
+}
+
 TEST(OffloadedOptimizers, ChangeNoBit) {
   for (const optim::Options& optimizer : optimizer_cases()) {
     SCOPED_TRACE(describe(optimizer));
