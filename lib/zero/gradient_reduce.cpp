@@ -139,6 +139,7 @@ void GradientReduce::add_messages(Volumes& messages) const {
     messages.reduce.push_back(reduce_[b][choice_[b]]->messages());
   }
   for (const auto& plan : gather_sum_) messages.gather_sum.push_back(plan->messages());
+  if (across_) across_->add_messages(messages);
 }
 
 std::vector<BucketMemory> GradientReduce::memory() const {

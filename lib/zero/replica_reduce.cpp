@@ -126,6 +126,14 @@ void ReplicaReduce::add_volumes(Volumes& volumes) const {
   }
 }
 
+void ReplicaReduce::add_messages(Volumes& messages) const {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    const Pair& pair = plans_[b][choice_[b]];
+    messages.reduce_across.push_back(pair.reduce->messages());
+    messages.gather_across.push_back(pair.gather->messages());
+  }
+}
+
 void ReplicaReduce::add_memory(std::vector<BucketMemory>& memory) const {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     BucketMemory& of = memory[b];

@@ -49,6 +49,8 @@ class ReplicaReduce {
               std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
 
   void add_volumes(Volumes& volumes) const;
+  /// The same of messages in place of bytes.
+  void add_messages(Volumes& messages) const;
   void add_memory(std::vector<BucketMemory>& memory) const;
   [[nodiscard]] const trace::CollectiveRow& reduce_row(std::size_t bucket) const {
     return plans_[bucket][choice_[bucket]].reduce->row();

@@ -105,17 +105,28 @@ zero::Options options_of(int stage, bool quantized, std::size_t hpz, const char*
   return options;
 }
 
+zero::Options in_groups(zero::Options options, std::size_t ranks) {
+  options.shard_group_size = ranks;
+  return options;
+}
+
 TEST(Messages, OfTheEnginesSteps) {
   for (const int node_size : {1, 2}) {
     if (test::world().size() % node_size != 0) continue;
     const auto local = static_cast<std::size_t>(node_size);
-    for (const zero::Options& options :
-         {options_of(0, false, 1, "flat"), options_of(1, false, 1, "two-level"),
-          options_of(2, true, 1, "direct"), options_of(3, false, 1, "flat"),
-          options_of(3, true, 1, "two-level"), options_of(3, true, local, "two-level")}) {
+    std::vector<zero::Options> cases{
+        options_of(0, false, 1, "flat"),     options_of(1, false, 1, "two-level"),
+        options_of(2, true, 1, "direct"),    options_of(3, false, 1, "flat"),
+        options_of(3, true, 1, "two-level"), options_of(3, true, local, "two-level")};
+    if (test::world().size() == 4) {
+      cases.push_back(in_groups(options_of(3, false, 1, "flat"), 2));
+      cases.push_back(in_groups(options_of(3, true, 1, "direct"), 2));
+    }
+    for (const zero::Options& options : cases) {
       SCOPED_TRACE(testing::Message()
                    << "stage " << options.stage << " " << options.all_gather_algorithm << " hpZ "
-                   << options.hpz_partition_size << " node size " << node_size);
+                   << options.hpz_partition_size << " groups of " << options.shard_group_size
+                   << " node size " << node_size);
       test::EngineCase engine_case(options, node_size, [](const model::Context& context) {
         return test::make_tiny("gpt", context);
       });
