@@ -7,28 +7,13 @@ STUDY has runs.tsv and runs/. Of the last session, or S: the disk's own rate (ra
 at which checkpoints were written, how long training waited for them, and whether a run that was ended and gone on has the weights of one that
 never stopped. Exits with 1 where that is not so, a run failed, or one is missing."""
 
-import argparse
-import csv
-import json
-from pathlib import Path
 import statistics
 import sys
 
 import markdown_table
+import session_runs
 
 RUNS = ("raw-before", "unsaved", "saved", "raw-after", "whole", "first-half", "second-half")
-
-
-def read(study, session):
-    with open(study / "runs.tsv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    session = session or rows[-1]["session"]
-    found = {row["name"]: row for row in rows if row["session"] == session}
-    wrong = [name for name in RUNS if name not in found or found[name]["exit"] != "0"]
-    if wrong:
-        raise ValueError(f"session {session}: failed or missing: {', '.join(wrong)}")
-    return {name: {**json.loads((study / "runs" / f"{found[name]['stem']}.json").read_text(encoding="utf-8")),
-                   "warmup": int(found[name]["warmup"])} for name in RUNS}
 
 
 def step_times(run):
@@ -71,23 +56,9 @@ def same_weights(runs):
     return rest["first_step"] > 0 and whole["parameters_hash"] != "" and whole["parameters_hash"] == rest["parameters_hash"]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", type=Path)
-    parser.add_argument("--session")
-    parser.add_argument("--output", type=Path)
-    arguments = parser.parse_args()
-    try:
-        runs = read(arguments.study, arguments.session)
-        table = markdown_table.aligned(("what", "value"), numbers(runs), ("what", "value"))
-    except (OSError, ValueError, KeyError, IndexError, statistics.StatisticsError) as error:
-        print(f"checkpoint_table: error: {arguments.study}: {error}", file=sys.stderr)
-        return 1
-    print(table)
-    if arguments.output:
-        arguments.output.write_text(table + "\n", encoding="utf-8")
-    return 0 if same_weights(runs) else 1
+def table_of(runs):
+    return markdown_table.aligned(("what", "value"), numbers(runs), ("what", "value")), same_weights(runs)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(session_runs.main("checkpoint_table", __doc__, RUNS, table_of))

@@ -4,11 +4,11 @@ Shares nothing with the library. Replays which unit is gathered from where, and 
 of each collective are wire.py's. Source: ZeRO++ (arXiv 2306.10209), section 3.
 """
 
-import math
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 
 from codec_table import Adaptive, Codecs, Table
+from offload import Offload
 from shard_groups import ShardGroups
 import stage3_limits
 from wire import (MODELLED, Bytes, Topology, all_gather, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
@@ -38,35 +38,6 @@ def element_bytes(config):
 
 
 @dataclass(frozen=True)
-class Offload:
-    """Of the optimizer to the memory of the host, and of the parameters."""
-
-    ratio: float
-    piece: int
-    buffers: int
-    parameters: bool  # the weights that are gathered
-
-    @classmethod
-    def of(cls, config):
-        asked = config["zero_optimization"].get("offload_optimizer", {})  # not in old traces
-        if asked.get("device", "none") == "none":
-            return None
-        return cls(asked["ratio"], config["zeropp"]["offload_piece_size"], asked["buffer_count"],
-                   config["zero_optimization"].get("offload_param", {}).get("device", "none") != "none")
-
-    def elements(self, count):
-        """Of a unit of which a rank updates `count`."""
-        return min(count, ceil_to(math.floor(self.ratio * count), 64))
-
-    def staging(self, counts, element_bytes):
-        """Bytes that pieces travel through: gradients of the longest one, and its weights where they are narrower and go back."""
-        on_host = [self.elements(count) for count in counts]
-        pieces = sum(-(-count // self.piece) for count in on_host)
-        return (min(self.buffers, pieces) * min(self.piece, max(on_host, default=0))
-                * (4 + (element_bytes if element_bytes < 4 and not self.parameters else 0)))
-
-
-@dataclass(frozen=True)
 class Settings:
     """What decides bytes, from the effective configuration."""
 
@@ -89,7 +60,7 @@ class Settings:
     adaptive: Adaptive = None
     shard_group: int = 0  # ranks that share a copy; 0: all
     sixteen_bits: str = "bf16"  # the compute dtype, where it has two bytes
-    offload: "Offload" = None  # of the optimizer
+    offload: Offload = None  # of the optimizer
     persistence: tuple = (0, 0)  # thresholds of a unit and of all, in parameters
     reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
 

@@ -7,33 +7,15 @@ STUDY has runs.tsv and runs/. Of the last session, or S: memory of a rank with i
 all ranks send in a step, the median step, and whether the run trained the weights of the stock one: all but shard groups add
 gradients in the same order. Exits with 1 where that is not so, a run failed, or the stock one is missing."""
 
-import argparse
-import csv
-import json
-from pathlib import Path
 import statistics
 import sys
 
 import markdown_table
+import session_runs
 
 STOCK = "stock"
 OTHER_ORDER = ("shard_group_size",)  # of additions, over groups
 COLUMNS = ("key", "memory MB", "arena MB", "gathers", "reductions", "MB in a node", "MB between", "step ms", "of stock", "weights")
-
-
-def read(study, session):
-    with open(study / "runs.tsv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
-    session = session or rows[-1]["session"]
-    rows = [row for row in rows if row["session"] == session]
-    failed = [row["name"] for row in rows if row["exit"] != "0"]
-    if failed:
-        raise ValueError(f"session {session}: failed: {', '.join(failed)}")
-    runs = {row["name"]: {**json.loads((study / "runs" / f"{row['stem']}.json").read_text(encoding="utf-8")),
-                          "warmup": int(row["warmup"])} for row in rows}
-    if STOCK not in runs:
-        raise ValueError(f"session {session}: no run with stock values")
-    return runs
 
 
 def a_step(run, column):
@@ -64,24 +46,10 @@ def row_of(name, run, stock):
             "the same" if same_weights(run, stock) else "other order" if name.startswith(OTHER_ORDER) else "OTHER"]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", type=Path)
-    parser.add_argument("--session")
-    parser.add_argument("--output", type=Path)
-    arguments = parser.parse_args()
-    try:
-        runs = read(arguments.study, arguments.session)
-        rows = [row_of(name, run, runs[STOCK]) for name, run in runs.items()]
-        table = markdown_table.aligned(COLUMNS, rows, ("key", "weights"))
-    except (OSError, ValueError, KeyError, IndexError, statistics.StatisticsError) as error:
-        print(f"limit_table: error: {arguments.study}: {error}", file=sys.stderr)
-        return 1
-    print(table)
-    if arguments.output:
-        arguments.output.write_text(table + "\n", encoding="utf-8")
-    return 1 if any(row[-1] == "OTHER" for row in rows) else 0
+def table_of(runs):
+    rows = [row_of(name, run, runs[STOCK]) for name, run in runs.items()]
+    return markdown_table.aligned(COLUMNS, rows, ("key", "weights")), all(row[-1] != "OTHER" for row in rows)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(session_runs.main("limit_table", __doc__, (STOCK,), table_of))
