@@ -56,6 +56,7 @@ class Settings:
     feedback: tuple = ()  # hops that feed errors back: intra, inter
     feedback_dtype: str = "fp32"
     pipeline_depth: int = 1
+    narrow_gradients: bool = False
     schedule: tuple = ()  # entries of zeropp.codec_schedule
     adaptive: Adaptive = None
     shard_group: int = 0  # ranks that share a copy; 0: all
@@ -88,6 +89,7 @@ class Settings:
             optimizer_states=optimizer_states(config["optimizer"]),
             feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
             feedback_dtype=feedback.get("dtype", "fp32"),
+            narrow_gradients=own.get("gradient_dtype", "fp32") != "fp32",  # in traces where it has an effect
             pipeline_depth=own.get("pipeline_depth", 1),  # it has no effect without an algorithm that cuts
             schedule=tuple(own.get("codec_schedule", ())),  # not in traces before it was there, nor without compression
             adaptive=adaptive,
@@ -228,13 +230,19 @@ class Run:
             raise ValueError("codecs by unit, and no names of units")
         quantum = 8 * s.gradient_block()
         capacity = s.bucket_elements // self.groups.size // quantum * quantum
+        table = s.table(self.units)
+        # Gradients of one dtype in memory travel together, where their codecs are the same.
         self.buckets = buckets(finish_order(layers), self.shards, max(quantum, capacity), self.groups.size,
-                               s.table(self.units).may_share)
+                               lambda one, other: self.narrow(one) == self.narrow(other) and table.may_share(one, other))
         self.sums = [self.gather("gradients", "none", part, 4) for part, _ in self.buckets]
         self.valid = set()  # units whose secondary shard holds the current weights
         self.codecs = None
         self.choose(chosen)
         self.secondary = [self.gather_secondary(shard) for shard in self.shards]
+
+    def narrow(self, unit):
+        """Its gradients lie in 16 bits until they are reduced: those of blocks and head may, which backward writes once."""
+        return self.settings.narrow_gradients and (self.units[unit] == "head" or self.units[unit].startswith("h."))
 
     def choose(self, chosen):
         """Widths of adaptive bits, from the first step on."""

@@ -2,8 +2,9 @@
 // enqueued on the context's stream; an operation owns and allocates nothing.
 //
 // Matrices are row-major. Weights are of the compute dtype: fp32, bf16 or fp16; activations and
-// their gradients of the dtype that activation_dtype() names for it; statistics and losses of rows,
-// and gradients of weights, of fp32. Views carry their dtype; all sums are fp32. An output is
+// their gradients of the dtype that activation_dtype() names for it; statistics and losses of rows
+// of fp32, and gradients of weights too, or of the weights' dtype where an operation says so:
+// rounded once, when the sum is complete. Views carry their dtype; all sums are fp32. An output is
 // written, whatever it holds, unless an `accumulate` before it (or, in embedding_backward, its
 // documentation) says that it is added to: for a gradient of weights this is one pass over memory
 // instead of two after a clear, and the same values as adding to zeros. An output never overlaps an
@@ -108,7 +109,8 @@ struct NnOps {
   /// With n = (x - mean) rstd and g = dy weight:
   /// dx = (accumulate_dx ? dx : 0) + rstd (g - mean(g) - n mean(g n));
   /// d_weight = (accumulate ? d_weight : 0) + sum over rows of dy n;
-  /// d_bias = (accumulate ? d_bias : 0) + sum over rows of dy.
+  /// d_bias = (accumulate ? d_bias : 0) + sum over rows of dy; both of fp32 or of the weight's
+  /// dtype.
   void (*layernorm_backward)(const NnContext&, std::size_t rows, std::size_t hidden, ConstView dy,
                              ConstView x, ConstView weight, ConstView mean, ConstView rstd,
                              bool accumulate_dx, View dx, bool accumulate, View d_weight,
@@ -124,9 +126,9 @@ struct NnOps {
   void (*linear_gelu_forward)(const NnContext&, const LinearShape&, ConstView x, ConstView weight,
                               ConstView bias, View pre, View y);
   /// dx = dy W; d_weight = (accumulate ? d_weight : 0) + dy^T x;
-  /// d_bias = (accumulate ? d_bias : 0) + sum over rows of dy (an empty view: no bias). Where
-  /// x = gelu(gelu_input), dx is the gradient of that input: (dy W) gelu'(gelu_input); gelu_input
-  /// [rows, in], or an empty view.
+  /// d_bias = (accumulate ? d_bias : 0) + sum over rows of dy (an empty view: no bias), of
+  /// d_weight's dtype: fp32, or the weight's. Where x = gelu(gelu_input), dx is the gradient of
+  /// that input: (dy W) gelu'(gelu_input); gelu_input [rows, in], or an empty view.
   void (*linear_backward)(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
                           ConstView weight, ConstView gelu_input, View dx, bool accumulate,
                           View d_weight, View d_bias);

@@ -183,6 +183,14 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
                      (c.zero.hpz_partition_size > 1 && c.zero.secondary_gather_algorithm == "auto");
             },
         .effect_needs = "an algorithm that is auto"},
+       {.path = "zeropp.gradient_dtype",
+        .flag = "--gradient-dtype",
+        .field = &c.zero.gradient_dtype,
+        .help = "Of the gradients of blocks and head until they are reduced: bf16 halves what "
+                "backward writes and reductions read, and rounds each gradient once before its sum",
+        .choices = {"fp32", "bf16"},
+        .in_effect = [&c] { return c.bf16 && c.zero.stage >= 2; },
+        .effect_needs = "bf16.enabled and zero_optimization.stage 2 or 3"},
        {.path = "zeropp.pipeline_depth",
         .flag = "--pipeline-depth",
         .field = &c.zero.pipeline_depth,

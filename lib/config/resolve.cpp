@@ -77,6 +77,19 @@ void check_persistence(const zero::Options& zero) {
   }
 }
 
+/// Measurements of what encoding loses compare with fp32.
+void check_gradient_dtype(const zero::Options& zero) {
+  if (zero.gradient_dtype == "fp32") return;
+  const auto refuse_with = [&](bool on, const char* other) {
+    if (!on) return;
+    refuse(
+        "zeropp.gradient_dtype {} and {}, which measures gradients in fp32: leave one of them out",
+        zero.gradient_dtype, other);
+  };
+  refuse_with(zero.measure_errors > 0, "zeropp.measure_quantization_error");
+  refuse_with(zero.adaptive_bits.values == "gradients", "zeropp.adaptive_bits");
+}
+
 void resolve_secondary(zero::Options& zero, const Machine& machine) {
   std::size_t& size = zero.hpz_partition_size;
   if (size == 1) return;
@@ -175,6 +188,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_stage(config.zero);
   check_offload(config);
   check_persistence(config.zero);
+  check_gradient_dtype(config.zero);
   resolve_secondary(config.zero, machine);
   resolve_shard_groups(config.zero, machine);
   resolve_schedule(config, given);

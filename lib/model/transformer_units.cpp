@@ -23,11 +23,18 @@ zero::Tensor vector(std::string name, std::size_t count, float constant) {
           .decay = false};
 }
 
+/// Of layers that write each gradient as a whole; the embedding's are added up, token by token, and
+/// a tied head adds to them.
+zero::Unit written_once(zero::Unit unit) {
+  unit.gradients_written_once = true;
+  return unit;
+}
+
 zero::Unit block_unit(const Options& options, std::size_t block) {
   const std::size_t hidden = options.hidden_size;
   const float residual = kSpread / std::sqrt(2.0F * static_cast<float>(options.num_layers));
   const std::string prefix = "h." + std::to_string(block);
-  return zero::layout_unit(
+  return written_once(zero::layout_unit(
       prefix,
       {vector(prefix + ".ln_1.weight", hidden, 1.0F), vector(prefix + ".ln_1.bias", hidden, 0.0F),
        matrix(prefix + ".attn.qkv.weight", 3 * hidden, hidden, kSpread),
@@ -38,7 +45,7 @@ zero::Unit block_unit(const Options& options, std::size_t block) {
        matrix(prefix + ".mlp.fc.weight", 4 * hidden, hidden, kSpread),
        vector(prefix + ".mlp.fc.bias", 4 * hidden, 0.0F),
        matrix(prefix + ".mlp.proj.weight", hidden, 4 * hidden, residual),
-       vector(prefix + ".mlp.proj.bias", hidden, 0.0F)});
+       vector(prefix + ".mlp.proj.bias", hidden, 0.0F)}));
 }
 
 }  // namespace
@@ -55,7 +62,7 @@ std::vector<zero::Unit> transformer_units(const Options& options, std::size_t vo
   std::vector<zero::Tensor> head = {vector("ln_f.weight", hidden, 1.0F),
                                     vector("ln_f.bias", hidden, 0.0F)};
   if (!options.tied_head) head.push_back(matrix("lm_head.weight", vocab_size, hidden, kSpread));
-  units.push_back(zero::layout_unit("head", std::move(head)));
+  units.push_back(written_once(zero::layout_unit("head", std::move(head))));
   return units;
 }
 

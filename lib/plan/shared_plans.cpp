@@ -42,11 +42,12 @@ struct Kinds {
 Kinds kinds_of(const std::vector<zero::Bucket>& buckets,
                const std::vector<zero::UnitPartition>& units) {
   Kinds kinds;
-  std::map<std::pair<std::size_t, std::size_t>, std::size_t> known;
+  std::map<std::tuple<std::size_t, std::size_t, Dtype>, std::size_t> known;
   for (const zero::Bucket& bucket : buckets) {
-    const std::size_t shard =
-        bucket.segments.size() == 1 ? units[bucket.segments.front().unit].shard : 0;
-    const auto [found, added] = known.emplace(std::pair{bucket.count(), shard}, kinds.first.size());
+    const zero::UnitPartition& unit = units[bucket.segments.front().unit];
+    const std::size_t shard = bucket.segments.size() == 1 ? unit.shard : 0;
+    const auto [found, added] =
+        known.emplace(std::tuple{bucket.count(), shard, unit.gradients}, kinds.first.size());
     if (added) kinds.first.push_back(bucket);
     kinds.of.push_back(found->second);
   }
@@ -89,8 +90,8 @@ SharedPlans::SharedPlans(const comm::Topology& topology, std::vector<zero::Unit>
 
 const std::vector<zero::UnitPartition>& SharedPlans::partition(const zero::Options& options) {
   const std::string key =
-      fmt::format("{} {} {}", options.hpz_partition_size, name_of(options.compute),
-                  zero::stage_preset(options.stage).shard_parameters);
+      fmt::format("{} {} {} {}", options.hpz_partition_size, name_of(options.compute),
+                  options.gradient_dtype, zero::stage_preset(options.stage).shard_parameters);
   return shared(partitions_, key, [&] {
     return zero::plan_units(options, units_, static_cast<std::size_t>(topology_.world_size), 1);
   });
@@ -144,10 +145,10 @@ const SharedPlans::Gathers& SharedPlans::secondary_gathers(const zero::Options& 
 
 const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& options) {
   const bool gathers_sums = options.stage == 0;
-  const std::string key =
-      fmt::format("{} {} {} {} {} {}", key_of_gradients(options), options.reduce_scatter_algorithm,
-                  gathers_sums ? options.all_gather_algorithm : "", options.pipeline_depth,
-                  options.reduce_bucket_size, name_of(options.compute));
+  const std::string key = fmt::format(
+      "{} {} {} {} {} {} {}", key_of_gradients(options), options.reduce_scatter_algorithm,
+      gathers_sums ? options.all_gather_algorithm : "", options.pipeline_depth,
+      options.reduce_bucket_size, name_of(options.compute), options.gradient_dtype);
   return shared(reductions_, key, [&] {
     const auto& units = partition(options);
     const zero::CodecTable& table = codecs(options);

@@ -109,7 +109,8 @@ void Engine::run(const Op& op, std::size_t position) {
     case OpKind::clear_gradients: {
       View& gradients = gradient_views_[op.index];
       if (preset_.shard_gradients)
-        gradients = arena_.view(plans_.units[op.index].padded, Dtype::fp32, op.result);
+        gradients =
+            arena_.view(plans_.units[op.index].padded, plans_.units[op.index].gradients, op.result);
       for (const Extent& gap : plans_.units[op.index].gaps) {
         device_.memory_ops->clear(gradients.part(gap.begin, gap.count), stream(op.stream).handle());
       }

@@ -41,7 +41,7 @@ GradientReduce::GradientReduce(const Options& options, const CodecTable& codecs,
     const std::size_t stride = packed(b) ? count : units_[buckets_[b].segments.front().unit].shard;
     collective::ReduceScatterPlan plan;
     plan.parts = {count, stride};
-    plan.memory = Dtype::fp32;
+    plan.memory = dtype(b);
     plan.plain = options.compute;
     plan.depth = options.pipeline_depth;
     plan.label = {"gradients", "backward"};
@@ -72,9 +72,9 @@ void GradientReduce::use(const std::vector<std::size_t>& choice) {
 }
 
 std::size_t GradientReduce::packing_bytes(std::size_t bucket) const {
-  return packed(bucket)
-             ? round_up(world_size_ * buckets_[bucket].count() * sizeof(float), std::size_t{256})
-             : 0;
+  return packed(bucket) ? round_up(world_size_ * buckets_[bucket].count() * size_of(dtype(bucket)),
+                                   std::size_t{256})
+                        : 0;
 }
 
 void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gradients, View dense,
@@ -98,7 +98,8 @@ void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, 
   const Segment& first = buckets_[bucket].segments.front();
   View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
   if (packed(bucket)) {
-    full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
+    full = {workspace.data(), world_size_ * buckets_[bucket].count(), dtype(bucket),
+            device_.memory};
     copy_segments(bucket, gradients, full, true, stream);
   }
   if (largest_) {

@@ -40,9 +40,9 @@ class GradientReduce {
   /// 0 before.
   void use(const std::vector<std::size_t>& choice);
 
-  /// `gradients[u]`: unit u's padded fp32 gradients, which computing in fp16 changes: what is
-  /// beyond its range becomes infinite. `sum`: bucket.count() fp32, valid after
-  /// finish(). `key`: of the reduction's draws.
+  /// `gradients[u]`: unit u's padded gradients, of UnitPartition::gradients, which computing in
+  /// fp16 changes: what is beyond its range becomes infinite. `sum`: bucket.count() fp32, valid
+  /// after finish(). `key`: of the reduction's draws.
   void start(std::size_t bucket, std::span<const View> gradients, View sum,
              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
   void finish(std::size_t bucket, StreamHandle stream);
@@ -79,6 +79,10 @@ class GradientReduce {
  private:
   [[nodiscard]] bool packed(std::size_t bucket) const {
     return buckets_[bucket].segments.size() > 1;
+  }
+  /// Of the gradients of its units.
+  [[nodiscard]] Dtype dtype(std::size_t bucket) const {
+    return units_[buckets_[bucket].segments.front().unit].gradients;
   }
   [[nodiscard]] std::size_t packing_bytes(std::size_t bucket) const;
   /// Copies between the units' gradients and a dense [rank][bucket.count()] image.

@@ -101,7 +101,9 @@ struct Options {
   bool deterministic = false;
   std::size_t measure_errors = 0;  ///< steps between measurements of quantization errors; 0: none
 
-  Dtype compute = Dtype::fp32;     ///< bf16.enabled, fp16.enabled
+  Dtype compute = Dtype::fp32;  ///< bf16.enabled, fp16.enabled
+  /// Of a unit's gradients until they are reduced, where each is written once; fp32 or `compute`.
+  std::string gradient_dtype = "fp32";
   LossScaleOptions loss_scale;     ///< with fp16; elsewhere losses are not scaled
   double gradient_clipping = 0.0;  ///< 0: off
   std::size_t accumulation_steps = 1;

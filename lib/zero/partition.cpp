@@ -95,8 +95,10 @@ std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
     if (!open.segments.empty()) buckets.push_back(std::exchange(open, {}));
   };
   const auto shares = [&](std::size_t unit) {
-    return groups.empty() || open.segments.empty() ||
-           groups[open.segments.front().unit] == groups[unit];
+    if (open.segments.empty()) return true;
+    const std::size_t first = open.segments.front().unit;
+    return units[first].gradients == units[unit].gradients &&
+           (groups.empty() || groups[first] == groups[unit]);
   };
   for (const std::size_t unit : order) {
     std::size_t offset = 0;

@@ -20,13 +20,14 @@ struct Extent {
 
 /// Element counts of one unit.
 struct UnitPartition {
-  std::size_t parameters = 0;  ///< without alignment
-  std::size_t flat = 0;        ///< with tensor alignment
-  std::size_t shard = 0;       ///< a rank's part: canonical * shard groups
-  std::size_t padded = 0;      ///< N * canonical
-  std::size_t secondary = 0;   ///< padded / H; 0 without hpZ
-  std::size_t canonical = 0;   ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype
-  bool persistent = false;     ///< stage 3: whole on every rank, gathered after each step
+  std::size_t parameters = 0;     ///< without alignment
+  std::size_t flat = 0;           ///< with tensor alignment
+  std::size_t shard = 0;          ///< a rank's part: canonical * shard groups
+  std::size_t padded = 0;         ///< N * canonical
+  std::size_t secondary = 0;      ///< padded / H; 0 without hpZ
+  std::size_t canonical = 0;      ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype
+  bool persistent = false;        ///< stage 3: whole on every rank, gathered after each step
+  Dtype gradients = Dtype::fp32;  ///< of the unit's gradients until they are reduced
   /// What no tensor covers: between tensors, and from the last one to `padded`. Its gradients are
   /// reduced and counted in norms like any other, so they have to be zero.
   std::vector<Extent> gaps{};
@@ -80,7 +81,7 @@ inline constexpr std::size_t kEnoughForBucket = std::size_t{1} << 24U;  ///< ove
 /// first; a shard that no bucket can hold is cut. A rank's capacity is a multiple of `quantum` (8
 /// codec blocks), at least one quantum. A bucket that holds kEnoughForBucket elements takes no
 /// further unit: its messages are long, and one unit alone is reduced where it lies. `groups`, by
-/// unit: units of different groups share no bucket; empty: all may.
+/// unit: units of different groups share no bucket; empty: all may, with gradients of one dtype.
 std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
                                  const std::vector<std::size_t>& order, std::size_t world_size,
                                  std::size_t bucket_size, std::size_t quantum,

@@ -14,6 +14,11 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
                                       std::size_t world_size, std::size_t shard_groups) {
   std::vector<UnitPartition> planned =
       partition_units(units, world_size, options.hpz_partition_size, options.compute, shard_groups);
+  if (options.gradient_dtype != "fp32") {
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      if (units[u].gradients_written_once) planned[u].gradients = options.compute;
+    }
+  }
   if (stage_preset(options.stage).shard_parameters) {
     mark_persistent(planned, options.persistence_threshold, options.model_persistence_threshold);
   }

@@ -21,7 +21,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
     input.unit_memory[u].gather_workspace += upload_bytes(units[u], options);
     input.unit_memory[u].refresh_workspace += upload_bytes(units[u], options);
     input.unit_memory[u].weights = units[u].padded * size_of(options.compute);
-    input.unit_memory[u].gradients = units[u].padded * sizeof(float);
+    input.unit_memory[u].gradients = units[u].padded * size_of(units[u].gradients);
   }
   input.layers = layers;
   input.buckets = std::move(buckets);

@@ -35,6 +35,9 @@ struct Unit {
   std::string name;
   std::vector<Tensor> tensors;
   std::size_t count = 0;  ///< elements of the flat buffer, alignment between tensors included
+  /// A micro-step writes each tensor's gradient once, as a whole: it may be asked for in the
+  /// compute dtype, and is then rounded once.
+  bool gradients_written_once = false;
 
   [[nodiscard]] std::size_t parameters() const;  ///< elements without alignment
 };
@@ -62,7 +65,8 @@ struct Batch {
 
 /// Where a layer's backward leaves the gradient of one unit.
 struct Gradient {
-  View values;  ///< fp32, the same layout as the unit
+  /// The same layout as the unit; fp32, or the compute dtype where Unit::gradients_written_once.
+  View values;
   /// The tensors hold nothing yet: each of them is written, with zeros where this layer does not
   /// use it. Otherwise added to.
   bool fresh = false;

@@ -28,6 +28,7 @@ FACTORS = {
     "depth": [1, 3],
     "overlap": [True, False],
     "precision": ["fp32", "bf16", "fp16", "bf16 fp16"],
+    "gradient_dtype": ["fp32", "bf16"],
     "deterministic": [False, True],
     "accumulation": [1, 2],
     "clipping": [0.0, 0.01],
@@ -58,6 +59,8 @@ def reasons(row):
         found.append("offload_param.device")
     if row["precision"] == "bf16 fp16":
         found.append("bf16.enabled")
+    if row["gradient_dtype"] == "bf16" and (row["stage"] < 2 or "bf16" not in row["precision"]):
+        found.append("gradient_dtype")
     if row["depth"] > 1 and (row["all_gather"], row["reduce_scatter"]) == ("native",) * 2:
         found.append("pipeline_depth")
     if local % row["hpz"] and (row["hpz"] % local or nodes * local % row["hpz"]):
@@ -87,6 +90,8 @@ def flags(row):
         words.append(f"--{flag}" if row[name] else f"--no-{flag}")
     for precision in ("bf16", "fp16"):
         words.append(f"--{precision}" if precision in row["precision"] else f"--no-{precision}")
+    if row["gradient_dtype"] != "fp32":
+        words += ["--gradient-dtype", row["gradient_dtype"]]
     if "fp16" in row["precision"]:
         words += ["--loss-scale", LOSS_SCALE]
     if row["weight_codec"]:
@@ -178,6 +183,8 @@ class Matrix(zpp.TestCase):
             "overlap": (zero["overlap_comm"], row["overlap"]),
             "precision": ([name for name in ("bf16", "fp16") if config[name]["enabled"]],
                           [row["precision"]] if row["precision"] != "fp32" else []),
+            "gradients": (own.get("gradient_dtype"),
+                          row["gradient_dtype"] if row["stage"] >= 2 and row["precision"] == "bf16" else None),
             "deterministic": (own["deterministic"], row["deterministic"]),
             "deterministic attribute": (root["deterministic"], int(row["deterministic"])),
             "accumulation": (config["gradient_accumulation_steps"], row["accumulation"]),
@@ -246,7 +253,9 @@ class Matrix(zpp.TestCase):
         calls = columns["calls"][found.index(next(key for key in found if key[0] == "reduce_scatter"))]
         reductions = STEPS * (row["accumulation"] if row["stage"] >= 2 else 1)
         self.assertEqual(calls % reductions, 0)
-        self.assertEqual(calls // reductions > 1, row["bucket"] < 500_000_000, "buckets")
+        # The embedding's gradients, which stay fp32, travel apart from those of bf16.
+        several = row["bucket"] < 500_000_000 or row["gradient_dtype"] == "bf16"
+        self.assertEqual(calls // reductions > 1, several, "buckets")
 
     def check_memory(self, row, groups):
         """What is sharded at which stage, and in which type."""
@@ -295,7 +304,7 @@ CHANGES = {
     "--error-feedback-reset-period": "1", "--error-feedback-dtype": "int8",
     "--scheduler": "WarmupLR", "--warmup-min-lr": "0.0005", "--warmup-max-lr": "0.004", "--lr-warmup-iters": "3", "--warmup-type": "linear",
     "--lr-decay-iters": "4", "--warmup-min-ratio": "0.5", "--cos-min-ratio": "0.5",
-    "--fp16": None, "--loss-scale": "1000", "--initial-scale-power": "17", "--loss-scale-window": "1", "--hysteresis": "1",
+    "--gradient-dtype": "bf16", "--fp16": None, "--loss-scale": "1000", "--initial-scale-power": "17", "--loss-scale-window": "1", "--hysteresis": "1",
     "--min-loss-scale": "65537",
     "--codec-schedule": '[{"from_step": 1, "units": ["block"], "gradient_codec_inter": "int8:128"}]',
     "--adaptive-bits": "weights", "--adaptive-bits-minimum": "4", "--adaptive-bits-maximum": "3", "--adaptive-bits-block": "64",
@@ -322,6 +331,7 @@ NEEDS = {"--model-persistence-threshold": {"--param-persistence-threshold": "100
          "--warmup-min-ratio": {"--scheduler": "WarmupCosineLR", "--lr-decay-iters": "9"},
          "--cos-min-ratio": {"--scheduler": "WarmupCosineLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "5", "--train-iters": "5"},
          "--sgd-nesterov": {"--optimizer": "SGD", "--sgd-momentum": "0.9"},
+         "--gradient-dtype": {"--bf16": None},
          # Gradients of these runs overflow at 2^17, and not at 2^16.
          "--loss-scale": {"--fp16": None}, "--initial-scale-power": {"--fp16": None}, "--loss-scale-window": {"--fp16": None},
          "--hysteresis": {"--fp16": None, "--initial-scale-power": "17"},

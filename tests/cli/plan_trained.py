@@ -25,6 +25,8 @@ EDGES = {
     "a model without layers of attention": (2, ["--model", "quadratic", "--zero-stage", "1"]),
     "offload": (4, [*zpp.ALL_FEATURES, "--offload-optimizer", "cpu", "--offload-optimizer-ratio", "0.5", "--offload-piece-size", "1000"]),
     "offload of parameters": (4, [*zpp.ALL_FEATURES, "--bf16", "--offload-optimizer", "cpu", "--offload-param", "cpu"]),
+    "gradients in 16 bits": (4, [*zpp.ALL_FEATURES, "--bf16", "--gradient-dtype", "bf16", "--gradient-accumulation-steps", "2"]),
+    "gradients in 16 bits at stage 2": (2, ["--zero-stage", "2", "--bf16", "--gradient-dtype", "bf16", "--no-tied-head"]),
     "the encoder": (2, ["--model", "encoder", "--recompute-activations"]),
 }
 

@@ -172,6 +172,18 @@ void check_backward(const Case& c, bool with_bias, bool with_gelu) {
   expect_same_bits(written.dx, actual.dx, "dx" + what + ", written");
   expect_same_bits(written.d_weight, added.d_weight, "weight gradient" + what + ", written");
   expect_same_bits(written.d_bias, added.d_bias, "bias gradient" + what + ", written");
+
+  // In the weights' dtype: rounded once, of sums that the library may add in another order.
+  const DeviceArray dx = c.up(poisoned(c.x.size()));
+  const DeviceArray narrow_weight = c.up(poisoned(c.d_weight.size()));
+  const DeviceArray narrow_bias = c.up(with_bias ? poisoned(outputs) : Floats(outputs));
+  gpu().nn->linear_backward(c.context(), c.shape, dy.read(), x.read(), weight.read(),
+                            with_gelu ? gelu_input.read() : ConstView{}, dx.view(), false,
+                            narrow_weight.view(), with_bias ? narrow_bias.view() : View{});
+  expect_norm_close(narrow_weight.download(), written.d_weight, tolerance(c.dtype),
+                    "narrow weight gradient" + what);
+  expect_same_bits(narrow_bias.download(), rounded(written.d_bias, c.dtype),
+                   "narrow bias gradient" + what);
 }
 
 class Linear : public testing::TestWithParam<Dtype> {};

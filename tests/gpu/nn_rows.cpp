@@ -50,10 +50,11 @@ struct LayernormResult {
 };
 
 /// Forward, backward, and backward added to `added`; `write` says that the first backward writes
-/// the gradients of weight and bias.
+/// the gradients of weight and bias, which are of dtype `gradients`.
 LayernormResult layernorm(std::size_t rows, std::size_t hidden, Dtype dtype, const Floats& x,
                           const Floats& weight, const Floats& bias, const Floats& dy,
-                          const LayernormResult& begin, bool write = false) {
+                          const LayernormResult& begin, bool write = false,
+                          Dtype gradients = Dtype::fp32) {
   const NnOps& ops = *gpu().nn;
   const DeviceArray workspace = up(poisoned(ops.layernorm_workspace(rows, hidden)));
   const NnContext context{.stream = {}, .workspace = workspace.view()};
@@ -66,8 +67,8 @@ LayernormResult layernorm(std::size_t rows, std::size_t hidden, Dtype dtype, con
   const DeviceArray rstd = up(begin.rstd);
   const DeviceArray dx = up(begin.dx, dtype);
   const DeviceArray added = up(begin.added, dtype);
-  const DeviceArray d_weight = up(begin.d_weight);
-  const DeviceArray d_bias = up(begin.d_bias);
+  const DeviceArray d_weight = up(begin.d_weight, gradients);
+  const DeviceArray d_bias = up(begin.d_bias, gradients);
   ops.layernorm_forward(context, rows, hidden, in.read(), w.read(), b.read(), y.view(), mean.view(),
                         rstd.view());
   ops.layernorm_backward(context, rows, hidden, grad.read(), in.read(), w.read(), mean.read(),
@@ -131,6 +132,11 @@ TEST_P(GpuRows, Layernorm) {
         layernorm(rows, hidden, GetParam(), x, weight, bias, dy, poison, true);
     expect_same_bits(written.d_weight, sum.d_weight, "weight gradient, written");
     expect_same_bits(written.d_bias, sum.d_bias, "bias gradient, written");
+    // Rounded after the first sum and after the second.
+    const LayernormResult narrow =
+        layernorm(rows, hidden, GetParam(), x, weight, bias, dy, poison, true, GetParam());
+    expect_norm_close(narrow.d_weight, written.d_weight, tolerance(GetParam()), "narrow weight");
+    expect_norm_close(narrow.d_bias, written.d_bias, tolerance(GetParam()), "narrow bias");
   }
 }
 

@@ -69,6 +69,9 @@ struct Weights {
   Weights(std::size_t count, std::uint64_t stream, Dtype type)
       : bytes(stored(normals(count, stream), type)), wide(loaded(bytes, type)), dtype(type) {}
   [[nodiscard]] ConstView memory() const { return {bytes.data(), wide.size(), dtype}; }
+  /// To be written to; `wide` keeps what was there.
+  [[nodiscard]] View view() { return {bytes.data(), wide.size(), dtype}; }
+  [[nodiscard]] Floats now() const { return loaded(bytes, dtype); }
   std::vector<std::byte> bytes;
   Floats wide;
   Dtype dtype;

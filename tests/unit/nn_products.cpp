@@ -95,6 +95,23 @@ TEST_P(Linear, ForwardAndBackward) {
                         view(written_weight), view(written_bias));
     expect_same_bits(written_weight, d_weight, "weight gradient, written");
     expect_same_bits(written_bias, d_bias, "bias gradient, written");
+
+    // In 16 bits: the same sums, rounded once; and added to what is there.
+    for (const bool add : {false, true}) {
+      Weights narrow_weight(in * out, 8, GetParam());
+      Weights narrow_bias(out, 9, GetParam());
+      const auto sums = [&](const Floats& before, const Floats& sum) {
+        Floats total(sum);
+        for (std::size_t i = 0; add && i < total.size(); ++i) total[i] += before[i];
+        return loaded(stored(total, GetParam()), GetParam());
+      };
+      ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), add,
+                          narrow_weight.view(), narrow_bias.view());
+      if (!add || GetParam() != Dtype::fp32) {  // of fp32 the library adds as it multiplies
+        expect_same_bits(narrow_weight.now(), sums(narrow_weight.wide, written_weight), "narrow");
+      }
+      if (!add) expect_same_bits(narrow_bias.now(), sums({}, written_bias), "narrow bias");
+    }
   }
 }
 

@@ -122,6 +122,18 @@ TEST_P(ByDtype, LayernormForwardAndBackward) {
                            view(written_bias));
     expect_same_bits(written_weight, d_weight, "weight gradient, written");
     expect_same_bits(written_bias, d_bias, "bias gradient, written");
+
+    // In 16 bits: the same sums, rounded once.
+    Weights narrow_weight(hidden, 8, GetParam());
+    Weights narrow_bias(hidden, 9, GetParam());
+    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                           view(rstd), false, view(dx), false, narrow_weight.view(),
+                           narrow_bias.view());
+    const auto rounded = [](const Floats& sums) {
+      return loaded(stored(sums, GetParam()), GetParam());
+    };
+    expect_same_bits(narrow_weight.now(), rounded(written_weight), "narrow weight gradient");
+    expect_same_bits(narrow_bias.now(), rounded(written_bias), "narrow bias gradient");
   }
 }
 

@@ -81,7 +81,7 @@ void column_sums(const NnContext& context, const LinearShape& shape, ConstView d
       cuda::check_launch();
     });
   });
-  join_shares(context.stream, groups, columns, accumulate, {{share, d_bias.as<float>()}});
+  join_shares(context.stream, groups, columns, accumulate, {{share, d_bias}});
 }
 
 }  // namespace zeropp::nn::cuda_ops

@@ -263,8 +263,8 @@ void launch_plain(const Backward<T>& arguments, cudaStream_t stream) {
 void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t hidden,
                         ConstView dy, ConstView x, ConstView weight, ConstView mean, ConstView rstd,
                         bool accumulate_dx, View dx, bool accumulate, View d_weight, View d_bias) {
-  float* const d_w = elements<float>(d_weight, hidden, "layernorm weight gradient");
-  float* const d_b = elements<float>(d_bias, hidden, "layernorm bias gradient");
+  require_gradient(d_weight, hidden, d_weight.dtype, weight.dtype, "layernorm weight gradient");
+  require_gradient(d_bias, hidden, d_weight.dtype, weight.dtype, "layernorm bias gradient");
   float* const share_weight = elements<float>(
       context.workspace, cuda_sizes::layernorm_workspace(rows, hidden), "layernorm workspace");
   float* const share_bias = share_weight + cuda_sizes::layernorm_shares(rows) * hidden;
@@ -297,7 +297,7 @@ void layernorm_backward(const NnContext& context, std::size_t rows, std::size_t 
     return;
   }
   join_shares(context.stream, cuda_sizes::layernorm_shares(rows), hidden, accumulate,
-              {{share_weight, d_w}, {share_bias, d_b}});
+              {{share_weight, d_weight}, {share_bias, d_bias}});
 }
 
 }  // namespace zeropp::nn::cuda_ops

@@ -115,7 +115,7 @@ void multiply_to_weight(const NnContext& context, const LinearShape& shape, Cons
                    .n = shape.in,
                    .k = shape.rows,
                    .inputs = dy.dtype,
-                   .output = Dtype::fp32,
+                   .output = d_weight.dtype,
                    .a = {dy.part(columns.first, 0).data, shape.stride(), true},
                    .b = {x.data, shape.in},
                    .c = accumulate ? rows.data : nullptr,
@@ -178,8 +178,11 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
   require(x, shape.rows * shape.in, dy.dtype, "linear input");
   require(weight, shape.in * shape.out, dy.dtype, "linear weight");
   require(dx, shape.rows * shape.in, dy.dtype, "linear input gradient");
-  require(d_weight, shape.in * shape.out, Dtype::fp32, "linear weight gradient");
-  if (d_bias.count > 0) require(d_bias, shape.out, Dtype::fp32, "linear bias gradient");
+  require_gradient(d_weight, shape.in * shape.out, d_weight.dtype, weight.dtype,
+                   "linear weight gradient");
+  if (d_bias.count > 0) {
+    require_gradient(d_bias, shape.out, d_weight.dtype, weight.dtype, "linear bias gradient");
+  }
   if (shape.rows == 0) {
     if (accumulate) return;
     for (const View& sum : {d_weight, d_bias}) cuda_memory_ops()->clear(sum, context.stream);

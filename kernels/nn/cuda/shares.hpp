@@ -7,17 +7,18 @@
 #include <initializer_list>
 
 #include "kernels/core/stream.hpp"
+#include "kernels/core/view.hpp"
 
 namespace zeropp::nn::cuda_ops {
 
-/// Device memory, fp32.
+/// Device memory.
 struct Shares {
   const float* share;  ///< [count, columns]
-  float* total;        ///< [columns]
+  View total;          ///< [columns], fp32 or 16 bits: rounded when the sum is complete
 };
 
-/// total[j] = (accumulate ? total[j] : 0) + sum over s of share[s, j], for one or two such sums at
-/// once.
+/// total[j] = (accumulate ? total[j] : 0) + sum over s of share[s, j], for one or two such sums of
+/// one dtype at once.
 void join_shares(StreamHandle, std::size_t count, std::size_t columns, bool accumulate,
                  std::initializer_list<Shares>);
 

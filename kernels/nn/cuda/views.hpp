@@ -19,6 +19,12 @@ void require(const AnyView& view, std::size_t count, Dtype dtype, const char* wh
       std::to_string(count) + " of " + std::string(name_of(dtype)) + " in device memory");
 }
 
+/// A gradient of weights: of `dtype`, which is fp32 or that of the weights.
+inline void require_gradient(const View& view, std::size_t count, Dtype dtype, Dtype weights,
+                             const char* what) {
+  require(view, count, dtype == weights ? weights : Dtype::fp32, what);
+}
+
 /// The view as at least `count` elements of T.
 template <class T, class AnyView>
 auto elements(const AnyView& view, std::size_t count, const char* what) {

@@ -50,8 +50,8 @@ void layernorm_backward(const NnContext& /*context*/, std::size_t rows, std::siz
   const float* const means = floats(mean, rows, "layernorm mean");
   const float* const rstds = floats(rstd, rows, "layernorm rstd");
   float* const d_in = floats(dx, rows * hidden, "layernorm input gradient");
-  float* const d_w = floats(d_weight, hidden, "layernorm weight gradient");
-  float* const d_b = floats(d_bias, hidden, "layernorm bias gradient");
+  require(d_weight, hidden, "layernorm weight gradient");
+  require(d_bias, hidden, "layernorm bias gradient");
   const float scale = 1.0F / static_cast<float>(hidden);
   if (!accumulate_dx) std::fill_n(d_in, rows * hidden, 0.0F);
   with_type(weight.dtype, [&](auto* type) {
@@ -74,18 +74,13 @@ void layernorm_backward(const NnContext& /*context*/, std::size_t rows, std::siz
       }
     });
   });
-  for_blocks("layernorm_backward_weight", hidden, [=](std::size_t begin, std::size_t end) {
-    if (!accumulate) std::fill(d_w + begin, d_w + end, 0.0F);
-    if (!accumulate) std::fill(d_b + begin, d_b + end, 0.0F);
-    for (std::size_t row = 0; row < rows; ++row) {
-      const float* const g = grad + row * hidden;
-      const float* const values = in + row * hidden;
-      const float m = means[row];
-      const float r = rstds[row];
-      for (std::size_t j = begin; j < end; ++j) d_w[j] += g[j] * ((values[j] - m) * r);
-      for (std::size_t j = begin; j < end; ++j) d_b[j] += g[j];
-    }
-  });
+  sum_rows("layernorm_backward_weight", rows, hidden, accumulate, d_weight,
+           [=](std::size_t row, std::size_t j) {
+             const std::size_t at = row * hidden + j;
+             return grad[at] * ((in[at] - means[row]) * rstds[row]);
+           });
+  sum_rows("layernorm_backward_bias", rows, hidden, accumulate, d_bias,
+           [=](std::size_t row, std::size_t j) { return grad[row * hidden + j]; });
 }
 
 std::size_t layernorm_workspace(std::size_t /*rows*/, std::size_t /*hidden*/) { return 0; }

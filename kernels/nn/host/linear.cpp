@@ -91,21 +91,26 @@ void linear_backward(const NnContext& context, const LinearShape& shape, ConstVi
   const float* const from = floats(x, rows * in, "linear input");
   const float* const w = widened(context, weight, in * out);
   float* const d_from = floats(dx, rows * in, "linear input gradient");
-  float* const d_w = floats(d_weight, in * out, "linear weight gradient");
+  require(d_weight, in * out, "linear weight gradient");
   if (d_bias.count > 0) {
-    float* const d_b = floats(d_bias, out, "linear bias gradient");
-    for_blocks("linear_backward_bias", out, [=](std::size_t begin, std::size_t end) {
-      if (!accumulate) std::fill(d_b + begin, d_b + end, 0.0F);
-      for (std::size_t row = 0; row < rows; ++row) {
-        for (std::size_t j = begin; j < end; ++j) d_b[j] += grad[row * stride + j];
-      }
-    });
+    require(d_bias, out, "linear bias gradient");
+    sum_rows("linear_backward_bias", rows, out, accumulate, d_bias,
+             [=](std::size_t row, std::size_t j) { return grad[row * stride + j]; });
   }
+  // CBLAS writes fp32: a narrower gradient begins in the workspace, when the wide weight has
+  // served.
+  const bool narrow = d_weight.dtype != Dtype::fp32;
+  float* const d_w =
+      narrow ? floats(context.workspace, in * out, "linear workspace") : d_weight.as<float>();
   {
     const ProductScope scope(context);
     multiply(rows, in, out, 1.0F, {grad, stride}, {w, in}, 0.0F, d_from, in);
-    multiply(out, in, rows, 1.0F, {grad, stride, true}, {from, in}, accumulate ? 1.0F : 0.0F, d_w,
-             in);
+    multiply(out, in, rows, 1.0F, {grad, stride, true}, {from, in},
+             accumulate && !narrow ? 1.0F : 0.0F, d_w, in);
+  }
+  if (narrow) {
+    sum_rows("linear_backward_narrow", 1, in * out, accumulate, d_weight,
+             [=](std::size_t, std::size_t i) { return d_w[i]; });
   }
   if (gelu_input.count == 0) return;
   const float* const pre = floats(gelu_input, rows * in, "gelu input");

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "kernels/core/host_for.hpp"
 #include "kernels/core/view.hpp"
@@ -32,6 +33,30 @@ auto floats(const AnyView& view, std::size_t count, const char* what) {
                                 std::string(name_of(view.dtype)));
   }
   return view.template as<float>();
+}
+
+/// to[j] = (accumulate ? to[j] : 0) + sum over rows, in order, of term(row, j); j in [0, columns).
+/// `to`: fp32 or 16 bits, rounded to nearest when the sum is complete. Work goes to the threads by
+/// columns.
+template <class Term>
+void sum_rows(const char* label, std::size_t rows, std::size_t columns, bool accumulate,
+              const View& to, Term term) {
+  with_type(to.dtype, [&](auto* type) {
+    using T = std::remove_pointer_t<decltype(type)>;
+    T* const out = to.as<T>();
+    for_blocks(label, columns, [=](std::size_t begin, std::size_t end) {
+      constexpr std::size_t kColumns = 256;  // of sums at a time
+      float sums[kColumns];
+      for (; begin < end; begin += kColumns) {
+        const std::size_t count = std::min(kColumns, end - begin);
+        for (std::size_t j = 0; j < count; ++j) sums[j] = accumulate ? to_float(out[begin + j]) : 0;
+        for (std::size_t row = 0; row < rows; ++row) {
+          for (std::size_t j = 0; j < count; ++j) sums[j] += term(row, begin + j);
+        }
+        for (std::size_t j = 0; j < count; ++j) out[begin + j] = saturating_cast<T>(sums[j]);
+      }
+    });
+  });
 }
 
 inline constexpr std::size_t kLanes = 32;
