@@ -40,10 +40,10 @@ struct Way {
 
 struct Algorithm {
   std::string_view name;
-  bool hierarchical;  ///< runs on all ranks, needs nodes of equal size
-  bool any_codec;     ///< false: `none` only
-  bool modelled;      ///< the vendor's route: bytes are those of a ring, not counted
-  bool uncut;         ///< runs in one piece, whatever the depth
+  bool hierarchical;   ///< runs on all ranks, needs nodes of equal size
+  bool any_codec;      ///< false: `none` only
+  bool modelled;       ///< the vendor's route: bytes are those of a ring, not counted
+  bool uncut = false;  ///< runs in one piece, whatever the depth
 };
 
 /// Where a run finds its input and leaves its result: one buffer each, or both in one.
