@@ -62,6 +62,7 @@ json describe(const app::Context& context) {
                                   {"any_codec", entry->any_codec},
                                   {"modelled", entry->modelled},
                                   {"deterministic", entry->deterministic},
+                                  {"uncut", entry->uncut},
                                   {"summary", entry->summary}});
   }
   info["reduce_scatter"] = json::array();
@@ -71,6 +72,7 @@ json describe(const app::Context& context) {
                                       {"any_codec", entry->any_codec},
                                       {"modelled", entry->modelled},
                                       {"deterministic", entry->deterministic},
+                                      {"uncut", entry->uncut},
                                       {"summary", entry->summary}});
   }
   info["configuration"] = json::parse(context.config_json());
@@ -105,9 +107,10 @@ void print(const json& info) {
            {"gpus", {"uuid", "pci", "compute_capability", "memory"}},
            {"codecs",
             {"bits", "scale_bytes", "default_block", "minimum_block", "maximum_block", "summary"}},
-           {"all_gather", {"hierarchical", "any_codec", "modelled", "deterministic", "summary"}},
+           {"all_gather",
+            {"hierarchical", "any_codec", "modelled", "deterministic", "uncut", "summary"}},
            {"reduce_scatter",
-            {"hierarchical", "any_codec", "modelled", "deterministic", "summary"}},
+            {"hierarchical", "any_codec", "modelled", "deterministic", "uncut", "summary"}},
            {"models", {}},
            {"optimizers", {"parameters", "summary"}},
            {"token_sources", {}}}) {

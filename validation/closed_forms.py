@@ -11,7 +11,7 @@ from codec_table import Adaptive, Codecs, Table
 from offload import Offload
 from shard_groups import ShardGroups
 import stage3_limits
-from wire import (MODELLED, Bytes, Topology, all_gather, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
+from wire import (UNCUT, Bytes, Topology, all_gather, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
                   secondary_gather, secondary_messages, wire_bytes)
 
 __all__ = ["Bytes", "Run", "Settings", "Topology"]
@@ -302,8 +302,8 @@ class Run:
                           "secondary")
 
     def pieces(self, algorithm, part, *codecs):
-        """Messages that a part of one rank goes in: those of a pipeline, but of the vendor's algorithms one."""
-        depth = 1 if algorithm in MODELLED else self.settings.pipeline_depth
+        """Messages that a part of one rank goes in: those of a pipeline, but in one piece of those that are not cut."""
+        depth = 1 if algorithm in UNCUT else self.settings.pipeline_depth
         return pieces(part, depth, max(map(codec_block, codecs)))
 
     def reduction(self, part, codecs):

@@ -99,7 +99,9 @@ def wire_bytes(codec, count, element_bytes):
 # Collectives -------------------------------------------------------------------------------------
 
 # The vendor's route is its own: the trace carries a ring's bytes, and says so.
-MODELLED = ("native",)
+MODELLED = ("native", "native-images")
+# What goes in one piece, whatever the pipeline depth.
+UNCUT = ("native",)
 
 
 def ring(topology, image, group=None):
@@ -125,7 +127,7 @@ def pieces(count, depth, block):
 
 def messages(topology, algorithm, number, group=None):
     """That carry a part in so many pieces, as Bytes are; of the vendor's algorithms those of a ring."""
-    if algorithm in ("flat", "native"):
+    if algorithm in ("flat", *MODELLED):
         return ring(topology, number, group)
     if algorithm in ("two-level", "2-hop"):
         nodes, local = equal_nodes(topology, algorithm)
@@ -142,7 +144,7 @@ def equal_nodes(topology, algorithm):
 def all_gather(topology, algorithm, codec, count, element_bytes):
     """Of a part of `count` values a rank, over the world."""
     image = wire_bytes(codec, count, element_bytes)
-    if algorithm in ("flat", "native"):
+    if algorithm in ("flat", *MODELLED):
         return ring(topology, image)
     if algorithm == "direct":
         return all_to_all(topology, image)
@@ -181,7 +183,7 @@ def reduction_codec(topology, algorithm, codecs):
 def secondary_gather(topology, algorithm, partition, count, element_bytes):
     """hpZ: inside each group of `partition` consecutive ranks."""
     image = wire_bytes("none", count, element_bytes)
-    along = {"flat": ring, "native": ring, "direct": all_to_all}[algorithm]
+    along = ring if algorithm in ("flat", *MODELLED) else all_to_all
     return sum((along(topology, image, group) for group in groups_of(topology, partition)), Bytes())
 
 

@@ -33,16 +33,17 @@ struct Shape {
 struct Way {
   std::string algorithm;
   codec::CodecSpec codec;
-  std::size_t depth = 1;  ///< chunks in which it is pipelined; the vendor's own ignore it
+  std::size_t depth = 1;  ///< chunks in which it is pipelined; some run in one piece
 
   [[nodiscard]] bool is_lossless() const { return codec.format == "none"; }
 };
 
 struct Algorithm {
   std::string_view name;
-  bool hierarchical;  ///< runs on all ranks, needs nodes of equal size
-  bool any_codec;     ///< false: `none` only
-  bool modelled;      ///< the vendor's route: bytes are those of a ring, not counted
+  bool hierarchical;   ///< runs on all ranks, needs nodes of equal size
+  bool any_codec;      ///< false: `none` only
+  bool modelled;       ///< the vendor's route: bytes are those of a ring, not counted
+  bool uncut = false;  ///< runs in one piece, whatever the depth
 };
 
 /// Where a run finds its input and leaves its result: one buffer each, or both in one.
@@ -120,6 +121,7 @@ bool can_run(const Collective& collective, const Way& way);
 /// What `collective` says of its algorithm of that name; false where it has none.
 bool is_hierarchical(const Collective& collective, std::string_view algorithm);
 bool is_modelled(const Collective& collective, std::string_view algorithm);
+bool is_uncut(const Collective& collective, std::string_view algorithm);
 
 /// What a copy through a codec has to give: elements [first, first + length) of `source`'s buffer.
 Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,

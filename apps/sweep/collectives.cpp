@@ -6,6 +6,14 @@
 
 namespace zeropp::sweep {
 
+namespace {
+bool has(const Collective& collective, std::string_view name, bool Algorithm::*trait) {
+  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
+    return algorithm.name == name && algorithm.*trait;
+  });
+}
+}  // namespace
+
 std::size_t Collective::count(std::size_t bytes, Dtype dtype, std::size_t ranks) const {
   return elements_of_part(bytes, size_of(dtype), ranks);
 }
@@ -25,15 +33,15 @@ bool can_run(const Collective& collective, const Way& way) {
 }
 
 bool is_hierarchical(const Collective& collective, std::string_view name) {
-  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
-    return algorithm.name == name && algorithm.hierarchical;
-  });
+  return has(collective, name, &Algorithm::hierarchical);
 }
 
 bool is_modelled(const Collective& collective, std::string_view name) {
-  return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
-    return algorithm.name == name && algorithm.modelled;
-  });
+  return has(collective, name, &Algorithm::modelled);
+}
+
+bool is_uncut(const Collective& collective, std::string_view name) {
+  return has(collective, name, &Algorithm::uncut);
 }
 
 Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,

@@ -12,7 +12,8 @@ std::vector<Algorithm> registered(const std::vector<const Entry*>& entries) {
   std::vector<Algorithm> all;
   all.reserve(entries.size());
   for (const Entry* entry : entries) {
-    all.push_back({entry->name, entry->hierarchical, entry->any_codec, entry->modelled});
+    all.push_back(
+        {entry->name, entry->hierarchical, entry->any_codec, entry->modelled, entry->uncut});
   }
   return all;
 }

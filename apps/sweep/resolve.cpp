@@ -185,7 +185,7 @@ void check_ways(const Settings& settings) {
       for (const Way& way : ways(settings, *collective, group)) {
         codecs.insert(codec::to_string(way.codec));
         algorithms.insert(way.algorithm);
-        pipelined |= !is_modelled(*collective, way.algorithm);
+        pipelined |= !is_uncut(*collective, way.algorithm);
       }
     }
   }

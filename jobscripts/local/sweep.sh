@@ -9,6 +9,7 @@
 #   --layouts LIST      of node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 (the same with 4
 #                       threads x 4 sockets) [node,emulated]
 #   --collectives LIST  of all_gather,reduce_scatter [both]
+#   --algorithms LIST   of zpp_info [on one node native, direct, native-images and 1-hop; on several what fits them: auto]
 #   --codecs LIST       [none,int8:256,int4:128]
 #   --depths LIST       chunks in which operations are pipelined, a call each [1]
 #   --type T            float, half, bfloat16 [bfloat16]
@@ -34,10 +35,10 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh
 source jobscripts/local/options.sh
 
-gpus='' layouts=node,emulated collectives=all_gather,reduce_scatter codecs=none,int8:256,int4:128 depths=1 type=bfloat16
+gpus='' layouts=node,emulated collectives=all_gather,reduce_scatter algorithms='' codecs=none,int8:256,int4:128 depths=1 type=bfloat16
 sizes=1K:4G emulated_sizes=1K:1G check_maxbytes=64M max_seconds=0.1 peer=torch limit=300 backend=cuda build=build-cuda
 python=python3 table_python=python3 results=results machine='' dry_run=0 extra=()
-read_options 'gpus layouts collectives codecs depths type sizes emulated-sizes check-maxbytes max-seconds peer limit backend build python table-python results machine --' "$@"
+read_options 'gpus layouts collectives algorithms codecs depths type sizes emulated-sizes check-maxbytes max-seconds peer limit backend build python table-python results machine --' "$@"
 case $backend in
   cuda) transport=nccl peer_device=cuda ;;
   host) transport=mpi peer_device=cpu ;;
@@ -60,6 +61,23 @@ for depth in "${depth_list[@]}"; do [[ $depth =~ ^[1-9][0-9]*$ ]] || fail "--dep
 split "$layouts"; layout_list=("${list[@]}")
 for layout in "${layout_list[@]}"; do layout_flags "$layout"; done  # names are tried before anything runs
 
+declare -A one_node=([all_gather]="direct,native-images" [reduce_scatter]="1-hop")
+split "$collectives"; collective_list=("${list[@]}")
+for collective in "${collective_list[@]}"; do
+  [ -n "${one_node[$collective]:-}" ] || fail "--collectives are of all_gather, reduce_scatter, not '$collective'"
+done
+algorithms_of() {  # LAYOUT
+  if [ -n "$algorithms" ]; then
+    echo "$algorithms"
+  elif [ "$1" = node ]; then
+    local names=native collective
+    for collective in "${collective_list[@]}"; do names+=,${one_node[$collective]}; done
+    echo "$names"
+  else
+    echo auto
+  fi
+}
+
 # The launcher gives ranks time to end between two rows, which keeps what they measured, before it kills them: less than
 # the time limit does.
 export OMPI_MCA_odls_base_sigkill_timeout=15
@@ -75,7 +93,7 @@ measure() {  # LAYOUT; leaves the JSONs that came about in `files`
   local depth
   for depth in "${depth_list[@]}"; do
     run_measured "$type" "$1" zeropp "sweep-depth-$depth" "$warmup" env "${environment[@]}" "${launch[@]}" \
-      "$build/bin/zpp_sweep" "${shared[@]}" --codec "$codecs" --pipeline-depth "$depth" --check-maxbytes "$check_maxbytes" \
+      "$build/bin/zpp_sweep" "${shared[@]}" --algorithm "$(algorithms_of "$1")" --codec "$codecs" --pipeline-depth "$depth" --check-maxbytes "$check_maxbytes" \
       --backend "$backend" --transport "$transport" "${extra[@]}" --output "$scratch" --json @JSON@
     collect
   done

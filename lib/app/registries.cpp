@@ -21,11 +21,11 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
                           .check_data = data::validate};
   for (const auto* entry : collective::all_gather_algorithms()) {
     machine.all_gather.push_back({std::string(entry->name), entry->hierarchical, entry->any_codec,
-                                  entry->deterministic, entry->modelled});
+                                  entry->deterministic, entry->uncut});
   }
   for (const auto* entry : collective::reduce_scatter_algorithms()) {
     machine.reduce_scatter.push_back({std::string(entry->name), entry->hierarchical,
-                                      entry->any_codec, entry->deterministic, entry->modelled,
+                                      entry->any_codec, entry->deterministic, entry->uncut,
                                       entry->feedback});
   }
   return machine;

@@ -136,8 +136,9 @@ struct AllGatherAlgorithm {
   std::string_view summary;
   bool hierarchical;   ///< needs nodes of equal size
   bool any_codec;      ///< false: `none` only
-  bool modelled;       ///< vendor's route and pipeline: outside byte equality, ignores the depth
+  bool modelled;       ///< vendor's route: outside byte equality
   bool deterministic;  ///< same bits on every run
+  bool uncut = false;  ///< runs in one piece, whatever the depth: the pipeline is the vendor's
   std::unique_ptr<AllGather> (*plan)(const Context&, const AllGatherPlan&);
 };
 struct ReduceScatterAlgorithm {
@@ -147,6 +148,7 @@ struct ReduceScatterAlgorithm {
   bool any_codec;
   bool modelled;
   bool deterministic;
+  bool uncut = false;
   bool feedback;  ///< can feed the error of a hop's encoding back (error_feedback.hpp)
   /// Ranks whose values a sum may hold that is encoded again on its way: where values travel in a
   /// type of small range, it has to have room for so many.

@@ -42,10 +42,15 @@ const Algorithm& find(const std::vector<Algorithm>& known, const std::string& na
       key, name, other);
 }
 
-/// What `auto` takes inside a node over NCCL: its own collectives for uncompressed traffic, which
-/// are the baseline there, and one step for images, where nothing is asked that they do not do.
+/// NCCL's own routes are to be taken where they do what is asked.
+bool is_free_over_nccl(const TrainConfig& c) {
+  return c.transport == "nccl" && !c.zero.deterministic;
+}
+
+/// What `auto` takes inside a node over NCCL for uncompressed traffic: its own collectives, which
+/// are the baseline there and go in one piece.
 bool takes_the_vendors(const TrainConfig& c) {
-  return c.transport == "nccl" && !c.zero.deterministic && c.zero.pipeline_depth == 1;
+  return is_free_over_nccl(c) && c.zero.pipeline_depth == 1;
 }
 
 /// A collective in two levels saves traffic between nodes.
@@ -91,7 +96,7 @@ class Measured {
                             (algorithm.hierarchical || codec) &&
                             (algorithm.deterministic || !config_.zero.deterministic) &&
                             (algorithm.feedback || !feeds_back || !reduces) &&
-                            (!algorithm.modelled || config_.zero.pipeline_depth == 1);
+                            (!algorithm.uncut || config_.zero.pipeline_depth == 1);
       if (possible) candidates.push_back(algorithm.name);
     }
     if (candidates.empty()) return std::nullopt;  // what the rules take is refused with the reason
@@ -125,18 +130,22 @@ class Measured {
   mutable bool asked_ = false;
 };
 
+const char* gather_by_rule(const TrainConfig& c, const Machine& machine) {
+  if (has_levels(machine)) return "two-level";
+  if (c.zero.quantized_weights && is_free_over_nccl(c)) {
+    return c.zero.pipeline_depth == 1 ? "direct" : "native-images";
+  }
+  return takes_the_vendors(c) ? "native" : "flat";
+}
+
 void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
   if (name == "auto") {
-    const char* const by_rule = has_levels(machine)        ? "two-level"
-                                : !takes_the_vendors(c)    ? "flat"
-                                : c.zero.quantized_weights ? "direct"
-                                                           : "native";
     name = measured
                .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights,
                         c.zero.weight_codec, Measured::kWorld)
-               .value_or(by_rule);
+               .value_or(gather_by_rule(c, machine));
   }
   const Algorithm& algorithm = find(machine.all_gather, name, key);
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {
@@ -166,8 +175,10 @@ void choose_secondary_gather(TrainConfig& c, const Machine& machine, const Measu
                 : by_rule;
   }
   if (find(machine.all_gather, name, key).hierarchical) {
-    refuse("{} {} runs on all ranks, not inside an hpZ group: choose flat, direct or native", key,
-           name);
+    refuse(
+        "{} {} runs on all ranks, not inside an hpZ group: choose flat, direct, native or "
+        "native-images",
+        key, name);
   }
 }
 
@@ -240,8 +251,8 @@ void choose_feedback_hops(TrainConfig& c, const Machine& machine) {
 /// The vendor's collectives have a pipeline of their own.
 void check_pipeline(const zero::Options& zero, const Machine& machine) {
   if (zero.pipeline_depth == 1) return;
-  if (find(machine.all_gather, zero.all_gather_algorithm, "").modelled &&
-      find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").modelled) {
+  if (find(machine.all_gather, zero.all_gather_algorithm, "").uncut &&
+      find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").uncut) {
     refuse(
         "zeropp.pipeline_depth {} would have no effect: {} and {} are the vendor's, with a "
         "pipeline "

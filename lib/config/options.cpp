@@ -152,10 +152,9 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.all_gather_algorithm",
         .flag = "--all-gather-algorithm",
         .field = &c.zero.all_gather_algorithm,
-        .help =
-            "Name from zpp_info, or auto: two-level with several nodes of several ranks; else "
-            "over nccl direct with qwZ and native without, where nothing is deterministic; else "
-            "flat"},
+        .help = "Name from zpp_info, or auto: two-level with several nodes of several ranks; else "
+                "over nccl, where nothing is deterministic, direct with qwZ (native-images with a "
+                "pipeline) and native without; else flat"},
        {.path = "zeropp.secondary_gather_algorithm",
         .flag = "--secondary-gather-algorithm",
         .field = &c.zero.secondary_gather_algorithm,

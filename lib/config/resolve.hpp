@@ -18,7 +18,7 @@ struct Algorithm {
   bool hierarchical = false;  ///< needs nodes of equal size
   bool any_codec = true;      ///< false: `none` only
   bool deterministic = true;  ///< same bits on every run
-  bool modelled = false;      ///< the vendor's own pipeline: pipeline_depth does not reach it
+  bool uncut = false;         ///< runs in one piece: pipeline_depth does not reach it
   bool feedback = false;      ///< of reductions: has hops that error feedback can be in
 };
 

@@ -125,7 +125,7 @@ OpCost gather_cost(const GatherShape& shape, const Place& place) {
     links.inside_node(cost.finish, links.nodes() * image);
   } else if (shape.algorithm == "direct") {
     links.to_all(cost.start, image);
-  } else if (shape.algorithm == "flat") {
+  } else if (shape.algorithm == "flat" || shape.algorithm == "native-images") {
     links.ring(cost.start, image);
   } else {
     throw unknown(shape.algorithm);

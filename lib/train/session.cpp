@@ -74,10 +74,16 @@ void Session::make_groups() {
   const bool gather_levels =
       collective::find_all_gather(config_.zero.all_gather_algorithm).hierarchical;
   const bool gathers_sums = config_.zero.stage == 0;
-  options.levels =
-      collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm).hierarchical ||
-      (gathers_sums && gather_levels);
   options.shard_size = static_cast<int>(config_.zero.shard_group_size);
+  const comm::Topology sharding =
+      options.shard_size > 0 ? comm::topology_of_group(context_.topology(), options.shard_size)
+                             : context_.topology();
+  // Reductions in two hops take one, over all ranks, where there is one level.
+  const bool has_levels = sharding.node_count > 1 && sharding.ranks_per_node > 1;
+  options.levels =
+      (has_levels &&
+       collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm).hierarchical) ||
+      (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
   options.levels = gather_levels;
   if (partition > 1) options.secondary_size = static_cast<int>(partition);

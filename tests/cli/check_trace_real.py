@@ -37,6 +37,9 @@ RUNS = {
     "one rank": (1, EVALUATIONS),
     "nodes of one rank": (2, [*zpp.ALL_FEATURES[2:], "--node-size", "1"]),
     "the vendor's collectives": (2, ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]),
+    "images by the vendor's all-gather":
+        (4, ["--node-size", "2", "--zero-quantized-weights", "--all-gather-algorithm", "native-images", "--pipeline-depth", "3",
+             "--zero-hpz-partition-size", "2", "--secondary-gather-algorithm", "native-images", *EVALUATIONS]),
 }
 
 

@@ -23,7 +23,7 @@ FACTORS = {
     "weight_codec": [None, "int8:256", "int4:64"],  # qwZ
     "hpz": [1, 2, 4],
     "gradient_codecs": [None, ("int4:128", "int4:128"), ("int8:64", "int4:256")],  # qgZ
-    "all_gather": ["auto", "direct", "flat", "native", "two-level"],
+    "all_gather": ["auto", "direct", "flat", "native", "native-images", "two-level"],
     "reduce_scatter": ["auto", "flat", "native", "ordered", "1-hop", "2-hop"],
     "depth": [1, 3],
     "overlap": [True, False],
@@ -117,7 +117,7 @@ def effective(row):
     gather, reduction = row["all_gather"], row["reduce_scatter"]
     plain = "native" if zpp.TRANSPORT == "nccl" and not row["deterministic"] and row["depth"] == 1 else "flat"
     if gather == "auto":
-        image = "direct" if plain == "native" else "flat"
+        image = "flat" if zpp.TRANSPORT != "nccl" or row["deterministic"] else "direct" if row["depth"] == 1 else "native-images"
         gather = "two-level" if nodes > 1 and local > 1 else image if row["weight_codec"] else plain
     if reduction == "auto":
         reduction = ("2-hop" if row["gradient_codecs"] else "ordered" if row["deterministic"]
@@ -242,7 +242,7 @@ class Matrix(zpp.TestCase):
         found = list(zip(*(columns[name] for name in ("operation", "purpose", "algorithm", "codec", "group",
                                                       "phase"))))
         self.assertEqual(sorted(found), sorted(expected))
-        self.assertEqual(columns["modelled"], [int(name == "native") for name in columns["algorithm"]])
+        self.assertEqual(columns["modelled"], [int(name in ("native", "native-images")) for name in columns["algorithm"]])
         counters = dict(zip(groups["counters"]["name"], groups["counters"]["value"]))
         self.assertEqual(counters.get("secondary_gathers", 0) > 0, row["hpz"] > 1)
         if row["hpz"] > 1 and local % row["hpz"] == 0:

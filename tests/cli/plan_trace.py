@@ -28,7 +28,7 @@ def random_job(generator):
     words = ["--nodes", nodes, "--ranks-per-node", local, "--zero-stage", stage, "--num-layers", generator.randrange(1, 6),
              "--hidden-size", pick([32, 96, 1024]), "--num-attention-heads", pick([1, 2, 4]), "--vocab-size", generator.randrange(2, 60_000),
              "--seq-length", 16, "--gradient-accumulation-steps", pick([1, 2, 5]), "--reduce-bucket-size", pick([4096, 300_000, 500_000_000]),
-             "--optimizer", pick(["AdamW", "Lion", "SGD"]), "--all-gather-algorithm", pick(["flat", "native", "direct", "two-level"]),
+             "--optimizer", pick(["AdamW", "Lion", "SGD"]), "--all-gather-algorithm", pick(["flat", "native", "native-images", "direct", "two-level"]),
              *pick([[], ["--no-tied-head"]]), *pick([["--bf16"], ["--fp16"]])]
     if pick([True, False]):
         words += ["--reduce-scatter-algorithm", pick(["flat", "native", "ordered"])]

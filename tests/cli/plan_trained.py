@@ -41,7 +41,7 @@ def random_run(generator):
              "--optimizer", pick(["AdamW", "Lion", "SGD"]), "--vocab-size", generator.randrange(64, 300),
              "--num-layers", generator.randrange(1, 4), *pick([[], ["--bf16"], ["--fp16", "--loss-scale", "256"]]),
              *pick([[], ["--no-tied-head"]]), *pick([[], ["--recompute-activations"]]), *pick([[], ["--no-overlap-comm"]]),
-             "--all-gather-algorithm", pick(["flat", "direct", "two-level", "auto"])]
+             "--all-gather-algorithm", pick(["flat", "direct", "native-images", "two-level", "auto"])]
     if stage > 0 and pick([True, False]):
         flags += ["--zero-quantized-weights", "--weight-codec", pick(["int8:256", "int4:64", "int6:128+asym", "int3:32+sr", "mxfp8"])]
     if stage == 3 and pick([True, False]):

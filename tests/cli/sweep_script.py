@@ -46,6 +46,15 @@ class SweepScript(local_script.TestCase):
         deep = self.dry_run("--gpus", "4", "--layouts", "node", "--peer", "none", "--depths", "1,4")
         self.assertEqual([option(command, "--pipeline-depth") for command in deep], ["1", "4"])
         self.assertEqual([option(command, "-e") for command in commands[::2]], ["4G", "1G", "1G"])
+        self.assertEqual([option(command, "--algorithm") for command in commands[::2]], ["native,direct,native-images,1-hop", "auto", "auto"])
+
+    def test_algorithms(self):
+        words = ("--gpus", "4", "--layouts", "node,emulated", "--peer", "none")
+        for more, expected in ((("--collectives", "all_gather"), ["native,direct,native-images", "auto"]),
+                               (("--collectives", "reduce_scatter"), ["native,1-hop", "auto"]),
+                               (("--algorithms", "flat,1-hop"), ["flat,1-hop", "flat,1-hop"])):
+            self.assertEqual([option(command, "--algorithm") for command in self.dry_run(*words, *more)], expected)
+        self.assertEqual(self.script(*words, "--collectives", "broadcast", "--dry-run").returncode, 2)
 
     def test_tables_and_pictures(self):
         words = ["--gpus", "4", "--backend", "host", "--peer", "none", "--max-seconds", "0.01", "--sizes", "1K:4K",
@@ -55,6 +64,7 @@ class SweepScript(local_script.TestCase):
         study = self.folder / "results" / "here" / "sweep"
         (tables,) = [path for path in study.iterdir() if path.is_dir() and path.name != "runs"]
         self.assertIn("## all_gather world bfloat16, 4 ranks on 1 node, out-of-place\n", (tables / "node.md").read_text())
+        self.assertIn("int8:256 native-images mpi", (tables / "node.md").read_text())
         self.assertIn("4 ranks on 2 nodes, emulated", (tables / "emulated.md").read_text())
         self.assertIn("2-hop", (tables / "emulated.md").read_text())
         self.assertIn("emulated", (tables / "crossings.md").read_text())

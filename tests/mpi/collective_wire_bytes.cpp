@@ -65,7 +65,9 @@ struct ClosedForm {
     return {static_cast<std::size_t>(g - 1) * w, static_cast<std::size_t>(n - g) * w};
   }
   [[nodiscard]] Bytes all_gather(std::string_view algorithm, std::size_t w) const {
-    if (algorithm == "flat" || algorithm == "native") return along_ring(w);
+    if (algorithm == "flat" || algorithm == "native" || algorithm == "native-images") {
+      return along_ring(w);
+    }
     if (algorithm == "direct") return to_each(w);
     if (algorithm != "two-level") no_closed_form(algorithm);
     const auto k = static_cast<std::size_t>(nodes());

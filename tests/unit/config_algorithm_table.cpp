@@ -66,6 +66,7 @@ class Table : public testing::Test {
                      .all_gather = {{"direct"},
                                     {"flat"},
                                     {"native", false, false, true, true},
+                                    {"native-images"},
                                     {"two-level", true}},
                      .reduce_scatter = {{"1-hop"},
                                         {"2-hop", true},
@@ -167,6 +168,10 @@ TEST_F(Table, TakesOnlyWhatCanRunAsAsked) {
   EXPECT_EQ(resolved(R"("zero_hpz_partition_size":2)", R"(,"pipeline_depth":2)")
                 .zero.secondary_gather_algorithm,
             "direct");
+  row("all_gather", "int8:256", "native-images", 4096, 5);
+  EXPECT_EQ(resolved(R"("zero_quantized_weights":true)", R"(,"pipeline_depth":2)")
+                .zero.all_gather_algorithm,
+            "native-images");
   sweep_["config"]["pipeline_depth"] = 1;
   // Groups that no sweep has: by rule.
   EXPECT_EQ(resolved(R"("zero_hpz_partition_size":4)").zero.secondary_gather_algorithm, "flat");

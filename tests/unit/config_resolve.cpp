@@ -27,6 +27,7 @@ Machine machine(int nodes, int ranks_per_node, int world = 0) {
           .all_gather = {{"direct"},
                          {"flat"},
                          {"native", false, false, true, true},
+                         {"native-images"},
                          {"plain", false, false},
                          {"two-level", true},
                          {"unstable", false, true, false}},
@@ -130,6 +131,12 @@ TEST(ConfigResolve, AutoTakesTheVendorsCollectivesWhereTheyAreTheBaseline) {
                        "zero_quantized_gradients": true}})",
                    1),
             "direct 2-hop");
+  const std::string qwz = R"({"zero_optimization": {"zero_quantized_weights": true},
+                              "zeropp": {"pipeline_depth": 4)";
+  EXPECT_EQ(chosen(qwz + "}}", 1), "native-images flat");
+  EXPECT_EQ(chosen(qwz + "}}", 2), "two-level 2-hop");
+  EXPECT_EQ(chosen(qwz + R"(, "deterministic": true}})", 1), "flat ordered");
+  EXPECT_EQ(chosen(qwz + R"(, "transport": "mpi", "backend": "cuda"}})", 1), "flat flat");
 }
 
 TEST(ConfigResolve, AsksForGpusThatAreNotThere) {

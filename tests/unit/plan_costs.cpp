@@ -54,6 +54,9 @@ TEST(PlanCosts, GathersSendWhatTheirAlgorithmSays) {
   EXPECT_NEAR(seconds_on(cost("native"), Resource::rails), 11 * kShard / 4e10, 1e-12);
   EXPECT_EQ(seconds_on(cost("native"), Resource::gpu), 0);
   EXPECT_NEAR(seconds_on(cost("flat"), Resource::rails), 11 * kShard / 4e10, 1e-12);
+  EXPECT_NEAR(seconds_on(cost("native-images"), Resource::rails), 11 * kShard / 4e10, 1e-12);
+  EXPECT_NEAR(seconds_on(cost("native-images"), Resource::gpu), (2 + 2 * 12) * kShard / 1e12,
+              1e-12);
   // Each rank to all others: 8 of its images leave the node.
   EXPECT_NEAR(seconds_on(cost("direct"), Resource::rails), 8 * kShard / 1e10, 1e-12);
   EXPECT_THROW(cost("unheard"), std::invalid_argument);

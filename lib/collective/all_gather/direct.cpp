@@ -1,18 +1,17 @@
 // All-gather in one step: every rank sends its image to every other. On links that join all ranks
-// with all (NVSwitch) no image waits for a neighbour. Images are decoded once, the own one while
-// the others are on their way.
-#include "lib/collective/all_gather_base.hpp"
+// with all (NVSwitch) no image waits for a neighbour.
 #include "lib/collective/entries.hpp"
+#include "lib/collective/one_step_gather.hpp"
 #include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
 namespace {
 
-class Direct final : public AllGatherBase {
+class Direct final : public OneStepGather {
  public:
   Direct(const Context& context, const AllGatherPlan& plan)
-      : AllGatherBase(context, plan, all_gather_direct, plan.depth) {}
+      : OneStepGather(context, plan, all_gather_direct, plan.depth) {}
 
   [[nodiscard]] comm::Bytes volume() const override {
     return bytes_to_others(group_, part_bytes());
@@ -22,26 +21,8 @@ class Direct final : public AllGatherBase {
   }
 
  private:
-  void begin() override {
-    for (Piece& piece : pieces_) {
-      encode(piece, rank());
-      piece.work = share_piece(meter_, group_, slot(piece, 0), piece.image_bytes, stream_);
-    }
-    // While others travel, and after every encoding: the result may lie over the part.
-    for (const Piece& piece : pieces_) decode_parts(piece, rank(), 1);
-  }
-
-  void complete() override {
-    for (Piece& piece : pieces_) {
-      meter_.wait(piece.work, stream_);
-      decode_parts(piece, 0, rank());
-      decode_parts(piece, rank() + 1, size() - rank() - 1);
-    }
-  }
-
-  /// Of ranks first, first + 1, ...
-  void decode_parts(const Piece& piece, std::size_t first, std::size_t count) {
-    if (count > 0) decode(piece, first, count, first, 1);
+  void travel(Piece& piece) override {
+    piece.work = share_piece(meter_, group_, slot(piece, 0), piece.image_bytes, stream_);
   }
 };
 

@@ -62,6 +62,7 @@ const AllGatherAlgorithm all_gather_native = {
     .any_codec = false,
     .modelled = true,
     .deterministic = true,
+    .uncut = true,
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Native>(context, plan);
     }};

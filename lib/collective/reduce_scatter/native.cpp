@@ -85,6 +85,7 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
     .any_codec = false,
     .modelled = true,
     .deterministic = false,
+    .uncut = true,
     .feedback = false,
     // The vendor adds in the type that travels: what leaves its range becomes infinite.
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },

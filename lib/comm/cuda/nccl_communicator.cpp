@@ -67,10 +67,18 @@ std::unique_ptr<Work> NcclCommunicator::started() {
 }
 
 void NcclCommunicator::move(const char* operation, std::span<const Send> sends,
-                            std::span<const Receive> receives) {
-  for (const auto& [send, receive] : self_messages(sends, receives, rank_)) {
-    own().stream.copy(receive.data, send.data, send.bytes);
-  }
+                            std::span<const Receive> receives, StreamHandle caller) {
+  const auto to_self = self_messages(sends, receives, rank_);
+  send_to_others(operation, sends, receives);
+  if (to_self.empty()) return;
+  const Stream beside = Stream::borrow(runtime_, caller);
+  for (const auto& [send, receive] : to_self) beside.copy(receive.data, send.data, send.bytes);
+  beside.record(copied_);
+  own().stream.wait(copied_);
+}
+
+void NcclCommunicator::send_to_others(const char* operation, std::span<const Send> sends,
+                                      std::span<const Receive> receives) {
   // Zero bytes are no message: both sides know the size.
   const auto carried = [&](const auto& message, std::size_t lane) -> Slice {
     if (message.peer == rank_) return {};
@@ -116,7 +124,7 @@ std::unique_ptr<Work> NcclCommunicator::exchange(std::span<const Send> sends,
                                                  std::span<const Receive> receives,
                                                  StreamHandle stream, Bytes& sent) {
   follow(stream);
-  move("exchange", sends, receives);
+  move("exchange", sends, receives, stream);
   for (const Send& send : sends) sent.add(link_to(send.peer), send.bytes);
   return started();
 }
@@ -199,7 +207,7 @@ std::unique_ptr<Work> NcclCommunicator::native_all_to_all(ConstView in, View out
     receives.push_back({static_cast<std::byte*>(out.data) + first, bytes, peer});
   }
   follow(stream);
-  move("all-to-all", sends, receives);
+  move("all-to-all", sends, receives, stream);
   return started();
 }
 

@@ -57,8 +57,12 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] Lane& own() { return lanes_.front(); }
   /// What is enqueued on the first lane from here on comes after what `caller` holds so far.
   void follow(StreamHandle caller);
-  /// Messages to other ranks and copies of those to the own one, as one operation.
-  void move(const char* operation, std::span<const Send> sends, std::span<const Receive> receives);
+  /// Messages to other ranks, and copies of those to the own one, as one operation: begun with
+  /// follow(). Copies run on the caller's stream, beside the messages.
+  void move(const char* operation, std::span<const Send> sends, std::span<const Receive> receives,
+            StreamHandle caller);
+  void send_to_others(const char* operation, std::span<const Send> sends,
+                      std::span<const Receive> receives);
   /// The operation that was enqueued last, for `caller` to wait for.
   [[nodiscard]] std::unique_ptr<Work> started();
 
@@ -68,6 +72,7 @@ class NcclCommunicator final : public Communicator {
   const Runtime& runtime_;
   std::deque<Lane> lanes_;  ///< they do not move
   Event ready_;             ///< in the caller's stream, of the operation being started
+  Event copied_;            ///< the same, of its copies
 };
 
 }  // namespace zeropp::comm

@@ -226,13 +226,7 @@ std::string uuid_text(const cudaUUID_t& uuid) {
   return text;
 }
 
-}  // namespace
-
-const Runtime* cuda_runtime() { return &kRuntime; }
-
-void set_stream_watch(StreamWatch watch) { stream_watch = watch; }
-
-std::vector<GpuInfo> visible_gpus() {
+std::vector<GpuInfo> ask_for_gpus() {
   // Streams beyond the eight queues that a process has unless told would wait for each other. The
   // driver reads this when it starts; what the user has set stays.
   (void)setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", /*overwrite=*/0);
@@ -251,6 +245,18 @@ std::vector<GpuInfo> visible_gpus() {
                     properties.major * 10 + properties.minor, properties.totalGlobalMem,
                     static_cast<std::size_t>(properties.l2CacheSize)});
   }
+  return gpus;
+}
+
+}  // namespace
+
+const Runtime* cuda_runtime() { return &kRuntime; }
+
+void set_stream_watch(StreamWatch watch) { stream_watch = watch; }
+
+// The driver is asked once: every process of a node asks for all of its GPUs, at the same time.
+std::vector<GpuInfo> visible_gpus() {
+  static const std::vector<GpuInfo> gpus = ask_for_gpus();
   return gpus;
 }
 

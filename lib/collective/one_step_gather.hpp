@@ -1,0 +1,24 @@
+// All-gather in which the images of a chunk arrive by one operation of the group: a rank's own part
+// is decoded while others travel, theirs once the chunk is there, while later chunks travel. Shared
+// by `direct` and `native-images`, which say how a chunk travels.
+#pragma once
+
+#include "lib/collective/all_gather_base.hpp"
+
+namespace zeropp::collective {
+
+class OneStepGather : public AllGatherBase {
+ protected:
+  using AllGatherBase::AllGatherBase;
+
+ private:
+  /// Starts what brings slot r of rank r to everyone: sets the piece's work.
+  virtual void travel(Piece& piece) = 0;
+
+  void begin() final;
+  void complete() final;
+  /// Of ranks first, first + 1, ...
+  void decode_parts(const Piece& piece, std::size_t first, std::size_t count);
+};
+
+}  // namespace zeropp::collective
