@@ -102,7 +102,7 @@ class Checker:
         return self.found
 
     def check_ceilings(self):
-        needed = {"copy", "read", "write", "fp32", "copy again", *(["memcpy"] if self.attributes["backend"] == "host" else [])}
+        needed = {"copy", "read", "write", "fp32", "copy again", *(["memcpy"] if self.attributes["backend"] == "host" else [])}  # `to host`, `from host`: not in old traces of a GPU
         self.require(needed <= set(self.rates), f"no ceiling {', '.join(sorted(needed - set(self.rates)))}")
         self.require(len(self.rates) == len(self.ceilings), "a ceiling comes twice")
         for row in self.ceilings:

@@ -8,32 +8,42 @@ import statistics
 import sys
 
 
-def read(study, session, needed):
-    """{name: summary, with `warmup`} of `session`, or the last one. Raises ValueError where a run failed or a needed one is missing."""
+def read(study, session):
+    """({name: summary, with `warmup`}, [names of runs that failed]) of `session`, or the last one. Of a run that writes no summary `warmup`
+    alone."""
     with open(study / "runs.tsv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     session = session or rows[-1]["session"]
     found = {row["name"]: row for row in rows if row["session"] == session}
-    wrong = [name for name, row in found.items() if row["exit"] != "0"] + [name for name in needed if name not in found]
-    if wrong:
-        raise ValueError(f"session {session}: failed or missing: {', '.join(wrong)}")
-    return {name: {**json.loads((study / "runs" / f"{row['stem']}.json").read_text(encoding="utf-8")),
-                   "warmup": int(row["warmup"])} for name, row in found.items()}
+    runs = {}
+    for name, row in found.items():
+        if row["exit"] == "0":
+            summary = study / "runs" / f"{row['stem']}.json"
+            runs[name] = {**(json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}), "warmup": int(row["warmup"])}
+    return runs, [name for name in found if name not in runs]
 
 
-def main(program, description, needed, table_of):
-    """Exit code. `table_of(runs)`: the table, and whether the runs are as they have to be."""
+def main(program, description, needed, table_of, partial=False):
+    """Exit code. `table_of(runs)`: the table, and whether the runs are as they have to be. `partial`: of the runs that did not fail there is a
+    table, as long as those in `needed` are there."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", type=Path)
     parser.add_argument("--session")
     parser.add_argument("--output", type=Path)
     arguments = parser.parse_args()
     try:
-        table, fine = table_of(read(arguments.study, arguments.session, needed))
+        runs, failed = read(arguments.study, arguments.session)
+        wrong = failed + [name for name in needed if name not in [*runs, *failed]]
+        problem = f"failed or missing: {', '.join(wrong)}" if wrong else ""
+        if problem and not (partial and set(needed) <= set(runs)):
+            raise ValueError(problem)
+        table, fine = table_of(runs)
     except (OSError, ValueError, KeyError, IndexError, statistics.StatisticsError) as error:
         print(f"{program}: error: {arguments.study}: {error}", file=sys.stderr)
         return 1
     print(table)
     if arguments.output:
         arguments.output.write_text(table + "\n", encoding="utf-8")
-    return 0 if fine else 1
+    if problem:
+        print(f"{program}: error: {arguments.study}: {problem}", file=sys.stderr)
+    return 0 if fine and not problem else 1

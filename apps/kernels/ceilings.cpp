@@ -29,6 +29,7 @@ class Passes {
         parts_(std::max(ceil_div(bench.least(), part_), std::size_t{4})),
         from_(Buffer::zeros(parts_ * elements(), Dtype::fp32, bench.device().memory)),
         to_(Buffer::zeros(parts_ * elements(), Dtype::fp32, bench.device().memory)),
+        far_(Buffer::zeros(on_host_ ? 0 : elements(), Dtype::fp32, bench.device().staging())),
         result_(Buffer::zeros(1, Dtype::fp32, bench.device().memory)) {}
 
   Ceiling one_memcpy() const {
@@ -57,6 +58,20 @@ class Passes {
                 [this](const View&, const View& to) { probe_.write(to, stream()); });
   }
 
+  /// Between a GPU and page-locked memory of its host.
+  Ceiling to_host() const {
+    return pass("to host", "the driver's copy into page-locked memory", 1,
+                [this](const View& from, const View&) {
+                  bench_.stream().copy(far_.data(), static_cast<std::byte*>(from.data), part_);
+                });
+  }
+  Ceiling from_host() const {
+    return pass("from host", "the driver's copy from page-locked memory", 1,
+                [this](const View&, const View& to) {
+                  bench_.stream().copy(static_cast<std::byte*>(to.data), far_.data(), part_);
+                });
+  }
+
  private:
   [[nodiscard]] std::size_t elements() const { return part_ / sizeof(float); }
   [[nodiscard]] StreamHandle stream() const { return bench_.stream().handle(); }
@@ -81,6 +96,7 @@ class Passes {
   std::size_t parts_;  ///< that no cache holds together
   Buffer from_;
   Buffer to_;
+  Buffer far_;  ///< of one part, on the host of a GPU
   Buffer result_;
 };
 
@@ -117,6 +133,10 @@ std::vector<Ceiling> measure_ceilings(const Bench& bench, bool bf16, const Sourc
     }
     ceilings.push_back(passes.read());
     ceilings.push_back(passes.write());
+    if (bench.device().backend != Backend::host) {
+      ceilings.push_back(passes.to_host());
+      ceilings.push_back(passes.from_host());
+    }
   }
   ceilings.push_back(product(bench, Dtype::fp32, source));
   if (bf16) ceilings.push_back(product(bench, Dtype::bf16, source));

@@ -12,7 +12,8 @@ namespace zeropp::kernels {
 
 /// One of them, as it was measured.
 struct Ceiling {
-  std::string name;  ///< "memcpy", "copy", "read", "write", "fp32", "bf16"; "copy again" at the end
+  std::string name;  ///< "memcpy", "copy", "read", "write", "to host", "from host", "fp32", "bf16";
+                     ///< "copy again" at the end
   std::string means;
   std::string unit;   ///< "B/s" or "op/s"
   double amount = 0;  ///< bytes or operations of a run

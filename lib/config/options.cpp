@@ -244,6 +244,14 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.autotune_gemm,
         .help = "Back end cuda: time cuBLASLt's algorithms for each matrix product in the first "
                 "step and keep the fastest; runs and ranks may choose differently"},
+       {.path = "zeropp.device_memory_limit",
+        .flag = "--device-memory-limit",
+        .field = &c.device_memory_limit,
+        .help = "Memory that a rank may take on its device (the host back end: all but what is "
+                "offloaded); a run that needs more ends before it begins, and says what would "
+                "fit; 0: none",
+        .unit = "bytes",
+        .binary_suffix = true},
        {.path = "zeropp.gpu_sampling",
         .flag = "--gpu-sampling",
         .field = &c.gpu_sampling,

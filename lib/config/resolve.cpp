@@ -176,6 +176,14 @@ void check_autotuning(const TrainConfig& c) {
   }
 }
 
+/// What a run needs is known before it begins, but for this.
+void check_memory_limit(const TrainConfig& c) {
+  if (c.device_memory_limit == 0 || c.zero.adaptive_bits.values == "none") return;
+  refuse(
+      "zeropp.device_memory_limit is checked before the run, in which zeropp.adaptive_bits chooses "
+      "widths: leave one of them out");
+}
+
 }  // namespace
 
 void resolve(TrainConfig& config, const std::vector<Option>& given, const Machine& machine) {
@@ -184,6 +192,7 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   choose_backend(config, machine);
   check_effects(given);  // again: `auto` may have become a back end that leaves options idle
   check_autotuning(config);
+  check_memory_limit(config);
   check_precision(config);
   check_stage(config.zero);
   check_offload(config);

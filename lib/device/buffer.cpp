@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/base/error.hpp"
+#include "lib/device/out_of_memory.hpp"
 #include "lib/device/runtime.hpp"
 
 namespace zeropp {
@@ -23,14 +24,14 @@ Buffer::Buffer(std::size_t bytes, MemoryKind kind) : bytes_(bytes), kind_(kind) 
   if (bytes == 0) return;
   std::byte* const memory = runtime.allocate(bytes, kind);
   if (memory == nullptr) {
-    throw Error(ExitCode::environment,
-                kind == MemoryKind::device
-                    ? fmt::format("no memory for {} bytes on the GPU beside {} in use: use more "
-                                  "GPUs, a smaller --micro-batch-size or a smaller model",
-                                  bytes, runtime.memory_use().current)
-                    : fmt::format("no memory for {} bytes: use fewer ranks on this host or a "
-                                  "smaller model",
-                                  bytes));
+    throw OutOfMemory(
+        kind,
+        kind == MemoryKind::device
+            ? fmt::format("no memory for {} bytes on the GPU beside {} in use: use more GPUs, a "
+                          "smaller --micro-batch-size or a smaller model",
+                          bytes, runtime.memory_use().current)
+            : fmt::format("no memory for {} bytes: use fewer ranks on this host or a smaller model",
+                          bytes));
   }
   memory_ = {memory, Release{bytes, kind}};
 }

@@ -1,5 +1,6 @@
 // Stands for lib/device/cuda in a build without CUDA.
 #include "lib/base/error.hpp"
+#include "lib/device/gpu_memory_limit.hpp"
 #include "lib/device/range.hpp"
 #include "lib/device/runtime.hpp"
 
@@ -13,6 +14,7 @@ std::string no_gpu_reason() {
 }
 void use_gpu(int) { throw Error(ExitCode::environment, no_gpu_reason()); }
 std::size_t gpu_memory_used() { return 0; }
+void limit_gpu_memory(std::size_t) {}
 std::string cuda_versions() { return {}; }
 
 Range::Range(const char*) noexcept {}

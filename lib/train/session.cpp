@@ -9,6 +9,7 @@
 #include "lib/base/defect.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/model/registry.hpp"
+#include "lib/train/memory_need.hpp"
 
 namespace zeropp::train {
 
@@ -39,27 +40,35 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
     device_ =
         config_.backend == "cuda" ? Device::cuda(context_.gpus.index[place_.rank]) : Device::host();
   });
+  const MemoryNeed need(
+      config_, context_.topology(), tokens.vocab_size(),
+      config_.backend == "cuda" ? static_cast<std::size_t>(context_.gpus.index[place_.rank]) : 0);
+  context_.agree_on([&] { need.enforce_limit(); });
   make_groups();
   context_.agree_on([&] {
     sampler_ = std::make_unique<data::Sampler>(tokens, config_.seed, config_.model.seq_length,
                                                config_.train_micro_batch_size_per_gpu);
-    model_ =
-        model::make_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,
-                                          .vocab_size = tokens.vocab_size(),
-                                          .device = device_,
-                                          .compute = config_.zero.compute,
-                                          .deterministic = config_.zero.deterministic,
-                                          .autotune = config_.autotune_gemm,
-                                          .timers = recorder_.timers});
+    need.explain([&] {
+      model_ =
+          model::make_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,
+                                            .vocab_size = tokens.vocab_size(),
+                                            .device = device_,
+                                            .compute = config_.zero.compute,
+                                            .deterministic = config_.zero.deterministic,
+                                            .autotune = config_.autotune_gemm,
+                                            .timers = recorder_.timers});
+    });
     if (config_.evaluation_interval > 0) {
       evaluation_batches_ =
           std::min(config_.evaluation_batches, sampler_->held_out_batches(place_.world_size));
     }
   });
   context_.agree_on([&] {
-    engine_ =
-        std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
-                                       reduce_groups_, context_.control(), device_, recorder_);
+    need.explain([&] {
+      engine_ =
+          std::make_unique<zero::Engine>(config_.zero, config_.optimizer, *model_, groups_,
+                                         reduce_groups_, context_.control(), device_, recorder_);
+    });
   });
   context_.agree_on([&] { engine_->agree_on_codecs(); });
 }

@@ -318,7 +318,7 @@ NEUTRAL = {
     "--model-persistence-threshold": "20000",
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
     "--log-interval": "1", "--zero-stage": "3",
-    "--backend": "host", "--transport": "mpi", "--hash-parameters": None,
+    "--backend": "host", "--transport": "mpi", "--hash-parameters": None, "--device-memory-limit": "1G",
     "--offload-optimizer": "cpu", "--offload-optimizer-pin-memory": None, "--offload-optimizer-buffer-count": "1",
     "--offload-optimizer-ratio": "0.3", "--offload-piece-size": "1K", "--offload-param": "cpu", "--offload-param-pin-memory": None,
 }

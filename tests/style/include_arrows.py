@@ -31,7 +31,7 @@ ARROWS = {
     "lib/data": ["lib/base"],
     "lib/config": ["lib/base"],
     "lib/app": ["lib/comm", "lib/collective", "lib/config", "lib/model", "lib/data", "lib/trace", "lib/base"],
-    "lib/train": ["lib/app", "lib/zero"],
+    "lib/train": ["lib/app", "lib/zero", "lib/plan"],
     "lib/plan": ["lib/zero", "lib/model", "lib/config", "lib/base"],
     "apps": ["lib/train", "lib/plan", "lib/app", "lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective", "lib/zero", "lib/model", "lib/data",
              "lib/config"],

@@ -17,6 +17,7 @@
 #include "kernels/core/cuda/check.hpp"
 #include "lib/base/error.hpp"
 #include "lib/device/cuda/stream_watch.hpp"
+#include "lib/device/gpu_memory_limit.hpp"
 
 namespace zeropp {
 
@@ -42,6 +43,7 @@ struct Pool {
   cudaMemPool_t pool = nullptr;
   cudaStream_t stream = nullptr;  ///< that allocations are ordered on
   MemoryUse use;
+  std::size_t limit = std::numeric_limits<std::size_t>::max();  ///< of use.current
   std::vector<cudaEvent_t> idle_events;
 };
 
@@ -60,6 +62,7 @@ std::byte* allocate(std::size_t bytes, MemoryKind kind) {
     return nullptr;
   }
   Pool& from = pool();
+  if (bytes > from.limit || from.use.current > from.limit - bytes) return nullptr;
   const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, from.pool, from.stream);
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
@@ -274,6 +277,10 @@ std::size_t gpu_memory_used() {
   std::size_t total = 0;
   check(cudaMemGetInfo(&free, &total));
   return total - free;
+}
+
+void limit_gpu_memory(std::size_t bytes) {
+  pool().limit = bytes == 0 ? std::numeric_limits<std::size_t>::max() : bytes;
 }
 
 void use_gpu(int index) { check(cudaSetDevice(index)); }

@@ -1,0 +1,137 @@
+#!/usr/bin/env bash
+# What offload gives and costs on one GPU: the largest model that a limited device memory trains with and without it, the
+# optimizer's step on the host beside a copy of the host's memory, and a step beside its floors: the bytes over the link, and
+# the same step without offload. Makes a table (validation/offload_table.py). Keeps everything in results/MACHINE/offload/.
+#
+# usage: jobscripts/local/offload_times.sh [OPTION...] [-- FLAG...]
+#   --devices LIST   of none, cpu (the optimizer), cpu-weights (the weights too), nvme, nvme-weights
+#                    [none,cpu,cpu-weights]
+#   --nvme DIR       where nvme keeps its files
+#   --backend B      cuda, host [cuda]
+#   --memory BYTES   limit of the device memory of the largest models; K, M, G: powers of 1024 [24G]
+#   --hidden N       width of the largest models, a multiple of 64 [2048]
+#   --seq N          tokens of their sequences, one a step [512]
+#   --shape S        of the timed steps: 1.64b, 6.86b, tiny [1.64b]
+#   --accumulation LIST  micro-steps of the timed steps [1,8]
+#   --steps N        that are timed [4]
+#   --warmup N       steps before them [1]
+#   --threads N      of the host's kernels, and of the rank [all processors]
+#   --values N       parameters of the optimizer's step by itself; K, M, G: powers of 1024 [64M]
+#   --limit SECONDS  time limit of one command [60]
+#   --build DIR      of zeropp [build-cuda]
+#   --table-python FILE  Python for the table [python3]
+#   --results DIR    [results]
+#   --machine NAME   [1 and the GPU's name]
+#   --dry-run        print the commands and do nothing
+#   FLAG...          passed on to zpp_train
+# LIST is comma-separated. Exits with 1 when a run failed, or one that is too large was not refused.
+set -euo pipefail
+call=$(printf '%q ' "$0" "$@")
+cd "$(dirname "$(readlink -f "$0")")/../.."
+
+# shellcheck source=jobscripts/local/options.sh
+source jobscripts/local/options.sh
+
+devices=none,cpu,cpu-weights nvme='' backend=cuda memory=24G hidden=2048 seq=512 shape=1.64b accumulation=1,8 steps=4 warmup=1
+threads=$(env -u OMP_NUM_THREADS nproc) values=64M limit=60 build=build-cuda table_python=python3 results=results machine='' dry_run=0 extra=() gpus=1
+read_options 'devices nvme backend memory hidden seq shape accumulation steps warmup threads values limit build table-python results machine --' "$@"
+for number in "$hidden" "$seq" "$steps" "$threads"; do
+  [[ $number =~ ^[1-9][0-9]*$ ]] || fail "'$number' is no number above 0"
+done
+[[ $warmup =~ ^[0-9]+$ ]] || fail "--warmup '$warmup' is no number of steps"
+[ $((hidden % 64)) -eq 0 ] || fail "--hidden $hidden is no multiple of 64"
+case $backend in
+  cuda) place=(--bf16 --backend cuda --transport nccl) follower=bf16 ;;
+  host) place=(--backend host) follower=fp32 ;;
+  *) fail "--backend is cuda or host, not '$backend'" ;;
+esac
+
+# The host's kernels of a rank are shared by its workers; those of zpp_kernels are OpenMP's.
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# shellcheck source=jobscripts/local/shapes.sh
+source jobscripts/local/shapes.sh
+shape_flags "$shape"
+layout_flags node
+study=$results/$machine/offload
+session=$(date -u +%Y%m%dT%H%M%SZ)
+# shellcheck source=jobscripts/local/measured.sh
+source jobscripts/local/measured.sh
+[ $dry_run -eq 1 ] || for program in zpp_train zpp_kernels zpp_plan; do
+  [ -x "$build/bin/$program" ] || fail "no $build/bin/$program: build it, or give --build"
+done
+
+# NVMe by DeepSpeed's keys, in a file.
+device_flags() {  # DEVICE
+  case $1 in
+    none) device=() ;;
+    cpu) device=(--offload-optimizer cpu) ;;
+    cpu-weights) device=(--offload-optimizer cpu --offload-param cpu) ;;
+    nvme) device=(--config "$study/nvme-$session.json") ;;
+    nvme-weights) device=(--config "$study/nvme-weights-$session.json") ;;
+    *) fail "unknown device '$1' (try --help)" ;;
+  esac
+}
+split "$devices"; device_list=("${list[@]}")
+split "$accumulation"; accumulation_list=("${list[@]}")
+for name in "${device_list[@]}"; do
+  device_flags "$name"
+  [[ $name != nvme* ]] || [ -n "$nvme" ] || fail "say with --nvme where device $name keeps its files"
+done
+
+open_study "$call" free -b
+if [ $dry_run -eq 0 ]; then
+  section='{"device": "nvme", "nvme_path": "'$nvme'"}'
+  echo '{"zero_optimization": {"stage": 3, "offload_optimizer": '"$section"'}}' >"$study/nvme-$session.json"
+  echo '{"zero_optimization": {"stage": 3, "offload_optimizer": '"$section"', "offload_param": '"$section"'}}' \
+    >"$study/nvme-weights-$session.json"
+fi
+
+train() {  # NAME WARMUP FLAG...
+  local name=$1 warmup=$2
+  shift 2
+  run_measured "$shape" node zeropp "$name" "$warmup" "${launch[@]}" "$build/bin/zpp_train" "${place[@]}" --zero-stage 3 --no-hash-parameters "$@" \
+    "${extra[@]}" --output out/offload_times --json @JSON@
+}
+
+# What a shape with little beside its parameters takes.
+growing=(--hidden-size "$hidden" --num-attention-heads $((hidden / 64)) --seq-length "$seq" --micro-batch-size 1 --recompute-activations
+  --reduce-bucket-size $((hidden * hidden)) --prefetch-bucket-size $((hidden * hidden)))
+
+# A model that fits trains two steps; one more layer is refused before it begins, with exit code 3.
+largest() {  # DEVICE
+  local layers=4
+  device_flags "$1"
+  if [ $dry_run -eq 0 ]; then
+    layers=$("$table_python" jobscripts/local/largest_model.py --plan "$build/bin/zpp_plan" --limit "$memory" -- "${growing[@]}" "${place[@]}" \
+      --zero-stage 3 "${device[@]}" "${extra[@]}")
+  fi
+  [ "$layers" -gt 0 ] || fail "not one layer of width $hidden fits $memory with device $1"
+  train "largest-$1" 0 --num-layers "$layers" "${growing[@]}" --device-memory-limit "$memory" --train-iters 2 "${device[@]}"
+  run_measured "$shape" node refused "beyond-$1" 0 jobscripts/local/exits_with.sh 3 "${launch[@]}" "$build/bin/zpp_train" "${place[@]}" \
+    --zero-stage 3 --no-hash-parameters --num-layers $((layers + 1)) "${growing[@]}" --device-memory-limit "$memory" --train-iters 2 \
+    "${device[@]}" "${extra[@]}" --output out/offload_times
+}
+
+kernels() {  # NAME FLAG...
+  local name=$1
+  shift
+  run_measured "$shape" node kernels "$name" 0 env OMP_NUM_THREADS="$threads" OMP_PROC_BIND=spread "$build/bin/zpp_kernels" "$@" --output out/offload_times \
+    --json @JSON@
+}
+
+kernels host-memory --backend host --filter '^adamw/' --dtype "$follower" --values "$values"
+[ "$backend" = host ] || kernels link --backend cuda --filter '^clear/'
+for micro_steps in "${accumulation_list[@]}"; do
+  for name in "${device_list[@]}"; do
+    device_flags "$name"
+    pinned=()
+    case $name in
+      cpu) pinned=(--offload-optimizer-pin-memory) ;;
+      cpu-weights) pinned=(--offload-optimizer-pin-memory --offload-param-pin-memory) ;;
+    esac
+    train "step-$name-$micro_steps" "$warmup" "${model[@]}" --gradient-accumulation-steps "$micro_steps" --train-iters $((warmup + steps)) \
+      "${device[@]}" "${pinned[@]}"
+  done
+done
+for name in "${device_list[@]}"; do largest "$name"; done
+[ $dry_run -eq 1 ] || "$table_python" validation/offload_table.py "$study" --session "$session" --output "$study/$session.md"

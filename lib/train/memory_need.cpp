@@ -1,0 +1,200 @@
+#include "lib/train/memory_need.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <vector>
+
+#include "lib/device/gpu_memory_limit.hpp"
+#include "lib/device/runtime.hpp"
+#include "lib/plan/planned_run.hpp"
+
+namespace zeropp::train {
+
+namespace {
+
+using config::TrainConfig;
+using Parts = std::vector<zero::MemoryPart>;
+
+/// Parts on the device, in the order of the trace.
+Parts parts_of(const TrainConfig& config, comm::Topology topology, std::size_t vocab_size) {
+  // A plan is of nodes that are alike; others count as one node.
+  if (!topology.uniform()) topology = {topology.world_size, 1, topology.world_size};
+  Parts parts = plan::PlannedRun(config, topology, vocab_size).memory();
+  std::erase_if(parts, [](const zero::MemoryPart& part) { return zero::is_offloaded(part.name); });
+  return parts;
+}
+
+std::size_t total(const Parts& parts) {
+  std::size_t sum = 0;
+  for (const zero::MemoryPart& part : parts) sum += part.bytes;
+  return sum;
+}
+
+/// What a run may do to need less. Each returns whether that is something new, and possible.
+bool stage_up_to(TrainConfig& c, const comm::Topology& topology, int stage) {
+  if (c.zero.stage >= stage || topology.world_size == 1) return false;
+  c.zero.stage = stage;
+  return true;
+}
+
+bool small_buckets(TrainConfig& c) {
+  const std::size_t square = c.model.hidden_size * c.model.hidden_size;
+  if (c.zero.reduce_bucket_size <= square) return false;
+  c.zero.reduce_bucket_size = square;
+  return true;
+}
+
+bool recompute(TrainConfig& c) {
+  if (!model::is_transformer(c.model) || c.model.recompute_activations) return false;
+  c.model.recompute_activations = true;
+  c.model.recompute_interval = 1;
+  return true;
+}
+
+bool one_sequence(TrainConfig& c) {
+  const std::size_t sequences = c.train_micro_batch_size_per_gpu * c.gradient_accumulation_steps;
+  if (c.train_micro_batch_size_per_gpu == 1 || sequences > config::kMostAccumulationSteps) {
+    return false;
+  }
+  c.train_micro_batch_size_per_gpu = 1;
+  c.gradient_accumulation_steps = c.zero.accumulation_steps = sequences;
+  return true;
+}
+
+bool smallest(TrainConfig& c) {
+  const bool buckets = small_buckets(c);
+  const bool sequences = one_sequence(c);
+  return recompute(c) || sequences || buckets;
+}
+
+bool offload_optimizer(TrainConfig& c) {
+  zero::OffloadOptimizerOptions& offload = c.zero.offload_optimizer;
+  if (offload.enabled() && offload.ratio == 1) return false;
+  if (!offload.enabled()) offload.device = "cpu";
+  offload.ratio = 1;
+  return true;
+}
+
+bool offload_weights(TrainConfig& c) {
+  if (c.zero.stage < 3 || c.zero.offload_param.enabled() || c.zero.measure_errors > 0) return false;
+  offload_optimizer(c);
+  c.zero.offload_param.device = "cpu";
+  return true;
+}
+
+struct Remedy {
+  const char* flags;
+  bool to_host;  ///< part of what it saves lies in the memory of the host then
+  bool (*apply)(TrainConfig&, const comm::Topology&);
+};
+
+using Topology = comm::Topology;
+
+/// Those that change a run the least come first.
+constexpr std::array kRemedies{
+    Remedy{"reduce_bucket_size auto", false,
+           [](TrainConfig& c, const Topology&) { return small_buckets(c); }},
+    Remedy{"--zero-stage 1", false,
+           [](TrainConfig& c, const Topology& t) { return stage_up_to(c, t, 1); }},
+    Remedy{"--zero-stage 2", false,
+           [](TrainConfig& c, const Topology& t) { return stage_up_to(c, t, 2); }},
+    Remedy{"--zero-stage 3", false,
+           [](TrainConfig& c, const Topology& t) { return stage_up_to(c, t, 3); }},
+    Remedy{"--recompute-activations", false,
+           [](TrainConfig& c, const Topology&) { return recompute(c); }},
+    Remedy{"--micro-batch-size 1 and more --gradient-accumulation-steps", false,
+           [](TrainConfig& c, const Topology&) { return one_sequence(c); }},
+    Remedy{"--offload-optimizer cpu", true,
+           [](TrainConfig& c, const Topology&) { return offload_optimizer(c); }},
+    Remedy{"--offload-optimizer cpu --offload-param cpu", true,
+           [](TrainConfig& c, const Topology&) { return offload_weights(c); }},
+    Remedy{"--micro-batch-size 1 --recompute-activations, reduce_bucket_size auto", false,
+           [](TrainConfig& c, const Topology&) { return smallest(c); }},
+    Remedy{"--zero-stage 3 --micro-batch-size 1 --recompute-activations, reduce_bucket_size auto",
+           false,
+           [](TrainConfig& c, const Topology& t) { return stage_up_to(c, t, 3) && smallest(c); }},
+    Remedy{"--zero-stage 3 --offload-optimizer cpu --offload-param cpu --micro-batch-size 1 "
+           "--recompute-activations, reduce_bucket_size auto",
+           true, [](TrainConfig& c, const Topology& t) {
+             stage_up_to(c, t, 3);
+             smallest(c);
+             return offload_weights(c) || offload_optimizer(c);
+           }}};
+
+/// Bytes on the device after it; none where it is nothing new, or cannot be planned.
+std::optional<std::size_t> bytes_after(const Remedy& remedy, TrainConfig config,
+                                       const Topology& topology, std::size_t vocab_size) {
+  try {
+    if (!remedy.apply(config, topology)) return std::nullopt;
+    return total(parts_of(config, topology, vocab_size));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+double gb(std::size_t bytes) { return static_cast<double>(bytes) * 1e-9; }
+
+}  // namespace
+
+std::string MemoryNeed::remedies(std::size_t capacity, bool to_host) const {
+  constexpr std::size_t kNamed = 3;
+  std::vector<std::string> named;
+  for (const Remedy& remedy : kRemedies) {
+    if (named.size() == kNamed) break;
+    if (remedy.to_host && !to_host) continue;
+    const auto bytes = bytes_after(remedy, config_, topology_, vocab_size_);
+    if (!bytes || *bytes > capacity) continue;
+    named.push_back(fmt::format("{} ({:.3g} GB)", remedy.flags, gb(*bytes)));
+  }
+  if (named.empty()) {
+    return "no stage, bucket, micro-batch, recomputing or offload makes it fit: use more ranks or "
+           "a "
+           "smaller model";
+  }
+  return fmt::format("would fit: {}", fmt::join(named, ", or "));
+}
+
+void MemoryNeed::enforce_limit() const {
+  const std::size_t limit = config_.device_memory_limit;
+  if (config_.backend == "cuda") limit_gpu_memory(limit);
+  if (limit == 0) return;
+  const Parts parts = parts_of(config_, topology_, vocab_size_);
+  std::size_t left = limit;
+  for (const zero::MemoryPart& part : parts) {
+    if (part.bytes <= left) {
+      left -= part.bytes;
+      continue;
+    }
+    throw Error(
+        ExitCode::environment,
+        fmt::format("no memory for {}: it needs {} bytes where {} of zeropp.device_memory_limit "
+                    "{} are left, and a rank {} bytes in all; {}",
+                    part.name, part.bytes, left, limit, total(parts), remedies(limit, true)));
+  }
+}
+
+std::string MemoryNeed::explained(const OutOfMemory& error) const {
+  const bool on_gpu = config_.backend == "cuda";
+  const bool of_device = error.kind() == (on_gpu ? MemoryKind::device : MemoryKind::host);
+  if (!of_device || config_.zero.adaptive_bits.values != "none") return error.what();
+  Parts parts = parts_of(config_, topology_, vocab_size_);
+  const std::size_t needed = total(parts);
+  std::size_t capacity = needed - 1;  // of the host nobody knows it; less is a remedy
+  if (on_gpu) {
+    // The pool keeps what it once had: that is in use, for this process.
+    const std::size_t free = visible_gpus().at(gpu_).memory - gpu_memory_used();
+    const std::size_t limit = config_.device_memory_limit;
+    capacity = free + cuda_runtime()->memory_use().peak;
+    if (limit > 0) capacity = std::min(capacity, limit);
+  }
+  std::ranges::sort(parts, std::ranges::greater{}, &zero::MemoryPart::bytes);
+  return fmt::format("{}; a rank needs {} bytes in all, {} for {} and {} for {}; {}", error.what(),
+                     needed, parts[0].bytes, parts[0].name, parts[1].bytes, parts[1].name,
+                     remedies(capacity, on_gpu));
+}
+
+}  // namespace zeropp::train

@@ -1,0 +1,51 @@
+// What memory a rank's device needs for a run, in closed form, and what would fit where it is too
+// much. Pure but for the limit on the GPU: nothing is allocated.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "lib/comm/topology.hpp"
+#include "lib/config/train_config.hpp"
+#include "lib/device/out_of_memory.hpp"
+
+namespace zeropp::train {
+
+/// A run that may need too much.
+class MemoryNeed {
+ public:
+  /// `config` is resolved, for `topology`. Both outlive this. `vocab_size`: of the token source;
+  /// `gpu`: this process's, of visible_gpus(), where the back end is cuda.
+  MemoryNeed(const config::TrainConfig& config, const comm::Topology& topology,
+             std::size_t vocab_size, std::size_t gpu)
+      : config_(config), topology_(topology), vocab_size_(vocab_size), gpu_(gpu) {}
+
+  /// Puts zeropp.device_memory_limit into force, for all buffers of a GPU from now on. Throws
+  /// Error(environment) where the run needs more: with the part that does not fit, what it needs,
+  /// what is left, and what would fit.
+  void enforce_limit() const;
+
+  /// Calls make(). Where it throws OutOfMemory of the device that computes, throws that again with
+  /// the run's largest parts and what would fit.
+  template <class Make>
+  void explain(const Make& make) const {
+    try {
+      make();
+    } catch (const OutOfMemory& error) {
+      throw Error(error.code(), explained(error));
+    }
+  }
+
+ private:
+  [[nodiscard]] std::string explained(const OutOfMemory& error) const;
+  /// What would fit `capacity` bytes, as a clause. `to_host`: what goes there is gone from here.
+  [[nodiscard]] std::string remedies(std::size_t capacity, bool to_host) const;
+
+  const config::TrainConfig& config_;
+  const comm::Topology& topology_;
+  std::size_t vocab_size_;
+  std::size_t gpu_;
+};
+
+}  // namespace zeropp::train

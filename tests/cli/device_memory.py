@@ -1,0 +1,71 @@
+# ctest: name=device_memory timeout=120 labels=cli processors=4
+"""zeropp.device_memory_limit: what fits runs, to the byte; what does not ends before it begins with exit code 3 and one line that names the
+part, the bytes that it needs and that are left, and what would fit, which does. An allocation that fails says the same."""
+
+import os
+import pathlib
+import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import zpp
+
+SHAPE = ["--num-layers", 4, "--hidden-size", 64, "--train-iters", 1, "--no-hash-parameters"]
+PARTS = "master|moments|gradient_shard|compute_shard|resident_weights|local_gradients|arena|activations"
+
+
+class DeviceMemory(zpp.TestCase):
+    def needed(self, ranks, *flags):
+        """Bytes on the device of a rank, as the trace of a run without limit has them."""
+        out = self.folder / f"free-{ranks}"
+        self.check_ok(self.train(ranks, *SHAPE, "--micro-batch-size", 4, *flags, out=out))
+        memory = self.trace(out)[1]["memory"]
+        return sum(size for name, size in zip(memory["name"], memory["bytes_actual"]) if not name.startswith("offloaded_")
+                   and name not in ("buffers_peak", "gpu_used"))
+
+    def refused(self, ranks, limit, *flags):
+        out = self.folder / f"refused-{limit}"
+        result = self.train(ranks, *SHAPE, "--micro-batch-size", 4, *flags, "--device-memory-limit", limit, out=out)
+        self.assertEqual((result.code, len(result.errors())), (zpp.ENVIRONMENT, 1), result)
+        self.assertFalse((out / "train.h5").exists())
+        return result.errors()[0]
+
+    def test_the_limit_is_exact(self):
+        need = self.needed(2, "--zero-stage", 1)
+        self.check_ok(self.train(2, *SHAPE, "--micro-batch-size", 4, "--zero-stage", 1, "--device-memory-limit", need, out=self.folder / "fits"))
+        line = self.refused(2, need - 1, "--zero-stage", 1)
+        found = re.search(rf"no memory for ({PARTS}): it needs (\d+) bytes where (\d+) of zeropp.device_memory_limit {need - 1} are left, "
+                          rf"and a rank {need} bytes in all; would fit: (.*)", line)
+        self.assertTrue(found, line)
+        self.assertGreater(int(found[2]), int(found[3]))
+
+    def test_what_would_fit_does(self):
+        need = self.needed(2, "--zero-stage", 0)
+        line = self.refused(2, need // 2, "--zero-stage", 0)
+        named = re.findall(r"(--[a-z][^()]*|reduce_bucket_size auto) \(", line.split("would fit: ")[1])
+        self.assertGreater(len(named), 0, line)
+        for number, text in enumerate(named):
+            flags, *more = text.replace("reduce_bucket_size auto", f"--reduce-bucket-size {64 * 64}").replace(",", "").split(" and more ")
+            words = flags.split()
+            for flag, value in (("--zero-stage", 0), ("--micro-batch-size", 4), ("--device-memory-limit", need // 2)):
+                if flag not in words:
+                    words += [flag, value]
+            self.check_ok(self.train(2, *SHAPE, *words, *(["--gradient-accumulation-steps", 4] if more else []), out=self.folder / f"remedy-{number}"))
+
+    def test_offloaded_memory_does_not_count(self):
+        need = self.needed(1, "--zero-stage", 3, "--offload-optimizer", "cpu")
+        self.check_ok(self.train(1, *SHAPE, "--micro-batch-size", 4, "--zero-stage", 3, "--offload-optimizer", "cpu", "--device-memory-limit", need,
+                                 out=self.folder / "cpu"))
+        self.refused(1, need, "--zero-stage", 3)
+
+    def test_nothing_fits(self):
+        self.assertIn("use more ranks or a smaller model", self.refused(1, 1000, "--zero-stage", 3))
+
+    def test_what_is_not_known_before(self):
+        result = self.train(1, *SHAPE, "--zero-stage", 3, "--zero-quantized-weights", "--adaptive-bits", "weights", "--device-memory-limit", "1G")
+        self.assertEqual(result.code, zpp.USAGE, result)
+        self.assertIn("zeropp.adaptive_bits", result.errors()[0])
+
+
+if __name__ == "__main__":
+    zpp.main()
