@@ -46,6 +46,15 @@ int reserve(int file, std::uint64_t bytes) {
 
 }  // namespace
 
+AsyncFileTotals& AsyncFileTotals::operator+=(const AsyncFileTotals& other) {
+  bytes_read += other.bytes_read;
+  bytes_written += other.bytes_written;
+  reads += other.reads;
+  writes += other.writes;
+  waited += other.waited;
+  return *this;
+}
+
 struct AsyncFile::Transfer::State {
   std::size_t left = 0;  ///< requests
   int error = 0;

@@ -30,6 +30,8 @@ struct AsyncFileTotals {
   std::uint64_t reads = 0;  ///< transfers
   std::uint64_t writes = 0;
   double waited = 0;  ///< seconds in wait()
+
+  AsyncFileTotals& operator+=(const AsyncFileTotals& other);
 };
 
 class AsyncFile {
