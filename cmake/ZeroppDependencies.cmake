@@ -9,6 +9,8 @@ find_package(CLI11 REQUIRED)
 find_package(OpenSSL REQUIRED COMPONENTS Crypto)
 find_package(benchmark REQUIRED)  # the timing loop of zpp_kernels on the host
 
+find_package(Liburing)  # without it, files that are offloaded to are read and written by threads
+
 set(HDF5_PREFER_PARALLEL OFF)
 find_package(HDF5 REQUIRED COMPONENTS C)
 

@@ -23,5 +23,5 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/zeroppConfig.cmake.in ${
                               INSTALL_DESTINATION ${package_dir} NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/generated/zeroppConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/generated/zeroppConfig.cmake ${PROJECT_BINARY_DIR}/generated/zeroppConfigVersion.cmake
-              ${CMAKE_CURRENT_LIST_DIR}/FindNCCL.cmake ${CMAKE_CURRENT_LIST_DIR}/KokkosIncludeFix.cmake
+              ${CMAKE_CURRENT_LIST_DIR}/FindLiburing.cmake ${CMAKE_CURRENT_LIST_DIR}/FindNCCL.cmake ${CMAKE_CURRENT_LIST_DIR}/KokkosIncludeFix.cmake
         DESTINATION ${package_dir})

@@ -11,6 +11,7 @@ required=(
   g++ cmake ninja-build git ca-certificates
   openmpi-bin libopenmpi-dev libhdf5-dev libtrilinos-kokkos-dev libopenblas-dev libssl-dev
   libcli11-dev nlohmann-json3-dev libfmt-dev libspdlog-dev libgtest-dev libgmock-dev libbenchmark-dev
+  liburing-dev
   python3 python3-numpy python3-h5py python3-matplotlib python3-scipy
 )
 case ${1:-} in

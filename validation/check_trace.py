@@ -303,7 +303,12 @@ class Checker(TraceChecker):
         self.require(len(found) == len(names), "/counters names one twice")
         once = {"secondary_gathers": volume.secondary_gathers(),
                 "nonfinite_steps": sum(row["skipped"] for row in self.steps)}
+        once |= self.run.file_counters(volume, sum(not row["skipped"] for row in self.steps))
         expected = {name: value * self.attributes["world_size"] for name, value in once.items() if value}
+        files = expected.get("files", 0)
+        for name, most in (("files_io_uring", files), ("files_direct", files), ("file_wait_ns", math.inf if files else 0)):
+            self.require(0 <= found.get(name, 0) <= most, f"counter {name} is {found.get(name)}, should be at most {most}")
+            found.pop(name, None)
         for name in sorted({*found, *expected}):
             self.require(found.get(name, 0) == expected.get(name, 0),
                          f"counter {name} is {found.get(name, 0)}, should be {expected.get(name, 0)}")

@@ -191,6 +191,8 @@ class Volume:
     steps: list = field(default_factory=list)
     # By (operation, purpose, phase, algorithm, codec, group).
     rows: dict = field(default_factory=lambda: defaultdict(Row))
+    # By unit, how often steps gathered its weights from the shards of all ranks.
+    gathered: dict = field(default_factory=lambda: defaultdict(int))
 
     def count(self, phase, c):
         """Runs `c` once; what it sends."""
@@ -341,30 +343,25 @@ class Run:
         on_host = sum(map(s.offload.elements, counts)) if s.offload else 0
         master = sum(counts) - on_host
         weights = s.element_bytes * own if s.stage >= 1 and (s.element_bytes != 4 or s.offload) else 0  # beside the master
-        if s.offload and s.offload.parameters and s.element_bytes == 4:
-            weights = 0  # the master is where they are
         return {
             "master": 4 * master,
             "moments": 4 * s.optimizer_states * master,
             "gradient_shard": 4 * own if s.stage >= 1 else 0,
-            "compute_shard": 0 if s.offload and s.offload.parameters else weights,
+            "compute_shard": 0 if s.offload and s.offload.parameters != "none" else weights,
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": s.element_bytes * (padded - persistent) // s.partition if s.partition > 1 else 0,
-        } | self.offloaded(counts, on_host, weights) | {f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
+        } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states) if s.offload else {}) | {f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
 
-    def offloaded(self, counts, on_host, weights):
-        """What lies on the host of units of which a rank updates `counts` elements."""
+    def file_counters(self, volume, taken):
+        """Of one rank, by name: what `taken` steps read from files and write to them."""
         s = self.settings
         if not s.offload:
             return {}
-        return {
-            "offloaded_master": 4 * on_host,
-            "offloaded_moments": 4 * s.optimizer_states * on_host,
-            "offloaded_staging": s.offload.staging(counts, s.element_bytes),
-        } | ({"offloaded_weights": weights} if s.offload.parameters else {})
+        counts = self.shards if s.stage >= 1 else self.padded
+        return s.offload.counters(counts, s.element_bytes, s.optimizer_states, taken, volume.gathered)
 
     def errors(self, hop):
         """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop
@@ -401,6 +398,7 @@ class Run:
                 total += volume.count(phase, self.secondary[unit])
             else:
                 total += volume.count(phase, self.weights[unit])
+                volume.gathered[unit] += phase != "evaluation"
                 if self.settings.partition > 1:
                     self.valid.add(unit)
         return total
@@ -408,6 +406,8 @@ class Run:
     def whole_units(self, phase, volume):
         """What stays whole, once: every unit at stages 1 and 2, those that persist at stage 3."""
         units = {0: (), 3: sorted(self.persistent)}.get(self.settings.stage, range(len(self.weights)))
+        for unit in units:
+            volume.gathered[unit] += phase == "update"
         return sum((volume.count(phase, self.weights[unit]) for unit in units), Bytes())
 
     def step(self, skipped, volume):

@@ -227,6 +227,9 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
     }
   }
   for (const GivenFlag& each : given) config::set_from_text(*each.option, each.text, each.flag);
+  for (std::string& warning : config::idle_warnings(app.options)) {
+    line.warnings.push_back(std::move(warning));
+  }
   if (!output.empty()) line.output = output;
   if (!json.empty()) line.json = json;
   if (!timeout.empty()) line.timeout = seconds_of("--timeout", timeout);

@@ -11,8 +11,9 @@
 
 namespace zeropp::fault {
 
-/// What is asked of a disk: to take bytes, to have them for good, to give a file its name.
-enum class DiskCall : std::uint8_t { write, flush, name };
+/// What is asked of a disk: to take bytes, to have them for good, to give a file its name; of what
+/// is offloaded there, to take it and to give it back.
+enum class DiskCall : std::uint8_t { write, flush, name, put, get };
 
 #ifdef ZEROPP_TEST_DEFECTS
 /// At the begin of operation `number` of this process: it is killed, stops, or is late.

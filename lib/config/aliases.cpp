@@ -42,6 +42,7 @@ std::vector<Setting> same(const json& value, const NamedValues&, const std::vect
   return {{Path, value}};
 }
 
+const char* const kThreads = "aio.thread_count";
 const char* const kLogInterval = "zeropp.log_interval";
 
 std::vector<Setting> adam_mode(const json& value, const NamedValues&, const std::vector<Option>&) {
@@ -185,6 +186,7 @@ const std::vector<Alias>& aliases() {
       {"zero_optimization.cpu_offload_param", "true, false or null",
        "zero_optimization.offload_param.device cpu, or none", cpu_offload<kOffloadParam>},
       {"zero_optimization.cpu_offload_use_pin_memory", "true or false", kPinned, pinned},
+      {"aio.intra_op_parallelism", "a whole number of at least 1", kThreads, same<kThreads>},
       {"zeropp.quantize_weights", "true or false", kWeights, same<kWeights>},
       {"zeropp.quantize_gradients", "true or false", kGradients, same<kGradients>},
       {"zeropp.secondary_group_size", "a whole number of at least 1", kHpz, same<kHpz>},

@@ -10,8 +10,6 @@ using Accepts = DeepSpeedKey::Accepts;
 
 constexpr const char* kOwnTrace = "the trace has every step's times, bytes and memory";
 constexpr const char* kByUnit = "weights are gathered and released unit by unit";
-constexpr const char* kNoNvme = "nothing is offloaded to NVMe";
-constexpr const char* kPipelined = "the optimizer's step on the host is always pipelined";
 constexpr const char* kOtherTraining = "it would change what is trained, and is not built";
 constexpr const char* kOwnCheckpoints = "checkpoints are those of zeropp.checkpoint";
 
@@ -116,9 +114,6 @@ void add_zero(std::vector<DeepSpeedKey>& table) {
                 "master weights are saved and loaded in fp32"),
        anything("zero_optimization.elastic_checkpoint", "boolean", "false",
                 "a checkpoint goes on at any number of ranks and any stage"),
-       anything("zero_optimization.sub_group_size", "integer", "1e9",
-                "the optimizer steps unit by unit; pieces of a unit that is offloaded are those of "
-                "zeropp.offload_piece_size"),
        only("zero_optimization.stage3_module_granularity_threshold", "integer", "0", {0}, kByUnit),
        only("zero_optimization.stage3_use_all_reduce_for_fetch_params", "boolean", "false", {false},
             "weights are gathered by zeropp.all_gather_algorithm"),
@@ -144,27 +139,15 @@ void add_zero(std::vector<DeepSpeedKey>& table) {
 }
 
 void add_offload(std::vector<DeepSpeedKey>& table) {
-  add(table, {anything("zero_optimization.offload_param.nvme_path", "text", "null", kNoNvme),
-              anything("zero_optimization.offload_param.buffer_count", "integer", "5", kNoNvme),
-              anything("zero_optimization.offload_param.buffer_size", "integer", "1e8", kNoNvme),
-              anything("zero_optimization.offload_param.max_in_cpu", "integer", "1e9", kNoNvme),
-              anything("zero_optimization.offload_optimizer.nvme_path", "text", "null", kNoNvme),
+  add(table, {anything("zero_optimization.offload_param.buffer_size", "integer", "1e8",
+                       "a buffer has room for the longest shard of a unit"),
               anything("zero_optimization.offload_optimizer.fast_init", "boolean", "false",
-                       "initial weights are always made where they lie, by all threads"),
-              anything("zero_optimization.offload_optimizer.pipeline_read", "boolean", "false",
-                       kPipelined),
-              anything("zero_optimization.offload_optimizer.pipeline_write", "boolean", "false",
-                       kPipelined),
+                       "initial weights are always made where they lie, or on their way there"),
               only("zero_optimization.offload_optimizer.super_offload", "boolean", "false", {false},
                    "SuperOffload is not built"),
               disabled("zero_optimization.zenflow", "ZenFlow is not built"),
-              anything("aio.block_size", "integer", "1048576", kNoNvme),
-              anything("aio.queue_depth", "integer", "8", kNoNvme),
-              anything("aio.thread_count", "integer", "1", kNoNvme),
-              anything("aio.intra_op_parallelism", "integer", "1", kNoNvme),
-              anything("aio.single_submit", "boolean", "false", kNoNvme),
-              anything("aio.overlap_events", "boolean", "true", kNoNvme),
-              anything("aio.use_gds", "boolean", "false", kNoNvme)});
+              only("aio.use_gds", "boolean", "false", {false},
+                   "GPUDirect Storage is not built; what lies in files goes through the host")});
 }
 
 void add_activations(std::vector<DeepSpeedKey>& table) {

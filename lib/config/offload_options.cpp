@@ -1,32 +1,52 @@
 #include "lib/config/offload_options.hpp"
 
-#include <utility>
+#include <functional>
+#include <tuple>
 
 #include "lib/config/refuse.hpp"
 
 namespace zeropp::config {
 
-void add_offload(std::vector<Option>& table, TrainConfig& c) {
-  zero::OffloadOptimizerOptions& optimizer = c.zero.offload_optimizer;
-  zero::OffloadParamOptions& param = c.zero.offload_param;
-  const auto offloaded = [&optimizer](Option option) {
-    option.in_effect = [&optimizer] { return optimizer.enabled(); };
-    option.effect_needs = "zero_optimization.offload_optimizer.device cpu";
+namespace {
+
+/// Of one group of options that need a device.
+struct Needs {
+  std::function<bool()> met;
+  const char* what;
+  const char* idle = "";  ///< why a configuration may have them all the same
+
+  Option operator()(Option option) const {
+    option.in_effect = met;
+    option.effect_needs = what;
+    option.idle = idle;
     return option;
-  };
+  }
+};
+
+void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& optimizer) {
+  const Needs offloaded{[&optimizer] { return optimizer.enabled(); },
+                        "zero_optimization.offload_optimizer.device cpu or nvme"};
+  const Needs on_file{[&optimizer] { return optimizer.on_file(); },
+                      "zero_optimization.offload_optimizer.device nvme",
+                      "it is about files, and the optimizer is not offloaded to NVMe"};
   table.insert(
       table.end(),
       {{.path = "zero_optimization.offload_optimizer.device",
         .flag = "--offload-optimizer",
         .field = &optimizer.device,
-        .help = "Where master weights and what the optimizer keeps lie, and its step is done: cpu "
-                "is the host",
+        .help = "Where master weights and what the optimizer keeps lie: cpu is the host's memory, "
+                "nvme files; the host steps",
         .choices = {"none", "cpu", "nvme"}},
+       on_file({.path = "zero_optimization.offload_optimizer.nvme_path",
+                .flag = "--offload-optimizer-nvme-path",
+                .field = &optimizer.nvme_path,
+                .help = "Folder of the files, on a disk of each node; they have no name and are "
+                        "gone with the process"}),
        offloaded({.path = "zero_optimization.offload_optimizer.pin_memory",
                   .flag = "--offload-optimizer-pin-memory",
                   .field = &optimizer.pin_memory,
-                  .help = "What lies there is page-locked; what gradients and weights travel "
-                          "through always is"}),
+                  .help = "What lies on the host is page-locked; what gradients and weights "
+                          "travel through always is"}),
        offloaded({.path = "zero_optimization.offload_optimizer.buffer_count",
                   .flag = "--offload-optimizer-buffer-count",
                   .field = &optimizer.buffer_count,
@@ -39,41 +59,135 @@ void add_offload(std::vector<Option>& table, TrainConfig& c) {
                   .help = "Share of the elements of each unit that lies there; the rest stays on "
                           "the device",
                   .range = between(0, 1)}),
+       on_file({.path = "zero_optimization.offload_optimizer.pipeline_read",
+                .flag = "--offload-optimizer-pipeline-read",
+                .field = &optimizer.pipeline_read,
+                .help = "Pieces are read while the ones before are updated"}),
+       on_file({.path = "zero_optimization.offload_optimizer.pipeline_write",
+                .flag = "--offload-optimizer-pipeline-write",
+                .field = &optimizer.pipeline_write,
+                .help = "Pieces are written while the next ones are updated"}),
        offloaded({.path = "zeropp.offload_piece_size",
                   .flag = "--offload-piece-size",
                   .field = &optimizer.piece_size,
                   .help = "Of a piece that goes to the host and back, at most",
                   .unit = "elements",
                   .range = at_least(1),
-                  .binary_suffix = true}),
-       {.path = "zero_optimization.offload_param.device",
+                  .binary_suffix = true})});
+  table.push_back(
+      Needs{offloaded.met, offloaded.what, "what is not offloaded is updated unit by unit"}(
+          {.path = "zero_optimization.sub_group_size",
+           .flag = "--sub-group-size",
+           .field = &optimizer.sub_group_size,
+           .help = "Of what is offloaded, elements that are updated at a time: no piece that goes "
+                   "to the host and back has more",
+           .unit = "elements",
+           .range = at_least(1),
+           .binary_suffix = true}));
+}
+
+void add_param(std::vector<Option>& table, zero::OffloadParamOptions& param) {
+  const Needs on_file{[&param] { return param.on_file(); },
+                      "zero_optimization.offload_param.device nvme",
+                      "it is about files, and parameters are not offloaded to NVMe"};
+  table.insert(
+      table.end(),
+      {{.path = "zero_optimization.offload_param.device",
         .flag = "--offload-param",
         .field = &param.device,
-        .help =
-            "Where the weights lie that are gathered at stage 3, each unit's until then: cpu is "
-            "the host; with the optimizer there",
+        .help = "Where the weights lie that are gathered at stage 3, each unit's until then: cpu "
+                "is the host's memory, nvme files; with the optimizer there",
         .choices = {"none", "cpu", "nvme"}},
+       on_file({.path = "zero_optimization.offload_param.nvme_path",
+                .flag = "--offload-param-nvme-path",
+                .field = &param.nvme_path,
+                .help = "Folder of the files, as for the optimizer"}),
        {.path = "zero_optimization.offload_param.pin_memory",
         .flag = "--offload-param-pin-memory",
         .field = &param.pin_memory,
-        .help = "They are page-locked; those of fp32 are the optimizer's own",
+        .help = "Those on the host are page-locked; those of fp32 are the optimizer's own, where "
+                "that is there too",
         .in_effect = [&param] { return param.enabled(); },
-        .effect_needs = "zero_optimization.offload_param.device cpu"}});
+        .effect_needs = "zero_optimization.offload_param.device cpu or nvme"},
+       on_file({.path = "zero_optimization.offload_param.buffer_count",
+                .flag = "--offload-param-buffer-count",
+                .field = &param.buffer_count,
+                .help = "Units that are read from files at once; 1: each when it is needed",
+                .range = between(1, 1024)}),
+       on_file({.path = "zero_optimization.offload_param.max_in_cpu",
+                .flag = "--offload-param-max-in-cpu",
+                .field = &param.max_in_cpu,
+                .help = "Of a rank, how much stays in the host's memory all the same: the shards "
+                        "of the first units",
+                .unit = "elements",
+                .range = at_least(0),
+                .binary_suffix = true})});
+}
+
+void add_aio(std::vector<Option>& table, zero::Options& zero) {
+  constexpr double kPage = 4096;
+  const Needs on_file{
+      [&zero] { return zero.offload_optimizer.on_file() || zero.offload_param.on_file(); },
+      "zero_optimization.offload_optimizer.device or offload_param.device nvme",
+      "it is about files, and nothing is offloaded to NVMe"};
+  table.insert(table.end(),
+               {on_file({.path = "aio.block_size",
+                         .flag = "--aio-block-size",
+                         .field = &zero.aio.block_size,
+                         .help = "Of a request for a part of a transfer; a multiple of 4096",
+                         .unit = "bytes",
+                         .range = between(kPage, 1U << 30U),
+                         .binary_suffix = true}),
+                on_file({.path = "aio.queue_depth",
+                         .flag = "--aio-queue-depth",
+                         .field = &zero.aio.queue_depth,
+                         .help = "Requests of a thread that are in flight at once",
+                         .range = between(1, 4096)}),
+                on_file({.path = "aio.thread_count",
+                         .flag = "--aio-thread-count",
+                         .field = &zero.aio.threads,
+                         .help = "Threads that read and write a file, each with its own queue",
+                         .range = between(1, 64)}),
+                on_file({.path = "aio.single_submit",
+                         .flag = "--aio-single-submit",
+                         .field = &zero.aio.single_submit,
+                         .help = "A system call for each request, not for all that there are"}),
+                on_file({.path = "aio.overlap_events",
+                         .flag = "--aio-overlap-events",
+                         .field = &zero.aio.overlap_events,
+                         .help = "New requests set out before all earlier ones are complete"})});
+}
+
+/// Throws Error(usage) where files have no place, or blocks that no disk takes.
+void check_files(const zero::Options& zero) {
+  for (const auto& [section, path, on_file] :
+       {std::tuple("offload_optimizer", zero.offload_optimizer.nvme_path,
+                   zero.offload_optimizer.on_file()),
+        std::tuple("offload_param", zero.offload_param.nvme_path, zero.offload_param.on_file())}) {
+    if (on_file && path.empty()) {
+      refuse(
+          "zero_optimization.{0}.device nvme needs a folder for its files: set "
+          "zero_optimization.{0}.nvme_path",
+          section);
+    }
+  }
+  if (zero.aio.block_size % 4096 != 0) {
+    refuse("aio.block_size {} is no multiple of 4096, which disks ask for: use {}",
+           zero.aio.block_size, (zero.aio.block_size + 4095) / 4096 * 4096);
+  }
+}
+
+}  // namespace
+
+void add_offload(std::vector<Option>& table, TrainConfig& c) {
+  add_optimizer(table, c.zero.offload_optimizer);
+  add_param(table, c.zero.offload_param);
+  add_aio(table, c.zero);
 }
 
 void check_offload(const TrainConfig& config) {
   const zero::Options& zero = config.zero;
-  for (const auto& [section, device] :
-       {std::pair("offload_optimizer", zero.offload_optimizer.device),
-        std::pair("offload_param", zero.offload_param.device)}) {
-    if (device == "nvme") {
-      refuse(
-          "zero_optimization.{}.device nvme is refused: offload to NVMe is not built; set it to "
-          "cpu "
-          "or none",
-          section);
-    }
-  }
+  check_files(zero);
   if (!zero.offload_param.enabled()) return;
   const char* const key = "zero_optimization.offload_param.device";
   if (zero.stage < 3) {
@@ -85,7 +199,8 @@ void check_offload(const TrainConfig& config) {
   if (!zero.offload_optimizer.enabled() || zero.offload_optimizer.ratio < 1) {
     refuse(
         "{} needs all of the optimizer on the host, where the weights follow its master: set "
-        "zero_optimization.offload_optimizer.device to cpu with a ratio of 1, or leave it out",
+        "zero_optimization.offload_optimizer.device to cpu or nvme with a ratio of 1, or leave it "
+        "out",
         key);
   }
   if (zero.measure_errors > 0) {

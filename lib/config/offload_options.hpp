@@ -1,4 +1,4 @@
-// What lies in the memory of the host, and what of it works with what.
+// What lies in the memory of the host or in files, and what of it works with what.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace zeropp::config {
 /// Adds the options to `table`, bound to `config`, which outlives it.
 void add_offload(std::vector<Option>& table, TrainConfig& config);
 
-/// Throws Error(usage) for a device that is not built, and for parameters that cannot be offloaded.
+/// Throws Error(usage) for files without a place, and for parameters that cannot be offloaded.
 void check_offload(const TrainConfig& config);
 
 }  // namespace zeropp::config

@@ -213,15 +213,33 @@ void choose_automatic(const std::vector<Option>& options) {
   }
 }
 
+namespace {
+
+bool is_without_effect(const Option& option) {
+  return option.given && option.in_effect && !option.in_effect();
+}
+
+}  // namespace
+
 void check_effects(const std::vector<Option>& options) {
   for (const auto& option : options) {
-    if (option.given && option.in_effect && !option.in_effect()) {
+    if (is_without_effect(option) && option.idle.empty()) {
       fail(option.path,
            fmt::format("is set but would have no effect: it needs {}; set that, or leave "
                        "{} ({}) out",
                        option.effect_needs, option.path, option.flag));
     }
   }
+}
+
+std::vector<std::string> idle_warnings(const std::vector<Option>& options) {
+  std::vector<std::string> warnings;
+  for (const Option& option : options) {
+    if (!is_without_effect(option) || option.idle.empty()) continue;
+    warnings.push_back(
+        fmt::format("{} ({}) changes nothing here: {}", option.path, option.flag, option.idle));
+  }
+  return warnings;
 }
 
 bool is_given(const std::vector<Option>& options, std::string_view path) {

@@ -57,6 +57,9 @@ struct Option {
   /// configuration, and giving it is an error. Empty: always in effect.
   std::function<bool()> in_effect = {};
   std::string effect_needs = {};  ///< what would put it in effect, for the message
+  /// Why a configuration that is written for others may have it without effect, half a sentence:
+  /// giving it is accepted with a warning then, and no error. Empty: an error.
+  std::string idle = {};
   /// What "auto" in a file stands for, set once everything else is known (choose_automatic());
   /// empty: there is no "auto".
   std::function<void()> automatic = {};
@@ -82,8 +85,11 @@ std::string describe_values(const Option& option);
 /// Sets those that are "auto", in the order of the table.
 void choose_automatic(const std::vector<Option>& options);
 
-/// Throws Error(usage) for an option that was given but is without effect.
+/// Throws Error(usage) for an option that was given but is without effect, unless it may be idle.
 void check_effects(const std::vector<Option>& options);
+
+/// The warnings of those that were given, are without effect, and may be. Once everything is read.
+std::vector<std::string> idle_warnings(const std::vector<Option>& options);
 
 /// Whether the file or a flag set the option with this path.
 bool is_given(const std::vector<Option>& options, std::string_view path);

@@ -9,7 +9,7 @@ namespace zeropp {
 
 namespace {
 
-constexpr std::size_t kAlignment = 256;
+constexpr std::size_t kAlignment = 4096;  // of pages: direct transfers of files ask for it
 
 using Clock = std::chrono::steady_clock;
 

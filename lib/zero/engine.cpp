@@ -25,11 +25,21 @@ std::vector<Buffer> buffers(const std::vector<UnitPartition>& units,
   return made;
 }
 
-/// The weights that are gathered: beside the master where it is of another dtype, or elsewhere.
-bool has_compute_shards(const Options& options) {
-  const bool elsewhere = options.offload_optimizer.enabled() && !options.offload_param.enabled();
-  return stage_preset(options.stage).shard_optimizer &&
-         (options.compute != Dtype::fp32 || elsewhere);
+/// The weights that are gathered: beside the master where it is of another dtype, or elsewhere. By
+/// unit, empty of those that lie in a file.
+std::vector<Buffer> compute_shards(const Options& options, const std::vector<UnitPartition>& units,
+                                   MemoryKind kind) {
+  const bool elsewhere =
+      options.offload_optimizer.enabled() &&
+      !gathers_master(options.compute, options.offload_optimizer, options.offload_param);
+  std::vector<Buffer> made;
+  if (!stage_preset(options.stage).shard_optimizer) return made;
+  if (options.compute == Dtype::fp32 && !elsewhere) return made;
+  const std::vector<bool> filed = weights_on_file(units, options.offload_param);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    made.push_back(Buffer::zeros(filed[u] ? 0 : units[u].shard, options.compute, kind));
+  }
+  return made;
 }
 
 /// Ranks of this host, as far as the topology tells: declared nodes may all be on it.
@@ -102,8 +112,7 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                device.make_stream("update")},
       plans_(options, model.units(), model.layers(), groups, reduce_groups, recorder, device),
       arena_(plans_.step.arena_bytes(), device.memory),
-      compute_shards_(buffers(plans_.units, &UnitPartition::shard, options.compute,
-                              memory_of_weights(options, device), has_compute_shards(options))),
+      compute_shards_(compute_shards(options, plans_.units, memory_of_weights(options, device))),
       resident_weights_(resident_buffers(plans_.units, preset_, options.compute, device.memory)),
       local_gradients_(buffers(plans_.units, &UnitPartition::padded, Dtype::fp32, device.memory,
                                !preset_.shard_gradients)),
@@ -122,11 +131,17 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
     secondary_.emplace(plans_.units, options_.compute,
                        static_cast<std::size_t>(groups_.secondary->rank()), device_);
   }
+  const std::vector<bool> filed = weights_on_file(plans_.units, options_.offload_param);
+  if (std::ranges::find(filed, true) != filed.end()) {
+    std::vector<std::size_t> counts;
+    for (const UnitPartition& unit : plans_.units) counts.push_back(unit.shard);
+    filed_.emplace(offload_pieces(counts, options_.offload_optimizer), filed, options_, device_);
+  }
   if (options_.offload_optimizer.enabled()) {
     std::vector<View> weights;
     for (std::size_t u = 0; u < plans_.units.size(); ++u) weights.push_back(follower(u));
     offloaded_.emplace(model.units(), plans_.units, own_gradients(), weights,
-                       preset_.shard_optimizer,
+                       filed_ ? &*filed_ : nullptr, preset_.shard_optimizer,
                        static_cast<std::size_t>(groups.sharding().world->rank()), options_,
                        optimizer, device_, Workers::on_this_host(neighbours(groups)));
   }
@@ -145,6 +160,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       gradient_views_[u] = local_gradients_[u].view(plans_.units[u].padded, Dtype::fp32);
     make_weights(u);
   }
+  settle_files();
+  record_files();
   recorder_.searches_loss_scale = loss_scale_.is_dynamic();
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     trace::UnitRow row{model_.units()[u].name, plans_.units[u].parameters, plans_.units[u].flat,
@@ -168,6 +185,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   measured_ = errors_ && errors_->begin_step();
   if (measured_) measure_weights();
   const comm::Bytes sent_before = sent();
+  const AsyncFileTotals filed_before = transfers();
   clock_.begin();
   ++steps_begun_;
   batch_ = &batch;
@@ -206,6 +224,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
     ++steps_taken_;
     if (offloaded_) offloaded_->begin(stream(StreamId::compute));
     execute(plans_.step.update, Mode::training);
+    settle_files();
     result.predicted += volume(plans_.step.update, plans_.step.volumes);
     plans_.gradients.errors().commit(steps_taken_, stream(StreamId::compute).handle());
     ++version_;
@@ -215,6 +234,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   result.exhausted = !next.update(result.skipped);
   set_loss_scale(next.state());
   result.sent = sent() - sent_before;
+  count_transfers(filed_before);
   return result;
 }
 
@@ -296,7 +316,7 @@ std::vector<UnitArrays> Engine::optimizer_arrays() const {
     const std::size_t first = offloaded_elements(gradient.count, options_.offload_optimizer);
     const std::size_t count = gradient.count - first;
     const bool narrow = options_.compute != Dtype::fp32;
-    const View weights = narrow ? follower(arrays.size()).part(first, count) : View{};
+    const View weights = narrow && count > 0 ? follower(arrays.size()).part(first, count) : View{};
     arrays.push_back({{first, count}, {{gradient.part(first, count), weights}}});
   }
   return arrays;
@@ -335,7 +355,7 @@ ConstView Engine::compute_shard(std::size_t unit) const {
 View Engine::follower(std::size_t unit) const {
   if (!preset_.shard_optimizer)
     return resident_weights_[unit].view(plans_.units[unit].padded, options_.compute);
-  if (!compute_shards_.empty())
+  if (!compute_shards_.empty() && compute_shards_[unit].bytes() > 0)
     return compute_shards_[unit].view(plans_.units[unit].shard, options_.compute);
   return {};
 }

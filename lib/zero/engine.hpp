@@ -24,6 +24,7 @@
 #include "lib/zero/adaptive_bits.hpp"
 #include "lib/zero/codec_table.hpp"
 #include "lib/zero/error_meter.hpp"
+#include "lib/zero/filed_weights.hpp"
 #include "lib/zero/gradient_norm.hpp"
 #include "lib/zero/gradient_reduce.hpp"
 #include "lib/zero/loss_scale.hpp"
@@ -143,7 +144,18 @@ class Engine {
   void start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
                     ConstView shard, std::span<std::byte> memory);
   /// The weights that a gather begins with, on the device.
-  [[nodiscard]] ConstView shard_to_gather(const Op& op) const;
+  [[nodiscard]] ConstView shard_to_gather(const Op& op);
+  /// Of files, those that the schedule gathers begin to come, where no update in it makes them.
+  void expect_weights(const Schedule& schedule);
+  /// What goes to files is there when it returns.
+  void settle_files();
+  /// Files that this rank offloads to.
+  [[nodiscard]] std::vector<const AsyncFile*> files() const;
+  /// How they are read and written.
+  void record_files();
+  [[nodiscard]] AsyncFileTotals transfers() const;
+  /// Counts those of a step, which began with `before`.
+  void count_transfers(const AsyncFileTotals& before);
   /// The rest of the workspace.
   [[nodiscard]] std::span<std::byte> behind_upload(const Op& op) const;
   void refresh(const Op& op);
@@ -187,36 +199,39 @@ class Engine {
   /// order. After the wait for what norm_ started.
   [[nodiscard]] double global_norm() const;
   [[nodiscard]] checkpoint::Slice slice_of(const NamedState& errors) const;
-  [[nodiscard]] std::string master_name(std::size_t unit) const;
+  [[nodiscard]] std::string array_name(std::size_t unit, std::size_t index) const;
   /// An array of the optimizer: a part of what this rank has of a unit's flat buffer.
   struct KeptArray {
-    const OptimizerShard* optimizer;  ///< that has it
-    std::string name;                 ///< in a checkpoint
-    std::size_t begin;                ///< in the flat buffer
-    View values;
+    std::string name;   ///< in a checkpoint
+    std::size_t begin;  ///< in the flat buffer
+    std::size_t count;
+    /// Elements, counted from `begin`, to and from the host's memory, for the compute stream.
+    std::function<void(const Extent& part, std::span<std::byte> to)> read;
+    std::function<void(const Extent& part, std::span<const std::byte> from)> write;
     /// Elements of the flat buffer that lie here.
-    [[nodiscard]] View at(const Extent& part) const {
-      return values.part(part.count == 0 ? 0 : part.begin - begin, part.count);
+    [[nodiscard]] Extent at(const Extent& part) const {
+      return {part.count == 0 ? 0 : part.begin - begin, part.count};
     }
   };
+  /// In memory of the device or the host.
+  [[nodiscard]] KeptArray in_memory(std::string name, std::size_t begin, const View& values) const;
+  /// Array `index` (0: the master) of what is offloaded, in a file.
+  [[nodiscard]] KeptArray in_file(std::string name, std::size_t begin, std::size_t unit,
+                                  std::size_t index) const;
   /// This rank's part of a saved array.
   void fill(std::size_t unit, const KeptArray& array, const ReadSlice& read);
-  /// A slice of a checkpoint, and where its values lie.
+  /// A slice of a checkpoint, and how its values come to the host's memory.
   struct KeptSlice {
     checkpoint::Slice slice;
-    const std::byte* values;
+    std::function<void(std::span<std::byte> to)> read;
   };
   [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
   /// Whether this rank's part of a checkpoint has the widths of adaptive bits.
   [[nodiscard]] bool keeps_widths() const;
-  /// Master and optimizer arrays of a unit.
-  [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit) const;
-  /// The first of them.
-  [[nodiscard]] std::vector<KeptArray> kept_masters(std::size_t unit) const;
+  /// Of a unit, the parts of array `index` of the optimizer: 0 is the master, then its states.
+  [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit, std::size_t index) const;
   /// The canonical 1/N shard of a unit's master weights, in the host's memory.
   [[nodiscard]] std::vector<std::byte> fetch_master(std::size_t unit) const;
-  /// The bytes of `view` in host memory; waits for the compute stream.
-  [[nodiscard]] std::vector<std::byte> fetch(ConstView view) const;
   /// Makes the compute stream wait for everything enqueued on `ids`.
   void join(std::initializer_list<StreamId> ids) const;
   [[nodiscard]] comm::Bytes sent() const;
@@ -265,7 +280,8 @@ class Engine {
   std::vector<Buffer> local_gradients_;   ///< stages 0 and 1: whole units, fp32
   std::vector<Buffer> gradient_shards_;   ///< stages 1 to 3: sums over micro-steps, fp32
   GradientNorm norm_;
-  OptimizerShard optimizer_;  ///< all of it, or what is not offloaded
+  OptimizerShard optimizer_;           ///< all of it, or what is not offloaded
+  std::optional<FiledWeights> filed_;  ///< weights that are gathered from a file
   std::optional<OffloadedOptimizer> offloaded_;
   std::optional<ErrorMeter> errors_;
   std::optional<AdaptiveBits> adaptive_;

@@ -22,6 +22,7 @@ void Engine::execute(const Schedule& schedule, Mode mode) {
   Event begin;
   compute.record(begin);
   for (const Stream& other : streams_) other.wait(begin);
+  expect_weights(schedule);
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const Op& op = schedule.ops[i];
     const Range range(name_of(op.kind));
@@ -166,13 +167,28 @@ Phase Engine::phase_of(const Op& op) const {
   return training_phase(op);
 }
 
-/// Weights that lie on the host come to the device first, where the workspace begins.
-ConstView Engine::shard_to_gather(const Op& op) const {
-  const ConstView shard = compute_shard(op.index);
-  if (!options_.offload_param.enabled()) return shard;
+void Engine::expect_weights(const Schedule& schedule) {
+  if (!filed_) return;
+  std::vector<std::size_t> units;
+  for (const Op& op : schedule.ops) {
+    if (op.kind == OpKind::gather && filed_->has(op.index)) units.push_back(op.index);
+  }
+  filed_->expect(std::move(units));
+}
+
+/// Weights that lie on the host or in a file come to the device first, where the workspace begins.
+ConstView Engine::shard_to_gather(const Op& op) {
+  if (!options_.offload_param.enabled()) return compute_shard(op.index);
   std::byte* const here = workspace(op).data();
-  stream(op.stream).copy(here, static_cast<const std::byte*>(shard.data), shard.bytes());
-  return {here, shard.count, shard.dtype, device_.memory};
+  const Stream& on = stream(op.stream);
+  if (filed_ && filed_->has(op.index)) {
+    if (op.kind == OpKind::refresh) offloaded_->settle();  // an update has just made them
+    filed_->bring(op.index, here, on);
+  } else {
+    const ConstView shard = compute_shard(op.index);
+    on.copy(here, static_cast<const std::byte*>(shard.data), shard.bytes());
+  }
+  return {here, plans_.units[op.index].shard, options_.compute, device_.memory};
 }
 
 std::span<std::byte> Engine::behind_upload(const Op& op) const {
@@ -198,6 +214,10 @@ void Engine::refresh(const Op& op) {
                behind_upload(op), stream(op.stream).handle(),
                weight_draws(options_.seed, version, op.index));
   gather.finish(stream(op.stream).handle());
+}
+
+void Engine::settle_files() {
+  if (offloaded_) offloaded_->settle();
 }
 
 View Engine::shard_part(const Segment& segment) const {

@@ -1,7 +1,10 @@
 // What an engine tells of itself: the hash and the values of its parameters, and its memory.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 
+#include "lib/base/log.hpp"
 #include "lib/base/sha256.hpp"
 #include "lib/zero/engine.hpp"
 
@@ -17,16 +20,6 @@ std::size_t bytes_of(const std::vector<Buffer>& buffers) {
 
 }  // namespace
 
-std::vector<std::byte> Engine::fetch(ConstView view) const {
-  std::vector<std::byte> bytes(view.bytes());
-  const Stream& compute = stream(StreamId::compute);
-  join({StreamId::update});
-  compute.synchronize();  // the copy to pageable memory would wait unwatched
-  device_.memory_ops->copy(view, {bytes.data(), view.count, view.dtype}, compute.handle());
-  compute.synchronize();
-  return bytes;
-}
-
 std::vector<std::string> Engine::gather_by_shard(const std::string& part) const {
   std::vector<std::string> of_ranks = control_.gather(part);
   std::vector<std::string> of_shards(of_ranks.size());
@@ -39,13 +32,18 @@ std::vector<std::string> Engine::gather_by_shard(const std::string& part) const 
 std::vector<std::byte> Engine::fetch_master(std::size_t unit) const {
   const std::size_t shard = plans_.units[unit].canonical;
   const std::size_t begin = canonical() * shard;
+  const Stream& compute = stream(StreamId::compute);
+  join({StreamId::update});
+  compute.synchronize();  // the copy to pageable memory would wait unwatched
   std::vector<std::byte> bytes;
-  for (const KeptArray& array : kept_masters(unit)) {
+  for (const KeptArray& array : kept_arrays(unit, 0)) {
     const std::size_t first = std::max(begin, array.begin);
-    const std::size_t last = std::min(begin + shard, array.begin + array.values.count);
+    const std::size_t last = std::min(begin + shard, array.begin + array.count);
     if (first >= last) continue;
-    const auto part = fetch(array.at({first, last - first}));
-    bytes.insert(bytes.end(), part.begin(), part.end());
+    const std::size_t at = bytes.size();
+    bytes.resize(at + (last - first) * sizeof(float));
+    array.read(array.at({first, last - first}), std::span(bytes).subspan(at));
+    compute.synchronize();
   }
   return bytes;
 }
@@ -76,6 +74,43 @@ std::vector<float> Engine::gather_master(std::size_t unit) const {
   return full;
 }
 
+std::vector<const AsyncFile*> Engine::files() const {
+  std::vector<const AsyncFile*> found;
+  if (offloaded_ && offloaded_->records() != nullptr)
+    found.push_back(&offloaded_->records()->file());
+  if (filed_) found.push_back(&filed_->file());
+  return found;
+}
+
+void Engine::record_files() {
+  for (const AsyncFile* file : files()) {
+    ++recorder_.counters["files"];
+    if (file->has_ring()) ++recorder_.counters["files_io_uring"];
+    if (file->is_direct()) ++recorder_.counters["files_direct"];
+  }
+  if (recorder_.counters.contains("files") && !recorder_.counters.contains("files_io_uring")) {
+    log::warn(fmt::format("files are read and written by threads: {}", why_no_ring()));
+  }
+}
+
+AsyncFileTotals Engine::transfers() const {
+  AsyncFileTotals totals;
+  for (const AsyncFile* file : files()) totals += file->totals();
+  return totals;
+}
+
+void Engine::count_transfers(const AsyncFileTotals& before) {
+  const AsyncFileTotals after = transfers();
+  const auto count = [&](const char* name, std::uint64_t value) {
+    if (value > 0) recorder_.counters[name] += value;
+  };
+  count("file_bytes_read", after.bytes_read - before.bytes_read);
+  count("file_bytes_written", after.bytes_written - before.bytes_written);
+  count("file_reads", after.reads - before.reads);
+  count("file_writes", after.writes - before.writes);
+  count("file_wait_ns", static_cast<std::uint64_t>((after.waited - before.waited) * 1e9));
+}
+
 std::vector<MemoryReport> Engine::memory() const {
   const bool weights_stay = options_.offload_param.enabled();
   const std::size_t weights = bytes_of(compute_shards_);
@@ -93,6 +128,7 @@ std::vector<MemoryReport> Engine::memory() const {
     actual.push_back(offloaded_->staging_bytes());
   }
   if (weights_stay) actual.push_back(weights);
+  if (options_.offload_param.on_file()) actual.push_back(filed_ ? filed_->bytes() : 0);
   std::vector<MemoryReport> reports;
   const auto predicted = state_memory(plans_.units, preset_, options_.compute, optimizer_.states(),
                                       options_.offload_optimizer, options_.offload_param);

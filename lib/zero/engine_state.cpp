@@ -29,35 +29,55 @@ checkpoint::Slice slice_of(std::string array, const UnitPartition& unit, const E
 
 }  // namespace
 
-std::string Engine::master_name(std::size_t unit) const {
-  return model_.units()[unit].name + "/master";
+std::string Engine::array_name(std::size_t unit, std::size_t index) const {
+  const std::string array = index == 0 ? "master" : fmt::format("state{}", index - 1);
+  return model_.units()[unit].name + "/" + array;
 }
 
-std::vector<Engine::KeptArray> Engine::kept_masters(std::size_t unit) const {
+Engine::KeptArray Engine::in_memory(std::string name, std::size_t begin, const View& values) const {
+  const auto bytes_of = [values](const Extent& part) {
+    return static_cast<std::byte*>(values.part(part.begin, part.count).data);
+  };
+  return {std::move(name), begin, values.count,
+          [this, bytes_of](const Extent& part, std::span<std::byte> to) {
+            stream(StreamId::compute).copy(to.data(), bytes_of(part), to.size());
+          },
+          [this, bytes_of](const Extent& part, std::span<const std::byte> from) {
+            stream(StreamId::compute).copy(bytes_of(part), from.data(), from.size());
+          }};
+}
+
+Engine::KeptArray Engine::in_file(std::string name, std::size_t begin, std::size_t unit,
+                                  std::size_t index) const {
+  OptimizerRecords* const records = offloaded_->records();
+  return {
+      std::move(name), begin, offloaded_->shard().extent(unit).count,
+      [=](const Extent& part, std::span<std::byte> to) { records->read(unit, index, part, to); },
+      [=](const Extent& part, std::span<const std::byte> from) {
+        records->write(unit, index, part, from);
+      }};
+}
+
+std::vector<Engine::KeptArray> Engine::kept_arrays(std::size_t unit, std::size_t index) const {
   const std::size_t own =
       preset_.shard_optimizer
           ? static_cast<std::size_t>(groups_.sharding().world->rank()) * plans_.units[unit].shard
           : 0;
+  const std::string name = array_name(unit, index);
   std::vector<KeptArray> arrays;
-  const auto add = [&](const OptimizerShard& part) {
+  const auto add = [&](const OptimizerShard& part, bool filed) {
     const Extent& extent = part.extent(unit);
     if (extent.count == 0) return;
-    arrays.push_back({&part, master_name(unit), own + extent.begin, part.master(unit)});
-  };
-  if (offloaded_) add(offloaded_->shard());
-  add(optimizer_);
-  return arrays;
-}
-
-std::vector<Engine::KeptArray> Engine::kept_arrays(std::size_t unit) const {
-  const std::vector<KeptArray> masters = kept_masters(unit);
-  std::vector<KeptArray> arrays = masters;
-  for (std::size_t i = 0; i < optimizer_.states(); ++i) {
-    const std::string name = model_.units()[unit].name + "/state" + std::to_string(i);
-    for (const KeptArray& master : masters) {
-      arrays.push_back({master.optimizer, name, master.begin, master.optimizer->state(unit, i)});
+    const std::size_t begin = own + extent.begin;
+    if (filed) {
+      arrays.push_back(in_file(name, begin, unit, index));
+    } else {
+      const View values = index == 0 ? part.master(unit) : part.state(unit, index - 1);
+      arrays.push_back(in_memory(name, begin, values));
     }
-  }
+  };
+  if (offloaded_) add(offloaded_->shard(), offloaded_->records() != nullptr);
+  add(optimizer_, false);
   return arrays;
 }
 
@@ -78,14 +98,19 @@ std::vector<Engine::KeptSlice> Engine::kept_slices() const {
   std::vector<KeptSlice> slices;
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
     const Extent shard = part_of(plans_.units[u], canonical());
-    for (const KeptArray& array : kept_arrays(u)) {
-      const Extent part = common(shard, {array.begin, array.values.count});
-      slices.push_back({zero::slice_of(array.name, plans_.units[u], part),
-                        static_cast<const std::byte*>(array.at(part).data)});
+    for (std::size_t index = 0; index <= optimizer_.states(); ++index) {
+      for (const KeptArray& array : kept_arrays(u, index)) {
+        const Extent part = common(shard, {array.begin, array.count});
+        slices.push_back({zero::slice_of(array.name, plans_.units[u], part),
+                          [=](std::span<std::byte> to) { array.read(array.at(part), to); }});
+      }
     }
   }
   for (const NamedState& errors : error_feedback()) {
-    slices.push_back({slice_of(errors), errors.bytes.data()});
+    const std::byte* const from = errors.bytes.data();
+    slices.push_back({slice_of(errors), [this, from](std::span<std::byte> to) {
+                        stream(StreamId::compute).copy(to.data(), from, to.size());
+                      }});
   }
   return slices;
 }
@@ -106,7 +131,7 @@ std::vector<checkpoint::HostSlice> Engine::state(Buffer& memory) const {
   std::byte* to = memory.data();
   for (const KeptSlice& each : kept_slices()) {
     const std::size_t size = each.slice.bytes();
-    if (size > 0) compute.copy(to, each.values, size);
+    if (size > 0) each.read({to, size});
     slices.push_back({each.slice, {to, size}});
     to += size;
   }
@@ -121,14 +146,12 @@ std::vector<checkpoint::HostSlice> Engine::state(Buffer& memory) const {
 }
 
 void Engine::fill(std::size_t unit, const KeptArray& array, const ReadSlice& read) {
-  const Extent part = common({0, plans_.units[unit].flat}, {array.begin, array.values.count});
+  const Extent part = common({0, plans_.units[unit].flat}, {array.begin, array.count});
   std::vector<float> memory(part.count);
-  read(zero::slice_of(array.name, plans_.units[unit], part),
-       std::as_writable_bytes(std::span(memory)));
-  const Stream& compute = stream(StreamId::compute);
-  device_.memory_ops->copy(ConstView::of(memory.data(), memory.size()), array.at(part),
-                           compute.handle());
-  compute.synchronize();  // `memory` ends here
+  const auto bytes = std::as_writable_bytes(std::span(memory));
+  read(zero::slice_of(array.name, plans_.units[unit], part), bytes);
+  array.write(array.at(part), bytes);
+  stream(StreamId::compute).synchronize();  // `memory` ends here
 }
 
 checkpoint::Slice Engine::widths_slice() const {
@@ -148,9 +171,12 @@ bool Engine::restore_widths(const std::function<bool(const checkpoint::Slice&)>&
 void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
   const Stream& compute = stream(StreamId::compute);
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    for (const KeptArray& array : kept_arrays(u)) fill(u, array, read);
+    for (std::size_t index = 0; index <= optimizer_.states(); ++index) {
+      for (const KeptArray& array : kept_arrays(u, index)) fill(u, array, read);
+    }
     make_weights(u);
   }
+  settle_files();
   plans_.gradients.errors().forget(compute.handle());
   compute.synchronize();
   steps_taken_ = steps.taken;
@@ -163,9 +189,10 @@ void Engine::restore(const StepCounts& steps, const ReadSlice& read) {
 void Engine::restore_weights(const ReadSlice& read) {
   const Stream& compute = stream(StreamId::compute);
   for (std::size_t u = 0; u < plans_.units.size(); ++u) {
-    for (const KeptArray& array : kept_masters(u)) fill(u, array, read);
+    for (const KeptArray& array : kept_arrays(u, 0)) fill(u, array, read);
     make_weights(u);
   }
+  settle_files();
   compute.synchronize();
 }
 

@@ -29,30 +29,39 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
       options_(options),
       rule_(optim::variant_of(options)),
       device_(device) {
-  std::uint64_t tensors_before = 0;
   std::vector<optim::UpdatePiece> pieces;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
-    const Unit& layout = units[unit];
     State& state = units_.emplace_back();
     state.extent = arrays[unit].extent;
     const std::size_t n = state.extent.count;
-    state.master = Buffer::zeros(n, Dtype::fp32, memory);
-    for (std::size_t i = 0; i < rule_.states; ++i) {
-      state.states.push_back(Buffer::zeros(n, Dtype::fp32, memory));
+    const bool own = arrays[unit].ranges.empty() || arrays[unit].ranges.front().arrays.empty();
+    if (own) {
+      state.master = Buffer::zeros(n, Dtype::fp32, memory);
+      for (std::size_t i = 0; i < rule_.states; ++i) {
+        state.states.push_back(Buffer::zeros(n, Dtype::fp32, memory));
+      }
+      initialize(units, unit, {0, n}, master(unit), seed, stream);
     }
-    for_each_tensor(
-        layout, unit, {0, n},
-        [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here, std::size_t length) {
-          const auto id =
-              tensors_before + static_cast<std::uint64_t>(&tensor - layout.tensors.data());
-          device_.optim->initialize(seed, id, in_tensor, length, tensor.init.constant,
-                                    tensor.init.scale, master(unit).part(here, length).as<float>(),
-                                    stream);
-        });
-    tensors_before += layout.tensors.size();
-    add_pieces(layout, unit, arrays[unit], pieces);
+    add_pieces(units[unit], unit, arrays[unit], pieces);
   }
   pieces_ = Table<optim::UpdatePiece>(pieces, device_);
+}
+
+void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit,
+                                const Extent& part, const View& master, std::uint64_t seed,
+                                StreamHandle stream) const {
+  std::uint64_t tensors_before = 0;
+  for (std::size_t u = 0; u < unit; ++u) tensors_before += units[u].tensors.size();
+  const Unit& layout = units[unit];
+  for_each_tensor(
+      layout, unit, part,
+      [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here, std::size_t length) {
+        const auto id =
+            tensors_before + static_cast<std::uint64_t>(&tensor - layout.tensors.data());
+        device_.optim->initialize(seed, id, in_tensor, length, tensor.init.constant,
+                                  tensor.init.scale,
+                                  master.part(here - part.begin, length).as<float>(), stream);
+      });
 }
 
 void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
@@ -62,22 +71,24 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
     const std::size_t before = pieces.size();
     const bool narrow = range.follower.count > 0;
     if (narrow) follower_ = range.follower.dtype;
+    // Array i (0: the master) of the elements from `at` of the extent.
+    const auto place = [&](std::size_t i, std::size_t at) {
+      if (!range.arrays.empty()) return View(range.arrays[i].part(at - begin, 0));
+      return View((i == 0 ? master(unit) : this->state(unit, i - 1)).part(at, 0));
+    };
     const auto add = [&](const Tensor& tensor, std::size_t, std::size_t here, std::size_t length) {
       optim::for_each_piece(
           length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
             const std::size_t at = here + first;
-            const auto floats = [&](const View& array, std::size_t from) {
-              return array.part(from, elements).as<float>();
-            };
             optim::UpdatePiece piece{
-                .gradient = floats(range.gradient, at - begin),
-                .weight = floats(master(unit), at),
+                .gradient = range.gradient.part(at - begin, elements).as<float>(),
+                .weight = place(0, at).as<float>(),
                 .state = {},
                 .narrow = narrow ? range.follower.part(at - begin, elements).data : nullptr,
                 .count = static_cast<std::uint32_t>(elements),
                 .decay = tensor.decay};
             for (std::size_t i = 0; i < rule_.states; ++i) {
-              piece.state[i] = floats(this->state(unit, i), at);
+              piece.state[i] = place(1 + i, at).as<float>();
             }
             pieces.push_back(piece);
           });

@@ -1,8 +1,9 @@
 // A part of the optimizer: fp32 master weights and what the optimizer keeps for them (none, one or
 // two arrays: AdamW's moments, SGD's momentum), by unit. A rank updates everything at stage 0
 // (replicated), else shard number `rank`; of that, this is what lies in one memory. Owns its
-// memory, and the table of the pieces that the optimizer goes over; the gradients, and the 16-bit
-// weights that follow the master, are others'. Runs on the stream that it is given.
+// memory, where ranges bring none of theirs, and the table of the pieces that the optimizer goes
+// over; the gradients, and the 16-bit weights that follow the master, are others'. Runs on the
+// stream that it is given.
 #pragma once
 
 #include <cstddef>
@@ -27,9 +28,13 @@ namespace zeropp::zero {
 struct UpdateRange {
   View gradient;  ///< fp32: the sum over ranks and micro-steps
   View follower;  ///< 16-bit weights that follow the master, of one dtype in all units; or empty
+  /// fp32, of the range: master and what the optimizer keeps, where they lie while it is updated;
+  /// empty: in this object's memory.
+  std::vector<View> arrays = {};
 };
 
-/// Of the elements of a unit that this rank updates, those that lie here.
+/// Of the elements of a unit that this rank updates, those that lie here. Of one unit, all ranges
+/// have arrays, or none.
 struct UnitArrays {
   Extent extent;
   std::vector<UpdateRange> ranges;  ///< one after the other they are the extent
@@ -38,16 +43,22 @@ struct UnitArrays {
 class OptimizerShard {
  public:
   /// Master weights are drawn element by element (same values at any world size), on `stream`;
-  /// the optimizer's state is zero. `arrays`: by unit. `device` runs it, `memory` of the kind
-  /// that is given holds it. Throws Error(environment) when there is no memory.
+  /// the optimizer's state is zero; in arrays of others, by initialize(). `arrays`: by unit.
+  /// `device` runs it, `memory` of the kind that is given holds it. Throws Error(environment) when
+  /// there is no memory.
   OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                  std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
                  std::uint64_t seed, const optim::Options& options, const Device& device,
                  MemoryKind memory, StreamHandle stream);
 
+  /// Draws the initial weights of a part of the extent into `master`; what no tensor covers there
+  /// is left as it is.
+  void initialize(const std::vector<Unit>& units, std::size_t unit, const Extent& part,
+                  const View& master, std::uint64_t seed, StreamHandle stream) const;
+
   /// Of the elements of the unit that this rank updates, those that lie here.
   [[nodiscard]] const Extent& extent(std::size_t unit) const { return units_[unit].extent; }
-  /// fp32, extent().count elements.
+  /// fp32, extent().count elements; these and the states, where they lie in this object's memory.
   [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }
   /// fp32 arrays like `master` that the optimizer keeps.
   [[nodiscard]] std::size_t states() const { return rule_.states; }

@@ -11,6 +11,7 @@
 
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/dtype.hpp"
+#include "lib/base/async_file_options.hpp"
 #include "lib/zero/loss_scale.hpp"
 
 namespace zeropp::zero {
@@ -44,23 +45,35 @@ struct AdaptiveBitsOptions {
   std::size_t interval = 100;    ///< steps between choices
 };
 
-/// Master weights and what the optimizer keeps, in the memory of the host, which steps there.
+/// Master weights and what the optimizer keeps, in the memory of the host or in files; the host
+/// steps.
 struct OffloadOptimizerOptions {
-  std::string device = "none";                     ///< none, cpu
-  bool pin_memory = false;                         ///< what is kept there is page-locked
+  std::string device = "none";                     ///< none, cpu, nvme
+  std::string nvme_path = {};                      ///< the folder of the files
+  bool pin_memory = false;                         ///< what is kept on the host is page-locked
   std::size_t buffer_count = 4;                    ///< pieces on their way at once
   double ratio = 1;                                ///< of the elements, in [0, 1]; the rest stays
   std::size_t piece_size = std::size_t{1} << 22U;  ///< elements of a piece, at most
+  std::size_t sub_group_size = 1'000'000'000;      ///< likewise
+  bool pipeline_read = true;   ///< of files, while the pieces before are updated
+  bool pipeline_write = true;  ///< likewise, while the next ones are
 
   [[nodiscard]] bool enabled() const { return device != "none"; }
+  [[nodiscard]] bool on_file() const { return device == "nvme"; }
 };
 
-/// The weights that are gathered, in the memory of the host; stage 3, with the optimizer there too.
+/// The weights that are gathered, in the memory of the host or in files; stage 3, with the
+/// optimizer there too.
 struct OffloadParamOptions {
-  std::string device = "none";  ///< none, cpu
-  bool pin_memory = false;      ///< they are page-locked
+  std::string device = "none";   ///< none, cpu, nvme
+  std::string nvme_path = {};    ///< the folder of the files
+  bool pin_memory = false;       ///< those on the host are page-locked
+  std::size_t buffer_count = 5;  ///< units that are read from files at once
+  std::size_t max_in_cpu =
+      1'000'000'000;  ///< elements of a rank that stay on the host all the same
 
   [[nodiscard]] bool enabled() const { return device != "none"; }
+  [[nodiscard]] bool on_file() const { return device == "nvme"; }
 };
 
 /// hpz_partition_size before resolve(): the ranks of a node.
@@ -87,6 +100,7 @@ struct Options {
 
   OffloadOptimizerOptions offload_optimizer;
   OffloadParamOptions offload_param;
+  AsyncFileOptions aio;  ///< of the files
 
   codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather
   codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node

@@ -38,7 +38,8 @@ struct MemoryPart {
 
 /// Closed form, in the order: master, moments, gradient shard, compute shard, resident weights,
 /// local gradients, secondary; with offload also what lies in the memory of the host: master,
-/// moments, staging, and of the parameters weights. Parts of zero bytes included.
+/// moments, staging, and of the parameters weights, and what those in files are read to. Parts of
+/// zero bytes included.
 /// `optimizer_states`: fp32 values that the optimizer keeps for a parameter.
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
                                      const StagePreset& preset, Dtype compute,

@@ -1,10 +1,12 @@
 // ctest: name=contract3_offload np=1,2,4 cuda=mpi,nccl timeout=300 labels=sanitize
-// With master weights and the optimizer in the memory of the host the parameters have the bits that
-// they have without: at every stage, in every dtype, with hpZ on and off, with compressed weights
-// and gradients, however much is offloaded and in whatever pieces. And the step steps.
+// With master weights and the optimizer in the memory of the host or in files the parameters have
+// the bits that they have without: at every stage, in every dtype, with hpZ on and off, with
+// compressed weights and gradients, however much is offloaded and in whatever pieces. And the step
+// steps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <set>
 
 #include "tests/support/engine_case.hpp"
@@ -27,11 +29,50 @@ zero::Options deterministic(int stage, Dtype compute) {
   return options;
 }
 
-/// How it is offloaded: all in one piece and buffer, and in ways that leave pieces and ratios odd.
+std::string folder() { return std::filesystem::temp_directory_path().string(); }
+
+/// How it is offloaded: all in one piece and buffer, and in ways that leave pieces and ratios odd;
+/// to the host and to files, whose reads and writes overlap or do not.
 std::vector<zero::OffloadOptimizerOptions> offloads() {
   return {{.device = "cpu", .buffer_count = 1},
           {.device = "cpu", .pin_memory = true, .buffer_count = 3, .piece_size = 1000},
-          {.device = "cpu", .buffer_count = 2, .ratio = 0.4, .piece_size = 777}};
+          {.device = "cpu", .buffer_count = 2, .ratio = 0.4, .piece_size = 777},
+          {.device = "nvme", .nvme_path = folder(), .buffer_count = 1},
+          {.device = "nvme",
+           .nvme_path = folder(),
+           .pin_memory = true,
+           .buffer_count = 4,
+           .piece_size = 5000,
+           .sub_group_size = 1000},
+          {.device = "nvme",
+           .nvme_path = folder(),
+           .buffer_count = 3,
+           .ratio = 0.4,
+           .sub_group_size = 777,
+           .pipeline_read = false,
+           .pipeline_write = false}};
+}
+
+/// Whose weights may be offloaded too, with those: on the host, all in files, and some of them.
+struct OfBoth {
+  zero::OffloadOptimizerOptions optimizer;
+  zero::OffloadParamOptions param;
+};
+std::vector<OfBoth> offloads_of_both() {
+  const auto all = offloads();
+  const zero::OffloadParamOptions host{.device = "cpu"};
+  const zero::OffloadParamOptions pinned{.device = "cpu", .pin_memory = true};
+  const zero::OffloadParamOptions file{.device = "nvme", .nvme_path = folder(), .max_in_cpu = 0};
+  const zero::OffloadParamOptions one_buffer{
+      .device = "nvme", .nvme_path = folder(), .buffer_count = 1, .max_in_cpu = 4000};
+  return {{all[1], host},       {all[1], pinned}, {all[1], file}, {all[4], host},
+          {all[4], one_buffer}, {all[3], file},   {all[4], file}};
+}
+
+void expect_predicted_memory(const zero::Engine& engine) {
+  for (const zero::MemoryReport& row : engine.memory()) {
+    EXPECT_EQ(row.actual, row.predicted) << row.name;
+  }
 }
 
 void expect_same(const Outcome& outcome, const Outcome& expected) {
@@ -68,9 +109,7 @@ TEST_P(Offload, ChangesNoBit) {
       options.offload_optimizer = offload;
       EngineCase made(options, nodes, gpt);
       expect_same(made.train(3, 2), plain);
-      for (const zero::MemoryReport& row : made.engine().memory()) {
-        EXPECT_EQ(row.actual, row.predicted) << row.name;
-      }
+      expect_predicted_memory(made.engine());
     }
   }
   EXPECT_EQ(hashes.size(), 1U) << "hpZ changes parameters";
@@ -91,14 +130,17 @@ TEST_P(OffloadOfParameters, ChangesNoBit) {
       options.quantized_gradients = codecs;
       options.accumulation_steps = codecs ? 2 : 1;
       const Outcome plain = EngineCase(options, nodes, gpt).train(3, 2);
-      for (const bool pinned : {false, true}) {
-        SCOPED_TRACE(testing::Message() << "hpZ " << group << ", codecs " << codecs);
-        options.offload_optimizer = offloads()[1];
-        options.offload_param = {.device = "cpu", .pin_memory = pinned};
+      for (const auto& [optimizer, param] : offloads_of_both()) {
+        SCOPED_TRACE(testing::Message()
+                     << "hpZ " << group << ", codecs " << codecs << ", optimizer "
+                     << optimizer.device << ", parameters " << param.device << " but "
+                     << param.max_in_cpu << " in buffers of " << param.buffer_count);
+        options.offload_optimizer = optimizer;
+        options.offload_param = param;
         EngineCase made(options, nodes, gpt);
         expect_same(made.train(3, 2), plain);
+        expect_predicted_memory(made.engine());
         for (const zero::MemoryReport& row : made.engine().memory()) {
-          EXPECT_EQ(row.actual, row.predicted) << row.name;
           EXPECT_TRUE(row.name != "compute_shard" || row.actual == 0);
         }
       }
@@ -140,15 +182,17 @@ TEST(OffloadWithLimits, ChangesNoBit) {
     options.model_persistence_threshold = options.persistence_threshold = 8000;  // one block's
     options.max_reuse_distance = 1'000'000'000;
     const Outcome plain = EngineCase(options, nodes, gpt).train(3, 2);
-    for (const bool parameters : {false, true}) {
-      SCOPED_TRACE(testing::Message() << "groups of " << group << ", parameters " << parameters);
-      options.offload_optimizer = offloads()[parameters ? 1 : 2];
-      options.offload_param.device = parameters ? "cpu" : "none";
+    std::vector<OfBoth> ways = offloads_of_both();
+    ways.push_back({offloads()[2], {}});
+    ways.push_back({offloads()[5], {}});
+    for (const auto& [optimizer, param] : ways) {
+      SCOPED_TRACE(testing::Message() << "groups of " << group << ", optimizer " << optimizer.device
+                                      << ", parameters " << param.device);
+      options.offload_optimizer = optimizer;
+      options.offload_param = param;
       EngineCase made(options, nodes, gpt);
       expect_same(made.train(3, 2), plain);
-      for (const zero::MemoryReport& row : made.engine().memory()) {
-        EXPECT_EQ(row.actual, row.predicted) << row.name;
-      }
+      expect_predicted_memory(made.engine());
     }
   }
 }
@@ -174,6 +218,31 @@ TEST(OffloadInFp16, SkipsWhatOverflows) {
   const Outcome offloaded = EngineCase(options, 0, gpt).train(12);
   expect_same(offloaded, plain);
   EXPECT_EQ(offloaded.skipped, plain.skipped);
+}
+
+/// sub_group_size is what moves at a time: smaller pieces are more transfers through less memory.
+TEST(OffloadToFiles, MovesSubGroups) {
+  std::map<std::size_t, std::uint64_t> reads;
+  std::map<std::size_t, std::size_t> staging;
+  for (const std::size_t size : {1024U, 4096U}) {
+    zero::Options options = deterministic(1, Dtype::bf16);
+    options.offload_optimizer = offloads()[4];
+    options.offload_optimizer.sub_group_size = size;
+    EngineCase made(options, 0, gpt);
+    made.step(0);
+    auto& counters = made.recorder().counters;
+    reads[size] = counters["file_reads"];
+    EXPECT_EQ(counters["file_reads"], counters["file_writes"]);
+    EXPECT_EQ(counters["file_bytes_read"], counters["file_bytes_written"]);
+    EXPECT_GT(counters["file_bytes_read"], 0U);
+    EXPECT_EQ(counters["files"], 1U);
+    for (const zero::MemoryReport& row : made.engine().memory()) {
+      if (row.name == "offloaded_staging") staging[size] = row.actual;
+      EXPECT_TRUE(row.name != "offloaded_master" || row.actual == 0);
+    }
+  }
+  EXPECT_GT(reads[1024], 2 * reads[4096]);
+  EXPECT_LT(2 * staging[1024], staging[4096]);
 }
 
 /// Weights that a checkpoint or a file brings go through the same pieces.
@@ -211,15 +280,19 @@ TEST(OffloadedState, GoesOnFromAStateWithoutAndBack) {
     for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
       const zero::Options plain = deterministic(stage, compute);
       zero::Options offloaded = plain;
-      offloaded.offload_optimizer = offloads().back();
+      offloaded.offload_optimizer = offloads()[2];
+      zero::Options filed = plain;
+      filed.offload_optimizer = offloads().back();
       const std::string expected = EngineCase(plain, 0, gpt).train(4).hash;
-      if (stage == 3) {
+      for (std::size_t i = 0; stage == 3 && i < offloads_of_both().size(); ++i) {
         zero::Options parameters = plain;
-        parameters.offload_optimizer = offloads().front();
-        parameters.offload_param.device = "cpu";
-        EXPECT_EQ(go_on(plain, parameters), expected);
-        EXPECT_EQ(go_on(parameters, plain), expected);
+        parameters.offload_optimizer = offloads_of_both()[i].optimizer;
+        parameters.offload_param = offloads_of_both()[i].param;
+        EXPECT_EQ(go_on(plain, parameters), expected) << i;
+        EXPECT_EQ(go_on(parameters, plain), expected) << i;
       }
+      EXPECT_EQ(go_on(offloaded, filed), expected) << "stage " << stage;
+      EXPECT_EQ(go_on(filed, filed), expected) << "stage " << stage;
       EXPECT_EQ(go_on(plain, offloaded), expected) << "stage " << stage;
       EXPECT_EQ(go_on(offloaded, plain), expected) << "stage " << stage;
       EXPECT_EQ(go_on(offloaded, offloaded), expected) << "stage " << stage;

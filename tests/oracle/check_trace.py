@@ -27,6 +27,11 @@ spec.loader.exec_module(checker)
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
 from synthetic_trace import CASES, DYNAMIC, FEATURES, make, write  # noqa: E402
 
+# Offload to files: of the optimizer, of a part of it, and of the weights of some units and of all.
+FILES = (dict(stage=1, bf16=True, offload=(1.0, 1000, 4), files=(100, 0, 1)), dict(stage=0, offload=(0.25, 100, 3), files=(1 << 40, 0, 1)),
+         dict(FEATURES, bf16=True, offload=(1.0, 1000, 4), offload_param=True, files=(300, 1000, 1)),
+         dict(offload=(1.0, 200, 2), offload_param=True, files=(1 << 40, 0, 9)))
+
 
 class CheckTrace(unittest.TestCase):
     def setUp(self):
@@ -314,13 +319,31 @@ class CheckTrace(unittest.TestCase):
                 del column[at]
         for case in (dict(FEATURES, offload=(1.0, 1000, 4)), dict(FEATURES, offload=(0.3, 1 << 22, 99)), dict(stage=1, offload=(0.5, 64, 2)),
                      dict(stage=0, offload=(0.25, 100, 3)), dict(FEATURES, offload=(0.6, 1000, 4), cuda=True),
-                     dict(FEATURES, offload=(1.0, 1000, 4), offload_param=True), dict(FEATURES, bf16=True, offload=(1.0, 1000, 4), offload_param=True)):
+                     dict(FEATURES, offload=(1.0, 1000, 4), offload_param=True), dict(FEATURES, bf16=True, offload=(1.0, 1000, 4), offload_param=True),
+                     *FILES):
             write(self.path, *make(case))
             self.assertEqual(self.judge(), (0, "VALID\n"), case)
             for name in ("master", "moments", "compute_shard", "offloaded_master", "offloaded_moments", "offloaded_staging",
                          *["offloaded_weights"] * case.get("offload_param", False)):
                 self.change(row(name), f"/memory: {name} is", case)
             self.change(lacks, "/memory does not name exactly", case)
+
+    def test_offload_to_files(self):
+        """What steps read and write, in pieces of a sub-group and records of whole pages."""
+        for case in FILES:
+            counted = ["files", *(f"file_{what}" for what in ("bytes_read", "bytes_written", "reads", "writes"))]
+            for name in counted:
+                def one_more(_, groups):
+                    groups["counters"]["value"][groups["counters"]["name"].index(name)] += 1
+                self.change(one_more, f"counter {name} is", case)
+
+            def rings(_, groups):
+                groups["counters"]["value"][groups["counters"]["name"].index("files_io_uring")] = 99
+            self.change(rings, "counter files_io_uring is 99, should be at most", case)
+
+        def waits(_, groups):
+            groups["counters"]["name"][0] = "file_wait_ns"
+        self.change(waits, "counter file_wait_ns is", dict(FEATURES, offload=(1.0, 1000, 4)))
 
     def test_error_feedback(self):
         case = dict(FEATURES, feedback=("intra", "inter"))

@@ -13,7 +13,7 @@ RECIPE = ROOT / "jobscripts/spack/spack_repo/zeropp/packages/zeropp/package.py"
 # What find_package() looks for, and the package that has it; None: nothing to install, or nothing that Spack has.
 PACKAGES = {"Threads": None, "MPI": "mpi", "fmt": "fmt", "spdlog": "spdlog", "nlohmann_json": "nlohmann-json",
             "CLI11": "cli11", "OpenSSL": "openssl", "HDF5": "hdf5", "Kokkos": "kokkos", "BLAS": "openblas", "Git": "git",
-            "GTest": "googletest", "benchmark": "benchmark", "CUDAToolkit": "cuda", "NCCL": "nccl", "Cudnn": None,
+            "GTest": "googletest", "benchmark": "benchmark", "Liburing": "liburing", "CUDAToolkit": "cuda", "NCCL": "nccl", "Cudnn": None,
             "Python": "python", "pybind11": "py-pybind11"}
 
 # Of each option of the build the variant that gives it, or the value that the recipe sets; None: CMake's default stands.

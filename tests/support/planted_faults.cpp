@@ -32,7 +32,8 @@ struct DiskFault {
 constexpr DiskFault kDiskFaults[] = {
     {"disk_full", DiskCall::write, ENOSPC},   {"disk_error", DiskCall::write, EIO},
     {"quota_write", DiskCall::write, EDQUOT}, {"quota_flush", DiskCall::flush, EDQUOT},
-    {"quota_name", DiskCall::name, EDQUOT},
+    {"quota_name", DiskCall::name, EDQUOT},   {"offload_full", DiskCall::put, ENOSPC},
+    {"offload_error", DiskCall::get, EIO},
 };
 
 struct Planted {

@@ -143,31 +143,79 @@ def memory_of(c, shards, ranks, element, parts):
 def offload_options(c):
     if c["offload"] is None:
         return {}
-    return {"offload_optimizer": {"device": "cpu", "pin_memory": False, "ratio": c["offload"][0], "buffer_count": c["offload"][2]},
-            "offload_param": {"device": "cpu" if c["offload_param"] else "none"}}
+    files = {} if c["files"] is None else {"sub_group_size": c["files"][0]}
+    of_optimizer = "nvme" if c["files"] else "cpu"
+    of_weights = "none" if not c["offload_param"] else "cpu" if c["files"] is None else "nvme"
+    return {"offload_optimizer": {"device": of_optimizer, "pin_memory": False, "ratio": c["offload"][0], "buffer_count": c["offload"][2]},
+            "offload_param": {"device": of_weights, **({"max_in_cpu": c["files"][1], "buffer_count": c["files"][2]}
+                                                       if of_weights == "nvme" else {})}, **files}
+
+
+def pages(size):
+    return up(size, 4096)
+
+
+def cut(count, c):
+    """Of a unit's elements those that are offloaded, in pieces."""
+    left, longest = min(count, up(int(c["offload"][0] * count), 64)), min(c["offload"][1], *(c["files"] or (1 << 60,))[:1])
+    lengths = []
+    while left:
+        lengths.append(min(left, longest))
+        left -= lengths[-1]
+    return lengths
+
+
+def in_file(c, counts):
+    total, found = 0, []
+    for count in counts:
+        total += count
+        found.append(bool(c["files"] and c["offload_param"] and total > c["files"][1]))
+    return found
 
 
 def offload_memory(c, memory, counts, element):
-    """Moves to the host what is kept there, in its place among the rows."""
-    ratio, piece, buffers = c["offload"]
-    there = [min(count, up(int(ratio * count), 64)) for count in counts]
-    longest = max(min(piece, count) for count in there)
-    pieces = sum((count + piece - 1) // piece for count in there)
+    """Moves to the host or to files what is kept there, in its place among the rows."""
+    buffers = c["offload"][2]
+    lengths = [cut(count, c) for count in counts]
+    there, filed = sum(map(sum, lengths)), in_file(c, counts)
+    longest = max(max(unit, default=0) for unit in lengths)
     rows = list(memory.items())
     memory.clear()
     for name, size in rows:
         memory[name] = size
         if name in ("master", "moments"):
-            memory[name] -= (4 if name == "master" else 4 * c["states"]) * sum(there)
+            memory[name] -= (4 if name == "master" else 4 * c["states"]) * there
         elif name == "compute_shard" and c["offload_param"]:
             memory[name] = 0
         elif name == "compute_shard" and element == 4 and c["stage"] > 0:
             memory[name] = 4 * sum(counts)
         elif name == "secondary":
-            memory.update(offloaded_master=4 * sum(there), offloaded_moments=4 * c["states"] * sum(there),
-                          offloaded_staging=min(buffers, pieces) * longest * (6 if element == 2 and not c["offload_param"] else 4))
+            slot = longest * (6 if element == 2 and not c["offload_param"] else 4)
+            if c["files"]:
+                slot += (1 + c["states"]) * pages(4 * longest) + (pages(element * longest) if any(filed) else 0)
+                there = 0
+            memory.update(offloaded_master=4 * there, offloaded_moments=4 * c["states"] * there,
+                          offloaded_staging=min(buffers, sum(map(len, lengths))) * slot)
             if c["offload_param"]:
-                memory["offloaded_weights"] = 2 * sum(counts) if element == 2 else 0
+                stay = sum(count for count, gone in zip(counts, filed) if not gone)
+                memory["offloaded_weights"] = element * stay if element == 2 or c["files"] else 0
+            if c["offload_param"] and c["files"]:
+                records = [sum(pages(element * part) for part in unit) for unit, gone in zip(lengths, filed) if gone]
+                memory["offloaded_weight_buffers"] = min(c["files"][2], len(records)) * max(records, default=0)
+
+
+def file_counters(c, counts, element, gathers):
+    """Of all ranks; `gathers`: of each unit, in all steps."""
+    n, taken, filed = c["nodes"] * c["local"], sum(not skipped for skipped in c["skipped"]), in_file(c, counts)
+    arrays = (1 + c["states"]) * sum(pages(4 * part) for count in counts for part in cut(count, c))
+    records = [sum(pages(element * part) for part in cut(count, c)) for count in counts]
+    parts = [len(cut(count, c)) for count in counts]
+    read = sum(times * record for times, record, gone in zip(gathers, records, filed) if gone)
+    return {"files": n * (1 + any(filed)), "files_io_uring": n, "file_wait_ns": 123,
+            "file_bytes_read": n * (taken * arrays + read),
+            "file_bytes_written": n * taken * (arrays + sum(record for record, gone in zip(records, filed) if gone)),
+            "file_reads": n * (taken * sum(parts) + sum(times for times, gone in zip(gathers, filed) if gone)),
+            "file_writes": n * taken * (sum(parts) + sum(part for part, gone in zip(parts, filed) if gone))}
 
 
 def errors_of(c):
@@ -197,6 +245,7 @@ def make(case):
              codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, first=0, cuda=False,
              offload=None,  # ratio, elements of a piece, buffers
              offload_param=False,
+             files=None,  # where that goes to files: sub_group_size, max_in_cpu, buffers of weights
              optimizer=("AdamW", {}), states=2, feedback=(), feedback_dtype="fp32", measure=0,
              fp16=None, scales=None)  # keys of the object fp16, and the loss scale of every step
     c.update(case)
@@ -228,6 +277,7 @@ def make(case):
     among = "world" if copies == 1 else "shard"
     sums = codecs[1] if codecs[1] != "none" or element == 4 else "bf16" if c["bf16"] else "fp16"  # of a gather over groups
     fresh = set()
+    gathers = [0] * 4  # of a unit from the shards of all ranks, in steps
 
     def use(phase):
         for layer in layers:
@@ -243,6 +293,7 @@ def make(case):
                               part=shard[unit] * element)
                     for ranks in net.shard_groups():
                         net.gather(c["gather"], weight, shard[unit], element, ranks)
+                    gathers[unit] += phase != "evaluation"
                     if c["hpz"] > 1:
                         fresh.add(unit)
 
@@ -338,8 +389,11 @@ def make(case):
                 "secondary_gathers": sum(v[2] for k, v in net.rows.items() if k[5] == "secondary") * n}
     counters = {name: value for name, value in counters.items() if value}
     memory = memory_of(c, sum(shard), n, element, [sum(part) for part in parts])
+    updated = [size * (n if c["stage"] == 0 else 1) for size in shard]
     if c["offload"]:
-        offload_memory(c, memory, [size * (n if c["stage"] == 0 else 1) for size in shard], element)
+        offload_memory(c, memory, updated, element)
+    if c["files"]:
+        counters |= file_counters(c, updated, element, gathers)
     groups = {
         "ranks": dict(host=["h"] * n, node=nodes, local_rank=[r % c["local"] for r in range(n)],
                       pid=list(range(1, n + 1)), gpu=[""] * n, gpu_uuid=[""] * n, gpu_pci=[""] * n),

@@ -126,13 +126,35 @@ TEST(ConfigDeepSpeed, OtherNamesOfAnOptionSayTheSame) {
   EXPECT_THAT(refusal([&] { check_effects(idle_table); }), HasSubstr("no effect"));
 }
 
+/// What a configuration may say of files and sub-groups where nothing is offloaded, with a warning
+/// each; flags likewise.
+TEST(ConfigDeepSpeed, KeysOfOffloadMayBeIdle) {
+  const auto warnings_of = [](const std::string& zero, const std::string& more) {
+    TrainConfig config;
+    auto table = options(config);
+    EXPECT_TRUE(
+        read_text(R"({"zero_optimization":{)" + zero + "}" + more + "}", "x.json", table).empty());
+    EXPECT_NO_THROW(check_effects(table));
+    return idle_warnings(table);
+  };
+  const std::string aio = R"(,"aio":{"queue_depth":4,"intra_op_parallelism":2})";
+  const auto all = warnings_of(
+      R"("sub_group_size":1e9,"offload_param":{"device":"none","max_in_cpu":1e9})", aio);
+  ASSERT_EQ(all.size(), 4U);
+  for (const std::string& warning : all) {
+    EXPECT_THAT(warning, HasSubstr("changes nothing here: "));
+  }
+  const std::string nvme = R"("offload_optimizer":{"device":"nvme","nvme_path":"/x"})";
+  EXPECT_TRUE(warnings_of(nvme + R"(,"sub_group_size":1e9)", aio).empty());
+}
+
 TEST(ConfigDeepSpeed, KeysThatChangeNothingAreAcceptedWithOneWarningEach) {
   TrainConfig config;
   auto table = options(config);
   const auto warnings =
       read_text(R"({"wall_clock_breakdown":true,"tensorboard":{"enabled":true,"job_name":"x"},
                     "zero_optimization":{"contiguous_gradients":true,
-                                         "offload_param":{"device":"none","buffer_count":5}}})",
+                                         "offload_param":{"device":"none","buffer_size":5}}})",
                 "x.json", table);
   ASSERT_EQ(warnings.size(), 4U);
   for (const std::string& warning : warnings) {

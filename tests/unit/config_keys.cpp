@@ -35,6 +35,10 @@ struct Works {
 
 constexpr const char* kOffload = R"({"zero_optimization":{"offload_optimizer":{"device":"cpu"}}})";
 
+constexpr const char* kFiles =
+    R"({"zero_optimization":{"stage":3,"offload_optimizer":{"device":"nvme","nvme_path":"/x"},
+                             "offload_param":{"device":"nvme","nvme_path":"/x"}}})";
+
 std::vector<Works> works() {
   return {
       {"zero_optimization.stage", R"({})", R"(1)", R"(2)"},
@@ -51,13 +55,25 @@ std::vector<Works> works() {
       {"zero_optimization.stage3_model_persistence_threshold", R"({})", R"(1e6)", R"(0)"},
       {"zero_optimization.overlap_comm", R"({})", R"(true)", R"(false)"},
       {"zero_optimization.offload_optimizer.device", R"({})", R"("none")", R"("cpu")"},
+      {"zero_optimization.offload_optimizer.nvme_path", kFiles, R"("/y")", R"("/z")"},
       {"zero_optimization.offload_optimizer.pin_memory", kOffload, R"(true)", R"(false)"},
       {"zero_optimization.offload_optimizer.buffer_count", kOffload, R"(1)", R"(5)"},
       {"zero_optimization.offload_optimizer.ratio", kOffload, R"(0.5)", R"(1.0)"},
+      {"zero_optimization.offload_optimizer.pipeline_read", kFiles, R"(true)", R"(false)"},
+      {"zero_optimization.offload_optimizer.pipeline_write", kFiles, R"(true)", R"(false)"},
+      {"zero_optimization.sub_group_size", kOffload, R"(1000000000.0)", R"(1000)"},
       {"zero_optimization.offload_param.device", kOffload, R"("none")", R"("cpu")"},
+      {"zero_optimization.offload_param.nvme_path", kFiles, R"("/y")", R"("/z")"},
       {"zero_optimization.offload_param.pin_memory",
        R"({"zero_optimization":{"cpu_offload":true,"offload_param":{"device":"cpu"}}})", R"(true)",
        R"(false)"},
+      {"zero_optimization.offload_param.buffer_count", kFiles, R"(1)", R"(5)"},
+      {"zero_optimization.offload_param.max_in_cpu", kFiles, R"(1000000000.0)", R"(0)"},
+      {"aio.block_size", kFiles, R"(1048576)", R"(4096)"},
+      {"aio.queue_depth", kFiles, R"(8)", R"(32)"},
+      {"aio.thread_count", kFiles, R"(1)", R"(2)"},
+      {"aio.single_submit", kFiles, R"(true)", R"(false)"},
+      {"aio.overlap_events", kFiles, R"(true)", R"(false)"},
       {"bf16.enabled", R"({})", R"(true)", R"("auto")"},
       {"fp16.enabled", R"({})", R"(true)", R"("auto")"},
       {"fp16.loss_scale", R"({"fp16":{"enabled":true}})", R"(64)", R"(128)"},
@@ -111,6 +127,7 @@ std::vector<Works> works() {
       {"zero_optimization.cpu_offload", R"({})", R"(true)", R"(false)"},
       {"zero_optimization.cpu_offload_param", kOffload, R"(true)", R"(false)"},
       {"zero_optimization.cpu_offload_use_pin_memory", kOffload, R"(true)", R"(false)"},
+      {"aio.intra_op_parallelism", kFiles, R"(1)", R"(2)"},
       {"zeropp.quantize_weights", R"({})", R"(true)", R"(false)"},
       {"zeropp.quantize_gradients", R"({})", R"(true)", R"(false)"},
       {"zeropp.secondary_group_size", R"({})", R"(1)", R"(2)"},

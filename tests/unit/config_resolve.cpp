@@ -247,12 +247,18 @@ TEST(ConfigResolve, OffloadedParametersNeedAnOffloadedOptimizerAtStageThree) {
   }
 }
 
-TEST(ConfigResolve, OffloadToNvmeIsNotBuilt) {
-  for (const std::string section : {"offload_optimizer", "offload_param"}) {
-    EXPECT_THAT(
-        refusal(R"({"zero_optimization":{")" + section + R"(":{"device":"nvme"}}})", machine(2, 2)),
-        AllOf(HasSubstr(section + ".device nvme"), HasSubstr("not built")));
-  }
+TEST(ConfigResolve, OffloadToFilesNeedsAPlaceForThem) {
+  const auto text = [](const std::string& optimizer, const std::string& param,
+                       const std::string& more = "") {
+    return R"({"zero_optimization":{"stage":3,"offload_optimizer":{"device":"nvme")" + optimizer +
+           R"(},"offload_param":{"device":"nvme")" + param + "}}" + more + "}";
+  };
+  const std::string path = R"(,"nvme_path":"/disk")";
+  EXPECT_NO_THROW((void)resolved(text(path, path), machine(2, 2)));
+  EXPECT_THAT(refusal(text("", path), machine(2, 2)), HasSubstr("offload_optimizer.nvme_path"));
+  EXPECT_THAT(refusal(text(path, ""), machine(2, 2)), HasSubstr("offload_param.nvme_path"));
+  EXPECT_THAT(refusal(text(path, path, R"(,"aio":{"block_size":5000})"), machine(2, 2)),
+              AllOf(HasSubstr("aio.block_size 5000"), HasSubstr("8192")));
 }
 
 TEST(ConfigResolve, CodecsOfWeightsThatChangeNeedStageThree) {

@@ -1,5 +1,6 @@
 // ctest: name=zero_offload_plan timeout=60 labels=sanitize
-// What of an optimizer goes to the host: which elements, in which pieces, through how much memory.
+// What of an optimizer and of weights goes to the host or to files: which elements, in which
+// pieces, through how much memory.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -54,17 +55,55 @@ TEST(OffloadPieces, CoverTheOffloadedElementsInOrder) {
 }
 
 TEST(OffloadStaging, HasNoMoreThanThePiecesNeed) {
-  const auto staging = [](std::size_t piece, std::size_t buffers, double ratio = 1) {
+  const auto staging = [](std::size_t piece, std::size_t buffers, Dtype compute = Dtype::fp32,
+                          const OffloadParamOptions& param = {}, double ratio = 1) {
     const auto options = offload(ratio, piece, buffers);
-    return offload_staging(offload_pieces({1000, 300}, options), options);
+    return offload_staging(offload_pieces({1000, 300}, options), compute, 2, {false, false},
+                           options, param);
   };
   EXPECT_EQ(staging(1 << 20, 4).buffers, 2U);
   EXPECT_EQ(staging(1 << 20, 4).elements, 1000U);
   EXPECT_EQ(staging(128, 4).buffers, 4U);
-  EXPECT_EQ(staging(128, 4).bytes(Dtype::bf16, false), 4U * 128 * (4 + 2));
-  EXPECT_EQ(staging(128, 4).bytes(Dtype::bf16, true), 4U * 128 * 4);
-  EXPECT_EQ(staging(128, 4).bytes(Dtype::fp32, false), 4U * 128 * 4);
-  EXPECT_EQ(staging(128, 4, 0).bytes(Dtype::fp32, false), 0U);
+  EXPECT_EQ(staging(128, 4, Dtype::bf16).bytes(), 4U * 128 * (4 + 2));
+  EXPECT_EQ(staging(128, 4, Dtype::bf16, {.device = "cpu"}).bytes(), 4U * 128 * 4);
+  EXPECT_EQ(staging(128, 4).bytes(), 4U * 128 * 4);
+  EXPECT_EQ(staging(128, 4, Dtype::fp32, {}, 0).bytes(), 0U);
+}
+
+/// Arrays and weights that travel to files do so in whole pages.
+TEST(OffloadStaging, HasRecordsOfFiles) {
+  auto options = offload(1, 1 << 20, 3);
+  options.device = "nvme";
+  options.sub_group_size = 1500;
+  const auto pieces = offload_pieces({4000, 10}, options);
+  ASSERT_EQ(pieces.size(), 4U);
+  EXPECT_EQ(pieces[2].extent.count, 1000U);
+  const OffloadParamOptions param{.device = "nvme", .max_in_cpu = 0};
+  const auto staging = [&](const std::vector<bool>& filed) {
+    return offload_staging(pieces, Dtype::bf16, 2, filed, options, param);
+  };
+  EXPECT_EQ(staging({true, true}).bytes(), 3U * (1500 * 4 + 3 * 8192 + 4096));
+  EXPECT_EQ(staging({false, false}).bytes(), 3U * (1500 * 4 + 3 * 8192)) << "they stay on the host";
+  EXPECT_EQ(optimizer_layout(pieces, 3).begin,
+            (std::vector<std::uint64_t>{0, 3 * 8192, 6 * 8192, 6 * 8192 + 3 * 4096}));
+  EXPECT_EQ(optimizer_layout(pieces, 3).bytes, 6U * 8192 + 6 * 4096);
+  EXPECT_EQ(weights_layout(pieces, {false, true}, Dtype::bf16).bytes, 4096U);
+  EXPECT_EQ(weight_buffers(pieces, {true, true}, Dtype::bf16, param).bytes, 3U * 4096);
+  EXPECT_EQ(weight_buffers(pieces, {true, true}, Dtype::bf16, param).buffers, 2U);
+  EXPECT_EQ(weight_buffers(pieces, {false, false}, Dtype::bf16, param).buffers, 0U);
+}
+
+TEST(WeightsOnFile, BeginWhereTheHostMayHoldNoMore) {
+  const std::vector<UnitPartition> units{{1000, 1024, 256, 1024, 0}, {500, 512, 128, 512, 0}};
+  const auto filed = [&](std::size_t most) {
+    return weights_on_file(units, {.device = "nvme", .max_in_cpu = most});
+  };
+  EXPECT_EQ(filed(0), (std::vector{true, true}));
+  EXPECT_EQ(filed(255), (std::vector{true, true}));
+  EXPECT_EQ(filed(383), (std::vector{false, true}));
+  EXPECT_EQ(filed(384), (std::vector{false, false}));
+  EXPECT_EQ(weights_on_file(units, {.device = "cpu", .max_in_cpu = 0}),
+            (std::vector{false, false}));
 }
 
 TEST(OffloadMemory, MovesToTheHost) {

@@ -38,6 +38,7 @@ class Zeropp(CMakePackage, CudaPackage):
     depends_on("hdf5@1.10.8:~mpi")  # rank 0 alone writes
     depends_on("kokkos@3.4:~cuda")  # kernels of the host; those of GPUs are the project's own
     depends_on("openblas@0.3.21:")
+    depends_on("liburing@2.3:")  # offload to files
     depends_on("googletest@1.12:+gmock", when="+tests")
     depends_on("benchmark@1.7:")  # the timing loop of zpp_kernels
 
