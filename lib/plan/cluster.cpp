@@ -21,7 +21,8 @@ constexpr std::size_t kMostRows = 4096;  ///< of a table: far beyond any use
 constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
 constexpr double kMicro = 1e-6;
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+constexpr double kMib = 1024.0 * 1024.0;
+constexpr double kGib = 1024.0 * kMib;
 
 struct Range {
   double least;
@@ -75,6 +76,11 @@ class Section {
       rows.emplace_back(value[i], name_, fmt::format("{}.{}", joined(key), i));
     }
     return rows;
+  }
+  /// The same, none where the key is missing.
+  std::vector<Section> optional_rows(const std::string& key) {
+    known_.push_back(key);
+    return object_.contains(key) ? rows(key) : std::vector<Section>{};
   }
   /// After the last key.
   void done() const {
@@ -155,13 +161,24 @@ NodeLinks read_node_links(Section in) {
 
 Rails read_rails(Section in) {
   Rails rails{.links_per_node = in.number("links_per_node", kRate),
+              .ring_rate = in.number("ring_gb_per_s", kRate, 0) * kGiga,
               .hop_latency = in.number("hop_latency_us", kLatency, 0) * kMicro,
               .lanes = {},
               .gpu_share = in.number("gpu_share", {0, 0.95}, 0)};
   for (Section& row : in.rows("lanes")) {
-    const LaneRate lane{.lanes = row.count("lanes"),
-                        .latency = row.number("latency_us", kLatency) * kMicro,
-                        .rate = row.number("gb_per_s", kRate) * kGiga};
+    LaneRate lane{.lanes = row.count("lanes"),
+                  .latency = row.number("latency_us", kLatency) * kMicro,
+                  .rate = row.number("gb_per_s", kRate) * kGiga,
+                  .sizes = {}};
+    for (Section& size : row.optional_rows("sizes")) {
+      lane.sizes.push_back({.bytes = size.number("mib", kRate) * kMib,
+                            .rate = size.number("gb_per_s", kRate) * kGiga});
+      size.done();
+      if (lane.sizes.size() < 2) continue;
+      if (lane.sizes.back().bytes <= lane.sizes[lane.sizes.size() - 2].bytes) {
+        size.fail("mib", "more than in the row before");
+      }
+    }
     if (!rails.lanes.empty() && lane.lanes <= rails.lanes.back().lanes) {
       row.fail("lanes", "more than in the row before");
     }
@@ -181,6 +198,15 @@ Engine read_engine(Section in) {
 }
 
 }  // namespace
+
+double LaneRate::rate_of(double bytes) const {
+  const auto above = std::ranges::lower_bound(sizes, bytes, {}, &SizeRate::bytes);
+  if (above == sizes.end()) return rate;
+  if (above == sizes.begin()) return above->rate;
+  const SizeRate& below = *std::prev(above);
+  return std::lerp(below.rate, above->rate,
+                   std::log(bytes / below.bytes) / std::log(above->bytes / below.bytes));
+}
 
 const LaneRate& Rails::with(std::size_t lanes_used) const {
   const auto above =
@@ -227,10 +253,18 @@ json to_json(const Cluster& cluster) {
   }
   json lanes = json::array();
   for (const LaneRate& row : cluster.rails.lanes) {
-    lanes.push_back({{"lanes", row.lanes},
-                     {"latency_us", row.latency / kMicro},
-                     {"gb_per_s", row.rate / kGiga}});
+    json made{
+        {"lanes", row.lanes}, {"latency_us", row.latency / kMicro}, {"gb_per_s", row.rate / kGiga}};
+    for (const SizeRate& size : row.sizes) {
+      made["sizes"].push_back({{"mib", size.bytes / kMib}, {"gb_per_s", size.rate / kGiga}});
+    }
+    lanes.push_back(std::move(made));
   }
+  json rails{{"links_per_node", cluster.rails.links_per_node},
+             {"hop_latency_us", cluster.rails.hop_latency / kMicro},
+             {"lanes", lanes},
+             {"gpu_share", cluster.rails.gpu_share}};
+  if (cluster.rails.ring_rate > 0) rails["ring_gb_per_s"] = cluster.rails.ring_rate / kGiga;
   return {{"name", cluster.name},
           {"source", cluster.source},
           {"nodes", cluster.nodes},
@@ -250,11 +284,7 @@ json to_json(const Cluster& cluster) {
             {"gb_per_s", cluster.node_links.rate / kGiga},
             {"most_gb_per_s", cluster.node_links.most / kGiga},
             {"gpu_share", cluster.node_links.gpu_share}}},
-          {"rails",
-           {{"links_per_node", cluster.rails.links_per_node},
-            {"hop_latency_us", cluster.rails.hop_latency / kMicro},
-            {"lanes", lanes},
-            {"gpu_share", cluster.rails.gpu_share}}},
+          {"rails", rails},
           {"engine",
            {{"overlap", cluster.engine.overlap},
             {"max_live_parameters", cluster.engine.max_live_parameters},

@@ -52,16 +52,29 @@ struct NodeLinks {
   double gpu_share = 0;
 };
 
+/// What a link carries of messages of one size.
+struct SizeRate {
+  double bytes = 0;  ///< that a rank sends
+  double rate = 0;   ///< bytes/s
+};
+
 /// What a link carries when a collective is cut over so many communicators.
 struct LaneRate {
   std::size_t lanes = 1;
-  double latency = 0;  ///< s, of a collective
-  double rate = 0;     ///< bytes/s
+  double latency = 0;           ///< s, of a collective
+  double rate = 0;              ///< bytes/s, of messages larger than those of `sizes`
+  std::vector<SizeRate> sizes;  ///< ascending; none: `rate` of any message
+
+  /// Of messages of `bytes` that a rank sends: between two sizes in proportion to the logarithm.
+  [[nodiscard]] double rate_of(double bytes) const;
 };
 
 /// Links that leave a node.
 struct Rails {
-  double links_per_node = 1;    ///< shared by the GPUs of the node
+  double links_per_node = 1;  ///< shared by the GPUs of the node
+  /// bytes/s that leave a node in one ring of the vendor's, whose channels drive the links
+  /// otherwise than lanes do; 0: what the links carry.
+  double ring_rate = 0;
   double hop_latency = 0;       ///< s, more for each further node
   std::vector<LaneRate> lanes;  ///< ascending, at least one
   double gpu_share = 0;         ///< as of NodeLinks

@@ -19,7 +19,7 @@ class Links {
         node_links_(place.cluster.node_links),
         rails_(place.cluster.rails),
         lane_(rails_.with(place.rail_lanes)),
-        node_rate_(rails_.links_per_node * lane_.rate / static_cast<double>(place.groups_per_node)),
+        links_(rails_.links_per_node / static_cast<double>(place.groups_per_node)),
         nodes_(static_cast<double>(place.nodes)),
         locals_(static_cast<double>(place.ranks_per_node)) {}
 
@@ -37,14 +37,14 @@ class Links {
   void on_rails(Stages& stages, double bytes) const {
     if (place_.nodes == 1) return;
     stages.add(Resource::none, lane_.latency + (nodes_ - 2) * rails_.hop_latency);
-    stages.add(Resource::rails, (nodes_ - 1) * bytes * locals_ / node_rate_);
+    stages.add(Resource::rails, out_of_node((nodes_ - 1) * bytes));
   }
   /// A rank sends `bytes` to every other rank, in and out of its node at the same time.
   void to_all(Stages& stages, double bytes) const {
     if (place_.ranks() == 1) return;
     stages.add(Resource::none, place_.nodes == 1 ? node_links_.latency : lane_.latency);
     slower_of(stages, (locals_ - 1) * bytes / node_links_.rate,
-              (ranks() - locals_) * bytes * locals_ / node_rate_);
+              out_of_node((ranks() - locals_) * bytes));
   }
   /// A ring through all ranks, node after node, on which `bytes` of each of the others pass every
   /// rank. All of its links carry something all the time, and the slowest paces them: those inside
@@ -60,7 +60,10 @@ class Links {
     }
     if (place_.nodes > 1) {
       latency += lane_.latency + (nodes_ - 1) * rails_.hop_latency;
-      across = (ranks() - 1) * bytes / node_rate_;
+      const double passing = (ranks() - 1) * bytes;
+      across = rails_.ring_rate > 0
+                   ? passing * rails_.links_per_node / (links_ * rails_.ring_rate)
+                   : passing / (links_ * lane_.rate_of(passing / rails_.links_per_node));
     }
     stages.add(Resource::none, latency);
     slower_of(stages, inside, across);
@@ -70,6 +73,10 @@ class Links {
   }
 
  private:
+  /// Every rank of a node sends so many `bytes` to others.
+  [[nodiscard]] double out_of_node(double bytes) const {
+    return bytes * locals_ / (links_ * lane_.rate_of(bytes));
+  }
   /// Transfers over both kinds of links that go on together.
   static void slower_of(Stages& stages, double inside, double across) {
     stages.add(inside > across ? Resource::node_links : Resource::rails, std::max(inside, across));
@@ -79,13 +86,19 @@ class Links {
   const NodeLinks& node_links_;
   const Rails& rails_;
   const LaneRate& lane_;
-  double node_rate_;  ///< bytes/s out of a node, of this group
+  double links_;  ///< out of a node, this group's part of them
   double nodes_;
   double locals_;
 };
 
 double wire_bytes(const codec::CodecSpec& spec, Dtype plain, std::size_t n) {
   return static_cast<double>(codec::Codec(spec, plain).wire_bytes(n));
+}
+
+/// Whether the step between two hops decodes, sums and encodes at once.
+bool one_pass(const ReduceShape& shape) {
+  return codec::ReduceEncode({shape.first, shape.plain}, {shape.second, shape.plain})
+             .scratch_elements(1, 1) == 0;
 }
 
 std::invalid_argument unknown(const std::string& algorithm) {
@@ -157,7 +170,9 @@ OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
   OpCost cost;
   links.kernel(cost.start, memory + links.locals() * first);
   links.inside_node(cost.start, first);
-  links.kernel(cost.finish, links.locals() * first + links.nodes() * second);
+  // In fp32 between two kernels, written and read, where no kernel does both.
+  const double between = one_pass(shape) ? 0 : 2 * links.nodes() * sum;
+  links.kernel(cost.finish, links.locals() * first + between + links.nodes() * second);
   links.on_rails(cost.finish, second);
   links.kernel(cost.finish, links.nodes() * second + sum);
   return cost;

@@ -23,7 +23,7 @@ Cluster round_numbers(std::size_t links_per_node) {
   cluster.gpu.attention = {{1024, 64, 1e13, 1e13}};
   cluster.node_links = {.latency = 0, .hop_latency = 0, .rate = 1e11, .most = 1e11, .gpu_share = 0};
   cluster.rails.links_per_node = static_cast<double>(links_per_node);
-  cluster.rails.lanes = {{1, 0, 1e10}};
+  cluster.rails.lanes = {{1, 0, 1e10, {}}};
   return cluster;
 }
 
@@ -62,6 +62,19 @@ TEST(PlanCosts, GathersSendWhatTheirAlgorithmSays) {
       seconds_on(gather_cost({"native", kCount, Dtype::bf16, {}}, alone), Resource::node_links), 0);
 }
 
+TEST(PlanCosts, LinksCarryWhatWasMeasuredOfTheMessageAndTheRoute) {
+  Cluster cluster = round_numbers(4);
+  cluster.rails.lanes.front().sizes = {{2 * kShard, 5e9}};
+  cluster.rails.ring_rate = 1.6e10;
+  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const auto on_rails = [&](const char* algorithm) {
+    return seconds_on(gather_cost({algorithm, kCount, Dtype::bf16, {}}, place), Resource::rails);
+  };
+  EXPECT_NEAR(on_rails("two-level"), 2 * kShard / 5e9, 1e-12);
+  EXPECT_NEAR(on_rails("direct"), 8 * kShard / 1e10, 1e-12);  // a larger message
+  EXPECT_NEAR(on_rails("native"), 11 * kShard / 1.6e10, 1e-12);
+}
+
 TEST(PlanCosts, CodecsShortenTransfers) {
   const Cluster cluster = round_numbers(4);
   const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
@@ -82,6 +95,12 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
   const OpCost two_hop = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, place);
   EXPECT_NEAR(seconds_on(two_hop.start, Resource::node_links), 3 * slices / 1e11, 1e-12);
   EXPECT_NEAR(seconds_on(two_hop.finish, Resource::rails), 2 * slice / 1e10, 1e-12);
+  EXPECT_NEAR(seconds_on(two_hop.finish, Resource::gpu),
+              (4 * slices + 6 * slice + 4 * kCount) / 1e12, 1e-12);
+  // No kernel sums plain images and writes plain ones: the sum of 3 slices is written and read.
+  const OpCost plain = reduce_cost({"2-hop", kCount, Dtype::bf16, {}, {}}, place);
+  EXPECT_NEAR(seconds_on(plain.finish, Resource::gpu),
+              (4 * 3 * kShard + 2 * 3 * 4 * kCount + 6 * kShard + 4 * kCount) / 1e12, 1e-12);
   const OpCost native = reduce_cost({"native", kCount, Dtype::bf16, {}, {}}, place);
   EXPECT_NEAR(seconds_on(native, Resource::rails), 11 * kShard / 4e10, 1e-12);
   const OpCost ordered = reduce_cost({"ordered", kCount, Dtype::bf16, {}, {}}, place);
