@@ -51,8 +51,7 @@ class Section {
     return number;
   }
   double number(const std::string& key, Range range, double otherwise) {
-    known_.push_back(key);
-    return object_.contains(key) ? number(key, range) : otherwise;
+    return has(key) ? number(key, range) : otherwise;
   }
   std::size_t count(const std::string& key) {
     const double value = number(key, kSize);
@@ -77,10 +76,14 @@ class Section {
     }
     return rows;
   }
+  /// Of a key that may be missing.
+  bool has(const std::string& key) {
+    known_.push_back(key);
+    return object_.contains(key);
+  }
   /// The same, none where the key is missing.
   std::vector<Section> optional_rows(const std::string& key) {
-    known_.push_back(key);
-    return object_.contains(key) ? rows(key) : std::vector<Section>{};
+    return has(key) ? rows(key) : std::vector<Section>{};
   }
   /// After the last key.
   void done() const {
@@ -189,6 +192,13 @@ Rails read_rails(Section in) {
   return rails;
 }
 
+Host read_host(Section in) {
+  const Host host{.link_rate = in.number("link_gb_per_s", kRate) * kGiga,
+                  .memory_rate = in.number("memory_gb_per_s", kRate) * kGiga};
+  in.done();
+  return host;
+}
+
 Engine read_engine(Section in) {
   const Engine engine{.overlap = in.number("overlap", kShare),
                       .max_live_parameters = in.number("max_live_parameters", kAmount, 0),
@@ -226,6 +236,7 @@ Cluster parse_cluster(const std::string& text, const std::string& name) {
   cluster.gpu = read_gpu(in.section("gpu"));
   cluster.node_links = read_node_links(in.section("node_links"));
   cluster.rails = read_rails(in.section("rails"));
+  if (in.has("host")) cluster.host = read_host(in.section("host"));
   cluster.engine = read_engine(in.section("engine"));
   in.done();
   return cluster;
@@ -265,30 +276,35 @@ json to_json(const Cluster& cluster) {
              {"lanes", lanes},
              {"gpu_share", cluster.rails.gpu_share}};
   if (cluster.rails.ring_rate > 0) rails["ring_gb_per_s"] = cluster.rails.ring_rate / kGiga;
-  return {{"name", cluster.name},
-          {"source", cluster.source},
-          {"nodes", cluster.nodes},
-          {"gpus_per_node", cluster.gpus_per_node},
-          {"gpu",
-           {{"name", cluster.gpu.name},
-            {"peak_tflops", cluster.gpu.peak / kTera},
-            {"memory_gib", cluster.gpu.memory / kGib},
-            {"memory_gb_per_s", cluster.gpu.memory_rate / kGiga},
-            {"step_share", cluster.gpu.step_share},
-            {"layer_gap_us", cluster.gpu.layer_gap / kMicro},
-            {"products", products},
-            {"attention", attention}}},
-          {"node_links",
-           {{"latency_us", cluster.node_links.latency / kMicro},
-            {"hop_latency_us", cluster.node_links.hop_latency / kMicro},
-            {"gb_per_s", cluster.node_links.rate / kGiga},
-            {"most_gb_per_s", cluster.node_links.most / kGiga},
-            {"gpu_share", cluster.node_links.gpu_share}}},
-          {"rails", rails},
-          {"engine",
-           {{"overlap", cluster.engine.overlap},
-            {"max_live_parameters", cluster.engine.max_live_parameters},
-            {"bytes_per_parameter", cluster.engine.bytes_per_parameter}}}};
+  json made{{"name", cluster.name},
+            {"source", cluster.source},
+            {"nodes", cluster.nodes},
+            {"gpus_per_node", cluster.gpus_per_node},
+            {"gpu",
+             {{"name", cluster.gpu.name},
+              {"peak_tflops", cluster.gpu.peak / kTera},
+              {"memory_gib", cluster.gpu.memory / kGib},
+              {"memory_gb_per_s", cluster.gpu.memory_rate / kGiga},
+              {"step_share", cluster.gpu.step_share},
+              {"layer_gap_us", cluster.gpu.layer_gap / kMicro},
+              {"products", products},
+              {"attention", attention}}},
+            {"node_links",
+             {{"latency_us", cluster.node_links.latency / kMicro},
+              {"hop_latency_us", cluster.node_links.hop_latency / kMicro},
+              {"gb_per_s", cluster.node_links.rate / kGiga},
+              {"most_gb_per_s", cluster.node_links.most / kGiga},
+              {"gpu_share", cluster.node_links.gpu_share}}},
+            {"rails", rails},
+            {"engine",
+             {{"overlap", cluster.engine.overlap},
+              {"max_live_parameters", cluster.engine.max_live_parameters},
+              {"bytes_per_parameter", cluster.engine.bytes_per_parameter}}}};
+  if (cluster.host.known()) {
+    made["host"] = {{"link_gb_per_s", cluster.host.link_rate / kGiga},
+                    {"memory_gb_per_s", cluster.host.memory_rate / kGiga}};
+  }
+  return made;
 }
 
 }  // namespace zeropp::plan

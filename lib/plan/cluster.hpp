@@ -83,6 +83,14 @@ struct Rails {
   [[nodiscard]] const LaneRate& with(std::size_t lanes_used) const;
 };
 
+/// What offload is bound by. Rates of 0: not known.
+struct Host {
+  double link_rate = 0;    ///< bytes/s of a GPU's link to it, in one direction, page-locked
+  double memory_rate = 0;  ///< bytes/s, read + written, of all optimizer steps of a node together
+
+  [[nodiscard]] bool known() const { return link_rate > 0 && memory_rate > 0; }
+};
+
 /// How the training program runs its schedule.
 struct Engine {
   /// Of what its schedule could hide, the part that it hides; 1 for zpp_train.
@@ -103,6 +111,7 @@ struct Cluster {
   Gpu gpu;
   NodeLinks node_links;
   Rails rails;
+  Host host;
   Engine engine;
 };
 

@@ -48,8 +48,20 @@ TEST(PlanCluster, ReadsWhatItWrites) {
   EXPECT_DOUBLE_EQ(cluster.node_links.most, 300e9);
   EXPECT_DOUBLE_EQ(cluster.rails.lanes.back().latency, 8e-6);
   EXPECT_DOUBLE_EQ(cluster.engine.overlap, 0.5);
+  EXPECT_FALSE(cluster.host.known());
   const json written = to_json(cluster);
   EXPECT_EQ(to_json(parse_cluster(written.dump(), "again")), written);
+}
+
+TEST(PlanCluster, ReadsAHostWhereThereIsOne) {
+  json object = valid();
+  object["host"] = {{"link_gb_per_s", 50}, {"memory_gb_per_s", 300}};
+  const Cluster cluster = parse_cluster(object.dump(), "c.json");
+  EXPECT_TRUE(cluster.host.known());
+  EXPECT_DOUBLE_EQ(cluster.host.link_rate, 50e9);
+  EXPECT_DOUBLE_EQ(parse_cluster(to_json(cluster).dump(), "again").host.memory_rate, 300e9);
+  object["host"].erase("memory_gb_per_s");
+  EXPECT_NE(refusal(object).find("c.json: host.memory_gb_per_s is missing"), std::string::npos);
 }
 
 TEST(PlanCluster, FindsTheLanesInUse) {
