@@ -3,12 +3,12 @@ measured rates of kernels and rails (`zpp_plan calibrate`) and from four constan
 alone; all other traces are predicted, with the configuration that each of them holds.
 """
 
+import csv
 import dataclasses
 import json
 import pathlib
 import statistics
 
-WARMUP = 3  # steps, as the runs were started
 FOLDER = "4x-NVIDIA-H200"
 
 # Which cluster file stands for a study: rails as they were measured in its session.
@@ -57,10 +57,19 @@ class Trace:
                 "flags": ["--nodes", self.nodes, "--ranks-per-node", self.ranks_per_node]}
 
 
+def warm_ups(study):
+    """Steps that are not timed in a study's runs, as its list of runs has them."""
+    with (study / "runs.tsv").open() as file:
+        (untimed,) = {int(row["warmup"]) for row in csv.DictReader(file, delimiter="\t")}
+    return untimed
+
+
 def read_traces(results):
     traces, seen = [], {}
     for study, cluster in CLUSTERS.items():
-        for file in sorted((pathlib.Path(results) / FOLDER / study / "runs").glob("*.json")):
+        folder = pathlib.Path(results) / FOLDER / study
+        untimed = warm_ups(folder)
+        for file in sorted((folder / "runs").glob("*.json")):
             trace = json.loads(file.read_text())
             if trace.get("app") != "train":  # a peer's
                 continue
@@ -69,7 +78,7 @@ def read_traces(results):
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"
-            traces.append(Trace(name, cluster, statistics.median(trace["steps"]["time"][WARMUP:]), trace["config_json"],
+            traces.append(Trace(name, cluster, statistics.median(trace["steps"]["time"][untimed:]), trace["config_json"],
                                 trace["node_count"], trace["ranks_per_node"]))
     return traces
 

@@ -4,6 +4,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/plan/break_even.hpp"
 
 namespace zeropp::plan {
 
@@ -41,9 +42,7 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
   if (job.job.ranks_per_node == 0 && job.job.config.node_size == 0) {
     job.job.ranks_per_node = job.cluster.gpus_per_node;
   }
-  if (job.rail_gb_per_s > 0) {
-    for (LaneRate& row : job.cluster.rails.lanes) row.rate = job.rail_gb_per_s * 1e9;
-  }
+  if (job.rail_gb_per_s > 0) job.cluster = with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);
   return topology_of(job.job);
 }
 

@@ -16,11 +16,21 @@ namespace {
 
 using nlohmann::json;
 
+/// What calibrate() reads of either kind of trace.
+trace::Selection wanted() {
+  return {.attributes = {"app", "world_size", "node_count"},
+          .groups = {{"ranks", {"gpu", "host"}},
+                     {"ceilings", {"name", "rate"}},
+                     {"results",
+                      {"kernel", "shape", "dtype", "operations", "time", "collective", "algorithm",
+                       "codec", "size", "in_place", "p50", "verdict"}}}};
+}
+
 /// A trace's columns and attributes by their names.
 class Trace {
  public:
-  Trace(const std::filesystem::path& path, const std::vector<std::string>& groups)
-      : name_(path.string()), document_(trace::read_hdf5(path, groups)) {}
+  explicit Trace(const std::filesystem::path& path)
+      : name_(path.string()), document_(trace::read_hdf5(path, wanted())) {}
 
   [[nodiscard]] json attribute(std::string_view name) const {
     for (const trace::Attribute& attribute : document_.attributes) {
@@ -29,7 +39,7 @@ class Trace {
     }
     missing(fmt::format("attribute {}", name));
   }
-  /// A row of a group: {column: value}, of all its columns.
+  /// Of a group: {column: value}, of those that were read.
   [[nodiscard]] std::vector<json> rows(std::string_view group) const {
     for (const trace::Group& each : document_.groups) {
       if (each.name != group || each.columns.empty()) continue;
@@ -84,7 +94,7 @@ json sweep_of(const Trace& trace) {
 }  // namespace
 
 nlohmann::json read_measured_trace(const std::filesystem::path& path) {
-  const Trace trace(path, {"ranks", "ceilings", "results"});
+  const Trace trace(path);
   const json app = trace.attribute("app");
   try {
     if (app == "kernels") return kernels_of(trace);

@@ -10,7 +10,11 @@
 namespace zeropp::plan {
 
 Cluster with_link_rate(Cluster cluster, double rate) {
-  for (LaneRate& row : cluster.rails.lanes) row.rate = rate;
+  cluster.rails.ring_rate = 0;
+  for (LaneRate& row : cluster.rails.lanes) {
+    row.rate = rate;
+    row.sizes.clear();
+  }
   return cluster;
 }
 

@@ -21,7 +21,7 @@ double shortest_step(std::span<const PlannedRun> runs, const Cluster& cluster);
 double break_even(std::span<const PlannedRun> without, const PlannedRun& with,
                   const Cluster& cluster, double gain);
 
-/// The cluster with links of `rate` bytes/s.
+/// The cluster with links of `rate` bytes/s, whatever the message, the lanes and the route.
 Cluster with_link_rate(Cluster cluster, double rate);
 
 }  // namespace zeropp::plan

@@ -29,8 +29,8 @@ constexpr double kSmallestMessage = 1 << 22;
 
 Error unknown(const std::string& name, const std::string& why) {
   return {ExitCode::usage,
-          fmt::format("{}: {}: give what zpp_kernels --json, zpp_sweep --json on one node or "
-                      "bench_rails wrote",
+          fmt::format("{}: {}: give what zpp_kernels --json, zpp_sweep --json or bench_rails "
+                      "wrote",
                       name, why)};
 }
 
@@ -106,10 +106,10 @@ void calibrate_gpu(Gpu& gpu, const json& kernels, const std::string& name) {
   }
 }
 
-void calibrate_node_links(NodeLinks& links, const json& sweep, const std::string& name) {
+void calibrate_links(Cluster& cluster, const json& sweep, const std::string& name) {
   const json& run = sweep.at("provenance");
   const auto ranks = run.at("world_size").get<double>();
-  if (run.at("node_count") != 1 || ranks < 2) throw unknown(name, "a sweep of several nodes");
+  if (ranks < 2) throw unknown(name, "a sweep of one rank");
   std::vector<TransferTime> times;
   for (const json& row : sweep.at("results")) {
     const auto bytes = row.at("size").get<double>() * (ranks - 1) / ranks;
@@ -120,32 +120,66 @@ void calibrate_node_links(NodeLinks& links, const json& sweep, const std::string
     times.push_back({bytes, measured.at("p50").get<double>() * kMicro});
   }
   const LinkFit fit = fit_link(times);
+  if (run.at("node_count") != 1) {  // a ring: what passes a rank leaves each node
+    cluster.rails.ring_rate = fit.rate;
+    return;
+  }
+  NodeLinks& links = cluster.node_links;
   links.latency = fit.latency;
   links.rate = fit.rate;
   links.most = std::max(links.most, fit.rate);
 }
 
+/// What every sample of bench_rails takes beside its transfer: the host launches it, and waits.
+double sampling_seconds(const std::map<std::size_t, std::vector<TransferTime>>& inside_node,
+                        const NodeLinks& links) {
+  if (inside_node.empty()) return 0;
+  const TransferTime& shortest = inside_node.begin()->second.front();
+  return std::max(0.0, shortest.seconds - links.latency - shortest.bytes / links.rate);
+}
+
+/// The latency that the shortest messages show, and the rate of each larger one without it.
+LaneRate lane_rate(std::size_t lanes, std::vector<TransferTime> times, double sampling) {
+  for (TransferTime& time : times) time.seconds -= sampling;
+  const auto shortest = std::min<std::size_t>(times.size(), 3);
+  LaneRate made{.lanes = lanes,
+                .latency = fit_link({times.begin(), times.begin() + shortest}).latency,
+                .rate = 0,
+                .sizes = {}};
+  for (const auto& [bytes, seconds] : times) {
+    if (bytes < kSmallestMessage) continue;
+    made.rate = bytes / (seconds - made.latency);
+    if (!(made.rate > 0)) throw std::invalid_argument("times that do not grow with the size");
+    made.sizes.push_back({.bytes = bytes, .rate = made.rate});
+  }
+  if (made.sizes.empty()) throw std::invalid_argument("no message of 4 MiB or more");
+  return made;
+}
+
 void calibrate_rails(Cluster& cluster, const json& rails, const std::string& name) {
-  std::map<std::size_t, std::vector<TransferTime>> by_lanes;
+  std::map<std::string, std::map<std::size_t, std::vector<TransferTime>>> groups;
   for (const json& row : rails.at("rows")) {
     const auto bytes = row.at("bytes_a_peer").get<double>() * row.at("peers").get<double>();
-    if (row.at("group") != "rail" || bytes < kSmallestMessage) continue;
     const double seconds = summarize(row.at("seconds").get<std::vector<double>>()).median;
-    by_lanes[row.at("lanes").get<std::size_t>()].push_back({bytes, seconds});
+    groups[row.at("group")][row.at("lanes").get<std::size_t>()].push_back({bytes, seconds});
+  }
+  for (auto& [group, by_lanes] : groups) {
+    for (auto& [lanes, times] : by_lanes) std::ranges::sort(times, {}, &TransferTime::bytes);
   }
   const auto ranks = rails.at("ranks").get<std::size_t>();
   const auto node_size = rails.at("node_size").get<std::size_t>();
-  if (by_lanes.empty() || node_size == 0 || ranks < 2 * node_size) {
+  if (groups["rail"].empty() || node_size == 0 || ranks < 2 * node_size) {
     throw unknown(name, "no rails between nodes");
   }
   cluster.gpus_per_node = node_size;
   cluster.nodes = ranks / node_size;
   cluster.rails.links_per_node = static_cast<double>(cluster.gpus_per_node);
-  cluster.rails.lanes.clear();
-  for (const auto& [lanes, times] : by_lanes) {
-    const LinkFit fit = fit_link(times);
-    cluster.rails.lanes.push_back({.lanes = lanes, .latency = fit.latency, .rate = fit.rate});
+  const double sampling = sampling_seconds(groups["node"], cluster.node_links);
+  std::vector<LaneRate> made;
+  for (const auto& [lanes, times] : groups["rail"]) {
+    made.push_back(lane_rate(lanes, times, sampling));
   }
+  cluster.rails.lanes = std::move(made);
 }
 
 }  // namespace
@@ -185,7 +219,7 @@ void calibrate(Cluster& cluster, const json& measured, const std::string& name) 
     if (schema == "zeropp-kernels") {
       calibrate_gpu(cluster.gpu, measured, name);
     } else if (schema == "zeropp-sweep") {
-      calibrate_node_links(cluster.node_links, measured, name);
+      calibrate_links(cluster, measured, name);
     } else if (measured.contains("node_size")) {
       calibrate_rails(cluster, measured, name);
     } else {

@@ -26,9 +26,12 @@ LinkFit fit_link(const std::vector<TransferTime>& times);
 
 /// Takes over what `measured` tells, which `name` stands for in messages, and appends to
 /// cluster.source: of a zpp_kernels run the GPU's name, memory rate, and the rates of products and
-/// attention, those in 16 bits where there are any; of a zpp_sweep run on one node the links inside
-/// it (uncompressed all-gathers of `native`); of bench_rails the rails, one a rank. Throws
-/// Error(usage) for anything else.
+/// attention, those in 16 bits where there are any; of a zpp_sweep run the uncompressed all-gathers
+/// of `native`, on one node for the links inside it, on several for the vendor's ring across them;
+/// of bench_rails the rails, one a rank, by the size of messages. What launching and waiting for
+/// every sample took there is subtracted: what short messages inside a node took, beyond
+/// cluster.node_links.latency (so links inside a node come first). Throws Error(usage) for anything
+/// else.
 void calibrate(Cluster& cluster, const nlohmann::json& measured, const std::string& name);
 
 }  // namespace zeropp::plan

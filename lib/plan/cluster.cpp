@@ -21,7 +21,8 @@ constexpr std::size_t kMostRows = 4096;  ///< of a table: far beyond any use
 constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
 constexpr double kMicro = 1e-6;
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
+constexpr double kMib = 1024.0 * 1024.0;
+constexpr double kGib = 1024.0 * kMib;
 
 struct Range {
   double least;
@@ -50,8 +51,7 @@ class Section {
     return number;
   }
   double number(const std::string& key, Range range, double otherwise) {
-    known_.push_back(key);
-    return object_.contains(key) ? number(key, range) : otherwise;
+    return has(key) ? number(key, range) : otherwise;
   }
   std::size_t count(const std::string& key) {
     const double value = number(key, kSize);
@@ -75,6 +75,15 @@ class Section {
       rows.emplace_back(value[i], name_, fmt::format("{}.{}", joined(key), i));
     }
     return rows;
+  }
+  /// Of a key that may be missing.
+  bool has(const std::string& key) {
+    known_.push_back(key);
+    return object_.contains(key);
+  }
+  /// The same, none where the key is missing.
+  std::vector<Section> optional_rows(const std::string& key) {
+    return has(key) ? rows(key) : std::vector<Section>{};
   }
   /// After the last key.
   void done() const {
@@ -155,13 +164,24 @@ NodeLinks read_node_links(Section in) {
 
 Rails read_rails(Section in) {
   Rails rails{.links_per_node = in.number("links_per_node", kRate),
+              .ring_rate = in.number("ring_gb_per_s", kRate, 0) * kGiga,
               .hop_latency = in.number("hop_latency_us", kLatency, 0) * kMicro,
               .lanes = {},
               .gpu_share = in.number("gpu_share", {0, 0.95}, 0)};
   for (Section& row : in.rows("lanes")) {
-    const LaneRate lane{.lanes = row.count("lanes"),
-                        .latency = row.number("latency_us", kLatency) * kMicro,
-                        .rate = row.number("gb_per_s", kRate) * kGiga};
+    LaneRate lane{.lanes = row.count("lanes"),
+                  .latency = row.number("latency_us", kLatency) * kMicro,
+                  .rate = row.number("gb_per_s", kRate) * kGiga,
+                  .sizes = {}};
+    for (Section& size : row.optional_rows("sizes")) {
+      lane.sizes.push_back({.bytes = size.number("mib", kRate) * kMib,
+                            .rate = size.number("gb_per_s", kRate) * kGiga});
+      size.done();
+      if (lane.sizes.size() < 2) continue;
+      if (lane.sizes.back().bytes <= lane.sizes[lane.sizes.size() - 2].bytes) {
+        size.fail("mib", "more than in the row before");
+      }
+    }
     if (!rails.lanes.empty() && lane.lanes <= rails.lanes.back().lanes) {
       row.fail("lanes", "more than in the row before");
     }
@@ -170,6 +190,13 @@ Rails read_rails(Section in) {
   }
   in.done();
   return rails;
+}
+
+Host read_host(Section in) {
+  const Host host{.link_rate = in.number("link_gb_per_s", kRate) * kGiga,
+                  .memory_rate = in.number("memory_gb_per_s", kRate) * kGiga};
+  in.done();
+  return host;
 }
 
 Engine read_engine(Section in) {
@@ -181,6 +208,15 @@ Engine read_engine(Section in) {
 }
 
 }  // namespace
+
+double LaneRate::rate_of(double bytes) const {
+  const auto above = std::ranges::lower_bound(sizes, bytes, {}, &SizeRate::bytes);
+  if (above == sizes.end()) return rate;
+  if (above == sizes.begin()) return above->rate;
+  const SizeRate& below = *std::prev(above);
+  return std::lerp(below.rate, above->rate,
+                   std::log(bytes / below.bytes) / std::log(above->bytes / below.bytes));
+}
 
 const LaneRate& Rails::with(std::size_t lanes_used) const {
   const auto above =
@@ -200,6 +236,7 @@ Cluster parse_cluster(const std::string& text, const std::string& name) {
   cluster.gpu = read_gpu(in.section("gpu"));
   cluster.node_links = read_node_links(in.section("node_links"));
   cluster.rails = read_rails(in.section("rails"));
+  if (in.has("host")) cluster.host = read_host(in.section("host"));
   cluster.engine = read_engine(in.section("engine"));
   in.done();
   return cluster;
@@ -227,38 +264,47 @@ json to_json(const Cluster& cluster) {
   }
   json lanes = json::array();
   for (const LaneRate& row : cluster.rails.lanes) {
-    lanes.push_back({{"lanes", row.lanes},
-                     {"latency_us", row.latency / kMicro},
-                     {"gb_per_s", row.rate / kGiga}});
+    json made{
+        {"lanes", row.lanes}, {"latency_us", row.latency / kMicro}, {"gb_per_s", row.rate / kGiga}};
+    for (const SizeRate& size : row.sizes) {
+      made["sizes"].push_back({{"mib", size.bytes / kMib}, {"gb_per_s", size.rate / kGiga}});
+    }
+    lanes.push_back(std::move(made));
   }
-  return {{"name", cluster.name},
-          {"source", cluster.source},
-          {"nodes", cluster.nodes},
-          {"gpus_per_node", cluster.gpus_per_node},
-          {"gpu",
-           {{"name", cluster.gpu.name},
-            {"peak_tflops", cluster.gpu.peak / kTera},
-            {"memory_gib", cluster.gpu.memory / kGib},
-            {"memory_gb_per_s", cluster.gpu.memory_rate / kGiga},
-            {"step_share", cluster.gpu.step_share},
-            {"layer_gap_us", cluster.gpu.layer_gap / kMicro},
-            {"products", products},
-            {"attention", attention}}},
-          {"node_links",
-           {{"latency_us", cluster.node_links.latency / kMicro},
-            {"hop_latency_us", cluster.node_links.hop_latency / kMicro},
-            {"gb_per_s", cluster.node_links.rate / kGiga},
-            {"most_gb_per_s", cluster.node_links.most / kGiga},
-            {"gpu_share", cluster.node_links.gpu_share}}},
-          {"rails",
-           {{"links_per_node", cluster.rails.links_per_node},
-            {"hop_latency_us", cluster.rails.hop_latency / kMicro},
-            {"lanes", lanes},
-            {"gpu_share", cluster.rails.gpu_share}}},
-          {"engine",
-           {{"overlap", cluster.engine.overlap},
-            {"max_live_parameters", cluster.engine.max_live_parameters},
-            {"bytes_per_parameter", cluster.engine.bytes_per_parameter}}}};
+  json rails{{"links_per_node", cluster.rails.links_per_node},
+             {"hop_latency_us", cluster.rails.hop_latency / kMicro},
+             {"lanes", lanes},
+             {"gpu_share", cluster.rails.gpu_share}};
+  if (cluster.rails.ring_rate > 0) rails["ring_gb_per_s"] = cluster.rails.ring_rate / kGiga;
+  json made{{"name", cluster.name},
+            {"source", cluster.source},
+            {"nodes", cluster.nodes},
+            {"gpus_per_node", cluster.gpus_per_node},
+            {"gpu",
+             {{"name", cluster.gpu.name},
+              {"peak_tflops", cluster.gpu.peak / kTera},
+              {"memory_gib", cluster.gpu.memory / kGib},
+              {"memory_gb_per_s", cluster.gpu.memory_rate / kGiga},
+              {"step_share", cluster.gpu.step_share},
+              {"layer_gap_us", cluster.gpu.layer_gap / kMicro},
+              {"products", products},
+              {"attention", attention}}},
+            {"node_links",
+             {{"latency_us", cluster.node_links.latency / kMicro},
+              {"hop_latency_us", cluster.node_links.hop_latency / kMicro},
+              {"gb_per_s", cluster.node_links.rate / kGiga},
+              {"most_gb_per_s", cluster.node_links.most / kGiga},
+              {"gpu_share", cluster.node_links.gpu_share}}},
+            {"rails", rails},
+            {"engine",
+             {{"overlap", cluster.engine.overlap},
+              {"max_live_parameters", cluster.engine.max_live_parameters},
+              {"bytes_per_parameter", cluster.engine.bytes_per_parameter}}}};
+  if (cluster.host.known()) {
+    made["host"] = {{"link_gb_per_s", cluster.host.link_rate / kGiga},
+                    {"memory_gb_per_s", cluster.host.memory_rate / kGiga}};
+  }
+  return made;
 }
 
 }  // namespace zeropp::plan

@@ -52,22 +52,43 @@ struct NodeLinks {
   double gpu_share = 0;
 };
 
+/// What a link carries of messages of one size.
+struct SizeRate {
+  double bytes = 0;  ///< that a rank sends
+  double rate = 0;   ///< bytes/s
+};
+
 /// What a link carries when a collective is cut over so many communicators.
 struct LaneRate {
   std::size_t lanes = 1;
-  double latency = 0;  ///< s, of a collective
-  double rate = 0;     ///< bytes/s
+  double latency = 0;           ///< s, of a collective
+  double rate = 0;              ///< bytes/s, of messages larger than those of `sizes`
+  std::vector<SizeRate> sizes;  ///< ascending; none: `rate` of any message
+
+  /// Of messages of `bytes` that a rank sends: between two sizes in proportion to the logarithm.
+  [[nodiscard]] double rate_of(double bytes) const;
 };
 
 /// Links that leave a node.
 struct Rails {
-  double links_per_node = 1;    ///< shared by the GPUs of the node
+  double links_per_node = 1;  ///< shared by the GPUs of the node
+  /// bytes/s that leave a node in one ring of the vendor's, whose channels drive the links
+  /// otherwise than lanes do; 0: what the links carry.
+  double ring_rate = 0;
   double hop_latency = 0;       ///< s, more for each further node
   std::vector<LaneRate> lanes;  ///< ascending, at least one
   double gpu_share = 0;         ///< as of NodeLinks
 
   /// The row with so many lanes, else the nearest below, else the first.
   [[nodiscard]] const LaneRate& with(std::size_t lanes_used) const;
+};
+
+/// What offload is bound by. Rates of 0: not known.
+struct Host {
+  double link_rate = 0;    ///< bytes/s of a GPU's link to it, in one direction, page-locked
+  double memory_rate = 0;  ///< bytes/s, read + written, of all optimizer steps of a node together
+
+  [[nodiscard]] bool known() const { return link_rate > 0 && memory_rate > 0; }
 };
 
 /// How the training program runs its schedule.
@@ -90,6 +111,7 @@ struct Cluster {
   Gpu gpu;
   NodeLinks node_links;
   Rails rails;
+  Host host;
   Engine engine;
 };
 

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/codec/codec.hpp"
+#include "lib/collective/chunks.hpp"
 
 namespace zeropp::plan {
 
@@ -19,7 +20,7 @@ class Links {
         node_links_(place.cluster.node_links),
         rails_(place.cluster.rails),
         lane_(rails_.with(place.rail_lanes)),
-        node_rate_(rails_.links_per_node * lane_.rate / static_cast<double>(place.groups_per_node)),
+        links_(rails_.links_per_node / static_cast<double>(place.groups_per_node)),
         nodes_(static_cast<double>(place.nodes)),
         locals_(static_cast<double>(place.ranks_per_node)) {}
 
@@ -37,14 +38,14 @@ class Links {
   void on_rails(Stages& stages, double bytes) const {
     if (place_.nodes == 1) return;
     stages.add(Resource::none, lane_.latency + (nodes_ - 2) * rails_.hop_latency);
-    stages.add(Resource::rails, (nodes_ - 1) * bytes * locals_ / node_rate_);
+    stages.add(Resource::rails, out_of_node((nodes_ - 1) * bytes));
   }
   /// A rank sends `bytes` to every other rank, in and out of its node at the same time.
   void to_all(Stages& stages, double bytes) const {
     if (place_.ranks() == 1) return;
     stages.add(Resource::none, place_.nodes == 1 ? node_links_.latency : lane_.latency);
     slower_of(stages, (locals_ - 1) * bytes / node_links_.rate,
-              (ranks() - locals_) * bytes * locals_ / node_rate_);
+              out_of_node((ranks() - locals_) * bytes));
   }
   /// A ring through all ranks, node after node, on which `bytes` of each of the others pass every
   /// rank. All of its links carry something all the time, and the slowest paces them: those inside
@@ -60,7 +61,10 @@ class Links {
     }
     if (place_.nodes > 1) {
       latency += lane_.latency + (nodes_ - 1) * rails_.hop_latency;
-      across = (ranks() - 1) * bytes / node_rate_;
+      const double passing = (ranks() - 1) * bytes;
+      across = rails_.ring_rate > 0
+                   ? passing * rails_.links_per_node / (links_ * rails_.ring_rate)
+                   : passing / (links_ * lane_.rate_of(passing / rails_.links_per_node));
     }
     stages.add(Resource::none, latency);
     slower_of(stages, inside, across);
@@ -70,6 +74,10 @@ class Links {
   }
 
  private:
+  /// Every rank of a node sends so many `bytes` to others.
+  [[nodiscard]] double out_of_node(double bytes) const {
+    return bytes * locals_ / (links_ * lane_.rate_of(bytes));
+  }
   /// Transfers over both kinds of links that go on together.
   static void slower_of(Stages& stages, double inside, double across) {
     stages.add(inside > across ? Resource::node_links : Resource::rails, std::max(inside, across));
@@ -79,7 +87,7 @@ class Links {
   const NodeLinks& node_links_;
   const Rails& rails_;
   const LaneRate& lane_;
-  double node_rate_;  ///< bytes/s out of a node, of this group
+  double links_;  ///< out of a node, this group's part of them
   double nodes_;
   double locals_;
 };
@@ -88,16 +96,50 @@ double wire_bytes(const codec::CodecSpec& spec, Dtype plain, std::size_t n) {
   return static_cast<double>(codec::Codec(spec, plain).wire_bytes(n));
 }
 
+std::size_t block_of(const codec::CodecSpec& spec, Dtype plain) {
+  return codec::Codec(spec, plain).block();
+}
+
+std::size_t pieces_of(std::size_t count, std::size_t depth, std::size_t block) {
+  return std::max<std::size_t>(1, collective::chunk_plan(count, depth, block).size());
+}
+
+/// Whether the step between two hops decodes, sums and encodes at once.
+bool one_pass(const ReduceShape& shape) {
+  return codec::ReduceEncode({shape.first, shape.plain}, {shape.second, shape.plain})
+             .scratch_elements(1, 1) == 0;
+}
+
 std::invalid_argument unknown(const std::string& algorithm) {
   return std::invalid_argument(fmt::format("plan: the time of {} is not known", algorithm));
 }
 
-OpCost one_hop(const Links& links, double memory, double image, double sum) {
-  OpCost cost;
-  links.kernel(cost.start, memory + links.ranks() * image);
-  links.to_all(cost.start, image);
-  links.kernel(cost.finish, links.ranks() * image + sum);
-  return cost;
+/// Kernels and transfers of different pieces go on together: but for the longest, what a half
+/// consists of shows once, not once a piece.
+Stages overlapped(const Stages& half, std::size_t pieces) {
+  const auto by_seconds = [](const Stage& a, const Stage& b) { return a.seconds < b.seconds; };
+  const Stage* longest = std::max_element(half.begin(), half.end(), by_seconds);
+  Stages made;
+  for (const Stage& stage : half) {
+    const bool whole = &stage == longest || stage.resource == Resource::none;
+    made.add(stage.resource, stage.seconds / (whole ? 1.0 : static_cast<double>(pieces)));
+  }
+  return made;
+}
+
+OpCost pipelined(const OpCost& cost) {
+  return {.start = overlapped(cost.start, cost.pieces),
+          .finish = overlapped(cost.finish, cost.pieces),
+          .pieces = cost.pieces};
+}
+
+OpCost one_hop(const Links& links, double memory, double image, double sum, std::size_t pieces) {
+  const double share = 1.0 / static_cast<double>(pieces);
+  OpCost cost{.start = {}, .finish = {}, .pieces = pieces};
+  links.kernel(cost.start, share * (memory + links.ranks() * image));
+  links.to_all(cost.start, share * image);
+  links.kernel(cost.finish, share * (links.ranks() * image + sum));
+  return pipelined(cost);
 }
 
 }  // namespace
@@ -108,17 +150,21 @@ double kernel_seconds(double bytes, const Cluster& cluster) {
 
 OpCost gather_cost(const GatherShape& shape, const Place& place) {
   const Links links(place);
-  const double part = static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
-  const double image = wire_bytes(shape.codec, shape.memory, shape.count);
+  const double whole =
+      static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
   OpCost cost;
   if (place.ranks() == 1) {
-    links.kernel(cost.start, part + part);
+    links.kernel(cost.start, whole + whole);
     return cost;
   }
   if (shape.algorithm == "native") {
-    links.ring(cost.start, image);
+    links.ring(cost.start, wire_bytes(shape.codec, shape.memory, shape.count));
     return cost;
   }
+  cost.pieces = pieces_of(shape.count, shape.depth, block_of(shape.codec, shape.memory));
+  const auto pieces = static_cast<double>(cost.pieces);
+  const double part = whole / pieces;
+  const double image = wire_bytes(shape.codec, shape.memory, shape.count) / pieces;
   links.kernel(cost.start, part + image);
   if (shape.algorithm == "two-level") {
     links.on_rails(cost.start, image);
@@ -131,7 +177,7 @@ OpCost gather_cost(const GatherShape& shape, const Place& place) {
     throw unknown(shape.algorithm);
   }
   links.kernel(cost.finish, links.ranks() * (image + part));
-  return cost;
+  return pipelined(cost);
 }
 
 OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
@@ -139,28 +185,35 @@ OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
   const double sum = static_cast<double>(shape.count) * sizeof(float);
   const double memory = links.ranks() * sum;
   const double plain = static_cast<double>(shape.count) * static_cast<double>(size_of(shape.plain));
+  const auto cut = [&](std::size_t block) { return pieces_of(shape.count, shape.depth, block); };
   if (shape.algorithm == "native" || shape.algorithm == "flat") {
-    OpCost cost;
-    links.kernel(cost.start, memory + links.ranks() * plain);
-    links.ring(cost.start, plain);
-    links.kernel(cost.finish, plain + sum);
-    return cost;
+    OpCost cost{.start = {}, .finish = {}, .pieces = shape.algorithm == "flat" ? cut(1) : 1};
+    const double share = 1.0 / static_cast<double>(cost.pieces);
+    links.kernel(cost.start, share * (memory + links.ranks() * plain));
+    links.ring(cost.start, share * plain);
+    links.kernel(cost.finish, share * (plain + sum));
+    return pipelined(cost);
   }
-  if (shape.algorithm == "ordered") return one_hop(links, memory, plain, sum);
+  if (shape.algorithm == "ordered") return one_hop(links, memory, plain, sum, cut(1));
+  const std::size_t first_block = block_of(shape.first, shape.plain);
   const double slice = wire_bytes(shape.first, shape.plain, shape.count);
-  if (shape.algorithm == "1-hop") return one_hop(links, memory, slice, sum);
+  if (shape.algorithm == "1-hop") return one_hop(links, memory, slice, sum, cut(first_block));
   if (shape.algorithm != "2-hop") throw unknown(shape.algorithm);
-  if (place.nodes == 1) return one_hop(links, memory, slice, sum);
+  if (place.nodes == 1) return one_hop(links, memory, slice, sum, cut(first_block));
+  const std::size_t second_block = block_of(shape.second, shape.plain);
   const double second = wire_bytes(shape.second, shape.plain, shape.count);
-  if (place.ranks_per_node == 1) return one_hop(links, memory, second, sum);
+  if (place.ranks_per_node == 1) return one_hop(links, memory, second, sum, cut(second_block));
   const double first = wire_bytes(shape.first, shape.plain, place.nodes * shape.count);
-  OpCost cost;
-  links.kernel(cost.start, memory + links.locals() * first);
-  links.inside_node(cost.start, first);
-  links.kernel(cost.finish, links.locals() * first + links.nodes() * second);
-  links.on_rails(cost.finish, second);
-  links.kernel(cost.finish, links.nodes() * second + sum);
-  return cost;
+  OpCost cost{.start = {}, .finish = {}, .pieces = cut(std::max(first_block, second_block))};
+  const double share = 1.0 / static_cast<double>(cost.pieces);
+  links.kernel(cost.start, share * (memory + links.locals() * first));
+  links.inside_node(cost.start, share * first);
+  // In fp32 between two kernels, written and read, where no kernel does both.
+  const double between = one_pass(shape) ? 0 : 2 * links.nodes() * sum;
+  links.kernel(cost.finish, share * (links.locals() * first + between + links.nodes() * second));
+  links.on_rails(cost.finish, share * second);
+  links.kernel(cost.finish, share * (links.nodes() * second + sum));
+  return pipelined(cost);
 }
 
 }  // namespace zeropp::plan

@@ -30,6 +30,7 @@ struct GatherShape {
   std::size_t count = 0;
   Dtype memory = Dtype::fp32;
   codec::CodecSpec codec;
+  std::size_t depth = 1;  ///< pieces that it is cut into, where the algorithm cuts
 };
 /// Throws std::invalid_argument for an algorithm whose times are not known here.
 OpCost gather_cost(const GatherShape& shape, const Place& place);
@@ -41,6 +42,7 @@ struct ReduceShape {
   Dtype plain = Dtype::fp32;
   codec::CodecSpec first;
   codec::CodecSpec second;
+  std::size_t depth = 1;
 };
 OpCost reduce_cost(const ReduceShape& shape, const Place& place);
 

@@ -6,6 +6,8 @@
 #include "lib/base/error.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
+#include "lib/plan/offload_costs.hpp"
+#include "lib/zero/offload_plan.hpp"
 #include "lib/zero/replica_reduce.hpp"
 
 namespace zeropp::plan {
@@ -43,6 +45,14 @@ class Costs {
     model.vocab_size = work.vocab_size;
     layers_ = layer_costs(model, work.config.train_micro_batch_size_per_gpu, options_.compute,
                           cluster.gpu);
+    if (offloads()) {
+      std::vector<std::size_t> counts;
+      for (std::size_t u = 0; u < work.input.units.size(); ++u) counts.push_back(updated(u));
+      offloaded_ = offloaded_updates(
+          counts, work.config,
+          {.link = cluster.host.link_rate,
+           .memory = cluster.host.memory_rate / static_cast<double>(world_.ranks_per_node)});
+    }
     const double bytes = cluster.engine.bytes_per_parameter;
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       double parameters = 0;
@@ -61,9 +71,12 @@ class Costs {
       case OpKind::refresh:
         return joined(global(op.index));
       case OpKind::gather_secondary:
-        return gather(
-            {options_.secondary_gather_algorithm, unit(op.index).secondary, options_.compute, {}},
-            secondary_);
+        return gather({options_.secondary_gather_algorithm,
+                       unit(op.index).secondary,
+                       options_.compute,
+                       {},
+                       1},
+                      secondary_);
       case OpKind::keep_secondary:
         return kernel_of(2 * bytes() * static_cast<double>(unit(op.index).secondary));
       case OpKind::forward:
@@ -77,16 +90,21 @@ class Costs {
       case OpKind::accumulate:
         return accumulate(op);
       case OpKind::gather_sum:
-        return joined(
-            gather({options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}}, world_));
+        return joined(gather(
+            {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}, depth()}, world_));
       case OpKind::reduce_across:
-        return joined(reduce_cost(
-            {"1-hop", across_part(op.index), options_.compute, codecs_of(op.index).inter, {}},
-            across_));
+        return joined(reduce_cost({"1-hop",
+                                   across_part(op.index),
+                                   options_.compute,
+                                   codecs_of(op.index).inter,
+                                   {},
+                                   depth()},
+                                  across_));
       case OpKind::gather_across:
-        return joined(gather({"direct", across_part(op.index), Dtype::fp32,
-                              zero::codec_of_sums(codecs_of(op.index).inter, options_.compute)},
-                             across_));
+        return joined(
+            gather({"direct", across_part(op.index), Dtype::fp32,
+                    zero::codec_of_sums(codecs_of(op.index).inter, options_.compute), depth()},
+                   across_));
       case OpKind::update:
         return update(op.index);
     }
@@ -132,8 +150,16 @@ class Costs {
 
   OpCost global(std::size_t index) {
     const auto& codec = work_.codecs.weights(index)[choice_.weights[index]];
-    return gather({options_.all_gather_algorithm, unit(index).shard, options_.compute, codec},
-                  sharding_);
+    const OpCost sent =
+        gather({options_.all_gather_algorithm, unit(index).shard, options_.compute, codec, depth()},
+               sharding_);
+    const auto uploaded = static_cast<double>(zero::upload_bytes(unit(index), options_));
+    if (uploaded == 0) return sent;
+    OpCost cost{.start = {}, .finish = sent.finish, .pieces = sent.pieces};
+    cost.start.add(Resource::host_link,
+                   uploaded / cluster_.host.link_rate / static_cast<double>(sent.pieces));
+    for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
+    return cost;
   }
 
   OpCost gather(const GatherShape& shape, const Place& place) {
@@ -156,14 +182,15 @@ class Costs {
         return known.cost;
       }
     }
-    OpCost cost;
+    const OpCost sent = reduce_cost({options_.reduce_scatter_algorithm, count, options_.compute,
+                                     codecs.intra, codecs.inter, depth()},
+                                    sharding_);
+    OpCost cost{.start = {}, .finish = {}, .pieces = sent.pieces};
     if (packed) {  // read and written once more
       cost.start.add(Resource::gpu, kernel(2 * kFp32 * static_cast<double>(count) *
-                                           static_cast<double>(sharding_.ranks())));
+                                           static_cast<double>(sharding_.ranks())) /
+                                        static_cast<double>(sent.pieces));
     }
-    const OpCost sent = reduce_cost(
-        {options_.reduce_scatter_algorithm, count, options_.compute, codecs.intra, codecs.inter},
-        sharding_);
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     cost.finish = sent.finish;
     return reductions_.emplace_back(count, packed, codecs, cost).cost;
@@ -180,10 +207,21 @@ class Costs {
   /// and its states, and writes the weights.
   [[nodiscard]] OpCost update(std::size_t index) const {
     const auto states = static_cast<double>(optim::variant_of(work_.config.optimizer).states);
-    const double values = static_cast<double>(
-        work_.input.preset.shard_optimizer ? unit(index).shard : unit(index).padded);
-    return kernel_of(values * (2 * kFp32 + 2 * kFp32 * (1 + states) + bytes()));
+    const std::size_t away = zero::offloaded_elements(updated(index), options_.offload_optimizer);
+    const auto here = static_cast<double>(updated(index) - away);
+    const double on_device = kernel(static_cast<double>(updated(index)) * kFp32 +
+                                    here * (kFp32 + 2 * kFp32 * (1 + states) + bytes()));
+    if (!offloads() || on_device > offloaded_[index]) return on_gpu(on_device);
+    OpCost cost;  // both at the same time
+    cost.start.add(Resource::host, offloaded_[index]);
+    return cost;
   }
+  /// Elements of a unit that a rank updates.
+  [[nodiscard]] std::size_t updated(std::size_t index) const {
+    return work_.input.preset.shard_optimizer ? unit(index).shard : unit(index).padded;
+  }
+  [[nodiscard]] bool offloads() const { return options_.offload_optimizer.enabled(); }
+  [[nodiscard]] std::size_t depth() const { return options_.pipeline_depth; }
 
   struct Gather {
     GatherShape shape;
@@ -206,7 +244,8 @@ class Costs {
   Place across_;  ///< of the replicas of a shard
   const zero::CodecChoice& choice_;
   std::vector<LayerCost> layers_;
-  std::vector<Gather> gathers_;  ///< models have few sizes of units
+  std::vector<double> offloaded_;  ///< by unit
+  std::vector<Gather> gathers_;    ///< models have few sizes of units
   std::vector<Reduction> reductions_;
 };
 
@@ -214,11 +253,12 @@ class Costs {
 
 std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
                              const Cluster& cluster) {
-  if (work.config.zero.offload_optimizer.enabled()) {
-    throw Error(
-        ExitCode::usage,
-        "the time model has no rates of the host's links and memory, which offload is bound "
-        "by: leave out the cluster, or zero_optimization.offload_optimizer");
+  const std::string& device = work.config.zero.offload_optimizer.device;
+  if (device != "none" && !(device == "cpu" && cluster.host.known())) {
+    throw Error(ExitCode::usage,
+                "the cluster says nothing of what offload_optimizer is bound by: give its file a "
+                "section host (inputs/clusters/README.md; memory of the host only), or leave out "
+                "the cluster, or zero_optimization.offload_optimizer");
   }
   Costs costs(work, cluster);
   std::vector<OpCost> made;

@@ -26,7 +26,8 @@ struct Workload {
 };
 
 /// By operation of `schedule`, which is made of work.input. Collectives of one size are costed
-/// once. Throws Error(usage) for a model that is no transformer, and for offload.
+/// once. Throws Error(usage) for a model that is no transformer, and for offload to what the
+/// cluster says nothing of.
 std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
                              const Cluster& cluster);
 

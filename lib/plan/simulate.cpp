@@ -13,10 +13,11 @@ namespace {
 constexpr std::size_t index(Resource resource) { return static_cast<std::size_t>(resource); }
 constexpr std::size_t index(zero::StreamId stream) { return static_cast<std::size_t>(stream); }
 
-/// What a stream has to do: one half of an operation.
+/// What a stream has to do: one half of a piece of an operation.
 struct Task {
   std::size_t op;
   bool finish;
+  std::size_t piece;
 };
 
 /// The head of a stream's queue, once it runs.
@@ -35,7 +36,7 @@ class Simulation {
         sharing_(sharing),
         overlap_(overlap),
         done_(schedule.ops.size(), false),
-        started_(schedule.ops.size(), false) {
+        started_(schedule.ops.size(), 0) {
     if (costs.size() != schedule.ops.size()) {
       throw std::invalid_argument("simulate: a cost for each operation");
     }
@@ -45,9 +46,11 @@ class Simulation {
       for (const std::size_t before : it.waits_on) {
         if (before >= op) throw std::invalid_argument("simulate: an operation waits for a later");
       }
-      queues_[index(it.stream)].push_back({op, false});
-      if (zero::ends_on(it.stream) != it.stream) {
-        queues_[index(zero::ends_on(it.stream))].push_back({op, true});
+      if (costs[op].pieces == 0) throw std::invalid_argument("simulate: no piece of an operation");
+      for (std::size_t piece = 0; piece < costs[op].pieces; ++piece) {
+        queues_[index(it.stream)].push_back({op, false, piece});
+        if (zero::ends_on(it.stream) == it.stream) continue;
+        queues_[index(zero::ends_on(it.stream))].push_back({op, true, piece});
       }
     }
   }
@@ -61,7 +64,7 @@ class Simulation {
 
  private:
   [[nodiscard]] bool ready(const Task& task) const {
-    if (task.finish) return started_[task.op];
+    if (task.finish) return started_[task.op] > task.piece;
     if (!overlap_ && task.op > 0 && !done_[task.op - 1]) return false;
     const auto& waits = schedule_.ops[task.op].waits_on;
     return std::all_of(waits.begin(), waits.end(), [&](std::size_t op) { return done_[op]; });
@@ -75,7 +78,7 @@ class Simulation {
         auto& queue = queues_[stream];
         while (running_[stream].stage == nullptr && !queue.empty() && ready(queue.front())) {
           const Task& task = queue.front();
-          if (!task.finish) timeline_.spans[task.op].begin = now_;
+          if (!task.finish && task.piece == 0) timeline_.spans[task.op].begin = now_;
           const Stages& stages = task.finish ? costs_[task.op].finish : costs_[task.op].start;
           if (stages.begin() == stages.end()) {
             complete(stream);
@@ -93,11 +96,12 @@ class Simulation {
     queues_[stream].pop_front();
     Span& span = timeline_.spans[task.op];
     const zero::StreamId own = schedule_.ops[task.op].stream;
+    const bool last = task.piece + 1 == costs_[task.op].pieces;
     if (!task.finish) {
       span.started = now_;
-      started_[task.op] = true;
+      ++started_[task.op];
     }
-    if (task.finish || zero::ends_on(own) == own) {
+    if (last && (task.finish || zero::ends_on(own) == own)) {
       span.end = now_;
       done_[task.op] = true;
     }
@@ -156,11 +160,13 @@ class Simulation {
     for (std::size_t r = 0; r < kResources; ++r) {
       if (parts[r] > 0) timeline_.busy[r] += step;
     }
-    if (running_[index(zero::StreamId::compute)].stage != nullptr) {
+    const Stage* computing = running_[index(zero::StreamId::compute)].stage;
+    if (computing != nullptr && computing->resource == Resource::gpu) {
       timeline_.compute += step;
       return;
     }
-    for (const Resource resource : {Resource::rails, Resource::node_links, Resource::gpu}) {
+    for (const Resource resource : {Resource::rails, Resource::host, Resource::host_link,
+                                    Resource::node_links, Resource::gpu}) {
       if (parts[index(resource)] == 0) continue;
       timeline_.exposed[index(resource)] += step;
       return;
@@ -175,7 +181,7 @@ class Simulation {
   std::array<std::deque<Task>, zero::kStreams> queues_;
   std::array<Running, zero::kStreams> running_{};
   std::vector<bool> done_;
-  std::vector<bool> started_;
+  std::vector<std::size_t> started_;  ///< pieces
   double now_ = 0;
   Timeline timeline_;
 };

@@ -12,9 +12,10 @@
 
 namespace zeropp::plan {
 
-/// What an operation occupies. `none`: latencies, which nothing shares.
-enum class Resource : std::uint8_t { gpu, node_links, rails, none };
-inline constexpr std::size_t kResources = 4;
+/// What an operation occupies: of the host, its processors and memory, or the link of a GPU to it.
+/// `none`: latencies, which nothing shares.
+enum class Resource : std::uint8_t { gpu, node_links, rails, host, host_link, none };
+inline constexpr std::size_t kResources = 6;
 
 /// A part of an operation: for `seconds` when nothing else wants the resource.
 struct Stage {
@@ -40,12 +41,15 @@ class Stages {
 struct OpCost {
   Stages start;   ///< on the operation's stream
   Stages finish;  ///< of a collective, on the stream that it ends on
+  /// That a collective is cut into, one after the other: while one is in `finish`, the next is in
+  /// `start`. The stages are those of one.
+  std::size_t pieces = 1;
 };
 
 /// How concurrent parts share the resources.
 struct Sharing {
   /// By resource: how many parts run as fast as alone; more share the whole evenly. 1 or more.
-  std::array<double, kResources> width{1, 1, 1, 1};
+  std::array<double, kResources> width{1, 1, 1, 1, 1, 1};
   /// By resource: what a part there takes from the GPU while it runs, 0 to 1, once however many.
   std::array<double, kResources> gpu_share{};
 };
@@ -60,9 +64,9 @@ struct Span {
 struct Timeline {
   std::vector<Span> spans;  ///< by operation
   double seconds = 0;       ///< from the first begin to the last end
-  double compute = 0;       ///< the compute stream works
-  /// The compute stream waits while this is busy, the slowest kind that is: rails before links of
-  /// the node before kernels. `none`: latencies.
+  double compute = 0;       ///< the compute stream works on the GPU
+  /// It does not, while this is busy, the slowest kind that is: rails before the host, its links,
+  /// links of the node and kernels. `none`: latencies.
   std::array<double, kResources> exposed{};
   std::array<double, kResources> busy{};
 

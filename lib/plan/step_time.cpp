@@ -58,6 +58,8 @@ bool can_overlap(const Workload& work, const Engine& engine) {
 const char* bound_of(const Timeline& timeline) {
   constexpr std::array<std::pair<Resource, const char*>, kResources> kExposed{
       {{Resource::rails, "communication across nodes"},
+       {Resource::host, "the optimizer on the host"},
+       {Resource::host_link, "links to the host"},
        {Resource::node_links, "communication inside nodes"},
        {Resource::gpu, "kernels beside the layers"},
        {Resource::none, "latency"}}};
@@ -75,13 +77,18 @@ const char* bound_of(const Timeline& timeline) {
 }  // namespace
 
 zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
-                       const zero::ScheduleInput& input) {
+                       const zero::ScheduleInput& input, bool on_host) {
   zero::Schedule joined = update;
+  if (on_host) {  // nothing else is started: they may as well be on the stream of the layers
+    for (Op& op : joined.ops) {
+      if (op.kind == OpKind::update) op.stream = StreamId::compute;
+    }
+  }
   const std::size_t offset = update.ops.size();
   std::vector<std::size_t> updates(input.units.size());
   std::vector<std::size_t> others;  // that the whole step waits for
   for (std::size_t i = 0; i < offset; ++i) {
-    const Op& op = update.ops[i];
+    const Op& op = joined.ops[i];
     if (op.kind == OpKind::update) updates[op.index] = i;
     if (op.kind != OpKind::update || op.stream == StreamId::compute) others.push_back(i);
   }
@@ -154,7 +161,8 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
                       .choice = run.choice(),
                       .vocab_size = run.model().units.front().tensors.front().shape.front()};
   const zero::StepPlan& plan = run.plans().step;
-  zero::Schedule schedule = chained(plan.update, plan.step.front(), work.input);
+  zero::Schedule schedule = chained(plan.update, plan.step.front(), work.input,
+                                    run.config().zero.offload_optimizer.enabled());
   StepTime made = timed(schedule, work, cluster);
   made.schedule = std::move(schedule);
   return made;
@@ -177,7 +185,8 @@ StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
     if (found == schedules->end()) {
       found = schedules
                   ->emplace(plan.schedules,
-                            chained(plan.schedules->update, plan.schedules->step.front(), input))
+                            chained(plan.schedules->update, plan.schedules->step.front(), input,
+                                    candidate.config.zero.offload_optimizer.enabled()))
                   .first;
     }
     const StepTime time = timed(found->second,

@@ -14,8 +14,10 @@ namespace zeropp::plan {
 
 /// The update of the step before, and the step that it lets begin: `update` comes first, gathers
 /// and reductions wait for their own units' updates, and everything else for the rest of `update`.
+/// `on_host`: whoever starts the step is in the updates until the last has returned, so all of it
+/// waits for all of them.
 zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
-                       const zero::ScheduleInput& input);
+                       const zero::ScheduleInput& input, bool on_host = false);
 
 struct StepTime {
   double seconds = 0;

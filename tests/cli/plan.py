@@ -130,12 +130,15 @@ class Searches(Program):
     def test_goal_time(self):
         cluster = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
         words = [*MODEL, "--nodes", "2", "--goal", "time", "--all-gather-algorithm", "two-level"]
-        self.refused("search", *words, "--cluster", cluster, "--offload-optimizer", "cpu", parts=("offload_optimizer", "time model"))
+        without_host = zpp.SOURCE / "inputs" / "clusters" / "v100-24x16.json"
+        self.refused("search", *words, "--cluster", without_host, "--offload-optimizer", "cpu", parts=("offload_optimizer", "section host"))
+        _, offloaded = self.planned("search", *words, "--cluster", cluster, "--offload-optimizer", "cpu")
         result, plan = self.planned("search", *words, "--cluster", cluster)
         self.assertIn("2 nodes x 8 ranks", result.stdout)
         seconds = [row["seconds"] for row in self.rows(plan)]
         self.assertGreater(seconds[0], 0)
         self.assertEqual(seconds, sorted(seconds))
+        self.assertGreater(min(row["seconds"] for row in self.rows(offloaded)), seconds[0])
 
     def test_refusals(self):
         self.refused("search", "--goal", "time", parts=("--goal time", "--cluster"))

@@ -9,7 +9,10 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <system_error>
 
 #include "lib/base/error.hpp"
 
@@ -56,6 +59,36 @@ class MemoryFile {
 
  private:
   int file_;
+};
+
+/// The same with a name of its own, for libraries that look for one (HDF5): one file a process, in
+/// memory where /dev/shm is.
+class NamedFile {
+ public:
+  NamedFile(const std::uint8_t* data, std::size_t size) : path_(free_name()) {
+    std::ofstream file(path_, std::ios::binary);
+    file.write(reinterpret_cast<const char*>(data), static_cast<std::streamsize>(size));
+    if (!file.flush()) fuzz_failure("cannot write " + path_.string());
+  }
+  NamedFile(const NamedFile&) = delete;
+  NamedFile& operator=(const NamedFile&) = delete;
+  ~NamedFile() {
+    std::error_code ignored;
+    std::filesystem::remove(path_, ignored);
+  }
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  static std::filesystem::path free_name() {
+    std::error_code none;
+    const std::filesystem::path memory = "/dev/shm";
+    return (std::filesystem::is_directory(memory, none) ? memory
+                                                        : std::filesystem::temp_directory_path()) /
+           ("zeropp-fuzz-" + std::to_string(getpid()));
+  }
+
+  std::filesystem::path path_;
 };
 
 }  // namespace zeropp::test

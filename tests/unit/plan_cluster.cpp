@@ -25,7 +25,8 @@ json valid() {
     "node_links": {"latency_us": 5, "gb_per_s": 200, "most_gb_per_s": 300, "gpu_share": 0.1},
     "rails": {"links_per_node": 4, "hop_latency_us": 3, "gpu_share": 0.05,
               "lanes": [{"lanes": 1, "latency_us": 9, "gb_per_s": 2},
-                        {"lanes": 4, "latency_us": 8, "gb_per_s": 5}]},
+                        {"lanes": 4, "latency_us": 8, "gb_per_s": 5,
+                         "sizes": [{"mib": 1, "gb_per_s": 3}, {"mib": 4, "gb_per_s": 4}]}]},
     "engine": {"overlap": 0.5, "max_live_parameters": 1e9, "bytes_per_parameter": 90}})");
 }
 
@@ -47,8 +48,20 @@ TEST(PlanCluster, ReadsWhatItWrites) {
   EXPECT_DOUBLE_EQ(cluster.node_links.most, 300e9);
   EXPECT_DOUBLE_EQ(cluster.rails.lanes.back().latency, 8e-6);
   EXPECT_DOUBLE_EQ(cluster.engine.overlap, 0.5);
+  EXPECT_FALSE(cluster.host.known());
   const json written = to_json(cluster);
   EXPECT_EQ(to_json(parse_cluster(written.dump(), "again")), written);
+}
+
+TEST(PlanCluster, ReadsAHostWhereThereIsOne) {
+  json object = valid();
+  object["host"] = {{"link_gb_per_s", 50}, {"memory_gb_per_s", 300}};
+  const Cluster cluster = parse_cluster(object.dump(), "c.json");
+  EXPECT_TRUE(cluster.host.known());
+  EXPECT_DOUBLE_EQ(cluster.host.link_rate, 50e9);
+  EXPECT_DOUBLE_EQ(parse_cluster(to_json(cluster).dump(), "again").host.memory_rate, 300e9);
+  object["host"].erase("memory_gb_per_s");
+  EXPECT_NE(refusal(object).find("c.json: host.memory_gb_per_s is missing"), std::string::npos);
 }
 
 TEST(PlanCluster, FindsTheLanesInUse) {
@@ -57,6 +70,17 @@ TEST(PlanCluster, FindsTheLanesInUse) {
   EXPECT_DOUBLE_EQ(rails.with(3).rate, 2e9);
   EXPECT_DOUBLE_EQ(rails.with(4).rate, 5e9);
   EXPECT_DOUBLE_EQ(rails.with(64).rate, 5e9);
+}
+
+TEST(PlanCluster, FindsTheRateOfAMessage) {
+  constexpr double kMib = 1 << 20;
+  const Rails rails = parse_cluster(valid().dump(), "c.json").rails;
+  EXPECT_DOUBLE_EQ(rails.with(1).rate_of(1), 2e9);
+  EXPECT_DOUBLE_EQ(rails.with(4).rate_of(0), 3e9);
+  EXPECT_DOUBLE_EQ(rails.with(4).rate_of(kMib), 3e9);
+  EXPECT_DOUBLE_EQ(rails.with(4).rate_of(2 * kMib), 3.5e9);
+  EXPECT_DOUBLE_EQ(rails.with(4).rate_of(4 * kMib), 4e9);
+  EXPECT_DOUBLE_EQ(rails.with(4).rate_of(4.01 * kMib), 5e9);
 }
 
 TEST(PlanCluster, SaysWhatIsWrongAndWhere) {
@@ -85,6 +109,10 @@ TEST(PlanCluster, SaysWhatIsWrongAndWhere) {
   object = valid();
   object["rails"]["lanes"][1]["lanes"] = 1;
   EXPECT_EQ(refusal(object), "c.json: rails.lanes.1.lanes must be more than in the row before");
+  object = valid();
+  object["rails"]["lanes"][1]["sizes"][1]["mib"] = 1;
+  EXPECT_EQ(refusal(object),
+            "c.json: rails.lanes.1.sizes.1.mib must be more than in the row before");
   object = valid();
   object["node_links"]["most_gb_per_s"] = 100;
   EXPECT_NE(refusal(object).find("node_links.most_gb_per_s must be a number from 200"),
@@ -173,8 +201,55 @@ TEST(PlanCalibrate, TakesRatesOfLinks) {
   ASSERT_EQ(cluster.rails.lanes.size(), 2U);
   EXPECT_NEAR(cluster.rails.lanes[1].rate, 4e9, 1);
   EXPECT_NEAR(cluster.rails.lanes[1].latency, 1e-4, 1e-10);
+  ASSERT_EQ(cluster.rails.lanes[1].sizes.size(), 3U);
+  EXPECT_NEAR(cluster.rails.lanes[1].sizes[0].bytes, 16e6, 1e-3);
+  EXPECT_NEAR(cluster.rails.lanes[1].sizes[0].rate, 4e9, 1);
   // And the file that is made of it can be read.
   EXPECT_EQ(parse_cluster(to_json(cluster).dump(), "made").rails.lanes.size(), 2U);
+}
+
+TEST(PlanCalibrate, LeavesOutWhatSamplesTakeBesideTransfers) {
+  Cluster cluster = parse_cluster(valid().dump(), "c.json");
+  constexpr double kSampling = 2e-4;
+  json rails = {{"node_size", 2}, {"ranks", 4}, {"rows", json::array()}};
+  const auto add = [&](const char* group, double bytes, double seconds) {
+    rails["rows"].push_back({{"group", group},
+                             {"lanes", 1},
+                             {"peers", 1},
+                             {"bytes_a_peer", bytes},
+                             {"seconds", {kSampling + seconds}}});
+  };
+  const NodeLinks& links = cluster.node_links;
+  for (const double bytes : {64e6, 1e5, 16e6}) {  // the shortest message inside a node counts
+    add("node", bytes, links.latency + bytes / links.rate + (bytes > 1e6 ? 1 : 0));
+  }
+  // A rate of 2 GB/s, and of 1 GB/s for the largest message.
+  for (const double bytes : {64e6, 1e6, 4e6, 16e6})
+    add("rail", bytes, 5e-5 + bytes / (bytes > 2e7 ? 1e9 : 2e9));
+  calibrate(cluster, rails, "r.json");
+  ASSERT_EQ(cluster.rails.lanes.size(), 1U);
+  const LaneRate& lane = cluster.rails.lanes.front();
+  EXPECT_NEAR(lane.latency, 5e-5, 1e-9);
+  EXPECT_NEAR(lane.rate, 1e9, 1e4);
+  EXPECT_NEAR(lane.rate_of(16e6), 2e9, 1e4);
+  EXPECT_NEAR(lane.rate_of(32e6), 1.5e9, 1e4);
+}
+
+TEST(PlanCalibrate, TakesTheVendorsRingFromASweepOfSeveralNodes) {
+  Cluster cluster = parse_cluster(valid().dump(), "c.json");
+  json sweep = {{"schema", "zeropp-sweep"}, {"provenance", {{"world_size", 4}, {"node_count", 2}}}};
+  for (const double size : {8e6, 32e6}) {
+    const double us = 100 + size * 3 / 4 / 12e9 * 1e6;
+    sweep["results"].push_back({{"collective", "all_gather"},
+                                {"algorithm", "native"},
+                                {"codec", "none"},
+                                {"size", size},
+                                {"out_of_place", {{"p50", us}, {"verdict", "VALID"}}}});
+  }
+  const NodeLinks before = cluster.node_links;
+  calibrate(cluster, sweep, "s.json");
+  EXPECT_NEAR(cluster.rails.ring_rate, 12e9, 1);
+  EXPECT_EQ(cluster.node_links.rate, before.rate);
 }
 
 TEST(PlanCalibrate, RefusesWhatItDoesNotKnow) {
@@ -183,7 +258,7 @@ TEST(PlanCalibrate, RefusesWhatItDoesNotKnow) {
        {"{}", R"({"schema": "zeropp-trace"})", R"({"schema": "zeropp-kernels", "rows": []})",
         R"({"schema": "zeropp-kernels", "rows": [{"kernel": 3}]})",
         R"({"node_size": 2, "rows": 1})", R"({"node_size": 0, "ranks": 4, "rows": []})",
-        R"({"schema": "zeropp-sweep", "provenance": {"world_size": 4, "node_count": 2}})"}) {
+        R"({"schema": "zeropp-sweep", "provenance": {"world_size": 1, "node_count": 1}})"}) {
     EXPECT_THROW(calibrate(cluster, json::parse(text), "m.json"), Error) << text;
   }
 }

@@ -6,6 +6,7 @@
 #include "lib/base/error.hpp"
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
+#include "lib/plan/offload_costs.hpp"
 #include "lib/plan/planned_run.hpp"
 #include "lib/plan/planning_groups.hpp"
 #include "lib/plan/step_time.hpp"
@@ -23,7 +24,7 @@ Cluster round_numbers(std::size_t links_per_node) {
   cluster.gpu.attention = {{1024, 64, 1e13, 1e13}};
   cluster.node_links = {.latency = 0, .hop_latency = 0, .rate = 1e11, .most = 1e11, .gpu_share = 0};
   cluster.rails.links_per_node = static_cast<double>(links_per_node);
-  cluster.rails.lanes = {{1, 0, 1e10}};
+  cluster.rails.lanes = {{1, 0, 1e10, {}}};
   return cluster;
 }
 
@@ -65,6 +66,46 @@ TEST(PlanCosts, GathersSendWhatTheirAlgorithmSays) {
       seconds_on(gather_cost({"native", kCount, Dtype::bf16, {}}, alone), Resource::node_links), 0);
 }
 
+TEST(PlanCosts, LinksCarryWhatWasMeasuredOfTheMessageAndTheRoute) {
+  Cluster cluster = round_numbers(4);
+  cluster.rails.lanes.front().sizes = {{2 * kShard, 5e9}};
+  cluster.rails.ring_rate = 1.6e10;
+  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const auto on_rails = [&](const char* algorithm) {
+    return seconds_on(gather_cost({algorithm, kCount, Dtype::bf16, {}}, place), Resource::rails);
+  };
+  EXPECT_NEAR(on_rails("two-level"), 2 * kShard / 5e9, 1e-12);
+  EXPECT_NEAR(on_rails("direct"), 8 * kShard / 1e10, 1e-12);  // a larger message
+  EXPECT_NEAR(on_rails("native"), 11 * kShard / 1.6e10, 1e-12);
+}
+
+TEST(PlanCosts, DeeperPipelinesHideWhatIsShorter) {
+  const Cluster cluster = round_numbers(4);
+  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const codec::CodecSpec int8{"int8", 256, {}};
+  const auto gather = [&](const char* algorithm, std::size_t depth) {
+    return gather_cost({algorithm, kCount, Dtype::bf16, int8, depth}, place);
+  };
+  const OpCost whole = gather("two-level", 1);
+  const OpCost cut = gather("two-level", 4);
+  EXPECT_EQ(whole.pieces, 1U);
+  EXPECT_EQ(cut.pieces, 4U);
+  // Rails carry the same in all; a quarter of the encoding shows.
+  EXPECT_NEAR(4 * seconds_on(cut.start, Resource::rails), seconds_on(whole.start, Resource::rails),
+              1e-12);
+  EXPECT_NEAR(4 * seconds_on(cut.start, Resource::gpu), seconds_on(whole.start, Resource::gpu) / 4,
+              1e-12);
+  // The vendor's own is not cut, and no part has more pieces than chunks of 16 blocks.
+  EXPECT_EQ(gather("native", 4).pieces, 1U);
+  EXPECT_EQ(gather_cost({"direct", 16 * 256 + 1, Dtype::bf16, int8, 4}, place).pieces, 2U);
+  const OpCost sum = reduce_cost({"2-hop", kCount, Dtype::bf16, int8, int8, 4}, place);
+  EXPECT_EQ(sum.pieces, 4U);
+  EXPECT_NEAR(4 * seconds_on(sum, Resource::rails),
+              seconds_on(reduce_cost({"2-hop", kCount, Dtype::bf16, int8, int8, 1}, place),
+                         Resource::rails),
+              1e-12);
+}
+
 TEST(PlanCosts, CodecsShortenTransfers) {
   const Cluster cluster = round_numbers(4);
   const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
@@ -85,6 +126,12 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
   const OpCost two_hop = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, place);
   EXPECT_NEAR(seconds_on(two_hop.start, Resource::node_links), 3 * slices / 1e11, 1e-12);
   EXPECT_NEAR(seconds_on(two_hop.finish, Resource::rails), 2 * slice / 1e10, 1e-12);
+  EXPECT_NEAR(seconds_on(two_hop.finish, Resource::gpu),
+              (4 * slices + 6 * slice + 4 * kCount) / 1e12, 1e-12);
+  // No kernel sums plain images and writes plain ones: the sum of 3 slices is written and read.
+  const OpCost plain = reduce_cost({"2-hop", kCount, Dtype::bf16, {}, {}}, place);
+  EXPECT_NEAR(seconds_on(plain.finish, Resource::gpu),
+              (4 * 3 * kShard + 2 * 3 * 4 * kCount + 6 * kShard + 4 * kCount) / 1e12, 1e-12);
   const OpCost native = reduce_cost({"native", kCount, Dtype::bf16, {}, {}}, place);
   EXPECT_NEAR(seconds_on(native, Resource::rails), 11 * kShard / 4e10, 1e-12);
   const OpCost ordered = reduce_cost({"ordered", kCount, Dtype::bf16, {}, {}}, place);
@@ -216,6 +263,68 @@ TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
     // From the third micro-step on each is like the one before.
     EXPECT_NEAR(seconds, step_seconds(run, cluster), 0.01 * seconds) << micro_steps;
   }
+}
+
+config::TrainConfig offloaded(std::size_t buffers, std::size_t piece) {
+  config::TrainConfig config = resolved(3);
+  config.zero.offload_optimizer.device = "cpu";
+  config.zero.offload_optimizer.buffer_count = buffers;
+  config.zero.offload_optimizer.piece_size = piece;
+  return config;
+}
+
+TEST(PlanCosts, OptimizersOnTheHostPipelineTheirPieces) {
+  // AdamW in bf16: 4 bytes down, 30 read and written, 2 up, for each of 1000 elements a piece.
+  const double down = 4e-6;
+  const double step = 30e-6;
+  const double up = 2e-6;
+  const std::vector<std::size_t> counts{3000, 2000};
+  const auto updates = [&](std::size_t buffers, double link, double memory) {
+    return offloaded_updates(counts, offloaded(buffers, 1000), {.link = link, .memory = memory});
+  };
+  // The host is the slowest: the first piece comes, all are stepped, the last goes.
+  std::vector<double> units = updates(4, 1e9, 1e9);
+  EXPECT_NEAR(units[0], down + 3 * step, 1e-12);
+  EXPECT_NEAR(units[1], 2 * step + up, 1e-12);
+  // Its links are: nothing but the last piece's step and way back shows beside the way down.
+  units = updates(4, 1e9, 1e11);
+  EXPECT_NEAR(units[0] + units[1], 5 * down + step / 100 + up, 1e-12);
+  // One buffer: a piece sets out when the one before was stepped, and is stepped when that left.
+  units = updates(1, 1e9, 1e9);
+  EXPECT_NEAR(units[0] + units[1], 5 * (down + step) + up, 1e-12);
+  // Weights that stay there do not go back; half of the elements take half of the time.
+  config::TrainConfig config = offloaded(4, 1000);
+  config.zero.offload_param.device = "cpu";
+  units = offloaded_updates(counts, config, {.link = 1e9, .memory = 1e9});
+  EXPECT_NEAR(units[1], 2 * step, 1e-12);
+  config.zero.offload_optimizer.ratio = 0;
+  EXPECT_EQ(offloaded_updates(counts, config, {.link = 1e9, .memory = 1e9}),
+            (std::vector<double>{0, 0}));
+}
+
+TEST(PlanCosts, OffloadTakesTheTimeOfTheHost) {
+  Cluster cluster = round_numbers(4);
+  config::TrainConfig config = offloaded(4, 4096);
+  EXPECT_THROW(timed(config, cluster), Error);
+  const double before = timed(resolved(3), cluster).seconds;
+  cluster.host = {.link_rate = 1e10, .memory_rate = 4e9};  // of four ranks
+  const StepTime step = timed(config, cluster);
+  const PlannedRun run(config, planned_topology(2, 4), 5000);
+  double values = 0;
+  for (const zero::UnitPartition& unit : run.plans().units) {
+    values += static_cast<double>(unit.shard);
+  }
+  EXPECT_STREQ(step.bound, "the optimizer on the host");
+  EXPECT_NEAR(step.optimizer, values * 30 / 1e9, 0.05 * step.optimizer);
+  EXPECT_NEAR(step.optimizer + step.forward + step.backward, step.seconds, 1e-9);
+  EXPECT_NEAR(step.compute + step.exposed, step.seconds, 1e-9);
+  EXPECT_GT(step.seconds, before + 0.9 * step.optimizer);
+  // Parameters there as well: every global gather brings the own shard first.
+  config.zero.offload_param.device = "cpu";
+  cluster.host.link_rate = 1e6;
+  EXPECT_STREQ(timed(config, cluster).bound, "links to the host");
+  config.zero.offload_optimizer.device = "nvme";
+  EXPECT_THROW(timed(config, cluster), Error);
 }
 
 TEST(PlanCosts, AnEngineMayHideLess) {

@@ -155,7 +155,7 @@ Cluster cluster_of(double rail_rate, double node_rate, double gpu_rate) {
   cluster.node_links = {
       .latency = 1e-5, .hop_latency = 1e-6, .rate = node_rate, .most = 1.3 * node_rate};
   cluster.rails = {.links_per_node = 2, .hop_latency = 1e-6, .lanes = {}, .gpu_share = 0.05};
-  cluster.rails.lanes = {{1, 2e-5, rail_rate}, {2, 2e-5, 1.4 * rail_rate}};
+  cluster.rails.lanes = {{1, 2e-5, rail_rate, {}}, {2, 2e-5, 1.4 * rail_rate, {}}};
   return cluster;
 }
 

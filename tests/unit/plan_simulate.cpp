@@ -55,6 +55,29 @@ std::vector<OpCost> pipeline_costs(std::size_t layers, double gather, double com
   return costs;
 }
 
+TEST(PlanSimulate, PiecesOfACollectiveOverlap) {
+  Schedule schedule;
+  schedule.ops.push_back(op(OpKind::gather, StreamId::gather));
+  schedule.ops.push_back(op(OpKind::forward, StreamId::compute, {0}));
+  const auto cut = [](std::size_t pieces) {
+    OpCost cost;
+    cost.start.add(Resource::rails, 12.0 / static_cast<double>(pieces));
+    cost.finish.add(Resource::node_links, 6.0 / static_cast<double>(pieces));
+    cost.pieces = pieces;
+    return cost;
+  };
+  for (const std::size_t pieces : {1U, 2U, 3U}) {
+    const Timeline t = simulate(schedule, {cut(pieces), on(Resource::gpu, 1)}, {});
+    EXPECT_DOUBLE_EQ(t.spans[0].started, 12);
+    EXPECT_DOUBLE_EQ(t.spans[0].end, 12 + 6.0 / static_cast<double>(pieces));
+    EXPECT_DOUBLE_EQ(t.seconds, t.spans[0].end + 1);
+    EXPECT_DOUBLE_EQ(busy(t, Resource::node_links), 6);
+  }
+  OpCost none = cut(1);
+  none.pieces = 0;
+  EXPECT_THROW(simulate(schedule, {none, on(Resource::gpu, 1)}, {}), std::invalid_argument);
+}
+
 TEST(PlanSimulate, HidesGathersBehindLongerLayers) {
   const Timeline t = simulate(pipeline(10), pipeline_costs(10, 2, 5), {});
   EXPECT_DOUBLE_EQ(t.seconds, 2 + 10 * 5);

@@ -58,20 +58,6 @@ std::optional<Values> values_of(hid_t stored, std::size_t count, const std::stri
   return texts;
 }
 
-std::vector<std::string> names_in(hid_t group, const std::string& file) {
-  H5G_info_t info;
-  check(H5Gget_info(group, &info), "list", file);
-  std::vector<std::string> names;
-  for (hsize_t i = 0; i < info.nlinks; ++i) {
-    std::array<char, 256> name{};
-    check(H5Lget_name_by_idx(group, ".", H5_INDEX_NAME, H5_ITER_INC, i, name.data(), name.size(),
-                             H5P_DEFAULT),
-          "list", file);
-    names.emplace_back(name.data());
-  }
-  return names;
-}
-
 Column read_column(hid_t group, const std::string& name, const std::string& file) {
   const Handle dataset(check(H5Dopen2(group, name.c_str(), H5P_DEFAULT), "open", name), H5Dclose);
   const Handle type(check(H5Dget_type(dataset.id()), "read", name), H5Tclose);
@@ -86,35 +72,22 @@ Column read_column(hid_t group, const std::string& name, const std::string& file
   return {name, "", "", std::move(*values)};
 }
 
-std::vector<Attribute> read_attributes(hid_t object, const std::string& file) {
-  struct Reading {
-    const std::string& file;
-    std::vector<Attribute> attributes;
-    std::optional<Error> problem;
-  } reading{file, {}, {}};
-  const auto read = [](hid_t owner, const char* name, const H5A_info_t*, void* data) -> herr_t {
-    auto& into = *static_cast<Reading*>(data);
-    try {  // HDF5 is C: nothing is thrown through it
-      const Handle attribute(check(H5Aopen(owner, name, H5P_DEFAULT), "open", name), H5Aclose);
-      const Handle type(check(H5Aget_type(attribute.id()), "read", name), H5Tclose);
-      const Handle space(check(H5Aget_space(attribute.id()), "read", name), H5Sclose);
-      if (H5Sget_simple_extent_npoints(space.id()) != 1) return 0;
-      const auto values = values_of(type.id(), 1, into.file, [&](hid_t as, void* memory) {
-        check(H5Aread(attribute.id(), as, memory), "read", name);
-      });
-      if (!values) return 0;
-      std::visit([&](const auto& all) { into.attributes.push_back({name, all.front()}); }, *values);
-      return 0;
-    } catch (const Error& error) {
-      into.problem = error;
-      return -1;
-    }
-  };
-  hsize_t begin = 0;
-  const herr_t done = H5Aiterate2(object, H5_INDEX_NAME, H5_ITER_INC, &begin, read, &reading);
-  if (reading.problem) throw Error(*reading.problem);
-  check(done, "read the attributes of", file);
-  return std::move(reading.attributes);
+bool has_link(hid_t group, const std::string& name) {
+  return check(H5Lexists(group, name.c_str(), H5P_DEFAULT), "look for", name) > 0;
+}
+
+std::optional<Attribute> read_attribute(hid_t object, const std::string& name,
+                                        const std::string& file) {
+  if (check(H5Aexists(object, name.c_str()), "look for", name) == 0) return std::nullopt;
+  const Handle attribute(check(H5Aopen(object, name.c_str(), H5P_DEFAULT), "open", name), H5Aclose);
+  const Handle type(check(H5Aget_type(attribute.id()), "read", name), H5Tclose);
+  const Handle space(check(H5Aget_space(attribute.id()), "read", name), H5Sclose);
+  if (H5Sget_simple_extent_npoints(space.id()) != 1) return std::nullopt;
+  const auto values = values_of(type.id(), 1, file, [&](hid_t as, void* memory) {
+    check(H5Aread(attribute.id(), as, memory), "read", name);
+  });
+  if (!values) return std::nullopt;
+  return std::visit([&](const auto& all) { return Attribute{name, all.front()}; }, *values);
 }
 
 bool is_complete(const Document& document) {
@@ -136,26 +109,34 @@ bool is_hdf5(const std::filesystem::path& path) {
   return file.read(begin.data(), begin.size()) && begin == kSignature;
 }
 
-Document read_hdf5(const std::filesystem::path& path, const std::vector<std::string>& groups) {
+Document read_hdf5(const std::filesystem::path& path, const Selection& wanted) {
   h5::be_quiet();
   const std::string name = path.string();
   const Handle file(check(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), "open", name),
                     H5Fclose);
   Document document;
-  document.attributes = read_attributes(file.id(), name);
+  const auto read = [&](const std::string& attribute) {
+    if (auto found = read_attribute(file.id(), attribute, name)) {
+      document.attributes.push_back(std::move(*found));
+    }
+  };
+  read("schema");
+  read("complete");
   if (!is_complete(document)) refuse(name, "no complete trace");
-  for (const std::string& each : groups) {
-    if (H5Lexists(file.id(), each.c_str(), H5P_DEFAULT) <= 0) continue;
-    const Handle handle(check(H5Gopen2(file.id(), each.c_str(), H5P_DEFAULT), "open", each),
+  for (const std::string& each : wanted.attributes) read(each);
+  for (const auto& [group, columns] : wanted.groups) {
+    if (!has_link(file.id(), group)) continue;
+    const Handle handle(check(H5Gopen2(file.id(), group.c_str(), H5P_DEFAULT), "open", group),
                         H5Gclose);
-    Group group{each, read_attributes(handle.id(), name), {}};
-    for (const std::string& column : names_in(handle.id(), name)) {
-      group.columns.push_back(read_column(handle.id(), column, name));
-      if (group.columns.back().size() != group.columns.front().size()) {
-        refuse(name, "columns of /" + each + " differ in length");
+    Group made{group, {}, {}};
+    for (const std::string& column : columns) {
+      if (!has_link(handle.id(), column)) continue;
+      made.columns.push_back(read_column(handle.id(), column, name));
+      if (made.columns.back().size() != made.columns.front().size()) {
+        refuse(name, "columns of /" + group + " differ in length");
       }
     }
-    document.groups.push_back(std::move(group));
+    document.groups.push_back(std::move(made));
   }
   return document;
 }

@@ -1,5 +1,5 @@
-// Reads groups of columns back from a file that somebody else may have made: what is no trace, or
-// larger than any trace is, is refused with a reason. One thread.
+// Reads attributes and columns back from a file that somebody else may have made: what is no trace,
+// or larger than any trace is, is refused with a reason. One thread.
 #pragma once
 
 #include <filesystem>
@@ -13,11 +13,21 @@ namespace zeropp::trace {
 /// Whether `path` begins as an HDF5 file does. False where it cannot be read.
 bool is_hdf5(const std::filesystem::path& path);
 
-/// The root's attributes, and of `groups` those that are there, with their columns (units and
-/// descriptions left out). Numbers and text of any width; attributes of other kinds are left out.
-/// Throws Error(io) for a file that cannot be read, Error(usage) for one that is no complete trace,
-/// for columns that are not lists of numbers or text of equal length, and for one of more than
-/// 2^28 bytes.
-Document read_hdf5(const std::filesystem::path& path, const std::vector<std::string>& groups);
+/// What of a file is read; nothing else of it is looked at, which is what HDF5 stands best when a
+/// file is damaged.
+struct Selection {
+  struct Columns {
+    std::string group;
+    std::vector<std::string> names;
+  };
+  std::vector<std::string> attributes;  ///< of the root
+  std::vector<Columns> groups;
+};
+
+/// Of `wanted` what is there; units and descriptions are left out, and so are attributes that are
+/// neither one number nor one text. Throws Error(io) for a file that cannot be read, Error(usage)
+/// for one that is no complete trace, for columns that are not lists of numbers or text of equal
+/// length, and for one of more than 2^28 bytes.
+Document read_hdf5(const std::filesystem::path& path, const Selection& wanted);
 
 }  // namespace zeropp::trace
