@@ -19,7 +19,7 @@ std::vector<double> offloaded_updates(const std::vector<std::size_t>& counts,
   const double sent_back = options.offload_param.enabled() ? 0 : weight;
 
   const auto pieces = zero::offload_pieces(counts, options.offload_optimizer);
-  const std::size_t buffers = zero::offload_staging(pieces, options.offload_optimizer).buffers;
+  const std::size_t buffers = std::min(pieces.size(), options.offload_optimizer.buffer_count);
   std::vector<double> stepped_at;  ///< by piece
   std::vector<double> back_at;
   std::vector<double> ended(counts.size(), 0);
