@@ -131,9 +131,25 @@ class Checker(TraceChecker):
                 rate = row["tokens_per_second"] * row["time"]
                 self.require(math.isclose(rate, self.tokens, rel_tol=1e-6),
                              f"{where}: tokens_per_second * time is not {self.tokens} tokens")
-            for name in ("time_forward", "time_backward", "time_communication_exposed"):
-                self.require(0 <= row[name] <= row["time"] * 1.001,
-                             f"{where}: {name} is not within the step's time")
+            self.check_parts(i, row, where)
+
+    def check_parts(self, index, row, where):
+        """Parts of a step's time. On a GPU what follows the gradients goes on beside the next step; what follows the last one has no bound here."""
+        for name in ("time_forward", "time_backward", "time_communication_exposed", "time_reduce"):
+            self.require(0 <= row[name] <= row["time"] * 1.001, f"{where}: {name} is not within the step's time")
+        longest = row["time"]
+        if self.attributes["backend"] == "cuda":
+            longest += self.steps[index + 1]["time"] if index + 1 < len(self.steps) else math.inf
+        for name in ("time_gather", "time_optimizer", "time_offload_wait"):
+            self.require(0 <= row[name] <= longest * 1.001, f"{where}: {name} is not within the time of the step{' and the next' * (longest > row['time'])}")
+        if self.attributes["world_size"] == 1 and self.attributes["backend"] == "host":  # one thread, no maximum over ranks
+            parts = row["time_forward"] + row["time_backward"] + row["time_optimizer"]
+            self.require(parts <= row["time"] * 1.001, f"{where}: forward, backward and the optimizer take longer than the step")
+        offload = self.settings.offload
+        self.require((row["time_optimizer"] > 0) != bool(row["skipped"]), f"{where}: time_optimizer of a step that was {'skipped' if row['skipped'] else 'taken'}")
+        if offload is None or row["skipped"] or offload.ratio > 0:
+            self.require((row["time_offload_wait"] > 0) == (offload is not None and not row["skipped"]),
+                         f"{where}: time_offload_wait does not fit what is offloaded")
 
     def check_evaluations(self):
         """Before the run's first step, after every evaluation_interval steps, and after the last that was asked for.
@@ -180,6 +196,10 @@ class Checker(TraceChecker):
             except (KeyError, TypeError) as error:
                 raise Invalid(f"config_json is not the configuration of a transformer: {error!r}") from error
             expected = [model_flops.flops_per_token(*shape), model_flops.hardware_flops_per_token(*shape, again)]
+        layers = self.trace.rows("layers")
+        for name in ("flops_per_token", "hardware_flops_per_token"):
+            self.require(all(row[name] >= 0 for row in layers) and math.isclose(sum(row[name] for row in layers), a[name], rel_tol=1e-9),
+                         f"/layers/{name} does not add up to {name}")
         for name, value in zip(("flops_per_token", "hardware_flops_per_token"), expected):
             self.require(a[name] > 0 and math.isclose(a[name], value, rel_tol=1e-12),
                          f"{name} is {a[name]:.0f}, should be {value:.0f}")

@@ -82,6 +82,33 @@ def memory(trace):
     return listed("Memory of rank 0", ("part", "#bytes predicted", "#bytes taken", "#taken"), rows)
 
 
+PARTS = (("step", "time"), ("forward", "time_forward"), ("backward", "time_backward"), ("of both, waits for communication", "time_communication_exposed"),
+         ("optimizer", "time_optimizer"), ("of it, the host with what is offloaded", "time_offload_wait"), ("gathers of weights at work", "time_gather"),
+         ("reductions of gradients at work", "time_reduce"))
+
+
+def breakdown(trace):
+    taken = [row for row in trace.rows("steps") if not row["skipped"]]
+    if not taken:
+        return []
+    whole_time = statistics.median(row["time"] for row in taken)
+    rows = [[label, real(1e3 * median), percent(median / whole_time)]
+            for label, name in PARTS for median in [statistics.median(row[name] for row in taken)]]
+    return listed("Where a step goes", ("part", "#median ms", "#of the step"), rows,
+                  "Each is the largest over ranks. Gathers and reductions run beside compute, and on a GPU the optimizer beside the next step: parts overlap.")
+
+
+def flops(trace):
+    kinds = {}
+    for row in trace.rows("layers"):
+        kinds.setdefault("blocks" if row["name"].startswith("h.") else row["name"], []).append(row)
+    total = trace.attributes["flops_per_token"]
+    rows = [[kind, whole(len(own)), real(sum(row["flops_per_token"] for row in own)), real(sum(row["hardware_flops_per_token"] for row in own)),
+             percent(sum(row["flops_per_token"] for row in own) / total)] for kind, own in kinds.items()]
+    return listed("Operations a token", ("layers", "#number", "#of the model", "#with recomputation", "#share"), rows,
+                  "Floating-point operations of forward and backward, in closed form.")
+
+
 def errors(trace):
     rows = trace.rows("errors") if "errors" in trace.columns else []
     cells = []
@@ -122,7 +149,7 @@ def gpus(trace):
 
 
 def train(trace):
-    return [volumes(trace), collectives(trace), memory(trace), errors(trace), evaluations(trace), timers(trace), gpus(trace)]
+    return [breakdown(trace), volumes(trace), collectives(trace), memory(trace), flops(trace), errors(trace), evaluations(trace), timers(trace), gpus(trace)]
 
 
 # Other programs ----------------------------------------------------------------------------------

@@ -100,8 +100,12 @@ def over_link(run):
     return 4 * elements, width * micro_steps * gathers
 
 
+def median_of(run, column):
+    return statistics.median(run["steps"][column][run["warmup"]:])
+
+
 def step_of(run):
-    return statistics.median(run["steps"]["time"][run["warmup"]:])
+    return median_of(run, "time")
 
 
 def step_rows(runs):
@@ -119,7 +123,7 @@ def step_rows(runs):
         sent, received = over_link(run)
         transfer = max(sent / down, received / up)
         update = dict(zip(run["memory"]["name"], run["memory"]["bytes_actual"]))["offloaded_master"] / 4 * element_bytes / rate
-        text = (f"{1e3 * step_of(run):.1f} ms; floors: link {1e3 * transfer:.1f} ({sent / 1e9:.2f} GB there, {received / 1e9:.2f} back), "
+        text = (f"{1e3 * step_of(run):.1f} ms, {1e3 * median_of(run, 'time_offload_wait'):.1f} of them with the host's update; floors: link {1e3 * transfer:.1f} ({sent / 1e9:.2f} GB there, {received / 1e9:.2f} back), "
                 f"AdamW on the host {1e3 * update:.1f}")
         base = steps.get(f"none-{micro_steps}")
         if base is None:

@@ -9,8 +9,8 @@ import sys
 
 
 def read(study, session):
-    """({name: summary, with `warmup`}, [names of runs that failed]) of `session`, or the last one. Of a run that writes no summary `warmup`
-    alone."""
+    """({name: summary, with `warmup` and its path, `summary`}, [names of runs that failed]) of `session`, or the last one. Of a run that writes
+    no summary these two alone."""
     with open(study / "runs.tsv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
     session = session or rows[-1]["session"]
@@ -19,7 +19,8 @@ def read(study, session):
     for name, row in found.items():
         if row["exit"] == "0":
             summary = study / "runs" / f"{row['stem']}.json"
-            runs[name] = {**(json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}), "warmup": int(row["warmup"])}
+            runs[name] = {**(json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}), "warmup": int(row["warmup"]),
+                          "summary": summary}
     return runs, [name for name in found if name not in runs]
 
 

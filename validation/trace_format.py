@@ -2,7 +2,7 @@
 units that every reader here checks a file against."""
 
 SCHEMA = "zeropp-trace"
-SCHEMA_VERSION = "1.5"
+SCHEMA_VERSION = "1.6"
 
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",
@@ -20,11 +20,12 @@ COLUMNS = {
     "units": {"name": "S", "elements": "u elements", "flat": "u elements", "padded": "u elements", "shard": "u elements",
               "gathers_forward": "u gathers per micro-step", "gathers_backward": "u gathers per micro-step"},
     "tensors": {"unit": "u", "name": "S", "elements": "u elements", "offset": "u elements"},
-    "layers": {"name": "S", "units": "S"},
+    "layers": {"name": "S", "units": "S", "flops_per_token": "f operations", "hardware_flops_per_token": "f operations"},
     "steps": {"loss": "f nats per token", "grad_norm": "f 1", "time": "f s", "tokens_per_second": "f tokens/s",
               "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes", "bytes_predicted_intra_node": "u bytes",
               "bytes_predicted_inter_node": "u bytes", "learning_rate": "f 1", "loss_scale": "f 1", "skipped": "u bool",
-              "time_forward": "f s", "time_backward": "f s", "time_communication_exposed": "f s"},
+              "time_forward": "f s", "time_backward": "f s", "time_communication_exposed": "f s", "time_gather": "f s", "time_reduce": "f s",
+              "time_optimizer": "f s", "time_offload_wait": "f s"},
     "evaluations": {"step": "u steps", "loss": "f nats per token", "bits_per_byte": "f bits per byte", "batches": "u micro-batches"},
     "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S",
                     "group": "S", "path": "S", "modelled": "u bool", "calls": "u calls", "logical_bytes": "u bytes",
@@ -121,7 +122,7 @@ PLAN_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "units": {"name": "S", "elements": "u elements"},
     "tensors": {"unit": "u", "name": "S", "elements": "u elements"},
-    "layers": COLUMNS["layers"],
+    "layers": {"name": "S", "units": "S"},
     "traffic": {"phase": "S", "bytes_intra_node": "u bytes", "bytes_inter_node": "u bytes", "messages_intra_node": "u messages",
                 "messages_inter_node": "u messages"},
     "collectives": {"operation": "S", "purpose": "S", "phase": "S", "algorithm": "S", "codec": "S", "group": "S", "path": "S",

@@ -8,6 +8,7 @@
 #include "lib/app/run_trace.hpp"
 #include "lib/app/sum_over_ranks.hpp"
 #include "lib/device/runtime.hpp"
+#include "lib/model/registry.hpp"
 #include "lib/train/tokens.hpp"
 #include "lib/train/verdict.hpp"
 
@@ -89,7 +90,12 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
       data.tensors.push_back({u, tensor.name, tensor.count(), tensor.offset});
     }
   }
-  for (const zero::Layer& layer : model.layers()) data.layers.push_back({layer.name, layer.units});
+  const std::vector<model::LayerFlops> flops =
+      model::layer_flops(config.model, source.vocab_size(), config.train_micro_batch_size_per_gpu);
+  for (std::size_t l = 0; l < model.layers().size(); ++l) {
+    const zero::Layer& layer = model.layers()[l];
+    data.layers.push_back({layer.name, layer.units, flops.at(l).model, flops.at(l).hardware});
+  }
   data.steps = recorder.steps;
   data.evaluations = recorder.evaluations;
   data.collectives = app::sum_over_ranks(recorder.collectives, control);

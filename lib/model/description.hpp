@@ -9,6 +9,12 @@
 
 namespace zeropp::model {
 
+/// Floating-point operations a token of one layer, forward and backward.
+struct LayerFlops {
+  double model = 0;     ///< part of UnitModel::flops_per_token()
+  double hardware = 0;  ///< part of UnitModel::hardware_flops_per_token()
+};
+
 struct Description {
   std::vector<zero::Unit> units;
   std::vector<zero::Layer> layers;

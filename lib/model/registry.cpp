@@ -23,6 +23,9 @@ struct Entry {
   /// Likewise.
   Description (*describe)(const Options&, const Context&);
   std::size_t (*typical_unit)(const Options&);
+  /// Likewise.
+  std::vector<LayerFlops> (*layer_flops)(const Options&, std::size_t vocab_size,
+                                         std::size_t micro_batch);
 };
 
 /// Of a model that is made from these alone.
@@ -46,6 +49,12 @@ std::vector<std::size_t> quadratic_sizes(const Options& options) {
   return sizes;
 }
 
+template <class Model>
+std::vector<LayerFlops> layer_flops_of(const Options& options, std::size_t vocab_size,
+                                       std::size_t) {
+  return transformer_layer_flops(options, Model::effective_vocab_size(vocab_size));
+}
+
 void require_host(const Context& context) {
   if (context.device.memory != MemoryKind::device) return;
   throw Error(ExitCode::usage, "model quadratic runs on the host only: use the host back end");
@@ -56,8 +65,8 @@ std::size_t transformer_block(const Options& options) {
 }
 
 const Entry kModels[] = {
-    {"encoder", make<Encoder>, describe<Encoder>, transformer_block},
-    {"gpt", make<Gpt>, describe<Gpt>, transformer_block},
+    {"encoder", make<Encoder>, describe<Encoder>, transformer_block, layer_flops_of<Encoder>},
+    {"gpt", make<Gpt>, describe<Gpt>, transformer_block, layer_flops_of<Gpt>},
     // num_layers units of hidden_size parameters
     {"quadratic",
      [](const Options& options, const Context& context) -> std::unique_ptr<zero::UnitModel> {
@@ -74,7 +83,12 @@ const Entry kModels[] = {
            .hardware_flops_per_token =
                quadratic_flops(options.num_layers * options.hidden_size) / tokens};
      },
-     [](const Options& options) { return options.hidden_size; }},
+     [](const Options& options) { return options.hidden_size; },
+     [](const Options& options, std::size_t, std::size_t micro_batch) {
+       const double flops = quadratic_flops(options.hidden_size) /
+                            static_cast<double>(micro_batch * options.seq_length);
+       return std::vector<LayerFlops>(options.num_layers, {flops, flops});
+     }},
 };
 
 const Entry& entry(const std::string& name) {
@@ -134,6 +148,12 @@ std::size_t effective_vocab_size(const Options& options, std::size_t source_voca
                             options.vocab_size, source_vocab_size));
   }
   return options.vocab_size;
+}
+
+std::vector<LayerFlops> layer_flops(const Options& options, std::size_t source_vocab_size,
+                                    std::size_t micro_batch) {
+  return entry(options.name)
+      .layer_flops(options, effective_vocab_size(options, source_vocab_size), micro_batch);
 }
 
 std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context) {

@@ -26,6 +26,11 @@ std::size_t typical_unit(const Options& options);
 /// Error(usage) when it is smaller than the source's.
 std::size_t effective_vocab_size(const Options& options, std::size_t source_vocab_size);
 
+/// Operations of each layer of a model of these, of micro-batches of so many sequences. The options
+/// are validated.
+std::vector<LayerFlops> layer_flops(const Options& options, std::size_t source_vocab_size,
+                                    std::size_t micro_batch);
+
 /// Validates, then makes the model options.name. context.vocab_size is the token source's; the
 /// model gets the effective one.
 std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context);

@@ -95,4 +95,20 @@ double transformer_hardware_flops_per_token(const Options& options, std::size_t 
   return once + again * (16.0 * hidden * hidden + 4.0 * length * hidden);
 }
 
+std::vector<LayerFlops> transformer_layer_flops(const Options& options, std::size_t vocab_size) {
+  const auto hidden = static_cast<double>(options.hidden_size);
+  const auto length = static_cast<double>(options.seq_length);
+  const double block = 72.0 * hidden * hidden + 12.0 * length * hidden;
+  const double again = 16.0 * hidden * hidden + 4.0 * length * hidden;
+  const double head = 6.0 * static_cast<double>(vocab_size) * hidden;
+  std::vector<LayerFlops> flops{{}};  // the embedding looks up and adds
+  std::size_t left = recomputing_blocks(options);
+  for (std::size_t i = 0; i < options.num_layers; ++i) {
+    const bool recomputed = recomputes(options, i) && --left > 0;  // the last is still there
+    flops.push_back({block, block + (recomputed ? again : 0.0)});
+  }
+  flops.push_back({head, head});
+  return flops;
+}
+
 }  // namespace zeropp::model

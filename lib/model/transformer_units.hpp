@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "lib/model/description.hpp"
 #include "lib/model/options.hpp"
 #include "lib/zero/unit_model.hpp"
 
@@ -39,6 +40,9 @@ double transformer_flops_per_token(const Options& options, std::size_t vocab_siz
 /// With K blocks that recompute (K - 1) (16 C^2 + 4 T C) more: two for each weight of a block's
 /// products but its last, and attention's forward, in all of them but the last.
 double transformer_hardware_flops_per_token(const Options& options, std::size_t vocab_size);
+
+/// The same by layer of transformer_layers().
+std::vector<LayerFlops> transformer_layer_flops(const Options& options, std::size_t vocab_size);
 
 /// Tensor `index` inside the flat buffer of `unit`.
 template <class AnyView>

@@ -122,12 +122,15 @@ Group tensors(const TraceData& t) {
 
 Group layers(const TraceData& t) {
   const auto& rows = t.layers;
-  return {
-      "layers",
-      {},
-      {column("name", "", "Step of forward", rows, &LayerRow::name),
-       column("units", "", "Indices in /units in order of use, comma-separated", rows,
-              [](const LayerRow& row) { return fmt::format("{}", fmt::join(row.units, ",")); })}};
+  return {"layers",
+          {},
+          {column("name", "", "Step of forward", rows, &LayerRow::name),
+           column("units", "", "Indices in /units in order of use, comma-separated", rows,
+                  [](const LayerRow& row) { return fmt::format("{}", fmt::join(row.units, ",")); }),
+           column("flops_per_token", "operations", "Its part of the model's, forward and backward",
+                  rows, &LayerRow::flops_per_token),
+           column("hardware_flops_per_token", "operations", "With what is computed again", rows,
+                  &LayerRow::hardware_flops_per_token)}};
 }
 
 Group steps(const TraceData& t) {
@@ -159,7 +162,20 @@ Group steps(const TraceData& t) {
        column("time_backward", "s", "Largest over ranks", rows, &StepRow::time_backward),
        column("time_communication_exposed", "s",
               "Compute waiting for collectives, largest over ranks", rows,
-              &StepRow::time_communication_exposed)}};
+              &StepRow::time_communication_exposed),
+       column("time_gather", "s",
+              "Gathers of weights at work, beside compute or not, largest over ranks", rows,
+              &StepRow::time_gather),
+       column("time_reduce", "s",
+              "Reductions of gradients at work, beside compute or not, largest over ranks", rows,
+              &StepRow::time_reduce),
+       column("time_optimizer", "s",
+              "The optimizer at work, on a GPU also beside the next step, largest over ranks", rows,
+              &StepRow::time_optimizer),
+       column("time_offload_wait", "s",
+              "The host with the offloaded part of the optimizer and its transfers, largest over "
+              "ranks",
+              rows, &StepRow::time_offload_wait)}};
 }
 
 Group evaluations(const TraceData& t) {

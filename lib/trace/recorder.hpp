@@ -93,6 +93,10 @@ struct StepRow {
   double time_forward = 0;    ///< seconds, this rank
   double time_backward = 0;
   double time_communication_exposed = 0;
+  double time_gather = 0;        ///< gathers were at work, those after the update too
+  double time_reduce = 0;        ///< reductions were
+  double time_optimizer = 0;     ///< the optimizer was
+  double time_offload_wait = 0;  ///< of that, the host with what is offloaded
 };
 
 struct EvaluationRow {

@@ -33,6 +33,8 @@ struct TensorRow {
 struct LayerRow {
   std::string name;
   std::vector<std::size_t> units;  ///< in order of use
+  double flops_per_token = 0;      ///< forward and backward
+  double hardware_flops_per_token = 0;
 };
 
 struct TimerRow {

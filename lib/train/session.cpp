@@ -113,15 +113,22 @@ void Session::run(const Watch& watch, std::uint64_t first) {
     const bool last = done == config_.train_steps;
     if (interval > 0 && (last || done % interval == 0)) evaluate(done, watch);
   }
+  const zero::UpdateTimes own = engine_->update_times();
+  std::array<double, 3> slowest{own.optimizer, own.offload, own.gather};
+  context_.control().all_reduce_max(slowest);
+  keep({slowest[0], slowest[1], slowest[2]});
 }
 
 bool Session::step(std::uint64_t step) {
   const auto start = Clock::now();
-  const zero::StepResult result = engine_->step([&](std::size_t micro_step) {
-    const trace::Timers::Scope scope(recorder_.timers, Category::data);
-    sampler_->train(step, micro_step, place_, batch_);
-    return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
-  });
+  zero::UpdateTimes before;
+  const zero::StepResult result = engine_->step(
+      [&](std::size_t micro_step) {
+        const trace::Timers::Scope scope(recorder_.timers, Category::data);
+        sampler_->train(step, micro_step, place_, batch_);
+        return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
+      },
+      &before);
   pad(start);
   std::array<double, 1> loss{result.loss};
   std::array<std::uint64_t, 4> bytes{result.sent.intra, result.sent.inter, result.predicted.intra,
@@ -131,9 +138,17 @@ bool Session::step(std::uint64_t step) {
     context_.control().all_reduce_sum(loss);
     context_.control().all_reduce_sum(bytes);
   }
-  std::array<double, 4> slowest{std::chrono::duration<double>(Clock::now() - start).count(),
-                                result.time_forward, result.time_backward, result.time_exposed};
+  std::array<double, 9> slowest{std::chrono::duration<double>(Clock::now() - start).count(),
+                                result.time_forward,
+                                result.time_backward,
+                                result.time_exposed,
+                                result.time_gather,
+                                result.time_reduce,
+                                before.optimizer,
+                                before.offload,
+                                before.gather};
   context_.control().all_reduce_max(slowest);
+  keep({slowest[6], slowest[7], slowest[8]});
   trace::StepRow row;
   row.loss = loss[0] / static_cast<double>(place_.world_size);
   row.grad_norm = result.grad_norm;
@@ -150,9 +165,19 @@ bool Session::step(std::uint64_t step) {
   row.time_forward = slowest[1];
   row.time_backward = slowest[2];
   row.time_communication_exposed = slowest[3];
+  row.time_gather = slowest[4];
+  row.time_reduce = slowest[5];
   recorder_.steps.push_back(row);
   recorder_.gave_up = result.exhausted;
   return !result.exhausted;
+}
+
+void Session::keep(const zero::UpdateTimes& times) {
+  if (recorder_.steps.empty()) return;
+  trace::StepRow& row = recorder_.steps.back();
+  row.time_optimizer = times.optimizer;
+  row.time_offload_wait = times.offload;
+  row.time_gather += times.gather;
 }
 
 void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {

@@ -50,6 +50,8 @@ class Session {
   void make_groups();
   /// Whether training can go on.
   [[nodiscard]] bool step(std::uint64_t step);
+  /// What came after the gradients of the last recorded step.
+  void keep(const zero::UpdateTimes& times);
   void evaluate(std::uint64_t steps_done, const Watch& watch);
 
   const config::TrainConfig& config_;

@@ -1,6 +1,7 @@
 #include "lib/zero/engine.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <span>
@@ -176,17 +177,18 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
 }
 
 void Engine::gather_initial() {
-  if (!std::exchange(gathered_initial_, true)) execute(plans_.step.initial, Mode::initial);
+  if (!std::exchange(gathered_initial_, true))
+    execute(plans_.step.initial, Mode::initial, step_clock_);
 }
 
-StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
+StepResult Engine::step(const std::function<Batch(std::size_t)>& batch, UpdateTimes* before) {
   apply_codecs();
   gather_initial();
   measured_ = errors_ && errors_->begin_step();
   if (measured_) measure_weights();
   const comm::Bytes sent_before = sent();
   const AsyncFileTotals filed_before = transfers();
-  clock_.begin();
+  step_clock_.begin();
   ++steps_begun_;
   batch_ = &batch;
 
@@ -194,7 +196,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   result.loss_scale = loss_scale_.value();
   result.learning_rate = optimizer_.learning_rate(steps_taken_ + 1);
   const Schedule& schedule = plans_.step.step.at(secondary_version_ == version_ ? 1 : 0);
-  execute(schedule, Mode::training);
+  execute(schedule, Mode::training, step_clock_);
   result.predicted = volume(schedule, plans_.step.volumes);
   if (defect::planted(defect::Kind::nan_planted) && steps_taken_ == 2 &&
       !recorder_.counters.contains("nonfinite_steps"))
@@ -204,14 +206,20 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
     const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
     norm_.start(mean(), stream(StreamId::compute));
   }
+  join({StreamId::update});
   result.loss = wait_for_loss() / static_cast<double>(options_.accumulation_steps);
+  if (before != nullptr) *before = read_update_times();
+  update_clock_.begin();
+  offload_seconds_ = 0;
 
   const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
   result.grad_norm = global_norm();
-  const StepClock::Times times = clock_.times();
+  const StepClock::Times times = step_clock_.times();
   result.time_forward = times.forward;
   result.time_backward = times.backward;
   result.time_exposed = times.exposed;
+  result.time_gather = times.gather;
+  result.time_reduce = times.reduce;
   result.skipped = !std::isfinite(result.grad_norm);
   if (measured_ && !result.skipped) measure_gradients();
   if (result.skipped) {
@@ -223,7 +231,7 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
                 : 1.0;
     ++steps_taken_;
     if (offloaded_) offloaded_->begin(stream(StreamId::compute));
-    execute(plans_.step.update, Mode::training);
+    execute(plans_.step.update, Mode::training, update_clock_);
     settle_files();
     result.predicted += volume(plans_.step.update, plans_.step.volumes);
     plans_.gradients.errors().commit(steps_taken_, stream(StreamId::compute).handle());
@@ -238,13 +246,25 @@ StepResult Engine::step(const std::function<Batch(std::size_t)>& batch) {
   return result;
 }
 
+UpdateTimes Engine::read_update_times() const {
+  const StepClock::Times times = update_clock_.times();
+  return {.optimizer = times.update, .offload = offload_seconds_, .gather = times.gather};
+}
+
+UpdateTimes Engine::update_times() {
+  join({StreamId::update});
+  stream(StreamId::compute).synchronize();
+  return read_update_times();
+}
+
 double Engine::evaluate(const Batch& batch) {
-  clock_.begin();
+  step_clock_.begin();
   apply_codecs();
   gather_initial();
   const std::function<Batch(std::size_t)> provider = [&](std::size_t) { return batch; };
   batch_ = &provider;
-  execute(plans_.step.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation);
+  execute(plans_.step.evaluation.at(secondary_version_ == version_ ? 1 : 0), Mode::evaluation,
+          step_clock_);
   return wait_for_loss();
 }
 
@@ -335,7 +355,12 @@ void Engine::update(const Op& op) {
   const Stream& on = stream(op.stream);
   optimizer_.update(op.index, steps_taken_, mean(), clip_, on.handle());
   if (options_.compute == Dtype::fp32) cut(op.index, on);
-  if (offloaded_) offloaded_->update(op.index, steps_taken_, mean(), clip_, on);
+  if (offloaded_) {
+    const auto begin = std::chrono::steady_clock::now();
+    offloaded_->update(op.index, steps_taken_, mean(), clip_, on);
+    offload_seconds_ +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
   if (defect::planted(defect::Kind::bf16_as_fp16)) {
     const View weights = follower(op.index);
     device_.memory_ops->convert({weights.data, weights.count, Dtype::fp16, weights.kind}, weights,

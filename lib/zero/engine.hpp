@@ -58,6 +58,15 @@ struct StepResult {
   double time_exposed = 0;  ///< of both, that compute waited for gathers and reductions, at stage 3
                             ///< also for the update before a unit's first gather; on the
                             ///< host, which has one thread, with the codec work of these
+  double time_gather = 0;   ///< in which gathers of weights were at work, beside compute or not
+  double time_reduce = 0;   ///< likewise reductions of gradients
+};
+
+/// What came after the gradients of a step; nothing where it was skipped. Seconds, on this rank.
+struct UpdateTimes {
+  double optimizer = 0;  ///< the optimizer was at work: on a GPU beside the next step's begin
+  double offload = 0;    ///< the host was busy with, or waited for, the part that is offloaded
+  double gather = 0;     ///< updated weights were gathered (stages 1 and 2, units that persist)
 };
 
 /// What an engine counts, and a checkpoint keeps.
@@ -84,7 +93,10 @@ class Engine {
   void agree_on_codecs();
   /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
   /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
-  StepResult step(const std::function<Batch(std::size_t)>& batch);
+  /// `before`: what came after the gradients of the step before, which this one has waited for.
+  StepResult step(const std::function<Batch(std::size_t)>& batch, UpdateTimes* before = nullptr);
+  /// Of the last step; waits for it.
+  [[nodiscard]] UpdateTimes update_times();
   /// Mean loss of one held-out batch on this rank, nats a token.
   double evaluate(const Batch& batch);
 
@@ -135,8 +147,11 @@ class Engine {
   /// What a schedule is run for.
   enum class Mode : std::uint8_t { training, evaluation, initial };
 
-  void execute(const Schedule& schedule, Mode mode);
+  /// `clock` takes the times.
+  void execute(const Schedule& schedule, Mode mode, StepClock& clock);
   void wait_for(const Schedule& schedule, const std::vector<std::size_t>& ops, StreamId waiting);
+  /// What reads weights of a unit, or writes its gradients, begins after its latest update.
+  void await_updates(const Op& op);
   void run(const Op& op, std::size_t position);
   void finish(const Schedule& schedule, std::size_t op);
   void complete(const Schedule& schedule, std::size_t op, StreamId waiting);
@@ -165,6 +180,8 @@ class Engine {
   void accumulate(const Op& op);
   /// Stages 1 and 2: the weights that they keep whole, before the first use.
   void gather_initial();
+  /// Of the last step; the streams have come to its end.
+  [[nodiscard]] UpdateTimes read_update_times() const;
   void forward(const Op& op);
   void backward(const Op& op);
   void update(const Op& op);
@@ -300,7 +317,10 @@ class Engine {
   bool measured_ = false;  ///< the running step is
   Mode mode_ = Mode::training;
   double clip_ = 1.0;
-  StepClock clock_;
+  StepClock step_clock_;
+  StepClock update_clock_;
+  StepClock* clock_ = &step_clock_;      ///< of what is executed
+  double offload_seconds_ = 0;           ///< of the last update, on the host
   std::uint64_t version_ = 1;            ///< of the weights: every step and load increments it
   std::uint64_t secondary_version_ = 0;  ///< that the secondary shards hold
   std::uint64_t steps_begun_ = 0;        ///< those that were skipped included

@@ -11,14 +11,46 @@ namespace zeropp::zero {
 namespace {
 
 using Category = trace::Timers::Category;
+using Work = StepClock::Work;
+
+/// What times are kept of; count: none, it is compute's own.
+Work work_of(OpKind kind) {
+  switch (kind) {
+    case OpKind::gather:
+    case OpKind::gather_secondary:
+    case OpKind::refresh:
+      return Work::gather;
+    case OpKind::reduce:
+    case OpKind::gather_sum:
+    case OpKind::reduce_across:
+    case OpKind::gather_across:
+      return Work::reduce;
+    case OpKind::update:
+      return Work::update;
+    default:
+      return Work::count;
+  }
+}
+
+/// `enqueue`, measured.
+template <class Enqueue>
+void timed(StepClock& clock, OpKind kind, const Stream& stream, const Enqueue& enqueue) {
+  if (const Work work = work_of(kind); work != Work::count) {
+    clock.working(work, stream, enqueue);
+  } else {
+    enqueue();
+  }
+}
 
 }  // namespace
 
-void Engine::execute(const Schedule& schedule, Mode mode) {
+void Engine::execute(const Schedule& schedule, Mode mode, StepClock& clock) {
   mode_ = mode;
+  clock_ = &clock;
   events_ = std::vector<Event>(schedule.ops.size());
   pending_.assign(schedule.ops.size(), {});
   const Stream& compute = stream(StreamId::compute);
+  clock.origin(compute);
   Event begin;
   compute.record(begin);
   for (const Stream& other : streams_) other.wait(begin);
@@ -26,9 +58,10 @@ void Engine::execute(const Schedule& schedule, Mode mode) {
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const Op& op = schedule.ops[i];
     const Range range(name_of(op.kind));
-    clock_.phase(compute, op.backward_phase);
+    clock.phase(compute, op.backward_phase);
     wait_for(schedule, op.waits_on, op.stream);
-    run(op, i);
+    await_updates(op);
+    timed(clock, op.kind, stream(op.stream), [&] { run(op, i); });
     if (!pending_[i]) {
       stream(op.stream).record(events_[i]);
     } else {
@@ -41,11 +74,12 @@ void Engine::execute(const Schedule& schedule, Mode mode) {
     }
     if (!options_.overlap_comm) wait_for(schedule, {i}, StreamId::compute);
   }
-  clock_.waiting(compute, [&] {
+  clock.waiting(compute, [&] {
     for (std::size_t i = 0; i < schedule.ops.size(); ++i) finish(schedule, i);
-    join({StreamId::gather, StreamId::gather_end, StreamId::reduce_end, StreamId::secondary});
+    join({StreamId::gather, StreamId::gather_end, StreamId::reduce, StreamId::reduce_end,
+          StreamId::secondary});
   });
-  clock_.end(compute);
+  clock.end(compute);
 }
 
 void Engine::join(std::initializer_list<StreamId> ids) const {
@@ -66,7 +100,7 @@ void Engine::wait_for(const Schedule& schedule, const std::vector<std::size_t>& 
     return schedule.ops[op].stream != StreamId::compute;
   });
   if (waiting == StreamId::compute && others) {
-    clock_.waiting(stream(waiting), complete_all);
+    clock_->waiting(stream(waiting), complete_all);
   } else {
     complete_all();
   }
@@ -77,13 +111,26 @@ void Engine::wait_for(const Schedule& schedule, const std::vector<std::size_t>& 
 void Engine::finish(const Schedule& schedule, std::size_t op) {
   if (!pending_[op]) return;
   const Stream& end = stream(ends_on(schedule.ops[op].stream));
-  std::exchange(pending_[op], {})(end.handle());
+  timed(*clock_, schedule.ops[op].kind, end,
+        [&] { std::exchange(pending_[op], {})(end.handle()); });
   end.record(events_[op]);
 }
 
 void Engine::complete(const Schedule& schedule, std::size_t op, StreamId waiting) {
   finish(schedule, op);
   stream(waiting).wait(events_[op]);
+}
+
+void Engine::await_updates(const Op& op) {
+  const Stream& waiting = stream(op.stream);
+  if (op.kind == OpKind::gather || op.kind == OpKind::gather_secondary) {
+    waiting.wait(updated_[op.index]);
+  } else if (op.kind == OpKind::reduce) {
+    // A sum may go straight into the shard that the last update reads.
+    for (const Segment& segment : plans_.step.input.buckets[op.index].segments) {
+      waiting.wait(updated_[segment.unit]);
+    }
+  }
 }
 
 void Engine::run(const Op& op, std::size_t position) {
@@ -119,10 +166,6 @@ void Engine::run(const Op& op, std::size_t position) {
       break;
     }
     case OpKind::reduce:
-      // A sum may go straight into the shard that the last update reads.
-      for (const Segment& segment : plans_.step.input.buckets[op.index].segments) {
-        stream(op.stream).wait(updated_[segment.unit]);
-      }
       if (measured_) {
         const bool first = op.micro_step == 0 || !preset_.shard_gradients;
         errors_->reduce(op.index, gradient_views_, first, stream(op.stream).handle());
@@ -198,7 +241,6 @@ std::span<std::byte> Engine::behind_upload(const Op& op) const {
 void Engine::start_gather(const Op& op, std::size_t position, collective::AllGather& gather,
                           ConstView shard, std::span<std::byte> memory) {
   const View full = arena_.view(plans_.units[op.index].padded, options_.compute, op.result);
-  stream(op.stream).wait(updated_[op.index]);
   gather.start(shard, full, memory, stream(op.stream).handle(),
                weight_draws(options_.seed, version_, op.index));
   weight_views_[op.index] = full;

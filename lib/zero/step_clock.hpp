@@ -1,9 +1,11 @@
-// The times of a step on the compute stream, from marks that the stream reaches: no host clock
-// would know them on a GPU, where the host runs ahead. Marks are kept from step to step.
+// The times of a step, from marks that the streams reach: no host clock would know them on a GPU,
+// where the host runs ahead. Marks are kept from step to step.
 #pragma once
 
+#include <array>
 #include <cstddef>
-#include <vector>
+#include <cstdint>
+#include <deque>
 
 #include "lib/device/stream.hpp"
 
@@ -11,13 +13,32 @@ namespace zeropp::zero {
 
 class StepClock {
  public:
+  /// What streams beside compute, or it, are busy with.
+  enum class Work : std::uint8_t { gather, reduce, update, count };
+
+  /// Seconds.
   struct Times {
-    double forward = 0;   ///< seconds
-    double backward = 0;  ///< seconds
-    double exposed = 0;   ///< seconds that the stream waited for others, part of the two
+    double forward = 0;   ///< on the compute stream
+    double backward = 0;  ///< likewise
+    double exposed = 0;   ///< that the compute stream waited for others, part of the two
+    /// In which gathers, reductions, updates were at work, those at once counted once: beside
+    /// compute, or with compute waiting.
+    double gather = 0;
+    double reduce = 0;
+    double update = 0;
   };
 
-  void begin() { phases_used_ = waits_used_ = 0; }
+  void begin() {
+    phases_used_ = waits_used_ = 0;
+    work_used_ = {};
+    begun_ = false;
+  }
+  /// Before what is enqueued from now on; the first one since begin() counts.
+  void origin(const Stream& compute) {
+    if (begun_) return;
+    begun_ = true;
+    compute.set(origin_);
+  }
   /// A phase begins here and lasts until the next, or until end().
   void phase(const Stream& compute, bool backward) {
     if (phases_used_ > 0 && phases_[phases_used_ - 1].backward == backward) return;
@@ -28,14 +49,23 @@ class StepClock {
   /// `wait` makes the stream wait for others.
   template <class Wait>
   void waiting(const Stream& compute, const Wait& wait) {
-    Pause& pause = slot(pauses_, waits_used_);
+    Interval& pause = slot(pauses_, waits_used_);
     compute.set(pause.begin);
     wait();
     compute.set(pause.end);
   }
+  /// `enqueue` enqueues the work on the stream.
+  template <class Enqueue>
+  void working(Work work, const Stream& stream, const Enqueue& enqueue) {
+    const auto of = static_cast<std::size_t>(work);
+    Interval& interval = slot(work_.at(of), work_used_.at(of));
+    stream.set(interval.begin);
+    enqueue();
+    stream.set(interval.end);
+  }
   void end(const Stream& compute) { compute.set(end_); }
 
-  /// Since begin(); the stream has been synchronized since end().
+  /// Since begin(); all marks have been reached since end().
   [[nodiscard]] Times times() const;
 
  private:
@@ -43,20 +73,29 @@ class StepClock {
     Mark begin;
     bool backward = false;
   };
-  struct Pause {
+  struct Interval {
     Mark begin;
     Mark end;
   };
+  static constexpr auto kWorks = static_cast<std::size_t>(Work::count);
+
   template <class Entry>
-  static Entry& slot(std::vector<Entry>& entries, std::size_t& used) {
+  static Entry& slot(std::deque<Entry>& entries, std::size_t& used) {
     if (used == entries.size()) entries.emplace_back();
     return entries[used++];
   }
+  /// Seconds that any of the intervals covers.
+  [[nodiscard]] double covered(Work work) const;
 
-  std::vector<Phase> phases_;
-  std::vector<Pause> pauses_;
+  // deque: what is measured may hold more of its kind
+  std::deque<Phase> phases_;
+  std::deque<Interval> pauses_;
+  std::array<std::deque<Interval>, kWorks> work_;
   std::size_t phases_used_ = 0;
   std::size_t waits_used_ = 0;
+  std::array<std::size_t, kWorks> work_used_{};
+  bool begun_ = false;
+  Mark origin_;
   Mark end_;
 };
 

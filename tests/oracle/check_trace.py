@@ -172,6 +172,12 @@ class CheckTrace(unittest.TestCase):
         self.change(put("steps", "time", 0, 0.0), "time is not positive")
         self.change(put("steps", "tokens_per_second", 2, 1.0), "tokens_per_second")
         self.change(put("steps", "time_forward", 0, 0.6), "time_forward")
+        for name in ("time_gather", "time_reduce", "time_optimizer", "time_offload_wait"):
+            self.change(put("steps", name, 0, 0.6), f"step 0: {name}")
+            self.change(put("steps", name, 0, -0.1), f"step 0: {name}")
+        self.change(put("steps", "time_offload_wait", 0, 0.1), "does not fit what is offloaded")
+        self.change(put("layers", "flops_per_token", 1, 7999.0), "/layers/flops_per_token does not add up")
+        self.change(put("layers", "hardware_flops_per_token", 2, -1.0), "/layers/hardware_flops_per_token")
         self.change(put("counters", "value", 0, 0), "nonfinite_steps")
         self.change(put("evaluations", "step", 2, 4), "/evaluations/step")
         self.change(put("evaluations", "batches", 0, 1), "/evaluations/batches")
@@ -327,6 +333,7 @@ class CheckTrace(unittest.TestCase):
                          *["offloaded_weights"] * case.get("offload_param", False)):
                 self.change(row(name), f"/memory: {name} is", case)
             self.change(lacks, "/memory does not name exactly", case)
+            self.change(lambda _, groups: groups["steps"]["time_offload_wait"].__setitem__(0, 0.0), "does not fit what is offloaded", case)
 
     def test_offload_to_files(self):
         """What steps read and write, in pieces of a sub-group and records of whole pages."""

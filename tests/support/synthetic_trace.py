@@ -16,7 +16,7 @@ import trace_format
 
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
         "cuda_versions backend transport kernels run_id started_at command_line").split()
-VERSION = "1.5"
+VERSION = "1.6"
 TIMERS = "matmul nn codec optimizer communication data other".split()
 
 
@@ -402,7 +402,9 @@ def make(case):
                       gathers_backward=list(uses)),
         "tensors": dict(unit=[o[0] for o in offsets], name=[f"t{i}" for i in range(len(offsets))],
                         elements=[o[1] for o in offsets], offset=[o[2] for o in offsets]),
-        "layers": dict(name=["a", "b", "c", "d"], units=[",".join(map(str, l)) for l in layers]),
+        "layers": dict(name=["a", "b", "c", "d"], units=[",".join(map(str, l)) for l in layers],
+                       flops_per_token=[0.0, 8000.0, 8000.0, 12320.0],
+                       hardware_flops_per_token=[0.0, 9920.0, 9920.0, 12320.0] if c["recompute"] else [0.0, 8000.0, 8000.0, 12320.0]),
         "steps": dict(loss=[float("nan") if s else 2.0 for s in c["skipped"]],
                       grad_norm=[float("inf") if s else 1.0 for s in c["skipped"]],
                       time=[0.5] * count, tokens_per_second=[n * c["micro"] * 3 * 8 / 0.5] * count,
@@ -410,7 +412,9 @@ def make(case):
                       bytes_predicted_intra_node=[s[0] for s in steps],
                       bytes_predicted_inter_node=[s[1] for s in steps], learning_rate=[1e-3] * count,
                       loss_scale=list(c["scales"] or [1.0] * count), skipped=list(c["skipped"]), time_forward=[0.1] * count,
-                      time_backward=[0.2] * count, time_communication_exposed=[0.0] * count),
+                      time_backward=[0.2] * count, time_communication_exposed=[0.0] * count,
+                      time_gather=[0.05] * count, time_reduce=[0.05] * count, time_optimizer=[0.0 if s else 0.1 for s in c["skipped"]],
+                      time_offload_wait=[0.1 if c["offload"] and not s else 0.0 for s in c["skipped"]]),
         "evaluations": dict(step=[c["first"] + e[0] for e in c["evaluations"]],
                             loss=[1.0] * len(c["evaluations"]),
                             bits_per_byte=[1.0 / math.log(2)] * len(c["evaluations"]),
