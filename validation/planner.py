@@ -25,7 +25,7 @@ PUBLISHED = ROOT / "validation" / "published" / "zeropp.json"
 # Mean and worst error of rows that were not fitted on. What is above the aim is a miss that the table explains.
 AIMS = {"published": (0.05, 0.12), "one node": (0.05, 0.10), "emulated nodes": (0.05, 0.10)}
 # What was reached, rounded up: worse is a regression.
-PROMISES = {"published": (0.05, 0.12), "one node": (0.02, 0.08), "emulated nodes": (0.12, 0.36)}
+PROMISES = {"published": (0.05, 0.12), "one node": (0.02, 0.08), "emulated nodes": (0.06, 0.20)}
 
 
 def percent(value, digits=1):
@@ -51,6 +51,11 @@ def tutorial_table(rows):
     cells = [[engine, phase, f"{log:,.0f}", f"{predicted:,.0f}", f"{100 * (predicted / log - 1):+.0f} %"]
              for engine, phase, log, predicted in rows]
     return markdown_table.aligned(["run", "phase", "log ms", "predicted ms", "error"], cells, ["run", "phase"])
+
+
+def unexplained_table(rows):
+    cells = [[what, f"{step:.2f}", f"{products:.2f}", f"{links:.2f}", f"{left:.0f}"] for what, step, products, links, left in rows]
+    return markdown_table.aligned(["ZeRO++, one link", "step s", "products s", "links s", "left, ps a parameter"], cells, ["ZeRO++, one link"])
 
 
 def constants_table(planner, cluster, constants):
@@ -133,7 +138,9 @@ def main():
         "Rows that contradict each other: same tokens and links, another model. None is left out above.", contradictions(rows),
         "## Tutorial log",
         "4 nodes of 16 V100; how many links a node has is not said: one is assumed. Nothing is fitted on it.",
-        tutorial_table(tutorial), "## Own traces", "Constants, fitted on the traces marked so:",
+        tutorial_table(tutorial),
+        "What is left of a step when nothing is hidden, products take what their constant says and links too. One engine cannot have both.",
+        unexplained_table(planner_published.unexplained(planner, published)), "## Own traces", "Constants, fitted on the traces marked so:",
         constants_table(planner, "h200-4x-node", planner_own.CONSTANTS),
         constants_table(planner, planner_own.CLUSTERS["1.64b-emulated-4x4"], [planner_own.RAIL_CONSTANT]),
         own_table(traces)]) + "\n"
