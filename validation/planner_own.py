@@ -9,24 +9,25 @@ import json
 import pathlib
 import statistics
 
-FOLDER = "4x-NVIDIA-H200"
-
-# Which cluster file stands for a study: rails as they were measured in its session.
-CLUSTERS = {"1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node",
-            "18.7b-node-a": "h200-4x-node", "18.7b-node-b": "h200-4x-node",
-            "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
-            "1.64b-emulated-lanes/4-one-group": "h200-2x2-emulated", "1.64b-emulated-lanes/8": "h200-2x2-emulated",
-            "1.64b-emulated-one-lane": "h200-2x2-emulated",
-            "18.7b-emulated": "h200-2x2-emulated-b", "18.7b-emulated-single": "h200-2x2-emulated-b",
-            "1.64b-emulated-4x4": "h200-2x2-emulated-4x4"}
+# By machine of results/, which cluster file stands for a study: rails as they were measured in its session.
+STUDIES = {
+    "4x-NVIDIA-H200": {
+        "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
+        "18.7b-node-b": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
+        "1.64b-emulated-lanes/4-one-group": "h200-2x2-emulated", "1.64b-emulated-lanes/8": "h200-2x2-emulated",
+        "1.64b-emulated-one-lane": "h200-2x2-emulated", "18.7b-emulated": "h200-2x2-emulated-b",
+        "18.7b-emulated-single": "h200-2x2-emulated-b", "1.64b-emulated-4x4": "h200-2x2-emulated-4x4"},
+    "8x-NVIDIA-H200": {"1.64b-node": "h200-dgx", "18.7b-node": "h200-dgx"},
+}
+CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
+CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]
 # No bandwidth of these rails was measured apart: the one of the trace.
 CALIBRATED_RAILS_ON = "1.64b-emulated-4x4/none"
 RAIL_CONSTANT = ("rails.lanes.0.gb_per_s", "GB/s of a rail with 4 x 4 sockets, in one collective", 2, 30)
+RING = ("rails.ring_gb_per_s", "GB/s that leave a node in the vendor's ring; not fitted: published for 2 x 4 such nodes", 2, 30)
 TWO_LANES = 1.4  # times what one carries: measured with default sockets
-
-SAME_GPUS = ["h200-dgx"]  # cluster files that no trace is predicted with
 
 CONSTANTS = [("gpu.step_share", "what kernels reach within a step, of what each reaches alone", 0.8, 1),
              ("gpu.layer_gap_us", "us a layer and pass: launches, tails and small kernels", 0, 300),
@@ -36,7 +37,7 @@ CONSTANTS = [("gpu.step_share", "what kernels reach within a step, of what each 
 
 @dataclasses.dataclass
 class Trace:
-    name: str  # study/features
+    name: str  # study/features, with the machine's number of GPUs before those of another than 4
     cluster: str
     measured: float  # s, median of the timed steps
     config: str
@@ -47,6 +48,10 @@ class Trace:
     @property
     def fitted(self):
         return self.name in CALIBRATED_ON or self.name == CALIBRATED_RAILS_ON
+
+    @property
+    def kind(self):
+        return "emulated nodes" if self.nodes > 1 else f"one node of {self.ranks_per_node}"
 
     @property
     def error(self):
@@ -66,15 +71,15 @@ def warm_ups(study):
 
 def read_traces(results):
     traces, seen = [], {}
-    for study, cluster in CLUSTERS.items():
-        folder = pathlib.Path(results) / FOLDER / study
+    for machine, study, cluster in [(machine, *study) for machine, studies in STUDIES.items() for study in studies.items()]:
+        folder = pathlib.Path(results) / machine / study
         untimed = warm_ups(folder)
         for file in sorted((folder / "runs").glob("*.json")):
             trace = json.loads(file.read_text())
             if trace.get("app") != "train":  # a peer's
                 continue
             features = file.stem.split("-", 1)[1].rsplit("emulated-" if "emulated" in file.stem else "node-", 1)[1]
-            name = f"{study}/{features.removeprefix('4x4-')}"
+            name = f"{machine[0]}x/".removeprefix("4x/") + f"{study}/{features.removeprefix('4x4-')}"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"

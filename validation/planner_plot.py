@@ -20,7 +20,7 @@ def draw(rows, traces, path):
             some = [(trace.measured * 1e3, trace.predicted * 1e3, trace.fitted) for trace in traces if trace.nodes == nodes]
             scatter(right, some, color, {1: "one node", 2: "two emulated nodes"}[nodes])
         band(right, 150, 6000, 0.10)
-        right.set(title="4 H200, ms a step", xlabel="measured", ylabel="predicted", xscale="log", yscale="log")
+        right.set(title="4 and 8 H200, ms a step", xlabel="measured", ylabel="predicted", xscale="log", yscale="log")
         figure.suptitle("zpp_plan time (filled: predicted; hollow: constants were fitted on it; band: aim)", fontweight="bold")
         figure.savefig(path, dpi=110)
         plt.close(figure)

@@ -106,6 +106,29 @@ def predict_tutorial(planner, published):
     return rows
 
 
+def unexplained(planner, published):
+    """[(what, step s, products s, links s, ps a parameter that are left)] of ZeRO++ over one link when nothing is hidden: what no rate
+    of products and links explains. The same engine on the same GPUs should have about the same left of each parameter."""
+    cluster = planner.description(CLUSTER)
+    link, inside = cluster["rails"]["lanes"][0]["gb_per_s"] * 1e9, cluster["node_links"]["gb_per_s"] * 1e9
+    products = cluster["gpu"]["products"][0]["forward_tflops"] * 1e12
+    gpus = cluster["gpus_per_node"]
+    steps = [(f"{row['model_b']} B, {row['tokens_per_gpu']} tokens", row["model_b"], row["tokens_per_gpu"], cluster["nodes"],
+              operations(row["model_b"], row["tokens_per_gpu"]) / (row["zeropp"] * 1e12))
+             for row in published["throughput_tflops_per_gpu"]["rows"] if row["links"] == 1]
+    log = published["tutorial_log"]
+    steps.append(("the log: 18 B, 512 tokens", 18, log["model"]["seq"], log["cluster"]["nodes"], log["zeropp"]["iteration_ms"] / 1e3))
+    rows = []
+    for what, model, tokens, nodes, step in steps:
+        layers, width, _ = SHAPES[model]
+        parameters = 12 * layers * width**2 + VOCABULARY * width
+        computed = operations(model, tokens) / products
+        # Once int8 weights and int4 gradients out of the node, once 16-bit weights and int4 gradients inside it.
+        sent = parameters * (1 + 0.5 * (1 - 1 / nodes)) / link + parameters * 2.5 * (1 - 1 / gpus) / inside
+        rows.append((what, step, computed, sent, (step - computed - sent) / parameters * 1e12))
+    return rows
+
+
 def fit(planner, published):
     """The constants that make the errors of FITTED_ON least, within what is plausible."""
     import scipy.optimize
