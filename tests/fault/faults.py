@@ -61,7 +61,6 @@ class Expected:
 DIED = ("rank 1 on ", " died; it was ", " of group ")
 WAITS = (" waits in ", " of group ", "longer than --timeout")
 QUOTA = ("Disk quota exceeded", "free space there")
-OFFLOADED = ("--offload-optimizer", "nvme", "--offload-optimizer-nvme-path", ".", "--sub-group-size", "200")
 FAULTS = {
     "a rank is killed": Expected(MULTIPLE, None, DIED, fault="kill:1:{n}"),
     "rank 0 is killed": Expected(MULTIPLE, None, ("rank 0 on ", *DIED[1:]), fault="kill:0:{n}"),
@@ -82,10 +81,6 @@ FAULTS = {
                                                             words=("--save", "kept", "--save-interval", "1")),
     "the quota of a rank is used up for a checkpoint": Expected(("train",), zpp.IO, ("rank-00001.bin", *QUOTA), fault="quota_flush:1:2",
                                                                 words=("--save", "kept", "--save-interval", "1")),
-    "the disk of what is offloaded is full": Expected(("train",), zpp.IO, ("the file of this process in ", "No space left", "free space"),
-                                                      fault="offload_full:1:40", words=(*OFFLOADED, "--save", "kept", "--save-interval", "2")),
-    "what is offloaded cannot be read": Expected(("train",), zpp.IO, ("the file of this process in ", "Input/output error", "another place"),
-                                                 fault="offload_error:1:40", words=(*OFFLOADED, "--save", "kept", "--save-interval", "2")),
     "ranks share a core": Expected(("train", "sweep"), zpp.OK, verdict="VALID", launch=("taskset", "--cpu-list", "0")),
     "another configuration": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "node_size"),
                                       of_rank_1=("--node-size", "1")),
