@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import offload_rows
 import pairwise
 import zpp
 
@@ -281,35 +282,11 @@ class Matrix(zpp.TestCase):
             "secondary": element * whole // row["hpz"] if row["hpz"] > 1 else 0,
         }
         if row["offload"]:
-            expected |= self.offloaded(row, counts, on_host, element, states)
+            expected |= offload_rows.memory(row, counts, on_host, element, states, OFFLOAD_PIECE, OFFLOAD_BUFFERS, IN_CPU)
         actual = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
         self.assertEqual({name: actual[name] for name in expected}, expected)
         if zpp.BACKEND == "host":
             self.assertEqual(groups["memory"]["bytes_predicted"], groups["memory"]["bytes_actual"])
-
-    @staticmethod
-    def offloaded(row, counts, on_host, element, states):
-        """Rows of what is offloaded; arrays in files are whole pages."""
-        def pages(elements, size):
-            return -(-elements * size // 4096) * 4096
-        on_file = row["offload_to"] == "nvme"
-        longest = min(OFFLOAD_PIECE, max(on_host))
-        filed = [row["offload_param"] == "nvme" and sum(counts[: unit + 1]) > IN_CPU for unit in range(len(counts))]
-        slot = 4 * longest + (pages(longest, 4) * (1 + states) if on_file else 0)
-        if any(filed):
-            slot += pages(longest, element)
-        elif element == 2 and not row["offload_param"]:
-            slot += 2 * longest
-        there = 0 if on_file else sum(on_host)
-        rows = {"offloaded_master": 4 * there, "offloaded_moments": 4 * states * there, "offloaded_staging": OFFLOAD_BUFFERS * slot}
-        if row["offload_param"]:
-            master = element == 4 and row["offload_param"] == "cpu" and not on_file
-            rows["offloaded_weights"] = 0 if master else element * sum(count for count, gone in zip(counts, filed) if not gone)
-        if row["offload_param"] == "nvme":
-            records = [sum(pages(min(OFFLOAD_PIECE, count - at), element) for at in range(0, count, OFFLOAD_PIECE))
-                       for count, gone in zip(counts, filed) if gone]
-            rows["offloaded_weight_buffers"] = min(2, len(records)) * max(records)
-        return rows
 
 
 # Flags that must change the parameters that a run ends with, and those that must not.
