@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <utility>
 
 #include "lib/base/error.hpp"
 #include "lib/base/fault.hpp"
@@ -61,9 +62,9 @@ struct AsyncFile::Transfer::State {
   bool write = false;
 };
 
-AsyncFile::AsyncFile(const fs::path& folder, std::uint64_t bytes, const AsyncFileOptions& options,
+AsyncFile::AsyncFile(fs::path folder, std::uint64_t bytes, const AsyncFileOptions& options,
                      const MakeIo& make_io)
-    : folder_(folder), options_(options) {
+    : folder_(std::move(folder)), options_(options) {
   descriptor_ = open_unnamed(folder_, O_DIRECT);
   direct_ = descriptor_ >= 0;
   if (!direct_ && errno == EINVAL) descriptor_ = open_unnamed(folder_, 0);

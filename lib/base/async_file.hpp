@@ -43,8 +43,8 @@ class AsyncFile {
 
   /// A file of `bytes` bytes, which the disk has room for, in a folder that exists. `make_io`: what
   /// takes the requests of a thread to the kernel, null where that cannot be had. Throws Error(io).
-  AsyncFile(const std::filesystem::path& folder, std::uint64_t bytes,
-            const AsyncFileOptions& options, const MakeIo& make_io = make_ring);
+  AsyncFile(std::filesystem::path folder, std::uint64_t bytes, const AsyncFileOptions& options,
+            const MakeIo& make_io = make_ring);
   /// Waits for what is in flight, and drops what is not yet.
   ~AsyncFile();
   AsyncFile(const AsyncFile&) = delete;

@@ -134,8 +134,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
   }
   const std::vector<bool> filed = weights_on_file(plans_.units, options_.offload_param);
   if (std::ranges::find(filed, true) != filed.end()) {
-    std::vector<std::size_t> counts;
-    for (const UnitPartition& unit : plans_.units) counts.push_back(unit.shard);
+    std::vector<std::size_t> counts(plans_.units.size());
+    std::ranges::transform(plans_.units, counts.begin(), &UnitPartition::shard);
     filed_.emplace(offload_pieces(counts, options_.offload_optimizer), filed, options_, device_);
   }
   if (options_.offload_optimizer.enabled()) {

@@ -17,8 +17,9 @@ std::vector<View> parts_of(std::span<const View> views, const std::vector<Offloa
   std::vector<View> parts;
   parts.reserve(pieces.size());
   for (const OffloadPiece& piece : pieces) {
+    View& part = parts.emplace_back();
     const View& all = views[piece.unit];
-    parts.push_back(all.count == 0 ? View{} : all.part(piece.extent.begin, piece.extent.count));
+    if (all.count > 0) part = all.part(piece.extent.begin, piece.extent.count);
   }
   return parts;
 }

@@ -97,6 +97,18 @@ class Restart(zpp.TestCase):
             self.run_to(7 + index, *BITS, *words, *self.both())
         self.assertEqual(self.bits()[0], whole, "the parameters are others")
 
+    def test_with_offload_to_files(self):
+        """Master, states and weights come from a checkpoint into files, and from there into one that a run without goes on from."""
+        offload = ["--sub-group-size", 1000]
+        for of in ("optimizer", "param"):
+            offload += [f"--offload-{of}", "nvme", f"--offload-{of}-nvme-path", self.folder]
+        self.check_restart(*BITS, *offload, "--offload-param-max-in-cpu", 2000)
+        self.run_to(8, *BITS)
+        whole = self.bits()[0]
+        for index, words in enumerate(([], offload)):
+            self.run_to(7 + index, *BITS, *words, *self.both())
+        self.assertEqual(self.bits()[0], whole, "the parameters are others")
+
     def test_with_error_feedback_and_stochastic_rounding(self):
         self.check_restart(*BITS, "--error-feedback", "both", "--error-feedback-dtype", "int8", "--weight-codec", "int8:128+sr",
                            "--gradient-codec-intra", "int4:128+sr")

@@ -8,9 +8,11 @@ import math
 import os
 import pathlib
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import offload_rows
 import pairwise
 import zpp
 
@@ -39,8 +41,11 @@ FACTORS = {
     "evaluate": [0, 1],
     "optimizer": ["AdamW", "Adam", "SGD", "Lion"],
     "offload": [None, 1.0, 0.4],  # ratio of the optimizer that is offloaded
-    "offload_param": [False, True],
+    "offload_to": ["cpu", "nvme"],  # the optimizer, where it is
+    "offload_param": [None, "cpu", "nvme"],
 }
+FILES = tempfile.gettempdir()
+IN_CPU = 4000  # elements of parameters on nvme that stay on the host
 OFFLOAD_PIECE, OFFLOAD_BUFFERS = 1000, 3
 OPTIMIZER_STATES = {"AdamW": 2, "Adam": 2, "SGD": 0, "Lion": 1}  # fp32 values a parameter
 
@@ -102,10 +107,14 @@ def flags(row):
     if row["evaluate"]:
         words += ["--eval-iters", 1]
     if row["offload"]:
-        words += ["--offload-optimizer", "cpu", "--offload-optimizer-ratio", row["offload"], "--offload-piece-size", OFFLOAD_PIECE,
+        words += ["--offload-optimizer", row["offload_to"], "--offload-optimizer-ratio", row["offload"], "--sub-group-size", OFFLOAD_PIECE,
                   "--offload-optimizer-buffer-count", OFFLOAD_BUFFERS]
+        if row["offload_to"] == "nvme":
+            words += ["--offload-optimizer-nvme-path", FILES, "--no-offload-optimizer-pipeline-write"]
     if row["offload_param"]:
-        words += ["--offload-param", "cpu"]
+        words += ["--offload-param", row["offload_param"]]
+    if row["offload_param"] == "nvme":
+        words += ["--offload-param-nvme-path", FILES, "--offload-param-max-in-cpu", IN_CPU, "--offload-param-buffer-count", 2]
     if row["prefetch"] is not None:
         words += ["--prefetch-bucket-size", row["prefetch"]]
     return words
@@ -195,9 +204,15 @@ class Matrix(zpp.TestCase):
             "prefetch": (zero.get("stage3_prefetch_bucket_size"),
                          None if row["stage"] < 3 or not row["overlap"] else 50_000_000 if row["prefetch"] is None else 0),
             "tied head": (own["model"]["tied_head"], row["tied"]),
-            "offload": (zero["offload_optimizer"], {"device": "cpu", "ratio": row["offload"], "buffer_count": OFFLOAD_BUFFERS,
-                                                    "pin_memory": False} if row["offload"] else {"device": "none"}),
-            "offload of parameters": (zero["offload_param"], {"device": "cpu", "pin_memory": False} if row["offload_param"] else {"device": "none"}),
+            "offload": (zero["offload_optimizer"], {
+                "device": row["offload_to"], "ratio": row["offload"], "buffer_count": OFFLOAD_BUFFERS, "pin_memory": False,
+                **({"nvme_path": FILES, "pipeline_read": True, "pipeline_write": False} if row["offload_to"] == "nvme" else {}),
+            } if row["offload"] else {"device": "none"}),
+            "sub-groups": (zero.get("sub_group_size"), OFFLOAD_PIECE if row["offload"] else None),
+            "offload of parameters": (zero["offload_param"], {
+                "device": row["offload_param"], "pin_memory": False,
+                **({"nvme_path": FILES, "max_in_cpu": IN_CPU, "buffer_count": 2} if row["offload_param"] == "nvme" else {}),
+            } if row["offload_param"] else {"device": "none"}),
             "recompute": (own["model"]["recompute_activations"], row["recompute"]),
             "FLOPs twice": (root["hardware_flops_per_token"] > root["flops_per_token"], row["recompute"]),
         }
@@ -276,11 +291,7 @@ class Matrix(zpp.TestCase):
             "secondary": element * whole // row["hpz"] if row["hpz"] > 1 else 0,
         }
         if row["offload"]:
-            expected |= {"offloaded_master": 4 * sum(on_host), "offloaded_moments": 4 * states * sum(on_host),
-                         "offloaded_staging": OFFLOAD_BUFFERS * min(OFFLOAD_PIECE, max(on_host))
-                         * (6 if element == 2 and not row["offload_param"] else 4)}
-        if row["offload_param"]:
-            expected["offloaded_weights"] = element * part if element == 2 else 0
+            expected |= offload_rows.memory(row, counts, on_host, element, states, OFFLOAD_PIECE, OFFLOAD_BUFFERS, IN_CPU)
         actual = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
         self.assertEqual({name: actual[name] for name in expected}, expected)
         if zpp.BACKEND == "host":
@@ -321,7 +332,12 @@ NEUTRAL = {
     "--backend": "host", "--transport": "mpi", "--hash-parameters": None, "--device-memory-limit": "1G",
     "--offload-optimizer": "cpu", "--offload-optimizer-pin-memory": None, "--offload-optimizer-buffer-count": "1",
     "--offload-optimizer-ratio": "0.3", "--offload-piece-size": "1K", "--offload-param": "cpu", "--offload-param-pin-memory": None,
+    "--sub-group-size": "500", "--offload-optimizer-nvme-path": "/var/tmp", "--no-offload-optimizer-pipeline-read": None,
+    "--no-offload-optimizer-pipeline-write": None, "--offload-param-nvme-path": "/var/tmp", "--offload-param-buffer-count": "1",
+    "--offload-param-max-in-cpu": "0", "--aio-block-size": "4K", "--aio-queue-depth": "1", "--aio-thread-count": "3",
+    "--aio-single-submit": None, "--no-aio-overlap-events": None,
 }
+ON_FILES = {"--offload-optimizer": "nvme", "--offload-optimizer-nvme-path": FILES}
 # What a flag needs to be in effect: it is compared with a run that has these alone.
 NEEDS = {"--model-persistence-threshold": {"--param-persistence-threshold": "1000000"}, "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
          "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
@@ -337,7 +353,11 @@ NEEDS = {"--model-persistence-threshold": {"--param-persistence-threshold": "100
          "--hysteresis": {"--fp16": None, "--initial-scale-power": "17"},
          "--min-loss-scale": {"--fp16": None, "--initial-scale-power": "17", "--hysteresis": "1"},
          **{flag: {"--offload-optimizer": "cpu"} for flag in NEUTRAL if flag.startswith(("--offload-optimizer-", "--offload-p"))},
+         "--sub-group-size": {"--offload-optimizer": "cpu"},
          "--offload-param-pin-memory": {"--offload-optimizer": "cpu", "--offload-param": "cpu"},
+         **{flag: ON_FILES for flag in NEUTRAL if flag.startswith(("--no-offload-optimizer-pipe", "--offload-optimizer-nvme", "--aio", "--no-aio"))},
+         **{flag: {**ON_FILES, "--offload-param": "nvme", "--offload-param-nvme-path": FILES, "--offload-param-max-in-cpu": "3000"}
+            for flag in NEUTRAL if flag.startswith(("--offload-param-nvme", "--offload-param-buffer", "--offload-param-max"))},
          **{flag: {"--adaptive-bits": "weights", "--train-iters": "4"} for flag in CHANGES if flag.startswith("--adaptive-bits-")}}
 
 

@@ -20,7 +20,7 @@ STEPS = 3
 
 
 def warnings(result):
-    return [line for line in result.stderr.splitlines() if "warning: " in line]
+    return [line for line in result.stderr.splitlines() if "warning: " in line and zpp.NO_RING not in line]
 
 
 class Examples(zpp.TestCase):
@@ -103,11 +103,42 @@ class Examples(zpp.TestCase):
         self.run_on_16(*words, "--bf16", "--micro-batch-size", 1)
         self.assertEqual(self.trace()[0]["parameters_hash"], root["parameters_hash"])
 
-    def test_offload_to_nvme_is_refused(self):
-        result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / "offload_nvme.json", code=zpp.USAGE)
+    def test_offload_to_files(self):
+        """The example as it is but for the folder, which has to exist; small weights stay on the host, as max_in_cpu says. And with
+        none of them there, in smaller sub-groups: more transfers, the same parameters."""
+        example = json.loads((EXAMPLES / "offload_nvme.json").read_text())
+        disk = self.folder / "disk"
+        disk.mkdir()
+        for section in ("offload_optimizer", "offload_param"):
+            example["zero_optimization"][section]["nvme_path"] = str(disk)
+        words = [*SMALL, "--deterministic"]
+        found = {}
+        for name, more in (("example", {}), ("all in files", {"sub_group_size": 256})):
+            example["zero_optimization"] |= more
+            if more:
+                example["zero_optimization"]["offload_param"]["max_in_cpu"] = 0
+            result = self.run_on_16(*words, "--deepspeed_config", self.write_json("nvme.json", example), steps=10)
+            self.assertEqual(len(warnings(result)), 2, result)
+            root, groups = self.trace()
+            self.assertEqual(list(disk.iterdir()), [])
+            held = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
+            self.assertEqual((held["offloaded_master"], held["offloaded_moments"], held["compute_shard"]), (0, 0, 0))
+            found[name] = (root["parameters_hash"], held, dict(zip(groups["counters"]["name"], groups["counters"]["value"])))
+        for (_, held, counters), files in zip(found.values(), (16, 32)):
+            self.assertEqual(counters["files"], files)
+            self.assertEqual(held["offloaded_weights"] > 0, files == 16)
+            self.assertIn(counters.get("files_io_uring", 0), (0, files))
+        one, other = found.values()
+        self.assertGreater(other[2]["file_writes"], 2 * one[2]["file_writes"])
+        self.assertEqual(one[0], other[0])
+        self.run_on_16(*words, "--fp16", "--micro-batch-size", 1, steps=10)
+        self.assertEqual(self.trace()[0]["parameters_hash"], one[0])
+
+    def test_offload_to_a_folder_that_is_not_there(self):
+        result = self.run_on_16(*SMALL, "--deepspeed_config", EXAMPLES / "offload_nvme.json", code=zpp.IO)
         errors = result.errors()
         self.assertEqual(len(errors), 1, result)
-        for part in ("offload_optimizer.device", "nvme", "offload to NVMe is not built", "none"):
+        for part in ("/local_nvme", "No such file", "another place"):
             self.assertIn(part, errors[0])
 
     def test_other_names_of_flags(self):

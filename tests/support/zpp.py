@@ -35,6 +35,7 @@ BACKEND, _, TRANSPORT = DEVICE.partition("-")
 TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
         "--micro-batch-size", "2", "--train-iters", "3", "--backend", BACKEND,
         *(["--transport", TRANSPORT] if TRANSPORT else [])]
+NO_RING = "warning: files are read and written by threads: "  # in containers that forbid io_uring
 ALL_FEATURES = ["--node-size", "2", "--zero-quantized-weights", "--zero-hpz-partition-size", "2",
                 "--zero-quantized-gradients"]
 
@@ -220,7 +221,7 @@ class TestCase(unittest.TestCase):
 
     def check_ok(self, result):
         self.assertEqual(result.code, OK, result)
-        self.assertEqual(result.stderr, "", result)
+        self.assertEqual([line for line in result.stderr.splitlines() if NO_RING not in line], [], result)
         return result
 
     def check_fails(self, result, code, *parts, program="zpp_train"):

@@ -97,9 +97,9 @@ std::unique_ptr<BlockIo> none(int, std::size_t) { return nullptr; }
 void round_trip(const fs::path& folder, const AsyncFileOptions& options,
                 const AsyncFile::MakeIo& make_io) {
   std::mt19937 random(7);
-  std::vector<std::size_t> sizes;
+  std::vector<std::size_t> sizes(24);
   std::size_t total = 0;
-  for (int i = 0; i < 24; ++i) sizes.push_back((1 + random() % 37) * kPage);
+  for (std::size_t& size : sizes) size = (1 + random() % 37) * kPage;
   std::vector<std::size_t> offsets;
   for (const std::size_t size : sizes) {
     offsets.push_back(total);
@@ -113,6 +113,7 @@ void round_trip(const fs::path& folder, const AsyncFileOptions& options,
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), random);
   std::vector<AsyncFile::Transfer> transfers;
+  transfers.reserve(sizes.size());
   for (const std::size_t i : order) {
     transfers.push_back(file.write(offsets[i], from.span().subspan(offsets[i], sizes[i])));
   }

@@ -232,7 +232,7 @@ TEST(ConfigKeys, OthersAreAcceptedWithOneWarningOrRefusedWithTheReason) {
       }
     }
   }
-  EXPECT_GT(paths.size(), 90U);
+  EXPECT_GT(paths.size(), 80U);
   EXPECT_GT(refused, 300U);
 }
 
