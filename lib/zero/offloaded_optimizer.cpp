@@ -64,7 +64,7 @@ OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
       down_(device.make_stream("offload down", StreamPriority::high)),
       up_(device.make_stream("offload up", StreamPriority::high)),
       shard_(units, partitions, arrays(units.size(), arrays_of(optimizer)), sharded, rank,
-             options.seed, optimizer, host_, memory_of_arrays(options, device), {}) {
+             options.seed, optimizer, host_, memory_of_arrays(options, device), {}, workers) {
   for (std::size_t piece = 0; piece < pieces_.size(); ++piece) {
     const UnitPartition& unit = partitions[pieces_[piece].unit];
     gaps_.push_back(gaps(piece, unit, sharded ? rank * unit.shard : 0));

@@ -1,8 +1,28 @@
 #include "lib/zero/optimizer_shard.hpp"
 
 #include <algorithm>
+#include <cstring>
+
+#include "lib/base/checked.hpp"
 
 namespace zeropp::zero {
+
+namespace {
+
+constexpr std::size_t kShare = std::size_t{1} << 20U;  ///< elements that a worker makes at a time
+
+Buffer zeros(std::size_t count, MemoryKind memory, const Workers& workers) {
+  if (workers.count() == 1) return Buffer::zeros(count, Dtype::fp32, memory);
+  Buffer made(count * sizeof(float), memory);
+  const View all = made.view(count, Dtype::fp32);
+  workers.share(ceil_div(count, kShare), [&](std::size_t, std::size_t i) {
+    const View part = all.part(i * kShare, std::min(kShare, count - i * kShare));
+    std::memset(part.data, 0, part.bytes());
+  });
+  return made;
+}
+
+}  // namespace
 
 template <class Body>
 void OptimizerShard::for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
@@ -22,13 +42,15 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
                                const std::vector<UnitPartition>& partitions,
                                std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
                                std::uint64_t seed, const optim::Options& options,
-                               const Device& device, MemoryKind memory, StreamHandle stream)
+                               const Device& device, MemoryKind memory, StreamHandle stream,
+                               const Workers& workers)
     : partitions_(partitions),
       sharded_(sharded),
       rank_(rank),
       options_(options),
       rule_(optim::variant_of(options)),
-      device_(device) {
+      device_(device),
+      workers_(workers) {
   std::vector<optim::UpdatePiece> pieces;
   for (std::size_t unit = 0; unit < units.size(); ++unit) {
     State& state = units_.emplace_back();
@@ -36,9 +58,9 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
     const std::size_t n = state.extent.count;
     const bool own = arrays[unit].ranges.empty() || arrays[unit].ranges.front().arrays.empty();
     if (own) {
-      state.master = Buffer::zeros(n, Dtype::fp32, memory);
+      state.master = zeros(n, memory, workers_);
       for (std::size_t i = 0; i < rule_.states; ++i) {
-        state.states.push_back(Buffer::zeros(n, Dtype::fp32, memory));
+        state.states.push_back(zeros(n, memory, workers_));
       }
       initialize(units, unit, {0, n}, master(unit), seed, stream);
     }
@@ -58,9 +80,15 @@ void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit
       [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here, std::size_t length) {
         const auto id =
             tensors_before + static_cast<std::uint64_t>(&tensor - layout.tensors.data());
-        device_.optim->initialize(seed, id, in_tensor, length, tensor.init.constant,
-                                  tensor.init.scale,
-                                  master.part(here - part.begin, length).as<float>(), stream);
+        const View drawn = master.part(here - part.begin, length);
+        const std::size_t share = workers_.count() == 1 ? length : kShare;
+        workers_.share(ceil_div(length, share), [&](std::size_t, std::size_t i) {
+          const std::size_t first = i * share;
+          const std::size_t count = std::min(share, length - first);
+          device_.optim->initialize(seed, id, in_tensor + first, count, tensor.init.constant,
+                                    tensor.init.scale, drawn.part(first, count).as<float>(),
+                                    stream);
+        });
       });
 }
 

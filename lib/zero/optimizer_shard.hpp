@@ -18,6 +18,7 @@
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/device/table.hpp"
+#include "lib/device/workers.hpp"
 #include "lib/zero/options.hpp"
 #include "lib/zero/partition.hpp"
 
@@ -44,12 +45,12 @@ class OptimizerShard {
  public:
   /// Master weights are drawn element by element (same values at any world size), on `stream`;
   /// the optimizer's state is zero; in arrays of others, by initialize(). `arrays`: by unit.
-  /// `device` runs it, `memory` of the kind that is given holds it. Throws Error(environment) when
-  /// there is no memory.
+  /// `device` runs it, `memory` of the kind that is given holds it; where the host does both,
+  /// `workers` make it. Throws Error(environment) when there is no memory.
   OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                  std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
                  std::uint64_t seed, const optim::Options& options, const Device& device,
-                 MemoryKind memory, StreamHandle stream);
+                 MemoryKind memory, StreamHandle stream, const Workers& workers = Workers(1));
 
   /// Draws the initial weights of a part of the extent into `master`; what no tensor covers there
   /// is left as it is.
@@ -114,6 +115,7 @@ class OptimizerShard {
   optim::Options options_;
   optim::Variant rule_;
   Device device_;
+  Workers workers_;
   std::vector<State> units_;
   Dtype follower_ = Dtype::fp32;  ///< fp32: there are none
   Table<optim::UpdatePiece> pieces_;

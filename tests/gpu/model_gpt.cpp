@@ -67,13 +67,16 @@ struct Trial {
     return result;
   }
 
+  [[nodiscard]] zero::Batch batch() const {
+    // Small gradients vanish in fp16 without.
+    const float loss_scale = compute == Dtype::fp16 ? 1024.0F : 1.0F;
+    return {shape.sequences, shape.length, tokens, targets, loss_scale};
+  }
+
   /// Forward and backward on cleared gradients; returns the loss.
   double step() {
     for (auto& unit : local.gradients) std::fill(unit.begin(), unit.end(), 0.0F);
-    // Small gradients vanish in fp16 without.
-    const float loss_scale = compute == Dtype::fp16 ? 1024.0F : 1.0F;
-    const double loss =
-        local.forward({shape.sequences, shape.length, tokens, targets, loss_scale}, true);
+    const double loss = local.forward(batch(), true);
     local.backward();
     return loss;
   }
@@ -157,7 +160,7 @@ TEST_P(GpuTransformer, FreshGradientsAreWritten) {
     gpu.step();
     const auto added = gpu.local.gradients;
     for (auto& unit : gpu.local.gradients) unit = test::poisoned(unit.size());
-    gpu.local.forward({shape.sequences, shape.length, gpu.tokens, gpu.targets}, true);
+    gpu.local.forward(gpu.batch(), true);
     gpu.local.backward(true);
     for (std::size_t u = 0; u < added.size(); ++u) {
       const zero::Unit& unit = gpu.model->units()[u];
