@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr std::string_view kHiddenPrefix = ".step-";
+constexpr std::string_view kRemoved = ".removed";
 constexpr const char* kManifest = "manifest.json";
 constexpr std::uint64_t kLargestManifest = std::uint64_t{1} << 30U;
 
@@ -149,16 +150,34 @@ void Folder::set_aside(std::uint64_t step) const {
   sync_folder(root_);
 }
 
-void Folder::prune(std::size_t keep) const {
+std::vector<fs::path> Folder::retire(std::size_t keep) const {
+  std::vector<fs::path> retired;
+  // Its name goes first: a removal that is cut short leaves nothing that looks complete, and who
+  // still writes there finds it taken away.
+  const auto retire = [&](const fs::path& folder, const std::string& hidden) {
+    const fs::path aside = root_ / fmt::format("{}{}", hidden, kRemoved);
+    remove_folder(aside);
+    rename_folder(folder, aside);
+    retired.push_back(aside);
+  };
+  for (const std::string& name : names_in(root_)) {
+    if (!name.starts_with(kHiddenPrefix)) continue;
+    if (name.ends_with(kRemoved)) {
+      retired.push_back(root_ / name);
+    } else {
+      retire(root_ / name, name);
+    }
+  }
   const auto all = steps();
   for (std::size_t i = std::max<std::size_t>(keep, 1); i < all.size(); ++i) {
-    // Its name goes first: a removal that is cut short leaves nothing that looks complete.
-    rename_folder(complete(all[i]), root_ / fmt::format(".{}.removed", name_of(all[i])));
+    retire(complete(all[i]), fmt::format(".{}", name_of(all[i])));
   }
   sync_folder(root_);
-  for (const std::string& name : names_in(root_)) {
-    if (name.starts_with(kHiddenPrefix)) remove_folder(root_ / name);
-  }
+  return retired;
+}
+
+void Folder::remove(const std::vector<fs::path>& retired) {
+  for (const fs::path& folder : retired) remove_folder(folder);
 }
 
 std::vector<std::uint64_t> Folder::steps() const {

@@ -34,7 +34,7 @@ class Folder {
   void begin(std::uint64_t step) const;
   /// When all ranks' files are on the disk: writes the manifest and makes the checkpoint complete.
   /// It replaces one of the same step. Throws Error(io) too where slices leave a gap, and where
-  /// there is one of a later step, which is another run's: prune() would remove this one.
+  /// there is one of a later step, which is another run's: retire() would take this one.
   void commit(const Manifest& manifest) const;
   /// Where what was begun of `step`, and is not complete, was taken away from this run: one line
   /// that says by whom it may be, and the remedy. Empty where it is still there.
@@ -44,9 +44,11 @@ class Folder {
   /// A complete one that turned out to be damaged is kept as `ROOT/damaged-000000120`, which is no
   /// checkpoint; an earlier one of that name is removed.
   void set_aside(std::uint64_t step) const;
-  /// Removes all complete checkpoints but the newest `keep` (at least 1), and what interrupted
-  /// calls left.
-  void prune(std::size_t keep) const;
+  /// All complete checkpoints but the newest `keep` (at least 1) are none from now on: the folders
+  /// to remove, those that interrupted calls left among them. While nothing is being written here.
+  [[nodiscard]] std::vector<std::filesystem::path> retire(std::size_t keep) const;
+  /// Removes them; no other call is in need of it.
+  static void remove(const std::vector<std::filesystem::path>& retired);
 
   /// Steps of the complete checkpoints, newest first; empty where the folder is not there.
   [[nodiscard]] std::vector<std::uint64_t> steps() const;

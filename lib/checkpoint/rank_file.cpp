@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <deque>
 #include <future>
 
 #include "lib/base/error.hpp"
@@ -22,6 +23,14 @@ std::string digest_of(std::span<const std::byte> bytes) {
   digest.update(bytes);
   return digest.hex();
 }
+
+/// Of a chunk that is being written. One costs more time than the chunk takes a fast disk: several
+/// are made at once.
+struct Digest {
+  std::size_t slice;
+  std::future<std::string> hex;  ///< waits when destroyed
+};
+constexpr std::size_t kDigests = 4;
 
 /// Reads stored slices of one file chunk by chunk.
 class ChunkReader {
@@ -90,19 +99,24 @@ std::vector<StoredSlice> write_rank_file(const fs::path& folder, std::uint64_t r
                                          std::span<const HostSlice> slices) {
   File file(folder / rank_file(rank), O_WRONLY | O_CREAT | O_EXCL, "create");
   std::vector<StoredSlice> stored;
+  std::deque<Digest> digests;  // in the order of the chunks
+  const auto take_digest = [&] {
+    stored[digests.front().slice].digests.push_back(digests.front().hex.get());
+    digests.pop_front();
+  };
   std::uint64_t position = 0;
   for (const HostSlice& slice : slices) {
     stored.push_back({slice.slice, rank, position, {}});
     for (std::size_t first = 0; first < slice.values.size(); first += kChunk) {
       const auto chunk =
           slice.values.subspan(first, std::min<std::size_t>(kChunk, slice.values.size() - first));
-      // The digest costs as much time as a fast disk: both at once.
-      std::future<std::string> digest = std::async(std::launch::async, digest_of, chunk);
+      if (digests.size() == kDigests) take_digest();
+      digests.push_back({stored.size() - 1, std::async(std::launch::async, digest_of, chunk)});
       file.write(chunk);
-      stored.back().digests.push_back(digest.get());
     }
     position += slice.values.size();
   }
+  while (!digests.empty()) take_digest();
   file.sync();
   file.close();
   return stored;

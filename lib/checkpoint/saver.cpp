@@ -55,6 +55,7 @@ void Saver::or_give_up(std::uint64_t step, const std::function<void()>& work) {
 
 void Saver::start(std::uint64_t step, std::string state, std::vector<HostSlice> slices,
                   const Beside& beside) {
+  settle();
   control_.agree(status_of([&] {
     if (control_.rank() == 0) folder_.begin(step);
   }));
@@ -96,9 +97,16 @@ std::optional<Saved> Saver::commit() {
     }));
   });
   control_.agree(status_of([&] {
-    if (control_.rank() == 0) folder_.prune(keep_);
+    if (control_.rank() != 0) return;
+    removing_ = std::async(std::launch::async, Folder::remove, folder_.retire(keep_));
   }));
   return saved;
+}
+
+void Saver::settle() {
+  control_.agree(status_of([&] {
+    if (removing_.valid()) removing_.get();
+  }));
 }
 
 void Saver::complete(Manifest& whole, const std::vector<std::string>& parts) {

@@ -52,8 +52,12 @@ class Saver {
   [[nodiscard]] bool written() const;
   [[nodiscard]] bool pending() const { return writing_.has_value(); }
 
-  /// Completes what start() began; nullopt where that was nothing.
+  /// Completes what start() began; nullopt where that was nothing. What it makes superfluous is
+  /// removed while the work goes on: gigabytes of files take seconds.
   std::optional<Saved> commit();
+
+  /// Waits for that removal, as the next start() does.
+  void settle();
 
  private:
   struct Written {
@@ -76,6 +80,7 @@ class Saver {
   Folder folder_;
   std::size_t keep_;
   std::optional<Writing> writing_;
+  std::future<void> removing_;  ///< on rank 0
 };
 
 }  // namespace zeropp::checkpoint

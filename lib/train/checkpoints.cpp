@@ -275,13 +275,18 @@ void Checkpoints::stepped(std::uint64_t done, Session& session) {
   const bool last = done == config_.train_steps;
   const std::size_t interval = config_.checkpoint.interval;
   if (last || (interval > 0 && done % interval == 0)) save(done, session);
-  if (last) commit(session);
+  if (last) finish(session);
 }
 
 void Checkpoints::end_early(std::uint64_t done, Session& session) {
   if (!saver_) return;
   if (saved_ != done) save(done, session);
+  finish(session);
+}
+
+void Checkpoints::finish(Session& session) {
   commit(session);
+  saver_->settle();
 }
 
 }  // namespace zeropp::train

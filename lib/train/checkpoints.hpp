@@ -38,6 +38,8 @@ class Checkpoints {
   /// Each leaves in the recorder what it cost.
   void save(std::uint64_t done, Session& session);
   void commit(Session& session);
+  /// The last one: nothing is left to do when it returns.
+  void finish(Session& session);
   /// Whether the run goes on from the folder that it saves to.
   [[nodiscard]] bool goes_on_here() const;
   /// As load(), without weights of another file.

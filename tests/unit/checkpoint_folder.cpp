@@ -79,7 +79,7 @@ TEST(CheckpointFolder, WhatOthersTookAwayIsSaid) {
   folder.prepare();
   folder.begin(6);
   EXPECT_EQ(folder.taken_away(6), "");
-  Folder(root, "another").prune(1);
+  Folder::remove(Folder(root, "another").retire(1));
   EXPECT_THAT(folder.taken_away(6),
               MatchesRegex("cannot save the checkpoint after 6 steps: .* removed from " +
                            root.string() + "; another job .*: give every run a folder .*"));
@@ -117,9 +117,9 @@ TEST(CheckpointFolder, PruneKeepsTheNewestAndClearsWhatWasLeft) {
   folder.begin(81);
   fs::create_directory(place.path() / ".step-000000001.removed");
   std::ofstream(place.path() / "notes.txt") << "the user's";
-  folder.prune(2);
+  Folder::remove(folder.retire(2));
   EXPECT_THAT(names(place.path()), ElementsAre("notes.txt", "step-000000009", "step-000000027"));
-  folder.prune(0);
+  Folder::remove(folder.retire(0));
   EXPECT_THAT(folder.steps(), ElementsAre(27));
 }
 
@@ -132,7 +132,7 @@ TEST(CheckpointFolder, OtherNamesAreNoCheckpoints) {
   const Folder folder(place.path());
   EXPECT_THAT(folder.steps(), IsEmpty());
   save(folder, 9, "");
-  folder.prune(1);
+  Folder::remove(folder.retire(1));
   EXPECT_THAT(folder.steps(), ElementsAre(9));
   EXPECT_TRUE(fs::exists(place.path() / "step-7")) << "not ours to remove";
 }
