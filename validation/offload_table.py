@@ -4,10 +4,11 @@
 usage: offload_table.py STUDY [--session S] [--output FILE]
 
 STUDY has runs.tsv and runs/. Of the last session, or S: the largest model that trained within the device memory with and without offload (and
-that one layer more is refused); the optimizer's step on the host beside a copy of the host's memory; each timed step beside its
-floors: the bytes that go over the link at the link's rate, each direction by itself, and the same step without offload. Targets that
-are missed are told; exits with 1 where a run failed or is missing."""
+that one layer more is refused); the rate of the optimizer's step on the host, in the timed steps, beside a copy of the host's memory; each
+timed step beside its floors, which the note below the table explains. Targets that are missed are told; exits with 1 where a run
+failed, or where steps were timed without the copy or the link."""
 
+import math
 import statistics
 import sys
 
@@ -17,7 +18,12 @@ import session_runs
 COLUMNS = ("what", "value", "target", "met")
 LARGER, OF_COPY, OF_FLOOR = 3, 0.6, 1.5
 LARGEST, BEYOND, STEP = "largest-", "beyond-", "step-"
-HOST_MEMORY, LINK = "host-memory", "link"
+COPY, LINK = "copy", "link"
+NOTE = """The link's floor: the bytes of a step in each direction at the rate of that direction, the larger of the two. The floor of compute: the same
+step without offload and then the host's update at the copy's rate, for the optimizer is compute too, and where the norm of all gradients clips it cannot
+begin before the last of them is there; what the device's own optimizer took in the step without offload is not taken off. Rates of the host's
+update: the bytes that it must move (gradient, master and states read, master and states written, weights of 16 bits written) over the median of
+the time that the host had to do with it, waiting for the link included; what the link itself reads and writes in that memory is not counted."""
 
 
 def judged(what, value, target="", met=None):
@@ -28,9 +34,13 @@ def parameters_of(run):
     return sum(run["parameter_units"]["elements"])
 
 
+def memory_of(run):
+    return dict(zip(run["memory"]["name"], run["memory"]["bytes_actual"]))
+
+
 def device_bytes(run):
     """Of the closed form, and the most that a GPU's buffers really held; the host's are not counted apart."""
-    memory = dict(zip(run["memory"]["name"], run["memory"]["bytes_actual"]))
+    memory = memory_of(run)
     planned = sum(size for name, size in memory.items() if not name.startswith("offloaded_") and name not in ("buffers_peak", "gpu_used"))
     return planned, memory.get("buffers_peak")
 
@@ -62,36 +72,66 @@ def rates_of(run):
     return dict(zip((row["name"] for row in run["ceilings"]), (row["rate"] for row in run["ceilings"])))
 
 
-def adamw_rate(run):
-    """(bytes a second, bytes of an element) of the optimizer's step on the host."""
-    (row,) = [row for row in run["rows"] if row["kernel"] == "adamw"]
-    seconds = 1e-6 * row["time"]
-    moved = row["read"] + row["written"]
-    return moved / seconds, moved / int(row["shape"])
-
-
-def host_rows(run):
-    rate, _ = adamw_rate(run)
-    rates = rates_of(run)
-    copy = max(rates["copy"], rates["copy again"])
-    return [judged("copy of the host's memory, read + written", f"{copy / 1e9:.1f} GB/s, {run['threads']} threads; the better of two"),
-            judged("AdamW there", f"{rate / 1e9:.1f} GB/s: {100 * rate / copy:.0f} % of the copy", f">= {100 * OF_COPY:.0f} %", rate >= OF_COPY * copy)]
+def copy_of(runs):
+    """Bytes a second, read + written, at best; None where it was not measured."""
+    run = runs.get(COPY)
+    return run and run["bytes"] / run["best"]
 
 
 def link_of(runs):
-    """(down, up) in bytes a second: of the GPU's link; of the host alone one place of memory to another, by one thread."""
-    if LINK in runs:
-        rates = rates_of(runs[LINK])
+    """(down, up) in bytes a second: of the GPU's link; of the host alone one place of memory to another, by one thread. None: not measured."""
+    run = runs.get(LINK)
+    if run is None:
+        return None
+    if "ceilings" in run:
+        rates = rates_of(run)
         return rates["to host"], rates["from host"]
-    return (rates_of(runs[HOST_MEMORY])["memcpy"],) * 2
+    return (run["bytes"] / 2 / run["best"],) * 2
+
+
+def rate_rows(runs):
+    copy, link = copy_of(runs), link_of(runs)
+    text = "not measured"
+    if copy:
+        run = runs[COPY]
+        text = f"{copy / 1e9:.1f} GB/s at best, {run['bytes'] / run['median'] / 1e9:.1f} in the median; {run['threads']} threads"
+    rows = [judged("copy of the host's memory, read + written", text, met=None if copy else False)]
+    text = "not measured"
+    if link:
+        text = f"{link[0] / 1e9:.1f} and {link[1] / 1e9:.1f} GB/s" + ("" if "ceilings" in runs[LINK] else " (a copy by one thread: no GPU)")
+    return [*rows, judged("link to the host, and back", text, met=None if link else False)]
+
+
+def offloaded_elements(run):
+    """That the host updates, of a rank: of each unit's shard the ratio, in whole groups of 64."""
+    ratio = run["config"]["zero_optimization"]["offload_optimizer"]["ratio"]
+    return sum(min(shard, 64 * math.ceil(math.floor(ratio * shard) / 64)) for shard in run["parameter_units"]["shard"])
+
+
+def narrow(run):
+    """Whether weights have 16 bits."""
+    return any(run["config"].get(kind, {}).get("enabled") is True for kind in ("bf16", "fp16"))
+
+
+def states_of(steps):
+    """Of the optimizer, which all runs share, from one whose states are in memory."""
+    for run in steps.values():
+        memory = memory_of(run)
+        for place in ("", "offloaded_"):
+            if memory.get(place + "master"):
+                return memory[place + "moments"] / memory[place + "master"]
+    return None
+
+
+def update_bytes(run, states):
+    """Of a parameter, that the host's update has to move: in fp32, and the weight of 16 bits that follows."""
+    return 4 + 2 * 4 * (1 + states) + (2 if narrow(run) else 0)
 
 
 def over_link(run):
     """Bytes to and from the host in a step, of a rank: gradients in fp32 once, the weights that follow once, or, where they stay there, for
     every gather."""
-    memory = dict(zip(run["memory"]["name"], run["memory"]["bytes_actual"]))
-    elements = memory.get("offloaded_master", 0) // 4
-    width = 4 if run["config"].get("bf16", {}).get("enabled") is not True and run["config"].get("fp16", {}).get("enabled") is not True else 2
+    elements, width = offloaded_elements(run), 2 if narrow(run) else 4
     if run["config"]["zero_optimization"]["offload_param"]["device"] == "none":
         return 4 * elements, width * elements
     units = run["parameter_units"]
@@ -108,41 +148,65 @@ def step_of(run):
     return median_of(run, "time")
 
 
+def update_rows(label, run, states, copy):
+    """Of the host's update where it works on memory alone."""
+    each = update_bytes(run, states)
+    seconds = median_of(run, "time_offload_wait")
+    rate = offloaded_elements(run) * each / seconds
+    text = f"{rate / 1e9:.1f} GB/s: {each:.0f} bytes a parameter in {1e3 * seconds:.1f} ms"
+    what = f"{run['config']['optimizer']['type']} on the host, {label}"
+    if not copy:
+        return [judged(what, text)]
+    return [judged(what, f"{text}; {100 * rate / copy:.0f} % of the copy", f">= {100 * OF_COPY:.0f} %", rate >= OF_COPY * copy)]
+
+
+def floor_rows(label, run, states, base, copy, link, judge):
+    """The step beside those of its floors that are known."""
+    floors, rows = [], []
+    if link:
+        sent, received = over_link(run)
+        transfer = max(sent / link[0], received / link[1])
+        floors.append(f"link {1e3 * transfer:.1f} ms ({sent / 1e9:.2f} GB there, {received / 1e9:.2f} back)")
+    if base:
+        floors.append(f"the step without offload {1e3 * step_of(base):.1f}")
+    if copy and states is not None:
+        update = offloaded_elements(run) * update_bytes(run, states) / copy
+        floors.append(f"the host's update at the copy's rate {1e3 * update:.1f}")
+    rows.append(judged(f"step, {label}", f"{1e3 * step_of(run):.1f} ms" + (f"; floors: {', '.join(floors)}" if floors else "")))
+    if link and base:
+        ratio = step_of(run) / max(transfer, step_of(base))
+        rows.append(judged(f"step over the larger of link and step without offload, {label}", f"{ratio:.2f}x"))
+        if copy and states is not None:
+            ratio = step_of(run) / max(transfer, step_of(base) + update)
+            rows.append(judged(f"step over the larger of link and (step without offload + host's update), {label}", f"{ratio:.2f}x",
+                               f"<= {OF_FLOOR}x" if judge else "", ratio <= OF_FLOOR if judge else None))
+    return rows
+
+
 def step_rows(runs):
-    down, up = link_of(runs)
-    _, element_bytes = adamw_rate(runs[HOST_MEMORY])
-    rate, _ = adamw_rate(runs[HOST_MEMORY])
-    rows = []
+    copy, link = copy_of(runs), link_of(runs)
     steps = named(runs, STEP)
+    states = states_of(steps)
+    rows = []
     for name, run in steps.items():
         device, micro_steps = name.rsplit("-", 1)
-        label = f"step, offload {device}, {micro_steps} micro-steps"
+        label = f"offload {device}, {micro_steps} micro-steps"
         if device == "none":
-            rows.append(judged(label, f"{1e3 * step_of(run):.1f} ms"))
+            rows.append(judged(f"step, {label}", f"{1e3 * step_of(run):.1f} ms"))
             continue
-        sent, received = over_link(run)
-        transfer = max(sent / down, received / up)
-        update = dict(zip(run["memory"]["name"], run["memory"]["bytes_actual"]))["offloaded_master"] / 4 * element_bytes / rate
-        text = (f"{1e3 * step_of(run):.1f} ms, {1e3 * median_of(run, 'time_offload_wait'):.1f} of them with the host's update; floors: link {1e3 * transfer:.1f} ({sent / 1e9:.2f} GB there, {received / 1e9:.2f} back), "
-                f"AdamW on the host {1e3 * update:.1f}")
-        base = steps.get(f"none-{micro_steps}")
-        if base is None:
-            rows.append(judged(label, text))
-            continue
-        floor = max(transfer, step_of(base))
-        ratio = step_of(run) / floor
-        to_memory = device.startswith("cpu")
-        rows.append(judged(label, f"{text}, without offload {1e3 * step_of(base):.1f}: {ratio:.2f}x the larger of link and that",
-                           f"<= {OF_FLOOR}x" if to_memory else "", ratio <= OF_FLOOR if to_memory else None))
+        in_memory = device.startswith("cpu")
+        rows += floor_rows(label, run, states, steps.get(f"none-{micro_steps}"), copy, link, in_memory)
+        if in_memory:
+            rows += update_rows(label, run, states, copy)
     return rows
 
 
 def table_of(runs):
-    down, up = link_of(runs)
-    link = judged("link to the host, and back", f"{down / 1e9:.1f} and {up / 1e9:.1f} GB/s" + ("" if LINK in runs else " (one memcpy: no GPU)"))
-    rows = [*largest_rows(runs), *host_rows(runs[HOST_MEMORY]), link, *step_rows(runs)]
-    return markdown_table.aligned(COLUMNS, rows, COLUMNS), True
+    steps = step_rows(runs)
+    rows = [*largest_rows(runs), *(rate_rows(runs) if steps else []), *steps]
+    fine = not steps or bool(copy_of(runs) and link_of(runs))
+    return markdown_table.aligned(COLUMNS, rows, COLUMNS) + (f"\n\n{NOTE}" if steps else ""), fine
 
 
 if __name__ == "__main__":
-    sys.exit(session_runs.main("offload_table", __doc__, (HOST_MEMORY,), table_of, partial=True))
+    sys.exit(session_runs.main("offload_table", __doc__, (), table_of, partial=True))
