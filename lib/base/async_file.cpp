@@ -29,8 +29,9 @@ int open_unnamed(const fs::path& folder, int flags) {
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
   std::string name = (folder / "zeropp.XXXXXX").string();
   const int named = ::mkostemp(name.data(), O_CLOEXEC | flags);
-  if (named < 0) return named;
-  (void)::unlink(name.c_str());
+  const int error = errno;
+  if (named >= 0 || error == EINVAL) (void)::unlink(name.c_str());  // it may be there all the same
+  errno = error;
   return named;
 }
 

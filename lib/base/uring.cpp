@@ -40,7 +40,8 @@ class Ring final : public BlockIo {
 
   BlockResult end() override {
     io_uring_cqe* entry = nullptr;
-    while (io_uring_wait_cqe(&ring_, &entry) != 0) submit();  // interrupted, or not all submitted
+    // Every time what was not submitted yet: else it would be waited for without end.
+    while (io_uring_peek_cqe(&ring_, &entry) != 0) (void)io_uring_submit_and_wait(&ring_, 1);
     const auto slot = static_cast<std::size_t>(io_uring_cqe_get_data64(entry));
     const std::int64_t bytes = entry->res;
     io_uring_cqe_seen(&ring_, entry);

@@ -87,8 +87,8 @@ bool offload_weights(TrainConfig& c) {
 }
 
 struct Remedy {
-  const char* flags;
-  bool to_host;  ///< part of what it saves lies in the memory of the host then
+  const char* flags;  ///< {}: what offloads all of the optimizer
+  bool to_host;       ///< part of what it saves lies in the memory of the host then
   bool (*apply)(TrainConfig&, const comm::Topology&);
 };
 
@@ -108,21 +108,28 @@ constexpr std::array kRemedies{
            [](TrainConfig& c, const Topology&) { return recompute(c); }},
     Remedy{"--micro-batch-size 1 and more --gradient-accumulation-steps", false,
            [](TrainConfig& c, const Topology&) { return one_sequence(c); }},
-    Remedy{"--offload-optimizer cpu", true,
-           [](TrainConfig& c, const Topology&) { return offload_optimizer(c); }},
-    Remedy{"--offload-optimizer cpu --offload-param cpu", true,
+    Remedy{"{}", true, [](TrainConfig& c, const Topology&) { return offload_optimizer(c); }},
+    Remedy{"{} --offload-param cpu", true,
            [](TrainConfig& c, const Topology&) { return offload_weights(c); }},
     Remedy{"--micro-batch-size 1 --recompute-activations, reduce_bucket_size auto", false,
            [](TrainConfig& c, const Topology&) { return smallest(c); }},
     Remedy{"--zero-stage 3 --micro-batch-size 1 --recompute-activations, reduce_bucket_size auto",
            false,
            [](TrainConfig& c, const Topology& t) { return stage_up_to(c, t, 3) && smallest(c); }},
-    Remedy{"--zero-stage 3 --offload-optimizer cpu --offload-param cpu --micro-batch-size 1 "
-           "--recompute-activations, reduce_bucket_size auto",
-           true, [](TrainConfig& c, const Topology& t) {
-             stage_up_to(c, t, 3);
+    Remedy{
+        "--zero-stage 3 {} --micro-batch-size 1 --recompute-activations, reduce_bucket_size auto",
+        true,
+        [](TrainConfig& c, const Topology&) {
+          c.zero.stage = 3;
+          smallest(c);
+          return offload_optimizer(c);
+        }},
+    Remedy{"--zero-stage 3 {} --offload-param cpu --micro-batch-size 1 --recompute-activations, "
+           "reduce_bucket_size auto",
+           true, [](TrainConfig& c, const Topology&) {
+             c.zero.stage = 3;
              smallest(c);
-             return offload_weights(c) || offload_optimizer(c);
+             return offload_weights(c);
            }}};
 
 /// Bytes on the device after it; none where it is nothing new, or cannot be planned.
@@ -136,26 +143,41 @@ std::optional<std::size_t> bytes_after(const Remedy& remedy, TrainConfig config,
   }
 }
 
+/// What offloads all of the optimizer, from how `config` has it now; empty where it does already.
+const char* offloading(const TrainConfig& config) {
+  const zero::OffloadOptimizerOptions& offload = config.zero.offload_optimizer;
+  if (!offload.enabled()) return "--offload-optimizer cpu";
+  return offload.ratio < 1 ? "--offload-optimizer-ratio 1" : "";
+}
+
+/// Flags of a remedy, with single blanks.
+std::string flags_of(const Remedy& remedy, const TrainConfig& config) {
+  std::string flags = fmt::format(fmt::runtime(remedy.flags), offloading(config));
+  const auto doubled = [](char a, char b) { return a == ' ' && b == ' '; };
+  flags.erase(std::ranges::unique(flags, doubled).begin(), flags.end());
+  return flags.substr(flags.find_first_not_of(' '));
+}
+
 double gb(std::size_t bytes) { return static_cast<double>(bytes) * 1e-9; }
 
 }  // namespace
 
-std::string MemoryNeed::remedies(std::size_t capacity, bool to_host) const {
+std::string MemoryNeed::remedies(std::size_t capacity, bool of_host) const {
   constexpr std::size_t kNamed = 3;
   std::vector<std::string> named;
   for (const Remedy& remedy : kRemedies) {
     if (named.size() == kNamed) break;
-    if (remedy.to_host && !to_host) continue;
+    if (remedy.to_host && of_host) continue;
     const auto bytes = bytes_after(remedy, config_, topology_, vocab_size_);
     if (!bytes || *bytes > capacity) continue;
-    named.push_back(fmt::format("{} ({:.3g} GB)", remedy.flags, gb(*bytes)));
+    named.push_back(fmt::format("{} ({:.3g} GB)", flags_of(remedy, config_), gb(*bytes)));
   }
   if (named.empty()) {
     return "no stage, bucket, micro-batch, recomputing or offload makes it fit: use more ranks or "
-           "a "
-           "smaller model";
+           "a smaller model";
   }
-  return fmt::format("would fit: {}", fmt::join(named, ", or "));
+  return fmt::format("{}: {}", of_host ? "would need less" : "would fit",
+                     fmt::join(named, ", or "));
 }
 
 void MemoryNeed::enforce_limit() const {
@@ -173,7 +195,7 @@ void MemoryNeed::enforce_limit() const {
         ExitCode::environment,
         fmt::format("no memory for {}: it needs {} bytes where {} of zeropp.device_memory_limit "
                     "{} are left, and a rank {} bytes in all; {}",
-                    part.name, part.bytes, left, limit, total(parts), remedies(limit, true)));
+                    part.name, part.bytes, left, limit, total(parts), remedies(limit, false)));
   }
 }
 
@@ -183,7 +205,7 @@ std::string MemoryNeed::explained(const OutOfMemory& error) const {
   if (!of_device || config_.zero.adaptive_bits.values != "none") return error.what();
   Parts parts = parts_of(config_, topology_, vocab_size_);
   const std::size_t needed = total(parts);
-  std::size_t capacity = needed - 1;  // of the host nobody knows it; less is a remedy
+  std::size_t capacity = needed - 1;  // of the host nobody knows it; less may do
   if (on_gpu) {
     // The pool keeps what it once had: that is in use, for this process.
     const std::size_t free = visible_gpus().at(gpu_).memory - gpu_memory_used();
@@ -194,7 +216,7 @@ std::string MemoryNeed::explained(const OutOfMemory& error) const {
   std::ranges::sort(parts, std::ranges::greater{}, &zero::MemoryPart::bytes);
   return fmt::format("{}; a rank needs {} bytes in all, {} for {} and {} for {}; {}", error.what(),
                      needed, parts[0].bytes, parts[0].name, parts[1].bytes, parts[1].name,
-                     remedies(capacity, on_gpu));
+                     remedies(capacity, !on_gpu));
 }
 
 }  // namespace zeropp::train

@@ -27,7 +27,7 @@ class MemoryNeed {
   void enforce_limit() const;
 
   /// Calls make(). Where it throws OutOfMemory of the device that computes, throws that again with
-  /// the run's largest parts and what would fit.
+  /// the run's largest parts and what would fit, or, on the host, need less.
   template <class Make>
   void explain(const Make& make) const {
     try {
@@ -39,8 +39,9 @@ class MemoryNeed {
 
  private:
   [[nodiscard]] std::string explained(const OutOfMemory& error) const;
-  /// What would fit `capacity` bytes, as a clause. `to_host`: what goes there is gone from here.
-  [[nodiscard]] std::string remedies(std::size_t capacity, bool to_host) const;
+  /// What would take at most `capacity` bytes, as a clause. `of_host`: the memory of the host is
+  /// what is short, how much it has is not known, and what is offloaded stays in it.
+  [[nodiscard]] std::string remedies(std::size_t capacity, bool of_host) const;
 
   const config::TrainConfig& config_;
   const comm::Topology& topology_;

@@ -150,6 +150,7 @@ void Engine::fill(std::size_t unit, const KeptArray& array, const ReadSlice& rea
   std::vector<float> memory(part.count);
   const auto bytes = std::as_writable_bytes(std::span(memory));
   read(zero::slice_of(array.name, plans_.units[unit], part), bytes);
+  stream(StreamId::compute).synchronize();  // weights of other units leave from the same buffers
   array.write(array.at(part), bytes);
   stream(StreamId::compute).synchronize();  // `memory` ends here
 }

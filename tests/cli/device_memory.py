@@ -15,17 +15,17 @@ PARTS = "master|moments|gradient_shard|compute_shard|resident_weights|local_grad
 
 
 class DeviceMemory(zpp.TestCase):
-    def needed(self, ranks, *flags):
+    def needed(self, ranks, *flags, sequences=4):
         """Bytes on the device of a rank, as the trace of a run without limit has them."""
         out = self.folder / f"free-{ranks}"
-        self.check_ok(self.train(ranks, *SHAPE, "--micro-batch-size", 4, *flags, out=out))
+        self.check_ok(self.train(ranks, *SHAPE, "--micro-batch-size", sequences, *flags, out=out))
         memory = self.trace(out)[1]["memory"]
         return sum(size for name, size in zip(memory["name"], memory["bytes_actual"]) if not name.startswith("offloaded_")
                    and name not in ("buffers_peak", "gpu_used"))
 
-    def refused(self, ranks, limit, *flags):
+    def refused(self, ranks, limit, *flags, sequences=4):
         out = self.folder / f"refused-{limit}"
-        result = self.train(ranks, *SHAPE, "--micro-batch-size", 4, *flags, "--device-memory-limit", limit, out=out)
+        result = self.train(ranks, *SHAPE, "--micro-batch-size", sequences, *flags, "--device-memory-limit", limit, out=out)
         self.assertEqual((result.code, len(result.errors())), (zpp.ENVIRONMENT, 1), result)
         self.assertFalse((out / "train.h5").exists())
         return result.errors()[0]
@@ -51,6 +51,19 @@ class DeviceMemory(zpp.TestCase):
                 if flag not in words:
                     words += [flag, value]
             self.check_ok(self.train(2, *SHAPE, *words, *(["--gradient-accumulation-steps", 4] if more else []), out=self.folder / f"remedy-{number}"))
+
+    def test_what_is_offloaded_in_part(self):
+        """All of it fits, and the weights with all of it, unless something reads them on the device."""
+        one = ["--zero-stage", 3, "--recompute-activations", "--reduce-bucket-size", 64 * 64, "--offload-optimizer", "cpu"]
+        for words, count in (([], 2), (["--measure-quantization-error", 1, "--zero-quantized-weights"], 1)):
+            part = [*one, *words, "--offload-optimizer-ratio", 0.5]
+            limit = self.needed(1, *part, sequences=1) - 1
+            line = self.refused(1, limit, *part, sequences=1).split("would fit: ")[1]
+            named = [text for text in re.findall(r"(--[a-z][^()]*) \(", line) if "--micro-batch-size" not in text]
+            self.assertEqual(named, ["--offload-optimizer-ratio 1", "--offload-optimizer-ratio 1 --offload-param cpu"][:count])
+            for text in named:
+                self.check_ok(self.train(1, *SHAPE, "--micro-batch-size", 1, *one, *words, *text.split(), "--device-memory-limit", limit,
+                                         out=self.folder / f"all-{limit}-{len(text)}"))
 
     def test_offloaded_memory_does_not_count(self):
         need = self.needed(1, "--zero-stage", 3, "--offload-optimizer", "cpu")

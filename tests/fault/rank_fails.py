@@ -88,7 +88,7 @@ class Training(zpp.TestCase):
         (self.folder / "tiny" / "train.h5").unlink()
         large = zpp.train_command(*LARGE, out=self.out)
         result = self.launch(large, with_shell(limit, large))
-        self.check_fails(result, zpp.ENVIRONMENT, "no memory for", "smaller model")
+        self.check_fails(result, zpp.ENVIRONMENT, "no memory for", "smaller model", "would need less: ")
 
     def peak_of_tiny(self):
         """Largest address space, in KiB, of a rank that trains the tiny model."""
