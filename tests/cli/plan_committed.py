@@ -41,10 +41,14 @@ class Committed(zpp.TestCase):
 
     def check_current(self, trace, plan):
         self.assertEqual(planned.wrong_steps(trace, plan), [])
-        self.assertEqual(planned.wrong_collectives(trace, plan), [])
+        # A step after one that was skipped finds the secondary shards of its weights: a plan knows of no overflow.
+        skipped = any(trace["steps"]["skipped"])
+        self.assertEqual(planned.wrong_collectives(trace, plan, but=("weights", "weights_secondary") if skipped else ()), [])
         self.assertEqual(planned.wrong_memory(trace, plan), [])
         peak = dict(zip(trace["memory"]["name"], trace["memory"]["bytes_actual"]))["buffers_peak"]
-        total = sum(planned.planned_parts(plan).values())
+        # Of a GPU the peak is that of its own memory.
+        total = sum(size for name, size in planned.planned_parts(plan).items()
+                    if trace["backend"] != "cuda" or not name.startswith("offloaded_"))
         error = total / peak - 1
         self.assertLess(abs(error), TOLERANCE)
         self.measured.add(job(trace))
