@@ -29,16 +29,9 @@ source jobscripts/local/options.sh
 gpus='' backend=cuda layers=4 hidden=512 nvme='' steps=4 warmup=1 limit=300
 build=build-cuda table_python=python3 results=results machine='' dry_run=0 extra=()
 read_options 'gpus backend layers hidden nvme steps warmup limit build table-python results machine --' "$@"
-for number in "$layers" "$hidden" "$steps"; do
-  [[ $number =~ ^[1-9][0-9]*$ ]] || fail "'$number' is no number above 0"
-done
-[[ $warmup =~ ^[0-9]+$ ]] || fail "--warmup '$warmup' is no number of steps"
-[ $((hidden % 64)) -eq 0 ] || fail "--hidden $hidden is no multiple of 64"
-case $backend in
-  cuda) place=(--backend cuda --transport nccl) ;;
-  host) place=(--backend host) ;;
-  *) fail "--backend is cuda or host, not '$backend'" ;;
-esac
+# shellcheck source=jobscripts/local/blocks.sh
+source jobscripts/local/blocks.sh
+[ "$backend" = cuda ] || place+=(--bf16)
 
 # shellcheck source=jobscripts/local/shapes.sh
 source jobscripts/local/shapes.sh
@@ -53,10 +46,9 @@ train() {  # NAME FLAG...
   local name=$1
   shift
   run_measured "$layers-$hidden" node zeropp "$name" "$warmup" "${launch[@]}" "$table_python" jobscripts/local/peak_memory.py \
-    @JSON@.peaks "$build/bin/zpp_train" --bf16 --seq-length 64 --micro-batch-size 1 --no-hash-parameters "${place[@]}" \
+    @JSON@.peaks "$build/bin/zpp_train" --seq-length 64 --micro-batch-size 1 --no-hash-parameters "${place[@]}" \
     --train-iters $((warmup + steps)) --reduce-bucket-size $((hidden * hidden)) "$@" "${extra[@]}" --output out/guide_claims --json @JSON@
 }
-model=(--num-layers "$layers" --hidden-size "$hidden" --num-attention-heads $((hidden / 64)))
 
 open_study "$call" uptime
 train nothing --num-layers 1 --hidden-size 64 --num-attention-heads 1 --zero-stage 0

@@ -27,16 +27,8 @@ source jobscripts/local/options.sh
 gpus='' backend=cuda layers=8 hidden=256 steps=8 warmup=2 limit=300
 build=build-cuda table_python=python3 results=results machine='' dry_run=0 extra=()
 read_options 'gpus backend layers hidden steps warmup limit build table-python results machine --' "$@"
-for number in "$layers" "$hidden" "$steps"; do
-  [[ $number =~ ^[1-9][0-9]*$ ]] || fail "'$number' is no number above 0"
-done
-[[ $warmup =~ ^[0-9]+$ ]] || fail "--warmup '$warmup' is no number of steps"
-[ $((hidden % 64)) -eq 0 ] || fail "--hidden $hidden is no multiple of 64"
-case $backend in
-  cuda) place=(--bf16 --backend cuda --transport nccl) ;;
-  host) place=(--backend host) ;;
-  *) fail "--backend is cuda or host, not '$backend'" ;;
-esac
+# shellcheck source=jobscripts/local/blocks.sh
+source jobscripts/local/blocks.sh
 
 # shellcheck source=jobscripts/local/shapes.sh
 source jobscripts/local/shapes.sh
@@ -51,7 +43,7 @@ train() {  # KEY=VALUE, or `stock`; FLAG...
   local name=$1
   shift
   run_measured "$layers-$hidden" emulated zeropp "$name" "$warmup" env "${environment[@]}" "${launch[@]}" "$build/bin/zpp_train" \
-    --num-layers "$layers" --hidden-size "$hidden" --num-attention-heads $((hidden / 64)) --seq-length 64 --micro-batch-size 1 \
+    "${model[@]}" --seq-length 64 --micro-batch-size 1 \
     --gradient-accumulation-steps 2 --deterministic "${place[@]}" --train-iters $((warmup + steps)) "${declared[@]}" "$@" "${extra[@]}" \
     --output out/limit_keys --json @JSON@
 }
