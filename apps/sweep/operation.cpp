@@ -1,6 +1,7 @@
 #include "apps/sweep/operation.hpp"
 
 #include <span>
+#include <utility>
 
 #include "apps/sweep/comparison.hpp"
 
@@ -23,9 +24,19 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
                                        .device = place.device},
                                       shape, way),
               .workspace = {},
-              .result = Buffer(bytes, place.device.memory)};
-    lane.workspace = Buffer(lane.plan->workspace_bytes(), place.device.memory);
+              .result = place.groups.make_memory(bytes),
+              .offers = {}};
+    lane.workspace = place.groups.make_memory(lane.plan->workspace_bytes());
     lanes_.push_back(std::move(lane));
+  }
+}
+
+void Operation::offer_memory() {
+  for (Lane& lane : lanes_) {
+    for (const Buffer* memory : {&lane.workspace, &lane.result}) {
+      if (memory->bytes() == 0) continue;
+      for (auto& offer : place_.groups.offer(*memory)) lane.offers.push_back(std::move(offer));
+    }
   }
 }
 

@@ -32,6 +32,7 @@ struct Lane {
   std::unique_ptr<Planned> plan;
   Buffer workspace;
   Buffer result;
+  std::vector<std::unique_ptr<comm::OfferedMemory>> offers;  ///< of both
 };
 
 class Operation {
@@ -41,6 +42,8 @@ class Operation {
   Operation(const Place& place, const Collective& collective, const Shape& shape, const Way& way,
             std::size_t aggregated);
 
+  /// Collective, before the first run.
+  void offer_memory();
   void set(Mode mode) { mode_ = mode; }
   [[nodiscard]] Mode mode() const { return mode_; }
   [[nodiscard]] const Memory& memory() const { return memory_; }

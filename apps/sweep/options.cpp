@@ -109,6 +109,12 @@ std::vector<config::Option> option_table(Options& o) {
        .field = &o.transport,
        .help = "What moves the bytes",
        .choices = {"auto", "mpi", "nccl"}},
+      {.path = "copy_engines",
+       .flag = "--copy-engines",
+       .field = &o.copy_engines,
+       .help = "Large messages of one size to everyone inside a node go by the GPUs' copy engines; "
+               "auto: where NCCL can",
+       .choices = {"auto", "on", "off"}},
       number("rail_lanes", "--rail-lanes", "", &o.rail_lanes,
              "NCCL communicators that carry what a rail sends; 0: by the network", between(0, 16)),
       number("pipeline_depth", "--pipeline-depth", "", &o.pipeline_depth,

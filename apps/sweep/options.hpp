@@ -44,6 +44,7 @@ struct Options {
   std::size_t node_size = 0;
   std::string backend = "auto";
   std::string transport = "auto";
+  std::string copy_engines = "auto";
   std::size_t rail_lanes = 0;
   std::size_t pipeline_depth = 1;
   std::size_t seed = 1;

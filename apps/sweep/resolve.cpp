@@ -126,6 +126,16 @@ void choose_message(Options& o) {
   if (o.fabric_bytes == 0) o.fabric_bytes = std::size_t{o.backend == "cuda" ? 32U : 1U} << 20U;
 }
 
+void choose_copy_engines(Options& o, const config::Machine& machine) {
+  const char* missing = config::missing_for_copy_engines(o.transport, machine);
+  if (missing == nullptr && o.graph > 0) missing = "a run without --cudagraph (-G)";
+  if (missing == nullptr && o.fabric) missing = "a sweep over collectives, without --fabric";
+  if (o.copy_engines == "on" && missing != nullptr) {
+    refuse("--copy-engines on needs {}: leave it out", missing);
+  }
+  if (o.copy_engines == "auto") o.copy_engines = missing == nullptr ? "on" : "off";
+}
+
 void choose_backend(Options& o, const config::Machine& machine) {
   if (o.backend == "auto") {
     o.backend = machine.own_gpus && o.transport != "mpi" ? "cuda" : "host";
@@ -153,6 +163,7 @@ void choose_backend(Options& o, const config::Machine& machine) {
         o.rail_lanes);
   }
   if (o.rail_lanes == 0) o.rail_lanes = rails && !machine.rdma ? 4 : 1;
+  choose_copy_engines(o, machine);
 }
 
 /// Every name is an algorithm of a chosen collective.

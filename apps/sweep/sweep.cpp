@@ -50,7 +50,8 @@ class Sweep {
         {.levels = needs_levels(),
          .device = device_,
          .transport = options_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
-         .rail_lanes = options_.rail_lanes});
+         .rail_lanes = options_.rail_lanes,
+         .copy_engines = options_.copy_engines == "on"});
   }
 
   ExitCode run() {

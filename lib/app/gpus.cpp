@@ -11,21 +11,30 @@
 #include <string_view>
 
 #include "lib/base/host_name.hpp"
+#include "lib/comm/nccl.hpp"
 
 namespace zeropp::app {
 
 namespace {
 
+bool is_set(const char* name, std::string_view value) {
+  const char* const set = std::getenv(name);
+  return set != nullptr && set == value;
+}
+
 /// As NCCL decides it: InfiniBand verbs, unless its environment says otherwise.
 bool can_take_rdma() {
-  const auto is = [](const char* name, std::string_view value) {
-    const char* const set = std::getenv(name);
-    return set != nullptr && set == value;
-  };
-  if (is("NCCL_NET", "Socket") || is("NCCL_IB_DISABLE", "1")) return false;
+  if (is_set("NCCL_NET", "Socket") || is_set("NCCL_IB_DISABLE", "1")) return false;
   std::error_code absent;
   return std::filesystem::directory_iterator("/sys/class/infiniband", absent) !=
          std::filesystem::directory_iterator{};
+}
+
+/// The same: memory that it shares by handles, and GPUs that reach each other.
+bool can_take_copy_engines() {
+  return comm::nccl_has_copy_engines() && !is_set("NCCL_CUMEM_ENABLE", "0") &&
+         !is_set("NCCL_P2P_DISABLE", "1") && !is_set("NCCL_WIN_ENABLE", "0") &&
+         gpus_reach_each_other();
 }
 
 }  // namespace
@@ -38,6 +47,7 @@ GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank) {
   std::string without;  // the first host with a rank that sees none
   std::string shared;   // the first host whose ranks share a GPU
   placement.rdma = std::ranges::all_of(by_rank, &VisibleGpus::rdma);
+  placement.copy_engines = std::ranges::all_of(by_rank, &VisibleGpus::copy_engines);
   for (const VisibleGpus& rank : by_rank) {
     const std::size_t on_host = ranks_on[rank.host]++;
     if (rank.uuids.empty()) {
@@ -83,7 +93,10 @@ GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank) {
 
 GpuPlacement find_gpus(comm::World& world) {
   using nlohmann::json;
-  json own{{"host", host_name()}, {"uuids", json::array()}, {"rdma", can_take_rdma()}};
+  json own{{"host", host_name()},
+           {"uuids", json::array()},
+           {"rdma", can_take_rdma()},
+           {"copy_engines", can_take_copy_engines()}};
   for (const GpuInfo& gpu : visible_gpus()) own["uuids"].push_back(gpu.uuid);
   json all = json::array();
   for (const std::string& text : world.control().gather(own.dump())) {
@@ -91,7 +104,7 @@ GpuPlacement find_gpus(comm::World& world) {
   }
   std::vector<VisibleGpus> by_rank;
   for (const json& rank : json::parse(world.control().broadcast(all.dump()))) {
-    by_rank.push_back({rank["host"], rank["uuids"], rank["rdma"]});
+    by_rank.push_back({rank["host"], rank["uuids"], rank["rdma"], rank["copy_engines"]});
   }
   return place_on_gpus(by_rank);
 }

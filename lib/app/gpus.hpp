@@ -15,15 +15,17 @@ struct VisibleGpus {
   std::string host;
   std::vector<std::string> uuids;  ///< in the driver's order
   bool rdma = false;               ///< NCCL can take InfiniBand or RoCE here
+  bool copy_engines = false;       ///< NCCL can let these GPUs copy into each other's memory
 };
 
 struct GpuPlacement {
   std::vector<int> index;   ///< by rank: the GPU that it takes of those that it sees; -1: sees none
   bool every_rank = false;  ///< every rank sees a GPU
   bool rdma = false;        ///< every rank can take InfiniBand or RoCE: NCCL takes no sockets
-  bool own = false;         ///< and has one that no other rank takes
-  std::string problem;      ///< unless `own`: what is missing, where, and the remedy
-  std::string warning;      ///< empty, or what costs speed, and the remedy
+  bool copy_engines = false;  ///< of every rank
+  bool own = false;           ///< and has one that no other rank takes
+  std::string problem;        ///< unless `own`: what is missing, where, and the remedy
+  std::string warning;        ///< empty, or what costs speed, and the remedy
 };
 
 /// A pure function. On each host rank i of the ranks there takes GPU i modulo those that it sees.

@@ -13,6 +13,7 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
                           .gpus = gpus.every_rank,
                           .own_gpus = gpus.own,
                           .rdma = gpus.rdma,
+                          .copy_engines = gpus.copy_engines,
                           .gpu_problem = gpus.problem,
                           .all_gather = {},
                           .reduce_scatter = {},
@@ -21,12 +22,13 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
                           .check_data = data::validate};
   for (const auto* entry : collective::all_gather_algorithms()) {
     machine.all_gather.push_back({std::string(entry->name), entry->hierarchical, entry->any_codec,
-                                  entry->deterministic, entry->uncut});
+                                  entry->deterministic, entry->uncut, /*feedback=*/false,
+                                  entry->to_everyone});
   }
   for (const auto* entry : collective::reduce_scatter_algorithms()) {
     machine.reduce_scatter.push_back({std::string(entry->name), entry->hierarchical,
                                       entry->any_codec, entry->deterministic, entry->uncut,
-                                      entry->feedback});
+                                      entry->feedback, entry->to_everyone});
   }
   return machine;
 }

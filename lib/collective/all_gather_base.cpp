@@ -4,6 +4,7 @@
 
 #include "lib/collective/draws.hpp"
 #include "lib/collective/require.hpp"
+#include "lib/device/stream.hpp"
 
 namespace zeropp::collective {
 
@@ -28,6 +29,7 @@ HopErrors* errors_of(const AllGatherPlan& plan) {
 AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                              const AllGatherAlgorithm& algorithm, std::size_t depth)
     : group_(context.group),
+      runtime_(*context.device.runtime),
       plan_(plan),
       codec_(plan.codec, plan.memory, context.device.backend),
       meter_(context.recorder, {.operation = "all_gather",
@@ -67,6 +69,14 @@ void AllGatherBase::finish(StreamHandle stream) {
   const Meter::Span span(meter_);
   stream_ = stream;
   complete();
+}
+
+void AllGatherBase::place_own() {
+  const View place = full_.part(rank() * plan_.parts.stride, plan_.parts.count);
+  if (place.data == part_.data || part_.count == 0) return;
+  Stream::borrow(runtime_, stream_)
+      .copy(static_cast<std::byte*>(place.data), static_cast<const std::byte*>(part_.data),
+            part_.bytes());
 }
 
 void AllGatherBase::encode(const Piece& piece, std::size_t index) {

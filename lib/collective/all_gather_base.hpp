@@ -45,6 +45,14 @@ class AllGatherBase : public AllGather {
   [[nodiscard]] std::byte* slot(const Piece& piece, std::size_t index) const {
     return workspace_.data() + piece.offset + index * piece.image_bytes;
   }
+  /// Whether parts arrive in the result as they lie in memory: uncompressed, of one dtype, with
+  /// nothing between them. Of a run.
+  [[nodiscard]] bool in_place() const {
+    return plan_.codec == codec::CodecSpec{} && full_.dtype == plan_.memory &&
+           plan_.parts.stride == plan_.parts.count;
+  }
+  /// The own part, unchanged, to its place in the result, unless it lies there.
+  void place_own();
   /// The own part's chunk -> slot `index`.
   void encode(const Piece& piece, std::size_t index);
   /// `images` slots from `index` on -> the parts of ranks first_rank, first_rank + rank_stride, ...
@@ -52,6 +60,7 @@ class AllGatherBase : public AllGather {
               std::size_t rank_stride);
 
   comm::Communicator& group_;
+  const Runtime& runtime_;
   AllGatherPlan plan_;
   codec::Codec codec_;
   Meter meter_;

@@ -139,6 +139,7 @@ struct AllGatherAlgorithm {
   bool modelled;       ///< vendor's route: outside byte equality
   bool deterministic;  ///< same bits on every run
   bool uncut = false;  ///< runs in one piece, whatever the depth: the pipeline is the vendor's
+  bool to_everyone = false;  ///< sends pieces of one size to everyone, inside nodes at least
   std::unique_ptr<AllGather> (*plan)(const Context&, const AllGatherPlan&);
 };
 struct ReduceScatterAlgorithm {
@@ -149,6 +150,7 @@ struct ReduceScatterAlgorithm {
   bool modelled;
   bool deterministic;
   bool uncut = false;
+  bool to_everyone = false;
   bool feedback;  ///< can feed the error of a hop's encoding back (error_feedback.hpp)
   /// Ranks whose values a sum may hold that is encoded again on its way: where values travel in a
   /// type of small range, it has to have room for so many.

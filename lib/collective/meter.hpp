@@ -54,12 +54,11 @@ class Meter {
     const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
     return start();
   }
-  [[nodiscard]] std::unique_ptr<comm::Work> exchange(comm::Communicator& group,
-                                                     std::span<const comm::Send> sends,
-                                                     std::span<const comm::Receive> receives,
-                                                     StreamHandle stream) {
+  /// The same where a communicator counts: `start` is given what it adds to.
+  template <class Start>
+  [[nodiscard]] std::unique_ptr<comm::Work> counted(Start&& start) {
     comm::Bytes sent;
-    auto work = transfer([&] { return group.exchange(sends, receives, stream, sent); });
+    auto work = transfer([&] { return start(sent); });
     count_wire(sent);
     return work;
   }

@@ -31,11 +31,13 @@ class OneHopReduce final : public ReduceScatterBase {
   struct Piece {
     Chunk chunk;
     std::size_t image_bytes;
-    std::size_t out;
+    std::size_t out;  ///< nothing where it lies encoded
     std::size_t in;
     std::unique_ptr<comm::Work> work;
   };
   [[nodiscard]] codec::Layout layout(const Chunk& chunk) const;
+  /// Whether images are what lies in memory: whole, uncompressed, of the dtype that travels.
+  [[nodiscard]] bool lies_encoded() const;
 
   codec::Codec codec_;
   std::vector<Piece> pieces_;

@@ -10,13 +10,12 @@ namespace zeropp::collective {
 class OneStepGather : public AllGatherBase {
  protected:
   using AllGatherBase::AllGatherBase;
+  void begin() override;
+  void complete() override;
 
  private:
   /// Starts what brings slot r of rank r to everyone: sets the piece's work.
   virtual void travel(Piece& piece) = 0;
-
-  void begin() final;
-  void complete() final;
   /// Of ranks first, first + 1, ...
   void decode_parts(const Piece& piece, std::size_t first, std::size_t count);
 };

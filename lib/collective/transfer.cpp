@@ -12,32 +12,23 @@ int next_of(const comm::Communicator& group) { return (group.rank() + 1) % group
 std::unique_ptr<comm::Work> swap_pieces(Meter& meter, comm::Communicator& group,
                                         const std::byte* out, std::byte* in, std::size_t bytes,
                                         StreamHandle stream) {
-  std::vector<comm::Send> sends;
-  std::vector<comm::Receive> receives;
-  for (int peer = 0; peer < group.size(); ++peer) {
-    sends.push_back({out + index_of(peer) * bytes, bytes, peer});
-    receives.push_back({in + index_of(peer) * bytes, bytes, peer});
-  }
-  return meter.exchange(group, sends, receives, stream);
+  return meter.counted([&](comm::Bytes& sent) { return group.swap(out, in, bytes, stream, sent); });
 }
 
 std::unique_ptr<comm::Work> share_piece(Meter& meter, comm::Communicator& group, std::byte* pieces,
-                                        std::size_t bytes, StreamHandle stream) {
-  std::vector<comm::Send> sends;
-  std::vector<comm::Receive> receives;
-  for (int peer = 0; peer < group.size(); ++peer) {
-    if (peer == group.rank()) continue;
-    sends.push_back({pieces + index_of(group.rank()) * bytes, bytes, peer});
-    receives.push_back({pieces + index_of(peer) * bytes, bytes, peer});
-  }
-  return meter.exchange(group, sends, receives, stream);
+                                        std::size_t stride, std::size_t bytes,
+                                        StreamHandle stream) {
+  return meter.counted(
+      [&](comm::Bytes& sent) { return group.share(pieces, stride, bytes, stream, sent); });
 }
 
 std::unique_ptr<comm::Work> ring_step(Meter& meter, comm::Communicator& group, const std::byte* out,
                                       std::byte* in, std::size_t bytes, StreamHandle stream) {
   const comm::Send send{out, bytes, next_of(group)};
   const comm::Receive receive{in, bytes, (group.rank() + group.size() - 1) % group.size()};
-  return meter.exchange(group, {&send, 1}, {&receive, 1}, stream);
+  return meter.counted([&](comm::Bytes& sent) {
+    return group.exchange({&send, 1}, {&receive, 1}, stream, sent);
+  });
 }
 
 comm::Bytes bytes_to_others(const comm::Communicator& group, std::size_t bytes) {

@@ -16,9 +16,10 @@ std::unique_ptr<comm::Work> swap_pieces(Meter& meter, comm::Communicator& group,
                                         const std::byte* out, std::byte* in, std::size_t bytes,
                                         StreamHandle stream);
 
-/// Piece `rank` of `pieces` goes to every other rank; piece p comes from rank p.
+/// Piece `rank` of `pieces` goes to every other rank; piece p, which begins p * `stride` behind the
+/// first, comes from rank p.
 std::unique_ptr<comm::Work> share_piece(Meter& meter, comm::Communicator& group, std::byte* pieces,
-                                        std::size_t bytes, StreamHandle stream);
+                                        std::size_t stride, std::size_t bytes, StreamHandle stream);
 
 /// One step of a ring: `out` goes to the next rank, `in` comes from the one before.
 std::unique_ptr<comm::Work> ring_step(Meter& meter, comm::Communicator& group, const std::byte* out,

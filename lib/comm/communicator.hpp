@@ -40,6 +40,16 @@ class Work {
   virtual void wait(StreamHandle stream) = 0;
 };
 
+/// Memory that a group's ranks may write into; until it is destroyed, which is before the memory is
+/// freed and before the communicator is.
+class OfferedMemory {
+ public:
+  OfferedMemory() = default;
+  virtual ~OfferedMemory() = default;
+  OfferedMemory(const OfferedMemory&) = delete;
+  OfferedMemory& operator=(const OfferedMemory&) = delete;
+};
+
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -58,6 +68,24 @@ class Communicator {
   [[nodiscard]] virtual std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                        std::span<const Receive> receives,
                                                        StreamHandle stream, Bytes& sent) = 0;
+
+  /// Messages of one size to everyone, which a communicator may carry otherwise than exchange();
+  /// counted alike. Pieces are of `bytes`, that of rank p begins p * `bytes` (of share: `stride`)
+  /// behind the first. Piece p of `out` goes to rank p, piece p of `in` comes from rank p; the own
+  /// one is copied.
+  [[nodiscard]] virtual std::unique_ptr<Work> swap(const std::byte* out, std::byte* in,
+                                                   std::size_t bytes, StreamHandle stream,
+                                                   Bytes& sent);
+  /// The own piece of `pieces`, which is there, goes to every other rank, the others come.
+  [[nodiscard]] virtual std::unique_ptr<Work> share(std::byte* pieces, std::size_t stride,
+                                                    std::size_t bytes, StreamHandle stream,
+                                                    Bytes& sent);
+  /// Collective: every rank offers as much memory (of Buffer::shareable()), and swaps and shares at
+  /// the same places in it. Large ones need no kernel then. Null where the group has no use for it;
+  /// Error(environment) where it was made to use it and cannot.
+  [[nodiscard]] virtual std::unique_ptr<OfferedMemory> offer(std::span<std::byte> /*memory*/) {
+    return nullptr;
+  }
 
   /// The vendor's own collectives: the route is theirs, so bytes are not counted here (rows
   /// `modelled`). `full` holds size() equal parts of `part.count` elements of the same dtype.

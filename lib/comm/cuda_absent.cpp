@@ -4,9 +4,11 @@
 
 namespace zeropp::comm {
 
+bool nccl_has_copy_engines() { return false; }
+
 std::unique_ptr<Communicator> make_nccl_communicator(std::string, CommHandle,
                                                      std::vector<LinkClass>, const Device&,
-                                                     const NcclPlace&, std::size_t) {
+                                                     const NcclPlace&, const NcclRoutes&) {
   throw Error(ExitCode::environment, no_gpu_reason());
 }
 

@@ -20,8 +20,18 @@ struct NcclPlace {
   bool one_host = false;  ///< all ranks share one machine
 };
 
+/// How a group's bytes are moved.
+struct NcclRoutes {
+  std::size_t lanes = 1;  ///< communicators that share messages to other nodes (lanes.hpp)
+  /// Swaps and shares inside a node by copy engines, where both ends lie in offered memory.
+  bool copy_engines = false;
+};
+
+/// Whether this NCCL moves bytes by the GPUs' copy engines, where GPUs reach each other's memory.
+bool nccl_has_copy_engines();
+
 /// A communicator over the ranks of `group`, which is needed only until this returns; every one of
-/// them calls it, with the same number of `lanes` for messages to other nodes (lib/comm/lanes.hpp).
+/// them calls it, with the same `routes`.
 /// Sets NCCL's environment before the first call of the process: NCCL_NVLS_ENABLE=0,
 /// and with emulated nodes NCCL_HOSTID by node (neither shared memory nor peer-to-peer copies cross
 /// them) and, on one machine, NCCL_SOCKET_IFNAME=lo; what the user has set stays. `device` is the
@@ -30,6 +40,6 @@ struct NcclPlace {
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
                                                      std::vector<LinkClass> links,
                                                      const Device& device, const NcclPlace& place,
-                                                     std::size_t lanes);
+                                                     const NcclRoutes& routes);
 
 }  // namespace zeropp::comm

@@ -68,7 +68,7 @@ std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle han
                                                 std::size_t lanes) {
   if (options.transport == Transport::nccl) {
     return make_nccl_communicator(name, std::move(handle), std::move(links), options.device, place,
-                                  lanes);
+                                  {.lanes = lanes, .copy_engines = options.copy_engines});
   }
   auto over_mpi = std::make_unique<MpiCommunicator>(name, std::move(handle), std::move(links),
                                                     options.max_message_bytes);
@@ -207,6 +207,10 @@ Groups World::make_groups(const GroupOptions& options) {
                 "NCCL moves the memory of GPUs only: choose transport mpi for the "
                 "host back end");
   }
+  if (options.transport != Transport::nccl && options.copy_engines) {
+    throw Error(ExitCode::usage,
+                "copy engines serve NCCL only: leave them out, or choose transport nccl");
+  }
   if (options.max_message_bytes == 0) {
     throw Error(ExitCode::usage, "the largest message cannot be 0 bytes: give at least 1");
   }
@@ -234,6 +238,7 @@ Groups World::make_groups(const GroupOptions& options) {
   groups.topology = layout;
   groups.memory = options.device.memory;
   groups.waits_on_stream = options.transport == Transport::nccl;
+  groups.copy_engines = options.copy_engines;
   groups.world = make("world", [](int) { return 0; });
   if (options.levels) groups.node = make("node", [&](int rank) { return place(rank).node; });
   if (options.levels && layout.uniform()) {
@@ -250,6 +255,7 @@ Groups World::make_groups(const GroupOptions& options) {
     groups.shards->topology = inside;
     groups.shards->memory = groups.memory;
     groups.shards->waits_on_stream = groups.waits_on_stream;
+    groups.shards->copy_engines = groups.copy_engines;
     groups.shards->world = make("shard", group);
     if (options.levels) {
       groups.shards->node =

@@ -17,6 +17,7 @@
 #include "lib/base/poll.hpp"
 #include "lib/comm/communicator.hpp"
 #include "lib/comm/topology.hpp"
+#include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 
 namespace zeropp::comm {
@@ -68,6 +69,7 @@ struct Groups {
   MemoryKind memory = MemoryKind::host;  ///< that the groups move
   /// Work::wait() enqueues a wait on the stream and returns (NCCL); else the host waits.
   bool waits_on_stream = false;
+  bool copy_engines = false;  ///< large swaps and shares in offered memory take no kernels
   std::unique_ptr<Communicator> world;
   std::unique_ptr<Communicator> node;
   std::unique_ptr<Communicator> rail;
@@ -78,6 +80,11 @@ struct Groups {
   /// That weights and gradients are sharded in: of `shards` where there are any, else these.
   [[nodiscard]] Groups& sharding() { return shards ? *shards : *this; }
   [[nodiscard]] const Groups& sharding() const { return shards ? *shards : *this; }
+
+  /// Memory that collectives of these groups may borrow, shareable where they have use for it.
+  [[nodiscard]] Buffer make_memory(std::size_t bytes) const;
+  /// Collective: offers it to all of them, to be kept until it is freed.
+  [[nodiscard]] std::vector<std::unique_ptr<OfferedMemory>> offer(const Buffer& buffer) const;
 };
 
 /// What moves the bytes of a group: MPI (device memory is staged through pinned host memory) or
@@ -96,6 +103,8 @@ struct GroupOptions {
   /// Of NCCL: how many communicators carry what a rail, or the replicas, send (lib/comm/lanes.hpp);
   /// at least 1.
   std::size_t rail_lanes = 1;
+  /// Of NCCL: swaps and shares inside nodes by copy engines, where memory is offered.
+  bool copy_engines = false;
   /// Of MPI: longer ones are split (tests lower it).
   std::size_t max_message_bytes = std::size_t{1} << 30U;
 };

@@ -66,6 +66,15 @@ Machine shard_group_of(Machine machine, std::size_t size) {
   return machine;
 }
 
+/// Whether copy engines are to be used, where an algorithm can.
+bool takes_copy_engines(const TrainConfig& c, const Machine& machine) {
+  const char* const missing = missing_for_copy_engines(c.transport, machine);
+  if (c.copy_engines == "on" && missing != nullptr) {
+    refuse("zeropp.copy_engines on needs {}: leave it out", missing);
+  }
+  return c.copy_engines != "off" && missing == nullptr;
+}
+
 /// What `auto` takes by zeropp.algorithm_table, where that is given.
 class Measured {
  public:
@@ -77,7 +86,8 @@ class Measured {
                              .ranks_per_node = static_cast<std::size_t>(machine.ranks_per_node),
                              .backend = c.backend,
                              .transport = c.transport,
-                             .pipeline_depth = c.zero.pipeline_depth});
+                             .pipeline_depth = c.zero.pipeline_depth,
+                             .copy_engines = takes_copy_engines(c, machine) ? "on" : "off"});
   }
 
   /// Of a whole unit. `codec`: on every hop; none: of a reduction whose two hops have two codecs.
@@ -132,6 +142,9 @@ class Measured {
 
 const char* gather_by_rule(const TrainConfig& c, const Machine& machine) {
   if (has_levels(machine)) return "two-level";
+  if (takes_copy_engines(c, machine) && (c.zero.quantized_weights || c.zero.pipeline_depth == 1)) {
+    return "direct";
+  }
   if (c.zero.quantized_weights && is_free_over_nccl(c)) {
     return c.zero.pipeline_depth == 1 ? "direct" : "native-images";
   }
@@ -164,9 +177,12 @@ void choose_secondary_gather(TrainConfig& c, const Machine& machine, const Measu
   const char* key = "zeropp.secondary_gather_algorithm";
   std::string& name = c.zero.secondary_gather_algorithm;
   if (name == "auto") {
-    const char* const by_rule = takes_the_vendors(c) ? "native" : "flat";
-    // A sweep's groups are nodes: it says nothing of hpZ groups of another size.
     const std::size_t size = c.zero.hpz_partition_size;
+    const bool inside = size <= static_cast<std::size_t>(machine.ranks_per_node);
+    const char* const by_rule = inside && takes_copy_engines(c, machine) ? "direct"
+                                : takes_the_vendors(c)                   ? "native"
+                                                                         : "flat";
+    // A sweep's groups are nodes: it says nothing of hpZ groups of another size.
     const bool node = size > 1 && size == static_cast<std::size_t>(machine.ranks_per_node);
     name = node ? measured
                       .fastest(machine.all_gather, "all_gather", false, codec::CodecSpec{},
@@ -261,6 +277,21 @@ void check_pipeline(const zero::Options& zero, const Machine& machine) {
   }
 }
 
+void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& machine) {
+  const zero::Options& zero = c.zero;
+  const bool used = find(machine.all_gather, zero.all_gather_algorithm, "").to_everyone ||
+                    (zero.hpz_partition_size > 1 &&
+                     find(machine.all_gather, zero.secondary_gather_algorithm, "").to_everyone) ||
+                    find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").to_everyone;
+  if (c.copy_engines == "on" && !used) {
+    refuse(
+        "zeropp.copy_engines on would have no effect with {} and {}: choose direct, two-level, "
+        "1-hop or 2-hop, or leave it out",
+        zero.all_gather_algorithm, zero.reduce_scatter_algorithm);
+  }
+  c.copy_engines = used && takes_copy_engines(c, whole) ? "on" : "off";
+}
+
 /// Lanes are of use where a host's thread copies what goes to other nodes, not where the network's
 /// hardware does.
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
@@ -283,6 +314,14 @@ void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sh
 
 }  // namespace
 
+const char* missing_for_copy_engines(const std::string& transport, const Machine& machine) {
+  if (transport != "nccl") return "the transport nccl";
+  if (machine.ranks_per_node == 1 || machine.world_size == 1) return "nodes of several ranks";
+  if (machine.copy_engines) return nullptr;
+  return "NCCL 2.28.3 or later with memory handles (NCCL_CUMEM_ENABLE) and windows "
+         "(NCCL_WIN_ENABLE), and GPUs that reach each other's memory";
+}
+
 void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,
                        const Machine& whole) {
   const bool grouped = config.zero.shard_group_size != zero::kAllRanks;
@@ -299,6 +338,7 @@ void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,
   measured.require_asked();
   if (!grouped) check_pipeline(config.zero, machine);
   choose_rail_lanes(config, whole, machine);
+  settle_copy_engines(config, whole, machine);
 }
 
 }  // namespace zeropp::config

@@ -37,8 +37,9 @@ Error not_a_sweep(const std::string& name) {
 
 std::string AlgorithmTable::Place::describe() const {
   const std::size_t node = std::max<std::size_t>(1, ranks_per_node);
-  return fmt::format("{} x {} ranks on {} over {}, pipeline depth {}", world_size / node,
-                     ranks_per_node, backend, transport, pipeline_depth);
+  return fmt::format("{} x {} ranks on {} over {}, pipeline depth {}, copy engines {}",
+                     world_size / node, ranks_per_node, backend, transport, pipeline_depth,
+                     copy_engines);
 }
 
 AlgorithmTable AlgorithmTable::read(const std::filesystem::path& path) {
@@ -60,7 +61,8 @@ AlgorithmTable AlgorithmTable::read(const std::filesystem::path& path) {
                     .ranks_per_node = run.at("ranks_per_node"),
                     .backend = config.at("backend"),
                     .transport = config.at("transport"),
-                    .pipeline_depth = config.at("pipeline_depth")};
+                    .pipeline_depth = config.at("pipeline_depth"),
+                    .copy_engines = config.value("copy_engines", "off")};
     for (const auto& row : sweep.at("results")) {
       const auto& measured = row.at("out_of_place");
       if (measured.at("verdict") != "VALID" || measured.at("nwrong").is_null()) continue;

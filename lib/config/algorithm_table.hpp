@@ -20,8 +20,9 @@ class AlgorithmTable {
     std::string backend;
     std::string transport;
     std::size_t pipeline_depth = 1;
+    std::string copy_engines = "off";
 
-    /// "2 x 2 ranks on cuda over nccl, pipeline depth 1"
+    /// "2 x 2 ranks on cuda over nccl, pipeline depth 1, copy engines on"
     [[nodiscard]] std::string describe() const;
     bool operator==(const Place&) const = default;
   };

@@ -261,6 +261,13 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .range = between(0, 3600),
         .in_effect = [&c] { return c.backend != "host"; },
         .effect_needs = "zeropp.backend cuda"},
+       {.path = "zeropp.copy_engines",
+        .flag = "--copy-engines",
+        .field = &c.copy_engines,
+        .help = "Messages of one size to everyone inside a node (direct, 1-hop, and inside nodes "
+                "two-level and 2-hop) go by the GPUs' copy engines, which leave the "
+                "multiprocessors to arithmetic; auto: where NCCL can",
+        .choices = {"auto", "on", "off"}},
        {.path = "zeropp.rail_lanes",
         .flag = "--rail-lanes",
         .field = &c.rail_lanes,

@@ -20,17 +20,19 @@ struct Algorithm {
   bool deterministic = true;  ///< same bits on every run
   bool uncut = false;         ///< runs in one piece: pipeline_depth does not reach it
   bool feedback = false;      ///< of reductions: has hops that error feedback can be in
+  bool to_everyone = false;   ///< sends pieces of one size to everyone, inside nodes at least
 };
 
 /// What the configuration will run on, and what there is to choose from.
 struct Machine {
   int world_size = 1;
   int node_count = 1;
-  int ranks_per_node = 1;   ///< 0: nodes hold different numbers of ranks
-  bool gpus = false;        ///< every rank sees a GPU
-  bool own_gpus = false;    ///< and has one for itself
-  bool rdma = false;        ///< NCCL finds InfiniBand or RoCE between nodes, else it takes sockets
-  std::string gpu_problem;  ///< unless own_gpus: what is missing, and the remedy
+  int ranks_per_node = 1;  ///< 0: nodes hold different numbers of ranks
+  bool gpus = false;       ///< every rank sees a GPU
+  bool own_gpus = false;   ///< and has one for itself
+  bool rdma = false;       ///< NCCL finds InfiniBand or RoCE between nodes, else it takes sockets
+  bool copy_engines = false;  ///< NCCL can let the GPUs of a node copy into each other's memory
+  std::string gpu_problem;    ///< unless own_gpus: what is missing, and the remedy
   std::vector<Algorithm> all_gather;
   std::vector<Algorithm> reduce_scatter;
   /// Parameters of a unit as most are: what a gather and a reduction move at a time.
@@ -39,6 +41,10 @@ struct Machine {
   std::function<void(const model::Options&)> check_model;
   std::function<void(const data::Options&)> check_data;
 };
+
+/// What is missing for messages inside nodes to go by copy engines over `transport`, in words for
+/// "needs ..."; null: nothing.
+const char* missing_for_copy_engines(const std::string& transport, const Machine& machine);
 
 /// `given` says which options the user set. Throws Error(usage): what, where, remedy; and
 /// Error(environment) where GPUs are asked for that are not there. On return no value is `auto`, no

@@ -32,8 +32,9 @@ struct TrainConfig {
 
   checkpoint::Options checkpoint;
 
-  std::string backend = "auto";    ///< host, cuda
-  std::string transport = "auto";  ///< mpi, nccl
+  std::string backend = "auto";       ///< host, cuda
+  std::string transport = "auto";     ///< mpi, nccl
+  std::string copy_engines = "auto";  ///< on, off: what NCCL moves equal messages inside nodes by
   /// NCCL communicators that carry what a rail sends; 0: by the network (resolve())
   std::size_t rail_lanes = 0;
   /// JSON of zpp_sweep that `auto` chooses algorithms by; empty: by rules (resolve())

@@ -18,11 +18,18 @@ const Runtime& runtime_of(MemoryKind kind) {
 
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes, MemoryKind kind) : bytes_(bytes), kind_(kind) {
+Buffer::Buffer(std::size_t bytes, MemoryKind kind) : Buffer(bytes, kind, /*shareable=*/false) {}
+
+Buffer Buffer::shareable(std::size_t bytes, MemoryKind kind) {
+  return {bytes, kind, /*shareable=*/true};
+}
+
+Buffer::Buffer(std::size_t bytes, MemoryKind kind, bool shareable) : bytes_(bytes), kind_(kind) {
   if (kind == MemoryKind::none) return;
   const Runtime& runtime = runtime_of(kind);
   if (bytes == 0) return;
-  std::byte* const memory = runtime.allocate(bytes, kind);
+  std::byte* const memory =
+      (shareable ? runtime.allocate_shareable : runtime.allocate)(bytes, kind);
   if (memory == nullptr) {
     throw OutOfMemory(
         kind,
@@ -33,11 +40,12 @@ Buffer::Buffer(std::size_t bytes, MemoryKind kind) : bytes_(bytes), kind_(kind) 
             : fmt::format("no memory for {} bytes: use fewer ranks on this host or a smaller model",
                           bytes));
   }
-  memory_ = {memory, Release{bytes, kind}};
+  memory_ = {memory, Release{bytes, kind, shareable}};
 }
 
 void Buffer::Release::operator()(std::byte* memory) const noexcept {
-  (kind == MemoryKind::host ? host_runtime() : *cuda_runtime()).release(memory, bytes, kind);
+  const Runtime& runtime = kind == MemoryKind::host ? host_runtime() : *cuda_runtime();
+  (shareable ? runtime.release_shareable : runtime.release)(memory, bytes, kind);
 }
 
 Buffer Buffer::zeros(std::size_t count, Dtype dtype, MemoryKind kind) {

@@ -20,6 +20,8 @@ class Buffer {
   Buffer(Buffer&&) = default;
   Buffer& operator=(Buffer&&) = default;
 
+  /// The same, for comm::Communicator::offer().
+  static Buffer shareable(std::size_t bytes, MemoryKind kind);
   /// Zeroed memory for `count` elements, ready on return.
   static Buffer zeros(std::size_t count, Dtype dtype, MemoryKind kind);
 
@@ -33,12 +35,15 @@ class Buffer {
   }
 
  private:
+  Buffer(std::size_t bytes, MemoryKind kind, bool shareable);
+
   struct Release {
     std::size_t bytes;
     MemoryKind kind;
+    bool shareable;
     void operator()(std::byte* memory) const noexcept;
   };
-  std::unique_ptr<std::byte, Release> memory_{nullptr, Release{0, MemoryKind::host}};
+  std::unique_ptr<std::byte, Release> memory_{nullptr, Release{0, MemoryKind::host, false}};
   std::size_t bytes_ = 0;
   MemoryKind kind_ = MemoryKind::host;
 };

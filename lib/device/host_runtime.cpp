@@ -17,6 +17,8 @@ std::byte* allocate(std::size_t bytes, MemoryKind) {
   return static_cast<std::byte*>(std::aligned_alloc(kAlignment, round_up(bytes, kAlignment)));
 }
 
+void release(std::byte* memory, std::size_t, MemoryKind) noexcept { std::free(memory); }
+
 void* no_handle() { return nullptr; }
 
 }  // namespace
@@ -24,7 +26,9 @@ void* no_handle() { return nullptr; }
 const Runtime& host_runtime() {
   static constexpr Runtime kRuntime{
       .allocate = allocate,
-      .release = [](std::byte* memory, std::size_t, MemoryKind) noexcept { std::free(memory); },
+      .release = release,
+      .allocate_shareable = allocate,
+      .release_shareable = release,
       .memory_use = [] { return MemoryUse{}; },
       .fill = [](std::byte* memory, std::size_t bytes, MemoryKind,
                  std::byte value) { std::memset(memory, std::to_integer<int>(value), bytes); },

@@ -37,6 +37,9 @@ struct Runtime {
   /// Null when there is no such memory. Aligned to 256 bytes.
   std::byte* (*allocate)(std::size_t bytes, MemoryKind);
   void (*release)(std::byte*, std::size_t bytes, MemoryKind) noexcept;
+  /// The same of memory that the GPUs of other processes on this host can be let into.
+  std::byte* (*allocate_shareable)(std::size_t bytes, MemoryKind);
+  void (*release_shareable)(std::byte*, std::size_t bytes, MemoryKind) noexcept;
   /// Of MemoryKind::device; zero on the host.
   MemoryUse (*memory_use)();
   /// All bytes of `memory`; done on return.
@@ -76,6 +79,8 @@ const Runtime* cuda_runtime();
 
 /// Visible GPUs in the driver's order; empty in a build without CUDA or where there is no driver.
 std::vector<GpuInfo> visible_gpus();
+/// Whether each of these can read and write the memory of every other: over NVLink or PCIe.
+bool gpus_reach_each_other();
 /// Why visible_gpus() is empty: one line with the remedy.
 std::string no_gpu_reason();
 /// Makes GPU `index` the one that this process allocates and computes on.

@@ -70,7 +70,7 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
                                          reduce_groups_, context_.control(), device_, recorder_);
     });
   });
-  context_.agree_on([&] { engine_->agree_on_codecs(); });
+  context_.agree_on([&] { engine_->prepare(); });
 }
 
 void Session::make_groups() {
@@ -78,7 +78,8 @@ void Session::make_groups() {
   comm::GroupOptions options{
       .device = device_,
       .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
-      .rail_lanes = config_.rail_lanes};
+      .rail_lanes = config_.rail_lanes,
+      .copy_engines = config_.copy_engines == "on"};
   // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
   const bool gather_levels =
       collective::find_all_gather(config_.zero.all_gather_algorithm).hierarchical;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -89,8 +90,9 @@ class Engine {
          const Device& device, trace::Recorder& recorder);
 
   /// Before the first step; once, which step() and evaluate() see to where nobody did. Collective.
-  /// Throws Error(usage), on all ranks, where adaptive bits cannot keep their budget.
-  void agree_on_codecs();
+  /// Throws Error(usage), on all ranks, where adaptive bits cannot keep their budget, and
+  /// Error(environment) where copy engines cannot be had.
+  void prepare();
   /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
   /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
   /// `before`: what came after the gradients of the step before, which this one has waited for.
@@ -129,7 +131,7 @@ class Engine {
   [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }
   /// Goes on with another loss scale, between steps; what error feedback keeps follows.
   void set_loss_scale(const LossScale::State& state);
-  /// After restore() and agree_on_codecs(): the saved widths of adaptive bits too. False, and they
+  /// After restore() and prepare(): the saved widths of adaptive bits too. False, and they
   /// are those that a run begins with, where `has` does not know them, or they are of other widths
   /// or more than the budget of this run.
   bool restore_widths(const std::function<bool(const checkpoint::Slice&)>& has,
@@ -280,6 +282,7 @@ class Engine {
   StagePreset preset_;
   UnitModel& model_;
   comm::Groups& groups_;
+  comm::Groups& reduce_groups_;
   comm::Control& control_;
   Device device_;
   trace::Recorder& recorder_;
@@ -291,6 +294,7 @@ class Engine {
 
   CodecChoice choice_;  ///< in force; empty before the first step
   Buffer arena_;
+  std::vector<std::unique_ptr<comm::OfferedMemory>> offers_;  ///< of the arena, to both groups
   std::optional<SecondaryPartition> secondary_;
   std::vector<Buffer> compute_shards_;    ///< compute dtype; empty where the master itself serves
   std::vector<Buffer> resident_weights_;  ///< stages 0 to 2
@@ -313,7 +317,7 @@ class Engine {
   std::vector<Event> updated_;           ///< by unit: its latest update
   const std::function<Batch(std::size_t)>* batch_ = nullptr;
   bool gathered_initial_ = false;
-  bool agreed_on_codecs_ = false;
+  bool prepared_ = false;
   bool measured_ = false;  ///< the running step is
   Mode mode_ = Mode::training;
   double clip_ = 1.0;

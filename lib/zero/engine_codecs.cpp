@@ -48,12 +48,17 @@ WidthCosts Engine::width_costs(comm::Groups& reduce_groups) const {
   return costs;
 }
 
-void Engine::agree_on_codecs() {
-  if (adaptive_ && !std::exchange(agreed_on_codecs_, true)) adaptive_->agree();
+void Engine::prepare() {
+  if (std::exchange(prepared_, true)) return;
+  offers_ = groups_.offer(arena_);
+  if (&reduce_groups_ != &groups_) {
+    for (auto& offer : reduce_groups_.offer(arena_)) offers_.push_back(std::move(offer));
+  }
+  if (adaptive_) adaptive_->agree();
 }
 
 void Engine::apply_codecs() {
-  agree_on_codecs();
+  prepare();
   CodecChoice next = plans_.codecs.at(steps_begun_);
   if (adaptive_) adaptive_->overlay(next);
   if (next == choice_) return;

@@ -2,6 +2,7 @@
 """The trainer on GPUs: over NCCL and through host memory, with all features; the same bits on every run, with hpZ on and
 off, and with either transport; close to the host; refusals where ranks outnumber GPUs."""
 
+import json
 import math
 import os
 import pathlib
@@ -73,6 +74,23 @@ class GpuTrain(zpp.TestCase):
         self.assertTrue(tuned[0]["kernels"].endswith(", products=tuned"), tuned[0]["kernels"])
         for step, (a, b) in enumerate(zip(tuned[1]["steps"]["loss"], plain[1]["steps"]["loss"])):
             self.assertLess(abs(a - b), 2e-2 * b, f"step {step}: {a} tuned, {b} by the heuristics")
+
+    def test_copy_engines_change_no_bit(self):
+        if len(GPUS) < 2:
+            self.skipTest("needs two GPUs")
+        ranks = 4 if len(GPUS) >= 4 else 2
+        # Encoded in 4 bits a quarter of a block's weights is 2 MiB: long enough for them.
+        shape = ["--bf16", "--hidden-size", "1280", "--num-attention-heads", "10"]
+        quantized = ["--zero-quantized-weights", "--zero-quantized-gradients"]
+        for name, words in (("plain", ["--all-gather-algorithm", "direct", "--reduce-scatter-algorithm", "1-hop"]),
+                            ("quantized", quantized), ("hpz", [*quantized, "--zero-hpz-partition-size", str(ranks)]),
+                            ("nodes", [*quantized, "--node-size", str(ranks // 2)] if ranks == 4 else quantized)):
+            hashes = {}
+            for engines in ("on", "off"):
+                root = self.run_on(ranks, "nccl", *shape, *words, "--copy-engines", engines, name=name + engines)[0]
+                self.assertEqual(json.loads(root["config_json"])["zeropp"]["copy_engines"], engines)
+                hashes[engines] = root["parameters_hash"]
+            self.assertEqual(len(set(hashes.values())), 1, (name, hashes))
 
     def test_lanes_change_no_bit(self):
         if len(GPUS) < 4:

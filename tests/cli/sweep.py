@@ -292,6 +292,7 @@ class Refusals(Sweep):
         self.refused("-n", 5, "--max-seconds", 1, ("--max-seconds", "-n"))
         self.refused("-c", 0, "--check-maxbytes", "1M", ("--check-maxbytes", "-c"))
         self.refused("--rail-lanes", 4, ("--rail-lanes", "NCCL"))
+        self.refused("--copy-engines", "on", ("--copy-engines on", "needs the transport nccl"))
 
     def test_what_does_not_exist(self):
         self.refused("-b", "2M", "-e", "1M", ("-b", "-e"))

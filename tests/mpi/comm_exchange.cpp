@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "lib/comm/nccl.hpp"
 #include "lib/comm/world.hpp"
 #include "tests/support/on_device.hpp"
 
@@ -107,6 +108,101 @@ TEST(Exchange, LanesOfARailCarryOneMessage) {
       }
       for (const auto& rally : rallies) rally->verify(*groups.rail);
     }
+  }
+}
+
+/// Pieces of one size to and from everyone, in memory that the group was offered.
+struct Pieces {
+  Pieces(const Groups& groups, const Communicator& comm, std::size_t bytes_)
+      : size(static_cast<std::size_t>(comm.size())),
+        rank(comm.rank()),
+        bytes(bytes_),
+        memory(groups.make_memory(2 * size * bytes)),
+        offers(groups.offer(memory)) {
+    test::device().runtime->fill(memory.data(), memory.bytes(), memory.kind(), std::byte{0xEE});
+  }
+  [[nodiscard]] std::byte* out() const { return memory.data(); }
+  [[nodiscard]] std::byte* in() const { return memory.data() + size * bytes; }
+  /// What rank `source` sends to `destination`.
+  void put(std::byte* to, int source, int destination) const {
+    std::vector<std::byte> values(bytes);
+    for (std::size_t i = 0; i < bytes; ++i) values[i] = byte_of(source, destination, i, 0);
+    test::stream().copy(to, values.data(), bytes);
+    test::stream().synchronize();
+  }
+  void expect(const std::byte* from, int source, int destination) const {
+    std::vector<std::byte> values(bytes);
+    test::stream().copy(values.data(), from, bytes);
+    test::stream().synchronize();
+    for (std::size_t i = 0; i < bytes; ++i) {
+      ASSERT_EQ(values[i], byte_of(source, destination, i, 0))
+          << "byte " << i << " of " << bytes << " from " << source << " to " << destination;
+    }
+  }
+  std::size_t size;
+  int rank;
+  std::size_t bytes;
+  Buffer memory;
+  std::vector<std::unique_ptr<OfferedMemory>> offers;
+};
+
+/// Short pieces go by messages, long ones by copy engines where there are any: each arrives.
+TEST(Exchange, PiecesOfOneSizeToEveryone) {
+  const int n = world().size();
+  for (int g = 1; g <= n; ++g) {
+    if (n % g != 0) continue;
+    world().set_topology(g);
+    for (const bool engines : {false, true}) {
+      if (engines && (over_mpi() || !nccl_has_copy_engines())) continue;
+      const Groups groups = test::make_groups({.copy_engines = engines});
+      for (Communicator* comm : {groups.world.get(), groups.node.get(), groups.rail.get()}) {
+        for (const std::size_t bytes : {std::size_t{48}, (std::size_t{2} << 20U) + 16}) {
+          Bytes expected;
+          for (int peer = 0; peer < comm->size(); ++peer) expected.add(comm->link_to(peer), bytes);
+          const Pieces pieces(groups, *comm, bytes);
+          const auto at = [&](std::byte* first, int peer) {
+            return first + static_cast<std::size_t>(peer) * bytes;
+          };
+          for (int peer = 0; peer < comm->size(); ++peer) {
+            pieces.put(at(pieces.out(), peer), comm->rank(), peer);
+          }
+          Bytes swapped;
+          comm->swap(pieces.out(), pieces.in(), bytes, stream(), swapped)->wait(stream());
+          EXPECT_EQ(swapped, expected);
+          for (int peer = 0; peer < comm->size(); ++peer) {
+            pieces.expect(at(pieces.in(), peer), peer, comm->rank());
+          }
+          Bytes shared;
+          pieces.put(at(pieces.out(), comm->rank()), comm->rank(), 99);
+          comm->share(pieces.out(), bytes, bytes, stream(), shared)->wait(stream());
+          EXPECT_EQ(shared, expected);
+          for (int peer = 0; peer < comm->size(); ++peer) {
+            pieces.expect(at(pieces.out(), peer), peer, 99);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(Exchange, PiecesThatDoNotTouch) {
+  world().set_topology(world().size());
+  const Groups groups = test::make_groups();
+  const Communicator& comm = *groups.world;
+  const Pieces pieces(groups, comm, 64);  // of 24 bytes, every 64
+  const auto own = static_cast<std::size_t>(comm.rank());
+  pieces.put(pieces.out() + own * 64, comm.rank(), 5);
+  test::device().runtime->fill(pieces.out() + own * 64 + 24, 40, pieces.memory.kind(),
+                               std::byte{0xEE});
+  Bytes sent;
+  groups.world->share(pieces.out(), 64, 24, stream(), sent)->wait(stream());
+  std::vector<std::byte> all(pieces.size * 64);
+  test::stream().copy(all.data(), pieces.out(), all.size());
+  test::stream().synchronize();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    ASSERT_EQ(all[i],
+              i % 64 < 24 ? byte_of(static_cast<int>(i / 64), 5, i % 64, 0) : std::byte{0xEE})
+        << i;
   }
 }
 

@@ -125,6 +125,7 @@ TEST(World, RefusalsNameTheRemedy) {
   world().set_topology(n);
   EXPECT_THROW((void)world().make_groups({.secondary_size = n + 1}), Error);
   EXPECT_THROW((void)world().make_groups({.rail_lanes = 0}), Error);
+  EXPECT_THROW((void)world().make_groups({.copy_engines = true}), Error) << "over MPI";
   EXPECT_THROW((void)world().make_groups({.max_message_bytes = 0}), Error);
 }
 

@@ -112,7 +112,7 @@ TEST(AdaptiveBits, GiveWidthsByUnit) {
   if (world().size() == 1) return;  // nothing is sent, and nothing chosen but the widest
   zero::Options options = options_of("gradients");
   AdaptiveCase uniform(options);
-  uniform.engine().agree_on_codecs();
+  uniform.engine().prepare();
   // Between what int4 and int5 send everywhere: no one width makes use of it.
   options.adaptive_bits.budget_bytes = uniform.recorder().width_budget * 9 / 8;
   AdaptiveCase made(options);
@@ -154,16 +154,16 @@ TEST(AdaptiveBits, BytesMayBeGivenAsANumber) {
   }
   options.adaptive_bits.budget_bytes = budget + 5;
   AdaptiveCase by_number(options);
-  EXPECT_NO_THROW(by_number.engine().agree_on_codecs());
+  EXPECT_NO_THROW(by_number.engine().prepare());
   EXPECT_EQ(by_number.recorder().width_budget, budget + 5);
   options.adaptive_bits.minimum_bits = 4;  // which send the budget to the byte
   options.adaptive_bits.budget_bytes = budget;
   AdaptiveCase enough(options);
-  EXPECT_NO_THROW(enough.engine().agree_on_codecs());
+  EXPECT_NO_THROW(enough.engine().prepare());
   options.adaptive_bits.budget_bytes = budget - 1;
   AdaptiveCase too_few(options);
   try {
-    too_few.engine().agree_on_codecs();
+    too_few.engine().prepare();
     ADD_FAILURE() << "accepted";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);

@@ -18,8 +18,8 @@ namespace {
 std::unique_ptr<comm::World> instance;
 Device chosen_device;
 comm::Transport chosen_transport = comm::Transport::mpi;
-/// By node size, secondary and shard size, largest message and copy.
-std::map<std::tuple<int, int, int, std::size_t, int>, comm::Groups> kept;
+/// By node size, secondary and shard size, largest message, copy engines and copy.
+std::map<std::tuple<int, int, int, std::size_t, bool, int>, comm::Groups> kept;
 }  // namespace
 comm::World& world() { return *instance; }
 const Device& device() { return chosen_device; }
@@ -27,8 +27,12 @@ comm::Transport transport() { return chosen_transport; }
 
 comm::Groups& kept_groups(int node_size, const comm::GroupOptions& options, int copy) {
   world().set_topology(node_size);
-  const std::tuple key{node_size, options.secondary_size, options.shard_size,
-                       options.max_message_bytes, copy};
+  const std::tuple key{node_size,
+                       options.secondary_size,
+                       options.shard_size,
+                       options.max_message_bytes,
+                       options.copy_engines,
+                       copy};
   const auto found = kept.find(key);
   return found != kept.end() ? found->second
                              : kept.emplace(key, make_groups(options)).first->second;

@@ -60,6 +60,44 @@ std::string refusal(const std::string& text, const Machine& on) {
   return "";
 }
 
+TEST(ConfigResolve, CopyEnginesWhereNcclHasThem) {
+  Machine on = machine(1, 4);
+  on.gpus = on.own_gpus = true;
+  for (Algorithm& algorithm : on.all_gather) {
+    algorithm.to_everyone = algorithm.name == "direct" || algorithm.hierarchical;
+  }
+  for (Algorithm& algorithm : on.reduce_scatter) algorithm.to_everyone = algorithm.feedback;
+  const auto choice = [&](const std::string& own, const std::string& zero = "") {
+    const TrainConfig c =
+        resolved(R"({"zero_optimization": {)" + zero + R"(}, "zeropp": {)" + own + "}}", on);
+    return c.copy_engines + " " + c.zero.all_gather_algorithm + " " +
+           c.zero.secondary_gather_algorithm + " " + c.zero.reduce_scatter_algorithm;
+  };
+  const auto why = [&](const std::string& own) {
+    return refusal(R"({"zeropp": {)" + own + "}}", on);
+  };
+  const std::string quantized = R"("stage": 3, "zero_quantized_weights": true)";
+  EXPECT_EQ(choice(""), "off native native native") << "this NCCL has none";
+  EXPECT_THAT(why(R"("copy_engines": "on")"), HasSubstr("NCCL 2.28.3"));
+  on.copy_engines = true;
+  EXPECT_EQ(choice(""), "on direct direct native");
+  EXPECT_EQ(choice(R"("copy_engines": "off")"), "off native native native");
+  EXPECT_EQ(choice(R"("pipeline_depth": 2)", quantized), "on direct direct native");
+  EXPECT_EQ(choice(R"("pipeline_depth": 2)"), "off flat direct flat") << "chunks are not in place";
+  EXPECT_EQ(choice(R"("transport": "mpi")"), "off flat flat flat");
+  EXPECT_THAT(why(R"("copy_engines": "on", "transport": "mpi")"), HasSubstr("needs the transport"));
+  EXPECT_THAT(why(R"("copy_engines": "on", "all_gather_algorithm": "flat")"),
+              AllOf(HasSubstr("no effect"), HasSubstr("flat and native")));
+  on.node_count = 2;
+  on.ranks_per_node = 2;
+  EXPECT_EQ(choice(""), "on two-level direct 2-hop");
+  EXPECT_EQ(choice("", R"("stage": 3, "zero_hpz_partition_size": 4)"), "on two-level native 2-hop")
+      << "an hpZ group of two nodes";
+  on.ranks_per_node = 1;
+  on.node_count = 4;
+  EXPECT_THAT(why(R"("copy_engines": "on")"), HasSubstr("nodes of several ranks"));
+}
+
 TEST(ConfigResolve, RailsHaveLanesOverSockets) {
   Machine on = machine(2, 2);
   on.gpus = on.own_gpus = true;

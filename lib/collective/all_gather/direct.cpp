@@ -1,5 +1,6 @@
 // All-gather in one step: every rank sends its image to every other. On links that join all ranks
-// with all (NVSwitch) no image waits for a neighbour.
+// with all (NVSwitch) no image waits for a neighbour. What is to arrive as it lies in memory is
+// gathered in place; any other image goes through the workspace.
 #include "lib/collective/entries.hpp"
 #include "lib/collective/one_step_gather.hpp"
 #include "lib/collective/transfer.hpp"
@@ -21,8 +22,28 @@ class Direct final : public OneStepGather {
   }
 
  private:
+  /// An image has no padding either.
+  [[nodiscard]] bool lies_encoded() const {
+    return in_place() && part_bytes() == plan_.parts.count * size_of(plan_.memory);
+  }
+
+  void begin() override {
+    if (!lies_encoded()) return OneStepGather::begin();
+    place_own();
+    const std::size_t element = size_of(full_.dtype);
+    for (Piece& piece : pieces_) {
+      piece.work = share_piece(meter_, group_,
+                               static_cast<std::byte*>(full_.data) + piece.chunk.first * element,
+                               plan_.parts.stride * element, piece.chunk.length * element, stream_);
+    }
+  }
+  void complete() override {
+    if (!lies_encoded()) return OneStepGather::complete();
+    for (Piece& piece : pieces_) meter_.wait(piece.work, stream_);
+  }
   void travel(Piece& piece) override {
-    piece.work = share_piece(meter_, group_, slot(piece, 0), piece.image_bytes, stream_);
+    piece.work =
+        share_piece(meter_, group_, slot(piece, 0), piece.image_bytes, piece.image_bytes, stream_);
   }
 };
 
@@ -35,6 +56,7 @@ const AllGatherAlgorithm all_gather_direct = {
     .any_codec = true,
     .modelled = false,
     .deterministic = true,
+    .to_everyone = true,
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Direct>(context, plan);
     }};

@@ -22,13 +22,9 @@ class Native final : public AllGatherBase {
   }
 
  private:
-  [[nodiscard]] bool direct() const {
-    return full_.dtype == plan_.memory && plan_.parts.stride == plan_.parts.count;
-  }
-
   void begin() override {
     for (Piece& piece : pieces_) {
-      if (direct()) {
+      if (in_place()) {
         piece.work = meter_.transfer([&] {
           return group_.native_all_gather(part_, full_.part(0, size() * plan_.parts.count),
                                           stream_);
@@ -48,7 +44,7 @@ class Native final : public AllGatherBase {
   void complete() override {
     for (Piece& piece : pieces_) {
       meter_.wait(piece.work, stream_);
-      if (!direct()) decode(piece, 0, size(), 0, 1);
+      if (!in_place()) decode(piece, 0, size(), 0, 1);
     }
   }
 };

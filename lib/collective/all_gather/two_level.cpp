@@ -37,8 +37,8 @@ class TwoLevel final : public AllGatherBase {
     const auto local = static_cast<std::size_t>(node_.rank());
     for (Piece& piece : pieces_) {
       encode(piece, local * nodes() + static_cast<std::size_t>(rail_.rank()));
-      piece.work =
-          share_piece(meter_, rail_, slot(piece, local * nodes()), piece.image_bytes, stream_);
+      piece.work = share_piece(meter_, rail_, slot(piece, local * nodes()), piece.image_bytes,
+                               piece.image_bytes, stream_);
     }
   }
 
@@ -46,7 +46,8 @@ class TwoLevel final : public AllGatherBase {
     Piece* previous = nullptr;
     for (Piece& piece : pieces_) {
       meter_.wait(piece.work, stream_);
-      piece.work = share_piece(meter_, node_, slot(piece, 0), nodes() * piece.image_bytes, stream_);
+      const std::size_t bytes = nodes() * piece.image_bytes;
+      piece.work = share_piece(meter_, node_, slot(piece, 0), bytes, bytes, stream_);
       if (previous != nullptr) collect(*previous);
       previous = &piece;
     }
@@ -73,6 +74,7 @@ const AllGatherAlgorithm all_gather_two_level = {
     .any_codec = true,
     .modelled = false,
     .deterministic = true,
+    .to_everyone = true,
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<TwoLevel>(context, plan);
     }};

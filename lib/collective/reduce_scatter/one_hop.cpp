@@ -11,6 +11,7 @@ const ReduceScatterAlgorithm reduce_scatter_one_hop = {
     .any_codec = true,
     .modelled = false,
     .deterministic = true,
+    .to_everyone = true,
     .feedback = true,
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .plan = [](const Context& context,

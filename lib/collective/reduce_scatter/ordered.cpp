@@ -12,6 +12,7 @@ const ReduceScatterAlgorithm reduce_scatter_ordered = {
     .any_codec = false,
     .modelled = false,
     .deterministic = true,
+    .to_everyone = true,
     .feedback = false,
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .plan = [](const Context& context,

@@ -203,6 +203,7 @@ const ReduceScatterAlgorithm reduce_scatter_two_hop = {
     .any_codec = true,
     .modelled = false,
     .deterministic = true,
+    .to_everyone = true,
     .feedback = true,
     .ranks_in_sums =
         [](const comm::Topology& topology) {

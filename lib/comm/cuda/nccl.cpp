@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -35,11 +37,15 @@ void set_environment(const NcclPlace& place) {
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
                                                      std::vector<LinkClass> links,
                                                      const Device& device, const NcclPlace& place,
-                                                     std::size_t lanes) {
+                                                     const NcclRoutes& routes) {
   set_environment(place);
   int rank = 0;
   check(MPI_Comm_rank(group.get(), &rank));
-  std::vector<ncclUniqueId> ids(lanes);
+  const bool inside = links.size() > 1 && std::ranges::none_of(links, [](LinkClass link) {
+                        return link == LinkClass::inter_node;
+                      });
+  const bool copies = routes.copy_engines && inside;
+  std::vector<ncclUniqueId> ids(routes.lanes + (copies ? 1 : 0));
   if (rank == 0) {
     for (ncclUniqueId& id : ids) {
       const ncclResult_t status = ncclGetUniqueId(&id);
@@ -49,9 +55,11 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandl
                               name, ncclGetErrorString(status)));
     }
   }
-  check(MPI_Bcast(ids.data(), static_cast<int>(lanes * sizeof(ncclUniqueId)), MPI_BYTE, 0,
+  check(MPI_Bcast(ids.data(), static_cast<int>(ids.size() * sizeof(ncclUniqueId)), MPI_BYTE, 0,
                   group.get()));
-  return std::make_unique<NcclCommunicator>(std::move(name), rank, std::move(links), device, ids);
+  return std::make_unique<NcclCommunicator>(std::move(name), rank, std::move(links), device,
+                                            std::span(ids).first(routes.lanes),
+                                            copies ? &ids.back() : nullptr);
 }
 
 }  // namespace zeropp::comm

@@ -50,9 +50,11 @@ NcclCommunicator::Lane::Lane(const std::string& group, int rank, int size, const
       handle(group, rank, size, id) {}
 
 NcclCommunicator::NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links,
-                                   const Device& device, std::span<const ncclUniqueId> ids)
+                                   const Device& device, std::span<const ncclUniqueId> ids,
+                                   const ncclUniqueId* copies)
     : name_(std::move(name)), rank_(rank), links_(std::move(links)), runtime_(*device.runtime) {
   for (const ncclUniqueId& id : ids) lanes_.emplace_back(name_, rank_, size(), device, id);
+  if (copies != nullptr) copies_.emplace(name_ + " copies", rank_, size(), *copies);
 }
 
 void NcclCommunicator::follow(StreamHandle caller) {
@@ -127,6 +129,37 @@ std::unique_ptr<Work> NcclCommunicator::exchange(std::span<const Send> sends,
   move("exchange", sends, receives, stream);
   for (const Send& send : sends) sent.add(link_to(send.peer), send.bytes);
   return started();
+}
+
+std::unique_ptr<Work> NcclCommunicator::swap(const std::byte* out, std::byte* in, std::size_t bytes,
+                                             StreamHandle stream, Bytes& sent) {
+  const std::size_t all = links_.size() * bytes;
+  if (!copies_ || !copies_->carries(out, all, bytes) || !copies_->carries(in, all, bytes)) {
+    return Communicator::swap(out, in, bytes, stream, sent);
+  }
+  follow(stream);
+  copies_->swap(out, in, bytes, native(own().stream));
+  count_to_others(bytes, sent);
+  return started();
+}
+
+std::unique_ptr<Work> NcclCommunicator::share(std::byte* pieces, std::size_t stride,
+                                              std::size_t bytes, StreamHandle stream, Bytes& sent) {
+  if (!copies_ || stride != bytes || !copies_->carries(pieces, links_.size() * bytes, bytes)) {
+    return Communicator::share(pieces, stride, bytes, stream, sent);
+  }
+  follow(stream);
+  copies_->share(pieces, bytes, native(own().stream));
+  count_to_others(bytes, sent);
+  return started();
+}
+
+std::unique_ptr<OfferedMemory> NcclCommunicator::offer(std::span<std::byte> memory) {
+  return copies_ ? copies_->offer(memory) : nullptr;
+}
+
+void NcclCommunicator::count_to_others(std::size_t bytes, Bytes& sent) const {
+  for (const LinkClass link : links_) sent.add(link, bytes);
 }
 
 std::unique_ptr<Work> NcclCommunicator::native_all_gather(ConstView part, View full,

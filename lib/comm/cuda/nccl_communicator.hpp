@@ -3,16 +3,18 @@
 // host waits for none. Operations of one group run one after the other, in the order in which they
 // were started, which is the same on all ranks; those of different groups overlap. Messages to
 // other nodes are cut over lanes (lib/comm/lanes.hpp), each an NCCL communicator with a stream; all
-// else runs on the first.
+// else runs on the first's stream, large swaps and shares by copy engines (nccl_copies.hpp).
 #pragma once
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "lib/comm/communicator.hpp"
+#include "lib/comm/cuda/nccl_copies.hpp"
 #include "lib/comm/cuda/nccl_handle.hpp"
 #include "lib/device/device.hpp"
 
@@ -20,9 +22,10 @@ namespace zeropp::comm {
 
 class NcclCommunicator final : public Communicator {
  public:
-  /// Every rank of the group calls it with the same `ids`, one a lane.
+  /// Every rank of the group calls it with the same `ids`, one a lane; `copies`: of the
+  /// communicator that copy engines serve, or null.
   NcclCommunicator(std::string name, int rank, std::vector<LinkClass> links, const Device& device,
-                   std::span<const ncclUniqueId> ids);
+                   std::span<const ncclUniqueId> ids, const ncclUniqueId* copies);
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] int rank() const override { return rank_; }
@@ -34,6 +37,12 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                std::span<const Receive> receives,
                                                StreamHandle stream, Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<Work> swap(const std::byte* out, std::byte* in, std::size_t bytes,
+                                           StreamHandle stream, Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<Work> share(std::byte* pieces, std::size_t stride,
+                                            std::size_t bytes, StreamHandle stream,
+                                            Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<OfferedMemory> offer(std::span<std::byte> memory) override;
   [[nodiscard]] std::unique_ptr<Work> native_all_gather(ConstView part, View full,
                                                         StreamHandle stream) override;
   [[nodiscard]] std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
@@ -63,6 +72,8 @@ class NcclCommunicator final : public Communicator {
             StreamHandle caller);
   void send_to_others(const char* operation, std::span<const Send> sends,
                       std::span<const Receive> receives);
+  /// Of messages of one size to everyone.
+  void count_to_others(std::size_t bytes, Bytes& sent) const;
   /// The operation that was enqueued last, for `caller` to wait for.
   [[nodiscard]] std::unique_ptr<Work> started();
 
@@ -71,8 +82,9 @@ class NcclCommunicator final : public Communicator {
   std::vector<LinkClass> links_;
   const Runtime& runtime_;
   std::deque<Lane> lanes_;  ///< they do not move
-  Event ready_;             ///< in the caller's stream, of the operation being started
-  Event copied_;            ///< the same, of its copies
+  std::optional<NcclCopies> copies_;
+  Event ready_;   ///< in the caller's stream, of the operation being started
+  Event copied_;  ///< the same, of its copies
 };
 
 }  // namespace zeropp::comm

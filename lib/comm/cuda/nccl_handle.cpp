@@ -27,10 +27,14 @@ std::vector<NcclHandle*>& live_handles() {
 
 }  // namespace
 
-NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id)
+NcclHandle::NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id,
+                       [[maybe_unused]] Kind kind)
     : group_(std::move(group)), rank_(rank) {
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 1;
+#ifdef NCCL_CTA_POLICY_ZERO
+  if (kind == Kind::copies) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
+#endif
   const Enqueueing in_call(log_, operation_, 0);
   require(ncclCommInitRankConfig(&comm_, size, id, rank, &config));
   live_handles().push_back(this);

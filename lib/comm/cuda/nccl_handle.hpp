@@ -14,6 +14,7 @@
 #include <nccl.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <span>
 #include <string>
@@ -26,8 +27,12 @@ namespace zeropp::comm {
 
 class NcclHandle {
  public:
+  /// What moves the bytes: kernels, or copy engines where they can (nccl_copies.hpp).
+  enum class Kind : std::uint8_t { kernels, copies };
+
   /// Every rank of the group calls it with the same id.
-  NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id);
+  NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id,
+             Kind kind = Kind::kernels);
   /// Finalised and destroyed; aborted when an exception passes.
   ~NcclHandle();
   NcclHandle(const NcclHandle&) = delete;
@@ -42,6 +47,11 @@ class NcclHandle {
     require_alive();
     const Enqueueing in_call(log_, operation, bytes);
     require(call(comm_));
+  }
+  /// For what ends with the communicator in any case.
+  template <class Call>
+  void unless_ended(Call&& call) noexcept {
+    if (comm_ != nullptr) call(comm_);
   }
   /// The same for several calls that NCCL is to start as one, on every one of `handles`:
   /// `calls(i, communicator of handle i)` returns the first result that is an error, or

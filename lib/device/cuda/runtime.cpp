@@ -4,6 +4,7 @@
 #include "lib/device/runtime.hpp"
 
 #include <cuda_runtime_api.h>
+#include <nccl.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
 
 #include <algorithm>
@@ -54,6 +55,19 @@ Pool& pool() {
   return *the_pool;
 }
 
+bool fits_limit(std::size_t bytes) {
+  const Pool& of = pool();
+  return bytes <= of.limit && of.use.current <= of.limit - bytes;
+}
+
+std::byte* counted(void* memory, std::size_t bytes) {
+  MemoryUse& use = pool().use;
+  use.current += bytes;
+  use.peak = std::max(use.peak, use.current);
+  ++use.allocations;
+  return static_cast<std::byte*>(memory);
+}
+
 std::byte* allocate(std::size_t bytes, MemoryKind kind) {
   void* memory = nullptr;
   if (kind == MemoryKind::pinned) {
@@ -61,8 +75,8 @@ std::byte* allocate(std::size_t bytes, MemoryKind kind) {
     (void)cudaGetLastError();
     return nullptr;
   }
-  Pool& from = pool();
-  if (bytes > from.limit || from.use.current > from.limit - bytes) return nullptr;
+  if (!fits_limit(bytes)) return nullptr;
+  const Pool& from = pool();
   const cudaError_t status = cudaMallocFromPoolAsync(&memory, bytes, from.pool, from.stream);
   if (status == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
@@ -71,10 +85,7 @@ std::byte* allocate(std::size_t bytes, MemoryKind kind) {
   check(status);
   // Other streams may use the memory as soon as this returns.
   check(cudaStreamSynchronize(from.stream));
-  from.use.current += bytes;
-  from.use.peak = std::max(from.use.peak, from.use.current);
-  ++from.use.allocations;
-  return static_cast<std::byte*>(memory);
+  return counted(memory, bytes);
 }
 
 /// Waits for the device: work on any stream may still use the memory. Buffers are freed at the end
@@ -86,6 +97,25 @@ void release(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
   }
   (void)cudaDeviceSynchronize();
   (void)cudaFreeAsync(memory, the_pool->stream);
+  the_pool->use.current -= bytes;
+}
+
+/// A pool's memory has no handle that another process could map; NCCL's allocator gives one.
+std::byte* allocate_shareable(std::size_t bytes, MemoryKind kind) {
+  if (kind == MemoryKind::pinned) return allocate(bytes, kind);
+  void* memory = nullptr;
+  if (!fits_limit(bytes)) return nullptr;
+  if (ncclMemAlloc(&memory, bytes) != ncclSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  return counted(memory, bytes);
+}
+
+void release_shareable(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
+  if (kind == MemoryKind::pinned) return release(memory, bytes, kind);
+  (void)cudaDeviceSynchronize();
+  (void)ncclMemFree(memory);
   the_pool->use.current -= bytes;
 }
 
@@ -163,6 +193,8 @@ void synchronize_event(void* event) {
 constexpr Runtime kRuntime{
     .allocate = allocate,
     .release = release,
+    .allocate_shareable = allocate_shareable,
+    .release_shareable = release_shareable,
     .memory_use = [] { return pool().use; },
     .fill = fill,
     .copy =
@@ -261,6 +293,19 @@ void set_stream_watch(StreamWatch watch) { stream_watch = watch; }
 std::vector<GpuInfo> visible_gpus() {
   static const std::vector<GpuInfo> gpus = ask_for_gpus();
   return gpus;
+}
+
+bool gpus_reach_each_other() {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) return false;
+  for (int from = 0; from < count; ++from) {
+    for (int to = 0; to < count; ++to) {
+      int reaches = 1;
+      if (from != to) check(cudaDeviceCanAccessPeer(&reaches, from, to));
+      if (reaches == 0) return false;
+    }
+  }
+  return count > 0;
 }
 
 std::string no_gpu_reason() {

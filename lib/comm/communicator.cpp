@@ -1,0 +1,30 @@
+#include "lib/comm/communicator.hpp"
+
+namespace zeropp::comm {
+
+std::unique_ptr<Work> Communicator::swap(const std::byte* out, std::byte* in, std::size_t bytes,
+                                         StreamHandle stream, Bytes& sent) {
+  std::vector<Send> sends;
+  std::vector<Receive> receives;
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::size_t first = static_cast<std::size_t>(peer) * bytes;
+    sends.push_back({out + first, bytes, peer});
+    receives.push_back({in + first, bytes, peer});
+  }
+  return exchange(sends, receives, stream, sent);
+}
+
+std::unique_ptr<Work> Communicator::share(std::byte* pieces, std::size_t stride, std::size_t bytes,
+                                          StreamHandle stream, Bytes& sent) {
+  std::vector<Send> sends;
+  std::vector<Receive> receives;
+  const std::byte* const own = pieces + static_cast<std::size_t>(rank()) * stride;
+  for (int peer = 0; peer < size(); ++peer) {
+    if (peer == rank()) continue;
+    sends.push_back({own, bytes, peer});
+    receives.push_back({pieces + static_cast<std::size_t>(peer) * stride, bytes, peer});
+  }
+  return exchange(sends, receives, stream, sent);
+}
+
+}  // namespace zeropp::comm
