@@ -22,7 +22,7 @@ class AlgorithmTable {
     std::size_t pipeline_depth = 1;
     std::string copy_engines = "off";
 
-    /// "2 x 2 ranks on cuda over nccl, pipeline depth 1, copy engines on"
+    /// "2 x 2 ranks on cuda over nccl, pipeline depth 1, copy engines"
     [[nodiscard]] std::string describe() const;
     bool operator==(const Place&) const = default;
   };
