@@ -134,6 +134,15 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
               (4 * 3 * kShard + 2 * 3 * 4 * kCount + 6 * kShard + 4 * kCount) / 1e12, 1e-12);
   const OpCost native = reduce_cost({"native", kCount, Dtype::bf16, {}, {}}, place);
   EXPECT_NEAR(seconds_on(native, Resource::rails), 11 * kShard / 4e10, 1e-12);
+  EXPECT_NEAR(seconds_on(native.start, Resource::gpu), 12 * (4 * kCount + kShard) / 1e12, 1e-12);
+  // Gradients of the dtype that travels: the vendor takes them as they lie, encoders read half.
+  const OpCost lying = reduce_cost({"native", kCount, Dtype::bf16, {}, {}, 1, Dtype::bf16}, place);
+  EXPECT_EQ(seconds_on(lying.start, Resource::gpu), 0);
+  EXPECT_EQ(seconds_on(lying.finish, Resource::gpu), seconds_on(native.finish, Resource::gpu));
+  const OpCost narrow =
+      reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4, 1, Dtype::bf16}, place);
+  EXPECT_NEAR(seconds_on(two_hop.start, Resource::gpu) - seconds_on(narrow.start, Resource::gpu),
+              12 * 2 * kCount / 1e12, 1e-12);
   const OpCost ordered = reduce_cost({"ordered", kCount, Dtype::bf16, {}, {}}, place);
   EXPECT_NEAR(seconds_on(ordered, Resource::rails), 8 * kShard / 1e10, 1e-12);
   const OpCost one_hop = reduce_cost({"1-hop", kCount, Dtype::bf16, int4, int4}, place);
@@ -263,6 +272,15 @@ TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
     // From the third micro-step on each is like the one before.
     EXPECT_NEAR(seconds, step_seconds(run, cluster), 0.01 * seconds) << micro_steps;
   }
+}
+
+TEST(PlanCosts, NarrowGradientsMoveLess) {
+  Cluster cluster = round_numbers(4);
+  cluster.gpu.memory_rate = 1e10;  // what encodes binds
+  config::TrainConfig config = resolved(3);
+  const double wide = timed(config, cluster).seconds;
+  config.zero.gradient_dtype = "bf16";
+  EXPECT_LT(timed(config, cluster).seconds, 0.95 * wide);
 }
 
 config::TrainConfig offloaded(std::size_t buffers, std::size_t piece) {
