@@ -157,9 +157,17 @@ class Costs {
     if (uploaded == 0) return sent;
     OpCost cost{.start = {}, .finish = sent.finish, .pieces = sent.pieces};
     cost.start.add(Resource::host_link,
-                   uploaded / cluster_.host.link_rate / static_cast<double>(sent.pieces));
+                   uploaded / upload_rate() / static_cast<double>(sent.pieces));
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     return cost;
+  }
+
+  [[nodiscard]] double upload_rate() const {
+    const bool master =
+        zero::gathers_master(options_.compute, options_.offload_optimizer, options_.offload_param);
+    const bool locked =
+        master ? options_.offload_optimizer.pin_memory : options_.offload_param.pin_memory;
+    return locked ? cluster_.host.link_rate : cluster_.host.pageable_rate;
   }
 
   OpCost gather(const GatherShape& shape, const Place& place) {
