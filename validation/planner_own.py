@@ -1,6 +1,7 @@
 """Steps that were measured on H200, in the traces of results/, against `zpp_plan time`. The cluster files come from the
 measured rates of kernels and rails (`zpp_plan calibrate`) and from four constants, fitted on the traces CALIBRATED_ON
-alone; all other traces are predicted, with the configuration that each of them holds.
+alone; all other traces are predicted, with the configuration that each of them holds. What offload waits for on the host are
+rates that were measured apart, in the sessions of its runs.
 """
 
 import csv
@@ -9,17 +10,26 @@ import json
 import pathlib
 import statistics
 
-# By machine of results/, which cluster file stands for a study: rails as they were measured in its session.
+import sample_statistics
+from train_table import NOISY
+
+# By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
+# starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
 STUDIES = {
+    "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host"},
+    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node"},
     "4x-NVIDIA-H200": {
         "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
         "18.7b-node-b": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
-        "1.64b-emulated-lanes/4-one-group": "h200-2x2-emulated", "1.64b-emulated-lanes/8": "h200-2x2-emulated",
-        "1.64b-emulated-one-lane": "h200-2x2-emulated", "18.7b-emulated": "h200-2x2-emulated-b",
-        "18.7b-emulated-single": "h200-2x2-emulated-b", "1.64b-emulated-4x4": "h200-2x2-emulated-4x4"},
+        "1.64b-emulated-lanes/4-one-group": "h200-2x2-emulated-b", "1.64b-emulated-lanes/8": "h200-2x2-emulated",
+        "1.64b-emulated-one-lane": "h200-2x2-emulated", "1.64b-emulated-b": "h200-2x2-emulated-b",
+        "1.64b-emulated-groups": "h200-2x2-emulated-b", "18.7b-emulated": "h200-2x2-emulated-b",
+        "18.7b-emulated-single": "h200-2x2-emulated-b", "1.64b-emulated-4x4": "h200-2x2-emulated-4x4", "tutorial": "h200-4x-node"},
     "8x-NVIDIA-H200": {"1.64b-node": "h200-dgx", "18.7b-node": "h200-dgx"},
 }
 CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
+# Steps that are not timed, of studies without a list of runs.
+WARM_UPS = {"gradient-dtype": 3, "tutorial": 5}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]
@@ -39,7 +49,7 @@ CONSTANTS = [("gpu.step_share", "what kernels reach within a step, of what each 
 class Trace:
     name: str  # study/features, with the machine's number of GPUs before those of another than 4
     cluster: str
-    measured: float  # s, median of the timed steps
+    steps: list  # s, the timed ones
     config: str
     nodes: int
     ranks_per_node: int
@@ -50,41 +60,85 @@ class Trace:
         return self.name in CALIBRATED_ON or self.name == CALIBRATED_RAILS_ON
 
     @property
+    def measured(self):
+        return statistics.median(self.steps)
+
+    @property
+    def offloads(self):
+        return json.loads(self.config)["zero_optimization"].get("offload_optimizer", {}).get("device", "none") != "none"
+
+    @property
     def kind(self):
-        return "emulated nodes" if self.nodes > 1 else f"one node of {self.ranks_per_node}"
+        if self.offloads:
+            return "offload to the host"
+        if self.nodes > 1:
+            return "emulated nodes"
+        return "one GPU" if self.ranks_per_node == 1 else f"one node of {self.ranks_per_node}"
 
     @property
     def error(self):
         return abs(self.predicted / self.measured - 1)
+
+    @property
+    def error_beyond(self):
+        """Beyond the 95 % interval of the median of its own steps."""
+        own = sample_statistics.summarize(self.steps)
+        return max(0, self.predicted - own.high, own.low - self.predicted) / self.measured
+
+    @property
+    def noisy(self):
+        """As the tables of training studies flag it."""
+        return sample_statistics.summarize(self.steps).variation > NOISY
+
+    @property
+    def without_offload(self):
+        """The name of the run that differs from this one by the offload alone."""
+        study, features = self.name.rsplit("/", 1)
+        return f"{study}/step-none-{features.rsplit('-', 1)[1]}"
 
     def job(self, changes=None):
         return {"cluster": self.cluster, "config": self.config, "changes": changes,
                 "flags": ["--nodes", self.nodes, "--ranks-per-node", self.ranks_per_node]}
 
 
-def warm_ups(study):
-    """Steps that are not timed in a study's runs, as its list of runs has them."""
-    with (study / "runs.tsv").open() as file:
-        (untimed,) = {int(row["warmup"]) for row in csv.DictReader(file, delimiter="\t")}
-    return untimed
+def warm_ups(folder, study, stems):
+    """Steps that are not timed, by a run's stem; of one that its study does not list, as many as all of the listed ones have."""
+    if study in WARM_UPS:
+        return dict.fromkeys(stems, WARM_UPS[study])
+    with (folder / "runs.tsv").open() as file:
+        listed = {row["stem"]: int(row["warmup"]) for row in csv.DictReader(file, delimiter="\t")}
+    unlisted = set(stems) - set(listed)
+    if unlisted:
+        (same,) = set(listed.values())
+        listed.update(dict.fromkeys(unlisted, same))
+    return listed
+
+
+def features_of(stem):
+    """Of 004-1.64b-emulated-4x4-all: all. Of a file without a number, its stem."""
+    name = stem.split("-", 1)[1] if stem[0].isdigit() else stem
+    for layout in ("emulated-", "node-"):
+        if layout in name:
+            return name.rsplit(layout, 1)[1].removeprefix("4x4-")
+    return name
 
 
 def read_traces(results):
     traces, seen = [], {}
     for machine, study, cluster in [(machine, *study) for machine, studies in STUDIES.items() for study in studies.items()]:
         folder = pathlib.Path(results) / machine / study
-        untimed = warm_ups(folder)
-        for file in sorted((folder / "runs").glob("*.json")):
+        files = sorted((folder if study in WARM_UPS else folder / "runs").glob("*.json"))
+        untimed = warm_ups(folder, study, [file.stem for file in files])
+        for file in files:
             trace = json.loads(file.read_text())
-            if trace.get("app") != "train":  # a peer's
+            if trace.get("app") != "train":  # a peer's, a rate
                 continue
-            features = file.stem.split("-", 1)[1].rsplit("emulated-" if "emulated" in file.stem else "node-", 1)[1]
-            name = f"{machine[0]}x/".removeprefix("4x/") + f"{study}/{features.removeprefix('4x4-')}"
+            name = f"{machine[0]}x/".removeprefix("4x/") + f"{study}/{features_of(file.stem)}"
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"
-            traces.append(Trace(name, cluster, statistics.median(trace["steps"]["time"][untimed:]), trace["config_json"],
-                                trace["node_count"], trace["ranks_per_node"]))
+            traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], trace["config_json"], trace["node_count"],
+                                trace["ranks_per_node"]))
     return traces
 
 

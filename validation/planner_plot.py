@@ -16,11 +16,13 @@ def draw(rows, traces, path):
                     {"zero3": "ZeRO-3", "zeropp": "ZeRO++"}[engine])
         band(left, 5, 65, 0.12)
         left.set(title="24 x 16 V100, published TFLOPS a GPU", xlabel="published", ylabel="predicted")
-        for nodes, color in ((1, "#0072b2"), (2, "#e69f00")):
-            some = [(trace.measured * 1e3, trace.predicted * 1e3, trace.fitted) for trace in traces if trace.nodes == nodes]
-            scatter(right, some, color, {1: "one node", 2: "two emulated nodes"}[nodes])
-        band(right, 150, 6000, 0.10)
-        right.set(title="4 and 8 H200, ms a step", xlabel="measured", ylabel="predicted", xscale="log", yscale="log")
+        colors = {"one node": "#0072b2", "emulated nodes": "#e69f00", "offload to the host": "#009e73"}
+        for kind, color in colors.items():
+            some = [(trace.measured * 1e3, trace.predicted * 1e3, trace.fitted) for trace in traces
+                    if (trace.kind if trace.kind in colors else "one node") == kind]
+            scatter(right, some, color, kind)
+        band(right, 120, 6000, 0.10)
+        right.set(title="1 to 8 H200, ms a step", xlabel="measured", ylabel="predicted", xscale="log", yscale="log")
         figure.suptitle("zpp_plan time (filled: predicted; hollow: constants were fitted on it; band: aim)", fontweight="bold")
         figure.savefig(path, dpi=110)
         plt.close(figure)

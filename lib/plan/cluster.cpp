@@ -193,8 +193,10 @@ Rails read_rails(Section in) {
 }
 
 Host read_host(Section in) {
-  const Host host{.link_rate = in.number("link_gb_per_s", kRate) * kGiga,
-                  .memory_rate = in.number("memory_gb_per_s", kRate) * kGiga};
+  const double link = in.number("link_gb_per_s", kRate);
+  const Host host{.link_rate = link * kGiga,
+                  .memory_rate = in.number("memory_gb_per_s", kRate) * kGiga,
+                  .pageable_rate = in.number("pageable_gb_per_s", kRate, link) * kGiga};
   in.done();
   return host;
 }
@@ -302,7 +304,8 @@ json to_json(const Cluster& cluster) {
               {"bytes_per_parameter", cluster.engine.bytes_per_parameter}}}};
   if (cluster.host.known()) {
     made["host"] = {{"link_gb_per_s", cluster.host.link_rate / kGiga},
-                    {"memory_gb_per_s", cluster.host.memory_rate / kGiga}};
+                    {"memory_gb_per_s", cluster.host.memory_rate / kGiga},
+                    {"pageable_gb_per_s", cluster.host.pageable_rate / kGiga}};
   }
   return made;
 }

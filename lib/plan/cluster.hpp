@@ -86,7 +86,10 @@ struct Rails {
 /// What offload is bound by. Rates of 0: not known.
 struct Host {
   double link_rate = 0;    ///< bytes/s of a GPU's link to it, in one direction, page-locked
-  double memory_rate = 0;  ///< bytes/s, read + written, of all optimizer steps of a node together
+  double memory_rate = 0;  ///< bytes/s, read + written, of a copy by all threads of a node
+  /// bytes/s, as link_rate, of memory that is not page-locked: one thread of the driver's copies
+  /// it.
+  double pageable_rate = 0;
 
   [[nodiscard]] bool known() const { return link_rate > 0 && memory_rate > 0; }
 };

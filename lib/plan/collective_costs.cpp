@@ -183,13 +183,15 @@ OpCost gather_cost(const GatherShape& shape, const Place& place) {
 OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
   const Links links(place);
   const double sum = static_cast<double>(shape.count) * sizeof(float);
-  const double memory = links.ranks() * sum;
+  const double memory =
+      links.ranks() * static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
   const double plain = static_cast<double>(shape.count) * static_cast<double>(size_of(shape.plain));
   const auto cut = [&](std::size_t block) { return pieces_of(shape.count, shape.depth, block); };
   if (shape.algorithm == "native" || shape.algorithm == "flat") {
     OpCost cost{.start = {}, .finish = {}, .pieces = shape.algorithm == "flat" ? cut(1) : 1};
     const double share = 1.0 / static_cast<double>(cost.pieces);
-    links.kernel(cost.start, share * (memory + links.ranks() * plain));
+    const bool as_it_lies = shape.algorithm == "native" && shape.memory == shape.plain;
+    if (!as_it_lies) links.kernel(cost.start, share * (memory + links.ranks() * plain));
     links.ring(cost.start, share * plain);
     links.kernel(cost.finish, share * (plain + sum));
     return pipelined(cost);

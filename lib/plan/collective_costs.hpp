@@ -35,7 +35,8 @@ struct GatherShape {
 /// Throws std::invalid_argument for an algorithm whose times are not known here.
 OpCost gather_cost(const GatherShape& shape, const Place& place);
 
-/// The sum of fp32 values, `count` for each rank, which travel as `plain` or encoded.
+/// The sum in fp32 of values of `memory`, `count` for each rank, which travel as `plain` or
+/// encoded.
 struct ReduceShape {
   std::string algorithm;
   std::size_t count = 0;
@@ -43,6 +44,7 @@ struct ReduceShape {
   codec::CodecSpec first;
   codec::CodecSpec second;
   std::size_t depth = 1;
+  Dtype memory = Dtype::fp32;
 };
 OpCost reduce_cost(const ReduceShape& shape, const Place& place);
 

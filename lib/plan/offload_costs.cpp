@@ -13,10 +13,13 @@ std::vector<double> offloaded_updates(const std::vector<std::size_t>& counts,
   const zero::Options& options = config.zero;
   const bool narrow = options.compute != Dtype::fp32;
   const auto weight = static_cast<double>(size_of(options.compute));
-  // Read: a gradient, its master weight and states; written: these two, and the narrow weight.
   const auto states = static_cast<double>(optim::variant_of(config.optimizer).states);
-  const double stepped = sizeof(float) * (1 + 2 * (1 + states)) + (narrow ? weight : 0);
   const double sent_back = options.offload_param.enabled() ? 0 : weight;
+  // The rule reads a gradient, its master weight and states, and writes these two. The narrow
+  // weight is written too, into lines that a cache fetches first. The link uses the same memory.
+  const double by_rule = sizeof(float) * (1 + 2 * (1 + states)) + (narrow ? 2 * weight : 0);
+  const double by_link = sizeof(float) + sent_back;
+  const double stepped = by_rule + by_link;
 
   const auto pieces = zero::offload_pieces(counts, options.offload_optimizer);
   const std::size_t buffers = std::min(pieces.size(), options.offload_optimizer.buffer_count);

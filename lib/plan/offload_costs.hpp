@@ -13,7 +13,7 @@ namespace zeropp::plan {
 /// One rank's way to the host and its part of it.
 struct HostRates {
   double link = 0;    ///< bytes/s, each direction
-  double memory = 0;  ///< bytes/s, read + written
+  double memory = 0;  ///< bytes/s, read + written, whoever does: the processors or the link
 };
 
 /// By unit: from the end of the unit's before it, or the begin of the first, until its update

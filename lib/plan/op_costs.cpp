@@ -157,9 +157,17 @@ class Costs {
     if (uploaded == 0) return sent;
     OpCost cost{.start = {}, .finish = sent.finish, .pieces = sent.pieces};
     cost.start.add(Resource::host_link,
-                   uploaded / cluster_.host.link_rate / static_cast<double>(sent.pieces));
+                   uploaded / upload_rate() / static_cast<double>(sent.pieces));
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     return cost;
+  }
+
+  [[nodiscard]] double upload_rate() const {
+    const bool master =
+        zero::gathers_master(options_.compute, options_.offload_optimizer, options_.offload_param);
+    const bool locked =
+        master ? options_.offload_optimizer.pin_memory : options_.offload_param.pin_memory;
+    return locked ? cluster_.host.link_rate : cluster_.host.pageable_rate;
   }
 
   OpCost gather(const GatherShape& shape, const Place& place) {
@@ -177,23 +185,25 @@ class Costs {
     const zero::GradientCodecs& codecs = codecs_of(index);
     const std::size_t count = reduced.count();
     const bool packed = reduced.segments.size() > 1;
+    const Dtype memory = unit(reduced.segments.front().unit).gradients;
     for (const Reduction& known : reductions_) {
-      if (known.count == count && known.packed == packed && known.codecs == codecs) {
+      if (known.count == count && known.memory == memory && known.packed == packed &&
+          known.codecs == codecs) {
         return known.cost;
       }
     }
     const OpCost sent = reduce_cost({options_.reduce_scatter_algorithm, count, options_.compute,
-                                     codecs.intra, codecs.inter, depth()},
+                                     codecs.intra, codecs.inter, depth(), memory},
                                     sharding_);
     OpCost cost{.start = {}, .finish = {}, .pieces = sent.pieces};
     if (packed) {  // read and written once more
-      cost.start.add(Resource::gpu, kernel(2 * kFp32 * static_cast<double>(count) *
-                                           static_cast<double>(sharding_.ranks())) /
-                                        static_cast<double>(sent.pieces));
+      const double moved = 2 * static_cast<double>(size_of(memory)) * static_cast<double>(count) *
+                           static_cast<double>(sharding_.ranks());
+      cost.start.add(Resource::gpu, kernel(moved) / static_cast<double>(sent.pieces));
     }
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     cost.finish = sent.finish;
-    return reductions_.emplace_back(count, packed, codecs, cost).cost;
+    return reductions_.emplace_back(count, memory, packed, codecs, cost).cost;
   }
 
   /// A sum that was reduced into its shard, and the whole gradients of stage 0, are there.
@@ -230,6 +240,7 @@ class Costs {
   };
   struct Reduction {
     std::size_t count;
+    Dtype memory;
     bool packed;
     zero::GradientCodecs codecs;
     OpCost cost;

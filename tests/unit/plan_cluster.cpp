@@ -59,7 +59,12 @@ TEST(PlanCluster, ReadsAHostWhereThereIsOne) {
   const Cluster cluster = parse_cluster(object.dump(), "c.json");
   EXPECT_TRUE(cluster.host.known());
   EXPECT_DOUBLE_EQ(cluster.host.link_rate, 50e9);
+  EXPECT_DOUBLE_EQ(cluster.host.pageable_rate, 50e9);
   EXPECT_DOUBLE_EQ(parse_cluster(to_json(cluster).dump(), "again").host.memory_rate, 300e9);
+  object["host"]["pageable_gb_per_s"] = 6;
+  const Host host = parse_cluster(object.dump(), "c.json").host;
+  EXPECT_DOUBLE_EQ(host.pageable_rate, 6e9);
+  EXPECT_DOUBLE_EQ(host.link_rate, 50e9);
   object["host"].erase("memory_gb_per_s");
   EXPECT_NE(refusal(object).find("c.json: host.memory_gb_per_s is missing"), std::string::npos);
 }
