@@ -145,14 +145,17 @@ class Examples(zpp.TestCase):
         config = json.loads((EXAMPLES / "bf16.json").read_text())
         config["activation_checkpointing"]["cpu_checkpointing"] = True
         words = ["--num-layers", 5, "--deepspeed_config", self.write_json("cpu_checkpointing.json", config)]
-        self.check_ok(self.train(2, *words, "--deepspeed-activation-checkpointing"))
+        result = self.train(2, *words, "--deepspeed-activation-checkpointing")
+        self.assertEqual((result.code, len(warnings(result))), (zpp.OK, 6), result)
         config, groups = self.effective()
         self.assertTrue(config["zeropp"]["model"]["cpu_checkpointing"])
         # Of five inputs three, of 2 x 16 x 32 fp32 values.
         self.assertEqual(dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))["offloaded_activations"], 3 * 4096)
         self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
         for more in ([], ["--deepspeed-activation-checkpointing", "--recompute-interval", 3]):
-            self.check_fails(self.train(2, *words, *more), zpp.USAGE, "zeropp.model.cpu_checkpointing")
+            result = self.train(2, *words, *more)
+            self.assertEqual((result.code, len(result.errors())), (zpp.USAGE, 1), result)
+            self.assertIn("zeropp.model.cpu_checkpointing", result.errors()[0])
 
     def test_other_names_of_flags(self):
         self.check_ok(self.train(1, "--max_grad_norm", 0.25, "--gradient_checkpointing"))
