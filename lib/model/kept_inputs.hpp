@@ -1,12 +1,13 @@
 // What blocks that recompute keep until their backward, with Options::cpu_checkpointing: their
 // inputs, in the memory of the host. On the device they lie in turn in kInputSlots slots. Forward
-// copies a block's input out beside the next block's arithmetic, and the slot is written again when
-// the copy is done; backward copies the one before back as soon as a block is done with its slot,
-// while the block that has the other slot computes. The last kInputSlots inputs are still there
-// when backward begins, and never leave.
+// copies a block's input out beside the arithmetic of this block and the next; the slot is written
+// again when the copy is done. Backward, as soon as a block is done with its slot, copies back the
+// input that lay there before, while the block that has the other slot computes. The last
+// kInputSlots inputs are still there when backward begins, and never leave.
 //
-// Owns the host's memory and one stream, for both directions. On the host it is the same copies to
-// another place of one memory. Without the option, and for other blocks, nothing happens.
+// Owns the host's memory and one stream, for both directions. Where the device is the host it is
+// the same copies, to another place of one memory. Without the option, and for other blocks,
+// nothing happens.
 #pragma once
 
 #include <array>
@@ -48,7 +49,7 @@ class KeptInputs {
     Event copied;  ///< the last copy from it or to it
   };
   [[nodiscard]] std::byte* on_host(std::size_t turn) const;
-  /// Between a slot and `host`, once `stream` has come to where it is now.
+  /// Between a slot and its place on the host, once `stream` has come to where it is now.
   void copy(Slot& slot, std::byte* to, const std::byte* from, StreamHandle stream);
 
   Options options_;
