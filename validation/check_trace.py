@@ -26,6 +26,7 @@ import converge_checker
 import checkpoint_rows
 import codec_rows
 import fabric_trace
+import kept_inputs
 import kernels_trace
 import learning_rate
 import loss_scale
@@ -241,6 +242,12 @@ class Checker(TraceChecker):
         rows = self.trace.rows("memory")
         expected = self.run.memory()
         names = [*expected, *["measurement"] * bool(self.error_interval), "arena", "activations"]
+        try:
+            kept = kept_inputs.memory(self.config, self.attributes["backend"], self.settings.element_bytes)
+        except (KeyError, TypeError, ArithmeticError) as error:
+            raise Invalid(f"config_json does not say what inputs of blocks take: {error!r}") from error
+        names += kept
+        expected |= kept
         measured = ["buffers_peak", "gpu_used"] if self.attributes["backend"] == "cuda" else []
         self.require([row["name"] for row in rows] == names + measured,
                      f"/memory does not name exactly {', '.join(names + measured)}")

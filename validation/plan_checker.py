@@ -5,6 +5,7 @@ import json
 import math
 
 from closed_forms import Bytes, Run, Settings
+import kept_inputs
 from trace_checker import Invalid, TraceChecker
 from wire import MODELLED, Topology
 
@@ -45,10 +46,12 @@ class Estimate(PlanChecker):
         try:
             config = json.loads(self.attributes["config_json"])
             tokens = config["train_batch_size"] * config["zeropp"]["model"]["seq_length"]
+            settings = Settings.of(config)
+            self.kept = kept_inputs.memory(config, config["zeropp"]["backend"], settings.element_bytes)
             for row in self.trace.rows("tensors"):
                 tensors[row["unit"]].append(row["elements"])
             layers = [[int(unit) for unit in row["units"].split(",") if unit] for row in self.trace.rows("layers")]
-            self.run = Run(Settings.of(config), Topology.uniform(nodes, local), tensors, layers, self.trace.columns["units"]["name"])
+            self.run = Run(settings, Topology.uniform(nodes, local), tensors, layers, self.trace.columns["units"]["name"])
             # The weights of an ordinary step were updated by the one before; an evaluation gathers them first.
             step = config["plan"]["step"]
             self.ordinary, self.evaluated = (self.run.replay([False], evaluations, step) for evaluations in ([], [(0, 1)]))
@@ -98,12 +101,14 @@ class Estimate(PlanChecker):
     def check_memory(self):
         found = {row["name"]: row["bytes"] for row in self.trace.rows("memory")}
         expected = self.run.memory()
-        names = [*expected, *["measurement"] * ("measurement" in found), "arena", "activations"]
+        names = [*expected, *["measurement"] * ("measurement" in found), "arena", "activations", *self.kept]
+        expected |= self.kept
         self.require([*found] == names, f"/memory does not name exactly {', '.join(names)}")
         for name, value in expected.items():
             self.require(found.get(name) == value, f"/memory: {name} is {found.get(name)}, should be {value}")
         total = self.group("job")["memory_bytes"]
-        self.require(sum(found.values()) == total, f"/job: memory_bytes is {total}, not the sum of /memory")
+        on_device = sum(size for name, size in found.items() if not name.startswith("offloaded_"))
+        self.require(on_device == total, f"/job: memory_bytes is {total}, not the sum of what /memory has on the device")
 
 
 class Search(PlanChecker):

@@ -76,8 +76,8 @@ def label(config):
     if zero["zero_quantized_gradients"]:
         parts.append("qgZ")
     parts = ["ZeRO++ (all three)"] if len(parts) == 3 else [f"ZeRO-{zero['stage']}", *parts]
-    if config["zeropp"].get("model", {}).get("recompute_activations"):
-        parts.append("recompute")
+    model = config["zeropp"].get("model", {})
+    parts += [text for key, text in (("recompute_activations", "recompute"), ("cpu_checkpointing", "cpu checkpointing")) if model.get(key)]
     return " + ".join(parts)
 
 

@@ -106,6 +106,9 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
     data.memory.push_back({report.name, report.predicted, report.actual});
     if (!zero::is_offloaded(report.name)) predicted += report.predicted;
   }
+  for (const zero::MemoryReport& report : model.offloaded_memory()) {
+    data.memory.push_back({report.name, report.predicted, report.actual});
+  }
   if (config.backend == "cuda") {
     const MemoryUse use = cuda_runtime()->memory_use();
     data.memory.push_back({"buffers_peak", predicted, use.peak});

@@ -64,9 +64,13 @@ std::vector<Setting> cpu_offload(const json& value, const NamedValues&,
   return {{Path, on ? "cpu" : "none", !on}};
 }
 
-std::vector<Setting> pinned(const json& value, const NamedValues&, const std::vector<Option>&) {
+const char* const kCpuCheckpointing = "zeropp.model.cpu_checkpointing";
+
+/// What is off may be without effect.
+template <const char* const& Path>
+std::vector<Setting> switched(const json& value, const NamedValues&, const std::vector<Option>&) {
   if (!value.is_boolean()) return {};
-  return {{kPinned, value, !value.get<bool>()}};
+  return {{Path, value, !value.get<bool>()}};
 }
 
 /// DeepSpeed counts reset_T in reductions of tensors; here it is in steps.
@@ -185,7 +189,10 @@ const std::vector<Alias>& aliases() {
        "zero_optimization.offload_optimizer.device cpu, or none", cpu_offload<kOffload>},
       {"zero_optimization.cpu_offload_param", "true, false or null",
        "zero_optimization.offload_param.device cpu, or none", cpu_offload<kOffloadParam>},
-      {"zero_optimization.cpu_offload_use_pin_memory", "true or false", kPinned, pinned},
+      {"zero_optimization.cpu_offload_use_pin_memory", "true or false", kPinned, switched<kPinned>},
+      {"activation_checkpointing.cpu_checkpointing", "true or false",
+       "zeropp.model.cpu_checkpointing, of blocks that zeropp.model.recompute_activations has",
+       switched<kCpuCheckpointing>},
       {"aio.intra_op_parallelism", "a whole number of at least 1", kThreads, same<kThreads>},
       {"zeropp.quantize_weights", "true or false", kWeights, same<kWeights>},
       {"zeropp.quantize_gradients", "true or false", kGradients, same<kGradients>},

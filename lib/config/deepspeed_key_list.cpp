@@ -154,8 +154,6 @@ void add_activations(std::vector<DeepSpeedKey>& table) {
   add(table,
       {only("activation_checkpointing.partition_activations", "boolean", "false", {false},
             "there is no tensor parallelism to divide activations by"),
-       only("activation_checkpointing.cpu_checkpointing", "boolean", "false", {false},
-            "offload of activations is not built"),
        anything("activation_checkpointing.contiguous_memory_optimization", "boolean", "false",
                 "activations always lie in one buffer that is made once"),
        only("activation_checkpointing.number_checkpoints", "integer", "null", {nullptr},

@@ -72,7 +72,19 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
         .unit = "blocks",
         .range = between(1, kLargestSize),
         .in_effect = [&c, transformer] { return transformer() && c.model.recompute_activations; },
-        .effect_needs = "zeropp.model.recompute_activations"}});
+        .effect_needs = "zeropp.model.recompute_activations"},
+       {.path = "zeropp.model.cpu_checkpointing",
+        .flag = "--cpu-checkpointing",
+        .other_flags = {"--checkpoint-in-cpu"},
+        .field = &c.model.cpu_checkpointing,
+        .help = "Inputs of blocks that recompute, but for two, wait for backward in page-locked "
+                "memory of the host: the same bits",
+        .in_effect =
+            [&c, transformer] {
+              return transformer() && model::recomputing_blocks(c.model) > model::kInputSlots;
+            },
+        .effect_needs = "zeropp.model.recompute_activations in three blocks or more, for the "
+                        "device holds the inputs of two"}});
 }
 
 void add_data(std::vector<Option>& table, TrainConfig& c) {

@@ -21,6 +21,7 @@ struct Description {
   double flops_per_token = 0;           ///< UnitModel's
   double hardware_flops_per_token = 0;  ///< likewise
   std::size_t memory = 0;               ///< bytes that UnitModel::memory() predicts
+  std::size_t offloaded_memory = 0;     ///< likewise UnitModel::offloaded_memory()
 };
 
 }  // namespace zeropp::model

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 namespace zeropp::model {
@@ -16,6 +17,7 @@ struct Options {
   bool tied_head = true;               ///< the head reads the token embedding again
   bool recompute_activations = false;  ///< blocks keep their input alone for backward: every
   std::size_t recompute_interval = 1;  ///< so many blocks one, from the first on
+  bool cpu_checkpointing = false;      ///< these inputs wait for backward on the host
 };
 
 /// Whether a block keeps its input alone.
@@ -28,8 +30,23 @@ inline std::size_t recomputing_blocks(const Options& options) {
   return (options.num_layers - 1) / options.recompute_interval + 1;
 }
 
+/// Of the inputs that blocks keep alone, the device has room for so many where others are on the
+/// host: one is computed with while the other is copied.
+inline constexpr std::size_t kInputSlots = 2;
+/// Inputs of blocks that lie on the host from forward to backward.
+inline std::size_t offloaded_inputs(const Options& options) {
+  const std::size_t kept = options.cpu_checkpointing ? recomputing_blocks(options) : 0;
+  return kept > kInputSlots ? kept - kInputSlots : 0;
+}
+/// Where the input of `block` takes turns with others on the device: how many do before it.
+inline std::optional<std::size_t> turn_of(const Options& options, std::size_t block) {
+  const bool takes_turns =
+      offloaded_inputs(options) > 0 && block < options.num_layers && recomputes(options, block);
+  return takes_turns ? std::optional(block / options.recompute_interval) : std::nullopt;
+}
+
 /// Whether the model has blocks with attention heads, and an output head: `quadratic` does not read
-/// num_attention_heads, tied_head, recompute_activations and recompute_interval.
+/// num_attention_heads, tied_head, recompute_activations, recompute_interval and cpu_checkpointing.
 inline bool is_transformer(const Options& options) { return options.name != "quadratic"; }
 
 }  // namespace zeropp::model

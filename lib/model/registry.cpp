@@ -41,7 +41,8 @@ Description describe(const Options& options, const Context& context) {
           .layers = transformer_layers(options),
           .flops_per_token = transformer_flops_per_token(options, vocab),
           .hardware_flops_per_token = transformer_hardware_flops_per_token(options, vocab),
-          .memory = Model::predicted_bytes(options, context)};
+          .memory = Model::predicted_bytes(options, context),
+          .offloaded_memory = Model::predicted_offloaded_bytes(options, context)};
 }
 
 std::vector<std::size_t> quadratic_sizes(const Options& options) {

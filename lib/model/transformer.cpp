@@ -73,12 +73,14 @@ Transformer::Transformer(const Options& options, const Context& context, bool ca
       units_(transformer_units(options, vocab_)),
       layers_(transformer_layers(options)),
       activations_(options, context, largest_attention(options, context, causal)),
+      kept_inputs_(options, activations_.residual, context.device),
       input_(context.micro_batch * options.seq_length, context.device),
       workspace_(workspace_elements(options, context, largest_attention(options, context, causal)) *
                      sizeof(float),
                  context.device.memory),
       loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)),
       predicted_bytes_(predicted_bytes(options, context, causal)),
+      predicted_offloaded_bytes_(predicted_offloaded_bytes(options, context)),
       kernels_(fmt::format(
           "attention={}{}",
           ops_.attention_name(largest_attention(options, context, causal), context.compute),
@@ -93,9 +95,20 @@ std::size_t Transformer::predicted_bytes(const Options& options, const Context& 
          workspace_elements(options, context, attention) * sizeof(float) + sizeof(double);
 }
 
+std::size_t Transformer::predicted_offloaded_bytes(const Options& options, const Context& context) {
+  const std::size_t element = size_of(context.device.nn->activation_dtype(context.compute));
+  return KeptInputs::predicted_bytes(
+      options, context.micro_batch * options.seq_length * options.hidden_size * element);
+}
+
 zero::MemoryReport Transformer::memory() const {
   return {"activations", predicted_bytes_,
           activations_.bytes() + input_.bytes() + workspace_.bytes() + loss_.bytes()};
+}
+
+std::vector<zero::MemoryReport> Transformer::offloaded_memory() const {
+  if (predicted_offloaded_bytes_ == 0) return {};
+  return {{"offloaded_activations", predicted_offloaded_bytes_, kept_inputs_.bytes()}};
 }
 
 void Transformer::require_fits(const zero::Batch& batch) const {
@@ -143,6 +156,7 @@ void Transformer::forward(std::size_t layer, std::span<const ConstView> weights,
   const trace::Timers::Scope scope(timers_, Category::nn);
   const nn::NnContext context = on(stream);
   if (layer == 0) {
+    kept_inputs_.await(0, stream);
     ops_.embedding_forward(
         context, embedding(), input_.tokens(), tensor_of(units_[0], weights[0], kTokenTable),
         tensor_of(units_[0], weights[0], kPositionTable), activations_.residual.front());
@@ -196,10 +210,12 @@ void Transformer::fill(const nn::NnContext& context, std::size_t block, ConstVie
 
 void Transformer::forward_block(const nn::NnContext& context, std::size_t block,
                                 ConstView weights) {
+  if (train_) kept_inputs_.keep(block, context.stream);
   fill(context, block, weights);
   const std::size_t hidden = options_.hidden_size;
   const BlockActivations& a = activations_.inside(block);
   const zero::Unit& unit = units_[block + 1];
+  kept_inputs_.await(block + 1, context.stream);
   ops_.linear_forward(context, linear(4 * hidden, hidden), a.gelu,
                       tensor_of(unit, weights, kMlpWeight), tensor_of(unit, weights, kMlpBias),
                       a.middle, activations_.residual[block + 1]);
@@ -211,6 +227,7 @@ void Transformer::backward_block(const nn::NnContext& context, std::size_t block
                                  const zero::Gradient& gradient) {
   const std::size_t hidden = options_.hidden_size;
   const BlockActivations& a = activations_.inside(block);
+  kept_inputs_.await(block, context.stream);
   if (a.block != block) {
     const Range range("recompute");
     fill(context, block, weights);
@@ -240,6 +257,7 @@ void Transformer::backward_block(const nn::NnContext& context, std::size_t block
   ops_.layernorm_backward(context, rows(), hidden, shared.d_hidden, shared.residual[block],
                           w(kLn1Weight), a.ln_1_mean, a.ln_1_rstd, true, shared.d_residual, add,
                           d(kLn1Weight), d(kLn1Bias));
+  kept_inputs_.release(block, context.stream);
 }
 
 void Transformer::forward_head(const nn::NnContext& context, std::span<const ConstView> weights) {

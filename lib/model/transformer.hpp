@@ -8,7 +8,8 @@
 // With recompute_activations a block keeps its input alone, and its backward first fills the rest
 // again, by the same operations on the same values: the bits of all results are those without it.
 // Not run again are the block's last product, whose output is the next block's input, and the block
-// that ran forward last, whose activations are still there.
+// that ran forward last, whose activations are still there. With cpu_checkpointing most of these
+// inputs are on the host in the meantime (KeptInputs).
 //
 // Units and layers: "embedding" (wte, wpe), "h.0" .. "h.<L-1>", "head" (ln_f, and lm_head when not
 // tied). A tied head is a layer of the units head and embedding. Matrices are [out, in].
@@ -20,6 +21,7 @@
 #include "kernels/nn/nn_ops.hpp"
 #include "lib/model/batch_input.hpp"
 #include "lib/model/context.hpp"
+#include "lib/model/kept_inputs.hpp"
 #include "lib/model/options.hpp"
 #include "lib/model/product_timer.hpp"
 #include "lib/model/transformer_activations.hpp"
@@ -45,11 +47,14 @@ class Transformer : public zero::UnitModel {
   }
   [[nodiscard]] std::string kernels() const override { return kernels_; }
   [[nodiscard]] zero::MemoryReport memory() const override;
+  [[nodiscard]] std::vector<zero::MemoryReport> offloaded_memory() const override;
 
   /// memory()'s prediction in closed form, for a model that is not made: activations, tokens and
   /// targets, workspace, the loss. Of the context, timers are not read, and of its device the
   /// sizes of its operations only. Throws as the constructor.
   static std::size_t predicted_bytes(const Options& options, const Context& context, bool causal);
+  /// offloaded_memory()'s prediction likewise: KeptInputs.
+  static std::size_t predicted_offloaded_bytes(const Options& options, const Context& context);
 
  protected:
   /// Batches hold at most context.micro_batch sequences of at most options.seq_length tokens.
@@ -119,10 +124,12 @@ class Transformer : public zero::UnitModel {
   std::vector<zero::Unit> units_;
   std::vector<zero::Layer> layers_;
   TransformerActivations activations_;
+  KeptInputs kept_inputs_;
   BatchInput input_;
   Buffer workspace_;
   Buffer loss_;  ///< one fp64: sum over micro-batches, until taken
   std::size_t predicted_bytes_;
+  std::size_t predicted_offloaded_bytes_;
   std::string kernels_;
 
   std::size_t sequences_ = 0;  ///< of the micro-batch that began

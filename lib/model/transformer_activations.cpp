@@ -44,8 +44,9 @@ std::size_t TransformerActivations::predicted_bytes(const Options& options, cons
   const std::size_t element = size_of(ops.activation_dtype(context.compute));
   const auto matrix = [&](std::size_t columns) { return aligned(rows * columns * element); };
   const std::size_t hidden = options.hidden_size;
-  return (options.num_layers + 4 * sets + 4) * matrix(hidden) + sets * matrix(3 * hidden) +
-         (2 * sets + 1) * matrix(4 * hidden) + matrix(ops.logits_stride(context.vocab_size)) +
+  return (options.num_layers + 4 * sets + 4 - offloaded_inputs(options)) * matrix(hidden) +
+         sets * matrix(3 * hidden) + (2 * sets + 1) * matrix(4 * hidden) +
+         matrix(ops.logits_stride(context.vocab_size)) +
          (4 * sets + 3) * aligned(rows * sizeof(float)) +
          sets * aligned(ops.attention_saved_bytes(attention, context.compute));
 }
@@ -69,7 +70,12 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   };
   const auto column = [&](View& view) { parts.push_back({&view, rows, Dtype::fp32}); };
 
-  for (View& view : residual) matrix(view, hidden);
+  const auto shares = [&](std::size_t block) {
+    return turn_of(options, block).value_or(0) >= kInputSlots;
+  };
+  for (std::size_t block = 0; block < residual.size(); ++block) {
+    if (!shares(block)) matrix(residual[block], hidden);
+  }
   for (View* const view : {&ln_f, &d_residual, &d_hidden}) matrix(*view, hidden);
   matrix(logits, ops.logits_stride(context.vocab_size));
   matrix(d_wide, 4 * hidden);
@@ -95,6 +101,9 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   for (const Part& part : parts) {
     *part.view = memory_.view(part.count, part.dtype, offset);
     offset += part.bytes();
+  }
+  for (std::size_t block = 0; block < residual.size(); ++block) {
+    if (shares(block)) residual[block] = residual[block - kInputSlots * options.recompute_interval];
   }
 }
 

@@ -5,7 +5,8 @@
 //
 // With recompute_activations (Chen et al., arXiv 1604.06174) the residual stream between blocks is
 // all that a forward pass leaves behind of every recompute_interval-th block; what lies inside
-// these is one set of views that they share, filled again by the block whose backward is due.
+// these is one set of views that they share, filled again by the block whose backward is due. With
+// cpu_checkpointing the inputs of these blocks take turns in kInputSlots views (KeptInputs).
 #pragma once
 
 #include <vector>
@@ -41,6 +42,7 @@ struct TransformerActivations {
   [[nodiscard]] BlockActivations& inside(std::size_t block) { return blocks[set_of_[block]]; }
 
   /// [R, C] each: the residual stream that block i reads; after the last block, that of the head.
+  /// Some share their memory where offloaded_inputs() is not 0.
   std::vector<View> residual;
   /// One for all blocks that recompute, where there are some, and one for each of the others.
   std::vector<BlockActivations> blocks;
@@ -54,8 +56,8 @@ struct TransformerActivations {
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
   /// bytes() in closed form, with A(n) = n rounded up to 256, a the bytes of an activation, L
   /// blocks, S = L sets of views inside blocks (1 for all that recompute), and V' the stride of the
-  /// logits: (L + 4 S + 4) A(aRC) + S A(3aRC) + (2 S + 1) A(4aRC) + A(aRV') + (4 S + 3) A(4R)
-  /// + S A(what attention saves).
+  /// logits: (L + 4 S + 4 - offloaded_inputs()) A(aRC) + S A(3aRC) + (2 S + 1) A(4aRC) + A(aRV')
+  /// + (4 S + 3) A(4R) + S A(what attention saves).
   static std::size_t predicted_bytes(const Options& options, const Context& context,
                                      const nn::AttentionShape& attention);
 

@@ -123,4 +123,23 @@ std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micr
   return costs;
 }
 
+void add_input_copies(std::vector<LayerCost>& costs, const model::Options& model,
+                      std::size_t micro_batch, Dtype compute, double link_rate) {
+  const std::size_t bytes = micro_batch * model.seq_length * model.hidden_size * size_of(compute);
+  const double copy = static_cast<double>(bytes) / link_rate;
+  for (std::size_t turn = 0; turn < model::offloaded_inputs(model); ++turn) {
+    // One copy while the blocks up to the next that recomputes do their work.
+    const auto first =
+        costs.begin() + 1 + static_cast<std::ptrdiff_t>(turn * model.recompute_interval);
+    LayerCost beside;
+    for (auto block = first; block < first + static_cast<std::ptrdiff_t>(model.recompute_interval);
+         ++block) {
+      beside.forward += block->forward;
+      beside.backward += block->backward;
+    }
+    first->forward += std::max(0.0, copy - beside.forward);
+    first->backward += std::max(0.0, copy - beside.backward);
+  }
+}
+
 }  // namespace zeropp::plan

@@ -1,6 +1,9 @@
 #include "lib/plan/op_costs.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <string_view>
 
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
@@ -45,6 +48,10 @@ class Costs {
     model.vocab_size = work.vocab_size;
     layers_ = layer_costs(model, work.config.train_micro_batch_size_per_gpu, options_.compute,
                           cluster.gpu);
+    if (model::offloaded_inputs(model) > 0) {
+      add_input_copies(layers_, model, work.config.train_micro_batch_size_per_gpu, options_.compute,
+                       cluster.host.link_rate);
+    }
     if (offloads()) {
       std::vector<std::size_t> counts;
       for (std::size_t u = 0; u < work.input.units.size(); ++u) counts.push_back(updated(u));
@@ -260,16 +267,25 @@ class Costs {
   std::vector<Reduction> reductions_;
 };
 
+/// Of what a key offloads.
+Error unknown_host(std::string_view key) {
+  return {ExitCode::usage,
+          fmt::format("the cluster says nothing of what {} is bound by: give its file a section "
+                      "host (inputs/clusters/README.md; memory of the host only), or leave out the "
+                      "cluster, or {}",
+                      key, key)};
+}
+
 }  // namespace
 
 std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
                              const Cluster& cluster) {
   const std::string& device = work.config.zero.offload_optimizer.device;
   if (device != "none" && !(device == "cpu" && cluster.host.known())) {
-    throw Error(ExitCode::usage,
-                "the cluster says nothing of what offload_optimizer is bound by: give its file a "
-                "section host (inputs/clusters/README.md; memory of the host only), or leave out "
-                "the cluster, or zero_optimization.offload_optimizer");
+    throw unknown_host("zero_optimization.offload_optimizer");
+  }
+  if (model::offloaded_inputs(work.config.model) > 0 && !cluster.host.known()) {
+    throw unknown_host("zeropp.model.cpu_checkpointing");
   }
   Costs costs(work, cluster);
   std::vector<OpCost> made;

@@ -100,6 +100,9 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
   }
   parts.push_back({"arena", plans.step.arena_bytes()});
   parts.push_back({"activations", model_.memory});
+  if (model_.offloaded_memory > 0) {
+    parts.push_back({"offloaded_activations", model_.offloaded_memory});
+  }
   return parts;
 }
 

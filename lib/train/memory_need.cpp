@@ -55,6 +55,12 @@ bool recompute(TrainConfig& c) {
   return true;
 }
 
+bool inputs_to_host(TrainConfig& c) {
+  if (c.model.cpu_checkpointing) return false;
+  c.model.cpu_checkpointing = true;
+  return model::offloaded_inputs(c.model) > 0;
+}
+
 bool one_sequence(TrainConfig& c) {
   const std::size_t sequences = c.train_micro_batch_size_per_gpu * c.gradient_accumulation_steps;
   if (c.train_micro_batch_size_per_gpu == 1 || sequences > config::kMostAccumulationSteps) {
@@ -108,6 +114,10 @@ constexpr std::array kRemedies{
            [](TrainConfig& c, const Topology&) { return recompute(c); }},
     Remedy{"--micro-batch-size 1 and more --gradient-accumulation-steps", false,
            [](TrainConfig& c, const Topology&) { return one_sequence(c); }},
+    Remedy{"--cpu-checkpointing", true,
+           [](TrainConfig& c, const Topology&) { return inputs_to_host(c); }},
+    Remedy{"--recompute-activations --cpu-checkpointing", true,
+           [](TrainConfig& c, const Topology&) { return recompute(c) && inputs_to_host(c); }},
     Remedy{"{}", true, [](TrainConfig& c, const Topology&) { return offload_optimizer(c); }},
     Remedy{"{} --offload-param cpu", true,
            [](TrainConfig& c, const Topology&) { return offload_weights(c); }},

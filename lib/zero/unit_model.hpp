@@ -109,6 +109,8 @@ class UnitModel {
   [[nodiscard]] virtual std::string kernels() const { return {}; }
   /// Bytes of the model's own memory: activations, workspace, tokens. In closed form, and held.
   [[nodiscard]] virtual MemoryReport memory() const { return {"activations", 0, 0}; }
+  /// Likewise what lies in the memory of the host instead; empty where nothing does.
+  [[nodiscard]] virtual std::vector<MemoryReport> offloaded_memory() const { return {}; }
 };
 
 }  // namespace zeropp::zero

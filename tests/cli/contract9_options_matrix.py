@@ -38,6 +38,7 @@ FACTORS = {
     "prefetch": [None, 0],
     "tied": [True, False],
     "recompute": [False, True],
+    "cpu_checkpointing": [False, True],
     "evaluate": [0, 1],
     "optimizer": ["AdamW", "Adam", "SGD", "Lion"],
     "offload": [None, 1.0, 0.4],  # ratio of the optimizer that is offloaded
@@ -62,6 +63,8 @@ def reasons(row):
         found.append("stage3_prefetch_bucket_size")
     if row["offload_param"] and (row["stage"] < 3 or row["offload"] != 1.0):
         found.append("offload_param.device")
+    if row["cpu_checkpointing"] and not row["recompute"]:
+        found.append("cpu_checkpointing")
     if row["precision"] == "bf16 fp16":
         found.append("bf16.enabled")
     if row["gradient_dtype"] == "bf16" and (row["stage"] < 2 or "bf16" not in row["precision"]):
@@ -104,6 +107,8 @@ def flags(row):
     if row["gradient_codecs"]:
         words += ["--zero-quantized-gradients", "--gradient-codec-intra", row["gradient_codecs"][0],
                   "--gradient-codec-inter", row["gradient_codecs"][1]]
+    if row["cpu_checkpointing"]:  # of three inputs one
+        words += ["--cpu-checkpointing", "--num-layers", 3]
     if row["evaluate"]:
         words += ["--eval-iters", 1]
     if row["offload"]:
@@ -214,6 +219,7 @@ class Matrix(zpp.TestCase):
                 **({"nvme_path": FILES, "max_in_cpu": IN_CPU, "buffer_count": 2} if row["offload_param"] == "nvme" else {}),
             } if row["offload_param"] else {"device": "none"}),
             "recompute": (own["model"]["recompute_activations"], row["recompute"]),
+            "cpu checkpointing": (own["model"].get("cpu_checkpointing", False), row["cpu_checkpointing"]),
             "FLOPs twice": (root["hardware_flops_per_token"] > root["flops_per_token"], row["recompute"]),
         }
         for name, (found, expected) in asked.items():
@@ -292,7 +298,10 @@ class Matrix(zpp.TestCase):
         }
         if row["offload"]:
             expected |= offload_rows.memory(row, counts, on_host, element, states, OFFLOAD_PIECE, OFFLOAD_BUFFERS, IN_CPU)
+        if row["cpu_checkpointing"]:
+            expected["offloaded_activations"] = 2 * 16 * 32 * (4 if zpp.BACKEND == "host" else element)
         actual = dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))
+        self.assertEqual("offloaded_activations" in actual, row["cpu_checkpointing"])
         self.assertEqual({name: actual[name] for name in expected}, expected)
         if zpp.BACKEND == "host":
             self.assertEqual(groups["memory"]["bytes_predicted"], groups["memory"]["bytes_actual"])
@@ -324,7 +333,7 @@ CHANGES = {
 NEUTRAL = {
     "--zero-hpz-partition-size": "4", "--all-gather-algorithm": "flat", "--secondary-gather-algorithm": "direct",
     "--pipeline-depth": "4", "--recompute-activations": None, "--checkpoint-activations": None, "--recompute-interval": "2",
-    "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
+    "--cpu-checkpointing": None, "--checkpoint-in-cpu": None, "--deepspeed-activation-checkpointing": None, "--max-live-parameters": "0",
     "--log-style": "megatron", "--max-reuse-distance": "1000000000", "--param-persistence-threshold": "10000",
     "--model-persistence-threshold": "20000",
     "--measure-quantization-error": "1", "--no-overlap-comm": None, "--prefetch-bucket-size": "0", "--eval-interval": "1", "--eval-iters": "2",
@@ -341,6 +350,8 @@ ON_FILES = {"--offload-optimizer": "nvme", "--offload-optimizer-nvme-path": FILE
 # What a flag needs to be in effect: it is compared with a run that has these alone.
 NEEDS = {"--model-persistence-threshold": {"--param-persistence-threshold": "1000000"}, "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
          "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
+         "--cpu-checkpointing": {"--recompute-activations": None, "--num-layers": "5"},
+         "--checkpoint-in-cpu": {"--recompute-activations": None, "--num-layers": "5", "--recompute-interval": "2"},
          "--warmup-min-lr": {"--scheduler": "WarmupLR"}, "--warmup-max-lr": {"--scheduler": "WarmupLR"},
          "--lr-warmup-iters": {"--scheduler": "WarmupLR"}, "--warmup-type": {"--scheduler": "WarmupLR"},
          "--lr-decay-iters": {"--scheduler": "WarmupDecayLR", "--lr-warmup-iters": "2", "--lr-decay-iters": "9", "--train-iters": "5"},

@@ -55,12 +55,12 @@ class DeviceMemory(zpp.TestCase):
     def test_what_is_offloaded_in_part(self):
         """All of it fits, and the weights with all of it, unless something reads them on the device."""
         one = ["--zero-stage", 3, "--recompute-activations", "--reduce-bucket-size", 64 * 64, "--offload-optimizer", "cpu"]
-        for words, count in (([], 2), (["--measure-quantization-error", 1, "--zero-quantized-weights"], 1)):
+        for words, count in (([], 3), (["--measure-quantization-error", 1, "--zero-quantized-weights"], 2)):
             part = [*one, *words, "--offload-optimizer-ratio", 0.5]
             limit = self.needed(1, *part, sequences=1) - 1
             line = self.refused(1, limit, *part, sequences=1).split("would fit: ")[1]
             named = [text for text in re.findall(r"(--[a-z][^()]*) \(", line) if "--micro-batch-size" not in text]
-            self.assertEqual(named, ["--offload-optimizer-ratio 1", "--offload-optimizer-ratio 1 --offload-param cpu"][:count])
+            self.assertEqual(named, ["--cpu-checkpointing", "--offload-optimizer-ratio 1", "--offload-optimizer-ratio 1 --offload-param cpu"][:count])
             for text in named:
                 self.check_ok(self.train(1, *SHAPE, "--micro-batch-size", 1, *one, *words, *text.split(), "--device-memory-limit", limit,
                                          out=self.folder / f"all-{limit}-{len(text)}"))
@@ -70,6 +70,13 @@ class DeviceMemory(zpp.TestCase):
         self.check_ok(self.train(1, *SHAPE, "--micro-batch-size", 4, "--zero-stage", 3, "--offload-optimizer", "cpu", "--device-memory-limit", need,
                                  out=self.folder / "cpu"))
         self.refused(1, need, "--zero-stage", 3)
+
+    def test_inputs_of_blocks_on_the_host_do_not_count(self):
+        one = ["--zero-stage", 3, "--recompute-activations"]
+        need, less = self.needed(1, *one), self.needed(1, *one, "--cpu-checkpointing")
+        self.assertEqual(need - less, 2 * 4 * 16 * 64 * 4)  # of four blocks two
+        self.assertIn(f"--cpu-checkpointing ({less * 1e-9:.3g} GB)", self.refused(1, need - 1, *one))
+        self.check_ok(self.train(1, *SHAPE, "--micro-batch-size", 4, *one, "--cpu-checkpointing", "--device-memory-limit", less, out=self.folder / "cpu"))
 
     def test_nothing_fits(self):
         self.assertIn("use more ranks or a smaller model", self.refused(1, 1000, "--zero-stage", 3))

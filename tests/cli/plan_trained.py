@@ -27,6 +27,7 @@ EDGES = {
     "offload of parameters": (4, [*zpp.ALL_FEATURES, "--bf16", "--offload-optimizer", "cpu", "--offload-param", "cpu"]),
     "gradients in 16 bits": (4, [*zpp.ALL_FEATURES, "--bf16", "--gradient-dtype", "bf16", "--gradient-accumulation-steps", "2"]),
     "gradients in 16 bits at stage 2": (2, ["--zero-stage", "2", "--bf16", "--gradient-dtype", "bf16", "--no-tied-head"]),
+    "inputs of blocks on the host": (4, [*zpp.ALL_FEATURES, "--bf16", "--num-layers", "5", "--recompute-activations", "--cpu-checkpointing"]),
     "the encoder": (2, ["--model", "encoder", "--recompute-activations"]),
 }
 

@@ -1,8 +1,8 @@
 // ctest: name=gpu_model_gpt timeout=300
 // The GPT and the encoder on the GPU against the host's with the same weights: loss and every
 // gradient tensor, in both dtypes, over head widths, vocabularies and both kinds of head; the same
-// bits in a second run, with recomputation, and where gradients are written instead of added to
-// zeros; and no allocation after the first.
+// bits in a second run, with recomputation, with inputs on the host in between, and where gradients
+// are written instead of added to zeros; and no allocation after the first.
 #include <memory>
 #include <string>
 
@@ -39,23 +39,24 @@ std::string text_of(const Shape& s) {
 
 /// A model on one device and a batch for it.
 struct Trial {
-  Trial(const Shape& shape_, Dtype compute_, const Device& device_, bool recompute = false)
+  Trial(const Shape& shape_, Dtype compute_, const Device& device_, bool recompute = false,
+        bool on_host = false)
       : shape(shape_),
         compute(compute_),
         device(device_),
-        model(make_model(options(recompute), {.micro_batch = shape.sequences,
-                                              .vocab_size = shape.vocab,
-                                              .device = device,
-                                              .compute = compute,
-                                              .deterministic = true,
-                                              .timers = timers})),
+        model(make_model(options(recompute, on_host), {.micro_batch = shape.sequences,
+                                                       .vocab_size = shape.vocab,
+                                                       .device = device,
+                                                       .compute = compute,
+                                                       .deterministic = true,
+                                                       .timers = timers})),
         local(*model, compute, device),
         tokens(test::tokens(shape.sequences * shape.length, shape.vocab, 1)),
         targets(test::tokens(shape.sequences * shape.length, shape.vocab, 2)) {
     local.initialise(7, 0.05F);  // every tensor matters, and attention is not sharp
   }
 
-  [[nodiscard]] Options options(bool recompute) const {
+  [[nodiscard]] Options options(bool recompute, bool on_host) const {
     Options result;
     result.name = shape.model;
     result.num_layers = shape.layers;
@@ -64,6 +65,7 @@ struct Trial {
     result.seq_length = shape.length;
     result.tied_head = shape.tied;
     result.recompute_activations = recompute;
+    result.cpu_checkpointing = on_host;
     return result;
   }
 
@@ -150,6 +152,33 @@ TEST_P(GpuTransformer, RecomputingChangesNoBit) {
     const zero::MemoryReport memory = recomputed.model->memory();
     EXPECT_EQ(memory.actual, memory.predicted);
     EXPECT_LT(memory.actual, kept.model->memory().actual);
+  }
+}
+
+/// Copies to the host and back beside compute, in micro-batches that follow one another.
+TEST_P(GpuTransformer, InputsOnTheHostChangeNoBit) {
+  for (Shape shape : kShapes) {
+    shape.layers += 5;
+    Trial there(shape, GetParam(), Device::cuda(0), true);
+    Trial on_host(shape, GetParam(), Device::cuda(0), true, true);
+    SCOPED_TRACE(text_of(shape));
+    const double loss = there.step();
+    for (int run = 0; run < 4; ++run) {
+      (void)on_host.local.forward(on_host.batch(), false);
+      const std::size_t allocations = on_host.device.runtime->memory_use().allocations;
+      EXPECT_EQ(on_host.step(), loss);
+      EXPECT_EQ(on_host.device.runtime->memory_use().allocations, allocations);
+      for (std::size_t u = 0; u < there.local.gradients.size(); ++u) {
+        test::expect_same_bits(on_host.local.gradients[u], there.local.gradients[u],
+                               there.model->units()[u].name);
+      }
+    }
+    const zero::MemoryReport memory = on_host.model->memory();
+    EXPECT_EQ(memory.actual, memory.predicted);
+    const std::vector<zero::MemoryReport> away = on_host.model->offloaded_memory();
+    ASSERT_EQ(away.size(), 1U);
+    EXPECT_EQ(away.front().actual, away.front().predicted);
+    EXPECT_EQ(there.model->memory().actual - memory.actual, away.front().actual);
   }
 }
 

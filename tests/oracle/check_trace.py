@@ -312,6 +312,19 @@ class CheckTrace(unittest.TestCase):
         self.change(lambda *_: None, "/memory: moments is", dict(FEATURES, optimizer=("Lion", {}), states=2))
         self.change(lambda *_: None, "no closed form for the optimizer 'Lamb'", dict(FEATURES, optimizer=("Lamb", {})))
 
+    def test_inputs_of_blocks_on_the_host(self):
+        def other(_, groups):
+            for column in ("bytes_predicted", "bytes_actual"):
+                groups["memory"][column][groups["memory"]["name"].index("offloaded_activations")] += 256
+
+        def lacks(_, groups):
+            at = groups["memory"]["name"].index("offloaded_activations")
+            for column in groups["memory"].values():
+                del column[at]
+        for name in ("cpu checkpointing", "cpu checkpointing in 16 bits on GPUs"):
+            self.change(other, "/memory: offloaded_activations is", CASES[name])
+            self.change(lacks, "/memory does not name exactly", CASES[name])
+
     def test_offload(self):
         def row(name):
             def change(_, groups):

@@ -242,7 +242,7 @@ def make(case):
     """A whole trace as {group: {column: values}} and root attributes."""
     c = dict(nodes=2, local=2, stage=3, shard=0, qwz=False, hpz=1, qgz=False, bf16=False, bucket=5000, micro=2,
              gather="flat", reduce="flat", skipped=(0, 1, 0), evaluations=((0, 2), (2, 2), (3, 2)), interval=2,
-             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, interrupted="", planned=None, first=0, cuda=False,
+             codecs=("int8:256", "int4:64", "int8:128"), recompute=False, cpu_checkpointing=False, interrupted="", planned=None, first=0, cuda=False,
              offload=None,  # ratio, elements of a piece, buffers
              offload_param=False,
              files=None,  # where that goes to files: sub_group_size, max_in_cpu, buffers of weights
@@ -347,7 +347,8 @@ def make(case):
            "deterministic": False, "seed": 7, "train_steps": c["planned"] or c["first"] + len(steps), "evaluation_batches": 2,
            "evaluation_interval": c["interval"],
            "model": {"seq_length": 8, "name": "gpt", "num_layers": 3, "hidden_size": 10, "vocab_size": 0,
-                     "recompute_activations": c["recompute"]}}
+                     "recompute_activations": c["recompute"],
+                     **({"recompute_interval": 1, "cpu_checkpointing": True} if c["cpu_checkpointing"] else {})}}
     if c["cuda"]:
         own["gpu_sampling"] = 1.0
     if c["shard"]:
@@ -392,6 +393,8 @@ def make(case):
     updated = [size * (n if c["stage"] == 0 else 1) for size in shard]
     if c["offload"]:
         offload_memory(c, memory, updated, element)
+    if c["cpu_checkpointing"]:  # of three blocks one, 3 * 8 * 10 values in multiples of 256 bytes
+        memory["offloaded_activations"] = up(240 * (element if c["cuda"] else 4), 256)
     if c["files"]:
         counters |= file_counters(c, updated, element, gathers)
     groups = {
@@ -502,7 +505,8 @@ CASES = {
     "error feedback between nodes of one rank": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat", feedback=("inter",)),
     "measured errors": dict(FEATURES, measure=1), "measured errors of every second step": dict(measure=2),
     "measured errors at stage 1": dict(stage=1, measure=2),
-    "recompute": dict(recompute=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
+    "recompute": dict(recompute=True), "cpu checkpointing": dict(recompute=True, cpu_checkpointing=True),
+    "cpu checkpointing in 16 bits on GPUs": dict(FEATURES, bf16=True, recompute=True, cpu_checkpointing=True, cuda=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),
     "two-level without codecs": dict(gather="two-level", reduce="2-hop"),
     "shard groups of a node": dict(shard=2), "shard groups in bf16": dict(shard=2, bf16=True, reduce="ordered"),

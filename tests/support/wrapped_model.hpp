@@ -36,6 +36,9 @@ class WrappedModel : public zero::UnitModel {
   }
   [[nodiscard]] std::string kernels() const override { return model_->kernels(); }
   [[nodiscard]] zero::MemoryReport memory() const override { return model_->memory(); }
+  [[nodiscard]] std::vector<zero::MemoryReport> offloaded_memory() const override {
+    return model_->offloaded_memory();
+  }
 
  private:
   std::unique_ptr<zero::UnitModel> model_;

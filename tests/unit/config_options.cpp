@@ -322,7 +322,14 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
         R"({"zeropp":{"model":{"name":"quadratic","num_attention_heads":4}}})",
         R"({"zeropp":{"model":{"name":"quadratic","tied_head":true}}})",
         R"({"zeropp":{"model":{"recompute_interval":2}}})",
-        R"({"zeropp":{"model":{"name":"quadratic","recompute_activations":true}}})"}) {
+        R"({"zeropp":{"model":{"name":"quadratic","recompute_activations":true}}})",
+        R"({"zeropp":{"model":{"num_layers":9,"cpu_checkpointing":true}}})",
+        R"({"zeropp":{"model":{"name":"quadratic","num_layers":9,"cpu_checkpointing":true}}})",
+        R"({"zeropp":{"model":{"num_layers":2,"recompute_activations":true,
+            "cpu_checkpointing":true}}})",
+        R"({"zeropp":{"model":{"num_layers":4,"recompute_activations":true,"recompute_interval":2,
+            "cpu_checkpointing":true}}})",
+        R"({"activation_checkpointing":{"cpu_checkpointing":true}})"}) {
     TrainConfig config;
     auto table = options(config);
     read_text(text, "x.json", table);
@@ -331,6 +338,9 @@ TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {
   for (const std::string text :
        {R"({"zero_optimization":{"stage3_prefetch_bucket_size":1}})",
         R"({"zeropp":{"model":{"recompute_activations":true,"recompute_interval":2}}})",
+        R"({"zeropp":{"model":{"num_layers":5,"recompute_activations":true,"recompute_interval":2,
+            "cpu_checkpointing":true}}})",
+        R"({"activation_checkpointing":{"cpu_checkpointing":false}})",
         R"({"zeropp":{"backend":"cuda","gpu_sampling":2}})",
         R"({"optimizer":{"type":"Adam","params":{"eps":1e-8,"betas":[0.9,0.99],"lr":1}}})",
         R"({"optimizer":{"type":"Lion","params":{"betas":[0.9,0.99],"weight_decay":0.1}}})",

@@ -6,6 +6,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/model/gpt.hpp"
+#include "tests/support/late_runtime.hpp"
 #include "tests/support/local_model.hpp"
 #include "tests/support/nn_arrays.hpp"
 
@@ -26,9 +27,10 @@ Options small(bool tied, std::size_t heads = 3) {
 
 struct Fixture {
   explicit Fixture(const Options& options_, std::size_t micro_batch = 2, std::size_t vocab_ = 13,
-                   Dtype compute = Dtype::fp32)
+                   Dtype compute = Dtype::fp32, const Device& device_ = Device::host())
       : options(options_),
         vocab(vocab_),
+        device(device_),
         gpt(options, {.micro_batch = micro_batch,
                       .vocab_size = vocab,
                       .device = device,
@@ -48,7 +50,7 @@ struct Fixture {
 
   Options options;
   std::size_t vocab;
-  Device device = Device::host();
+  Device device;
   trace::Timers timers;
   Gpt gpt;
   test::LocalModel local;
@@ -270,6 +272,50 @@ TEST(Gpt, RecomputingChangesNoBit) {
         EXPECT_EQ(recomputed.gpt.hardware_flops_per_token() > kept.gpt.flops_per_token(),
                   sharing > 1);
       }
+    }
+  }
+}
+
+/// Likewise with the inputs of blocks that recompute on the host until backward, but for two, and
+/// copies that are done when they are waited for.
+TEST(Gpt, InputsOnTheHostChangeNoBit) {
+  for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
+    for (const auto& [layers, interval, away] : {std::array<std::size_t, 3>{2, 1, 0},
+                                                 {3, 1, 1},
+                                                 {6, 1, 4},
+                                                 {6, 2, 1},
+                                                 {7, 2, 2},
+                                                 {6, 9, 0}}) {
+      SCOPED_TRACE(std::to_string(layers) + " blocks in " + std::string(name_of(compute)));
+      Options options = small(true);
+      options.num_layers = layers;
+      options.recompute_activations = true;
+      options.recompute_interval = interval;
+      Fixture there(options, 2, 13, compute);
+      options.cpu_checkpointing = true;
+      Fixture on_host(options, 2, 13, compute, test::LateRuntime::device("kept inputs"));
+      for (const std::size_t length : {9U, 4U, 9U}) {
+        const double loss = there.local.forward(there.batch(2, length, length), true);
+        there.local.backward(length == 9);
+        (void)on_host.local.forward(on_host.batch(1, 7, 8), false);
+        EXPECT_EQ(on_host.local.forward(on_host.batch(2, length, length), true), loss);
+        on_host.local.backward(length == 9);
+        for (std::size_t u = 0; u < there.local.gradients.size(); ++u) {
+          test::expect_same_bits(on_host.local.gradients[u], there.local.gradients[u],
+                                 there.gpt.units()[u].name);
+        }
+      }
+      // Inputs are matrices [18, 24] of fp32, in multiples of 256 bytes.
+      const zero::MemoryReport device = on_host.gpt.memory();
+      EXPECT_EQ(device.actual, device.predicted);
+      EXPECT_EQ(there.gpt.memory().actual - device.actual, away * 1792);
+      EXPECT_TRUE(there.gpt.offloaded_memory().empty());
+      std::size_t bytes = 0;
+      for (const zero::MemoryReport& report : on_host.gpt.offloaded_memory()) {
+        EXPECT_EQ(report.actual, report.predicted);
+        bytes += report.actual;
+      }
+      EXPECT_EQ(bytes, away * 1792);
     }
   }
 }

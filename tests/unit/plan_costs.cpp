@@ -189,6 +189,39 @@ TEST(PlanCosts, LayersTakeTheirOperationsAndBytes) {
   EXPECT_THROW(layer_costs(other, 1, Dtype::bf16, gpu), Error);
 }
 
+TEST(PlanCosts, InputsAreCopiedBesideTheirBlocks) {
+  const Gpu gpu = round_numbers(4).gpu;
+  model::Options model = gpt();
+  model.num_layers = 7;
+  model.recompute_activations = true;
+  model.cpu_checkpointing = true;
+  const double bytes = 2.0 * 512 * 1024 * 2;
+  for (const std::size_t interval : {1U, 2U}) {
+    model.recompute_interval = interval;
+    const auto alone = layer_costs(model, 2, Dtype::bf16, gpu);
+    const auto with = [&](double link_rate) {
+      auto costs = alone;
+      add_input_copies(costs, model, 2, Dtype::bf16, link_rate);
+      return costs;
+    };
+    const auto hidden = with(1e12);
+    const auto waits = with(1e8);
+    const std::size_t away = interval == 1 ? 5 : 2;  // of 7 and 4
+    double forward = 0;
+    double backward = 0;
+    for (std::size_t layer = 0; layer < alone.size(); ++layer) {
+      EXPECT_EQ(hidden[layer].forward, alone[layer].forward);
+      EXPECT_EQ(hidden[layer].backward, alone[layer].backward);
+      const bool beside = layer >= 1 && layer < 1 + away * interval;
+      forward += beside ? waits[layer].forward : 0;
+      backward += beside ? waits[layer].backward : 0;
+      EXPECT_TRUE(beside || waits[layer].forward == alone[layer].forward);
+    }
+    EXPECT_NEAR(forward, static_cast<double>(away) * bytes / 1e8, 1e-9);
+    EXPECT_NEAR(backward, static_cast<double>(away) * bytes / 1e8, 1e-9);
+  }
+}
+
 TEST(PlanCosts, ShapesTakeTheNearestRate) {
   Gpu gpu;
   gpu.products = {{1024, 1024, 4096, 1, 2}, {8192, 1600, 6400, 3, 4}};
@@ -324,6 +357,19 @@ TEST(PlanCosts, OptimizersOnTheHostPipelineTheirPieces) {
   config.zero.offload_optimizer.ratio = 0;
   EXPECT_EQ(offloaded_updates(counts, config, {.link = 1e9, .memory = 1e9}),
             (std::vector<double>{0, 0}));
+}
+
+TEST(PlanCosts, StepsWaitForInputsOnTheHost) {
+  Cluster cluster = round_numbers(4);
+  config::TrainConfig config = resolved(3);
+  config.model.recompute_activations = true;
+  const double before = timed(config, cluster).seconds;
+  config.model.cpu_checkpointing = true;
+  EXPECT_THROW(timed(config, cluster), Error);
+  cluster.host = {.link_rate = 1e13, .memory_rate = 1e10};
+  EXPECT_EQ(timed(config, cluster).seconds, before);
+  cluster.host.link_rate = 1e7;  // two of four inputs, out and back
+  EXPECT_GT(timed(config, cluster).seconds, 4 * 2.0 * 512 * 1024 * 2 / 1e7);
 }
 
 TEST(PlanCosts, OffloadTakesTheTimeOfTheHost) {

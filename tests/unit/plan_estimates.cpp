@@ -230,6 +230,20 @@ TEST(PlannedMemory, SumsItsParts) {
                                             }));
 }
 
+/// What lies on the host instead of the device is the same bytes.
+TEST(PlannedMemory, InputsOnTheHost) {
+  config::TrainConfig config = gpt(3, 16);
+  config.model.recompute_activations = true;
+  const Estimate there = of(config, 2, 8);
+  config.model.cpu_checkpointing = true;
+  const Estimate away = of(config, 2, 8);
+  ASSERT_EQ(away.memory.back().name, "offloaded_activations");
+  const std::size_t input =
+      config.train_micro_batch_size_per_gpu * config.model.seq_length * config.model.hidden_size;
+  EXPECT_EQ(away.memory.back().bytes, (config.model.num_layers - 2) * input * 4);
+  EXPECT_EQ(there.memory_bytes - away.memory_bytes, away.memory.back().bytes);
+}
+
 // 128 blocks of width 25,600 on 4,096 ranks: counted in 64 bits, and the parameters by hand.
 TEST(PlannedRun, OfATrillionParameters) {
   config::TrainConfig config = with_zeropp(gpt(3, 4096), 8);
@@ -272,8 +286,12 @@ TEST(PlanningGroups, KnowRanksAndLinksAndMoveNothing) {
 
 TEST(Description, IsTheModel) {
   for (const std::string_view name : model::model_names()) {
-    for (const bool recompute : {false, true}) {
-      model::Options options{.name = std::string(name), .recompute_activations = recompute};
+    for (const std::size_t interval : {0U, 1U, 2U}) {
+      model::Options options{.name = std::string(name),
+                             .num_layers = 6,
+                             .recompute_activations = interval > 0,
+                             .recompute_interval = std::max<std::size_t>(1, interval),
+                             .cpu_checkpointing = true};
       trace::Timers timers;
       const Device device = Device::host();
       const model::Context context{
@@ -287,6 +305,10 @@ TEST(Description, IsTheModel) {
       }
       ASSERT_EQ(described.layers.size(), made->layers().size());
       EXPECT_EQ(described.memory, made->memory().actual) << name;
+      std::size_t offloaded = 0;
+      for (const zero::MemoryReport& report : made->offloaded_memory()) offloaded += report.actual;
+      EXPECT_EQ(described.offloaded_memory, offloaded) << name;
+      EXPECT_EQ(offloaded > 0, interval > 0 && model::is_transformer(options)) << name;
       if (model::is_transformer(options)) {
         EXPECT_EQ(described.flops_per_token, made->flops_per_token());
         EXPECT_EQ(described.hardware_flops_per_token, made->hardware_flops_per_token());

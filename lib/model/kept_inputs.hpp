@@ -1,0 +1,63 @@
+// What blocks that recompute keep until their backward, with Options::cpu_checkpointing: their
+// inputs, in the memory of the host. On the device they lie in turn in kInputSlots slots. Forward
+// copies a block's input out beside the arithmetic of this block and the next; the slot is written
+// again when the copy is done. Backward, as soon as a block is done with its slot, copies back the
+// input that lay there before, while the block that has the other slot computes. The last
+// kInputSlots inputs are still there when backward begins, and never leave.
+//
+// Owns the host's memory and one stream, for both directions. Where the device is the host it is
+// the same copies, to another place of one memory. Without the option, and for other blocks,
+// nothing happens.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "lib/device/stream.hpp"
+#include "lib/model/options.hpp"
+
+namespace zeropp::model {
+
+class KeptInputs {
+ public:
+  /// `inputs`, by block, of one size: those that take turns are views of the same slot
+  /// (TransformerActivations::residual). They outlive this object. Throws Error(environment) when
+  /// there is no memory.
+  KeptInputs(const Options& options, std::span<const View> inputs, const Device& device);
+
+  /// What is enqueued on `stream` from now on may write the input of `block` in forward, or finds
+  /// it in backward.
+  void await(std::size_t block, StreamHandle stream) const;
+  /// Forward has written the input of `block` where `stream` is now: it sets out for the host.
+  void keep(std::size_t block, StreamHandle stream);
+  /// Backward has read the input of `block` where `stream` is now: another one comes back to its
+  /// slot.
+  void release(std::size_t block, StreamHandle stream);
+
+  /// On the host.
+  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+  /// bytes() in closed form, of inputs of `input_bytes` each: offloaded_inputs() times that, in
+  /// multiples of 256 bytes.
+  static std::size_t predicted_bytes(const Options& options, std::size_t input_bytes);
+
+ private:
+  struct Slot {
+    View input;
+    Event copied;  ///< the last copy from it or to it
+  };
+  [[nodiscard]] std::byte* on_host(std::size_t turn) const;
+  /// Between a slot and its place on the host, once `stream` has come to where it is now.
+  void copy(Slot& slot, std::byte* to, const std::byte* from, StreamHandle stream);
+
+  Options options_;
+  const Runtime& runtime_;
+  Buffer memory_;  ///< by turn
+  std::array<Slot, kInputSlots> slots_;
+  Stream copies_;
+  Event reached_;
+};
+
+}  // namespace zeropp::model
