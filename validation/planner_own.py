@@ -20,7 +20,7 @@ STUDIES = {
     "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node"},
     "4x-NVIDIA-H200": {
         "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
-        "18.7b-node-b": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
+        "18.7b-node-b": "h200-4x-node", "18.7b-node-c": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
         "1.64b-emulated-lanes/4-one-group": "h200-2x2-emulated-b", "1.64b-emulated-lanes/8": "h200-2x2-emulated",
         "1.64b-emulated-one-lane": "h200-2x2-emulated", "1.64b-emulated-b": "h200-2x2-emulated-b",
         "1.64b-emulated-groups": "h200-2x2-emulated-b", "18.7b-emulated": "h200-2x2-emulated-b",
@@ -137,7 +137,9 @@ def read_traces(results):
             seen[name] = seen.get(name, 0) + 1
             if seen[name] > 1:
                 name += f" ({seen[name]})"
-            traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], trace["config_json"], trace["node_count"],
+            config = json.loads(trace["config_json"])
+            config["zeropp"].setdefault("copy_engines", "off")  # of a time before them
+            traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], json.dumps(config), trace["node_count"],
                                 trace["ranks_per_node"]))
     return traces
 

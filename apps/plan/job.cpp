@@ -71,6 +71,7 @@ config::Machine machine_for(const comm::Topology& topology) {
   gpus.every_rank = true;
   gpus.own = true;
   gpus.rdma = true;
+  gpus.copy_engines = true;
   return app::machine_of(topology, gpus);
 }
 

@@ -155,7 +155,9 @@ NodeLinks read_node_links(Section in) {
                   .hop_latency = in.number("hop_latency_us", kLatency, 0) * kMicro,
                   .rate = in.number("gb_per_s", kRate) * kGiga,
                   .most = 0,
-                  .gpu_share = in.number("gpu_share", {0, 0.95}, 0)};
+                  .gpu_share = in.number("gpu_share", {0, 0.95}, 0),
+                  .copies_rate = in.number("copies_gb_per_s", kRate, 0) * kGiga,
+                  .copies_gpu_share = in.number("copies_gpu_share", {0, 0.95}, 0)};
   const double one = links.rate / kGiga;
   links.most = in.number("most_gb_per_s", {one, kRate.most}, one) * kGiga;
   in.done();
@@ -296,7 +298,9 @@ json to_json(const Cluster& cluster) {
               {"hop_latency_us", cluster.node_links.hop_latency / kMicro},
               {"gb_per_s", cluster.node_links.rate / kGiga},
               {"most_gb_per_s", cluster.node_links.most / kGiga},
-              {"gpu_share", cluster.node_links.gpu_share}}},
+              {"gpu_share", cluster.node_links.gpu_share},
+              {"copies_gb_per_s", cluster.node_links.copies_rate / kGiga},
+              {"copies_gpu_share", cluster.node_links.copies_gpu_share}}},
             {"rails", rails},
             {"engine",
              {{"overlap", cluster.engine.overlap},

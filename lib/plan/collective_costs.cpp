@@ -12,6 +12,9 @@ namespace zeropp::plan {
 
 namespace {
 
+/// Of a piece that copy engines take: lib/comm/cuda/nccl_copies.cpp.
+constexpr double kFewestCopied = 2 << 20U;
+
 /// Times of messages between the ranks of a place.
 class Links {
  public:
@@ -32,7 +35,10 @@ class Links {
   void inside_node(Stages& stages, double bytes) const {
     if (place_.ranks_per_node == 1) return;
     stages.add(Resource::none, node_links_.latency);
-    stages.add(Resource::node_links, (locals_ - 1) * bytes / node_links_.rate);
+    const bool copied = place_.copy_engines && bytes >= kFewestCopied;
+    const double rate =
+        copied && node_links_.copies_rate > 0 ? node_links_.copies_rate : node_links_.rate;
+    stages.add(copied ? Resource::copies : Resource::node_links, (locals_ - 1) * bytes / rate);
   }
   /// A rank sends `bytes` to the rank with its number in each other node, as all of its node do.
   void on_rails(Stages& stages, double bytes) const {
@@ -42,8 +48,8 @@ class Links {
   }
   /// A rank sends `bytes` to every other rank, in and out of its node at the same time.
   void to_all(Stages& stages, double bytes) const {
-    if (place_.ranks() == 1) return;
-    stages.add(Resource::none, place_.nodes == 1 ? node_links_.latency : lane_.latency);
+    if (place_.nodes == 1) return inside_node(stages, bytes);
+    stages.add(Resource::none, lane_.latency);
     slower_of(stages, (locals_ - 1) * bytes / node_links_.rate,
               out_of_node((ranks() - locals_) * bytes));
   }
@@ -133,10 +139,13 @@ OpCost pipelined(const OpCost& cost) {
           .pieces = cost.pieces};
 }
 
+/// `memory`: what is encoded.
 OpCost one_hop(const Links& links, double memory, double image, double sum, std::size_t pieces) {
   const double share = 1.0 / static_cast<double>(pieces);
   OpCost cost{.start = {}, .finish = {}, .pieces = pieces};
-  links.kernel(cost.start, share * (memory + links.ranks() * image));
+  // In one piece, what needs no encoding travels as it lies.
+  const bool lies_encoded = pieces == 1 && memory == links.ranks() * image;
+  if (!lies_encoded) links.kernel(cost.start, share * (memory + links.ranks() * image));
   links.to_all(cost.start, share * image);
   links.kernel(cost.finish, share * (links.ranks() * image + sum));
   return pipelined(cost);
@@ -166,6 +175,10 @@ OpCost gather_cost(const GatherShape& shape, const Place& place) {
   const double part = whole / pieces;
   const double image = wire_bytes(shape.codec, shape.memory, shape.count) / pieces;
   links.kernel(cost.start, part + image);
+  if (shape.algorithm == "direct" && shape.codec == codec::CodecSpec{}) {  // where it lies
+    links.to_all(cost.start, image);
+    return pipelined(cost);
+  }
   if (shape.algorithm == "two-level") {
     links.on_rails(cost.start, image);
     links.inside_node(cost.finish, links.nodes() * image);

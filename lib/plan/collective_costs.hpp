@@ -19,6 +19,7 @@ struct Place {
   std::size_t nodes = 1;
   std::size_t ranks_per_node = 1;
   std::size_t rail_lanes = 1;
+  bool copy_engines = false;        ///< move large pieces of one size inside nodes
   std::size_t groups_per_node = 1;  ///< that run there at once, and share its links to others
 
   [[nodiscard]] std::size_t ranks() const { return nodes * ranks_per_node; }

@@ -34,7 +34,8 @@ class Costs {
         world_{.cluster = cluster,
                .nodes = static_cast<std::size_t>(work.topology.node_count),
                .ranks_per_node = static_cast<std::size_t>(work.topology.ranks_per_node),
-               .rail_lanes = std::max<std::size_t>(1, work.config.rail_lanes)},
+               .rail_lanes = std::max<std::size_t>(1, work.config.rail_lanes),
+               .copy_engines = work.config.copy_engines == "on"},
         sharding_(group_of(options_.shard_group_size == zero::kAllRanks
                                ? world_.ranks()
                                : options_.shard_group_size)),
@@ -302,6 +303,7 @@ Sharing sharing(const Cluster& cluster, std::size_t rail_lanes) {
       std::max(1.0, cluster.rails.with(2 * lanes).rate / cluster.rails.with(lanes).rate);
   made.width[at(Resource::node_links)] = cluster.node_links.most / cluster.node_links.rate;
   made.gpu_share[at(Resource::node_links)] = cluster.node_links.gpu_share;
+  made.gpu_share[at(Resource::copies)] = cluster.node_links.copies_gpu_share;
   made.gpu_share[at(Resource::rails)] = cluster.rails.gpu_share;
   return made;
 }

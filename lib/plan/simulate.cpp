@@ -111,11 +111,15 @@ class Simulation {
   [[nodiscard]] std::array<double, kResources> rates(
       const std::array<std::size_t, kResources>& parts) const {
     std::array<double, kResources> rates{};
+    std::array<std::size_t, kResources> together{};
+    for (std::size_t r = 0; r < kResources; ++r) together[index(sharing_.pool[r])] += parts[r];
     double left_of_gpu = 1;
     for (std::size_t r = 0; r < kResources; ++r) {
       if (parts[r] == 0) continue;
       const bool shared = r != index(Resource::none);
-      rates[r] = shared ? std::min(1.0, sharing_.width[r] / static_cast<double>(parts[r])) : 1.0;
+      const std::size_t pool = index(sharing_.pool[r]);
+      rates[r] =
+          shared ? std::min(1.0, sharing_.width[pool] / static_cast<double>(together[pool])) : 1.0;
       left_of_gpu -= sharing_.gpu_share[r];
     }
     constexpr double kLeast = 0.05;  // blocks of a transfer never hold all multiprocessors
@@ -166,7 +170,7 @@ class Simulation {
       return;
     }
     for (const Resource resource : {Resource::rails, Resource::host, Resource::host_link,
-                                    Resource::node_links, Resource::gpu}) {
+                                    Resource::node_links, Resource::copies, Resource::gpu}) {
       if (parts[index(resource)] == 0) continue;
       timeline_.exposed[index(resource)] += step;
       return;

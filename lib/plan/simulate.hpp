@@ -13,9 +13,9 @@
 namespace zeropp::plan {
 
 /// What an operation occupies: of the host, its processors and memory, or the link of a GPU to it.
-/// `none`: latencies, which nothing shares.
-enum class Resource : std::uint8_t { gpu, node_links, rails, host, host_link, none };
-inline constexpr std::size_t kResources = 6;
+/// `copies`: links of the node that copy engines drive. `none`: latencies, which nothing shares.
+enum class Resource : std::uint8_t { gpu, node_links, copies, rails, host, host_link, none };
+inline constexpr std::size_t kResources = 7;
 
 /// A part of an operation: for `seconds` when nothing else wants the resource.
 struct Stage {
@@ -49,7 +49,11 @@ struct OpCost {
 /// How concurrent parts share the resources.
 struct Sharing {
   /// By resource: how many parts run as fast as alone; more share the whole evenly. 1 or more.
-  std::array<double, kResources> width{1, 1, 1, 1, 1, 1};
+  std::array<double, kResources> width{1, 1, 1, 1, 1, 1, 1};
+  /// By resource: the one whose width its parts share with those that it has itself.
+  std::array<Resource, kResources> pool{Resource::gpu,   Resource::node_links, Resource::node_links,
+                                        Resource::rails, Resource::host,       Resource::host_link,
+                                        Resource::none};
   /// By resource: what a part there takes from the GPU while it runs, 0 to 1, once however many.
   std::array<double, kResources> gpu_share{};
 };

@@ -61,6 +61,7 @@ const char* bound_of(const Timeline& timeline) {
        {Resource::host, "the optimizer on the host"},
        {Resource::host_link, "links to the host"},
        {Resource::node_links, "communication inside nodes"},
+       {Resource::copies, "copies inside nodes"},
        {Resource::gpu, "kernels beside the layers"},
        {Resource::none, "latency"}}};
   const char* bound = "compute";

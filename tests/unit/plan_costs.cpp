@@ -148,11 +148,36 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
   const OpCost one_hop = reduce_cost({"1-hop", kCount, Dtype::bf16, int4, int4}, place);
   EXPECT_NEAR(seconds_on(one_hop, Resource::rails), 8 * slice / 1e10, 1e-12);
   EXPECT_THROW(reduce_cost({"unheard", kCount, Dtype::bf16, {}, {}}, place), std::invalid_argument);
+  // In one piece and in the dtype that travels, nothing is encoded.
+  const OpCost as_it_lies =
+      reduce_cost({"1-hop", kCount, Dtype::bf16, {}, {}, 1, Dtype::bf16}, place);
+  EXPECT_EQ(seconds_on(as_it_lies.start, Resource::gpu), 0);
   // On one node its first hop is all that there is.
   const Place node{.cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1};
   const OpCost inside = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, node);
   EXPECT_NEAR(seconds_on(inside, Resource::node_links), 3 * slice / 1e11, 1e-12);
   EXPECT_EQ(seconds_on(inside, Resource::rails), 0);
+}
+
+TEST(PlanCosts, CopyEnginesTakeLargePieces) {
+  Cluster cluster = round_numbers(4);
+  cluster.node_links.copies_rate = 2e11;
+  Place node{
+      .cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1, .copy_engines = true};
+  const double part = 2.0 * (1U << 20U);  // 2 MiB in bf16
+  const OpCost copied = gather_cost({"direct", 1U << 20U, Dtype::bf16, {}}, node);
+  EXPECT_NEAR(seconds_on(copied, Resource::copies), 3 * part / 2e11, 1e-12);
+  EXPECT_EQ(seconds_on(copied, Resource::node_links), 0);
+  EXPECT_EQ(seconds_on(copied.finish, Resource::gpu), 0) << "it arrives in place";
+  const OpCost shorter = gather_cost({"direct", (1U << 20U) - 8, Dtype::bf16, {}}, node);
+  EXPECT_EQ(seconds_on(shorter, Resource::copies), 0);
+  EXPECT_GT(seconds_on(shorter, Resource::node_links), 0);
+  cluster.node_links.copies_rate = 0;  // not known
+  EXPECT_NEAR(
+      seconds_on(gather_cost({"direct", 1U << 20U, Dtype::bf16, {}}, node), Resource::copies),
+      3 * part / 1e11, 1e-12);
+  EXPECT_EQ(seconds_on(gather_cost({"native", 1U << 20U, Dtype::bf16, {}}, node), Resource::copies),
+            0);
 }
 
 model::Options gpt() {

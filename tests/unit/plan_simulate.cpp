@@ -133,6 +133,26 @@ TEST(PlanSimulate, TransfersTakeFromCompute) {
   EXPECT_DOUBLE_EQ(t.seconds, 4 + (10 - 3));
 }
 
+TEST(PlanSimulate, CopiesShareLinksAndLeaveTheGpu) {
+  Schedule schedule;
+  schedule.ops.push_back(op(OpKind::gather, StreamId::gather));
+  schedule.ops.push_back(op(OpKind::forward, StreamId::compute));
+  schedule.ops.push_back(op(OpKind::reduce, StreamId::reduce));
+  Sharing sharing;
+  sharing.gpu_share[static_cast<std::size_t>(Resource::node_links)] = 0.25;
+  const Timeline t = simulate(
+      schedule, {on(Resource::copies, 4), on(Resource::gpu, 10), on(Resource::none, 1)}, sharing);
+  EXPECT_DOUBLE_EQ(t.spans[0].end, 4);
+  EXPECT_DOUBLE_EQ(t.seconds, 10);
+  // Half of the links each, as two of one kind would have; the kernel of one takes from compute.
+  const Timeline both = simulate(
+      schedule, {on(Resource::copies, 4), on(Resource::gpu, 10), on(Resource::node_links, 4)},
+      sharing);
+  EXPECT_DOUBLE_EQ(both.spans[0].end, 8);
+  EXPECT_DOUBLE_EQ(both.spans[2].end, 8);
+  EXPECT_DOUBLE_EQ(both.seconds, 8 + (10 - 6));
+}
+
 TEST(PlanSimulate, LaterHopsLeaveTheStreamToTheNext) {
   // Two collectives: the second starts while the first is inside its node.
   Schedule schedule;
