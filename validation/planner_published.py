@@ -67,7 +67,7 @@ def operations(model, tokens):
 def shape_flags(model, sequence, micro_batch):
     layers, width, heads = SHAPES[model]
     return ["--num-layers", layers, "--hidden-size", width, "--num-attention-heads", heads, "--seq-length", sequence,
-            "--micro-batch-size", micro_batch, "--recompute-activations", "--fp16", "--backend", "cuda", "--vocab-size",
+            "--micro-batch-size", micro_batch, "--recompute-activations", "--fp16", "--backend", "cuda", "--copy-engines", "off", "--vocab-size",
             VOCABULARY]
 
 

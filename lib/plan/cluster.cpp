@@ -299,13 +299,15 @@ json to_json(const Cluster& cluster) {
               {"gb_per_s", cluster.node_links.rate / kGiga},
               {"most_gb_per_s", cluster.node_links.most / kGiga},
               {"gpu_share", cluster.node_links.gpu_share},
-              {"copies_gb_per_s", cluster.node_links.copies_rate / kGiga},
               {"copies_gpu_share", cluster.node_links.copies_gpu_share}}},
             {"rails", rails},
             {"engine",
              {{"overlap", cluster.engine.overlap},
               {"max_live_parameters", cluster.engine.max_live_parameters},
               {"bytes_per_parameter", cluster.engine.bytes_per_parameter}}}};
+  if (cluster.node_links.copies_rate > 0) {
+    made["node_links"]["copies_gb_per_s"] = cluster.node_links.copies_rate / kGiga;
+  }
   if (cluster.host.known()) {
     made["host"] = {{"link_gb_per_s", cluster.host.link_rate / kGiga},
                     {"memory_gb_per_s", cluster.host.memory_rate / kGiga},

@@ -241,7 +241,10 @@ TEST(PlanSimulate, KeepsOrderAndBoundsOfAnySchedule) {
       }
     }
     EXPECT_LE(t.seconds, sum * (1 + 1e-9)) << "seed " << seed;
-    for (const Resource resource : {Resource::gpu, Resource::node_links, Resource::rails}) {
+    const double links = wanted[static_cast<std::size_t>(Resource::node_links)] +
+                         wanted[static_cast<std::size_t>(Resource::copies)];
+    EXPECT_GE(t.seconds, links * (1 - 1e-9)) << "seed " << seed;
+    for (const Resource resource : {Resource::gpu, Resource::rails}) {
       const double need = wanted[static_cast<std::size_t>(resource)];
       EXPECT_GE(t.seconds, need * (1 - 1e-9)) << "seed " << seed;
       // A link that is shared evenly loses nothing.
