@@ -27,7 +27,7 @@ OWN = (0.05, 0.10)
 AIMS = {"published": (0.05, 0.12), "one GPU": OWN, "one node of 2": OWN, "one node of 4": OWN, "one node of 8": OWN, "emulated nodes": OWN,
         "offload to the host": OWN}
 # What was reached, rounded up: worse is a regression.
-PROMISES = {"published": (0.05, 0.12), "one GPU": (0.07, 0.10), "one node of 2": (0.04, 0.09), "one node of 4": (0.04, 0.27),
+PROMISES = {"published": (0.05, 0.12), "one GPU": (0.07, 0.10), "one node of 2": (0.05, 0.10), "one node of 4": (0.04, 0.27),
             "one node of 8": (0.04, 0.10), "emulated nodes": (0.05, 0.20), "offload to the host": (0.03, 0.07)}
 
 

@@ -37,8 +37,8 @@ Error not_a_sweep(const std::string& name) {
 
 std::string AlgorithmTable::Place::describe() const {
   const std::size_t node = std::max<std::size_t>(1, ranks_per_node);
-  return fmt::format("{} x {} ranks on {} over {}, pipeline depth {}{}",
-                     world_size / node, ranks_per_node, backend, transport, pipeline_depth,
+  return fmt::format("{} x {} ranks on {} over {}, pipeline depth {}{}", world_size / node,
+                     ranks_per_node, backend, transport, pipeline_depth,
                      copy_engines == "on" ? ", copy engines" : "");
 }
 

@@ -298,8 +298,7 @@ json to_json(const Cluster& cluster) {
               {"hop_latency_us", cluster.node_links.hop_latency / kMicro},
               {"gb_per_s", cluster.node_links.rate / kGiga},
               {"most_gb_per_s", cluster.node_links.most / kGiga},
-              {"gpu_share", cluster.node_links.gpu_share},
-              {"copies_gpu_share", cluster.node_links.copies_gpu_share}}},
+              {"gpu_share", cluster.node_links.gpu_share}}},
             {"rails", rails},
             {"engine",
              {{"overlap", cluster.engine.overlap},
@@ -307,6 +306,7 @@ json to_json(const Cluster& cluster) {
               {"bytes_per_parameter", cluster.engine.bytes_per_parameter}}}};
   if (cluster.node_links.copies_rate > 0) {
     made["node_links"]["copies_gb_per_s"] = cluster.node_links.copies_rate / kGiga;
+    made["node_links"]["copies_gpu_share"] = cluster.node_links.copies_gpu_share;
   }
   if (cluster.host.known()) {
     made["host"] = {{"link_gb_per_s", cluster.host.link_rate / kGiga},
