@@ -15,7 +15,7 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
       way_(way),
       memory_(collective.memory(shape, way)),
       staging_(pieces_of_round() * kPiece * sizeof(float), place.device.staging()),
-      input_(memory_.input_bytes(shape.dtype), place.device.memory) {
+      input_(place.groups.make_memory(memory_.input_bytes(shape.dtype))) {
   const std::size_t bytes = std::max(memory_.result_bytes(), memory_.in_place_bytes(shape.dtype));
   for (std::size_t i = 0; i < aggregated; ++i) {
     Lane lane{.plan = collective.plan({.groups = place.groups,
@@ -32,6 +32,7 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
 }
 
 void Operation::offer_memory() {
+  if (input_.bytes() > 0) input_offers_ = place_.groups.offer(input_);
   for (Lane& lane : lanes_) {
     for (const Buffer* memory : {&lane.workspace, &lane.result}) {
       if (memory->bytes() == 0) continue;

@@ -135,6 +135,7 @@ class Operation {
   trace::Recorder recorder_;
   Buffer staging_;
   Buffer input_;
+  std::vector<std::unique_ptr<comm::OfferedMemory>> input_offers_;
   std::vector<Lane> lanes_;
   std::uint64_t runs_ = 0;  ///< of all lanes
   Mode mode_ = Mode::out_of_place;

@@ -30,11 +30,10 @@ bool can_take_rdma() {
          std::filesystem::directory_iterator{};
 }
 
-/// The same: memory that it shares by handles, and GPUs that reach each other.
+/// The same: memory that it shares by handles, and a rank that sees how its GPUs are joined.
 bool can_take_copy_engines() {
   return comm::nccl_has_copy_engines() && !is_set("NCCL_CUMEM_ENABLE", "0") &&
-         !is_set("NCCL_P2P_DISABLE", "1") && !is_set("NCCL_WIN_ENABLE", "0") &&
-         gpus_reach_each_other();
+         !is_set("NCCL_P2P_DISABLE", "1") && !is_set("NCCL_WIN_ENABLE", "0") && nvlink_joins_gpus();
 }
 
 }  // namespace

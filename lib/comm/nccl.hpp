@@ -32,7 +32,7 @@ bool nccl_has_copy_engines();
 
 /// A communicator over the ranks of `group`, which is needed only until this returns; every one of
 /// them calls it, with the same `routes`.
-/// Sets NCCL's environment before the first call of the process: NCCL_NVLS_ENABLE=0,
+/// Sets NCCL's environment before the first call that reads it: NCCL_NVLS_ENABLE=0,
 /// and with emulated nodes NCCL_HOSTID by node (neither shared memory nor peer-to-peer copies cross
 /// them) and, on one machine, NCCL_SOCKET_IFNAME=lo; what the user has set stays. `device` is the
 /// current GPU of the process. Throws Error(environment) with the remedy; where other ranks do not

@@ -140,9 +140,20 @@ class Measured {
   mutable bool asked_ = false;
 };
 
+/// Images lie in the engine's arena, which is offered; what is gathered in place does at stage 3,
+/// and in one piece.
+bool gathers_in_offered_memory(const TrainConfig& c) {
+  return c.zero.quantized_weights || (c.zero.stage == 3 && c.zero.pipeline_depth == 1);
+}
+
+/// As to reductions: whole gradients do from stage 2 on.
+bool reduces_in_offered_memory(const TrainConfig& c) {
+  return c.zero.quantized_gradients || c.zero.stage >= 2;
+}
+
 const char* gather_by_rule(const TrainConfig& c, const Machine& machine) {
   if (has_levels(machine)) return "two-level";
-  if (takes_copy_engines(c, machine) && (c.zero.quantized_weights || c.zero.pipeline_depth == 1)) {
+  if (machine.node_count == 1 && takes_copy_engines(c, machine) && gathers_in_offered_memory(c)) {
     return "direct";
   }
   if (c.zero.quantized_weights && is_free_over_nccl(c)) {
@@ -279,15 +290,25 @@ void check_pipeline(const zero::Options& zero, const Machine& machine) {
 
 void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& machine) {
   const zero::Options& zero = c.zero;
-  const bool used = find(machine.all_gather, zero.all_gather_algorithm, "").to_everyone ||
+  const bool one_node = machine.node_count == 1;
+  // Several levels send images inside nodes, which lie in the arena.
+  const auto inside_nodes = [&](const Algorithm& algorithm, bool offered) {
+    return algorithm.to_everyone && (one_node ? offered : algorithm.hierarchical);
+  };
+  const bool used = inside_nodes(find(machine.all_gather, zero.all_gather_algorithm, ""),
+                                 gathers_in_offered_memory(c)) ||
                     (zero.hpz_partition_size > 1 &&
+                     zero.hpz_partition_size <= static_cast<std::size_t>(machine.ranks_per_node) &&
                      find(machine.all_gather, zero.secondary_gather_algorithm, "").to_everyone) ||
-                    find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").to_everyone;
+                    inside_nodes(find(machine.reduce_scatter, zero.reduce_scatter_algorithm, ""),
+                                 reduces_in_offered_memory(c));
   if (c.copy_engines == "on" && !used) {
     refuse(
-        "zeropp.copy_engines on would have no effect with {} and {}: choose direct, two-level, "
-        "1-hop or 2-hop, or leave it out",
-        zero.all_gather_algorithm, zero.reduce_scatter_algorithm);
+        "zeropp.copy_engines on would have no effect with {} and {} on {} nodes, stage {} and "
+        "pipeline_depth {}: choose direct or 1-hop on one node, two-level or 2-hop on several, or "
+        "leave it out",
+        zero.all_gather_algorithm, zero.reduce_scatter_algorithm, machine.node_count, zero.stage,
+        zero.pipeline_depth);
   }
   c.copy_engines = used && takes_copy_engines(c, whole) ? "on" : "off";
 }
@@ -316,10 +337,10 @@ void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sh
 
 const char* missing_for_copy_engines(const std::string& transport, const Machine& machine) {
   if (transport != "nccl") return "the transport nccl";
-  if (machine.ranks_per_node == 1 || machine.world_size == 1) return "nodes of several ranks";
+  if (machine.ranks_per_node <= 1 || machine.world_size == 1) return "nodes of several ranks";
   if (machine.copy_engines) return nullptr;
   return "NCCL 2.28.3 or later with memory handles (NCCL_CUMEM_ENABLE) and windows "
-         "(NCCL_WIN_ENABLE), and GPUs that reach each other's memory";
+         "(NCCL_WIN_ENABLE), and NVLink between the GPUs of a node, of which every rank sees all";
 }
 
 void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,

@@ -8,7 +8,7 @@ namespace zeropp {
 
 const Runtime* cuda_runtime() { return nullptr; }
 std::vector<GpuInfo> visible_gpus() { return {}; }
-bool gpus_reach_each_other() { return false; }
+bool nvlink_joins_gpus() { return false; }
 std::string no_gpu_reason() {
   return "no GPU can be used: this build has no CUDA; configure with -DZEROPP_ENABLE_CUDA=ON, or "
          "use --backend host";

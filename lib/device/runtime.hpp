@@ -79,8 +79,8 @@ const Runtime* cuda_runtime();
 
 /// Visible GPUs in the driver's order; empty in a build without CUDA or where there is no driver.
 std::vector<GpuInfo> visible_gpus();
-/// Whether each of these can read and write the memory of every other: over NVLink or PCIe.
-bool gpus_reach_each_other();
+/// Whether these are several, and NVLink joins each with every other.
+bool nvlink_joins_gpus();
 /// Why visible_gpus() is empty: one line with the remedy.
 std::string no_gpu_reason();
 /// Makes GPU `index` the one that this process allocates and computes on.

@@ -50,7 +50,8 @@ struct NodeLinks {
   double most = 0;         ///< bytes/s, in all at a time
   /// Of the GPU's multiprocessors, what a transfer takes from compute beside it.
   double gpu_share = 0;
-  double copies_rate = 0;  ///< bytes/s that a GPU's copy engines send in one collective; 0: `rate`
+  double copies_rate =
+      0;  ///< bytes/s that a GPU's copy engines send in one collective; 0: not known
   double copies_gpu_share = 0;  ///< likewise of these: of memory, in effect
 };
 

@@ -35,9 +35,9 @@ class Links {
   void inside_node(Stages& stages, double bytes) const {
     if (place_.ranks_per_node == 1) return;
     stages.add(Resource::none, node_links_.latency);
-    const bool copied = place_.copy_engines && bytes >= kFewestCopied;
-    const double rate =
-        copied && node_links_.copies_rate > 0 ? node_links_.copies_rate : node_links_.rate;
+    const bool copied =
+        place_.copy_engines && node_links_.copies_rate > 0 && bytes >= kFewestCopied;
+    const double rate = copied ? node_links_.copies_rate : node_links_.rate;
     stages.add(copied ? Resource::copies : Resource::node_links, (locals_ - 1) * bytes / rate);
   }
   /// A rank sends `bytes` to the rank with its number in each other node, as all of its node do.

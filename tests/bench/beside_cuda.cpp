@@ -115,7 +115,7 @@ struct Bench {
     const auto ranks = static_cast<std::size_t>(world.size());
     const double alone = measure([] {}, 0, 100).products;
     std::vector<std::string> ways{"all-gather", "messages"};
-    if (gpus_reach_each_other()) ways.emplace_back("copies");
+    if (nvlink_joins_gpus()) ways.emplace_back("copies");
     for (const std::string& way : ways) {
       const comm::Groups groups = world.make_groups({.levels = false,
                                                      .device = device,

@@ -5,6 +5,7 @@
 // what is reduced from the same values goes to the true sum, which it does not without feedback.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/base/error.hpp"
@@ -118,6 +119,55 @@ class Runner {
   ErrorFeedback feedback_;
   std::unique_ptr<ReduceScatter> planned_;
 };
+
+/// A codec may change between runs: what the one before lost is sent by the next, which loses
+/// nothing, and then nothing is kept.
+TEST(ErrorFeedback, AnUncompressedGatherSendsWhatWasKept) {
+  Cluster cluster(test::world().size());
+  constexpr std::size_t kPart = 2304;  // whole units on the wire
+  ErrorFeedback feedback({}, test::device());
+  const auto n = static_cast<std::size_t>(cluster.size());
+  const auto own = static_cast<std::size_t>(cluster.rank());
+  const auto gather = [&](const codec::CodecSpec& codec, std::size_t run) {
+    const auto planned = plan_all_gather("direct", cluster.context(),
+                                         {.parts = Parts::dense(kPart),
+                                          .codec = codec,
+                                          .label = {"test", ""},
+                                          .feedback = &feedback});
+    test::Poisoned part(kPart, Dtype::fp32);
+    for (std::size_t e = 0; e < kPart; ++e) {
+      part.view.as<float>()[e] = value(cluster.rank(), cluster.rank(), e, run);
+    }
+    const test::OnDevice in(part);
+    const test::OnDevice out(n * kPart, Dtype::fp32);
+    const test::DeviceBytes workspace(planned->workspace_bytes());
+    planned->start(in.view, out.view, workspace.span(), test::stream().handle());
+    planned->finish(test::stream().handle());
+    for (const auto& hop : feedback.hops()) {
+      if (hop) hop->commit();
+    }
+    const test::Poisoned full = out.download();
+    const float* const at = full.view.as<float>() + own * kPart;
+    return std::vector<float>(at, at + kPart);
+  };
+  const auto kept = [&] {
+    const auto& errors = feedback.hops().at(1);
+    std::vector<float> values(kPart);
+    test::stream().copy(reinterpret_cast<std::byte*>(values.data()), errors->kept().data(),
+                        kPart * sizeof(float));
+    test::stream().synchronize();
+    return values;
+  };
+  (void)gather({"int4", 128, {}}, 0);
+  const std::vector<float> lost = kept();
+  EXPECT_TRUE(std::ranges::any_of(lost, [](float error) { return error != 0; }));
+  const std::vector<float> sent = gather({}, 1);
+  const std::vector<float> left = kept();
+  for (std::size_t e = 0; e < kPart; ++e) {
+    ASSERT_EQ(sent[e], value(cluster.rank(), cluster.rank(), e, 1) + lost[e]) << e;
+    ASSERT_EQ(left[e], 0.0F) << e;
+  }
+}
 
 /// The reference, for the slices of all ranks: errors of any rank can be looked up in it.
 class Oracle {

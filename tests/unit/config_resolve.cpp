@@ -82,20 +82,31 @@ TEST(ConfigResolve, CopyEnginesWhereNcclHasThem) {
   on.copy_engines = true;
   EXPECT_EQ(choice(""), "on direct direct native");
   EXPECT_EQ(choice(R"("copy_engines": "off")"), "off native native native");
-  EXPECT_EQ(choice(R"("pipeline_depth": 2)", quantized), "on direct direct native");
+  EXPECT_EQ(choice(R"("pipeline_depth": 2)", quantized), "on direct direct flat");
   EXPECT_EQ(choice(R"("pipeline_depth": 2)"), "off flat direct flat") << "chunks are not in place";
   EXPECT_EQ(choice(R"("transport": "mpi")"), "off flat flat flat");
   EXPECT_THAT(why(R"("copy_engines": "on", "transport": "mpi")"), HasSubstr("needs the transport"));
   EXPECT_THAT(why(R"("copy_engines": "on", "all_gather_algorithm": "flat")"),
               AllOf(HasSubstr("no effect"), HasSubstr("flat and native")));
+  EXPECT_EQ(choice("", R"("stage": 2)"), "off native direct native") << "weights that stay";
+  EXPECT_EQ(choice("", R"("stage": 2, "zero_quantized_weights": true)"), "on direct direct native");
+  EXPECT_THAT(why(R"("copy_engines": "on", "all_gather_algorithm": "direct", "pipeline_depth": 4,
+                     "reduce_scatter_algorithm": "native")"),
+              HasSubstr("pipeline_depth 4"));
   on.node_count = 2;
   on.ranks_per_node = 2;
   EXPECT_EQ(choice(""), "on two-level direct 2-hop");
   EXPECT_EQ(choice("", R"("stage": 3, "zero_hpz_partition_size": 4)"), "on two-level native 2-hop")
       << "an hpZ group of two nodes";
+  EXPECT_THAT(why(R"("copy_engines": "on", "all_gather_algorithm": "direct",
+                     "reduce_scatter_algorithm": "flat")"),
+              HasSubstr("on 2 nodes"));
   on.ranks_per_node = 1;
   on.node_count = 4;
   EXPECT_THAT(why(R"("copy_engines": "on")"), HasSubstr("nodes of several ranks"));
+  on.ranks_per_node = 0;  // nodes of unequal size
+  on.node_count = 2;
+  EXPECT_EQ(choice(""), "off native native flat");
 }
 
 TEST(ConfigResolve, RailsHaveLanesOverSockets) {

@@ -174,7 +174,7 @@ TEST(PlanCosts, CopyEnginesTakeLargePieces) {
   EXPECT_GT(seconds_on(shorter, Resource::node_links), 0);
   cluster.node_links.copies_rate = 0;  // not known
   EXPECT_NEAR(
-      seconds_on(gather_cost({"direct", 1U << 20U, Dtype::bf16, {}}, node), Resource::copies),
+      seconds_on(gather_cost({"direct", 1U << 20U, Dtype::bf16, {}}, node), Resource::node_links),
       3 * part / 1e11, 1e-12);
   EXPECT_EQ(seconds_on(gather_cost({"native", 1U << 20U, Dtype::bf16, {}}, node), Resource::copies),
             0);

@@ -22,9 +22,10 @@ class Direct final : public OneStepGather {
   }
 
  private:
-  /// An image has no padding either.
+  /// An image has no padding either, and nothing is added to values before they are encoded.
   [[nodiscard]] bool lies_encoded() const {
-    return in_place() && part_bytes() == plan_.parts.count * size_of(plan_.memory);
+    return in_place() && plan_.feedback == nullptr &&
+           part_bytes() == plan_.parts.count * size_of(plan_.memory);
   }
 
   void begin() override {

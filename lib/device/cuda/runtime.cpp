@@ -295,17 +295,23 @@ std::vector<GpuInfo> visible_gpus() {
   return gpus;
 }
 
-bool gpus_reach_each_other() {
+bool nvlink_joins_gpus() {
   int count = 0;
   if (cudaGetDeviceCount(&count) != cudaSuccess) return false;
+  const auto joined = [](int from, int to) {
+    int reaches = 0;
+    int atomics = 0;  // of links, NVLink alone has them
+    check(cudaDeviceCanAccessPeer(&reaches, from, to));
+    if (reaches == 0) return false;
+    check(cudaDeviceGetP2PAttribute(&atomics, cudaDevP2PAttrNativeAtomicSupported, from, to));
+    return atomics != 0;
+  };
   for (int from = 0; from < count; ++from) {
     for (int to = 0; to < count; ++to) {
-      int reaches = 1;
-      if (from != to) check(cudaDeviceCanAccessPeer(&reaches, from, to));
-      if (reaches == 0) return false;
+      if (from != to && !joined(from, to)) return false;
     }
   }
-  return count > 0;
+  return count > 1;
 }
 
 std::string no_gpu_reason() {
