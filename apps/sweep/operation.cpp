@@ -32,10 +32,9 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
 }
 
 void Operation::offer_memory() {
-  if (input_.bytes() > 0) input_offers_ = place_.groups.offer(input_);
+  input_offers_ = place_.groups.offer(input_);
   for (Lane& lane : lanes_) {
     for (const Buffer* memory : {&lane.workspace, &lane.result}) {
-      if (memory->bytes() == 0) continue;
       for (auto& offer : place_.groups.offer(*memory)) lane.offers.push_back(std::move(offer));
     }
   }

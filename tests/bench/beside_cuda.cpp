@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -20,6 +19,7 @@
 #include "lib/device/buffer.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/device/stream.hpp"
+#include "tests/bench/bench.hpp"
 
 namespace zeropp {
 namespace {
@@ -165,15 +165,9 @@ struct Bench {
 void run(comm::World& world, const char* file) {
   world.set_topology(0);
   const Device device = Device::cuda(world.host_rank());
-  Bench bench{world, device};
-  bench.run();
-  if (world.control().rank() != 0 || file == nullptr) return;
-  std::ofstream(file) << nlohmann::json{{"ranks", world.size()},
-                                        {"gpu", visible_gpus().front().name},
-                                        {"versions", cuda_versions()},
-                                        {"rows", bench.rows}}
-                             .dump(1)
-                      << '\n';
+  Bench beside{world, device};
+  beside.run();
+  bench::write(world, file, {{"rows", beside.rows}});
 }
 
 }  // namespace
@@ -181,11 +175,6 @@ void run(comm::World& world, const char* file) {
 
 int main(int argc, char** argv) {
   zeropp::comm::World world(argc, argv);
-  try {
-    zeropp::run(world, argc > 1 ? argv[1] : nullptr);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_beside_cuda: %s\n", error.what());
-    zeropp::comm::World::abort(zeropp::ExitCode::environment);
-  }
-  return 0;
+  return zeropp::bench::guarded("bench_beside_cuda",
+                                [&] { zeropp::run(world, argc > 1 ? argv[1] : nullptr); });
 }

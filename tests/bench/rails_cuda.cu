@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -15,7 +14,7 @@
 
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
-#include "lib/device/runtime.hpp"
+#include "tests/bench/bench.hpp"
 
 namespace zeropp {
 namespace {
@@ -78,21 +77,14 @@ struct Bench {
 void run(comm::World& world, int node_size, const char* file) {
   world.set_topology(node_size);
   const Device device = Device::cuda(world.host_rank());
-  Bench bench{world, device};
+  Bench rails{world, device};
   for (const std::size_t lanes : {1, 2, 4, 8}) {
     const comm::Groups groups = world.make_groups(
         {.device = device, .transport = comm::Transport::nccl, .rail_lanes = lanes});
-    if (lanes == 1) bench.measure(*groups.node, 1);
-    bench.measure(*groups.rail, lanes);
+    if (lanes == 1) rails.measure(*groups.node, 1);
+    rails.measure(*groups.rail, lanes);
   }
-  if (world.control().rank() != 0 || file == nullptr) return;
-  std::ofstream(file) << nlohmann::json{{"ranks", world.size()},
-                                        {"node_size", node_size},
-                                        {"gpu", visible_gpus().front().name},
-                                        {"versions", cuda_versions()},
-                                        {"rows", bench.rows}}
-                             .dump(1)
-                      << '\n';
+  bench::write(world, file, {{"node_size", node_size}, {"rows", rails.rows}});
 }
 
 }  // namespace
@@ -104,11 +96,7 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "usage: mpirun -n N bench_rails_cuda NODE_SIZE [OUT.json]\n");
     return 2;
   }
-  try {
+  return zeropp::bench::guarded("bench_rails_cuda", [&] {
     zeropp::run(world, std::stoi(argv[1]), argc > 2 ? argv[2] : nullptr);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "bench_rails_cuda: %s\n", error.what());
-    zeropp::comm::World::abort(zeropp::ExitCode::environment);
-  }
-  return 0;
+  });
 }
