@@ -7,6 +7,7 @@ rates that were measured apart, in the sessions of its runs.
 import csv
 import dataclasses
 import json
+import math
 import pathlib
 import statistics
 
@@ -30,6 +31,8 @@ STUDIES = {
 CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
 # Steps that are not timed, of studies without a list of runs.
 WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5}
+# Of programs that have two reductions under way; those before began one when the one before it had ended.
+REDUCTIONS_TOGETHER = {}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]
@@ -53,6 +56,7 @@ class Trace:
     config: str
     nodes: int
     ranks_per_node: int
+    reductions: int  # at a time, of the program
     predicted: float = 0.0
 
     @property
@@ -97,6 +101,7 @@ class Trace:
         return f"{study}/step-none-{features.rsplit('-', 1)[1]}"
 
     def job(self, changes=None):
+        changes = {"engine.reductions_at_a_time": self.reductions, **(changes or {})}
         return {"cluster": self.cluster, "config": self.config, "changes": changes,
                 "flags": ["--nodes", self.nodes, "--ranks-per-node", self.ranks_per_node]}
 
@@ -140,7 +145,7 @@ def read_traces(results):
             config = json.loads(trace["config_json"])
             config["zeropp"].setdefault("copy_engines", "off")  # of a time before them
             traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], json.dumps(config), trace["node_count"],
-                                trace["ranks_per_node"]))
+                                trace["ranks_per_node"], 2 if study in REDUCTIONS_TOGETHER else 1))
     return traces
 
 
@@ -169,6 +174,6 @@ def fit(planner, traces, names, constants):
         return [trace.predicted / trace.measured - 1 for trace in chosen]
 
     low, high = [least for *_, least, _ in constants], [most for *_, most in constants]
-    middle = [(a + b) / 2 for a, b in zip(low, high)]
+    middle = [math.sqrt(a * b) if a > 0 else b / 2 for a, b in zip(low, high)]
     found = scipy.optimize.least_squares(errors, middle, bounds=(low, high), x_scale=middle, diff_step=0.01, max_nfev=12)
     return dict(zip(paths, map(float, found.x)))

@@ -13,7 +13,7 @@ namespace zeropp::plan {
 namespace {
 
 /// Of a piece that copy engines take: lib/comm/cuda/nccl_copies.cpp.
-constexpr double kFewestCopied = 2 << 20U;
+constexpr double kFewestCopied = 4 << 20U;
 
 /// Times of messages between the ranks of a place.
 class Links {

@@ -19,8 +19,6 @@ const char* name_of(OpKind kind) {
       return "clear_gradients";
     case OpKind::reduce:
       return "reduce";
-    case OpKind::accumulate:
-      return "accumulate";
     case OpKind::gather_sum:
       return "gather_sum";
     case OpKind::reduce_across:
