@@ -17,8 +17,8 @@ from train_table import NOISY
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
 # starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
 STUDIES = {
-    "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host"},
-    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node"},
+    "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host", "shapes": "h200-1x-host"},
+    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node", "reductions": "h200-4x-node"},
     "4x-NVIDIA-H200": {
         "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
         "18.7b-node-b": "h200-4x-node", "18.7b-node-c": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
@@ -30,12 +30,16 @@ STUDIES = {
 }
 CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
 # Steps that are not timed, of studies without a list of runs.
-WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5}
+WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5, "shapes": 3, "reductions": 5}
 # Of programs that have two reductions under way; those before began one when the one before it had ended.
-REDUCTIONS_TOGETHER = {}
+REDUCTIONS_TOGETHER = {"reductions"}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]
+# What layers lose beside kernels of NCCL they do not lose on one GPU: its own value of that constant.
+ALONE = "h200-1x-host"
+CALIBRATED_ALONE_ON = ["1x/shapes/gpt-2.6b", "1x/shapes/gpt-3.9b"]
+ALONE_CONSTANT = ("gpu.layer_gap_us", "us a layer and pass on one GPU", 0, 300)
 # No bandwidth of these rails was measured apart: the one of the trace.
 CALIBRATED_RAILS_ON = "1.64b-emulated-4x4/none"
 RAIL_CONSTANT = ("rails.lanes.0.gb_per_s", "GB/s of a rail with 4 x 4 sockets, in one collective", 2, 30)
@@ -61,7 +65,7 @@ class Trace:
 
     @property
     def fitted(self):
-        return self.name in CALIBRATED_ON or self.name == CALIBRATED_RAILS_ON
+        return self.name in [*CALIBRATED_ON, *CALIBRATED_ALONE_ON, CALIBRATED_RAILS_ON]
 
     @property
     def measured(self):

@@ -178,6 +178,10 @@ class Simulation {
         complete(stream);
       }
     }
+    // A layer's last product leaves room for all that wait.
+    if (running_[index(zero::StreamId::compute)].stage == nullptr) {
+      for (Running& running : running_) running.held = 0;
+    }
     return true;
   }
 

@@ -181,6 +181,16 @@ TEST(PlanCalibrate, TakesRatesOfKernels) {
   EXPECT_EQ(cluster.gpu.attention[0].head_size, 32U);
   EXPECT_DOUBLE_EQ(cluster.gpu.memory_rate, 4e12);
   EXPECT_EQ(cluster.source, "made up; k.json");
+  // Another shape of the same GPU, and one again.
+  kernels["rows"] = {
+      row("linear_forward", "512x32x32", 90e3), row("linear_backward", "512x32x32", 80e3),
+      row("attention_forward", "1x128x8x32", 400e3), row("attention_backward", "1x128x8x32", 1e3)};
+  calibrate(cluster, kernels, "more.json");
+  ASSERT_EQ(cluster.gpu.products.size(), 2U);
+  EXPECT_DOUBLE_EQ(cluster.gpu.products[0].forward, 700e12);
+  EXPECT_DOUBLE_EQ(cluster.gpu.products[1].forward, 90e12);
+  ASSERT_EQ(cluster.gpu.attention.size(), 1U);
+  EXPECT_DOUBLE_EQ(cluster.gpu.attention[0].forward, 400e12);
 }
 
 TEST(PlanCalibrate, TakesRatesOfLinks) {

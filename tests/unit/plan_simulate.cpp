@@ -174,6 +174,10 @@ TEST(PlanSimulate, KernelsWaitForThoseOfLayers) {
       simulate(schedule, {on(Resource::gpu, 10), reduction(Resource::copies)}, sharing);
   EXPECT_DOUBLE_EQ(copied.spans[1].end, 7);
   EXPECT_DOUBLE_EQ(copied.seconds, 11);
+  // The end of a layer is the end of what it waits for.
+  const Timeline shorter =
+      simulate(schedule, {on(Resource::gpu, 1.5), reduction(Resource::node_links)}, sharing);
+  EXPECT_DOUBLE_EQ(shorter.spans[1].end, 1.5 + 1 + 3);
   schedule.ops[1].waits_on = {0};
   const Timeline after =
       simulate(schedule, {on(Resource::gpu, 10), reduction(Resource::node_links)}, sharing);
