@@ -191,15 +191,17 @@ class Costs {
     const zero::GradientCodecs& codecs = codecs_of(index);
     const std::size_t count = reduced.count();
     const bool packed = reduced.segments.size() > 1;
-    const Dtype memory = unit(reduced.segments.front().unit).gradients;
+    const zero::UnitPartition& first = unit(reduced.segments.front().unit);
+    const Dtype memory = first.gradients;
+    const bool dense = packed || count == first.shard;
     for (const Reduction& known : reductions_) {
       if (known.count == count && known.memory == memory && known.packed == packed &&
-          known.codecs == codecs) {
+          known.dense == dense && known.codecs == codecs) {
         return known.cost;
       }
     }
     const OpCost sent = reduce_cost({options_.reduce_scatter_algorithm, count, options_.compute,
-                                     codecs.intra, codecs.inter, depth(), memory},
+                                     codecs.intra, codecs.inter, depth(), memory, dense},
                                     sharding_);
     OpCost cost{.start = {}, .finish = {}, .pieces = sent.pieces};
     if (packed) {  // read and written once more
@@ -214,7 +216,7 @@ class Costs {
     }
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     cost.finish = sent.finish;
-    return reductions_.emplace_back(count, memory, packed, codecs, cost).cost;
+    return reductions_.emplace_back(count, memory, packed, dense, codecs, cost).cost;
   }
 
   /// A reduction with what it ends with. A sum that goes into its shard at once, and the whole
@@ -257,6 +259,7 @@ class Costs {
     std::size_t count;
     Dtype memory;
     bool packed;
+    bool dense;
     zero::GradientCodecs codecs;
     OpCost cost;
   };

@@ -152,6 +152,12 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
   const OpCost as_it_lies =
       reduce_cost({"1-hop", kCount, Dtype::bf16, {}, {}, 1, Dtype::bf16}, place);
   EXPECT_EQ(seconds_on(as_it_lies.start, Resource::gpu), 0);
+  // Parts that lie apart, pieces of longer ones, are brought together first.
+  for (const char* algorithm : {"1-hop", "native"}) {
+    const OpCost apart =
+        reduce_cost({algorithm, kCount, Dtype::bf16, {}, {}, 1, Dtype::bf16, false}, place);
+    EXPECT_NEAR(seconds_on(apart.start, Resource::gpu), 2 * 12 * kShard / 1e12, 1e-12);
+  }
   // On one node its first hop is all that there is.
   const Place node{.cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1};
   const OpCost inside = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, node);
