@@ -95,6 +95,8 @@ class Costs {
         return {};  // gaps between tensors only
       case OpKind::reduce:
         return summed(op);
+      case OpKind::end_reduce:
+        return {};
       case OpKind::gather_sum:
         return joined(gather(
             {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}, depth()}, world_));

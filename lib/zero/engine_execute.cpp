@@ -181,6 +181,8 @@ void Engine::run(const Op& op, std::size_t position) {
         accumulate(op, end);
       };
       break;
+    case OpKind::end_reduce:
+      break;  // what it waits for is all
     case OpKind::gather_sum:
       plans_.gradients.gather_sum(op.index, sum_of(op), gradient_views_, workspace(op),
                                   stream(op.stream).handle());

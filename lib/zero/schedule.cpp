@@ -245,9 +245,12 @@ class Builder {
 
   /// `after`: the operation that completes the bucket's gradients.
   void reduce(std::size_t bucket, std::size_t micro_step, std::size_t after) {
-    if (reducing_.size() == kReductionsInFlight) retire_oldest();
     const BucketMemory& memory = in_.bucket_memory[bucket];
     Op op{OpKind::reduce, bucket};
+    if (reducing_.size() == kReductionsInFlight) retire_oldest();
+    if (reductions_.size() >= kReductionsInFlight) {
+      op.waits_on.push_back(reductions_[reductions_.size() - kReductionsInFlight]);
+    }
     op.micro_step = micro_step;
     op.stream = StreamId::reduce;
     op.backward_phase = true;
@@ -259,7 +262,8 @@ class Builder {
     }
     op.workspace = arena_.allocate(memory.workspace, op.waits_on);
     op.waits_on.push_back(after);
-    reducing_.push_back(emit(std::move(op)));
+    reductions_.push_back(emit(std::move(op)));
+    reducing_.push_back(reductions_.back());
     if (!in_.overlap) retire_all();
   }
 
@@ -278,11 +282,19 @@ class Builder {
     while (!reducing_.empty()) retire_oldest();
   }
 
-  /// Its memory is the next one's, and what is left to do with its sum comes.
+  /// Its memory is the next one's, and what is left to do with its sum comes. What needs its end
+  /// waits for the reduction itself, not for the operation that ends it: that lies on its stream
+  /// behind the end of the next.
   void retire_oldest() {
     const std::size_t reduced = reducing_.front();
     reducing_.pop_front();
     const Op reduce = ops_[reduced];
+    Op end{OpKind::end_reduce, reduce.index};
+    end.micro_step = reduce.micro_step;
+    end.stream = StreamId::reduce_end;
+    end.backward_phase = true;
+    end.waits_on = {reduced};
+    emit(std::move(end));
     arena_.release(reduce.workspace, {reduced});
     const std::size_t last = in_.preset.shard_optimizer ? reduced : gather_sum(reduce, reduced);
     if (reduce.result != kNoMemory) arena_.release(reduce.result, {last});
@@ -351,7 +363,8 @@ class Builder {
   std::vector<bool> secondary_valid_;
   std::vector<std::size_t> first_layers_;
   std::vector<std::vector<std::size_t>> buckets_ending_with_;  ///< by unit
-  std::deque<std::size_t> reducing_;  ///< reductions in flight, oldest first
+  std::vector<std::size_t> reductions_;                        ///< of the step, in order
+  std::deque<std::size_t> reducing_;  ///< of these, what is in flight, oldest first
 };
 
 }  // namespace

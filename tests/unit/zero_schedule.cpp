@@ -80,6 +80,7 @@ TEST(Schedule, ContainsEveryLayerOnceAMicroStepAndPhase) {
       EXPECT_EQ(count(schedule, OpKind::backward), 5 * micro_steps);
       const std::size_t reductions = stage >= 2 ? micro_steps : 1;
       EXPECT_EQ(count(schedule, OpKind::reduce), in.buckets.size() * reductions);
+      EXPECT_EQ(count(schedule, OpKind::end_reduce), in.buckets.size() * reductions);
       EXPECT_EQ(count(schedule, OpKind::gather_sum), stage == 0 ? in.buckets.size() : 0);
       // A tied head gathers the embedding again: six uses in forward and six in backward.
       EXPECT_EQ(count(schedule, OpKind::gather), stage == 3 ? 12 * micro_steps : 0);
@@ -315,8 +316,61 @@ TEST(Schedule, FirstSumsOfAStepReplace) {
   }
 }
 
-/// While one is on its way, the next begins: of one micro-step, whatever is done with the sums, and
-/// although their ends share a stream.
+/// What a host that waits does: it ends a collective when an operation waits for it, and not
+/// before. `pending`: reductions that have begun and not ended when operation i begins.
+template <class Check>
+void as_the_host_waits(const Schedule& schedule, const Check& check) {
+  std::vector<std::size_t> pending;
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const Op& op = schedule.ops[i];
+    for (const std::size_t before : op.waits_on) std::erase(pending, before);
+    check(i, pending);
+    if (op.kind == OpKind::reduce) pending.push_back(i);
+  }
+}
+
+/// Reductions end in order, at most two at a time, no bucket's while its last one has not ended,
+/// and gradients stay until all of theirs have.
+TEST(Schedule, AHostThatWaitsEndsReductionsInTime) {
+  std::mt19937 random(17);
+  for (int trial = 0; trial < 400; ++trial) {
+    const auto pick = [&](std::size_t n) { return random() % n; };
+    ScheduleInput in = make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(4),
+                                  pick(3) * 500, pick(4) > 0, pick(2) == 1, 100 + pick(6000));
+    in.across = in.preset.shard_parameters && pick(2) == 1;
+    in.reuse_elements = pick(3) * 700;
+    in.max_live_elements = 500 + pick(4000);
+    if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
+    for (std::size_t b = 0; b < in.buckets.size(); ++b) {
+      in.bucket_memory[b].workspace =
+          pick(3) == 0 ? 256 : in.buckets[b].count() * 4 * (1 + pick(8));
+      in.bucket_memory[b].image_across = 700;
+    }
+    for (UnitMemory& memory : in.unit_memory) memory.gradients /= 1 + pick(2);
+    const Schedule schedule = make_step_schedule(in, pick(2) == 1);
+    as_the_host_waits(schedule, [&](std::size_t i, const std::vector<std::size_t>& pending) {
+      const Op& op = schedule.ops[i];
+      ASSERT_LE(pending.size() + (op.kind == OpKind::reduce ? 1 : 0), 2U);
+      for (const std::size_t begun : pending) {
+        const std::size_t bucket = schedule.ops[begun].index;
+        ASSERT_FALSE(op.kind == OpKind::reduce && op.index == bucket) << "bucket " << bucket;
+        if (op.kind != OpKind::clear_gradients) continue;
+        for (const Segment& segment : in.buckets[bucket].segments) {
+          ASSERT_NE(segment.unit, op.index) << "its gradients begin anew";
+        }
+      }
+      if (op.kind == OpKind::end_reduce) {
+        for (const std::size_t begun : pending) ASSERT_GT(begun, op.waits_on.front());
+      }
+    });
+    std::size_t left = 0;
+    as_the_host_waits(schedule, [&](std::size_t, const auto& pending) { left = pending.size(); });
+    EXPECT_EQ(left, 0U);
+  }
+}
+
+/// While one is on its way, the next begins, whatever is done with the sums, and although their
+/// ends share a stream; the one after waits.
 TEST(Schedule, TwoReductionsAreUnderWayTogether) {
   for (const std::size_t bucket_size : {200U, 600U}) {
     const ScheduleInput in = make_input(3, false, 2, 1 << 20, true, true, bucket_size);
@@ -328,6 +382,7 @@ TEST(Schedule, TwoReductionsAreUnderWayTogether) {
     }
     for (std::size_t r = 1; r < reductions.size(); ++r) {
       const std::size_t op = reductions[r];
+      EXPECT_TRUE(r == 1 || before[op][reductions[r - 2]]) << "reduction " << r;
       const std::size_t last = reductions[r - 1];
       if (schedule.ops[last].micro_step != schedule.ops[op].micro_step) continue;
       EXPECT_FALSE(before[op][last]) << "reduction " << r;
