@@ -85,11 +85,12 @@ void calibrate_gpu(Gpu& gpu, const json& kernels, const std::string& name) {
   if (products.empty() || attention.empty()) {
     throw unknown(name, "no shape of linear or attention with both directions");
   }
-  if (gpu.name != kernels.at("device")) {  // another's rates are not its
+  const std::string device = kernels.at("device");
+  if (gpu.name != device) {  // another's rates are not its
     gpu.products.clear();
     gpu.attention.clear();
   }
-  gpu.name = kernels.at("device");
+  gpu.name = device;
   for (const json& ceiling : kernels.at("ceilings")) {
     if (ceiling.at("name") == "copy") gpu.memory_rate = ceiling.at("rate");
   }
