@@ -7,6 +7,7 @@ rates that were measured apart, in the sessions of its runs.
 import csv
 import dataclasses
 import json
+import math
 import pathlib
 import statistics
 
@@ -16,8 +17,8 @@ from train_table import NOISY
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
 # starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
 STUDIES = {
-    "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host"},
-    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node"},
+    "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host", "shapes": "h200-1x-host"},
+    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node", "reductions": "h200-4x-node"},
     "4x-NVIDIA-H200": {
         "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
         "18.7b-node-b": "h200-4x-node", "18.7b-node-c": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
@@ -29,10 +30,16 @@ STUDIES = {
 }
 CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
 # Steps that are not timed, of studies without a list of runs.
-WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5}
+WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5, "shapes": 3, "reductions": 5}
+# Of programs that have two reductions under way; those before began one when the one before it had ended.
+REDUCTIONS_TOGETHER = {"reductions"}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]
+# What layers lose beside kernels of NCCL they do not lose on one GPU: its own value of that constant.
+ALONE = "h200-1x-host"
+CALIBRATED_ALONE_ON = ["1x/shapes/gpt-2.6b", "1x/shapes/gpt-3.9b"]
+ALONE_CONSTANT = ("gpu.layer_gap_us", "us a layer and pass on one GPU", 0, 300)
 # No bandwidth of these rails was measured apart: the one of the trace.
 CALIBRATED_RAILS_ON = "1.64b-emulated-4x4/none"
 RAIL_CONSTANT = ("rails.lanes.0.gb_per_s", "GB/s of a rail with 4 x 4 sockets, in one collective", 2, 30)
@@ -53,11 +60,12 @@ class Trace:
     config: str
     nodes: int
     ranks_per_node: int
+    reductions: int  # at a time, of the program
     predicted: float = 0.0
 
     @property
     def fitted(self):
-        return self.name in CALIBRATED_ON or self.name == CALIBRATED_RAILS_ON
+        return self.name in [*CALIBRATED_ON, *CALIBRATED_ALONE_ON, CALIBRATED_RAILS_ON]
 
     @property
     def measured(self):
@@ -97,6 +105,7 @@ class Trace:
         return f"{study}/step-none-{features.rsplit('-', 1)[1]}"
 
     def job(self, changes=None):
+        changes = {"engine.reductions_at_a_time": self.reductions, **(changes or {})}
         return {"cluster": self.cluster, "config": self.config, "changes": changes,
                 "flags": ["--nodes", self.nodes, "--ranks-per-node", self.ranks_per_node]}
 
@@ -140,7 +149,7 @@ def read_traces(results):
             config = json.loads(trace["config_json"])
             config["zeropp"].setdefault("copy_engines", "off")  # of a time before them
             traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], json.dumps(config), trace["node_count"],
-                                trace["ranks_per_node"]))
+                                trace["ranks_per_node"], 2 if study in REDUCTIONS_TOGETHER else 1))
     return traces
 
 
@@ -169,6 +178,6 @@ def fit(planner, traces, names, constants):
         return [trace.predicted / trace.measured - 1 for trace in chosen]
 
     low, high = [least for *_, least, _ in constants], [most for *_, most in constants]
-    middle = [(a + b) / 2 for a, b in zip(low, high)]
+    middle = [math.sqrt(a * b) if a > 0 else b / 2 for a, b in zip(low, high)]
     found = scipy.optimize.least_squares(errors, middle, bounds=(low, high), x_scale=middle, diff_step=0.01, max_nfev=12)
     return dict(zip(paths, map(float, found.x)))

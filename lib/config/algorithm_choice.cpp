@@ -162,6 +162,14 @@ const char* gather_by_rule(const TrainConfig& c, const Machine& machine) {
   return takes_the_vendors(c) ? "native" : "flat";
 }
 
+const char* reduce_by_rule(const TrainConfig& c, const Machine& machine) {
+  if (c.zero.quantized_gradients) return "2-hop";
+  if (c.zero.deterministic) return "ordered";
+  if (has_levels(machine)) return "2-hop";
+  if (!takes_the_vendors(c) || machine.node_count != 1) return "flat";
+  return takes_copy_engines(c, machine) && reduces_in_offered_memory(c) ? "1-hop" : "native";
+}
+
 void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
@@ -215,17 +223,12 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, con
   std::string& name = c.zero.reduce_scatter_algorithm;
   const bool quantized = c.zero.quantized_gradients;
   if (name == "auto") {
-    const char* const by_rule = quantized                                         ? "2-hop"
-                                : c.zero.deterministic                            ? "ordered"
-                                : has_levels(machine)                             ? "2-hop"
-                                : takes_the_vendors(c) && machine.node_count == 1 ? "native"
-                                                                                  : "flat";
     const bool one_codec = !quantized || c.zero.gradient_codec_intra == c.zero.gradient_codec_inter;
     name = measured
                .fastest(machine.reduce_scatter, "reduce_scatter", quantized,
                         one_codec ? std::optional(c.zero.gradient_codec_intra) : std::nullopt,
                         Measured::kWorld)
-               .value_or(by_rule);
+               .value_or(reduce_by_rule(c, machine));
   }
   const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
   if (algorithm.hierarchical && machine.ranks_per_node == 0) {

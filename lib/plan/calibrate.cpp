@@ -85,20 +85,29 @@ void calibrate_gpu(Gpu& gpu, const json& kernels, const std::string& name) {
   if (products.empty() || attention.empty()) {
     throw unknown(name, "no shape of linear or attention with both directions");
   }
-  gpu.name = kernels.at("device");
+  const std::string device = kernels.at("device");
+  if (gpu.name != device) {  // another's rates are not its
+    gpu.products.clear();
+    gpu.attention.clear();
+  }
+  gpu.name = device;
   for (const json& ceiling : kernels.at("ceilings")) {
     if (ceiling.at("name") == "copy") gpu.memory_rate = ceiling.at("rate");
   }
-  gpu.products.clear();
   for (const auto& [shape, rates] : products) {
+    std::erase_if(gpu.products, [&, &shape = shape](const ProductRate& row) {
+      return row.rows == shape[0] && row.in == shape[1] && row.out == shape[2];
+    });
     gpu.products.push_back({.rows = shape[0],
                             .in = shape[1],
                             .out = shape[2],
                             .forward = rates.forward,
                             .backward = rates.backward});
   }
-  gpu.attention.clear();
   for (const auto& [shape, rates] : attention) {
+    std::erase_if(gpu.attention, [&, &shape = shape](const AttentionRate& row) {
+      return row.sequence == shape[1] && row.head_size == shape[3];
+    });
     gpu.attention.push_back({.sequence = shape[1],
                              .head_size = shape[3],
                              .forward = rates.forward,

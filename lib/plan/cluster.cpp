@@ -33,6 +33,7 @@ constexpr Range kRate{1e-6, 1e7};
 constexpr Range kLatency{0, 1e9};
 constexpr Range kAmount{0, 1e15};
 constexpr Range kSize{1, 1e9};
+constexpr Range kReductions{1, 2};  ///< as many as a schedule has under way
 
 /// Reads the keys of one object, and refuses those that nobody asked for.
 class Section {
@@ -53,8 +54,8 @@ class Section {
   double number(const std::string& key, Range range, double otherwise) {
     return has(key) ? number(key, range) : otherwise;
   }
-  std::size_t count(const std::string& key) {
-    const double value = number(key, kSize);
+  std::size_t count(const std::string& key, Range range = kSize) {
+    const double value = number(key, range);
     if (value != std::floor(value)) fail(key, "a whole number");
     return static_cast<std::size_t>(value);
   }
@@ -204,9 +205,12 @@ Host read_host(Section in) {
 }
 
 Engine read_engine(Section in) {
-  const Engine engine{.overlap = in.number("overlap", kShare),
-                      .max_live_parameters = in.number("max_live_parameters", kAmount, 0),
-                      .bytes_per_parameter = in.number("bytes_per_parameter", kAmount, 0)};
+  Engine engine{.overlap = in.number("overlap", kShare),
+                .max_live_parameters = in.number("max_live_parameters", kAmount, 0),
+                .bytes_per_parameter = in.number("bytes_per_parameter", kAmount, 0)};
+  if (in.has("reductions_at_a_time")) {
+    engine.reductions_at_a_time = in.count("reductions_at_a_time", kReductions);
+  }
   in.done();
   return engine;
 }
@@ -303,7 +307,8 @@ json to_json(const Cluster& cluster) {
             {"engine",
              {{"overlap", cluster.engine.overlap},
               {"max_live_parameters", cluster.engine.max_live_parameters},
-              {"bytes_per_parameter", cluster.engine.bytes_per_parameter}}}};
+              {"bytes_per_parameter", cluster.engine.bytes_per_parameter},
+              {"reductions_at_a_time", cluster.engine.reductions_at_a_time}}}};
   if (cluster.node_links.copies_rate > 0) {
     made["node_links"]["copies_gb_per_s"] = cluster.node_links.copies_rate / kGiga;
     made["node_links"]["copies_gpu_share"] = cluster.node_links.copies_gpu_share;

@@ -107,6 +107,9 @@ struct Engine {
   /// Memory traffic a parameter and step, beside what the schedule's operations move: copies,
   /// casts.
   double bytes_per_parameter = 0;
+  /// Reductions of gradients that are under way together: 2, or 1 where one begins when the one
+  /// before it has ended.
+  std::size_t reductions_at_a_time = 2;
 };
 
 struct Cluster {

@@ -13,7 +13,7 @@ namespace zeropp::plan {
 namespace {
 
 /// Of a piece that copy engines take: lib/comm/cuda/nccl_copies.cpp.
-constexpr double kFewestCopied = 2 << 20U;
+constexpr double kFewestCopied = 4 << 20U;
 
 /// Times of messages between the ranks of a place.
 class Links {
@@ -139,12 +139,13 @@ OpCost pipelined(const OpCost& cost) {
           .pieces = cost.pieces};
 }
 
-/// `memory`: what is encoded.
-OpCost one_hop(const Links& links, double memory, double image, double sum, std::size_t pieces) {
+/// `memory`: what is encoded. `dense`: ReduceShape's.
+OpCost one_hop(const Links& links, double memory, double image, double sum, std::size_t pieces,
+               bool dense) {
   const double share = 1.0 / static_cast<double>(pieces);
   OpCost cost{.start = {}, .finish = {}, .pieces = pieces};
   // In one piece, what needs no encoding travels as it lies.
-  const bool lies_encoded = pieces == 1 && memory == links.ranks() * image;
+  const bool lies_encoded = dense && pieces == 1 && memory == links.ranks() * image;
   if (!lies_encoded) links.kernel(cost.start, share * (memory + links.ranks() * image));
   links.to_all(cost.start, share * image);
   links.kernel(cost.finish, share * (links.ranks() * image + sum));
@@ -203,21 +204,26 @@ OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
   if (shape.algorithm == "native" || shape.algorithm == "flat") {
     OpCost cost{.start = {}, .finish = {}, .pieces = shape.algorithm == "flat" ? cut(1) : 1};
     const double share = 1.0 / static_cast<double>(cost.pieces);
-    const bool as_it_lies = shape.algorithm == "native" && shape.memory == shape.plain;
+    const bool as_it_lies =
+        shape.algorithm == "native" && shape.memory == shape.plain && shape.dense;
     if (!as_it_lies) links.kernel(cost.start, share * (memory + links.ranks() * plain));
     links.ring(cost.start, share * plain);
     links.kernel(cost.finish, share * (plain + sum));
     return pipelined(cost);
   }
-  if (shape.algorithm == "ordered") return one_hop(links, memory, plain, sum, cut(1));
+  if (shape.algorithm == "ordered") return one_hop(links, memory, plain, sum, cut(1), shape.dense);
   const std::size_t first_block = block_of(shape.first, shape.plain);
   const double slice = wire_bytes(shape.first, shape.plain, shape.count);
-  if (shape.algorithm == "1-hop") return one_hop(links, memory, slice, sum, cut(first_block));
-  if (shape.algorithm != "2-hop") throw unknown(shape.algorithm);
-  if (place.nodes == 1) return one_hop(links, memory, slice, sum, cut(first_block));
+  const bool two_hops = shape.algorithm == "2-hop";
+  if (!two_hops && shape.algorithm != "1-hop") throw unknown(shape.algorithm);
+  if (!two_hops || place.nodes == 1) {
+    return one_hop(links, memory, slice, sum, cut(first_block), shape.dense);
+  }
   const std::size_t second_block = block_of(shape.second, shape.plain);
   const double second = wire_bytes(shape.second, shape.plain, shape.count);
-  if (place.ranks_per_node == 1) return one_hop(links, memory, second, sum, cut(second_block));
+  if (place.ranks_per_node == 1) {
+    return one_hop(links, memory, second, sum, cut(second_block), shape.dense);
+  }
   const double first = wire_bytes(shape.first, shape.plain, place.nodes * shape.count);
   OpCost cost{.start = {}, .finish = {}, .pieces = cut(std::max(first_block, second_block))};
   const double share = 1.0 / static_cast<double>(cost.pieces);

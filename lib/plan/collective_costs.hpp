@@ -46,6 +46,7 @@ struct ReduceShape {
   codec::CodecSpec second;
   std::size_t depth = 1;
   Dtype memory = Dtype::fp32;
+  bool dense = true;  ///< the ranks' parts lie one behind the other
 };
 OpCost reduce_cost(const ReduceShape& shape, const Place& place);
 

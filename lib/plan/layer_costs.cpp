@@ -47,6 +47,23 @@ class Transformer {
     return in_step({filled + product_forward(4 * width_, width_), backward + (again ? filled : 0)});
   }
 
+  /// Of what a kernel finds when it comes at any time, the mean rest: sum d^2 / (2 sum d) over the
+  /// products of a block, forward and backward, of d seconds each.
+  [[nodiscard]] double product_rest() const {
+    double sum = 0;
+    double squares = 0;
+    const auto add = [&](double seconds, double kernels) {
+      sum += seconds;
+      squares += seconds * seconds / kernels;
+    };
+    for (const auto& [in, out] : {std::pair{width_, 3 * width_}, std::pair{width_, width_},
+                                  std::pair{width_, 4 * width_}, std::pair{4 * width_, width_}}) {
+      add(product_forward(in, out), 1);
+      add(product_backward(in, out), 2);
+    }
+    return squares / (2 * sum) / gpu_.step_share;
+  }
+
   [[nodiscard]] LayerCost head() const {
     const double logits = rows() * static_cast<double>(vocab_);
     // Losses and their gradients in one pass over the logits, which are read and written.
@@ -121,6 +138,11 @@ std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micr
   }
   costs.push_back(transformer.head());
   return costs;
+}
+
+double product_rest(const model::Options& model, std::size_t micro_batch, Dtype compute,
+                    const Gpu& gpu) {
+  return Transformer(model, micro_batch, compute, gpu).product_rest();
 }
 
 void add_input_copies(std::vector<LayerCost>& costs, const model::Options& model,

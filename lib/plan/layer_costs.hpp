@@ -29,6 +29,11 @@ const AttentionRate& nearest_attention(const Gpu& gpu, std::size_t sequence, std
 std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micro_batch,
                                    Dtype compute, const Gpu& gpu);
 
+/// What a kernel that comes at any time finds left of the product of a block that runs: the mean,
+/// seconds. Arguments as above.
+double product_rest(const model::Options& model, std::size_t micro_batch, Dtype compute,
+                    const Gpu& gpu);
+
 /// Adds to `costs`, layer_costs() of the same arguments, what compute waits for inputs of blocks
 /// that are copied to the host and back beside it: cpu_checkpointing. `link_rate`: bytes/s of the
 /// GPU's link to the host, above 0.

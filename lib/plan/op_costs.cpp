@@ -94,9 +94,9 @@ class Costs {
       case OpKind::clear_gradients:
         return {};  // gaps between tensors only
       case OpKind::reduce:
-        return reduction(op.index);
-      case OpKind::accumulate:
-        return accumulate(op);
+        return summed(op);
+      case OpKind::end_reduce:
+        return {};
       case OpKind::gather_sum:
         return joined(gather(
             {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}, depth()}, world_));
@@ -193,15 +193,17 @@ class Costs {
     const zero::GradientCodecs& codecs = codecs_of(index);
     const std::size_t count = reduced.count();
     const bool packed = reduced.segments.size() > 1;
-    const Dtype memory = unit(reduced.segments.front().unit).gradients;
+    const zero::UnitPartition& first = unit(reduced.segments.front().unit);
+    const Dtype memory = first.gradients;
+    const bool dense = packed || count == first.shard;
     for (const Reduction& known : reductions_) {
       if (known.count == count && known.memory == memory && known.packed == packed &&
-          known.codecs == codecs) {
+          known.dense == dense && known.codecs == codecs) {
         return known.cost;
       }
     }
     const OpCost sent = reduce_cost({options_.reduce_scatter_algorithm, count, options_.compute,
-                                     codecs.intra, codecs.inter, depth(), memory},
+                                     codecs.intra, codecs.inter, depth(), memory, dense},
                                     sharding_);
     OpCost cost{.start = {}, .finish = {}, .pieces = sent.pieces};
     if (packed) {  // read and written once more
@@ -209,16 +211,24 @@ class Costs {
                            static_cast<double>(sharding_.ranks());
       cost.start.add(Resource::gpu, kernel(moved) / static_cast<double>(sent.pieces));
     }
+    if (options_.compute == Dtype::fp16) {  // what is beyond its range is looked for
+      const double moved = static_cast<double>(size_of(memory)) * static_cast<double>(count) *
+                           static_cast<double>(sharding_.ranks());
+      cost.start.add(Resource::gpu, kernel(moved) / static_cast<double>(sent.pieces));
+    }
     for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
     cost.finish = sent.finish;
-    return reductions_.emplace_back(count, memory, packed, codecs, cost).cost;
+    return reductions_.emplace_back(count, memory, packed, dense, codecs, cost).cost;
   }
 
-  /// A sum that was reduced into its shard, and the whole gradients of stage 0, are there.
-  [[nodiscard]] OpCost accumulate(const Op& op) const {
-    if (!work_.input.preset.shard_optimizer || op.result == zero::kNoMemory) return {};
-    const double values = static_cast<double>(bucket(op.index));
-    return kernel_of((op.first_sum ? 2 : 3) * kFp32 * values);
+  /// A reduction with what it ends with. A sum that goes into its shard at once, and the whole
+  /// gradients of stage 0, are there.
+  [[nodiscard]] OpCost summed(const Op& op) {
+    OpCost cost = reduction(op.index);
+    if (!work_.input.preset.shard_optimizer || op.result == zero::kNoMemory) return cost;
+    const double moved = (op.first_sum ? 2 : 3) * kFp32 * static_cast<double>(bucket(op.index));
+    cost.finish.add(Resource::gpu, kernel(moved) / static_cast<double>(cost.pieces));
+    return cost;
   }
 
   /// The norm reads the gradients; the rule reads them again, reads and writes the master weights
@@ -227,8 +237,9 @@ class Costs {
     const auto states = static_cast<double>(optim::variant_of(work_.config.optimizer).states);
     const std::size_t away = zero::offloaded_elements(updated(index), options_.offload_optimizer);
     const auto here = static_cast<double>(updated(index) - away);
-    const double on_device = kernel(static_cast<double>(updated(index)) * kFp32 +
-                                    here * (kFp32 + 2 * kFp32 * (1 + states) + bytes()));
+    const double moved = static_cast<double>(updated(index)) * kFp32 +
+                         here * (kFp32 + 2 * kFp32 * (1 + states) + bytes());
+    const double on_device = kernel(moved) / cluster_.gpu.step_share;
     if (!offloads() || on_device > offloaded_[index]) return on_gpu(on_device);
     OpCost cost;  // both at the same time
     cost.start.add(Resource::host, offloaded_[index]);
@@ -250,6 +261,7 @@ class Costs {
     std::size_t count;
     Dtype memory;
     bool packed;
+    bool dense;
     zero::GradientCodecs codecs;
     OpCost cost;
   };

@@ -25,6 +25,9 @@ struct Running {
   const Stage* stage = nullptr;  ///< null: nothing runs
   const Stage* end = nullptr;
   double left = 0;  ///< of the stage, seconds alone
+  double held = 0;  ///< before it, seconds
+
+  [[nodiscard]] Resource resource() const { return held > 0 ? Resource::none : stage->resource; }
 };
 
 class Simulation {
@@ -83,12 +86,25 @@ class Simulation {
           if (stages.begin() == stages.end()) {
             complete(stream);
           } else {
-            running_[stream] = {stages.begin(), stages.end(), stages.begin()->seconds};
+            running_[stream].end = stages.end();
+            enter(stream, stages.begin());
           }
           again = true;
         }
       }
     }
+  }
+
+  /// A kernel beside those of layers waits until one of them makes room.
+  void enter(std::size_t stream, const Stage* stage) {
+    const Running& computing = running_[index(zero::StreamId::compute)];
+    const Resource at = stage->resource;
+    const bool kernel = at == Resource::gpu || at == Resource::node_links || at == Resource::rails;
+    const bool beside = stream != index(zero::StreamId::compute) && computing.stage != nullptr &&
+                        computing.stage->resource == Resource::gpu;
+    running_[stream].stage = stage;
+    running_[stream].left = stage->seconds;
+    running_[stream].held = kernel && beside ? sharing_.kernel_wait : 0;
   }
 
   void complete(std::size_t stream) {
@@ -131,13 +147,14 @@ class Simulation {
   bool advance() {
     std::array<std::size_t, kResources> parts{};
     for (const Running& running : running_) {
-      if (running.stage != nullptr) ++parts[index(running.stage->resource)];
+      if (running.stage != nullptr) ++parts[index(running.resource())];
     }
     const auto rate = rates(parts);
     double step = std::numeric_limits<double>::infinity();
     for (const Running& running : running_) {
       if (running.stage == nullptr) continue;
-      step = std::min(step, running.left / rate[index(running.stage->resource)]);
+      const double left = running.held > 0 ? running.held : running.left;
+      step = std::min(step, left / rate[index(running.resource())]);
     }
     if (step == std::numeric_limits<double>::infinity()) return false;
     account(parts, step);
@@ -145,17 +162,25 @@ class Simulation {
     for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
       Running& running = running_[stream];
       if (running.stage == nullptr) continue;
+      if (running.held > 0) {
+        running.held = running.held <= step * (1 + 1e-12) ? 0 : running.held - step;
+        continue;
+      }
       const double speed = rate[index(running.stage->resource)];
       // Those that end with the step end exactly: no part is left with a rounding error.
       const bool ends = running.left / speed <= step * (1 + 1e-12);
       running.left -= step * speed;
       if (!ends) continue;
       if (++running.stage != running.end) {
-        running.left = running.stage->seconds;
+        enter(stream, running.stage);
       } else {
         running.stage = nullptr;
         complete(stream);
       }
+    }
+    // A layer's last product leaves room for all that wait.
+    if (running_[index(zero::StreamId::compute)].stage == nullptr) {
+      for (Running& running : running_) running.held = 0;
     }
     return true;
   }

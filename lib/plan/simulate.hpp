@@ -34,7 +34,7 @@ class Stages {
   [[nodiscard]] double seconds() const;
 
  private:
-  std::array<Stage, 6> stages_{};
+  std::array<Stage, 8> stages_{};
   std::size_t count_ = 0;
 };
 
@@ -56,6 +56,9 @@ struct Sharing {
                                         Resource::none};
   /// By resource: what a part there takes from the GPU while it runs, 0 to 1, once however many.
   std::array<double, kResources> gpu_share{};
+  /// Seconds that a kernel of another stream waits for those of layers, which hold all
+  /// multiprocessors until they end.
+  double kernel_wait = 0;
 };
 
 /// One operation in time, seconds from the begin of the schedule.

@@ -4,7 +4,10 @@
 #include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <utility>
+
+#include "lib/plan/layer_costs.hpp"
 
 namespace zeropp::plan {
 
@@ -78,9 +81,10 @@ const char* bound_of(const Timeline& timeline) {
 }  // namespace
 
 zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
-                       const zero::ScheduleInput& input, bool on_host) {
+                       const zero::ScheduleInput& input, const Program& program) {
   zero::Schedule joined = update;
-  if (on_host) {  // nothing else is started: they may as well be on the stream of the layers
+  if (program.updates_on_host) {  // nothing else is started: they may as well be on the stream of
+                                  // the layers
     for (Op& op : joined.ops) {
       if (op.kind == OpKind::update) op.stream = StreamId::compute;
     }
@@ -94,6 +98,7 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
     if (op.kind != OpKind::update || op.stream == StreamId::compute) others.push_back(i);
   }
   std::array<bool, zero::kStreams> begun{};
+  std::optional<std::size_t> reduction;  // the last
   for (Op op : step.ops) {
     for (std::size_t& before : op.waits_on) before += offset;
     if (!std::exchange(begun[static_cast<std::size_t>(op.stream)], true)) {
@@ -104,6 +109,10 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
       for (const zero::Segment& segment : input.buckets[op.index].segments) {
         op.waits_on.push_back(updates[segment.unit]);
       }
+    }
+    if (op.kind == OpKind::reduce) {
+      const auto before = std::exchange(reduction, joined.ops.size());
+      if (program.reductions_in_turn && before) op.waits_on.push_back(*before);
     }
     joined.ops.push_back(std::move(op));
   }
@@ -117,7 +126,11 @@ namespace {
 StepTime timed(const zero::Schedule& schedule, const Workload& work, const Cluster& cluster) {
   StepTime made;
   const std::vector<OpCost> costs = op_costs(schedule, work, cluster);
-  const Sharing shared = sharing(cluster, work.config.rail_lanes);
+  Sharing shared = sharing(cluster, work.config.rail_lanes);
+  model::Options model = work.config.model;
+  model.vocab_size = work.vocab_size;
+  shared.kernel_wait = product_rest(model, work.config.train_micro_batch_size_per_gpu,
+                                    config::compute_dtype(work.config), cluster.gpu);
   made.timeline = simulate(schedule, costs, shared, work.input.overlap);
   const Phases hidden = phases_of(schedule, made.timeline);
   const double overlap = can_overlap(work, cluster.engine) ? cluster.engine.overlap : 0;
@@ -151,6 +164,11 @@ double last_micro_step(const zero::Schedule& schedule, const StepTime& time) {
   return (ends[0] - ends[1]) * time.seconds / time.timeline.seconds;
 }
 
+Program program_of(const Engine& engine, const config::TrainConfig& config) {
+  return {.updates_on_host = config.zero.offload_optimizer.enabled(),
+          .reductions_in_turn = engine.reductions_at_a_time == 1};
+}
+
 }  // namespace
 
 StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
@@ -162,8 +180,8 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
                       .choice = run.choice(),
                       .vocab_size = run.model().units.front().tensors.front().shape.front()};
   const zero::StepPlan& plan = run.plans().step;
-  zero::Schedule schedule = chained(plan.update, plan.step.front(), work.input,
-                                    run.config().zero.offload_optimizer.enabled());
+  zero::Schedule schedule =
+      chained(plan.update, plan.step.front(), work.input, program_of(cluster.engine, run.config()));
   StepTime made = timed(schedule, work, cluster);
   made.schedule = std::move(schedule);
   return made;
@@ -187,7 +205,7 @@ StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
       found = schedules
                   ->emplace(plan.schedules,
                             chained(plan.schedules->update, plan.schedules->step.front(), input,
-                                    candidate.config.zero.offload_optimizer.enabled()))
+                                    program_of(cluster.engine, candidate.config)))
                   .first;
     }
     const StepTime time = timed(found->second,

@@ -12,12 +12,18 @@
 
 namespace zeropp::plan {
 
+/// How a program goes through schedules, beside what they say.
+struct Program {
+  /// Whoever starts the step is in the updates until the last has returned, so all of it waits for
+  /// all of them.
+  bool updates_on_host = false;
+  bool reductions_in_turn = false;  ///< one begins when the one before it has ended
+};
+
 /// The update of the step before, and the step that it lets begin: `update` comes first, gathers
 /// and reductions wait for their own units' updates, and everything else for the rest of `update`.
-/// `on_host`: whoever starts the step is in the updates until the last has returned, so all of it
-/// waits for all of them.
 zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
-                       const zero::ScheduleInput& input, bool on_host = false);
+                       const zero::ScheduleInput& input, const Program& program);
 
 struct StepTime {
   double seconds = 0;

@@ -179,7 +179,8 @@ class Engine {
   [[nodiscard]] View shard_part(const Segment& segment) const;
   /// Where a bucket's sum over the ranks arrives: in the arena, or in the gradient shard itself.
   [[nodiscard]] View sum_of(const Op& op) const;
-  void accumulate(const Op& op);
+  /// Adds what a reduction summed to the gradient shards.
+  void accumulate(const Op& op, StreamHandle on);
   /// Stages 1 and 2: the weights that they keep whole, before the first use.
   void gather_initial();
   /// Of the last step; the streams have come to its end.

@@ -176,13 +176,13 @@ void Engine::run(const Op& op, std::size_t position) {
       }
       plans_.gradients.start(op.index, gradient_views_, sum_of(op), workspace(op),
                              stream(op.stream).handle(), reduction_draws(op));
-      pending_[position] = [this, bucket = op.index](StreamHandle end) {
-        plans_.gradients.finish(bucket, end);
+      pending_[position] = [this, &op](StreamHandle end) {
+        plans_.gradients.finish(op.index, end);
+        accumulate(op, end);
       };
       break;
-    case OpKind::accumulate:
-      accumulate(op);
-      break;
+    case OpKind::end_reduce:
+      break;  // what it waits for is all
     case OpKind::gather_sum:
       plans_.gradients.gather_sum(op.index, sum_of(op), gradient_views_, workspace(op),
                                   stream(op.stream).handle());
@@ -274,11 +274,10 @@ View Engine::sum_of(const Op& op) const {
                                 : arena_.view(bucket.count(), Dtype::fp32, op.result);
 }
 
-void Engine::accumulate(const Op& op) {
+void Engine::accumulate(const Op& op, StreamHandle on) {
   if (!preset_.shard_optimizer || op.result == kNoMemory) return;  // stage 0: gathered instead
   const ConstView sum = sum_of(op);
   const trace::Timers::Scope scope(recorder_.timers, Category::optimizer);
-  const StreamHandle on = stream(op.stream).handle();
   std::size_t at = 0;
   for (const Segment& segment : plans_.step.input.buckets[op.index].segments) {
     const ConstView from = sum.part(at, segment.count);

@@ -19,8 +19,8 @@ const char* name_of(OpKind kind) {
       return "clear_gradients";
     case OpKind::reduce:
       return "reduce";
-    case OpKind::accumulate:
-      return "accumulate";
+    case OpKind::end_reduce:
+      return "end_reduce";
     case OpKind::gather_sum:
       return "gather_sum";
     case OpKind::reduce_across:

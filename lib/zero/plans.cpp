@@ -65,7 +65,7 @@ const trace::CollectiveRow* Plans::row(const Op& op, Phase phase) const {
     case OpKind::forward:
     case OpKind::backward:
     case OpKind::clear_gradients:
-    case OpKind::accumulate:
+    case OpKind::end_reduce:
     case OpKind::update:
       break;
   }

@@ -70,7 +70,7 @@ class Builder {
     for (std::size_t b = 0; b < in_.buckets.size(); ++b) {
       reduce(b, in_.micro_steps - 1, last_backward);
     }
-    accumulate_all();
+    retire_all();
   }
 
   void update_all() {
@@ -213,7 +213,7 @@ class Builder {
     }
     if (use.backward && in_.preset.shard_gradients) reduce_finished(use, done);
     if (use.backward && use.layer == 0)
-      accumulate_all();  // the next micro-step begins with no gradients
+      retire_all();  // the next micro-step begins with no gradients
   }
 
   /// Stages 0 and 1 keep whole gradients outside the arena, begun once a step.
@@ -245,12 +245,16 @@ class Builder {
 
   /// `after`: the operation that completes the bucket's gradients.
   void reduce(std::size_t bucket, std::size_t micro_step, std::size_t after) {
-    if (reducing_.size() == kReductionsInFlight) accumulate_oldest();
     const BucketMemory& memory = in_.bucket_memory[bucket];
     Op op{OpKind::reduce, bucket};
+    if (reducing_.size() == kReductionsInFlight) retire_oldest();
+    if (reductions_.size() >= kReductionsInFlight) {
+      op.waits_on.push_back(reductions_[reductions_.size() - kReductionsInFlight]);
+    }
     op.micro_step = micro_step;
     op.stream = StreamId::reduce;
     op.backward_phase = true;
+    op.first_sum = is_first_sum(micro_step);
     op.bytes = memory.workspace;
     if (!reduces_into_shard(bucket, micro_step)) {
       op.bytes += memory.sum;
@@ -258,8 +262,9 @@ class Builder {
     }
     op.workspace = arena_.allocate(memory.workspace, op.waits_on);
     op.waits_on.push_back(after);
-    reducing_.push_back(emit(std::move(op)));
-    if (!in_.overlap) accumulate_all();
+    reductions_.push_back(emit(std::move(op)));
+    reducing_.push_back(reductions_.back());
+    if (!in_.overlap) retire_all();
   }
 
   /// Gradients of other micro-steps are not there yet: nothing is to be added to.
@@ -273,46 +278,46 @@ class Builder {
            in_.buckets[bucket].segments.size() == 1;
   }
 
-  void accumulate_all() {
-    while (!reducing_.empty()) accumulate_oldest();
+  void retire_all() {
+    while (!reducing_.empty()) retire_oldest();
   }
 
-  void accumulate_oldest() {
+  /// Its memory is the next one's, and what is left to do with its sum comes. What needs its end
+  /// waits for the reduction itself, not for the operation that ends it: that lies on its stream
+  /// behind the end of the next.
+  void retire_oldest() {
     const std::size_t reduced = reducing_.front();
     reducing_.pop_front();
     const Op reduce = ops_[reduced];
-    Op op{OpKind::accumulate, reduce.index};
-    op.micro_step = reduce.micro_step;
-    op.stream = StreamId::reduce_end;
-    op.backward_phase = true;
-    op.first_sum = is_first_sum(reduce.micro_step);
-    op.result = reduce.result;
-    op.waits_on = {reduced};
-    const std::size_t accumulated = emit(std::move(op));
-    arena_.release(reduce.workspace, {accumulated});
-    const std::size_t last =
-        in_.preset.shard_optimizer ? accumulated : gather_sum(reduce, accumulated);
+    Op end{OpKind::end_reduce, reduce.index};
+    end.micro_step = reduce.micro_step;
+    end.stream = StreamId::reduce_end;
+    end.backward_phase = true;
+    end.waits_on = {reduced};
+    emit(std::move(end));
+    arena_.release(reduce.workspace, {reduced});
+    const std::size_t last = in_.preset.shard_optimizer ? reduced : gather_sum(reduce, reduced);
     if (reduce.result != kNoMemory) arena_.release(reduce.result, {last});
-    if (in_.across && reduce.micro_step + 1 == in_.micro_steps) sum_across(reduce, accumulated);
+    if (in_.across && reduce.micro_step + 1 == in_.micro_steps) sum_across(reduce, reduced);
     if (!in_.preset.shard_gradients) return;
     for (const Segment& segment : in_.buckets[reduce.index].segments) {
       const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;
       if (!whole) continue;  // a later bucket holds the rest of this unit
-      arena_.release(*gradients_[segment.unit], {accumulated});
+      arena_.release(*gradients_[segment.unit], {reduced});
       gradients_[segment.unit].reset();
     }
   }
 
   /// The sums over micro-steps are complete: over the shard groups, beside the backward of other
   /// layers.
-  void sum_across(const Op& reduce, std::size_t accumulated) {
+  void sum_across(const Op& reduce, std::size_t reduced) {
     const BucketMemory& memory = in_.bucket_memory[reduce.index];
     Op sum{OpKind::reduce_across, reduce.index};
     sum.micro_step = reduce.micro_step;
     sum.stream = StreamId::reduce_end;
     sum.backward_phase = true;
     sum.bytes = memory.image_across + memory.reduce_across_workspace;
-    sum.waits_on = {accumulated};
+    sum.waits_on = {reduced};
     sum.result = arena_.allocate(memory.image_across, sum.waits_on);
     sum.workspace = arena_.allocate(memory.reduce_across_workspace, sum.waits_on);
     Op gather = sum;
@@ -330,14 +335,14 @@ class Builder {
     arena_.release(image, {gathered});
   }
 
-  std::size_t gather_sum(const Op& reduce, std::size_t accumulated) {
+  std::size_t gather_sum(const Op& reduce, std::size_t reduced) {
     Op op{OpKind::gather_sum, reduce.index};
     op.micro_step = reduce.micro_step;
     op.stream = StreamId::reduce_end;
     op.backward_phase = true;
     op.bytes = in_.bucket_memory[reduce.index].gather_sum_workspace;
     op.result = reduce.result;
-    op.waits_on = {accumulated};
+    op.waits_on = {reduced};
     op.workspace = arena_.allocate(op.bytes, op.waits_on);
     const std::size_t workspace = op.workspace;
     const std::size_t emitted = emit(std::move(op));
@@ -358,7 +363,8 @@ class Builder {
   std::vector<bool> secondary_valid_;
   std::vector<std::size_t> first_layers_;
   std::vector<std::vector<std::size_t>> buckets_ending_with_;  ///< by unit
-  std::deque<std::size_t> reducing_;  ///< reductions in flight, oldest first
+  std::vector<std::size_t> reductions_;                        ///< of the step, in order
+  std::deque<std::size_t> reducing_;  ///< of these, what is in flight, oldest first
 };
 
 }  // namespace

@@ -24,13 +24,15 @@ enum class OpKind : std::uint8_t {
   backward,          ///< a layer
   clear_gradients,   ///< begin a unit's gradients before their first use in backward: zeros where
                      ///< no tensor is; that use writes the rest
-  reduce,            ///< start the reduce-scatter of a bucket; no result: into the gradient shard
-  accumulate,        ///< add a bucket's sum to the gradient shards; no result: it is there
-  gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
-  reduce_across,     ///< reduce-scatter a bucket's gradient shard over the shard groups
-  gather_across,     ///< all-gather what that summed into the gradient shards
-  update,            ///< optimizer step of a unit's shard, and its shard in the compute dtype
-  refresh,           ///< all-gather a unit's updated weights (stages 1 and 2)
+  reduce,            ///< start the reduce-scatter of a bucket; it ends with the sum added to the
+                     ///< gradient shards; no result: it goes there at once
+  end_reduce,     ///< a bucket's reduction has ended: the host waits here, if it is who waits, so
+                  ///< that they end in the order in which they began
+  gather_sum,     ///< all-gather a bucket's sum in fp32 (stage 0)
+  reduce_across,  ///< reduce-scatter a bucket's gradient shard over the shard groups
+  gather_across,  ///< all-gather what that summed into the gradient shards
+  update,         ///< optimizer step of a unit's shard, and its shard in the compute dtype
+  refresh,        ///< all-gather a unit's updated weights (stages 1 and 2)
 };
 
 /// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on
@@ -71,7 +73,7 @@ struct Op {
   std::size_t micro_step = 0;
   StreamId stream = StreamId::compute;
   bool backward_phase = false;
-  bool first_sum = false;  ///< accumulate: the first of its bucket in the step, which replaces
+  bool first_sum = false;  ///< reduce: the first of its bucket in the step, which replaces
   std::size_t bytes = 0;   ///< memory that the operation takes in the arena, workspace included
   std::size_t result = kNoMemory;       ///< arena offset of what it makes (weights, gradients, sum)
   std::size_t workspace = kNoMemory;    ///< arena offset of what it borrows until it is waited for

@@ -24,7 +24,7 @@ comm::Bytes volume(const Op& op, const Volumes& volumes) {
     case OpKind::forward:
     case OpKind::backward:
     case OpKind::clear_gradients:
-    case OpKind::accumulate:
+    case OpKind::end_reduce:
     case OpKind::update:
       break;
   }

@@ -79,8 +79,8 @@ class GpuTrain(zpp.TestCase):
         if len(GPUS) < 2:
             self.skipTest("needs two GPUs")
         ranks = 4 if len(GPUS) >= 4 else 2
-        # Encoded in 4 bits a quarter of a block's weights is 2 MiB: long enough for them.
-        shape = ["--bf16", "--hidden-size", "1280", "--num-attention-heads", "10"]
+        # Encoded in 4 bits a quarter of a block's weights is 4 MiB: long enough for them.
+        shape = ["--bf16", "--hidden-size", "1664", "--num-attention-heads", "13"]
         quantized = ["--zero-quantized-weights", "--zero-quantized-gradients"]
         for name, words in (("plain", ["--all-gather-algorithm", "direct", "--reduce-scatter-algorithm", "1-hop"]),
                             ("quantized", quantized), ("hpz", [*quantized, "--zero-hpz-partition-size", str(ranks)]),

@@ -156,7 +156,7 @@ TEST(Exchange, PiecesOfOneSizeToEveryone) {
       if (engines && (over_mpi() || !nccl_has_copy_engines())) continue;
       const Groups groups = test::make_groups({.copy_engines = engines});
       for (Communicator* comm : {groups.world.get(), groups.node.get(), groups.rail.get()}) {
-        for (const std::size_t bytes : {std::size_t{48}, (std::size_t{2} << 20U) + 16}) {
+        for (const std::size_t bytes : {std::size_t{48}, (std::size_t{4} << 20U) + 16}) {
           Bytes expected;
           for (int peer = 0; peer < comm->size(); ++peer) expected.add(comm->link_to(peer), bytes);
           const Pieces pieces(groups, *comm, bytes);

@@ -80,16 +80,18 @@ TEST(ConfigResolve, CopyEnginesWhereNcclHasThem) {
   EXPECT_EQ(choice(""), "off native native native") << "this NCCL has none";
   EXPECT_THAT(why(R"("copy_engines": "on")"), HasSubstr("NCCL 2.28.3"));
   on.copy_engines = true;
-  EXPECT_EQ(choice(""), "on direct direct native");
+  EXPECT_EQ(choice(""), "on direct direct 1-hop");
   EXPECT_EQ(choice(R"("copy_engines": "off")"), "off native native native");
   EXPECT_EQ(choice(R"("pipeline_depth": 2)", quantized), "on direct direct flat");
   EXPECT_EQ(choice(R"("pipeline_depth": 2)"), "off flat direct flat") << "chunks are not in place";
   EXPECT_EQ(choice(R"("transport": "mpi")"), "off flat flat flat");
   EXPECT_THAT(why(R"("copy_engines": "on", "transport": "mpi")"), HasSubstr("needs the transport"));
-  EXPECT_THAT(why(R"("copy_engines": "on", "all_gather_algorithm": "flat")"),
+  EXPECT_THAT(why(R"("copy_engines": "on", "all_gather_algorithm": "flat",
+                     "reduce_scatter_algorithm": "native")"),
               AllOf(HasSubstr("no effect"), HasSubstr("flat and native")));
-  EXPECT_EQ(choice("", R"("stage": 2)"), "off native direct native") << "weights that stay";
-  EXPECT_EQ(choice("", R"("stage": 2, "zero_quantized_weights": true)"), "on direct direct native");
+  EXPECT_EQ(choice("", R"("stage": 1)"), "off native direct native") << "gradients that stay";
+  EXPECT_EQ(choice("", R"("stage": 2)"), "on native direct 1-hop") << "weights that stay";
+  EXPECT_EQ(choice("", R"("stage": 2, "zero_quantized_weights": true)"), "on direct direct 1-hop");
   EXPECT_THAT(why(R"("copy_engines": "on", "all_gather_algorithm": "direct", "pipeline_depth": 4,
                      "reduce_scatter_algorithm": "native")"),
               HasSubstr("pipeline_depth 4"));

@@ -28,7 +28,8 @@ json valid() {
               "lanes": [{"lanes": 1, "latency_us": 9, "gb_per_s": 2},
                         {"lanes": 4, "latency_us": 8, "gb_per_s": 5,
                          "sizes": [{"mib": 1, "gb_per_s": 3}, {"mib": 4, "gb_per_s": 4}]}]},
-    "engine": {"overlap": 0.5, "max_live_parameters": 1e9, "bytes_per_parameter": 90}})");
+    "engine": {"overlap": 0.5, "max_live_parameters": 1e9, "bytes_per_parameter": 90,
+               "reductions_at_a_time": 1}})");
 }
 
 std::string refusal(const json& object) {
@@ -49,6 +50,7 @@ TEST(PlanCluster, ReadsWhatItWrites) {
   EXPECT_DOUBLE_EQ(cluster.node_links.most, 300e9);
   EXPECT_DOUBLE_EQ(cluster.rails.lanes.back().latency, 8e-6);
   EXPECT_DOUBLE_EQ(cluster.engine.overlap, 0.5);
+  EXPECT_EQ(cluster.engine.reductions_at_a_time, 1U);
   EXPECT_FALSE(cluster.host.known());
   const json written = to_json(cluster);
   EXPECT_EQ(to_json(parse_cluster(written.dump(), "again")), written);
@@ -106,6 +108,9 @@ TEST(PlanCluster, SaysWhatIsWrongAndWhere) {
   object = valid();
   object["nodes"] = 1.5;
   EXPECT_EQ(refusal(object), "c.json: nodes must be a whole number");
+  object = valid();
+  object["engine"]["reductions_at_a_time"] = 3;
+  EXPECT_EQ(refusal(object), "c.json: engine.reductions_at_a_time must be a number from 1 to 2");
   object = valid();
   object["name"] = 3;
   EXPECT_EQ(refusal(object), "c.json: name must be text");
@@ -176,6 +181,16 @@ TEST(PlanCalibrate, TakesRatesOfKernels) {
   EXPECT_EQ(cluster.gpu.attention[0].head_size, 32U);
   EXPECT_DOUBLE_EQ(cluster.gpu.memory_rate, 4e12);
   EXPECT_EQ(cluster.source, "made up; k.json");
+  // Another shape of the same GPU, and one again.
+  kernels["rows"] = {
+      row("linear_forward", "512x32x32", 90e3), row("linear_backward", "512x32x32", 80e3),
+      row("attention_forward", "1x128x8x32", 400e3), row("attention_backward", "1x128x8x32", 1e3)};
+  calibrate(cluster, kernels, "more.json");
+  ASSERT_EQ(cluster.gpu.products.size(), 2U);
+  EXPECT_DOUBLE_EQ(cluster.gpu.products[0].forward, 700e12);
+  EXPECT_DOUBLE_EQ(cluster.gpu.products[1].forward, 90e12);
+  ASSERT_EQ(cluster.gpu.attention.size(), 1U);
+  EXPECT_DOUBLE_EQ(cluster.gpu.attention[0].forward, 400e12);
 }
 
 TEST(PlanCalibrate, TakesRatesOfLinks) {

@@ -152,6 +152,12 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
   const OpCost as_it_lies =
       reduce_cost({"1-hop", kCount, Dtype::bf16, {}, {}, 1, Dtype::bf16}, place);
   EXPECT_EQ(seconds_on(as_it_lies.start, Resource::gpu), 0);
+  // Parts that lie apart, pieces of longer ones, are brought together first.
+  for (const char* algorithm : {"1-hop", "native"}) {
+    const OpCost apart =
+        reduce_cost({algorithm, kCount, Dtype::bf16, {}, {}, 1, Dtype::bf16, false}, place);
+    EXPECT_NEAR(seconds_on(apart.start, Resource::gpu), 2 * 12 * kShard / 1e12, 1e-12);
+  }
   // On one node its first hop is all that there is.
   const Place node{.cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1};
   const OpCost inside = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, node);
@@ -164,19 +170,20 @@ TEST(PlanCosts, CopyEnginesTakeLargePieces) {
   cluster.node_links.copies_rate = 2e11;
   Place node{
       .cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1, .copy_engines = true};
-  const double part = 2.0 * (1U << 20U);  // 2 MiB in bf16
-  const OpCost copied = gather_cost({"direct", 1U << 20U, Dtype::bf16, {}}, node);
+  constexpr std::size_t kFewest = 2U << 20U;  // 4 MiB in bf16
+  const double part = 2.0 * kFewest;
+  const OpCost copied = gather_cost({"direct", kFewest, Dtype::bf16, {}}, node);
   EXPECT_NEAR(seconds_on(copied, Resource::copies), 3 * part / 2e11, 1e-12);
   EXPECT_EQ(seconds_on(copied, Resource::node_links), 0);
   EXPECT_EQ(seconds_on(copied.finish, Resource::gpu), 0) << "it arrives in place";
-  const OpCost shorter = gather_cost({"direct", (1U << 20U) - 8, Dtype::bf16, {}}, node);
+  const OpCost shorter = gather_cost({"direct", kFewest - 8, Dtype::bf16, {}}, node);
   EXPECT_EQ(seconds_on(shorter, Resource::copies), 0);
   EXPECT_GT(seconds_on(shorter, Resource::node_links), 0);
   cluster.node_links.copies_rate = 0;  // not known
   EXPECT_NEAR(
-      seconds_on(gather_cost({"direct", 1U << 20U, Dtype::bf16, {}}, node), Resource::node_links),
+      seconds_on(gather_cost({"direct", kFewest, Dtype::bf16, {}}, node), Resource::node_links),
       3 * part / 1e11, 1e-12);
-  EXPECT_EQ(seconds_on(gather_cost({"native", 1U << 20U, Dtype::bf16, {}}, node), Resource::copies),
+  EXPECT_EQ(seconds_on(gather_cost({"native", kFewest, Dtype::bf16, {}}, node), Resource::copies),
             0);
 }
 
@@ -277,6 +284,13 @@ StepTime timed(const config::TrainConfig& config, const Cluster& cluster) {
   return step_time(run, cluster);
 }
 
+TEST(PlanCosts, WhatIsLeftOfAProduct) {
+  // d seconds of the smallest product: 1, 3, 4 and 4 of them, once forward and twice backward.
+  const double d = 2.0 * (2 * 512) * 1024 * 1024 / 1e14;
+  EXPECT_NEAR(product_rest(gpt(), 2, Dtype::bf16, round_numbers(4).gpu),
+              d * (1 + 9 + 16 + 16) / (2 * (1 + 3 + 4 + 4)), 1e-15);
+}
+
 TEST(PlanCosts, StepsOfEveryStage) {
   const Cluster cluster = round_numbers(4);
   for (const int stage : {0, 1, 2, 3}) {
@@ -330,6 +344,36 @@ TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
     // From the third micro-step on each is like the one before.
     EXPECT_NEAR(seconds, step_seconds(run, cluster), 0.01 * seconds) << micro_steps;
   }
+}
+
+/// Two hops of many buckets: one's way out of the node covers the next one's way inside.
+TEST(PlanCosts, ReductionsInTurnTakeLonger) {
+  Cluster cluster = round_numbers(4);
+  cluster.rails.lanes.front().rate = 1e9;
+  cluster.node_links.rate = cluster.node_links.most = 6e9;
+  config::TrainConfig config = resolved(2);  // whose backward gathers nothing
+  config.zero.quantized_gradients = true;
+  config.zero.reduce_bucket_size = 1 << 20U;
+  const double together = timed(config, cluster).seconds;
+  cluster.engine.reductions_at_a_time = 1;
+  EXPECT_GT(timed(config, cluster).seconds, 1.05 * together);
+}
+
+/// What is beyond the range of fp16 is looked for before a reduction, in fp32.
+TEST(PlanCosts, GradientsAreReadOnceMoreInFp16) {
+  Cluster cluster = round_numbers(4);
+  cluster.engine.overlap = 0;
+  config::TrainConfig config = resolved(3);
+  const PlannedRun run(config, planned_topology(2, 4), 5000);
+  double values = 0;
+  for (const zero::UnitPartition& unit : run.plans().step.input.units) {
+    values += static_cast<double>(unit.padded);
+  }
+  const double before = timed(config, cluster).seconds;
+  config.bf16 = false;
+  config.fp16 = true;
+  config.zero.compute = Dtype::fp16;
+  EXPECT_NEAR(timed(config, cluster).seconds - before, 4 * values / 1e12, 1e-9);
 }
 
 TEST(PlanCosts, NarrowGradientsMoveLess) {

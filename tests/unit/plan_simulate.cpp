@@ -153,6 +153,37 @@ TEST(PlanSimulate, CopiesShareLinksAndLeaveTheGpu) {
   EXPECT_DOUBLE_EQ(both.seconds, 8 + (10 - 6));
 }
 
+/// Each kernel beside a layer waits, not one that begins when no layer runs; copies are none.
+TEST(PlanSimulate, KernelsWaitForThoseOfLayers) {
+  Schedule schedule;
+  schedule.ops.push_back(op(OpKind::forward, StreamId::compute));
+  schedule.ops.push_back(op(OpKind::reduce, StreamId::reduce));
+  Sharing sharing;
+  sharing.kernel_wait = 2;
+  const auto reduction = [](Resource way) {
+    OpCost cost = on(Resource::gpu, 1);
+    cost.start.add(way, 3);
+    return cost;
+  };
+  // Held to 2, a kernel that shares the GPU to 4, held again to 6, sent to 9.
+  const Timeline sent =
+      simulate(schedule, {on(Resource::gpu, 10), reduction(Resource::node_links)}, sharing);
+  EXPECT_DOUBLE_EQ(sent.spans[1].end, 9);
+  EXPECT_DOUBLE_EQ(sent.seconds, 11);
+  const Timeline copied =
+      simulate(schedule, {on(Resource::gpu, 10), reduction(Resource::copies)}, sharing);
+  EXPECT_DOUBLE_EQ(copied.spans[1].end, 7);
+  EXPECT_DOUBLE_EQ(copied.seconds, 11);
+  // The end of a layer is the end of what it waits for.
+  const Timeline shorter =
+      simulate(schedule, {on(Resource::gpu, 1.5), reduction(Resource::node_links)}, sharing);
+  EXPECT_DOUBLE_EQ(shorter.spans[1].end, 1.5 + 1 + 3);
+  schedule.ops[1].waits_on = {0};
+  const Timeline after =
+      simulate(schedule, {on(Resource::gpu, 10), reduction(Resource::node_links)}, sharing);
+  EXPECT_DOUBLE_EQ(after.seconds, 14);
+}
+
 TEST(PlanSimulate, LaterHopsLeaveTheStreamToTheNext) {
   // Two collectives: the second starts while the first is inside its node.
   Schedule schedule;

@@ -46,8 +46,9 @@ std::size_t count(const Schedule& schedule, OpKind kind) {
 
 /// earlier[i][j]: operation i begins after the end of j, by what it waits for and by the order on
 /// its stream. A collective begins after the begin of the one before it on its stream, and ends
-/// after the end of that.
-std::vector<std::vector<bool>> order_of(const Schedule& schedule) {
+/// after the end of that. `queued`: where streams wait for collectives, their ends are enqueued
+/// with them, and what else is on the stream of the ends comes behind those.
+std::vector<std::vector<bool>> order_of(const Schedule& schedule, bool queued = false) {
   const std::size_t n = schedule.ops.size();
   std::vector<std::vector<bool>> earlier(n, std::vector<bool>(n, false));
   auto at_end = earlier;  // [i][j]: j has ended when i ends
@@ -65,6 +66,7 @@ std::vector<std::vector<bool>> order_of(const Schedule& schedule) {
     at_end[i][i] = true;
     if (before != last.end()) join(at_end[i], at_end[before->second]);
     last[op.stream] = i;
+    if (queued && collective) last[ends_on(op.stream)] = i;
   }
   return earlier;
 }
@@ -78,7 +80,7 @@ TEST(Schedule, ContainsEveryLayerOnceAMicroStepAndPhase) {
       EXPECT_EQ(count(schedule, OpKind::backward), 5 * micro_steps);
       const std::size_t reductions = stage >= 2 ? micro_steps : 1;
       EXPECT_EQ(count(schedule, OpKind::reduce), in.buckets.size() * reductions);
-      EXPECT_EQ(count(schedule, OpKind::accumulate), in.buckets.size() * reductions);
+      EXPECT_EQ(count(schedule, OpKind::end_reduce), in.buckets.size() * reductions);
       EXPECT_EQ(count(schedule, OpKind::gather_sum), stage == 0 ? in.buckets.size() : 0);
       // A tied head gathers the embedding again: six uses in forward and six in backward.
       EXPECT_EQ(count(schedule, OpKind::gather), stage == 3 ? 12 * micro_steps : 0);
@@ -141,7 +143,7 @@ TEST(Schedule, SumsOverShardGroupsOnceAStep) {
         EXPECT_EQ(op.micro_step + 1, micro_steps);
         EXPECT_TRUE(before[i][summed.at(op.index)]);
       }
-      if (across || op.kind == OpKind::accumulate) summed[op.index] = i;
+      if (across || op.kind == OpKind::reduce) summed[op.index] = i;
     }
     EXPECT_EQ(count(make_evaluation_schedule(in, false), OpKind::reduce_across), 0U);
   }
@@ -278,7 +280,6 @@ TEST(Schedule, OrdersEveryReadAfterItsWrites) {
           }
           reduced[op.index] = i;
           break;
-        case OpKind::accumulate:
         case OpKind::gather_sum:
           expect_after(i, reduced.at(op.index));
           break;
@@ -298,10 +299,10 @@ TEST(Schedule, FirstSumsOfAStepReplace) {
       std::vector<std::size_t> sums(in.buckets.size(), 0);
       std::size_t in_shard = 0;
       for (const Op& op : make_step_schedule(in, false).ops) {
-        if (op.kind == OpKind::accumulate) {
-          EXPECT_EQ(op.first_sum, sums[op.index]++ == 0) << "stage " << stage;
-        } else if (op.kind == OpKind::reduce) {
-          const bool expected = stage > 0 && sums[op.index] == 0;
+        if (op.kind == OpKind::reduce) {
+          const bool first = sums[op.index]++ == 0;
+          EXPECT_EQ(op.first_sum, first) << "stage " << stage;
+          const bool expected = stage > 0 && first;
           if (in.buckets[op.index].segments.size() == 1) {
             EXPECT_EQ(op.result == kNoMemory, expected) << "stage " << stage;
           } else {
@@ -311,6 +312,80 @@ TEST(Schedule, FirstSumsOfAStepReplace) {
         }
       }
       EXPECT_EQ(in_shard > 0, stage > 0 && bucket_size == 600U);
+    }
+  }
+}
+
+/// What a host that waits does: it ends a collective when an operation waits for it, and not
+/// before. `pending`: reductions that have begun and not ended when operation i begins.
+template <class Check>
+void as_the_host_waits(const Schedule& schedule, const Check& check) {
+  std::vector<std::size_t> pending;
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const Op& op = schedule.ops[i];
+    for (const std::size_t before : op.waits_on) std::erase(pending, before);
+    check(i, pending);
+    if (op.kind == OpKind::reduce) pending.push_back(i);
+  }
+}
+
+/// Reductions end in order, at most two at a time, no bucket's while its last one has not ended,
+/// and gradients stay until all of theirs have.
+TEST(Schedule, AHostThatWaitsEndsReductionsInTime) {
+  std::mt19937 random(17);
+  for (int trial = 0; trial < 400; ++trial) {
+    const auto pick = [&](std::size_t n) { return random() % n; };
+    ScheduleInput in = make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(4),
+                                  pick(3) * 500, pick(4) > 0, pick(2) == 1, 100 + pick(6000));
+    in.across = in.preset.shard_parameters && pick(2) == 1;
+    in.reuse_elements = pick(3) * 700;
+    in.max_live_elements = 500 + pick(4000);
+    if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
+    for (std::size_t b = 0; b < in.buckets.size(); ++b) {
+      in.bucket_memory[b].workspace =
+          pick(3) == 0 ? 256 : in.buckets[b].count() * 4 * (1 + pick(8));
+      in.bucket_memory[b].image_across = 700;
+    }
+    for (UnitMemory& memory : in.unit_memory) memory.gradients /= 1 + pick(2);
+    const Schedule schedule = make_step_schedule(in, pick(2) == 1);
+    as_the_host_waits(schedule, [&](std::size_t i, const std::vector<std::size_t>& pending) {
+      const Op& op = schedule.ops[i];
+      ASSERT_LE(pending.size() + (op.kind == OpKind::reduce ? 1 : 0), 2U);
+      for (const std::size_t begun : pending) {
+        const std::size_t bucket = schedule.ops[begun].index;
+        ASSERT_FALSE(op.kind == OpKind::reduce && op.index == bucket) << "bucket " << bucket;
+        if (op.kind != OpKind::clear_gradients) continue;
+        for (const Segment& segment : in.buckets[bucket].segments) {
+          ASSERT_NE(segment.unit, op.index) << "its gradients begin anew";
+        }
+      }
+      if (op.kind == OpKind::end_reduce) {
+        for (const std::size_t begun : pending) ASSERT_GT(begun, op.waits_on.front());
+      }
+    });
+    std::size_t left = 0;
+    as_the_host_waits(schedule, [&](std::size_t, const auto& pending) { left = pending.size(); });
+    EXPECT_EQ(left, 0U);
+  }
+}
+
+/// While one is on its way, the next begins, whatever is done with the sums, and although their
+/// ends share a stream; the one after waits.
+TEST(Schedule, TwoReductionsAreUnderWayTogether) {
+  for (const std::size_t bucket_size : {200U, 600U}) {
+    const ScheduleInput in = make_input(3, false, 2, 1 << 20, true, true, bucket_size);
+    const Schedule schedule = make_step_schedule(in, false);
+    const auto before = order_of(schedule, true);
+    std::vector<std::size_t> reductions;
+    for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+      if (schedule.ops[i].kind == OpKind::reduce) reductions.push_back(i);
+    }
+    for (std::size_t r = 1; r < reductions.size(); ++r) {
+      const std::size_t op = reductions[r];
+      EXPECT_TRUE(r == 1 || before[op][reductions[r - 2]]) << "reduction " << r;
+      const std::size_t last = reductions[r - 1];
+      if (schedule.ops[last].micro_step != schedule.ops[op].micro_step) continue;
+      EXPECT_FALSE(before[op][last]) << "reduction " << r;
     }
   }
 }
@@ -377,10 +452,9 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
             if (gradients.contains(segment.unit))
               add(gradients[segment.unit].first, gradients[segment.unit].second, i, true);
           }
-        } else if (op.kind == OpKind::accumulate || op.kind == OpKind::gather_sum) {
+        } else if (op.kind == OpKind::gather_sum) {
           add(op.result, in.bucket_memory[op.index].sum, i);
-          if (op.kind == OpKind::gather_sum)
-            add(op.workspace, in.bucket_memory[op.index].gather_sum_workspace, i);
+          add(op.workspace, in.bucket_memory[op.index].gather_sum_workspace, i);
         } else if (op.kind == OpKind::reduce_across) {
           add(op.result, in.bucket_memory[op.index].image_across, i);
           add(op.workspace, in.bucket_memory[op.index].reduce_across_workspace, i);

@@ -11,9 +11,9 @@ namespace zeropp::comm {
 
 namespace {
 
-/// Of a piece. Shorter ones arrive sooner by a kernel: an operation of the copy engines takes some
-/// 30 us to begin and end.
-constexpr std::size_t kFewestBytes = std::size_t{2} << 20U;
+/// Of a piece. Shorter ones arrive as soon or sooner by a kernel: an operation of the copy engines
+/// takes some 30 us to begin and end.
+constexpr std::size_t kFewestBytes = std::size_t{4} << 20U;
 
 }  // namespace
 
