@@ -183,6 +183,7 @@ def main():
         "What is left of a step when nothing is hidden, products take what their constant says and links too. One engine cannot have both.",
         unexplained_table(planner_published.unexplained(planner, published)), "## Own traces", "Constants, fitted on the traces marked so:",
         constants_table(planner, "h200-4x-node", planner_own.CONSTANTS),
+        constants_table(planner, planner_own.ALONE, [planner_own.ALONE_CONSTANT]),
         constants_table(planner, planner_own.CALIBRATED_RAILS, [planner_own.RAIL_CONSTANT, planner_own.RING]),
         own_table([trace for trace in traces if not trace.offloads]),
         "### Offload to the host", "Nothing is fitted on these: rates of the link and the host's memory were measured apart.",

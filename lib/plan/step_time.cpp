@@ -127,9 +127,7 @@ StepTime timed(const zero::Schedule& schedule, const Workload& work, const Clust
   StepTime made;
   const std::vector<OpCost> costs = op_costs(schedule, work, cluster);
   Sharing shared = sharing(cluster, work.config.rail_lanes);
-  model::Options model = work.config.model;
-  model.vocab_size = work.vocab_size;
-  shared.kernel_wait = product_rest(model, work.config.train_micro_batch_size_per_gpu,
+  shared.kernel_wait = product_rest(work.config.model, work.config.train_micro_batch_size_per_gpu,
                                     config::compute_dtype(work.config), cluster.gpu);
   made.timeline = simulate(schedule, costs, shared, work.input.overlap);
   const Phases hidden = phases_of(schedule, made.timeline);

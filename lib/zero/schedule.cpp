@@ -1,7 +1,6 @@
 #include "lib/zero/schedule.hpp"
 
 #include <algorithm>
-#include <deque>
 #include <optional>
 #include <utility>
 
@@ -247,7 +246,7 @@ class Builder {
   void reduce(std::size_t bucket, std::size_t micro_step, std::size_t after) {
     const BucketMemory& memory = in_.bucket_memory[bucket];
     Op op{OpKind::reduce, bucket};
-    if (reducing_.size() == kReductionsInFlight) retire_oldest();
+    if (reductions_.size() - retired_ == kReductionsInFlight) retire_oldest();
     if (reductions_.size() >= kReductionsInFlight) {
       op.waits_on.push_back(reductions_[reductions_.size() - kReductionsInFlight]);
     }
@@ -263,7 +262,6 @@ class Builder {
     op.workspace = arena_.allocate(memory.workspace, op.waits_on);
     op.waits_on.push_back(after);
     reductions_.push_back(emit(std::move(op)));
-    reducing_.push_back(reductions_.back());
     if (!in_.overlap) retire_all();
   }
 
@@ -279,15 +277,14 @@ class Builder {
   }
 
   void retire_all() {
-    while (!reducing_.empty()) retire_oldest();
+    while (retired_ < reductions_.size()) retire_oldest();
   }
 
   /// Its memory is the next one's, and what is left to do with its sum comes. What needs its end
   /// waits for the reduction itself, not for the operation that ends it: that lies on its stream
   /// behind the end of the next.
   void retire_oldest() {
-    const std::size_t reduced = reducing_.front();
-    reducing_.pop_front();
+    const std::size_t reduced = reductions_[retired_++];
     const Op reduce = ops_[reduced];
     Op end{OpKind::end_reduce, reduce.index};
     end.micro_step = reduce.micro_step;
@@ -364,7 +361,7 @@ class Builder {
   std::vector<std::size_t> first_layers_;
   std::vector<std::vector<std::size_t>> buckets_ending_with_;  ///< by unit
   std::vector<std::size_t> reductions_;                        ///< of the step, in order
-  std::deque<std::size_t> reducing_;  ///< of these, what is in flight, oldest first
+  std::size_t retired_ = 0;  ///< of these, the first so many; the others are in flight
 };
 
 }  // namespace
