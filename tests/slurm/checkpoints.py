@@ -65,13 +65,17 @@ class Checkpoints(slurm_cluster.SlurmCase):
         self.assertTrue((self.results / "runs" / "run" / f"train.before-{first:09}.h5").exists(), "the trace of the first steps is lost")
 
     def take_away(self, node, identity):
-        """As when its power goes: the controller counts it as down, and all that runs on it is gone."""
+        """As when its power goes: all that runs on it falls silent at once, the controller counts it as down, and nothing of it comes back.
+        Silent first: the controller asks the ranks of the other node to end, and with this node's help they would still save a checkpoint."""
         ranks = [pid for pid in self.ranks_of(identity) if f"SLURMD_NODENAME={node}".encode() in read(f"/proc/{pid}/environ").split(b"\0")]
         self.assertEqual(len(ranks), 2)
         parents = {int(read(f"/proc/{pid}/stat").rsplit(b")", 1)[1].split()[1]) for pid in ranks}
         daemon = int(read(slurm_cluster.state / node / "slurmd.pid"))
+        gone = (daemon, *parents, *ranks)
+        for pid in gone:
+            os.kill(pid, signal.SIGSTOP)
         self.assertEqual(command("scontrol", "update", f"NodeName={node}", "State=DOWN", "Reason=test").returncode, 0)
-        for pid in (daemon, *parents, *ranks):
+        for pid in gone:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
