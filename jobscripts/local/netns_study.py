@@ -137,6 +137,15 @@ class Signals:
                 return
 
 
+def is_complete(study, results, run):
+    """Its trace is whole, and so is what its interfaces sent: what ends a run may come between the two."""
+    try:
+        json.loads((study_results.folder(results, run) / COUNTERS).read_text())
+    except (FileNotFoundError, ValueError):
+        return False
+    return study_results.why_missing(study, results, run) is None
+
+
 def others(place):
     """The share of the cores that other programs took while a complete run ran."""
     return json.loads((place / COUNTERS).read_text())["others_cpu_share"]
@@ -154,7 +163,7 @@ def perform(options, run, place, signals):
     if code == 0 and others(place) > options.busy:
         print(f"{run.name}: disturbed: others took {others(place):.0%} of the cores", flush=True)
     if aside.exists():
-        if (aside / COUNTERS).exists() and (code != 0 or others(aside) <= others(place)):
+        if code != 0 or others(aside) <= others(place):
             shutil.rmtree(place)
             aside.rename(place)
             return 0
@@ -188,7 +197,7 @@ def work(options, study):
     for number in range(options.rounds):
         for run in chosen(study, options.only):
             place = study_results.folder(options.results, run)
-            complete = study_results.why_missing(study, options.results, run) is None
+            complete = is_complete(study, options.results, run)
             if complete and (number == 0 or others(place) <= options.busy):
                 continue
             if not complete:
@@ -200,7 +209,7 @@ def work(options, study):
                 return SKIPPED
     summaries = [network_summary.summarize(study, run, study_results.trace_path(study, options.results, run),
                                            study_results.folder(options.results, run) / COUNTERS)
-                 for run in study.runs if study_results.why_missing(study, options.results, run) is None]
+                 for run in study.runs if is_complete(study, options.results, run)]
     network_summary.write(options.results / SUMMARIES, study, summaries)
     if options.only:
         return int(any(failed.values()))

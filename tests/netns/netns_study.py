@@ -71,6 +71,16 @@ class NetnsStudy(zpp.TestCase):
         self.assertEqual(self.study().code, 0)
         self.assertEqual(len(self.traces()), 2)
 
+    def test_runs_again_what_was_ended_before_its_interfaces_were_read(self):
+        self.assertEqual(self.study().code, 0)
+        first, second = self.results.glob("runs/*/counters.json")
+        first.unlink()
+        second.write_text("")
+        before = self.traces()
+        result = self.study()
+        self.assertEqual(result.code, 0, result)
+        self.assertTrue(all(time > before[path] for path, time in self.traces().items()), result)
+
     def test_repeats_what_was_disturbed(self):
         """Others always take more than nothing; what counts is the run that they disturbed least."""
         self.assertEqual(self.study().code, 0)
