@@ -7,13 +7,11 @@
 
 #include "kernels/codec/codec.hpp"
 #include "lib/collective/chunks.hpp"
+#include "lib/comm/communicator.hpp"
 
 namespace zeropp::plan {
 
 namespace {
-
-/// Of a piece that copy engines take: lib/comm/cuda/nccl_copies.cpp.
-constexpr double kFewestCopied = 4 << 20U;
 
 /// Times of messages between the ranks of a place.
 class Links {
@@ -35,8 +33,8 @@ class Links {
   void inside_node(Stages& stages, double bytes) const {
     if (place_.ranks_per_node == 1) return;
     stages.add(Resource::none, node_links_.latency);
-    const bool copied =
-        place_.copy_engines && node_links_.copies_rate > 0 && bytes >= kFewestCopied;
+    const bool copied = place_.copy_engines && node_links_.copies_rate > 0 &&
+                        bytes >= static_cast<double>(comm::kFewestCopied);
     const double rate = copied ? node_links_.copies_rate : node_links_.rate;
     stages.add(copied ? Resource::copies : Resource::node_links, (locals_ - 1) * bytes / rate);
   }

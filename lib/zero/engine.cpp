@@ -9,6 +9,7 @@
 
 #include "lib/base/defect.hpp"
 #include "lib/zero/draw_keys.hpp"
+#include "lib/zero/engine_memory.hpp"
 
 namespace zeropp::zero {
 
@@ -16,55 +17,10 @@ namespace {
 
 using Category = trace::Timers::Category;
 
-std::vector<Buffer> buffers(const std::vector<UnitPartition>& units,
-                            std::size_t UnitPartition::*count, Dtype dtype, MemoryKind kind,
-                            bool wanted) {
-  std::vector<Buffer> made;
-  if (!wanted) return made;
-  made.reserve(units.size());
-  for (const UnitPartition& unit : units) made.push_back(Buffer::zeros(unit.*count, dtype, kind));
-  return made;
-}
-
-/// The weights that are gathered: beside the master where it is of another dtype, or elsewhere. By
-/// unit, empty of those that lie in a file.
-std::vector<Buffer> compute_shards(const Options& options, const std::vector<UnitPartition>& units,
-                                   MemoryKind kind) {
-  const bool elsewhere =
-      options.offload_optimizer.enabled() &&
-      !gathers_master(options.compute, options.offload_optimizer, options.offload_param);
-  std::vector<Buffer> made;
-  if (!stage_preset(options.stage).shard_optimizer) return made;
-  if (options.compute == Dtype::fp32 && !elsewhere) return made;
-  const std::vector<bool> filed = weights_on_file(units, options.offload_param);
-  for (std::size_t u = 0; u < units.size(); ++u) {
-    made.push_back(Buffer::zeros(filed[u] ? 0 : units[u].shard, options.compute, kind));
-  }
-  return made;
-}
-
 /// Ranks of this host, as far as the topology tells: declared nodes may all be on it.
 int neighbours(const comm::Groups& groups) {
   const comm::Topology& topology = groups.topology;
   return topology.emulated || !topology.uniform() ? topology.world_size : topology.ranks_per_node;
-}
-
-/// Where they lie.
-MemoryKind memory_of_weights(const Options& options, const Device& device) {
-  if (!options.offload_param.enabled()) return device.memory;
-  return options.offload_param.pin_memory ? device.staging() : MemoryKind::host;
-}
-
-/// Whole weights of the units that are not gathered for each use; empty ones of the others.
-std::vector<Buffer> resident_buffers(const std::vector<UnitPartition>& units,
-                                     const StagePreset& preset, Dtype dtype, MemoryKind kind) {
-  std::vector<Buffer> made;
-  made.reserve(units.size());
-  for (const UnitPartition& unit : units) {
-    const bool resident = !preset.shard_parameters || unit.persistent;
-    made.push_back(resident ? Buffer::zeros(unit.padded, dtype, kind) : Buffer());
-  }
-  return made;
 }
 
 /// By what the sum over ranks is divided.
@@ -114,12 +70,10 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
                device.make_stream("update")},
       plans_(options, model.units(), model.layers(), groups, reduce_groups, recorder, device),
       arena_(groups.make_memory(plans_.step.arena_bytes())),
-      compute_shards_(compute_shards(options, plans_.units, memory_of_weights(options, device))),
-      resident_weights_(resident_buffers(plans_.units, preset_, options.compute, device.memory)),
-      local_gradients_(buffers(plans_.units, &UnitPartition::padded, Dtype::fp32, device.memory,
-                               !preset_.shard_gradients)),
-      gradient_shards_(buffers(plans_.units, &UnitPartition::shard, Dtype::fp32, device.memory,
-                               preset_.shard_optimizer)),
+      compute_shards_(make_compute_shards(options, plans_.units, device)),
+      resident_weights_(make_resident_weights(options, plans_.units, device)),
+      local_gradients_(make_local_gradients(options, plans_.units, device)),
+      gradient_shards_(make_gradient_shards(options, plans_.units, device)),
       norm_(own_gradients(), plans_.units, device),
       optimizer_(model.units(), plans_.units, optimizer_arrays(), preset_.shard_optimizer,
                  static_cast<std::size_t>(groups.sharding().world->rank()), options.seed, optimizer,

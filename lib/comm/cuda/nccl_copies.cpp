@@ -9,14 +9,6 @@
 
 namespace zeropp::comm {
 
-namespace {
-
-/// Of a piece. Shorter ones arrive as soon or sooner by a kernel: an operation of the copy engines
-/// takes some 30 us to begin and end.
-constexpr std::size_t kFewestBytes = std::size_t{4} << 20U;
-
-}  // namespace
-
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 3)
 
 bool nccl_has_copy_engines() {
@@ -79,7 +71,7 @@ void NcclCopies::swap(const std::byte*, std::byte*, std::size_t, cudaStream_t) {
 #endif
 
 bool NcclCopies::carries(const std::byte* first, std::size_t all, std::size_t bytes) const {
-  return bytes >= kFewestBytes && std::ranges::any_of(offered_, [&](std::span<std::byte> memory) {
+  return bytes >= kFewestCopied && std::ranges::any_of(offered_, [&](std::span<std::byte> memory) {
            return first >= memory.data() && first + all <= memory.data() + memory.size();
          });
 }
