@@ -197,18 +197,19 @@ class Restart(zpp.TestCase):
                 self.assertAlmostEqual(first, ended, delta=lost * ended)
 
     def test_a_signal_saves_and_the_next_run_goes_on(self):
-        self.run_to(40, *BITS)
+        steps = 200  # most of them after the signal
+        self.run_to(steps, *BITS)
         whole = self.bits()[0]
-        process = zpp.launch([(4, zpp.train_command("--train-iters", 40, "--log-interval", 1, *BITS, *self.both(), out=self.out))])
-        process.wait_for_line("step 3/40")
+        process = zpp.launch([(4, zpp.train_command("--train-iters", steps, "--log-interval", 1, *BITS, *self.both(), out=self.out))])
+        process.wait_for_line(f"step 3/{steps}")
         process.process.send_signal(signal.SIGUSR1)
         result = process.end()
         self.assertEqual(result.code, zpp.REQUEUE, result)
         self.assertIn("go on with --load", result.stderr)
-        self.run_to(40, *BITS, *self.both())
+        self.run_to(steps, *BITS, *self.both())
         root, groups = self.trace()
         self.assertEqual(root["parameters_hash"], whole)
-        self.assertEqual(root["first_step"] + len(groups["steps"]["loss"]), 40)
+        self.assertEqual(root["first_step"] + len(groups["steps"]["loss"]), steps)
 
     def test_one_that_is_damaged_is_set_aside_and_the_one_before_it_taken(self):
         self.run_to(6, *BITS)

@@ -14,7 +14,7 @@ import slurm_cluster
 import zpp
 from slurm_cluster import TINY, command, job, read, wait_for
 
-STEPS = 300
+STEPS = 600  # so many that a run is in the midst of them when it is asked to end
 FLAGS = [*TINY[:-4], *zpp.ALL_FEATURES[2:], "--error-feedback", "both", "--backend", "host", "--deterministic",
          "--train-iters", str(STEPS), "--log-interval", "10"]
 setUpModule = slurm_cluster.start

@@ -233,11 +233,16 @@ exit $code
         study = self.study(TINY[:-4] + ["--backend", "host"], {"steps": {"a": few, "b": many, "c": few}})
         array = self.submitted(study)
         self.started("steps=b", 10)
+        task = re.search(r"JobId=(\d+)", command("scontrol", "--oneliner", "show", "job", f"{array}_1").stdout)[1]
+        ranks = self.ranks_of(task)
+        for rank in ranks:
+            os.kill(rank, signal.SIGSTOP)  # so that it does not end meanwhile
         again = self.submit(study)
         self.assertEqual((again.returncode, again.stdout), (0, ""), again)
         self.assertIn("nothing is missing but what is in the queue: runs ", again.stderr)
-        task = re.search(r"JobId=(\d+)", command("scontrol", "--oneliner", "show", "job", f"{array}_1").stdout)[1]
-        os.kill(self.ranks_of(task)[-1], signal.SIGKILL)
+        os.kill(ranks[-1], signal.SIGKILL)
+        for rank in ranks[:-1]:
+            os.kill(rank, signal.SIGCONT)
         state, code, _ = self.ended(f"{array}_1")
         # 137: that of the killed rank; 3: that of another, which found it gone and was faster.
         self.assertEqual(state, "FAILED")
