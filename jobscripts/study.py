@@ -191,12 +191,12 @@ def start(study, run, words, results):
     """Runs it and keeps what it leaves; returns the exit code."""
     place = study_results.folder(results, run)
     place.mkdir(parents=True, exist_ok=True)
+    log = place / "output.log"
+    log.unlink(missing_ok=True)  # first, so that nobody takes an earlier start's for this one's once its trace is gone
     make_room(study, run, results)
     record = {"run": run.identity(), "command": words, "exit": None, "seconds": None}
     study_results.write_record(results, run, record)
     environment_snapshot.write(place / "environment.txt")
-    log = place / "output.log"
-    log.unlink(missing_ok=True)
     print(f"{run.name}: {shlex.join(words)}", flush=True)
     try:
         code, seconds = supervise.supervise(words, ROOT, log, study.time_limit)

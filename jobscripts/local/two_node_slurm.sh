@@ -67,10 +67,17 @@ no_jobs() { [ -z "$(timeout 5 squeue --noheader 2>/dev/null)" ]; }
 ended() { ! kill -0 "$1" 2>/dev/null || [ "$(ps -o stat= -p "$1" | cut -c1)" = Z ]; }
 
 free_ports() {  # COUNT
-  python3 -c 'import socket, sys
-held = [socket.socket() for _ in range(int(sys.argv[1]))]
-for one in held: one.bind(("", 0))
-print(*(one.getsockname()[1] for one in held))' "$1"
+  # None that the kernel gives to a socket which connects: that may come before a daemon takes its port, or while it is down.
+  python3 -c 'import random, socket, sys
+lowest_given = int(open("/proc/sys/net/ipv4/ip_local_port_range").read().split()[0])
+found = []
+for port in random.sample(range(10000, max(lowest_given, 20000)), 1000):
+    if len(found) < int(sys.argv[1]):
+        with socket.socket() as one:
+            try: one.bind(("", port))
+            except OSError: continue
+        found.append(port)
+print(*found)' "$1"
 }
 
 write_configuration() {

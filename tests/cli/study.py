@@ -307,9 +307,15 @@ class Supervised(Base):
         self.check_gone((self.folder / "pid").read_text().strip())
 
     def test_command_that_ignores_the_end_of_its_time(self):
-        with mock.patch.object(supervise, "GRACE", 0.5):
+        pid, wait = self.folder / "pid", supervise.wait
+
+        def once_it_ignores(child, limit):
+            self.wait_until(lambda: pid.exists() and pid.read_text())
+            return wait(child, limit)
+
+        with mock.patch.object(supervise, "GRACE", 0.5), mock.patch.object(supervise, "wait", once_it_ignores):
             self.assertEqual(self.supervise('trap "" TERM; echo $$ >"$1/pid"; while :; do sleep 0.1; done', 0.5), 124)
-        self.check_gone((self.folder / "pid").read_text().strip())
+        self.check_gone(pid.read_text().strip())
 
     def test_a_kill_ends_the_command(self):
         """Nothing of a run is left where study.py itself is killed."""

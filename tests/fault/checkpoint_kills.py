@@ -1,4 +1,4 @@
-# ctest: name=checkpoint_kills timeout=180 labels=fault processors=2
+# ctest: name=checkpoint_kills timeout=300 labels=fault processors=2
 """Training that saves in every step is killed, all its processes at once, at random times: what is complete afterwards is whole, by a
 checker that shares no code with what wrote it, and nothing complete was lost; going on from there, however often, ends in the bits of
 a run that was left alone. ZEROPP_KILLS: how often [5]; a line a kill is printed."""
@@ -18,7 +18,7 @@ import zpp
 
 KILLS = int(os.environ.get("ZEROPP_KILLS", "5"))
 STEPS = 150
-WINDOW = 1.5  # seconds of training in which a kill comes, as long as many saves
+MOST_KILLS = 8 * KILLS  # as many where none of the first came while a checkpoint was written
 WORDS = ["--train-iters", STEPS, "--deterministic", "--bf16", "--node-size", "1", "--zero-quantized-weights", "--zero-quantized-gradients",
          "--error-feedback", "both", "--log-interval", STEPS]
 
@@ -57,6 +57,10 @@ class Kills(zpp.TestCase):
         self.assertEqual(process.process.returncode, zpp.OK)
         return False
 
+    def under_way(self):
+        """Names of what is being written or removed, or was when it was killed."""
+        return {entry.name for entry in self.kept.glob(".step-*")}
+
     def newest(self):
         """The step of the newest complete checkpoint, each of which is whole; 0: there is none."""
         steps = [int(entry.name.removeprefix("step-")) for entry in self.kept.glob("step-*")]
@@ -72,21 +76,24 @@ class Kills(zpp.TestCase):
     def test_what_is_complete_is_whole(self):
         begin = time.monotonic()
         self.check_ok(self.train(2, *WORDS, out=self.folder / "alone"))
-        start = 0.5 * (time.monotonic() - begin)  # some kills come before there is anything
+        seconds_alone = time.monotonic() - begin
+        start = 0.5 * seconds_alone  # some kills come before there is anything
+        window = max(1.5, seconds_alone)  # of training in which a kill comes, as long as many saves
         alone = self.trace(self.folder / "alone")[0]["parameters_hash"]
         rng = random.Random(20230616)
         kills = saving = ends = newest = 0
-        while kills < KILLS:
-            seconds = start + rng.uniform(0, WINDOW)
+        while kills < KILLS or (saving == 0 and kills < MOST_KILLS):
+            seconds = start + rng.uniform(0, window)
+            left_before = self.under_way()
             if not self.kill_after(seconds):
                 self.check_end(alone)
                 newest, ends = 0, ends + 1
                 continue
             kills += 1
-            under_way = sorted(entry.name for entry in self.kept.glob(".step-*"))
+            under_way = self.under_way() - left_before
             saving += bool(under_way)
             before, newest = newest, self.newest()
-            print(f"kill {kills} after {seconds:.3f} s: complete to step {newest}, left {' '.join(under_way) or 'nothing'}", flush=True)
+            print(f"kill {kills} after {seconds:.3f} s: complete to step {newest}, left {' '.join(sorted(under_way)) or 'nothing'}", flush=True)
             self.assertGreaterEqual(newest, before, "a complete checkpoint was lost")
         result = self.train(2, *self.words)
         self.assertEqual(result.code, zpp.OK, result)

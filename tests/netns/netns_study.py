@@ -50,10 +50,10 @@ class NetnsStudy(zpp.TestCase):
             self.assertEqual((len(run["step_seconds"]), run["emulated"], run["verdict"]), (6, True, "VALID"))
             self.assertGreaterEqual(run["payload_bytes"], run["bytes_across"])
         self.assertEqual(kept["runs"][0]["losses"], kept["runs"][1]["losses"])
-        limited, free = (sum(run["step_seconds"][1:]) / 5 for run in kept["runs"])
+        limited, free = (run["step_seconds"][1:] for run in kept["runs"])
         bound = 8 * kept["runs"][0]["bytes_across_a_step"] / 2 / 1e9  # each of the hosts sends half
-        self.assertGreater(limited, 0.95 * bound)
-        self.assertLess(free, limited)
+        self.assertGreater(sum(limited) / 5, 0.95 * bound)
+        self.assertLess(min(free), min(limited))  # others only ever lengthen a step
         self.assertIn("2 emulated hosts x 1 ranks", (self.results / "table.md").read_text())
         self.assertTrue((self.results / "plot.svg").exists())
         again = self.study()

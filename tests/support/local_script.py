@@ -8,7 +8,7 @@ import zpp
 
 
 def run(*words, **options):
-    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=90, **options)
+    return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=240, **options)
 
 
 def option(command, flag):

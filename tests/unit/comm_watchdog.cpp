@@ -29,7 +29,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int kSilentLooks = 30;
 constexpr int kPatient = 1'000'000;  ///< a thread that gets no processor for a while is not missed
 
 /// A rank, and how its watchdog ended it.
@@ -195,12 +194,12 @@ TEST(Watchdog, LeavesTheOthersAlone) {
 /// A rank that the test plays, connected with rank `rank` of 3.
 class Played {
  public:
-  explicit Played(int rank) {
+  explicit Played(int rank, int silent_looks = kPatient) {
     const auto [here, there] = connected();
     end_ = here;
     std::vector<Lifeline> lines;
     lines.emplace_back(there, "elsewhere");
-    real_.start(rank, 3, std::move(lines), kSilentLooks);
+    real_.start(rank, 3, std::move(lines), silent_looks);
   }
   ~Played() { die(); }
   Played(const Played&) = delete;
@@ -240,7 +239,7 @@ TEST(Watchdog, ADeadRankIsNamedWithItsLastOperation) {
 }
 
 TEST(Watchdog, AStoppedRankIsNamed) {
-  Played peer(0);
+  Played peer(0, /*silent_looks=*/30);
   EXPECT_EQ(peer.real().wait_for_end(), ExitCode::watchdog);
   ASSERT_EQ(peer.real().said().size(), 1U);
   expect_part(peer.real().said().front(), "rank 1 on elsewhere does not answer");
