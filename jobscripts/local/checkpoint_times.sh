@@ -7,7 +7,7 @@
 #   --folder DIR     where checkpoints go: what is measured is its disk; emptied of what this call made
 #   --gpus N         ranks, a GPU each [all that nvidia-smi lists]
 #   --backend B      cuda, host [cuda]
-#   --shape S        1.64b, 6.86b, 18.7b, tiny [1.64b]
+#   --shape S        1.64b, 6.86b, 9.4b, 18.7b, tiny [1.64b]
 #   --layout L       node, emulated (two nodes over sockets on loopback) [node]
 #   --feature F      as of train_shapes.sh [none]
 #   --interval I     steps between checkpoints [20]

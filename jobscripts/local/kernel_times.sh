@@ -6,7 +6,7 @@
 #
 # usage: jobscripts/local/kernel_times.sh [OPTION...] [-- FLAG...]
 #   --gpus N         ranks, a GPU each [all that nvidia-smi lists]
-#   --shape S        1.64b, 6.86b, 18.7b, tiny [1.64b]
+#   --shape S        1.64b, 6.86b, 9.4b, 18.7b, tiny [1.64b]
 #   --layout L       node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 [node]
 #   --feature F      none, none-flat, none-2hop, qwz, hpz, qgz, qwz-qgz, all [none]
 #   --ranks R        rank that is recorded, or all [0]

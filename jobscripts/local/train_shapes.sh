@@ -4,14 +4,14 @@
 #
 # usage: jobscripts/local/train_shapes.sh [OPTION...] [-- FLAG...]
 #   --gpus N         ranks, a GPU each [all that nvidia-smi lists]
-#   --shapes LIST    of 1.64b,6.86b,18.7b,tiny [the first three]
+#   --shapes LIST    of 1.64b,6.86b,9.4b,18.7b,tiny [1.64b,6.86b,18.7b]
 #   --layouts LIST   of node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 (the same with 4
 #                    threads x 4 sockets) [all]
 #   --features LIST  of none, none-flat, none-2hop (other routes of ZeRO-3), qwz, hpz, qgz, qwz-qgz, all
 #                    [none,qwz,hpz,qgz,all]
 #   --peers LIST     of fsdp2, fsdp2-compile, fsdp2-recompute, hybrid (shard inside a node, replicate across; where
 #                    there are nodes), or '' for none [auto: per shape]
-#   --steps N        timed steps [20; 6 for what sends 18.7b uncompressed between nodes]
+#   --steps N        timed steps [20; 6 for what sends 9.4b or 18.7b uncompressed between nodes]
 #   --warmup N       steps before them [5; there 2]
 #   --limit SECONDS  time limit of one command [300]
 #   --backend B      cuda, or host to try the script without GPUs [cuda]
@@ -65,8 +65,8 @@ peer_flags() {  # PEER
 choose_steps() {  # SHAPE LAYOUT NAME
   timed=${steps:-20} untimed=${warmup:-5}
   case $1.$2.$3 in
-    18.7b.node.* | 18.7b.*.all | 18.7b.*.qwz-qgz) ;;
-    18.7b.*) timed=${steps:-6} untimed=${warmup:-2} ;;
+    *.node.* | *.all | *.qwz-qgz) ;;
+    9.4b.* | 18.7b.*) timed=${steps:-6} untimed=${warmup:-2} ;;
   esac
 }
 

@@ -67,7 +67,7 @@ class KernelTimes(zpp.TestCase):
 
     def test_every_flag_exists(self):
         known = {"zpp_train": flags_of(zpp.TRAIN), "kernel_table.py": flags_of(sys.executable, TABLE)}
-        for shape in ("1.64b", "6.86b", "18.7b", "tiny"):
+        for shape in ("1.64b", "6.86b", "9.4b", "18.7b", "tiny"):
             done = self.script("--dry-run", "--gpus", "4", "--shape", shape, "--layout", "emulated", "--feature", "all",
                                "--ranks", "all", "--bandwidth", "3", "--tflops", "500", "--", "--autotune-gemm")
             self.assertEqual((done.returncode, done.stderr), (0, ""), done)

@@ -41,8 +41,8 @@ class TrainShapes(local_script.TestCase):
         known = {"zpp_train": flags_of(zpp.TRAIN), "fsdp2.py": flags_of(sys.executable, PEER)}
         for peers in ("auto", PEERS):
             commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--shapes",
-                                    "1.64b,6.86b,18.7b,tiny", "--", "--pipeline-depth", "2")
-            self.assertGreater(len(commands), 4 * 3 * 8)
+                                    "1.64b,6.86b,9.4b,18.7b,tiny", "--", "--pipeline-depth", "2")
+            self.assertGreater(len(commands), 5 * 3 * 8)
             for command in commands:
                 self.assertEqual(command[:2], ["timeout", "--kill-after=20"])
                 program = next(i for i, word in enumerate(command) if pathlib.Path(word).name in known)
@@ -53,7 +53,7 @@ class TrainShapes(local_script.TestCase):
         shared = ("--num-layers", "--hidden-size", "--num-attention-heads", "--seq-length", "--micro-batch-size",
                   "--vocab-size", "--node-size", "-n")
         wanted = {("1.64b", None): ("48", "1600", "25", "1024", "8"), ("6.86b", "2"): ("32", "4096", "32", "2048", "4"),
-                  ("18.7b", "2"): ("40", "6144", "48", "512", "1")}
+                  ("9.4b", "2"): ("20", "6144", "48", "512", "1"), ("18.7b", "2"): ("40", "6144", "48", "512", "1")}
         for (shape, nodes), sizes in wanted.items():
             commands = self.dry_run("--gpus", "4", "--shapes", shape, "--layouts", "emulated" if nodes else "node")
             kinds = ["fsdp2.py" if "validation/peers/fsdp2.py" in command else "zpp_train" for command in commands]
@@ -63,7 +63,7 @@ class TrainShapes(local_script.TestCase):
                 self.assertEqual(tuple(option(command, flag) for flag in shared), (*sizes, "50257", nodes, "4"))
                 steps = int(option(command, "--warmup") or 0) + int(
                     option(command, "--steps" if kind == "fsdp2.py" else "--train-iters"))
-                short = shape == "18.7b" and "--zero-hpz-partition-size" not in command
+                short = shape in ("9.4b", "18.7b") and "--zero-hpz-partition-size" not in command
                 self.assertIn(steps, (8,) if short else (8, 25), command)
             self.assertEqual(len({option(command, "--json") for command in commands}), len(commands))
 
