@@ -18,7 +18,7 @@ from train_table import NOISY
 # starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
 STUDIES = {
     "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host", "shapes": "h200-1x-host"},
-    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node", "reductions": "h200-4x-node"},
+    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node", "reductions": "h200-4x-node", "training": "h200-4x-node", "1.64b-emulated": "h200-2x1-emulated"},
     "4x-NVIDIA-H200": {
         "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
         "18.7b-node-b": "h200-4x-node", "18.7b-node-c": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
@@ -32,7 +32,7 @@ CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in 
 # Steps that are not timed, of studies without a list of runs.
 WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5, "shapes": 3, "reductions": 5}
 # Of programs that have two reductions under way; those before began one when the one before it had ended.
-REDUCTIONS_TOGETHER = {"reductions"}
+REDUCTIONS_TOGETHER = {"reductions", "training"}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]

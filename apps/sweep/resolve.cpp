@@ -155,14 +155,14 @@ void choose_backend(Options& o, const config::Machine& machine) {
         "does not hold: use --backend cuda --transport nccl, or leave it out",
         o.graph, o.transport);
   }
-  const bool rails = o.transport == "nccl" && machine.node_count > 1 && machine.ranks_per_node > 1;
+  const bool rails = o.transport == "nccl" && machine.node_count > 1 && machine.ranks_per_node > 0;
   if (o.rail_lanes > 1 && !rails) {
     refuse(
-        "--rail-lanes {} would have no effect: only NCCL, on several nodes of several ranks, cuts "
+        "--rail-lanes {} would have no effect: only NCCL, on several nodes of equal size, cuts "
         "what rails send; leave it out",
         o.rail_lanes);
   }
-  if (o.rail_lanes == 0) o.rail_lanes = rails && !machine.rdma ? 4 : 1;
+  if (o.rail_lanes == 0) o.rail_lanes = rails ? config::typical_rail_lanes(machine) : 1;
   choose_copy_engines(o, machine);
 }
 

@@ -23,12 +23,12 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
   for (const auto* entry : collective::all_gather_algorithms()) {
     machine.all_gather.push_back({std::string(entry->name), entry->hierarchical, entry->any_codec,
                                   entry->deterministic, entry->uncut, /*feedback=*/false,
-                                  entry->to_everyone});
+                                  entry->to_everyone, entry->modelled});
   }
   for (const auto* entry : collective::reduce_scatter_algorithms()) {
     machine.reduce_scatter.push_back({std::string(entry->name), entry->hierarchical,
                                       entry->any_codec, entry->deterministic, entry->uncut,
-                                      entry->feedback, entry->to_everyone});
+                                      entry->feedback, entry->to_everyone, entry->modelled});
   }
   return machine;
 }

@@ -239,7 +239,12 @@ Groups World::make_groups(const GroupOptions& options) {
   groups.memory = options.device.memory;
   groups.waits_on_stream = options.transport == Transport::nccl;
   groups.copy_engines = options.copy_engines;
-  groups.world = make("world", [](int) { return 0; });
+  // Where each node has one rank, the world is a rail, and so is a shard group.
+  const auto lanes_of = [&](const Topology& ranks) {
+    return ranks.node_count > 1 && ranks.ranks_per_node == 1 ? options.rail_lanes : 1;
+  };
+  groups.world = make(
+      "world", [](int) { return 0; }, options.shard_size > 0 ? 1 : lanes_of(layout));
   if (options.levels) groups.node = make("node", [&](int rank) { return place(rank).node; });
   if (options.levels && layout.uniform()) {
     groups.rail = make(
@@ -256,7 +261,7 @@ Groups World::make_groups(const GroupOptions& options) {
     groups.shards->memory = groups.memory;
     groups.shards->waits_on_stream = groups.waits_on_stream;
     groups.shards->copy_engines = groups.copy_engines;
-    groups.shards->world = make("shard", group);
+    groups.shards->world = make("shard", group, lanes_of(inside));
     if (options.levels) {
       groups.shards->node =
           make("shard node", [&](int rank) { return rank / inside.ranks_per_node; });

@@ -101,7 +101,7 @@ struct GroupOptions {
   Device device = Device::host();  ///< whose memory the groups move
   Transport transport = Transport::mpi;
   /// Of NCCL: how many communicators carry what a rail, or the replicas, send (lib/comm/lanes.hpp);
-  /// at least 1.
+  /// at least 1. Where each node has one rank, the ranks that share weights are a rail.
   std::size_t rail_lanes = 1;
   /// Of NCCL: swaps and shares inside nodes by copy engines, where memory is offered.
   bool copy_engines = false;

@@ -58,6 +58,17 @@ bool has_levels(const Machine& machine) {
   return machine.node_count > 1 && machine.ranks_per_node > 1;
 }
 
+/// A node of one rank has one rail for all it sends, and the world is that rail.
+bool is_rail(const Machine& machine) {
+  return machine.node_count > 1 && machine.ranks_per_node == 1;
+}
+
+/// Whether what zeropp itself sends from such nodes is to be cut for several communicators.
+bool takes_lanes(const TrainConfig& c, const Machine& machine) {
+  const bool several = c.rail_lanes == 0 ? !machine.rdma : c.rail_lanes > 1;
+  return is_rail(machine) && c.transport == "nccl" && several;
+}
+
 /// The ranks that share a copy of everything: where weights are gathered and gradients reduced.
 Machine shard_group_of(Machine machine, std::size_t size) {
   machine.world_size = static_cast<int>(size);
@@ -156,6 +167,7 @@ const char* gather_by_rule(const TrainConfig& c, const Machine& machine) {
   if (machine.node_count == 1 && takes_copy_engines(c, machine) && gathers_in_offered_memory(c)) {
     return "direct";
   }
+  if (takes_lanes(c, machine)) return "direct";
   if (c.zero.quantized_weights && is_free_over_nccl(c)) {
     return c.zero.pipeline_depth == 1 ? "direct" : "native-images";
   }
@@ -166,6 +178,7 @@ const char* reduce_by_rule(const TrainConfig& c, const Machine& machine) {
   if (c.zero.quantized_gradients) return "2-hop";
   if (c.zero.deterministic) return "ordered";
   if (has_levels(machine)) return "2-hop";
+  if (takes_lanes(c, machine)) return "1-hop";
   if (!takes_the_vendors(c) || machine.node_count != 1) return "flat";
   return takes_copy_engines(c, machine) && reduces_in_offered_memory(c) ? "1-hop" : "native";
 }
@@ -316,27 +329,33 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
   c.copy_engines = used && takes_copy_engines(c, whole) ? "on" : "off";
 }
 
-/// Lanes are of use where a host's thread copies what goes to other nodes, not where the network's
-/// hardware does.
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
   const bool across =
       c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
+  const auto sends_on_rails = [&](const Algorithm& algorithm) {
+    return has_levels(sharding) ? algorithm.hierarchical : is_rail(sharding) && !algorithm.vendors;
+  };
   const bool inside =
-      has_levels(sharding) &&
-      (find(machine.all_gather, c.zero.all_gather_algorithm, "").hierarchical ||
-       find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, "").hierarchical);
+      sends_on_rails(find(machine.all_gather, c.zero.all_gather_algorithm, "")) ||
+      sends_on_rails(find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, ""));
   const bool rails = c.transport == "nccl" && (across || inside);
   if (c.rail_lanes == 0) {
-    c.rail_lanes = rails && !machine.rdma ? 4 : 1;
+    c.rail_lanes = rails ? typical_rail_lanes(machine) : 1;
   } else if (c.rail_lanes > 1 && !rails) {
     refuse(
-        "zeropp.rail_lanes {} would have no effect: only two-level and 2-hop over nccl, on several "
-        "nodes of several ranks, and sums over shard groups send on rails; leave it out",
+        "zeropp.rail_lanes {} would have no effect: over nccl, on several nodes, only two-level "
+        "and 2-hop, where each has one rank all but the vendor's, and sums over shard groups send "
+        "on rails; leave it out",
         c.rail_lanes);
   }
 }
 
 }  // namespace
+
+std::size_t typical_rail_lanes(const Machine& machine) {
+  if (machine.rdma) return 1;
+  return machine.ranks_per_node == 1 ? 8 : 4;
+}
 
 const char* missing_for_copy_engines(const std::string& transport, const Machine& machine) {
   if (transport != "nccl") return "the transport nccl";

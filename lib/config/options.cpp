@@ -152,9 +152,11 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.all_gather_algorithm",
         .flag = "--all-gather-algorithm",
         .field = &c.zero.all_gather_algorithm,
-        .help = "Name from zpp_info, or auto: two-level with several nodes of several ranks; else "
-                "over nccl, where nothing is deterministic, direct with qwZ (native-images with a "
-                "pipeline) and native without; else flat"},
+        .help =
+            "Name from zpp_info, or auto: two-level with several nodes of several ranks; direct "
+            "with nodes of one rank that send on lanes; else over nccl, where nothing is "
+            "deterministic, direct with qwZ (native-images with a "
+            "pipeline) and native without; else flat"},
        {.path = "zeropp.secondary_gather_algorithm",
         .flag = "--secondary-gather-algorithm",
         .field = &c.zero.secondary_gather_algorithm,
@@ -167,7 +169,9 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.zero.reduce_scatter_algorithm,
         .help =
             "Name from zpp_info, or auto: 2-hop with qgZ, ordered when deterministic, 2-hop with "
-            "several nodes of several ranks, native over nccl on one node, else flat"},
+            "several nodes of several ranks, 1-hop with nodes of one rank that send on lanes, "
+            "native "
+            "over nccl on one node, else flat"},
        {.path = "zeropp.algorithm_table",
         .flag = "--algorithm-table",
         .field = &c.algorithm_table,
@@ -271,8 +275,9 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.rail_lanes",
         .flag = "--rail-lanes",
         .field = &c.rail_lanes,
-        .help = "NCCL communicators that share what two-level and 2-hop send between nodes: each "
-                "has a thread of its own for its sockets; 0: 4 over sockets, else 1",
+        .help = "NCCL communicators that share what two-level and 2-hop send between nodes, or all "
+                "that nodes of one rank send: each has a thread of its own for its sockets; 0: "
+                "over sockets 4, or 8 with nodes of one rank, else 1",
         .range = between(0, 16)},
        {.path = "zeropp.node_size",
         .flag = "--node-size",

@@ -21,6 +21,7 @@ struct Algorithm {
   bool uncut = false;         ///< runs in one piece: pipeline_depth does not reach it
   bool feedback = false;      ///< of reductions: has hops that error feedback can be in
   bool to_everyone = false;   ///< sends pieces of one size to everyone, inside nodes at least
+  bool vendors = false;       ///< a collective of the transport's library, which sends as it will
 };
 
 /// What the configuration will run on, and what there is to choose from.
@@ -45,6 +46,11 @@ struct Machine {
 /// What is missing for messages inside nodes to go by copy engines over `transport`, in words for
 /// "needs ..."; null: nothing.
 const char* missing_for_copy_engines(const std::string& transport, const Machine& machine);
+
+/// Lanes of a rail over nccl (lib/comm/lanes.hpp) where nothing is said. They are of use where a
+/// host's thread copies what goes to other nodes, not where the network's hardware does; the rails
+/// of a node share its cores.
+std::size_t typical_rail_lanes(const Machine& machine);
 
 /// `given` says which options the user set. Throws Error(usage): what, where, remedy; and
 /// Error(environment) where GPUs are asked for that are not there. On return no value is `auto`, no

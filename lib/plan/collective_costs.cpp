@@ -21,6 +21,7 @@ class Links {
         node_links_(place.cluster.node_links),
         rails_(place.cluster.rails),
         lane_(rails_.with(place.rail_lanes)),
+        world_lane_(rails_.with(place.ranks_per_node == 1 ? place.rail_lanes : 1)),
         links_(rails_.links_per_node / static_cast<double>(place.groups_per_node)),
         nodes_(static_cast<double>(place.nodes)),
         locals_(static_cast<double>(place.ranks_per_node)) {}
@@ -42,19 +43,20 @@ class Links {
   void on_rails(Stages& stages, double bytes) const {
     if (place_.nodes == 1) return;
     stages.add(Resource::none, lane_.latency + (nodes_ - 2) * rails_.hop_latency);
-    stages.add(Resource::rails, out_of_node((nodes_ - 1) * bytes));
+    stages.add(Resource::rails, out_of_node((nodes_ - 1) * bytes, lane_));
   }
   /// A rank sends `bytes` to every other rank, in and out of its node at the same time.
   void to_all(Stages& stages, double bytes) const {
     if (place_.nodes == 1) return inside_node(stages, bytes);
-    stages.add(Resource::none, lane_.latency);
+    stages.add(Resource::none, world_lane_.latency);
     slower_of(stages, (locals_ - 1) * bytes / node_links_.rate,
-              out_of_node((ranks() - locals_) * bytes));
+              out_of_node((ranks() - locals_) * bytes, world_lane_));
   }
   /// A ring through all ranks, node after node, on which `bytes` of each of the others pass every
   /// rank. All of its links carry something all the time, and the slowest paces them: those inside
-  /// a node, or all that leave it together.
-  void ring(Stages& stages, double bytes) const {
+  /// a node, or all that leave it together. The channels of the `vendors` drive the latter
+  /// otherwise than messages do.
+  void ring(Stages& stages, double bytes, bool vendors) const {
     if (place_.ranks() == 1) return;
     double latency = 0;
     double inside = 0;
@@ -64,11 +66,11 @@ class Links {
       inside = (ranks() - 1) * bytes / node_links_.rate;
     }
     if (place_.nodes > 1) {
-      latency += lane_.latency + (nodes_ - 1) * rails_.hop_latency;
+      latency += world_lane_.latency + (nodes_ - 1) * rails_.hop_latency;
       const double passing = (ranks() - 1) * bytes;
-      across = rails_.ring_rate > 0
+      across = vendors && rails_.ring_rate > 0
                    ? passing * rails_.links_per_node / (links_ * rails_.ring_rate)
-                   : passing / (links_ * lane_.rate_of(passing / rails_.links_per_node));
+                   : passing / (links_ * world_lane_.rate_of(passing / rails_.links_per_node));
     }
     stages.add(Resource::none, latency);
     slower_of(stages, inside, across);
@@ -79,8 +81,8 @@ class Links {
 
  private:
   /// Every rank of a node sends so many `bytes` to others.
-  [[nodiscard]] double out_of_node(double bytes) const {
-    return bytes * locals_ / (links_ * lane_.rate_of(bytes));
+  [[nodiscard]] double out_of_node(double bytes, const LaneRate& lane) const {
+    return bytes * locals_ / (links_ * lane.rate_of(bytes));
   }
   /// Transfers over both kinds of links that go on together.
   static void slower_of(Stages& stages, double inside, double across) {
@@ -90,8 +92,9 @@ class Links {
   const Place& place_;
   const NodeLinks& node_links_;
   const Rails& rails_;
-  const LaneRate& lane_;
-  double links_;  ///< out of a node, this group's part of them
+  const LaneRate& lane_;        ///< of rails
+  const LaneRate& world_lane_;  ///< of all ranks: a rail where nodes have one
+  double links_;                ///< out of a node, this group's part of them
   double nodes_;
   double locals_;
 };
@@ -166,7 +169,7 @@ OpCost gather_cost(const GatherShape& shape, const Place& place) {
     return cost;
   }
   if (shape.algorithm == "native") {
-    links.ring(cost.start, wire_bytes(shape.codec, shape.memory, shape.count));
+    links.ring(cost.start, wire_bytes(shape.codec, shape.memory, shape.count), /*vendors=*/true);
     return cost;
   }
   cost.pieces = pieces_of(shape.count, shape.depth, block_of(shape.codec, shape.memory));
@@ -184,7 +187,7 @@ OpCost gather_cost(const GatherShape& shape, const Place& place) {
   } else if (shape.algorithm == "direct") {
     links.to_all(cost.start, image);
   } else if (shape.algorithm == "flat" || shape.algorithm == "native-images") {
-    links.ring(cost.start, image);
+    links.ring(cost.start, image, shape.algorithm == "native-images");
   } else {
     throw unknown(shape.algorithm);
   }
@@ -205,7 +208,7 @@ OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
     const bool as_it_lies =
         shape.algorithm == "native" && shape.memory == shape.plain && shape.dense;
     if (!as_it_lies) links.kernel(cost.start, share * (memory + links.ranks() * plain));
-    links.ring(cost.start, share * plain);
+    links.ring(cost.start, share * plain, shape.algorithm == "native");
     links.kernel(cost.finish, share * (plain + sum));
     return pipelined(cost);
   }

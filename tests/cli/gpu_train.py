@@ -93,11 +93,12 @@ class GpuTrain(zpp.TestCase):
             self.assertEqual(len(set(hashes.values())), 1, (name, hashes))
 
     def test_lanes_change_no_bit(self):
-        if len(GPUS) < 4:
-            self.skipTest("needs four GPUs")
+        ranks = min(4, len(GPUS) // 2 * 2)
+        if ranks == 0:
+            self.skipTest("needs two GPUs")
         # Weights of a block are longer than what one lane takes.
-        words = [*FEATURES, "--bf16", "--node-size", "2", "--hidden-size", "512", "--num-attention-heads", "8"]
-        hashes = {lanes: self.run_on(4, "nccl", *words, "--rail-lanes", lanes, name="lanes" + lanes)[0]["parameters_hash"]
+        words = [*FEATURES, "--bf16", "--node-size", ranks // 2, "--hidden-size", "512", "--num-attention-heads", "8"]
+        hashes = {lanes: self.run_on(ranks, "nccl", *words, "--rail-lanes", lanes, name="lanes" + lanes)[0]["parameters_hash"]
                   for lanes in ("1", "4")}
         self.assertEqual(len(set(hashes.values())), 1, hashes)
 

@@ -100,13 +100,14 @@ TEST(Exchange, LanesOfARailCarryOneMessage) {
     if (n % g != 0) continue;
     world().set_topology(g);
     const Groups groups = test::make_groups({.rail_lanes = 3});
+    Communicator& rail = g == 1 ? *groups.world : *groups.rail;  // where a node has one rank
     // Slices of 128 KiB: messages of none, one, and three lanes, the last one short.
     for (const std::size_t scale : {std::size_t{1000}, std::size_t{200'001}}) {
       std::vector<std::unique_ptr<Rally>> rallies;
       for (int round = 0; round < 3; ++round) {
-        rallies.push_back(std::make_unique<Rally>(*groups.rail, round, scale));
+        rallies.push_back(std::make_unique<Rally>(rail, round, scale));
       }
-      for (const auto& rally : rallies) rally->verify(*groups.rail);
+      for (const auto& rally : rallies) rally->verify(rail);
     }
   }
 }

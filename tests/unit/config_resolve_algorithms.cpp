@@ -83,6 +83,35 @@ TEST(ConfigResolve, RailsHaveLanesOverSockets) {
   EXPECT_THAT(refusal(R"({"zeropp": {"rail_lanes": 2}})", on), HasSubstr("no effect"));
 }
 
+TEST(ConfigResolve, NodesOfOneRankSendOnLanesWhatZeroppSends) {
+  Machine on = machine(3, 1);
+  on.gpus = on.own_gpus = true;
+  const auto choice = [&](const std::string& own, const std::string& zero = "") {
+    const TrainConfig c =
+        resolved(R"({"zero_optimization": {)" + zero + R"(}, "zeropp": {)" + own + "}}", on);
+    return std::to_string(c.rail_lanes) + " " + c.zero.all_gather_algorithm + " " +
+           c.zero.reduce_scatter_algorithm;
+  };
+  const std::string quantized =
+      R"("zero_quantized_weights": true, "zero_quantized_gradients": true)";
+  const std::string native =
+      R"("all_gather_algorithm": "native-images", "reduce_scatter_algorithm": "native")";
+  EXPECT_EQ(choice(""), "8 direct 1-hop");
+  EXPECT_EQ(choice("", quantized), "8 direct 2-hop");
+  EXPECT_EQ(choice(R"("deterministic": true)"), "8 direct ordered");
+  EXPECT_EQ(choice(R"("rail_lanes": 2)"), "2 direct 1-hop");
+  EXPECT_EQ(choice(R"("rail_lanes": 1)"), "1 native flat");
+  EXPECT_EQ(choice(native), "1 native-images native");
+  EXPECT_EQ(choice(R"("all_gather_algorithm": "native")"), "8 native 1-hop");
+  EXPECT_EQ(choice(R"("transport": "mpi")"), "1 flat flat");
+  EXPECT_THAT(refusal(R"({"zeropp": {"rail_lanes": 2, )" + native + "}}", on),
+              AllOf(HasSubstr("zeropp.rail_lanes 2"), HasSubstr("no effect")));
+  on.rdma = true;
+  EXPECT_EQ(choice(""), "1 native flat");
+  EXPECT_EQ(choice("", quantized), "1 direct 2-hop");
+  EXPECT_EQ(choice(R"("rail_lanes": 2)"), "2 direct 1-hop");
+}
+
 TEST(ConfigResolve, AutoTakesTheVendorsCollectivesWhereTheyAreTheBaseline) {
   const auto chosen = [](const std::string& text, int nodes) {
     Machine on = machine(nodes, 4 / nodes);

@@ -77,6 +77,24 @@ TEST(PlanCosts, LinksCarryWhatWasMeasuredOfTheMessageAndTheRoute) {
   EXPECT_NEAR(on_rails("two-level"), 2 * kShard / 5e9, 1e-12);
   EXPECT_NEAR(on_rails("direct"), 8 * kShard / 1e10, 1e-12);  // a larger message
   EXPECT_NEAR(on_rails("native"), 11 * kShard / 1.6e10, 1e-12);
+  EXPECT_NEAR(on_rails("native-images"), 11 * kShard / 1.6e10, 1e-12);
+  EXPECT_NEAR(on_rails("flat"), 11 * kShard / 4e10, 1e-12) << "messages, not the vendor's channels";
+}
+
+TEST(PlanCosts, LanesServeRailsAndTheWorldWhereNodesHaveOneRank) {
+  Cluster cluster = round_numbers(1);
+  cluster.rails.lanes.push_back({8, 0, 4e10, {}});
+  cluster.rails.ring_rate = 1.6e10;
+  const auto on_rails = [&](const char* algorithm, std::size_t ranks_per_node) {
+    const Place place{
+        .cluster = cluster, .nodes = 3, .ranks_per_node = ranks_per_node, .rail_lanes = 8};
+    return seconds_on(gather_cost({algorithm, kCount, Dtype::bf16, {}}, place), Resource::rails);
+  };
+  EXPECT_NEAR(on_rails("direct", 1), 2 * kShard / 4e10, 1e-12);
+  EXPECT_NEAR(on_rails("flat", 1), 2 * kShard / 4e10, 1e-12);
+  EXPECT_NEAR(on_rails("native", 1), 2 * kShard / 1.6e10, 1e-12);
+  EXPECT_NEAR(on_rails("two-level", 4), 4 * 2 * kShard / 4e10, 1e-12);
+  EXPECT_NEAR(on_rails("direct", 4), 4 * 8 * kShard / 1e10, 1e-12) << "not on rails";
 }
 
 TEST(PlanCosts, DeeperPipelinesHideWhatIsShorter) {
