@@ -14,11 +14,15 @@ import statistics
 import sample_statistics
 from train_table import NOISY
 
+# Nodes of one GPU each; their rails were measured once, before the first of these studies.
+EMULATED_ON_TWO = ["1.64b-emulated", "1.64b-emulated-lanes", "1.64b-emulated-4-lanes", "1.64b-emulated-16-lanes", "1.64b-emulated-lanes-b",
+                   "1.64b-emulated-mixed"]
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
 # starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
 STUDIES = {
     "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host", "shapes": "h200-1x-host"},
-    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node", "reductions": "h200-4x-node", "training": "h200-4x-node", "1.64b-emulated": "h200-2x1-emulated"},
+    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node", "reductions": "h200-4x-node", "training": "h200-4x-node",
+        **dict.fromkeys(EMULATED_ON_TWO, "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
         "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
         "18.7b-node-b": "h200-4x-node", "18.7b-node-c": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
@@ -32,7 +36,7 @@ CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in 
 # Steps that are not timed, of studies without a list of runs.
 WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5, "shapes": 3, "reductions": 5}
 # Of programs that have two reductions under way; those before began one when the one before it had ended.
-REDUCTIONS_TOGETHER = {"reductions", "training"}
+REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("reductions", "training", *EMULATED_ON_TWO)}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
 CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]
@@ -80,7 +84,7 @@ class Trace:
         if self.offloads:
             return "offload to the host"
         if self.nodes > 1:
-            return "emulated nodes"
+            return f"emulated nodes of {self.ranks_per_node}"
         return "one GPU" if self.ranks_per_node == 1 else f"one node of {self.ranks_per_node}"
 
     @property
@@ -147,9 +151,10 @@ def read_traces(results):
             if seen[name] > 1:
                 name += f" ({seen[name]})"
             config = json.loads(trace["config_json"])
-            config["zeropp"].setdefault("copy_engines", "off")  # of a time before them
+            for key, before in (("copy_engines", "off"), ("rail_lanes", 1)):  # of a time before them
+                config["zeropp"].setdefault(key, before)
             traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], json.dumps(config), trace["node_count"],
-                                trace["ranks_per_node"], 2 if study in REDUCTIONS_TOGETHER else 1))
+                                trace["ranks_per_node"], 2 if f"{machine}/{study}" in REDUCTIONS_TOGETHER else 1))
     return traces
 
 

@@ -19,7 +19,7 @@ def draw(rows, traces, path):
         colors = {"one node": "#0072b2", "emulated nodes": "#e69f00", "offload to the host": "#009e73"}
         for kind, color in colors.items():
             some = [(trace.measured * 1e3, trace.predicted * 1e3, trace.fitted) for trace in traces
-                    if (trace.kind if trace.kind in colors else "one node") == kind]
+                    if next((one for one in colors if trace.kind.startswith(one)), "one node") == kind]
             scatter(right, some, color, kind)
         band(right, 120, 6000, 0.10)
         right.set(title="1 to 8 H200, ms a step", xlabel="measured", ylabel="predicted", xscale="log", yscale="log")

@@ -92,7 +92,7 @@ std::vector<Variant> variants_of(ClusterJob& asked, const comm::Topology& topolo
     config.zero.quantized_gradients = feature.qgz;
     config.zero.hpz_partition_size =
         feature.hpz ? static_cast<std::size_t>(topology.ranks_per_node) : 1;
-    config::resolve(config, given, machine_for(topology));
+    config::resolve(config, given, machine_for(asked, topology));
     variants.push_back({std::string(feature.name), std::move(config)});
   }
   // The baseline is the faster of the two: on fast links the vendor's collectives.

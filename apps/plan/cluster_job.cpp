@@ -46,4 +46,8 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
   return topology_of(job.job);
 }
 
+config::Machine machine_for(const ClusterJob& job, const comm::Topology& topology) {
+  return machine_for(topology, /*rdma=*/job.cluster.rails.lanes.size() <= 1);
+}
+
 }  // namespace zeropp::plan

@@ -23,4 +23,8 @@ std::vector<config::Option> options(ClusterJob& job);
 /// Reads the cluster; nodes and ranks a node that were not given are the cluster's. Throws Error.
 comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given);
 
+/// The cluster's, or without one that of machine_for(topology): rails that have rates for several
+/// lanes are of sockets.
+config::Machine machine_for(const ClusterJob& job, const comm::Topology& topology);
+
 }  // namespace zeropp::plan

@@ -66,11 +66,11 @@ comm::Topology topology_of(Job& job) {
   return planned_topology(job.nodes, job.ranks_per_node);
 }
 
-config::Machine machine_for(const comm::Topology& topology) {
+config::Machine machine_for(const comm::Topology& topology, bool rdma) {
   app::GpuPlacement gpus;
   gpus.every_rank = true;
   gpus.own = true;
-  gpus.rdma = true;
+  gpus.rdma = rdma;
   gpus.copy_engines = true;
   return app::machine_of(topology, gpus);
 }

@@ -26,8 +26,8 @@ std::vector<config::Option> options(Job& job);
 /// ranks or layers are too many to be planned one by one.
 comm::Topology topology_of(Job& job);
 
-/// What a configuration is resolved against: nodes with a GPU for every rank, an RDMA network, and
-/// all that is registered in this build.
-config::Machine machine_for(const comm::Topology& topology);
+/// What a configuration is resolved against: nodes with a GPU for every rank, a network with RDMA
+/// or of sockets, and all that is registered in this build.
+config::Machine machine_for(const comm::Topology& topology, bool rdma = true);
 
 }  // namespace zeropp::plan

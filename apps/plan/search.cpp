@@ -46,7 +46,7 @@ ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& t
   const std::size_t vocab = data::vocab_size(base.data);
   std::vector<Found> found;
   for (const comm::Topology& topology : topologies) {
-    const config::Machine machine = machine_for(topology);
+    const config::Machine machine = machine_for(asked.base, topology);
     const SearchSpace space = space_of(asked, call.options(), topology, machine);
     found.push_back({topology, search(base, space, topology, machine, vocab, limits_of(asked),
                                       time_on(asked, topology, vocab))});

@@ -53,7 +53,7 @@ int run_time(int argc, char** argv) {
   app::App app{.name = "plan", .summary = summary_of("time"), .options = options(asked)};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     topology = read(asked, given);
-    config::resolve(asked.job.config, given, machine_for(topology));
+    config::resolve(asked.job.config, given, machine_for(asked, topology));
   };
   app.run_alone = [&](const app::Call& call) { return time_job(asked, topology, call); };
   return app::run(std::move(app), argc, argv);

@@ -66,11 +66,12 @@ class Links {
       inside = (ranks() - 1) * bytes / node_links_.rate;
     }
     if (place_.nodes > 1) {
-      latency += world_lane_.latency + (nodes_ - 1) * rails_.hop_latency;
+      const LaneRate& lane = vendors ? rails_.with(1) : world_lane_;
+      latency += lane.latency + (nodes_ - 1) * rails_.hop_latency;
       const double passing = (ranks() - 1) * bytes;
       across = vendors && rails_.ring_rate > 0
                    ? passing * rails_.links_per_node / (links_ * rails_.ring_rate)
-                   : passing / (links_ * world_lane_.rate_of(passing / rails_.links_per_node));
+                   : passing / (links_ * lane.rate_of(passing / rails_.links_per_node));
     }
     stages.add(Resource::none, latency);
     slower_of(stages, inside, across);

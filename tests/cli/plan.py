@@ -140,6 +140,14 @@ class Searches(Program):
         self.assertEqual(seconds, sorted(seconds))
         self.assertGreater(min(row["seconds"] for row in self.rows(offloaded)), seconds[0])
 
+    def test_lanes_as_training_takes_them(self):
+        """A file with rates of several lanes is of sockets."""
+        words = ("--bf16", "--nodes", 2, "--backend", "cuda", "--transport", "nccl")
+        for cluster, ranks, lanes in (("h200-2x1-emulated", 1, 8), ("h200-2x2-emulated", 2, 4), ("h200-dgx", 2, 1)):
+            file = zpp.SOURCE / "inputs" / "clusters" / f"{cluster}.json"
+            _, plan = self.planned("time", *words, "--ranks-per-node", ranks, "--cluster", file)
+            self.assertEqual(json.loads(plan["config_json"])["zeropp"]["rail_lanes"], lanes, cluster)
+
     def test_refusals(self):
         self.refused("search", "--goal", "time", parts=("--goal time", "--cluster"))
         self.refused("search", "--rail-gb-per-s", "3", parts=("--rail-gb-per-s", "--cluster"))

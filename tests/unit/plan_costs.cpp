@@ -94,6 +94,8 @@ TEST(PlanCosts, LanesServeRailsAndTheWorldWhereNodesHaveOneRank) {
   EXPECT_NEAR(on_rails("flat", 1), 2 * kShard / 4e10, 1e-12);
   EXPECT_NEAR(on_rails("native", 1), 2 * kShard / 1.6e10, 1e-12);
   EXPECT_NEAR(on_rails("two-level", 4), 4 * 2 * kShard / 4e10, 1e-12);
+  cluster.rails.ring_rate = 0;
+  EXPECT_NEAR(on_rails("native", 1), 2 * kShard / 1e10, 1e-12) << "one communicator";
   EXPECT_NEAR(on_rails("direct", 4), 4 * 8 * kShard / 1e10, 1e-12) << "not on rails";
 }
 
