@@ -99,6 +99,7 @@ std::vector<Variant> variants_of(ClusterJob& asked, const comm::Topology& topolo
   Variant vendors = variants.front();
   vendors.config.zero.all_gather_algorithm = "native";
   vendors.config.zero.reduce_scatter_algorithm = "native";
+  if (vendors.config.zero.shard_group_size == zero::kAllRanks) vendors.config.rail_lanes = 1;
   variants.insert(variants.begin(), std::move(vendors));
   return variants;
 }

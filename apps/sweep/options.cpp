@@ -116,7 +116,9 @@ std::vector<config::Option> option_table(Options& o) {
                "auto: where NCCL can",
        .choices = {"auto", "on", "off"}},
       number("rail_lanes", "--rail-lanes", "", &o.rail_lanes,
-             "NCCL communicators that carry what a rail sends; 0: by the network", between(0, 16)),
+             "NCCL communicators that carry what a rail sends, or nodes of one rank; 0: by the "
+             "network",
+             between(0, 16)),
       number("pipeline_depth", "--pipeline-depth", "", &o.pipeline_depth,
              "Chunks in which a collective is pipelined, so that codecs work while others travel; "
              "1 is none. The vendor's have their own",

@@ -275,9 +275,10 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.rail_lanes",
         .flag = "--rail-lanes",
         .field = &c.rail_lanes,
-        .help = "NCCL communicators that share what two-level and 2-hop send between nodes, or all "
-                "that nodes of one rank send: each has a thread of its own for its sockets; 0: "
-                "over sockets 4, or 8 with nodes of one rank, else 1",
+        .help =
+            "NCCL communicators that share what two-level and 2-hop send between nodes, or what "
+            "nodes of one rank send themselves, hpZ's gathers apart: each has a thread of its own "
+            "for its sockets; 0: over sockets 4, or 8 with nodes of one rank, else 1",
         .range = between(0, 16)},
        {.path = "zeropp.node_size",
         .flag = "--node-size",

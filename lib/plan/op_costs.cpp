@@ -42,6 +42,7 @@ class Costs {
         secondary_(group_of(options_.hpz_partition_size)),
         across_(world_),
         choice_(work.choice) {
+    secondary_.rail_lanes = 1;  // as hpZ's groups are made
     across_.nodes = world_.nodes / sharding_.nodes;
     across_.ranks_per_node = world_.ranks_per_node / sharding_.ranks_per_node;
     across_.groups_per_node = sharding_.ranks_per_node;

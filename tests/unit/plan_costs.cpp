@@ -326,6 +326,24 @@ TEST(PlanCosts, StepsOfEveryStage) {
   }
 }
 
+TEST(PlanCosts, HpzGroupsAcrossNodesHaveNoLanes) {
+  Cluster cluster = round_numbers(1);
+  cluster.rails.lanes = {{1, 0, 1e8, {}}, {8, 0, 1e12, {}}};
+  config::TrainConfig config = resolved(3);
+  config.rail_lanes = 8;
+  config.zero.all_gather_algorithm = "direct";
+  config.zero.secondary_gather_algorithm = "direct";
+  const auto seconds = [&](std::size_t hpz) {
+    config.zero.hpz_partition_size = hpz;
+    return step_time(PlannedRun(config, planned_topology(4, 1), 5000), cluster).backward;
+  };
+  const model::Options model = gpt();
+  const double sent = 12.0 * static_cast<double>(model.num_layers * model.hidden_size) *
+                      static_cast<double>(model.hidden_size);  // half of the blocks, in bf16
+  EXPECT_GT(seconds(2), sent / 1e8);
+  EXPECT_LT(seconds(1), sent / 1e8);
+}
+
 TEST(PlanCosts, SlowLinksMakeEveryFeaturePay) {
   Cluster cluster = round_numbers(4);
   cluster.rails.lanes.front().rate = 1e8;
