@@ -135,6 +135,14 @@ void print_configuration(const std::vector<config::Option>& options) {
   fmt::print("{}", table.str());
 }
 
+/// Whether the configuration is one of more ranks than the one here, which judges it wrongly.
+bool is_of_more_ranks(const config::TrainConfig& config, const config::Machine& machine) {
+  const std::size_t group = config.zero.shard_group_size;
+  return machine.world_size == 1 &&
+         (config.zero.hpz_partition_size > 1 || config.train_batch_size > 0 ||
+          (group != zero::kAllRanks && group > 1));
+}
+
 void write(const json& info, const std::filesystem::path& path) {
   preflight_write(path, 0);
   trace::write_json(info, path);
@@ -156,7 +164,16 @@ int main(int argc, char** argv) {
        .help = "Print every key of a configuration file and what it means here, and exit",
        .text = [&] { return config::describe_keys(config::options(config)); }}};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
-    config::resolve(config, given, machine);
+    try {
+      config::resolve(config, given, machine);
+    } catch (const Error& error) {
+      if (!is_of_more_ranks(config, machine)) throw;
+      throw Error(error.code(),
+                  fmt::format("{}. This was judged for the one rank that zpp_info runs "
+                              "on: start it on as many ranks as the training has, or "
+                              "ask zpp_plan with --nodes and --ranks-per-node",
+                              error.what()));
+    }
   };
   app.run = [](const app::Context& context) {
     const json info = describe(context);

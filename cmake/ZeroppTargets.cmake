@@ -47,7 +47,8 @@ endfunction()
 #   ranks share GPUs, which is slow: at up to 4 ranks. Over NCCL one entry runs at a time: kernels of NCCL wait on
 #   the GPU for other ranks, and jobs that share GPUs would take their turns with waiting.
 #   What may take longer, by its TIMEOUT, begins earlier (COST), so that short ones fill the end.
-#   LABELS sanitize: the preset cpu-asan runs it too. MPI entries at more than 2 ranks never get that label.
+#   LABELS without-cuda: ./check --without-cuda builds and runs it; sanitize: the preset cpu-asan runs it too. MPI entries
+#   at more than 2 ranks never get the label sanitize.
 function(zeropp_add_test)
   cmake_parse_arguments(arg "" "NAME;MAIN;TIMEOUT" "SOURCES;LINK;NP;CUDA;LABELS" ${ARGN})
   if(NOT arg_TIMEOUT)
@@ -56,6 +57,9 @@ function(zeropp_add_test)
   add_executable(test_${arg_NAME} ${arg_SOURCES})
   target_link_libraries(test_${arg_NAME} PRIVATE zeropp ${arg_LINK} ${arg_MAIN} GTest::gmock)
   set_target_properties(test_${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/bin)
+  if("without-cuda" IN_LIST arg_LABELS)
+    add_dependencies(without_cuda test_${arg_NAME})
+  endif()
   if(NOT arg_NP)
     add_test(NAME ${arg_NAME} COMMAND test_${arg_NAME})
     set_tests_properties(${arg_NAME} PROPERTIES LABELS "${arg_LABELS}" TIMEOUT ${arg_TIMEOUT}

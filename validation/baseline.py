@@ -14,7 +14,6 @@ from pathlib import Path
 
 import check_trace
 import measurement
-import rank_test
 import run_file
 from converge_file import Study
 from run_file import FileProblem
@@ -24,7 +23,6 @@ from trace_format import TOKEN_LEVELS
 SCHEMA, SCHEMA_VERSION = "zeropp-baseline", "1.1"
 VERSIONS = ("version", "git_commit", "build_type", "cxx_compiler", "mpi_library", "blas_library", "cuda_versions", "kernels")
 BYTES = ("bytes_intra_node", "bytes_inter_node", "bytes_predicted_intra_node", "bytes_predicted_inter_node")
-TIMES_LEVEL = 0.01  # of the test that times differ
 
 
 @dataclass
@@ -131,8 +129,6 @@ def matrix_rows(path):
                 own.hashes[seed] = run.parameters_hash
             own.times = [1e6 * run.seconds_per_step]
             row.join(own)
-        if len(row.times) < rank_test.samples_needed(TIMES_LEVEL):  # a time a run: of few seeds no test could say anything
-            row.times = []
         rows.append(row)
     return rows, diverged
 
@@ -149,8 +145,9 @@ def traces(paths):
     found = []
     for path in paths:
         own = sorted(found for found in path.rglob("*.h5") if found.name != "judged.h5") if path.is_dir() else [path]
-        if not own:
-            raise FileProblem(f"{path} holds no trace (*.h5): name traces, or a folder that a study left")
+        if not own or path.is_file() and path.suffix != ".h5":
+            what = "holds" if path.is_dir() else "is"
+            raise FileProblem(f"{path} {what} no trace (*.h5): name traces, or a folder that a study left")
         found += own
     return found
 

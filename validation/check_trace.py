@@ -87,6 +87,7 @@ class Checker(TraceChecker):
             self.error_interval = int(own.get("measure_quantization_error", 0))
             # Nats a token are not negative; the quadratic model's loss may be.
             self.is_likelihood = own["model"]["name"] != "quadratic"
+            self.tokens_are_bytes = self.is_likelihood and own["data"]["source"] == "text"
             self.tokens = self.config["train_batch_size"] * own["model"]["seq_length"]
             parts = (self.config["train_micro_batch_size_per_gpu"] * self.settings.accumulation
                      * a["world_size"])
@@ -172,8 +173,12 @@ class Checker(TraceChecker):
             where = f"evaluation after step {row['step']}"
             self.require(math.isfinite(row["loss"]) and not (self.is_likelihood and row["loss"] < 0),
                          f"{where}: loss {row['loss']}")
-            self.require(math.isclose(row["bits_per_byte"], row["loss"] / math.log(2), rel_tol=1e-9),
-                         f"{where}: bits_per_byte is not loss / ln 2")
+            if self.tokens_are_bytes:
+                self.require(math.isclose(row["bits_per_byte"], row["loss"] / math.log(2), rel_tol=1e-9),
+                             f"{where}: bits_per_byte is not loss / ln 2")
+            else:
+                self.require(math.isnan(row["bits_per_byte"]),
+                             f"{where}: bits_per_byte is a number, but the loss is not of bytes")
 
     def check_data(self):
         data = self.trace.data
@@ -344,12 +349,12 @@ class Checker(TraceChecker):
         """Exactly the rows that were asked for, with numbers that fit each other."""
         rows, s = self.trace.rows("errors"), self.settings
         units = [row["name"] for row in self.trace.rows("units")]
-        expected = error_rows.expected_rows(self.steps, self.error_interval, s.stage, units)
+        expected = error_rows.expected_rows(self.steps, self.first, self.error_interval, s.stage, units)
         if not self.require([(row["step"], row["kind"], row["unit_kind"]) for row in rows] == expected,
                             "/errors has not exactly a row for each kind of weights and gradients in every measured step"):
             return
         for row in rows:
-            codecs = {now.weights for name, now in zip(units, self.run.table.at(self.first + row["step"]))
+            codecs = {now.weights for name, now in zip(units, self.run.table.at(row["step"]))
                       if error_rows.unit_kind(name) == row["unit_kind"]}
             why = error_rows.problem(row, exact=row["kind"] == "weights" and codecs == {"none"})
             self.require(why is None, f"/errors: {row['kind']} {row['unit_kind']} of step {row['step']}: {why}")

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Compares two measurements: which rows became slower, which faster, and by how much at least?
 
-usage: compare.py A B [--threshold SHARE] [--collective NAME,...] [--across-machines] [--warmup STEPS] [--json FILE]
+usage: compare.py A B [--threshold SHARE] [--collective NAME,...] [--partial] [--across-machines] [--warmup STEPS]
+                      [--json FILE]
 
 A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON of zpp_train, zpp_sweep or zpp_kernels, the JSON of
 nccl-tests (-J), or a folder of zpp_train's traces, as a study leaves it: each trace in it is then a row, by its folder.
@@ -23,9 +24,10 @@ come too easily. One row of 100 has the note by chance. "3.0% not excluded": the
 The interval knows how times spread inside a run, not how runs differ: compare two runs of the same program first, and choose a
 threshold above that. Bytes do not spread: a training run of the same configuration that sends other bytes a step fails as well.
 
-Exits with 1 when a row is slower beyond the threshold or sends other bytes, with 2 when the files cannot be compared: unreadable,
-not VALID, other collectives (--collective), another machine or number of ranks (--across-machines), no row in common; or, with the
-table printed, when a row is undecided.
+Exits with 1 when a row is slower beyond the threshold, sends other bytes, or is missing in B (--partial: may be missing),
+with 2 when the files cannot be compared: unreadable, not VALID, with a time that is not finite and above 0, other
+collectives (--collective), another machine or number of ranks (--across-machines), no row in common, or a wrong command
+line; with 4, and the table printed, when nothing is known to be worse and a row is undecided.
 """
 
 import argparse
@@ -42,6 +44,7 @@ import rank_test
 from run_file import FileProblem
 
 SLOWER, FASTER, SAME, UNDECIDED = "slower", "faster", "same", "undecided"
+TOO_FEW_SAMPLES = 4  # exit code: apart from 2, so that a script can measure again where that helps
 COLUMNS = ("row", "A (us)", "B (us)", "B / A", "interval", "p", "samples", "verdict", "notes")
 TEXT_COLUMNS = {"row", "verdict", "notes"}
 
@@ -188,12 +191,22 @@ def parse():
     parser.add_argument("--warmup", type=natural, default=1, metavar="STEPS", help="of a training run, not compared [1]")
     parser.add_argument("--collective", type=lambda text: set(text.split(",")), default=set(), metavar="NAME,...",
                         help="compare these rows only")
+    parser.add_argument("--partial", action="store_true", help="rows of A may be missing in B")
     parser.add_argument("--across-machines", action="store_true", help="compare though machine or ranks differ")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the comparison there")
     arguments = parser.parse_args()
     if arguments.resamples < 1000 or arguments.confidence <= 0.5:
         parser.error("--resamples must be 1000 or more, --confidence above 0.5: the ends of the interval would be noise")
     return arguments
+
+
+def failures_of(result, partial):
+    """Why the comparison fails, as texts."""
+    slower = [f"{row.name} (at least {row.interval[0] - 1:.1%})" for row in result.failed]
+    found = [f"slower or other bytes: {'; '.join(slower + result.wrong)}"] if slower or result.wrong else []
+    if result.only_a and not partial:
+        found.append(f"missing in B: {'; '.join(result.only_a)}: run them again, or give --partial")
+    return found
 
 
 def main():
@@ -216,16 +229,16 @@ def main():
             print(f"compare: error: --json {arguments.json} cannot be written: {error.strerror}: name a file in a folder "
                   "that exists", file=sys.stderr)
             return 2
-    if result.wrong or result.failed:
-        names = [f"{row.name} (at least {row.interval[0] - 1:.1%})" for row in result.failed]
-        print(f"compare: error: slower or other bytes: {'; '.join(names + result.wrong)}", file=sys.stderr)
+    failures = failures_of(result, arguments.partial)
+    if failures:
+        print(f"compare: error: {'; '.join(failures)}", file=sys.stderr)
         return 1
     undecided = sum(row.verdict == UNDECIDED for row in result.rows)
     if undecided:
         needed = rank_test.samples_needed(arguments.level / len(result.rows))
         print(f"compare: error: {undecided} of {len(result.rows)} rows are undecided: {needed} samples on either side are needed "
               f"among so many: measure more cycles (-N {needed} of zpp_sweep and nccl-tests) or steps", file=sys.stderr)
-        return 2
+        return TOO_FEW_SAMPLES
     return 0
 
 

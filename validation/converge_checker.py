@@ -79,6 +79,8 @@ class ConvergeChecker(TraceChecker):
                      f"{where}: the run says {run.verdict}" + (", but its curves diverged" if run.diverged else ""))
         self.require(run.bytes_inter_node == run.bytes_predicted_inter_node,
                      f"{where}: sent {run.bytes_inter_node} bytes a step between nodes, {run.bytes_predicted_inter_node} were predicted")
+        self.require(run.diverged or run.planned in (0, run.steps),
+                     f"{where}: the run has {run.steps} of its {run.planned} steps")
         self.require(0 < run.world_size <= self.attributes["world_size"],
                      f"{where}: ran on {run.world_size} ranks, the job has {self.attributes['world_size']}")
         self.require(run.seconds > 0 and run.seconds_per_step > 0, f"{where}: its times are not positive")
@@ -86,6 +88,15 @@ class ConvergeChecker(TraceChecker):
             self.check_curves(run, where)
         if setting.level in fmt.TOKEN_LEVELS and not run.diverged:
             self.check_evaluations(run, where)
+
+    def seeds_of(self, level):
+        """That the matrix asks for of every setting of the level; none where settings have their own."""
+        try:
+            matrix = json.loads(self.attributes["config_json"])
+            own = any("seeds" in entry for entry in matrix.get("settings", ()) if entry.get("level") == level)
+            return set() if own else set(matrix.get("levels", {}).get(level, {}).get("seeds", matrix.get("seeds", ())))
+        except (ValueError, AttributeError, TypeError) as error:
+            raise Invalid(f"config_json is no matrix: {error!r}") from error
 
     def check_curves(self, run, where):
         if not self.require(len(run.losses) == run.steps and run.step_numbers == list(range(run.steps)),
@@ -109,14 +120,19 @@ class ConvergeChecker(TraceChecker):
         self.require(all(math.isfinite(loss) and loss >= 0 for _, loss in run.evaluations), f"{where}: a held-out loss is no loss")
         self.require(close(run.final_held_out_loss, run.evaluations[-1][1]),
                      f"{where}: final_held_out_loss is {run.final_held_out_loss}, its last evaluation {run.evaluations[-1][1]}")
-        self.require(math.isnan(run.bits_per_byte) or close(run.bits_per_byte, run.final_held_out_loss / math.log(2)),
-                     f"{where}: bits_per_byte is not its loss / ln 2")
+        if self.study.setting_of(run).tokens_are_bytes:
+            self.require(close(run.bits_per_byte, run.final_held_out_loss / math.log(2)),
+                         f"{where}: bits_per_byte is not its loss / ln 2")
+        else:
+            self.require(math.isnan(run.bits_per_byte),
+                         f"{where}: bits_per_byte is a number, but the loss is not of bytes")
 
     def check_matrix(self):
-        """Every setting of a level has the seeds that any setting of it has, and saw on as many ranks the data that its baseline saw."""
+        """Every setting of a level has the seeds of the matrix, and those that any setting of it has, and saw on as many ranks
+        the data that its baseline saw."""
         for level in fmt.TOKEN_LEVELS:
             settings = [setting for setting in self.study.settings if setting.level == level]
-            seeds = {run.seed for setting in settings for run in setting.runs.values()}
+            seeds = self.seeds_of(level) | {run.seed for setting in settings for run in setting.runs.values()}
             for setting in settings:
                 missing = sorted(seeds - set(setting.seeds))
                 self.require(not missing, f"missing runs: setting {setting.name}, seed {', '.join(map(str, missing))}")

@@ -45,6 +45,15 @@ class Setting:
             return False, 0
 
     @property
+    def tokens_are_bytes(self):
+        """Whether its loss is one of the bytes of a text."""
+        try:
+            own = json.loads(self.config_json)["zeropp"]
+            return own["data"]["source"] == "text" and own["model"]["name"] != "quadratic"
+        except (ValueError, AttributeError, KeyError, TypeError):  # no configuration: for the checker to say
+            return False
+
+    @property
     def gradient_codecs(self):
         return (self.gradient_codec_intra, self.gradient_codec_inter)
 

@@ -10,11 +10,12 @@ def unit_kind(name):
     return "block" if kind == "h" else kind
 
 
-def expected_rows(steps, interval, stage, units):
-    """(step, kind, unit kind) in order: weights at stage 3, gradients where the step was not skipped."""
+def expected_rows(steps, first, interval, stage, units):
+    """(step, kind, unit kind) in order: weights at stage 3, gradients where the step was not skipped. `first`: steps that an earlier run did,
+    which count."""
     kinds = list(dict.fromkeys(map(unit_kind, units)))
-    return [(step, kind, unit) for step in range(0, len(steps), interval)
-            for kind, there in (("weights", stage == 3), ("gradients", not steps[step]["skipped"])) if there for unit in kinds]
+    return [(first + row, kind, unit) for row in range(-first % interval, len(steps), interval)
+            for kind, there in (("weights", stage == 3), ("gradients", not steps[row]["skipped"])) if there for unit in kinds]
 
 
 def problem(row, exact):

@@ -15,11 +15,14 @@ versions, date and commands. A run that validation/check_trace.py does not accep
   norm         the same of the gradient norm, as a ratio, within --norm-margin: a factor shows here though AdamW hides it from the loss
   times        ratio of the medians with its interval, as validation/compare.py: slower by more than --threshold (2 %)
 
-Where the baseline's seeds spread too much to show equivalence within the margin of runs that are equivalent, the margin is the one
-that such runs pass in all but 1 of 1000 gates; the report names it. So more seeds in the baseline make the gate sharper.
+Where the baseline's seeds spread too much to show equivalence within the margin of runs that are equivalent, the margin is
+the one that such runs pass in all but 1 of 1000 gates; where times spread too much to exclude a slowdown of --threshold, the
+least one that shows is larger: the report says `blunt` and names either. More seeds and steps make the gate sharper.
 
-Exit codes: 0 nothing moved; 1 something did, or a run is INVALID or missing (--partial: may be missing); 2 cannot be compared: no
-baseline, another machine (--across-machines compares all but hashes), another configuration; or too few times for a verdict.
+Exit codes: 0 nothing moved; 1 something did, a run is INVALID, or a row, seed or time of the baseline is missing (--partial:
+may be missing, as where runs have other seeds); 2 cannot be compared: no baseline, another machine (--across-machines
+compares all but hashes), another configuration; 4 nothing moved, but a verdict is blunt, or undecided for want of runs or
+times.
 """
 
 import argparse
@@ -59,7 +62,7 @@ def parse(words):
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the report there")
     parser.add_argument("--only", type=kinds, default=list(gate_judge.KINDS), metavar="LIST",
                         help=f"of {','.join(gate_judge.KINDS)} [all]")
-    parser.add_argument("--partial", action="store_true", help="rows of the baseline may be missing")
+    parser.add_argument("--partial", action="store_true", help="rows, seeds and times of the baseline may be missing")
     parser.add_argument("--across-machines", action="store_true", help="compare though machine or ranks differ")
     parser.add_argument("--margin", type=share, default=0.02, metavar="NATS", help="of the held-out loss [0.02]")
     parser.add_argument("--norm-margin", type=share, default=0.02, metavar="SHARE", help="of the gradient norm [0.02]")

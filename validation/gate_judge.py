@@ -8,11 +8,11 @@ from scipy import stats
 
 import bootstrap
 import compare
-from baseline import TIMES_LEVEL
 from run_file import FileProblem
 
 KINDS = ("bytes", "hash", "convergence", "norm", "times")
 FEWEST_SEEDS = 5  # of a baseline whose spread is to be judged by: of two the quantile is that of chance alone
+TIMES_LEVEL = 0.01  # of the test that times differ
 EQUIVALENCE_LEVEL = 0.05  # of each one-sided test
 FALSE_ALARMS = 1e-3  # of a gate whose runs are equivalent to the baseline's, over all its rows
 CONFIDENCE, RESAMPLES, SEED = 0.95, 4000, 1
@@ -31,14 +31,14 @@ class Finding:
     change: str = ""
     allowed: str = "none"
     verdict: str = SAME
-    widened: bool = False  # the baseline's seeds cannot show what was asked for
+    blunt: str = ""  # the least change that shows, where that is more than was asked for
 
 
 @dataclass
 class Result:
     findings: list = field(default_factory=list)
     invalid: dict = field(default_factory=dict)  # trace -> reason
-    missing: list = field(default_factory=list)
+    missing: list = field(default_factory=list)  # what the baseline has: rows, seeds or times, as text
     unknown: list = field(default_factory=list)  # rows that the baseline has not
     notes: list = field(default_factory=list)
     partial: bool = False
@@ -52,7 +52,7 @@ class Result:
     def code(self):
         if self.moved or self.invalid or (self.missing and not self.partial):
             return 1
-        return 2 if any(each.verdict == UNDECIDED for each in self.findings) else 0
+        return 4 if any(each.verdict == UNDECIDED or each.blunt for each in self.findings) else 0
 
 
 def exact_of(old, new):
@@ -61,6 +61,10 @@ def exact_of(old, new):
         for name, value in old.exact[skipped].items():
             now = new.exact[skipped].get(name)
             yield Finding(old.name, "bytes", name, str(value), str(now), verdict=SAME if now == value else MOVED)
+    known = ", ".join(sorted(old.exact, key=int))
+    for skipped in sorted(set(new.exact) - set(old.exact), key=int) if old.exact else ():
+        yield Finding(old.name, "bytes", "bytes", f"of runs that skipped {known}", f"of one that skipped {skipped}",
+                      verdict=UNDECIDED)
 
 
 def skips_of(old, new):
@@ -111,10 +115,10 @@ def spread_of(old, new, kind, margin, tests):
             before, now, margin = np.log(before), np.log(now), math.log1p(margin)
         change, reach, allowed = equivalence(before, now, margin, tests)
         finding.verdict = SAME if abs(change) + reach <= allowed else MOVED
-        finding.widened = bool(allowed > margin)
         finding.change = f"x {math.exp(change):.4f}" if ratio else f"{change:+.4f}"
         finding.allowed = (f"x {math.exp(reach - allowed):.4f} to {math.exp(allowed - reach):.4f}" if ratio
                            else f"{allowed - reach:.4f} (equivalence within {allowed:.4f})")
+        finding.blunt = finding.allowed if finding.verdict == SAME and allowed > margin else ""
     yield finding
 
 
@@ -126,9 +130,20 @@ def times_of(pairs, threshold):
     compare.judge(rows, TIMES_LEVEL, CONFIDENCE, threshold, bootstrap.Bootstrap(RESAMPLES, SEED))
     for row in rows:
         low, high = row.interval or (math.nan, math.nan)
+        hidden = row.verdict != compare.FASTER and not row.beyond and high > 1 + threshold
         yield Finding(row.name, "times", "time", f"{np.median(row.before):.5g} us", f"{np.median(row.after):.5g} us",
                       f"x {row.ratio:.4f} ({low:.4f} to {high:.4f})", f"x {1 + threshold:g}",
-                      MOVED if row.beyond else UNDECIDED if row.verdict == compare.UNDECIDED else SAME)
+                      MOVED if row.beyond else UNDECIDED if row.verdict == compare.UNDECIDED else SAME,
+                      f"x {(1 + threshold) * row.ratio / low:.4f}" if hidden else "")
+
+
+def missing_of(old, new, kinds):
+    """What a row of the baseline has and the new one lacks: seeds, or all times, as text."""
+    seeds = sorted(set(old.skips) - set(new.skips), key=int)
+    if seeds:
+        yield f"{old.name}: {'seed' if len(seeds) == 1 else 'seeds'} {', '.join(seeds)}"
+    if "times" in kinds and old.times and not new.times:
+        yield f"{old.name}: times"
 
 
 def require_same_work(old, new):
@@ -150,6 +165,7 @@ def judge(old, new, arguments, result):
         require_same_work(before, now)
     result.partial = arguments.partial
     result.missing = [name for name in old.rows if name not in new.rows and name not in new.diverged]
+    result.missing += [text for before, now in pairs for text in missing_of(before, now, arguments.only)]
     result.unknown = [name for name in new.rows if name not in old.rows]
     result.notes = [f"{name}: {old.versions.get(name)} / {new.versions.get(name)}" for name in new.versions
                     if old.versions.get(name) != new.versions[name]]

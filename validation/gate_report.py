@@ -4,7 +4,8 @@ import dataclasses
 
 import gate_judge
 
-SCHEMA, SCHEMA_VERSION = "zeropp-gate", "1.0"
+SCHEMA, SCHEMA_VERSION = "zeropp-gate", "1.1"
+REMEDIES = {"convergence": "record more seeds", "norm": "record more seeds", "times": "measure more steps or runs"}
 
 
 def line_of(each):
@@ -15,8 +16,8 @@ def line_of(each):
 def text_of(result):
     lines = [f"INVALID: {path}: {reason}" for path, reason in result.invalid.items()]
     lines += [line_of(each) for each in result.findings if each.verdict != gate_judge.SAME]
-    lines += [f"blunt: {each.row}: {each.quantity}: only a change beyond {each.allowed} shows: record more seeds"
-              for each in result.findings if each.widened and each.verdict == gate_judge.SAME]
+    lines += [f"blunt: {each.row}: {each.quantity}: only a change beyond {each.blunt} shows: {REMEDIES[each.kind]}"
+              for each in result.findings if each.blunt]
     lines += [f"{'not run' if result.partial else 'missing'}: {name}" for name in result.missing]
     lines += [f"not in the baseline: {name}" for name in result.unknown]
     lines += [f"versions differ: {note}" for note in result.notes]

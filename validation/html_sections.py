@@ -132,8 +132,9 @@ def timers(trace):
 
 def evaluations(trace):
     header = ("#after step", "#nats a token", "#bits a byte", "#batches")
+    four = lambda value: "-" if math.isnan(value) else f"{value:.4f}"
     return listed("Held-out loss", *columns(trace, "evaluations", header, ("step", "loss", "bits_per_byte", "batches"),
-                                            {"loss": lambda v: f"{v:.4f}", "bits_per_byte": lambda v: f"{v:.4f}"}))
+                                            {"loss": four, "bits_per_byte": four}))
 
 
 def gpus(trace):

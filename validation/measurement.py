@@ -3,6 +3,7 @@
 Reads a trace or a JSON of zpp_train, of zpp_sweep and of zpp_kernels, and the JSON of nccl-tests. Raises FileProblem with one line.
 """
 
+import math
 import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -98,7 +99,17 @@ def read_file(path, warmup):
         raise FileProblem(f"{path} is not as its program writes it: {error!r}: measure again") from None
     if verdict != "VALID":
         raise FileProblem(f"{path} is {verdict}: its times say nothing, measure again")
+    require_times(measured)
     return measured
+
+
+def require_times(measured):
+    """Raises FileProblem where a sample is not finite and positive: its ratio would say nothing, in silence."""
+    for key, row in measured.rows.items():
+        wrong = [time for time in row.samples if not 0 < time < math.inf]
+        if wrong:
+            raise FileProblem(f"{measured.path} has {wrong[0]} as a time of {key}: times are finite and above 0: "
+                              "measure again")
 
 
 def read_side(path, warmup):

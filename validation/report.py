@@ -117,7 +117,8 @@ def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
 def table(runs):
     """The rows as aligned Markdown."""
     return markdown_table.aligned(COLUMNS, [[
-        run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}", f"{run.bits_per_byte:.4f}",
+        run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}",
+        "-" if math.isnan(run.bits_per_byte) else f"{run.bits_per_byte:.4f}",
         f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
         times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
         f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}", run.bound,

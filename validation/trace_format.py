@@ -2,7 +2,7 @@
 units that every reader here checks a file against."""
 
 SCHEMA = "zeropp-trace"
-SCHEMA_VERSION = "1.6"
+SCHEMA_VERSION = "1.7"
 
 TEXT_ATTRIBUTES = (
     "schema", "schema_version", "app", "version", "git_commit", "build_type", "cxx_compiler",

@@ -6,6 +6,7 @@ from collections import Counter
 
 import sample_statistics
 from converge_file import Study
+from plan_checker import FASTEST_LINK
 from sweep_file import bytes_text
 
 LINKS = ("intra", "inter")
@@ -89,8 +90,8 @@ def plan_time(trace):
 
 
 def break_even(trace):
-    shown = lambda rate: "never" if rate == 0 else f"below {8e-9 * rate:.4g} Gbit/s a GPU"
-    return [f"{row['feature']} pays {shown(row['gpu_rate'])}; here {row['speedup']:.3g} times as fast" for row in trace.rows("break_even")[1:]]
+    shown = lambda row: {0: "never", FASTEST_LINK: "always"}.get(row["link_rate"], f"below {8e-9 * row['gpu_rate']:.4g} Gbit/s a GPU")
+    return [f"{row['feature']} pays {shown(row)}; here {row['speedup']:.3g} times as fast" for row in trace.rows("break_even")[1:]]
 
 
 SUMMARIES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,

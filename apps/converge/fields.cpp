@@ -7,6 +7,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/base/shown.hpp"
 
 namespace zeropp::converge {
 
@@ -20,8 +21,9 @@ Fields::Fields(const json& object, std::string where, const std::vector<std::str
   }
   for (const auto& [key, value] : object.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
-    throw Error(ExitCode::usage, fmt::format("{}: unknown key {} (nearest known: {})", where_, key,
-                                             nearest(key, known)));
+    const std::string name = shown(key);
+    throw Error(ExitCode::usage, fmt::format("{}: unknown key {} (nearest known: {})", where_, name,
+                                             nearest(name, known)));
   }
 }
 

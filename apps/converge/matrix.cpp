@@ -13,6 +13,7 @@
 #include "apps/converge/levels.hpp"
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/config/options.hpp"
 
 namespace zeropp::converge {
 
@@ -68,6 +69,21 @@ void refuse_what_no_run_reads(const Fields& entry, const json& config) {
     if (!config.contains("zeropp") || !config["zeropp"].contains(key)) continue;
     entry.refuse(fmt::format("zeropp.{}", key).c_str(),
                  fmt::format("is set: {}; leave it out", why));
+  }
+}
+
+/// A file of one run has keys of the trainer's at its root, where a matrix has none.
+void refuse_trainers_file(const json& document, const std::string& file) {
+  config::TrainConfig config;
+  for (const config::Option& option : config::options(config)) {
+    const std::string key = option.path.substr(0, option.path.find('.'));
+    if (!document.contains(key)) continue;
+    throw Error(
+        ExitCode::usage,
+        fmt::format("{0}: {1} is a key of zpp_train's, and a matrix has its like in \"base\": "
+                    "start zpp_train --config {0}, or give a matrix as "
+                    "inputs/convergence/reduced.json",
+                    file, key));
   }
 }
 
@@ -191,6 +207,7 @@ std::string file_stem(const std::string& name) {
 }
 
 Matrix read_matrix(const json& document, const std::string& file, const Options& options) {
+  refuse_trainers_file(document, file);
   const Fields root(document, file,
                     {"description", "base", "levels", "seeds", "settings", "checks"});
   const std::map<std::string, Level> levels = levels_of(root, file, base_of(root, options));

@@ -167,6 +167,7 @@ Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t te
     const auto run = configure(setting, setting.seeds.front(), context, topology);
     named(setting, [&] { require_one_node_size(run->config, nodes_of_nccl); });
     plan.rows.push_back(row_of(setting, *run, topology));
+    plan.data.push_back(run->config.data);
     for (const std::uint64_t seed : setting.seeds) {
       planned.seed = seed;
       plan.runs.push_back(planned);

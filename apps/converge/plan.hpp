@@ -50,6 +50,7 @@ struct PlannedRun {
 struct Plan {
   std::vector<Setting> settings;      ///< those that this machine can run
   std::vector<SettingRow> rows;       ///< of each
+  std::vector<data::Options> data;    ///< of each: what its runs train on
   std::vector<Check> checks;          ///< of settings that are there
   std::vector<PlannedRun> runs;       ///< by setting, then as its seeds are listed
   std::vector<std::string> left_out;  ///< names of settings that need a GPU where there is none

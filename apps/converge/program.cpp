@@ -10,7 +10,6 @@
 
 #include "apps/converge/runner.hpp"
 #include "lib/app/interrupt.hpp"
-#include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
 #include "lib/base/sha256.hpp"
@@ -29,15 +28,6 @@ Plan agreed_plan(const Matrix& matrix, const app::Context& context, std::size_t 
   Plan plan;
   context.agree_on([&] { plan = make_plan(matrix, context, team); });
   return plan;
-}
-
-/// The effective data options of a row of /settings.
-data::Options data_options(const json& effective) {
-  const json& given = effective["zeropp"]["data"];
-  data::Options options{.source = given["source"], .path = "", .held_out_fraction = 0};
-  options.held_out_fraction = given["held_out_fraction"];
-  if (given.contains("path")) options.path = given["path"];
-  return options;
 }
 
 /// The trace tells of a level's data once.
@@ -71,8 +61,8 @@ Program::Program(const Matrix& matrix, const Options& options, const app::Contex
       build_(describe_build()),
       store_(context.output.value_or(".") / "runs"),
       records_(plan_.runs.size()) {
+  outputs_ = app::preflight_outputs(context_);
   context_.agree_on([&] {
-    app::preflight_outputs(context_);
     if (context_.is_root()) store_.preflight();
   });
   context_.agree_on([&] { require_one_source_a_level(plan_.rows); });
@@ -80,11 +70,11 @@ Program::Program(const Matrix& matrix, const Options& options, const app::Contex
 }
 
 void Program::load_tokens() {
-  for (const SettingRow& row : plan_.rows) {
-    const json effective = json::parse(row.config_json);
+  for (std::size_t i = 0; i < plan_.rows.size(); ++i) {
+    const json effective = json::parse(plan_.rows[i].config_json);
     source_of_.push_back(effective["zeropp"]["data"].dump());
     if (tokens_.contains(source_of_.back())) continue;
-    tokens_[source_of_.back()] = train::load_tokens(data_options(effective), context_);
+    tokens_[source_of_.back()] = train::load_tokens(plan_.data[i], context_);
   }
 }
 

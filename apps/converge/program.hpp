@@ -14,6 +14,7 @@
 #include "apps/converge/study.hpp"
 #include "apps/converge/team.hpp"
 #include "lib/app/app.hpp"
+#include "lib/app/outputs.hpp"
 #include "lib/train/tokens.hpp"
 
 namespace zeropp::converge {
@@ -46,6 +47,7 @@ class Program {
   Plan plan_;
   std::string build_;
   RunStore store_;
+  app::HeldOutputs outputs_;
   std::map<std::string, train::Tokens> tokens_;  ///< by data options
   std::vector<std::string> source_of_;           ///< key in tokens_, by setting
   std::vector<RunRecord> records_;               ///< by run: rank 0, and what this team's root did

@@ -6,7 +6,6 @@
 #include <array>
 #include <chrono>
 #include <cmath>
-#include <numbers>
 
 #include "apps/converge/levels.hpp"
 #include "apps/converge/quadratic_bound.hpp"
@@ -87,8 +86,7 @@ class Run {
       : config_(run.config),
         context_(context),
         session_(run.config, context, *tokens.source),
-        keeps_curve_(setting.level != kQuadratic),
-        token_is_byte_(data::reads_file(run.config.data)) {
+        keeps_curve_(setting.level != kQuadratic) {
     if (keeps_curve_) return;
     const std::size_t vocabulary =
         model::effective_vocab_size(config_.model, tokens.source->vocab_size());
@@ -119,7 +117,7 @@ class Run {
     }
     if (!record.evaluations.empty() && record.evaluations.back().step == record.steps) {
       record.final_held_out_loss = record.evaluations.back().loss;
-      if (token_is_byte_) record.bits_per_byte = record.final_held_out_loss / std::numbers::ln2;
+      record.bits_per_byte = recorder.evaluations.back().bits_per_byte;
     }
     record.errors = recorder.errors;
     add_verdict(recorder, record);
@@ -141,7 +139,6 @@ class Run {
   const app::Context& context_;
   train::Session session_;
   bool keeps_curve_;
-  bool token_is_byte_;
   std::optional<QuadraticBound> quadratic_;
   int signal_ = 0;
 };

@@ -38,7 +38,7 @@ class Program {
  public:
   Program(const Options& options, const Settings& settings, const app::Context& context)
       : options_(options), settings_(settings), context_(context) {
-    app::preflight_outputs(context_);
+    outputs_ = app::preflight_outputs(context_);
     const int gpu = context_.gpus.index.front();
     const Device device =
         settings_.choice.backend == Backend::cuda ? Device::cuda(gpu) : Device::host();
@@ -84,6 +84,7 @@ class Program {
   const Options& options_;
   const Settings& settings_;
   const app::Context& context_;
+  app::HeldOutputs outputs_;
   Outcome outcome_;
   std::optional<Bench> bench_;
 };

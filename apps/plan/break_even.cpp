@@ -3,7 +3,9 @@
 #include "lib/plan/break_even.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <span>
@@ -17,6 +19,7 @@
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/plan/step_time.hpp"
 #include "lib/trace/column.hpp"
@@ -72,15 +75,29 @@ std::vector<config::Option> options(Request& asked) {
 }
 
 /// What this command turns on and off itself.
-void check_left_out(const std::vector<config::Option>& given) {
-  for (const char* path :
-       {"zero_optimization.zero_quantized_weights", "zero_optimization.zero_hpz_partition_size",
-        "zero_optimization.zero_quantized_gradients"}) {
-    if (!config::is_given(given, path)) continue;
-    throw Error(
-        ExitCode::usage,
-        fmt::format("{}: breakeven turns qwZ, hpZ and qgZ on and off itself: leave it out", path));
+constexpr std::array<std::string_view, 3> kTurned{"zero_optimization.zero_quantized_weights",
+                                                  "zero_optimization.zero_hpz_partition_size",
+                                                  "zero_optimization.zero_quantized_gradients"};
+
+void warn_of_turned(const std::vector<config::Option>& given) {
+  std::vector<std::string> named;
+  for (const config::Option& option : given) {
+    const bool turned = std::ranges::find(kTurned, option.path) != kTurned.end();
+    if (turned && (option.given || option.is_automatic)) named.push_back(option.path);
   }
+  if (named.empty()) return;
+  log::warn(
+      fmt::format("{} changes nothing here: breakeven turns qwZ, hpZ (over the ranks of a "
+                  "node) and qgZ on and off itself",
+                  fmt::join(named, ", ")));
+}
+
+void require_stage_3(const config::TrainConfig& config) {
+  if (config.zero.stage == 3) return;
+  throw Error(ExitCode::usage,
+              fmt::format("zero_optimization.stage {}: breakeven compares with ZeRO-3, which hpZ "
+                          "needs: give --zero-stage 3",
+                          config.zero.stage));
 }
 
 std::vector<Variant> variants_of(ClusterJob& asked, const comm::Topology& topology,
@@ -125,10 +142,12 @@ std::vector<Row> rows_of(const std::vector<Variant>& variants, const comm::Topol
   return rows;
 }
 
-std::string shown(double rate) {
-  if (rate == 0) return "-";
-  const std::string sign = rate == kFastestLink ? ">= " : "";
-  return sign + fmt::format("{:.3g}", rate / kGigabit);
+/// `value`: of the row, which pays below row.rate.
+std::string shown(const Row& row, double value) {
+  if (row.name == kFeatures.front().name) return "-";
+  if (row.rate == 0) return "never";
+  if (row.rate == kFastestLink) return "always";
+  return fmt::format("{:.3g}", value / kGigabit);
 }
 
 std::string to_text(const std::vector<Row>& rows, const comm::Topology& topology,
@@ -136,7 +155,7 @@ std::string to_text(const std::vector<Row>& rows, const comm::Topology& topology
   trace::TextTable table(
       {"feature", "pays below, Gbit/s a link", "Gbit/s a GPU", "step ms here", "speed-up here"});
   for (const Row& row : rows) {
-    table.add({row.name, shown(row.rate), shown(row.rate_per_gpu),
+    table.add({row.name, shown(row, row.rate), shown(row, row.rate_per_gpu),
                fmt::format("{:.1f}", row.seconds * 1e3), fmt::format("{:.2f}", row.speedup)});
   }
   return fmt::format("{} on {}; here: {:.4g} Gbit/s a link, {:g} links a node\n\n{}",
@@ -164,10 +183,16 @@ int run_break_even(int argc, char** argv) {
   Request asked;
   comm::Topology topology;
   std::vector<Variant> variants;
-  app::App app{.name = "plan", .summary = summary_of("breakeven"), .options = options(asked)};
+  app::App app{.name = "plan",
+               .summary = summary_of("breakeven"),
+               .options = options(asked),
+               .config_flags = kConfigFlags};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
-    check_left_out(given);
+    config::choose_automatic(given);  // once: variants are copies, which it does not reach
+    warn_of_turned(given);
+    require_stage_3(asked.on.job.config);
     topology = read(asked.on, given);
+    warn_of_default_model(asked.on.job, given);
     // So that codecs that were given are in effect.
     asked.on.job.config.zero.quantized_weights = true;
     asked.on.job.config.zero.quantized_gradients = true;
@@ -175,7 +200,7 @@ int run_break_even(int argc, char** argv) {
     asked.on.job.config = variants.back().config;
   };
   app.run_alone = [&](const app::Call& call) {
-    app::preflight_outputs(call);
+    const app::HeldOutputs held = app::preflight_outputs(call);
     const std::vector<Row> rows =
         rows_of(variants, topology, asked.on.cluster, asked.on.job.step, asked.gain);
     std::fputs(to_text(rows, topology, asked.on.cluster).c_str(), stdout);

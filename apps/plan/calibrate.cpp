@@ -56,8 +56,10 @@ void check(const Request& request) {
 }
 
 nlohmann::json read_measured(const std::string& file) {
-  return trace::is_hdf5(file) ? read_measured_trace(file)
-                              : config::parse_object(config::read_config_text(file), file);
+  if (trace::is_hdf5(file)) return read_measured_trace(file);
+  const std::string text =
+      config::read_config_text(file, "the measurement", "the names after calibrate");
+  return config::parse_object(text, file);
 }
 
 ExitCode calibrate_cluster(const Request& request, const app::Call& call) {

@@ -23,6 +23,9 @@ const std::vector<Command>& commands();
 /// The summary of `command`'s --help, which names the other commands.
 std::string summary_of(std::string_view command);
 
+/// Of the commands that read a configuration: as zpp_train's.
+inline constexpr const char* kConfigFlags = "--config,--deepspeed_config";
+
 /// For a command without a trace, or without a summary: throws Error(usage) where --output, or
 /// --json, was given.
 void refuse_output(const app::Call& call);

@@ -18,7 +18,7 @@ namespace zeropp::plan {
 namespace {
 
 ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app::Call& call) {
-  app::preflight_outputs(call);
+  const app::HeldOutputs held = app::preflight_outputs(call);
   PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
   run.use_codecs_of(job.step);
   const Estimate made = estimate(run);
@@ -36,10 +36,14 @@ ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app:
 int run_estimate(int argc, char** argv) {
   Job job;
   comm::Topology topology;
-  app::App app{.name = "plan", .summary = summary_of("estimate"), .options = options(job)};
+  app::App app{.name = "plan",
+               .summary = summary_of("estimate"),
+               .options = options(job),
+               .config_flags = kConfigFlags};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     topology = topology_of(job);
     config::resolve(job.config, given, machine_for(topology));
+    warn_of_default_model(job, given);
   };
   app.run_alone = [&](const app::Call& call) { return estimate_job(job, topology, call); };
   return app::run(std::move(app), argc, argv);

@@ -6,6 +6,7 @@
 
 #include "lib/app/registries.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
 #include "lib/config/options.hpp"
 #include "lib/plan/planning_groups.hpp"
 
@@ -64,6 +65,19 @@ comm::Topology topology_of(Job& job) {
                     declared, job.ranks_per_node));
   }
   return planned_topology(job.nodes, job.ranks_per_node);
+}
+
+void warn_of_default_model(const Job& job, const std::vector<config::Option>& given) {
+  const model::Options& model = job.config.model;
+  if (!model::is_transformer(model)) return;
+  for (const char* path : {"zeropp.model.num_layers", "zeropp.model.hidden_size"}) {
+    if (config::is_given(given, path)) return;
+  }
+  log::warn(fmt::format(
+      "no size of a model is given (a configuration of DeepSpeed's holds none): what is "
+      "planned is the default, {} of --num-layers {} --hidden-size {}: give these, "
+      "--num-attention-heads, --seq-length and --vocab-size",
+      model.name, model.num_layers, model.hidden_size));
 }
 
 config::Machine machine_for(const comm::Topology& topology, bool rdma) {

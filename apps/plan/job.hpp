@@ -26,6 +26,9 @@ std::vector<config::Option> options(Job& job);
 /// ranks or layers are too many to be planned one by one.
 comm::Topology topology_of(Job& job);
 
+/// Where nobody gave the size of a transformer: says which one is planned.
+void warn_of_default_model(const Job& job, const std::vector<config::Option>& given);
+
 /// What a configuration is resolved against: nodes with a GPU for every rank, a network with RDMA
 /// or of sockets, and all that is registered in this build.
 config::Machine machine_for(const comm::Topology& topology, bool rdma = true);

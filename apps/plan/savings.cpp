@@ -164,7 +164,12 @@ ExitCode answer(const Request& r, const app::Call& call) {
 
 int run_savings(int argc, char** argv) {
   Request request;
-  app::App app{.name = "plan", .summary = summary_of("savings"), .options = options(request)};
+  app::App app{
+      .name = "plan",
+      .summary = summary_of("savings"),
+      .options = options(request),
+      .config_flags = kConfigFlags,
+      .training_ignored = "savings are counted from the number of parameters and the flags alone"};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     config::check_effects(given);
     if (request.table) {

@@ -34,14 +34,14 @@ void order(std::vector<Candidate>& candidates, const std::string& goal) {
 }
 
 /// Empty without a cluster.
-StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology, std::size_t vocab) {
+StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology) {
   if (asked.base.file.empty()) return {};
-  return seconds_on(asked.base.cluster, topology, vocab);
+  return seconds_on(asked.base.cluster, topology);
 }
 
 ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& topologies,
                     const app::Call& call) {
-  app::preflight_outputs(call);
+  const app::HeldOutputs held = app::preflight_outputs(call);
   const config::TrainConfig& base = asked.base.job.config;
   const std::size_t vocab = data::vocab_size(base.data);
   std::vector<Found> found;
@@ -49,7 +49,7 @@ ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& t
     const config::Machine machine = machine_for(asked.base, topology);
     const SearchSpace space = space_of(asked, call.options(), topology, machine);
     found.push_back({topology, search(base, space, topology, machine, vocab, limits_of(asked),
-                                      time_on(asked, topology, vocab))});
+                                      time_on(asked, topology))});
     order(found.back().result.best, asked.goal);
   }
   std::fputs(to_text(found, asked.rows).c_str(), stdout);
@@ -73,9 +73,14 @@ ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& t
 int run_search(int argc, char** argv) {
   SearchJob asked;
   std::vector<comm::Topology> topologies;
-  app::App app{.name = "plan", .summary = summary_of("search"), .options = options(asked)};
+  app::App app{.name = "plan",
+               .summary = summary_of("search"),
+               .options = options(asked),
+               .config_flags = kConfigFlags};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    config::choose_automatic(given);  // once: candidates are copies, which it does not reach
     topologies = topologies_of(asked, given);
+    warn_of_default_model(asked.base.job, given);
   };
   app.run_alone = [&](const app::Call& call) { return search_job(asked, topologies, call); };
   return app::run(std::move(app), argc, argv);

@@ -30,7 +30,7 @@ void warn_of_memory(const PlannedRun& run, const Cluster& cluster) {
 }
 
 ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const app::Call& call) {
-  app::preflight_outputs(call);
+  const app::HeldOutputs held = app::preflight_outputs(call);
   const config::TrainConfig& config = asked.job.config;
   PlannedRun run(config, topology, data::vocab_size(config.data));
   run.use_codecs_of(asked.job.step);
@@ -50,10 +50,14 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const
 int run_time(int argc, char** argv) {
   ClusterJob asked;
   comm::Topology topology;
-  app::App app{.name = "plan", .summary = summary_of("time"), .options = options(asked)};
+  app::App app{.name = "plan",
+               .summary = summary_of("time"),
+               .options = options(asked),
+               .config_flags = kConfigFlags};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     topology = read(asked, given);
     config::resolve(asked.job.config, given, machine_for(asked, topology));
+    warn_of_default_model(asked.job, given);
   };
   app.run_alone = [&](const app::Call& call) { return time_job(asked, topology, call); };
   return app::run(std::move(app), argc, argv);

@@ -163,7 +163,7 @@ void bench(const Place& place, const BenchOptions& options, const Collective& co
   std::optional<Operation> operation;
   place.context.agree_on(
       [&] { operation.emplace(place, collective, shape, way, options.repetition.aggregated); });
-  place.context.agree_on([&] { operation->offer_memory(); });
+  operation->offer_memory();
   Checks checks(place, collective, shape, way, data, *operation,
                 fmt::format("{} {} {} of {} bytes on group {}", row.collective, row.codec,
                             row.algorithm, row.size, row.group),

@@ -32,10 +32,12 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
 }
 
 void Operation::offer_memory() {
-  input_offers_ = place_.groups.offer(input_);
+  comm::Control& control = place_.context.control();
+  input_offers_ = place_.groups.offer(input_, control);
   for (Lane& lane : lanes_) {
     for (const Buffer* memory : {&lane.workspace, &lane.result}) {
-      for (auto& offer : place_.groups.offer(*memory)) lane.offers.push_back(std::move(offer));
+      for (auto& offer : place_.groups.offer(*memory, control))
+        lane.offers.push_back(std::move(offer));
     }
   }
 }

@@ -42,7 +42,7 @@ class Operation {
   Operation(const Place& place, const Collective& collective, const Shape& shape, const Way& way,
             std::size_t aggregated);
 
-  /// Collective, before the first run.
+  /// Collective, before the first run. All ranks throw AgreedError where one of them cannot.
   void offer_memory();
   void set(Mode mode) { mode_ = mode; }
   [[nodiscard]] Mode mode() const { return mode_; }

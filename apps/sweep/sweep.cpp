@@ -36,7 +36,7 @@ class Sweep {
  public:
   Sweep(const Options& options, const Settings& settings, const app::Context& context)
       : options_(options), settings_(settings), context_(context) {
-    context_.agree_on([&] { app::preflight_outputs(context_); });
+    outputs_ = app::preflight_outputs(context_);
     const auto rank = static_cast<std::size_t>(context_.control().rank());
     context_.agree_on([&] {
       device_ =
@@ -226,6 +226,7 @@ class Sweep {
   const Options& options_;
   const Settings& settings_;
   const app::Context& context_;
+  app::HeldOutputs outputs_;
   Device device_;
   Stream stream_;
   comm::Groups groups_;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -50,8 +51,10 @@ void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) {
 
 void Progress::report(const trace::EvaluationRow& row) const {
   if (!is_root_) return;
-  fmt::print("{}step {}  held-out loss {:.4f} nats  {:.4f} bits a byte\n", terminal_ ? "\r" : "",
-             row.step, row.loss, row.bits_per_byte);
+  const std::string of_bytes =
+      std::isnan(row.bits_per_byte) ? "" : fmt::format("  {:.4f} bits a byte", row.bits_per_byte);
+  fmt::print("{}step {}  held-out loss {:.4f} nats{}\n", terminal_ ? "\r" : "", row.step, row.loss,
+             of_bytes);
   std::fflush(stdout);
 }
 

@@ -9,7 +9,6 @@
 
 #include "apps/train/collect.hpp"
 #include "lib/app/interrupt.hpp"
-#include "lib/app/outputs.hpp"
 #include "lib/base/file.hpp"
 #include "lib/base/log.hpp"
 #include "lib/trace/document.hpp"
@@ -20,9 +19,8 @@ namespace zeropp::train {
 
 namespace {
 
-/// What may fail before the session begins, and a warning.
+/// The data, and a warning.
 Tokens prepare(const config::TrainConfig& config, const app::Context& context) {
-  context.agree_on([&] { app::preflight_outputs(context); });
   if (config.backend == "cuda" && !context.gpus.warning.empty()) log::warn(context.gpus.warning);
   return load_tokens(config.data, context);
 }
@@ -32,8 +30,9 @@ Tokens prepare(const config::TrainConfig& config, const app::Context& context) {
 Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
     : config_(config),
       context_(context),
+      outputs_(app::preflight_outputs(context)),
       tokens_(prepare(config, context)),
-      checkpoints_(config, context, tokens_.fingerprint),
+      checkpoints_(config, context, tokens_),
       session_(config, context, *tokens_.source),
       progress_(context.is_root(), config) {}
 

@@ -7,6 +7,7 @@
 #include "apps/train/progress.hpp"
 #include "lib/app/app.hpp"
 #include "lib/app/gpu_sampling.hpp"
+#include "lib/app/outputs.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/train/checkpoints.hpp"
 #include "lib/train/session.hpp"
@@ -31,6 +32,7 @@ class Trainer {
 
   const config::TrainConfig& config_;
   const app::Context& context_;
+  app::HeldOutputs outputs_;
   Tokens tokens_;
   Checkpoints checkpoints_;
   Session session_;

@@ -10,7 +10,8 @@
 #   --table-python FILE Python with h5py, NumPy, SciPy and matplotlib [python3]
 #   --dry-run           print the commands and do nothing
 #   FLAG...             passed on to validation/gate.py, as --threshold 0.05
-# Exit codes are those of gate.py: 0 nothing moved, 1 something did, 2 cannot be compared; or that of the first run that failed.
+# Exit codes are those of gate.py: 0 nothing moved, 1 something did or is missing, 2 cannot be compared, 4 nothing moved
+# but the gate is blunt; or that of the first run that failed.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 

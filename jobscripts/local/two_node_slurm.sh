@@ -118,6 +118,25 @@ NodeName=${nodes[0]} NodeHostname=$host NodeAddr=127.0.0.1 Port=${ports[1]} CPUs
 NodeName=${nodes[1]} NodeHostname=$host NodeAddr=127.0.0.1 Port=${ports[2]} CPUs=$cpus State=UNKNOWN
 PartitionName=local Nodes=${nodes[0]},${nodes[1]} Default=YES MaxTime=INFINITE State=UP
 CONF
+  # slurmd initializes a cgroup plugin although nothing here uses cgroups. The plugin for version 2 fails where no
+  # cgroup file system is mounted, as in many containers; the plugin for version 1 does not look before it is used.
+  echo "CgroupPlugin=$(cgroup_plugin)" >"$state/cgroup.conf"
+}
+
+cgroup_plugin() {  # Slurm 23.11 and later can do without any.
+  local version
+  version=$(slurmd -V | grep -oE '[0-9]+\.[0-9]+' | head -n 1)
+  if [ "$(printf '%s\n' 23.11 "$version" | sort -V | head -n 1)" = 23.11 ]; then echo disabled; else echo cgroup/v1; fi
+}
+
+# Starts a daemon. Where it fails, the message ends with the last line that it printed, or else logged.
+start_daemon() {  # NAME LOG COMMAND...
+  local name=$1 log=$2 printed="$state/$1.out" reason
+  shift 2
+  if "$@" </dev/null >"$printed" 2>&1; then return 0; fi
+  reason=$(grep -v '^[[:space:]]*$' "$printed" | tail -n 1) || reason=$(tail -n 1 "$log" 2>/dev/null) ||
+    reason='it says nothing'
+  fail 3 "$name does not start: $reason"
 }
 
 start() {
@@ -138,14 +157,12 @@ start() {
   write_configuration
   # Daemons hold no file of the caller, who may wait for the end of a pipe.
   # --force: the folder above may be closed to others, who have no business here.
-  munged --force --socket="$state/munge.socket" --key-file="$state/munge.key" --pid-file="$state/munged.pid" \
-    --log-file="$state/munged.log" --seed-file="$state/munge.seed" --num-threads=2 </dev/null >"$state/munged.out" 2>&1 ||
-    fail 3 "munged does not start: $(tail -n 1 "$state/munged.out")"
-  slurmctld -f "$conf" </dev/null >"$state/slurmctld.out" 2>&1 ||
-    fail 3 "slurmctld does not start: $(tail -n 1 "$state/slurmctld.out")"
+  start_daemon munged "$state/munged.log" munged --force --socket="$state/munge.socket" \
+    --key-file="$state/munge.key" --pid-file="$state/munged.pid" --log-file="$state/munged.log" \
+    --seed-file="$state/munge.seed" --num-threads=2
+  start_daemon slurmctld "$state/slurmctld.log" slurmctld -f "$conf"
   for node in "${nodes[@]}"; do
-    slurmd -f "$conf" -N "$node" </dev/null >"$state/$node/slurmd.out" 2>&1 ||
-      fail 3 "slurmd of $node does not start: $(tail -n 1 "$state/$node/slurmd.out")"
+    start_daemon "slurmd of $node" "$state/$node/slurmd.log" slurmd -f "$conf" -N "$node"
   done
   wait_until answers || fail 3 "slurmctld does not answer: $(tail -n 1 "$state/slurmctld.log")"
   wait_until idle || fail 3 "the nodes do not come up: $(sinfo --noheader --Node --format='%N %t %E' 2>&1 | tr '\n' ' ')"

@@ -1,12 +1,14 @@
 #include "kernels/codec/spec.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <bit>
 #include <cctype>
 #include <charconv>
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -48,12 +50,38 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+/// 9 of "int9"; nothing of other names.
+std::optional<std::size_t> integer_bits(std::string_view format) {
+  constexpr std::string_view prefix = "int";
+  if (!format.starts_with(prefix)) return std::nullopt;
+  const char* const end = format.data() + format.size();
+  std::size_t bits = 0;
+  const auto [rest, error] = std::from_chars(format.data() + prefix.size(), end, bits);
+  return rest == end && error == std::errc() ? std::optional(bits) : std::nullopt;
+}
+
+/// An integer of a width that there is not: the nearest in bits, not in letters.
+[[noreturn]] void refuse_integer(std::string_view text, std::size_t bits,
+                                 const std::vector<std::string_view>& names) {
+  std::vector<std::size_t> known;
+  for (const std::string_view name : names) {
+    if (const auto width = integer_bits(name)) known.push_back(*width);
+  }
+  const auto [least, most] = std::ranges::minmax(known);
+  refuse(
+      text,
+      "unknown format 'int{}': integers have {} to {} bits, the nearest known is 'int{}' (known: "
+      "{})",
+      bits, least, most, std::clamp(bits, least, most), fmt::join(names, ", "));
+}
+
 [[noreturn]] void refuse_format(std::string_view text, std::string_view format) {
   if (format.empty()) {
     refuse(text, "names no format; write FORMAT[:BLOCK][+OPTION...], for example int8:256");
   }
   std::vector<std::string_view> names;
   for (const FormatInfo& info : formats()) names.push_back(info.name);
+  if (const auto bits = integer_bits(format)) refuse_integer(text, *bits, names);
   const auto nearest = std::ranges::min_element(
       names, {}, [&](std::string_view name) { return edit_distance(format.substr(0, 60), name); });
   refuse(text, "unknown format {}, the nearest known is '{}' (known: {})", quoted(format), *nearest,

@@ -29,6 +29,7 @@ struct Options {
   double beta2 = 0.95;
   double epsilon = 1e-8;
   double weight_decay = 0.0;
+  std::string decayed = "matrices";  ///< which parameters it shrinks: these, or all
   double momentum = 0.0;
   bool nesterov = false;
   ScheduleOptions schedule = {};

@@ -35,7 +35,8 @@ class Context : public Call {
 
   /// Runs `step` here, then agrees on its outcome: when it threw on any rank, all throw AgreedError
   /// with the message of the lowest failing rank. For what one rank may find alone: files, data,
-  /// memory. `step` does not communicate.
+  /// memory. Throws std::logic_error where `step` communicated: a rank that fails before that would
+  /// ask for agreement while the others wait for it elsewhere.
   void agree_on(const std::function<void()>& step) const;
 
   GpuPlacement gpus;  ///< of all ranks
@@ -68,6 +69,9 @@ struct App {
   std::string json_flags = "--json";         ///< and other names of it, separated by commas
   std::string timeout_flags = "--timeout";   ///< likewise
   std::string config_flags = "--config";     ///< likewise
+  /// Of a program whose options are not the trainer's: --config may hold a training configuration
+  /// as well, which changes nothing, because of this; empty: it may not.
+  std::string training_ignored = {};
   std::vector<Answer> answers = {};
   std::optional<ConfigFile> config_file = {};
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.

@@ -95,9 +95,20 @@ void add_deepspeed_flags(CLI::App& cli, std::vector<std::string>& known,
   }
 }
 
+/// The flag that is nearest to a mistyped one: by what its option is called, or by spelling.
+std::string nearest_flag(const std::string& name, const std::vector<std::string>& known,
+                         const std::vector<config::Option>& options) {
+  const std::string called = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  const auto option = std::ranges::find_if(options, [&](const config::Option& each) {
+    return !called.empty() && each.nickname == called;
+  });
+  return option != options.end() ? option->flag : nearest(name, known);
+}
+
 /// What CLI11 could not place.
 [[noreturn]] void refuse(const std::vector<std::string>& rest,
-                         const std::vector<std::string>& known) {
+                         const std::vector<std::string>& known,
+                         const std::vector<config::Option>& options) {
   const auto flag = std::find_if(rest.begin(), rest.end(),
                                  [](const std::string& word) { return word.starts_with("-"); });
   if (flag == rest.end()) {
@@ -105,8 +116,8 @@ void add_deepspeed_flags(CLI::App& cli, std::vector<std::string>& known,
                 fmt::format("unexpected argument \"{}\": see --help", rest.front()));
   }
   const std::string name = flag->substr(0, flag->find('='));
-  throw Error(ExitCode::usage,
-              fmt::format("unknown flag {} (nearest: {}): see --help", name, nearest(name, known)));
+  throw Error(ExitCode::usage, fmt::format("unknown flag {} (nearest: {}): see --help", name,
+                                           nearest_flag(name, known, options)));
 }
 
 /// CLI11 takes the word after a flag as its value, whatever it is.
@@ -217,18 +228,21 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
                   fmt::format("{} is empty: give it a value, or leave it out", flag));
     }
   }
-  if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known);
+  if (const auto rest = cli.remaining(); !rest.empty()) refuse(rest, known, app.options);
   refuse_repeated(cli, given);
   if (!config.empty() && app.config_file) {
     app.config_file->read(config);
   } else if (!config.empty()) {
-    for (std::string& warning : config::read_file(config, app.options)) {
+    for (std::string& warning : config::read_file(config, app.options, app.training_ignored)) {
       line.warnings.push_back(std::move(warning));
     }
   }
   for (const GivenFlag& each : given) config::set_from_text(*each.option, each.text, each.flag);
-  for (std::string& warning : config::idle_warnings(app.options)) {
-    line.warnings.push_back(std::move(warning));
+  if (config::reads_deepspeed(app.options)) {
+    const std::string idle = config::leave_out_idle(app.options);
+    if (!idle.empty()) {
+      line.warnings.push_back(fmt::format("{}: without effect, as if left out: {}", config, idle));
+    }
   }
   if (!output.empty()) line.output = output;
   if (!json.empty()) line.json = json;

@@ -11,9 +11,14 @@ namespace {
 
 constexpr std::array<int, 3> kHandled{SIGUSR1, SIGTERM, SIGINT};  ///< what counts more comes later
 
-volatile std::sig_atomic_t signal_received = 0;
+/// Of each, whether it came: handlers that interrupt each other write nothing that the other does.
+std::array<volatile std::sig_atomic_t, kHandled.size()> received{};
 
-extern "C" void remember(int signal) { signal_received = signal; }
+std::size_t place_of(int signal) {
+  return static_cast<std::size_t>(std::ranges::find(kHandled, signal) - kHandled.begin());
+}
+
+extern "C" void remember(int signal) { received[place_of(signal)] = 1; }
 
 }  // namespace
 
@@ -25,13 +30,16 @@ void install_interrupt_handlers() {
   for (const int signal : kHandled) sigaction(signal, &action, nullptr);
 }
 
-int interrupted() { return signal_received; }
+int interrupted() {
+  for (std::size_t place = kHandled.size(); place-- > 0;) {
+    if (received[place] != 0) return kHandled.at(place);
+  }
+  return 0;
+}
 
 int agreed_interrupt(comm::Control& control) {
   const int own = interrupted();
-  const auto place = std::ranges::find(kHandled, own);
-  std::array<double, 1> weight{
-      place == kHandled.end() ? 0.0 : 1.0 + static_cast<double>(place - kHandled.begin())};
+  std::array<double, 1> weight{own == 0 ? 0.0 : 1.0 + static_cast<double>(place_of(own))};
   control.all_reduce_max(weight);
   return weight[0] == 0 ? 0 : kHandled.at(static_cast<std::size_t>(weight[0]) - 1);
 }

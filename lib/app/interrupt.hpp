@@ -11,11 +11,12 @@ namespace zeropp::app {
 /// Call once, first of all: a batch system may warn a job that is still starting.
 void install_interrupt_handlers();
 
-/// The signal that this process got, or 0.
+/// The signal that this process got, or 0. Of several SIGINT counts before SIGTERM, and that before
+/// SIGUSR1, whatever order they came in.
 int interrupted();
 
 /// At a boundary that every rank reaches: the signal that any rank got, the same one on all; 0 when
-/// none did. Of several SIGINT counts before SIGTERM, and that before SIGUSR1.
+/// none did. Of several the one that counts most, as in interrupted().
 int agreed_interrupt(comm::Control& control);
 
 /// "SIGTERM".

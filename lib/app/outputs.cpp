@@ -6,6 +6,7 @@
 #include <system_error>
 
 #include "lib/base/atomic_file.hpp"
+#include "lib/base/log.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 
 namespace zeropp::app {
@@ -13,28 +14,40 @@ namespace zeropp::app {
 namespace {
 
 /// Throws Error(usage) when the summary would replace the trace.
-void refuse_same_file(const std::filesystem::path& trace, const std::filesystem::path& json) {
+void refuse_same_file(const std::filesystem::path& trace, const std::filesystem::path& summary) {
   std::error_code error;  // what cannot be looked up is reported where it is written
   const auto resolved = [&](const std::filesystem::path& path) {
     return std::filesystem::weakly_canonical(std::filesystem::absolute(path), error);
   };
-  if (const auto file = resolved(trace); error || file != resolved(json) || error) return;
+  if (const auto file = resolved(trace); error || file != resolved(summary) || error) return;
   throw Error(ExitCode::usage,
               fmt::format("--json {} is the file of the trace: choose another name, or another "
                           "--output",
-                          json.string()));
+                          summary.string()));
 }
 
 }  // namespace
 
-void preflight_outputs(const Context& context) {
-  if (context.is_root()) preflight_outputs(static_cast<const Call&>(context));
+HeldOutputs preflight_outputs(const Context& context) {
+  HeldOutputs held;
+  context.agree_on([&] {
+    if (context.is_root()) held = preflight_outputs(static_cast<const Call&>(context));
+  });
+  return held;
 }
 
-void preflight_outputs(const Call& call) {
+HeldOutputs preflight_outputs(const Call& call) {
   if (call.json) refuse_same_file(call.trace_path(), *call.json);
   trace::preflight_hdf5(call.trace_path());
+  auto held = std::make_unique<LockFile>(call.trace_path());
+  if (!held->failure().empty()) {
+    log::warn(
+        fmt::format("no file can be locked beside {} ({}): see to it that no other run has "
+                    "this --output",
+                    call.trace_path().string(), held->failure()));
+  }
   if (call.json) preflight_write(*call.json, 0);
+  return held;
 }
 
 }  // namespace zeropp::app

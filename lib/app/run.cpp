@@ -2,8 +2,7 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
-#include <new>
+#include <stdexcept>
 
 #include "kernels/core/host_runtime.hpp"
 #include "lib/app/agreement.hpp"
@@ -15,36 +14,12 @@
 #include "lib/base/checked.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/status.hpp"
+#include "lib/comm/flight_record.hpp"
 #include "lib/config/json.hpp"
 
 namespace zeropp::app {
 namespace {
-
-/// Any exception as an Error; call inside a catch block.
-Error current_error() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return {ExitCode::environment, "out of memory: use a smaller model or batch, or more ranks"};
-  } catch (const std::exception& error) {
-    return {ExitCode::environment, fmt::format("unexpected: {}", error.what())};
-  } catch (...) {
-    return {ExitCode::environment, "unexpected: something that is no exception was thrown"};
-  }
-}
-
-/// What `step` throws, if it throws.
-template <class Step>
-std::optional<Error> status_of(Step&& step) {
-  try {
-    step();
-  } catch (...) {
-    return current_error();
-  }
-  return std::nullopt;
-}
 
 /// Whether a launcher gave this process a rank other than 0: known before MPI starts.
 bool is_launched_beside_rank_0() {
@@ -125,7 +100,13 @@ trace::Provenance Call::provenance() const {
 }
 
 void Context::agree_on(const std::function<void()>& step) const {
-  control().agree(status_of(step));
+  const comm::FlightRecord& record = comm::FlightRecord::of_process();
+  const std::uint64_t before = record.begun();
+  const std::optional<Error> status = status_of(step);
+  if (record.begun() != before) {
+    throw std::logic_error("a step that ranks agree on has communicated: agree after it");
+  }
+  control().agree(status);
 }
 
 int run(App app, int argc, char** argv) {

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdlib>
+#include <system_error>
 #include <utility>
 
 #include "lib/base/error.hpp"
@@ -63,15 +64,17 @@ struct AsyncFile::Transfer::State {
   bool write = false;
 };
 
+AsyncFile::AsyncFile(fs::path folder, const AsyncFileOptions& options)
+    : folder_(std::move(folder)), options_(options) {}
+
 AsyncFile::AsyncFile(fs::path folder, std::uint64_t bytes, const AsyncFileOptions& options,
                      const MakeIo& make_io)
-    : folder_(std::move(folder)), options_(options) {
+    : AsyncFile(std::move(folder), options) {
   descriptor_ = open_unnamed(folder_, O_DIRECT);
   direct_ = descriptor_ >= 0;
   if (!direct_ && errno == EINVAL) descriptor_ = open_unnamed(folder_, 0);
   if (descriptor_ < 0) fail_io("make a file in", folder_, errno);
   if (const int error = bytes == 0 ? 0 : reserve(descriptor_, bytes); error != 0) {
-    ::close(descriptor_);
     fail_io(fmt::format("reserve {} bytes in", bytes).c_str(), folder_, error);
   }
   for (std::size_t i = 0; i < options_.threads; ++i) {
@@ -83,7 +86,19 @@ AsyncFile::AsyncFile(fs::path folder, std::uint64_t bytes, const AsyncFileOption
     for (std::size_t i = 0; i < calls; ++i) ios_.push_back(make_calls(descriptor_));
     options_.queue_depth = 1;
   }
-  for (const auto& io : ios_) threads_.emplace_back([this, &io] { work(*io); });
+  start_threads();
+}
+
+void AsyncFile::start_threads() {
+  try {
+    for (const auto& io : ios_) threads_.emplace_back([this, &io] { work(*io); });
+  } catch (const std::system_error& error) {
+    throw Error(
+        ExitCode::environment,
+        fmt::format("only {} of the {} threads for the file of this process in {} could be "
+                    "started ({}): allow more (ulimit -u), or set fewer in aio.thread_count",
+                    threads_.size(), ios_.size(), folder_.string(), error.what()));
+  }
 }
 
 AsyncFile::~AsyncFile() {
@@ -95,7 +110,7 @@ AsyncFile::~AsyncFile() {
   begin_.notify_all();
   for (std::thread& thread : threads_) thread.join();
   ios_.clear();
-  ::close(descriptor_);
+  if (descriptor_ >= 0) ::close(descriptor_);
 }
 
 AsyncFile::Transfer AsyncFile::read(std::uint64_t offset, std::span<std::byte> memory) {

@@ -42,7 +42,8 @@ class AsyncFile {
   using MakeIo = std::function<std::unique_ptr<BlockIo>(int file, std::size_t depth)>;
 
   /// A file of `bytes` bytes, which the disk has room for, in a folder that exists. `make_io`: what
-  /// takes the requests of a thread to the kernel, null where that cannot be had. Throws Error(io).
+  /// takes the requests of a thread to the kernel, null where that cannot be had. Throws Error(io),
+  /// and Error(environment) where a thread cannot be started.
   AsyncFile(std::filesystem::path folder, std::uint64_t bytes, const AsyncFileOptions& options,
             const MakeIo& make_io = make_ring);
   /// Waits for what is in flight, and drops what is not yet.
@@ -71,6 +72,9 @@ class AsyncFile {
   [[nodiscard]] const AsyncFileTotals& totals() const { return totals_; }
 
  private:
+  /// Without a file. Where another constructor goes on from here and throws, it is destroyed.
+  AsyncFile(std::filesystem::path folder, const AsyncFileOptions& options);
+  void start_threads();
   Transfer start(std::uint64_t offset, std::byte* memory, std::size_t bytes, bool write);
   void work(BlockIo& io);
   /// Waits for requests where `in_flight` is none; those that may begin now.

@@ -1,8 +1,8 @@
 // Faults of the machine that a test makes happen: a rank that dies or stops, a message that is lost
-// or damaged, a disk that fails, a clock that is wrong. In every shipped build these functions do
-// nothing, and nothing of a fault is compiled in: only the test programs defective_*
-// (tests/CMakeLists.txt) compile the sources that call them with ZEROPP_TEST_DEFECTS, with
-// tests/support/planted_faults.cpp, which has the names and says how one is asked for.
+// or damaged, a disk that fails, memory that is used up, a clock that is wrong. In every shipped
+// build these functions do nothing, and nothing of a fault is compiled in: only the test programs
+// defective_* (tests/CMakeLists.txt) compile the sources that call them with ZEROPP_TEST_DEFECTS,
+// with tests/support/planted_faults.cpp, which has the names and says how one is asked for.
 #pragma once
 
 #include <chrono>
@@ -15,6 +15,9 @@ namespace zeropp::fault {
 /// is offloaded there, to take it and to give it back.
 enum class DiskCall : std::uint8_t { write, flush, name, put, get };
 
+/// What a machine may have no more of.
+enum class Resource : std::uint8_t { memory, threads };
+
 #ifdef ZEROPP_TEST_DEFECTS
 /// At the begin of operation `number` of this process: it is killed, stops, or is late.
 void at_operation(std::uint64_t number) noexcept;
@@ -24,6 +27,8 @@ bool drops_message(std::uint64_t number);
 const std::byte* as_sent(std::uint64_t number, const std::byte* data, std::size_t bytes);
 /// What such a call fails with, as an errno; 0: it does not fail.
 int of_disk(DiskCall call);
+/// Throws what is thrown where there is none left: std::bad_alloc, std::system_error.
+void run_out_of(Resource resource);
 /// How far the clock of this machine is ahead.
 std::chrono::seconds of_clock();
 #else
@@ -34,6 +39,7 @@ constexpr const std::byte* as_sent(std::uint64_t /*number*/, const std::byte* da
   return data;
 }
 constexpr int of_disk(DiskCall /*call*/) { return 0; }
+constexpr void run_out_of(Resource /*resource*/) {}
 constexpr std::chrono::seconds of_clock() { return {}; }
 #endif
 

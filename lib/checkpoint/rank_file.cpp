@@ -9,6 +9,7 @@
 #include <future>
 
 #include "lib/base/error.hpp"
+#include "lib/base/fault.hpp"
 #include "lib/base/file.hpp"
 #include "lib/base/sha256.hpp"
 
@@ -111,6 +112,7 @@ std::vector<StoredSlice> write_rank_file(const fs::path& folder, std::uint64_t r
       const auto chunk =
           slice.values.subspan(first, std::min<std::size_t>(kChunk, slice.values.size() - first));
       if (digests.size() == kDigests) take_digest();
+      fault::run_out_of(fault::Resource::memory);
       digests.push_back({stored.size() - 1, std::async(std::launch::async, digest_of, chunk)});
       file.write(chunk);
     }

@@ -3,25 +3,18 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <exception>
 #include <functional>
 #include <random>
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/fault.hpp"
+#include "lib/base/status.hpp"
 
 namespace zeropp::checkpoint {
 
 namespace {
-
-/// What `work` throws as Error, for comm::Control::agree().
-std::optional<Error> status_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
-}
 
 /// A name that no other run has.
 std::string new_writer() {
@@ -63,15 +56,27 @@ void Saver::start(std::uint64_t step, std::string state, std::vector<HostSlice> 
   writing_.emplace();
   writing_->manifest = {step, static_cast<std::uint64_t>(control_.size()), std::move(state), {}};
   for (const HostSlice& slice : slices) writing_->bytes += slice.values.size();
+  writing_->file = begin_to_write(step, std::move(slices));
+}
+
+std::future<Saver::Written> Saver::begin_to_write(std::uint64_t step,
+                                                  std::vector<HostSlice> slices) const {
   const auto rank = static_cast<std::uint64_t>(control_.rank());
-  writing_->file = std::async(
-      std::launch::async, [rank, folder = folder_.partial(step), slices = std::move(slices)] {
-        using Clock = std::chrono::steady_clock;
-        const Clock::time_point begin = Clock::now();
-        Written written{write_rank_file(folder, rank, slices), 0};
-        written.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
-        return written;
-      });
+  try {
+    fault::run_out_of(fault::Resource::threads);
+    return std::async(
+        std::launch::async, [rank, folder = folder_.partial(step), slices = std::move(slices)] {
+          using Clock = std::chrono::steady_clock;
+          const Clock::time_point begin = Clock::now();
+          Written written{write_rank_file(folder, rank, slices), 0};
+          written.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+          return written;
+        });
+  } catch (...) {  // the other ranks write: all hear of it in commit()
+    std::promise<Written> failed;
+    failed.set_exception(std::current_exception());
+    return failed.get_future();
+  }
 }
 
 bool Saver::written() const {
@@ -82,11 +87,15 @@ std::optional<Saved> Saver::commit() {
   if (!writing_) return std::nullopt;
   std::string own;
   Saved saved{writing_->manifest.step, writing_->bytes, 0};
-  const auto status = status_of([&] {
+  auto status = status_of([&] {
     const Written written = writing_->file.get();
     saved.seconds = written.seconds;
     own = slices_to_text(written.slices);
   });
+  if (status && status->code() == ExitCode::environment) {  // it does not say of what
+    status.emplace(status->code(), fmt::format("cannot save the checkpoint after {} steps: {}",
+                                               saved.step, status->what()));
+  }
   Manifest whole = std::move(writing_->manifest);
   writing_.reset();
   or_give_up(whole.step, [&] {

@@ -1,8 +1,8 @@
 // Saves checkpoints while the work goes on: start() begins to write this rank's slices on a thread;
 // commit() waits for the files of all ranks and makes the checkpoint complete. The thread calls no
 // MPI. Collective: all ranks call start() and commit() in the same order. What fails on any rank
-// ends in one message on all (AgreedError): the checkpoint is given up and removed, and older ones
-// stay.
+// (files, memory, a thread) ends in one message on all (AgreedError): the checkpoint is given up
+// and removed, and older ones stay.
 #pragma once
 
 #include <cstddef>
@@ -70,6 +70,9 @@ class Saver {
     std::future<Written> file;
   };
 
+  /// Starts the thread. Where that fails, who waits for it finds the exception.
+  [[nodiscard]] std::future<Written> begin_to_write(std::uint64_t step,
+                                                    std::vector<HostSlice> slices) const;
   /// Where `work`, of all ranks, throws AgreedError, what was begun of `step` is removed; the error
   /// says so where somebody else had taken it away.
   void or_give_up(std::uint64_t step, const std::function<void()>& work);

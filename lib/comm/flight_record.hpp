@@ -66,6 +66,10 @@ class FlightRecord {
   /// Of operations that begin from here on. Returns what it was.
   bool set_patient(bool patient) noexcept { return std::exchange(patient_, patient); }
 
+  /// By any thread: how many operations have begun.
+  [[nodiscard]] std::uint64_t begun() const noexcept {
+    return newest_.load(std::memory_order_acquire);
+  }
   /// By any thread: at most kEntries, oldest first.
   [[nodiscard]] std::vector<Operation> read() const;
   /// The newest; nothing before the first.

@@ -12,6 +12,7 @@
 #include "lib/comm/mpi_half_sum.hpp"
 #include "lib/comm/mpi_work.hpp"
 #include "lib/comm/native_checks.hpp"
+#include "lib/comm/pieces.hpp"
 #include "lib/comm/self_messages.hpp"
 
 namespace zeropp::comm {
@@ -69,12 +70,10 @@ std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
   // Both sides cut a message in the same places; MPI keeps the order of one pair, tag and
   // communicator.
   const auto start = [&](auto* data, std::size_t bytes, auto&& call) {
-    for (std::size_t first = 0; first < bytes; first += max_message_bytes_) {
-      const int count =
-          checked<int>(std::min(max_message_bytes_, bytes - first), "the bytes of a message,");
+    in_pieces(bytes, max_message_bytes_, [&](std::size_t first, int count) {
       requests.push_back(MPI_REQUEST_NULL);
       check(call(data + first, count, &requests.back()));
-    }
+    });
   };
   for (const Receive& receive : receives) {
     if (receive.peer == rank_) continue;

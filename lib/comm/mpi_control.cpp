@@ -1,20 +1,14 @@
 #include "lib/comm/mpi_control.hpp"
 
+#include <algorithm>
 #include <cmath>
-#include <cstdint>
-#include <numeric>
 #include <utility>
 
-#include "lib/base/checked.hpp"
+#include "lib/base/status.hpp"
 #include "lib/comm/mpi_check.hpp"
+#include "lib/comm/pieces.hpp"
 
 namespace zeropp::comm {
-
-namespace {
-int count_of(std::size_t elements) {
-  return checked<int>(elements, "the length of a control message");
-}
-}  // namespace
 
 void MpiControl::use(CommHandle handle) {
   handle_ = std::move(handle);
@@ -32,12 +26,31 @@ std::vector<double> MpiControl::all_gather(std::span<const double> part) {
   return gather_doubles(part);
 }
 
+std::size_t MpiControl::most_of_rank(std::size_t element_bytes) const {
+  return std::max<std::size_t>(most_bytes_ / (element_bytes * static_cast<std::size_t>(size_)), 1);
+}
+
+void MpiControl::make_room(bool several, const std::function<void()>& work) {
+  if (several) {
+    agree(status_of(work));
+  } else {
+    work();
+  }
+}
+
 std::vector<double> MpiControl::gather_doubles(std::span<const double> part) {
-  std::vector<double> all(part.size() * static_cast<std::size_t>(size_));
-  (void)count_of(all.size());
-  const int count = count_of(part.size());
-  check(
-      MPI_Allgather(part.data(), count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, handle_.get()));
+  const auto ranks = static_cast<std::size_t>(size_);
+  std::vector<double> all(part.size() * ranks);
+  std::vector<double> piece;
+  in_pieces(part.size(), most_of_rank(sizeof(double)), [&](std::size_t first, int count) {
+    const auto length = static_cast<std::size_t>(count);
+    piece.resize(length * ranks);
+    check(MPI_Allgather(part.data() + first, count, MPI_DOUBLE, piece.data(), count, MPI_DOUBLE,
+                        handle_.get()));
+    for (std::size_t r = 0; r < ranks; ++r) {
+      std::copy_n(piece.data() + r * length, length, all.data() + r * part.size() + first);
+    }
+  });
   return all;
 }
 
@@ -62,39 +75,59 @@ void MpiControl::all_reduce_max(std::span<double> values) {
 
 void MpiControl::all_reduce_sum(std::span<std::uint64_t> values) {
   const Waiting waiting(log_, "sum", values.size_bytes());
-  check(MPI_Allreduce(MPI_IN_PLACE, values.data(), count_of(values.size()), MPI_UINT64_T, MPI_SUM,
-                      handle_.get()));
+  in_pieces(values.size(), most_of_rank(sizeof(std::uint64_t)), [&](std::size_t first, int count) {
+    check(MPI_Allreduce(MPI_IN_PLACE, values.data() + first, count, MPI_UINT64_T, MPI_SUM,
+                        handle_.get()));
+  });
+}
+
+void MpiControl::gather_piece(const std::string& part, const std::vector<std::uint64_t>& lengths,
+                              std::size_t first, std::size_t count,
+                              std::vector<std::string>& parts) {
+  std::vector<int> counts;
+  std::vector<int> offsets;
+  int total = 0;
+  for (const std::uint64_t length : lengths) {
+    offsets.push_back(total);
+    counts.push_back(static_cast<int>(std::min(count, length - std::min(first, length))));
+    total += counts.back();
+  }
+  std::string text(static_cast<std::size_t>(rank_ == 0 ? total : 0), '\0');
+  const std::size_t begin = std::min(first, part.size());
+  check(MPI_Gatherv(part.data() + begin, counts[static_cast<std::size_t>(rank_)], MPI_CHAR,
+                    text.data(), counts.data(), offsets.data(), MPI_CHAR, 0, handle_.get()));
+  for (std::size_t r = 0; r < parts.size(); ++r) {
+    parts[r].append(text, static_cast<std::size_t>(offsets[r]),
+                    static_cast<std::size_t>(counts[r]));
+  }
 }
 
 std::vector<std::string> MpiControl::gather(const std::string& part) {
   const Waiting waiting(log_, "gather", part.size());
-  const int length = count_of(part.size());
-  const auto ranks = static_cast<std::size_t>(rank_ == 0 ? size_ : 0);
-  std::vector<int> lengths(ranks);
-  check(MPI_Gather(&length, 1, MPI_INT, lengths.data(), 1, MPI_INT, 0, handle_.get()));
-  std::vector<int> offsets(ranks);
-  std::size_t total = 0;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    offsets[r] = count_of(total);
-    total += static_cast<std::size_t>(lengths[r]);
-  }
-  std::string text(static_cast<std::size_t>(count_of(total)), '\0');
-  check(MPI_Gatherv(part.data(), length, MPI_CHAR, text.data(), lengths.data(), offsets.data(),
-                    MPI_CHAR, 0, handle_.get()));
-  std::vector<std::string> parts;
-  for (std::size_t r = 0; r < ranks; ++r) {
-    parts.push_back(
-        text.substr(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(lengths[r])));
-  }
+  const std::uint64_t length = part.size();
+  std::vector<std::uint64_t> lengths(static_cast<std::size_t>(size_));
+  check(MPI_Allgather(&length, 1, MPI_UINT64_T, lengths.data(), 1, MPI_UINT64_T, handle_.get()));
+  const std::uint64_t longest = std::ranges::max(lengths);
+  std::vector<std::string> parts(static_cast<std::size_t>(rank_ == 0 ? size_ : 0));
+  make_room(longest > most_of_rank(1), [&] {
+    for (std::size_t r = 0; r < parts.size(); ++r) parts[r].reserve(lengths[r]);
+  });
+  in_pieces(longest, most_of_rank(1), [&](std::size_t first, int count) {
+    gather_piece(part, lengths, first, static_cast<std::size_t>(count), parts);
+  });
   return parts;
 }
 
 std::string MpiControl::broadcast(const std::string& from_rank_0) {
   const Waiting waiting(log_, "broadcast", from_rank_0.size());
-  int length = count_of(rank_ == 0 ? from_rank_0.size() : 0);
-  check(MPI_Bcast(&length, 1, MPI_INT, 0, handle_.get()));
-  std::string text = rank_ == 0 ? from_rank_0 : std::string(static_cast<std::size_t>(length), '\0');
-  check(MPI_Bcast(text.data(), length, MPI_CHAR, 0, handle_.get()));
+  std::uint64_t length = from_rank_0.size();
+  check(MPI_Bcast(&length, 1, MPI_UINT64_T, 0, handle_.get()));
+  std::string text;
+  make_room(length > most_bytes_,
+            [&] { text = rank_ == 0 ? from_rank_0 : std::string(length, '\0'); });
+  in_pieces(length, most_bytes_, [&](std::size_t first, int count) {
+    check(MPI_Bcast(text.data() + first, count, MPI_CHAR, 0, handle_.get()));
+  });
   return text;
 }
 

@@ -1,8 +1,17 @@
 // The control plane over MPI: small blocking operations. Sums of doubles are added in rank order,
-// so they have the same bits on every rank and in every run; a maximum keeps NaN.
+// so they have the same bits on every rank and in every run; a maximum keeps NaN. What is longer
+// than a call of MPI takes is sent in several; then memory for it that is not there is an error
+// that all ranks agree on.
 #pragma once
 
 #include <mpi.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "lib/comm/flight_record.hpp"
 #include "lib/comm/mpi_handle.hpp"
@@ -12,7 +21,13 @@ namespace zeropp::comm {
 
 class MpiControl final : public Control {
  public:
-  explicit MpiControl(CommHandle handle) { use(std::move(handle)); }
+  /// Of all ranks in one call of MPI.
+  static constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
+
+  explicit MpiControl(CommHandle handle, std::size_t most_bytes = kMostBytes)
+      : most_bytes_(most_bytes) {
+    use(std::move(handle));
+  }
   /// From here on, ranks are those of `handle`.
   void use(CommHandle handle);
   [[nodiscard]] MPI_Comm comm() const { return handle_.get(); }
@@ -29,11 +44,20 @@ class MpiControl final : public Control {
 
  private:
   [[nodiscard]] std::vector<double> gather_doubles(std::span<const double> part);
+  /// Of each rank's `part`, `count` bytes or what is left from `first` on, to the end of `parts`.
+  void gather_piece(const std::string& part, const std::vector<std::uint64_t>& lengths,
+                    std::size_t first, std::size_t count, std::vector<std::string>& parts);
+  /// Elements that every rank may add to one call.
+  [[nodiscard]] std::size_t most_of_rank(std::size_t element_bytes) const;
+  /// Allocates by `work`; all ranks agree on the outcome where they have `several` calls before
+  /// them.
+  void make_room(bool several, const std::function<void()>& work);
 
   CommHandle handle_;
   GroupLog log_{"control"};
   int rank_ = 0;
   int size_ = 1;
+  std::size_t most_bytes_;
 };
 
 }  // namespace zeropp::comm

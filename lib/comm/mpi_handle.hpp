@@ -1,8 +1,11 @@
-// Owned MPI handles, move-only. Freed when destroyed, unless MPI was finalised before.
+// Owned MPI handles, move-only. Freed when destroyed, unless MPI was finalised before or an
+// exception passes: to free a communicator is collective, and the exception may be this rank's
+// alone. Its message comes first, and MPI frees what is left when it ends.
 #pragma once
 
 #include <mpi.h>
 
+#include <exception>
 #include <utility>
 
 namespace zeropp::comm {
@@ -21,6 +24,7 @@ class MpiHandle {
   }
   ~MpiHandle() {
     int finalised = 0;
+    if (std::uncaught_exceptions() > exceptions_) return;
     if (owned_ && MPI_Finalized(&finalised) == MPI_SUCCESS && finalised == 0) release(&handle_);
   }
 
@@ -29,6 +33,7 @@ class MpiHandle {
  private:
   Handle handle_{};
   bool owned_ = false;
+  int exceptions_ = std::uncaught_exceptions();
 };
 
 using CommHandle = MpiHandle<MPI_Comm, MPI_Comm_free>;

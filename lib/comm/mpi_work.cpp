@@ -1,18 +1,42 @@
 #include "lib/comm/mpi_work.hpp"
 
+#include "lib/base/poll.hpp"
 #include "lib/comm/flight_record.hpp"
 #include "lib/comm/mpi_check.hpp"
 
 namespace zeropp::comm {
 
+namespace {
+
+/// For what cannot be withdrawn any more: the ranks that it is under way with are in MPI too, or
+/// nobody answers it, and then nothing is written.
+constexpr Seconds kWithdrawal{1};
+
+}  // namespace
+
 MpiWork::~MpiWork() {
   if (in_flight_.is_complete() || !in_flight_.unwinding()) return;
-  if (kind_ == Kind::collective) return;  // MPI offers no way to withdraw one
+  // MPI offers no way to withdraw a collective, nor to free its request before it is complete.
+  const bool can_withdraw = kind_ == Kind::point_to_point;
   for (MPI_Request& request : requests_) {
-    if (request == MPI_REQUEST_NULL) continue;
-    MPI_Cancel(&request);
-    MPI_Request_free(&request);
+    if (can_withdraw && request != MPI_REQUEST_NULL) MPI_Cancel(&request);
   }
+  complete_within(kWithdrawal);
+  for (MPI_Request& request : requests_) {
+    if (can_withdraw && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
+  }
+}
+
+void MpiWork::complete_within(Seconds deadline) {
+  const int count = static_cast<int>(requests_.size());
+  (void)poll(
+      [&](Seconds /*waited*/) {
+        int done = 0;
+        const int status = MPI_Testall(count, requests_.data(), &done, MPI_STATUSES_IGNORE);
+        if (status != MPI_SUCCESS) return Progress::failed;
+        return done != 0 ? Progress::done : Progress::pending;
+      },
+      deadline);
 }
 
 void MpiWork::wait(StreamHandle /*stream*/) {

@@ -44,6 +44,11 @@ class StagedCommunicator::Staging {
   View place(const ConstView& device) {
     return {place(device.bytes()), device.count, device.dtype, block_.memory.kind()};
   }
+  /// A copy on the stream, which is done for whoever waits for the operation.
+  void copy_to_self(const Send& send, const Receive& receive) {
+    stream_.copy(receive.data, send.data, send.bytes);
+    stream_.record(copied_);
+  }
   /// Device memory -> pinned memory, on the stream.
   void fetch(const ConstView& device, const View& staged) const {
     stream_.copy(static_cast<std::byte*>(staged.data), static_cast<const std::byte*>(device.data),
@@ -63,6 +68,7 @@ class StagedCommunicator::Staging {
   }
   /// Everything has arrived: copies it, on `stream`, and gives the block back.
   void deliver(const Stream& stream) {
+    stream.wait(copied_);
     for (const Arrival& arrival : arrivals_) {
       stream.copy(arrival.device, arrival.staged, arrival.bytes);
     }
@@ -75,6 +81,7 @@ class StagedCommunicator::Staging {
   Stream stream_;
   StagingPool::Block block_;
   std::size_t used_ = 0;
+  Event copied_;  ///< messages to the own rank
   std::vector<Arrival> arrivals_;
 };
 
@@ -107,9 +114,7 @@ std::unique_ptr<Work> StagedCommunicator::exchange(std::span<const Send> sends,
     bytes += receive.peer == rank() ? 0 : aligned(receive.bytes);
   }
   Staging staging(*this, bytes, stream);
-  for (const auto& [send, receive] : to_self) {
-    staging.stream().copy(receive.data, send.data, send.bytes);
-  }
+  for (const auto& [send, receive] : to_self) staging.copy_to_self(send, receive);
   std::vector<Send> staged_sends;
   std::vector<Receive> staged_receives;
   for (const Send& send : sends) {

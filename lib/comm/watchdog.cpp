@@ -121,7 +121,9 @@ void Watchdog::run() {
 void Watchdog::wait_for_news(Clock::time_point until) {
   std::vector<pollfd> items{{wake_, POLLIN, 0}};
   for (const Peer& peer : peers_) {
-    if (peer.line.is_open()) items.push_back({peer.line.descriptor(), POLLIN, 0});
+    // One that is over always has news.
+    if (!peer.line.is_open() || peer.line.is_over()) continue;
+    items.push_back({peer.line.descriptor(), POLLIN, 0});
   }
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now());
   (void)::poll(items.data(), items.size(), static_cast<int>(std::max<long>(left.count() + 1, 0)));

@@ -83,8 +83,10 @@ struct Groups {
 
   /// Memory that collectives of these groups may borrow, shareable where they have use for it.
   [[nodiscard]] Buffer make_memory(std::size_t bytes) const;
-  /// Collective: offers it to all of them, to be kept until it is freed.
-  [[nodiscard]] std::vector<std::unique_ptr<OfferedMemory>> offer(const Buffer& buffer) const;
+  /// Collective: offers it to all of them, to be kept until it is freed. `control`: of the ranks
+  /// of all groups, which agree after each group; where one cannot offer it, all throw AgreedError.
+  [[nodiscard]] std::vector<std::unique_ptr<OfferedMemory>> offer(const Buffer& buffer,
+                                                                  Control& control) const;
 };
 
 /// What moves the bytes of a group: MPI (device memory is staged through pinned host memory) or

@@ -1,5 +1,7 @@
 #include "lib/config/algorithm_choice.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <optional>
 
@@ -31,8 +33,8 @@ const Algorithm& find(const std::vector<Algorithm>& known, const std::string& na
     if (algorithm.name == name) return algorithm;
     names.push_back(algorithm.name);
   }
-  refuse("{}: unknown algorithm \"{}\" (nearest: {}); zpp_info lists them", key, name,
-         nearest(name, names));
+  refuse("{}: unknown algorithm \"{}\" (nearest: {}; known: {}); zpp_info says what they are", key,
+         name, nearest(name, names), fmt::join(names, ", "));
 }
 
 [[noreturn]] void refuse_unstable(const char* key, const std::string& name, const char* other) {

@@ -57,13 +57,14 @@ const char* const kPinned = "zero_optimization.offload_optimizer.pin_memory";
 /// A device's old name; what is off leaves the new one to others.
 template <const char* const& Path>
 std::vector<Setting> cpu_offload(const json& value, const NamedValues&,
-                                 const std::vector<Option>& options) {
-  if (value.is_null()) return {{Path, value_of(option_at(options, Path)), true}};
+                                 const std::vector<Option>&) {
   if (!value.is_boolean()) return {};
   const bool on = value.get<bool>();
   return {{Path, on ? "cpu" : "none", !on}};
 }
 
+const char* const kBf16 = "bf16.enabled";
+const char* const kGather = "zero_optimization.stage3_gather_16bit_weights_on_model_save";
 const char* const kCpuCheckpointing = "zeropp.model.cpu_checkpointing";
 
 /// What is off may be without effect.
@@ -74,10 +75,7 @@ std::vector<Setting> switched(const json& value, const NamedValues&, const std::
 }
 
 /// DeepSpeed counts reset_T in reductions of tensors; here it is in steps.
-std::vector<Setting> loco(const json& value, const NamedValues&,
-                          const std::vector<Option>& options) {
-  // Without LoCo: what zeropp.error_feedback says stays.
-  if (value.is_null()) return {{kFeedback, value_of(option_at(options, kFeedback)), true}};
+std::vector<Setting> loco(const json& value, const NamedValues&, const std::vector<Option>&) {
   if (!value.is_object() || value.size() != 2 || !value.contains("err_beta") ||
       !value.contains("reset_T")) {
     return {};
@@ -169,6 +167,7 @@ void set(Option& option, const Setting& setting, const std::string& name, const 
         name, alias.path, option.path, setting.value.dump(), before.dump());
   }
   option.given = given || (option.given && !setting.quiet);
+  if (!given) option.key = alias.path;
 }
 
 }  // namespace
@@ -179,17 +178,20 @@ const std::vector<Alias>& aliases() {
       {"steps_per_print", "a whole number of at least 1", "zeropp.log_interval",
        same<kLogInterval>},
       {"optimizer.params.adam_w_mode", "true or false", "optimizer.type AdamW, or Adam", adam_mode},
-      {"zero_optimization.zeropp_loco_param", "an object of err_beta and reset_T, or null",
+      {"zero_optimization.zeropp_loco_param", "an object of err_beta and reset_T",
        "zeropp.error_feedback in both hops; reset_T counts steps that were taken", loco},
       {"zero_optimization.mics_shard_size", "-1, or a whole number of at least 1", kShardGroup,
        mics},
       {"zero_optimization.mics_hierarchical_params_gather", "true or false",
        "zeropp.all_gather_algorithm two-level; false: as that says", mics_hierarchical},
-      {"zero_optimization.cpu_offload", "true, false or null",
+      {"zero_optimization.cpu_offload", "true or false",
        "zero_optimization.offload_optimizer.device cpu, or none", cpu_offload<kOffload>},
-      {"zero_optimization.cpu_offload_param", "true, false or null",
+      {"zero_optimization.cpu_offload_param", "true or false",
        "zero_optimization.offload_param.device cpu, or none", cpu_offload<kOffloadParam>},
       {"zero_optimization.cpu_offload_use_pin_memory", "true or false", kPinned, switched<kPinned>},
+      {"zero_optimization.stage3_gather_fp16_weights_on_model_save", "true or false", kGather,
+       same<kGather>},
+      {"bfloat16.enabled", "true or false, or auto", kBf16, same<kBf16>},
       {"activation_checkpointing.cpu_checkpointing", "true or false",
        "zeropp.model.cpu_checkpointing, of blocks that zeropp.model.recompute_activations has",
        switched<kCpuCheckpointing>},

@@ -9,6 +9,8 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/base/shown.hpp"
+#include "lib/config/shown_value.hpp"
 
 namespace zeropp::config {
 
@@ -29,16 +31,13 @@ template <class... Arguments>
   throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
 }
 
-std::string shown(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 void check_keys(const json& entry, const std::string& where) {
   std::vector<std::string> known{"from_step", "units"};
   for (const auto& [key, member] : kCodecs) known.emplace_back(key);
   for (const auto& [key, value] : entry.items()) {
     if (std::ranges::find(known, key) != known.end()) continue;
-    refuse("{}: unknown key {} (nearest known: {})", where, key, nearest(key, known));
+    const std::string name = shown(key);
+    refuse("{}: unknown key {} (nearest known: {})", where, name, nearest(name, known));
   }
 }
 
@@ -48,14 +47,14 @@ std::vector<std::string> read_units(const json& value, const std::string& where)
   };
   if (!value.is_array() || value.empty() || !std::ranges::all_of(value, is_name)) {
     refuse("{}.units: must be an array of kinds or names of units, not {}; leave it out for all",
-           where, shown(value));
+           where, shown_value(value));
   }
   return value.get<std::vector<std::string>>();
 }
 
 codec::CodecSpec read_codec(const json& value, const std::string& where) {
   if (!value.is_string())
-    refuse("{}: must be a codec, FORMAT[:BLOCK], not {}", where, shown(value));
+    refuse("{}: must be a codec, FORMAT[:BLOCK], not {}", where, shown_value(value));
   try {
     return codec::parse_codec(value.get<std::string>());
   } catch (const std::invalid_argument& error) {
@@ -64,13 +63,13 @@ codec::CodecSpec read_codec(const json& value, const std::string& where) {
 }
 
 CodecEntry read_entry(const json& value, const std::string& where) {
-  if (!value.is_object()) refuse("{}: must be an object, not {}", where, shown(value));
+  if (!value.is_object()) refuse("{}: must be an object, not {}", where, shown_value(value));
   check_keys(value, where);
   CodecEntry entry;
   if (value.contains("from_step")) {
     const json& step = value["from_step"];
     if (!step.is_number_integer() || step < 0) {
-      refuse("{}.from_step: must be a whole number of steps, not {}", where, shown(step));
+      refuse("{}.from_step: must be a whole number of steps, not {}", where, shown_value(step));
     }
     entry.from_step = step.get<std::size_t>();
   }
@@ -91,7 +90,8 @@ CodecEntry read_entry(const json& value, const std::string& where) {
 }  // namespace
 
 std::vector<CodecEntry> read_codec_schedule(const json& value, const std::string& where) {
-  if (!value.is_array()) refuse("{}: must be an array of entries, not {}", where, shown(value));
+  if (!value.is_array())
+    refuse("{}: must be an array of entries, not {}", where, shown_value(value));
   std::vector<CodecEntry> schedule;
   for (const json& entry : value) {
     const std::string at = fmt::format("{}[{}]", where, schedule.size());

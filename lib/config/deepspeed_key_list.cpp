@@ -47,6 +47,8 @@ void add_training(std::vector<DeepSpeedKey>& table) {
        only("optimizer.params.bias_correction", "boolean", "true", {true},
             "Adam and AdamW always correct their moments' bias"),
        only("optimizer.params.amsgrad", "boolean", "false", {false}, "AMSGrad is not built"),
+       only("scheduler.params.last_batch_iteration", "integer", "-1", {-1},
+            "a run begins at the first step, or where its checkpoint is"),
        only("optimizer.legacy_fusion", "boolean", "false", {false},
             "there is one implementation of each optimizer"),
        anything("zero_allow_untested_optimizer", "boolean", "false",
@@ -120,8 +122,6 @@ void add_zero(std::vector<DeepSpeedKey>& table) {
        only("zero_optimization.stage3_allgather_sequential", "boolean", "false", {false}, kByUnit),
        anything("zero_optimization.stage3_partition_stream_chunk_size", "integer", "0",
                 "initial weights are made shard by shard; no rank ever has a whole one"),
-       refused("zero_optimization.stage3_gather_fp16_weights_on_model_save", "boolean", "false",
-               "its name is zero_optimization.stage3_gather_16bit_weights_on_model_save now"),
        only("zero_optimization.zero_quantized_nontrainable_weights", "boolean", "false", {false},
             "every weight is trained"),
        anything("zero_optimization.memory_efficient_linear", "boolean", "true",
@@ -152,13 +152,13 @@ void add_offload(std::vector<DeepSpeedKey>& table) {
 
 void add_activations(std::vector<DeepSpeedKey>& table) {
   add(table,
-      {only("activation_checkpointing.partition_activations", "boolean", "false", {false},
-            "there is no tensor parallelism to divide activations by"),
+      {anything("activation_checkpointing.partition_activations", "boolean", "false",
+                "there is no tensor parallelism to divide activations by"),
        anything("activation_checkpointing.contiguous_memory_optimization", "boolean", "false",
                 "activations always lie in one buffer that is made once"),
-       only("activation_checkpointing.number_checkpoints", "integer", "null", {nullptr},
-            "zeropp.model.recompute_activations keeps one a block, with recompute_interval K one "
-            "in K"),
+       anything("activation_checkpointing.number_checkpoints", "integer", "null",
+                "it is the size of a buffer of DeepSpeed's; zeropp.model.recompute_activations "
+                "keeps one a block, with recompute_interval K one in K"),
        anything("activation_checkpointing.synchronize_checkpoint_boundary", "boolean", "false",
                 "streams are ordered by events"),
        anything("activation_checkpointing.profile", "boolean", "false", kOwnTrace)});

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "lib/config/refuse.hpp"
+#include "lib/config/shown_value.hpp"
 
 namespace zeropp::config {
 
@@ -34,17 +35,13 @@ bool passes(const DeepSpeedKey& key, const json& value) {
   return false;
 }
 
-std::string shown(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 /// What to write instead, for a refusal.
 std::string remedy(const DeepSpeedKey& key) {
   if (key.accepts == Accepts::nothing) return "leave it out";
   if (key.accepts == Accepts::disabled) return "disable it, or leave it out";
   std::vector<std::string> values;
   values.reserve(key.values.size());
-  for (const json& value : key.values) values.push_back(shown(value));
+  for (const json& value : key.values) values.push_back(shown_value(value));
   return fmt::format("set it to {}, or leave it out", fmt::join(values, " or "));
 }
 
@@ -64,7 +61,7 @@ std::string accept(const DeepSpeedKey& key, const json& value, const std::string
   if (passes(key, value)) {
     return fmt::format("{}: {} changes nothing here: {}", name, key.path, key.why);
   }
-  refuse("{}: {} {} is refused: {}; {}", name, key.path, shown(value), key.why, remedy(key));
+  refuse("{}: {} {} is refused: {}; {}", name, key.path, shown_value(value), key.why, remedy(key));
 }
 
 }  // namespace zeropp::config

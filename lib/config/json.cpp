@@ -1,17 +1,21 @@
 #include "lib/config/json.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/base/sha256.hpp"
+#include "lib/base/shown.hpp"
 #include "lib/config/aliases.hpp"
 #include "lib/config/deepspeed_keys.hpp"
+#include "lib/config/options.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -45,7 +49,7 @@ class Watch {
         std::string path;
         for (const auto& scope : scopes_) path = joined(path, scope.current);
         throw Error(ExitCode::usage,
-                    fmt::format("{}: {} appears twice: keep one of them", name_, path));
+                    fmt::format("{}: {} appears twice: keep one of them", name_, shown(path)));
       }
     }
     return true;
@@ -60,27 +64,62 @@ class Watch {
   std::vector<Scope> scopes_;
 };
 
+/// "line:column" of a byte.
+std::string place_of(const std::string& text, std::size_t byte) {
+  const auto line =
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(byte), '\n');
+  const std::size_t begin = byte == 0 ? std::string::npos : text.rfind('\n', byte - 1);
+  return fmt::format("{}:{}", line, byte - (begin == std::string::npos ? 0 : begin + 1) + 1);
+}
+
+[[noreturn]] void refuse_malformed(const std::string& text, const std::string& name,
+                                   std::size_t byte, const std::string& why) {
+  throw Error(ExitCode::usage,
+              fmt::format("{}:{}: malformed JSON: {}", name, place_of(text, byte), shown(why)));
+}
+
+/// The last byte before `end` that is no space; nothing: there is none.
+std::optional<std::size_t> last_before(const std::string& text, std::size_t end) {
+  const std::size_t found =
+      end == 0 ? std::string::npos : text.find_last_not_of(" \t\r\n", end - 1);
+  return found == std::string::npos ? std::nullopt : std::optional(found);
+}
+
 [[noreturn]] void fail_malformed(const std::string& text, const std::string& name,
                                  const json::parse_error& error) {
   // The library counts bytes from 1 and points at the last one read.
   const std::size_t end = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
-  const auto line =
-      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), '\n');
-  const std::size_t begin = text.rfind('\n', end == 0 ? 0 : end - 1);
-  const std::size_t column = end - (begin == std::string::npos || end == 0 ? 0 : begin + 1) + 1;
+  const bool closes = end < text.size() && (text[end] == '}' || text[end] == ']');
+  const auto before = last_before(text, end);
+  if (closes && before && text[*before] == ',') {
+    refuse_malformed(text, name, *before,
+                     fmt::format("a comma before {}: leave it out", text[end]));
+  }
   std::string what = error.what();
   if (const auto colon = what.find(": "); colon != std::string::npos) what = what.substr(colon + 2);
-  throw Error(ExitCode::usage,
-              fmt::format("{}:{}:{}: malformed JSON: {}", name, line, column, what));
+  refuse_malformed(text, name, end, what);
+}
+
+/// Of the library's message the number, which is between quotes.
+[[noreturn]] void fail_out_of_range(const std::string& text, const std::string& name,
+                                    const std::string& message) {
+  const std::size_t begin = std::min(message.find('\''), message.size() - 1) + 1;
+  const std::string number = message.substr(begin, message.rfind('\'') - begin);
+  refuse_malformed(text, name, std::min(text.find(number), text.size()),
+                   fmt::format("the number {} is beyond what a double holds", shown(number)));
 }
 
 json parse(const std::string& text, const std::string& name) {
+  // The library takes a NUL for the end.
+  if (const std::size_t nul = text.find('\0'); nul != std::string::npos) {
+    refuse_malformed(text, name, nul, "a NUL byte: write the file as text in UTF-8");
+  }
   try {
     return json::parse(text, Watch(name));
   } catch (const json::parse_error& error) {
     fail_malformed(text, name, error);
-  } catch (const json::exception& error) {  // a number beyond the range of double
-    throw Error(ExitCode::usage, fmt::format("{}: malformed JSON: {}", name, error.what()));
+  } catch (const json::exception& error) {
+    fail_out_of_range(text, name, error.what());
   }
 }
 
@@ -93,10 +132,16 @@ class Reader {
   void read(const json& value, const std::string& path) {
     if (const DeepSpeedKey* other = trains_ ? find_deepspeed_key(path) : nullptr) {
       warnings_.push_back(accept(*other, value, name_));
+    } else if (value.is_null() && says_nothing(path)) {
+      nulls_.push_back(path);
     } else if (const Alias* alias = trains_ ? find_alias(path) : nullptr) {
       named_.emplace_back(alias, value);
     } else if (value.is_object() && (value.empty() ? is_section(path) : !find(path))) {
-      for (const auto& [key, child] : value.items()) read(child, joined(path, key));
+      // What is not of this type has other parameters, which are no mistakes of spelling.
+      if (value.contains("type")) read(value["type"], joined(path, "type"));
+      for (const auto& [key, child] : value.items()) {
+        if (key != "type") read(child, joined(path, key));
+      }
     } else if (value.is_array() && is_section(path)) {
       const auto known = static_cast<std::size_t>(
           std::count_if(options_.begin(), options_.end(),
@@ -106,33 +151,42 @@ class Reader {
             ExitCode::usage,
             fmt::format("{}: {} must {}, not {}", name_, path,
                         find(path + ".0") ? fmt::format("have {} entries", known) : "be an object",
-                        value.dump()));
+                        shown(value.dump())));
       }
       for (std::size_t i = 0; i < value.size(); ++i)
         read(value[i], joined(path, std::to_string(i)));
     } else if (value == "auto" && is_automatic_section(path)) {
       for (Option& option : options_) {
-        if (option.path.starts_with(path + ".")) set_from_json(option, value, name_);
+        if (option.path.starts_with(path + ".")) set(option, value, option.path);
       }
     } else if (Option* option = find(path)) {
-      set_from_json(*option, value, name_ + ": " + path);
+      set(*option, value, path);
     } else if (is_section(path)) {
       throw Error(ExitCode::usage,
                   fmt::format("{}: {} must be an object or array of options, not {}", name_, path,
-                              value.dump()));
+                              shown(value.dump())));
     } else {
-      throw Error(ExitCode::usage, fmt::format("{}: unknown key {} (nearest known: {})", name_,
-                                               path, nearest(path, known_paths())));
+      const std::string key = shown(path);
+      throw Error(ExitCode::usage, fmt::format("{}: unknown key {} (nearest known: {})", name_, key,
+                                               nearest(key, known_paths())));
     }
   }
 
   /// After read(): the other names of options. Returns the warnings.
   std::vector<std::string> finish() {
     apply_aliases(named_, name_, options_);
+    if (!nulls_.empty()) {
+      warnings_.push_back(
+          fmt::format("{}: null, as if left out: {}", name_, fmt::join(nulls_, ", ")));
+    }
     return std::move(warnings_);
   }
 
  private:
+  void set(Option& option, const json& value, const std::string& path) {
+    set_from_json(option, value, name_ + ": " + path);
+    option.key = path;
+  }
   Option* find(const std::string& path) {
     const auto found = std::find_if(options_.begin(), options_.end(),
                                     [&](const Option& option) { return option.path == path; });
@@ -153,6 +207,12 @@ class Reader {
            });
   }
 
+  /// Where null is DeepSpeed's way to leave out what is known.
+  [[nodiscard]] bool says_nothing(const std::string& path) {
+    const bool own = path.empty() || path == "zeropp" || path.starts_with("zeropp.");
+    return trains_ && !own && (find(path) || find_alias(path) || is_section(path));
+  }
+
   /// Such as betas: its options are all there is below it, and each has an "auto".
   [[nodiscard]] bool is_automatic_section(const std::string& path) const {
     return is_section(path) && std::ranges::all_of(options_, [&](const Option& option) {
@@ -164,8 +224,27 @@ class Reader {
   std::vector<Option>& options_;
   bool trains_;  ///< the options are the trainer's, which know DeepSpeed's keys
   std::vector<std::string> warnings_;
+  std::vector<std::string> nulls_;  ///< keys
   NamedValues named_;
 };
+
+std::string first_key(const std::string& path) { return path.substr(0, path.find('.')); }
+
+/// Removes from `object` what a training configuration has and `options` have not; its names.
+std::vector<std::string> take_training(json& object, const std::vector<Option>& options) {
+  TrainConfig unread;
+  std::set<std::string> sections;
+  for (const std::string& path : paths_of(config::options(unread)))
+    sections.insert(first_key(path));
+  for (const Alias& alias : aliases()) sections.insert(first_key(alias.path));
+  for (const DeepSpeedKey& key : deepspeed_keys()) sections.insert(first_key(key.path));
+  for (const std::string& path : paths_of(options)) sections.erase(first_key(path));
+  std::vector<std::string> taken;
+  for (const std::string& section : sections) {
+    if (object.erase(section) > 0) taken.push_back(section);
+  }
+  return taken;
+}
 
 }  // namespace
 
@@ -189,16 +268,17 @@ std::vector<std::string> read_text(const std::string& text, const std::string& n
   return read_object(parse_object(text, name), name, options);
 }
 
-std::string read_config_text(const std::filesystem::path& path) {
+std::string read_config_text(const std::filesystem::path& path, std::string_view what,
+                             std::string_view remedy) {
   std::error_code error;
   const bool regular = std::filesystem::is_regular_file(path, error);
   std::ifstream file(path, std::ios::binary);
   if (!regular || !file) {
-    throw Error(ExitCode::io,
-                fmt::format("cannot read the configuration {}: {}; check --config", path.string(),
-                            error     ? error.message()
-                            : regular ? "no permission"
-                                      : "no such file"));
+    throw Error(ExitCode::io, fmt::format("cannot read {} {}: {}; check {}", what, path.string(),
+                                          error     ? error.message()
+                                          : regular ? "no permission"
+                                                    : "no such file",
+                                          remedy));
   }
   if (std::filesystem::file_size(path) > largest_file) {
     throw Error(ExitCode::usage, path.string() + ": larger than 1 MiB, hardly a configuration");
@@ -206,9 +286,17 @@ std::string read_config_text(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-std::vector<std::string> read_file(const std::filesystem::path& path,
-                                   std::vector<Option>& options) {
-  return read_text(read_config_text(path), path.string(), options);
+std::vector<std::string> read_file(const std::filesystem::path& path, std::vector<Option>& options,
+                                   const std::string& training_ignored) {
+  json object = parse_object(read_config_text(path), path.string());
+  const std::vector<std::string> ignored =
+      training_ignored.empty() ? std::vector<std::string>{} : take_training(object, options);
+  std::vector<std::string> warnings = read_object(object, path.string(), options);
+  if (!ignored.empty()) {
+    warnings.push_back(fmt::format("{}: {} change nothing here: {}", path.string(),
+                                   fmt::join(ignored, ", "), training_ignored));
+  }
+  return warnings;
 }
 
 std::string canonical_json(const std::vector<Option>& options) {

@@ -5,15 +5,19 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/config/option.hpp"
 
 namespace zeropp::config {
 
-/// The text of a configuration file. Throws Error(io) when it cannot be read, Error(usage) when it
+/// The text of a configuration file, or of another that is read like one. Throws Error(io) when it
+/// cannot be read, which says `what` it is and that `remedy` is to be checked; Error(usage) when it
 /// is far too large for one.
-std::string read_config_text(const std::filesystem::path& path);
+std::string read_config_text(const std::filesystem::path& path,
+                             std::string_view what = "the configuration",
+                             std::string_view remedy = "--config");
 
 /// Parses `text`; `name` stands for the file in messages. Throws Error(usage) for malformed JSON
 /// (file:line:column), a duplicate key, nesting without end, and what is no object.
@@ -23,8 +27,11 @@ nlohmann::json parse_object(const std::string& text, const std::string& name);
 /// malformed JSON (file:line:column), a duplicate key, an unknown key (its full path and the
 /// nearest known one), or a value that its option refuses. The trainer's options have other names
 /// (aliases.hpp), and keys of DeepSpeed's that are none of them (deepspeed_keys.hpp). Returns a
-/// warning for each key that is accepted and changes nothing.
-std::vector<std::string> read_file(const std::filesystem::path& path, std::vector<Option>& options);
+/// warning for each key that is accepted and changes nothing. `training_ignored`: for options that
+/// are not the trainer's, why the sections of a training configuration change nothing, which one
+/// warning says; empty: they are unknown keys.
+std::vector<std::string> read_file(const std::filesystem::path& path, std::vector<Option>& options,
+                                   const std::string& training_ignored = {});
 
 /// The same from text; `name` stands for the file in messages.
 std::vector<std::string> read_text(const std::string& text, const std::string& name,

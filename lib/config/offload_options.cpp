@@ -13,12 +13,10 @@ namespace {
 struct Needs {
   std::function<bool()> met;
   const char* what;
-  const char* idle = "";  ///< why a configuration may have them all the same
 
   Option operator()(Option option) const {
     option.in_effect = met;
     option.effect_needs = what;
-    option.idle = idle;
     return option;
   }
 };
@@ -27,8 +25,7 @@ void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& op
   const Needs offloaded{[&optimizer] { return optimizer.enabled(); },
                         "zero_optimization.offload_optimizer.device cpu or nvme"};
   const Needs on_file{[&optimizer] { return optimizer.on_file(); },
-                      "zero_optimization.offload_optimizer.device nvme",
-                      "it is about files, and the optimizer is not offloaded to NVMe"};
+                      "zero_optimization.offload_optimizer.device nvme"};
   table.insert(
       table.end(),
       {{.path = "zero_optimization.offload_optimizer.device",
@@ -75,21 +72,20 @@ void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& op
                   .range = at_least(1),
                   .binary_suffix = true})});
   table.push_back(
-      Needs{offloaded.met, offloaded.what, "what is not offloaded is updated unit by unit"}(
-          {.path = "zero_optimization.sub_group_size",
-           .flag = "--sub-group-size",
-           .field = &optimizer.sub_group_size,
-           .help = "Of what is offloaded, elements that are updated at a time: no piece that goes "
-                   "to the host and back has more",
-           .unit = "elements",
-           .range = at_least(1),
-           .binary_suffix = true}));
+      offloaded({.path = "zero_optimization.sub_group_size",
+                 .flag = "--sub-group-size",
+                 .field = &optimizer.sub_group_size,
+                 .help = "Of what is offloaded, elements that are updated at a time: no piece that "
+                         "goes to the host and back has more",
+                 .unit = "elements",
+                 .range = at_least(1),
+                 .binary_suffix = true}));
 }
 
-void add_param(std::vector<Option>& table, zero::OffloadParamOptions& param) {
+void add_param(std::vector<Option>& table, zero::Options& zero) {
+  zero::OffloadParamOptions& param = zero.offload_param;
   const Needs on_file{[&param] { return param.on_file(); },
-                      "zero_optimization.offload_param.device nvme",
-                      "it is about files, and parameters are not offloaded to NVMe"};
+                      "zero_optimization.offload_param.device nvme"};
   table.insert(
       table.end(),
       {{.path = "zero_optimization.offload_param.device",
@@ -97,7 +93,9 @@ void add_param(std::vector<Option>& table, zero::OffloadParamOptions& param) {
         .field = &param.device,
         .help = "Where the weights lie that are gathered at stage 3, each unit's until then: cpu "
                 "is the host's memory, nvme files; with the optimizer there",
-        .choices = {"none", "cpu", "nvme"}},
+        .choices = {"none", "cpu", "nvme"},
+        .effect_needs = "zero_optimization.stage 3",
+        .ruled_out = [&zero](const auto&) { return zero.stage < 3; }},
        on_file({.path = "zero_optimization.offload_param.nvme_path",
                 .flag = "--offload-param-nvme-path",
                 .field = &param.nvme_path,
@@ -128,8 +126,7 @@ void add_aio(std::vector<Option>& table, zero::Options& zero) {
   constexpr double kPage = 4096;
   const Needs on_file{
       [&zero] { return zero.offload_optimizer.on_file() || zero.offload_param.on_file(); },
-      "zero_optimization.offload_optimizer.device or offload_param.device nvme",
-      "it is about files, and nothing is offloaded to NVMe"};
+      "zero_optimization.offload_optimizer.device or offload_param.device nvme"};
   table.insert(table.end(),
                {on_file({.path = "aio.block_size",
                          .flag = "--aio-block-size",
@@ -181,7 +178,7 @@ void check_files(const zero::Options& zero) {
 
 void add_offload(std::vector<Option>& table, TrainConfig& c) {
   add_optimizer(table, c.zero.offload_optimizer);
-  add_param(table, c.zero.offload_param);
+  add_param(table, c.zero);
   add_aio(table, c.zero);
 }
 

@@ -17,12 +17,25 @@ namespace {
 constexpr double kLargestFloat = std::numeric_limits<float>::max();
 constexpr double kSmallestFloat = std::numeric_limits<float>::min();
 
+/// Whether the schedule ends its warm-up at a rate of its own, and not at the optimizer's.
+bool rises_to_another_rate(const TrainConfig& c, const std::vector<Option>& all) {
+  const optim::ScheduleOptions& schedule = c.optimizer.schedule;
+  if (!optim::schedule_reads(schedule.type, "warmup_max_lr")) return false;
+  const auto highest = std::ranges::find(all, "scheduler.params.warmup_max_lr", &Option::path);
+  const bool follows =
+      highest->is_automatic ||
+      (!highest->given && !optim::schedule_reads(schedule.type, "total_num_steps"));
+  return is_given(all, "optimizer.params.lr") && !follows &&
+         c.optimizer.learning_rate != schedule.warmup_max_lr;
+}
+
 void add_schedule(std::vector<Option>& table, TrainConfig& c) {
   optim::ScheduleOptions& schedule = c.optimizer.schedule;
   // In effect where the schedule reads it.
   const auto parameter = [&schedule](std::string name, Option option) {
     option.path = "scheduler.params." + name;
     option.effect_needs = "scheduler.type " + optim::schedule_readers(name);
+    option.refused_idle = true;
     option.in_effect = [&schedule, name = std::move(name)] {
       return optim::schedule_reads(schedule.type, name);
     };
@@ -85,6 +98,7 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
   // In effect where the optimizer reads it.
   const auto parameter = [&c](std::string name, Option option) {
     option.effect_needs = "optimizer.type " + optim::readers(name);
+    option.refused_idle = true;
     option.in_effect = [&c, name = std::move(name)] {
       return optim::reads(c.optimizer.type, name);
     };
@@ -97,12 +111,14 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.optimizer.type,
         .help = "Optimizer",
         .choices = optim::types()},
-       parameter("lr", {.path = "optimizer.params.lr",
-                        .flag = "--lr",
-                        .field = &c.optimizer.learning_rate,
-                        .help = "Learning rate",
-                        .range = between(0, kLargestFloat),
-                        .automatic = keep_default}),
+       {.path = "optimizer.params.lr",
+        .flag = "--lr",
+        .field = &c.optimizer.learning_rate,
+        .help = "Learning rate",
+        .range = between(0, kLargestFloat),
+        .effect_needs = "a scheduler that does not rise to another scheduler.params.warmup_max_lr",
+        .ruled_out = [&c](const auto& all) { return rises_to_another_rate(c, all); },
+        .automatic = keep_default},
        parameter("betas", {.path = "optimizer.params.betas.0",
                            .flag = "--adam-beta1",
                            .field = &c.optimizer.beta1,
@@ -126,9 +142,21 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
                   .flag = "--weight-decay",
                   .field = &c.optimizer.weight_decay,
                   .help = "Weight decay: decoupled in AdamW and Lion, in Adam and SGD part of "
-                          "the gradient",
+                          "the gradient; of which parameters, zeropp.decayed_parameters says",
                   .range = between(0, kLargestFloat),
                   .automatic = keep_default}),
+       {.path = "zeropp.decayed_parameters",
+        .flag = "--decayed-parameters",
+        .field = &c.optimizer.decayed,
+        .help =
+            "Parameters that weight decay shrinks: matrices and embeddings, as is usual, or all, "
+            "biases and norms too, as PyTorch and DeepSpeed do unless told otherwise; not given: "
+            "all where a file gives the weight decay in use, else matrices",
+        .choices = {"matrices", "all"},
+        .in_effect =
+            [&c] { return c.optimizer.weight_decay > 0 && model::is_transformer(c.model); },
+        .effect_needs = "optimizer.params.weight_decay above 0 and a transformer as "
+                        "zeropp.model.name"},
        parameter("momentum", {.path = "optimizer.params.momentum",
                               .flag = "--sgd-momentum",
                               .field = &c.optimizer.momentum,
@@ -151,6 +179,12 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .range = between(0, kLargestFloat),
         .automatic = keep_default}});
   add_schedule(table, c);
+}
+
+void resolve_decay(TrainConfig& c, const std::vector<Option>& given) {
+  if (is_given(given, "zeropp.decayed_parameters")) return;
+  const auto decay = std::ranges::find(given, "optimizer.params.weight_decay", &Option::path);
+  if (decay != given.end() && decay->given && !decay->key.empty()) c.optimizer.decayed = "all";
 }
 
 void resolve_schedule(TrainConfig& c, const std::vector<Option>& given) {

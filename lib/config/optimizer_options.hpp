@@ -17,4 +17,8 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& config);
 /// total_num_steps where the schedule reads it.
 void resolve_schedule(TrainConfig& config, const std::vector<Option>& given);
 
+/// As DeepSpeed, whose weight decay is that of all parameters, where a file says how much of it and
+/// nothing says of which.
+void resolve_decay(TrainConfig& config, const std::vector<Option>& given);
+
 }  // namespace zeropp::config

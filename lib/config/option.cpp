@@ -7,12 +7,15 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <type_traits>
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/config/shown_value.hpp"
 
 namespace zeropp::config {
 namespace {
@@ -73,6 +76,16 @@ std::string without_suffix(const std::string& text) {
   return fmt::format("{:.0f}", std::floor(std::ldexp(number, static_cast<int>(10 * power))));
 }
 
+/// "1M" of "1MB" and "1MiB"; empty for what is no such size.
+std::string without_bytes(const std::string& text) {
+  for (const std::string_view unit : {"iB", "B", "ib", "b"}) {
+    if (!text.ends_with(unit)) continue;
+    const std::string size = text.substr(0, text.size() - unit.size());
+    return without_suffix(size) == size ? "" : size;
+  }
+  return "";
+}
+
 /// A flag's text as the JSON value that the option's type expects.
 nlohmann::json json_of(const Option& option, const std::string& text, const std::string& where) {
   if (std::holds_alternative<std::string*>(option.field) ||
@@ -101,66 +114,81 @@ nlohmann::json json_of(const Option& option, const std::string& text, const std:
       error == std::errc() && stop == end && std::isfinite(number)) {
     return number;
   }
-  wrong(option, where, "\"" + text + "\"");
+  const std::string size = option.binary_suffix ? without_bytes(text) : "";
+  wrong(option, where, "\"" + text + "\"" + (size.empty() ? "" : ": write " + size));
 }
 
-std::string quoted(const nlohmann::json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+/// Puts back what the field holds now.
+std::function<void()> undo_of(const Field& field) {
+  return std::visit(Overloaded{
+                        [](const Structured& structured) -> std::function<void()> {
+                          return [structured, value = structured.value()] {
+                            structured.set(value, "");
+                          };
+                        },
+                        [](auto* member) -> std::function<void()> {
+                          return [member, value = *member] { *member = value; };
+                        },
+                    },
+                    field);
 }
 
 }  // namespace
 
 void set_from_json(Option& option, const nlohmann::json& value, const std::string& where) {
+  if (!option.undo) option.undo = undo_of(option.field);
   option.is_automatic = option.automatic && value == "auto";
   if (option.is_automatic) return;
   const auto integer = [&](auto* field) {
     const auto number = whole<std::remove_pointer_t<decltype(field)>>(value);
-    if (!number || !inside(option.range, *number)) wrong(option, where, quoted(value));
+    if (!number || !inside(option.range, *number)) wrong(option, where, shown_value(value));
     *field = *number;
   };
-  std::visit(Overloaded{
-                 [&](bool* field) {
-                   if (!value.is_boolean()) wrong(option, where, quoted(value));
-                   *field = value.get<bool>();
-                 },
-                 [&](int* field) { integer(field); },
-                 [&](std::size_t* field) { integer(field); },
-                 [&](double* field) {
-                   if (!value.is_number()) wrong(option, where, quoted(value));
-                   const auto number = value.get<double>();
-                   if (!std::isfinite(number) || !inside(option.range, number)) {
-                     wrong(option, where, quoted(value));
-                   }
-                   *field = number;
-                 },
-                 [&](std::string* field) {
-                   if (!value.is_string()) wrong(option, where, quoted(value));
-                   const auto text = value.get<std::string>();
-                   const auto& choices = option.choices;
-                   if (!choices.empty() &&
-                       std::find(choices.begin(), choices.end(), text) == choices.end()) {
-                     wrong(option, where,
-                           fmt::format("{} (nearest: {})", quoted(value), nearest(text, choices)));
-                   }
-                   *field = text;
-                 },
-                 [&](codec::CodecSpec* field) {
-                   if (!value.is_string()) wrong(option, where, quoted(value));
-                   try {
-                     *field = codec::parse_codec(value.get<std::string>());
-                   } catch (const std::invalid_argument& error) {
-                     fail(where, error.what());
-                   }
-                 },
-                 [&](const Structured& field) { field.set(value, where); },
-             },
-             option.field);
+  std::visit(
+      Overloaded{
+          [&](bool* field) {
+            if (!value.is_boolean()) wrong(option, where, shown_value(value));
+            *field = value.get<bool>();
+          },
+          [&](int* field) { integer(field); },
+          [&](std::size_t* field) { integer(field); },
+          [&](double* field) {
+            if (!value.is_number()) wrong(option, where, shown_value(value));
+            const auto number = value.get<double>();
+            if (!std::isfinite(number) || !inside(option.range, number)) {
+              wrong(option, where, shown_value(value));
+            }
+            *field = number;
+          },
+          [&](std::string* field) {
+            if (!value.is_string()) wrong(option, where, shown_value(value));
+            const auto text = value.get<std::string>();
+            const auto& choices = option.choices;
+            if (!choices.empty() &&
+                std::find(choices.begin(), choices.end(), text) == choices.end()) {
+              wrong(option, where,
+                    fmt::format("{} (nearest: {})", shown_value(value), nearest(text, choices)));
+            }
+            *field = text;
+          },
+          [&](codec::CodecSpec* field) {
+            if (!value.is_string()) wrong(option, where, shown_value(value));
+            try {
+              *field = codec::parse_codec(value.get<std::string>());
+            } catch (const std::invalid_argument& error) {
+              fail(where, error.what());
+            }
+          },
+          [&](const Structured& field) { field.set(value, where); },
+      },
+      option.field);
   option.given = true;
 }
 
 void set_from_text(Option& option, const std::string& text, const std::string& where) {
   set_from_json(option, json_of(option, option.binary_suffix ? without_suffix(text) : text, where),
                 where);
+  option.key.clear();
 }
 
 nlohmann::json value_of(const Option& option) {
@@ -219,11 +247,32 @@ bool is_without_effect(const Option& option) {
   return option.given && option.in_effect && !option.in_effect();
 }
 
+/// Said by a file, in words that are DeepSpeed's.
+bool may_be_idle(const Option& option) {
+  return (option.given || option.is_automatic) && !option.key.empty() &&
+         !option.key.starts_with("zeropp.");
+}
+
+bool is_idle(const Option& option, const std::vector<Option>& all) {
+  if (option.ruled_out && option.ruled_out(all)) return true;
+  return option.in_effect && !option.in_effect() && !option.refused_idle;
+}
+
+/// False where it said what holds anyway, as an effective configuration does.
+bool leave_out(Option& option) {
+  const nlohmann::json said = value_of(option);
+  const bool was_automatic = option.is_automatic;
+  option.undo();
+  option.given = option.is_automatic = false;
+  option.key.clear();
+  return !option.ruled_out || was_automatic || value_of(option) != said;
+}
+
 }  // namespace
 
 void check_effects(const std::vector<Option>& options) {
   for (const auto& option : options) {
-    if (is_without_effect(option) && option.idle.empty()) {
+    if (is_without_effect(option)) {
       fail(option.path,
            fmt::format("is set but would have no effect: it needs {}; set that, or leave "
                        "{} ({}) out",
@@ -232,14 +281,29 @@ void check_effects(const std::vector<Option>& options) {
   }
 }
 
-std::vector<std::string> idle_warnings(const std::vector<Option>& options) {
-  std::vector<std::string> warnings;
-  for (const Option& option : options) {
-    if (!is_without_effect(option) || option.idle.empty()) continue;
-    warnings.push_back(
-        fmt::format("{} ({}) changes nothing here: {}", option.path, option.flag, option.idle));
+std::string leave_out_idle(std::vector<Option>& options) {
+  std::vector<std::string> needs;
+  std::map<std::string, std::vector<std::string>> keys_by_need;
+  std::set<std::string> named;  // a key may set several options
+  // One that is left out may leave others without effect.
+  for (bool again = true; again;) {
+    again = false;
+    for (Option& option : options) {
+      if (!may_be_idle(option) || !is_idle(option, options)) continue;
+      again = true;
+      const std::string key = option.key;
+      if (!leave_out(option) || !named.insert(key).second) continue;
+      auto& keys = keys_by_need[option.effect_needs];
+      if (keys.empty()) needs.push_back(option.effect_needs);
+      keys.push_back(key);
+    }
   }
-  return warnings;
+  std::vector<std::string> groups;
+  groups.reserve(needs.size());
+  for (const std::string& need : needs) {
+    groups.push_back(fmt::format("{} (for want of {})", fmt::join(keys_by_need[need], ", "), need));
+  }
+  return fmt::format("{}", fmt::join(groups, "; "));
 }
 
 bool is_given(const std::vector<Option>& options, std::string_view path) {

@@ -47,6 +47,7 @@ struct Option {
   std::string letter = {};  ///< "-b", a short form of the flag; empty: none
   /// Names that other programs give the flag; of a boolean, they turn it on.
   std::vector<std::string> other_flags = {};
+  std::string nickname = {};  ///< "qwz": what it is called and not spelled, for suggestions
   Field field = {};
   std::string help = {};
   std::string unit = {};  ///< "elements", "seconds"; empty for pure numbers and names
@@ -57,14 +58,18 @@ struct Option {
   /// configuration, and giving it is an error. Empty: always in effect.
   std::function<bool()> in_effect = {};
   std::string effect_needs = {};  ///< what would put it in effect, for the message
-  /// Why a configuration that is written for others may have it without effect, half a sentence:
-  /// giving it is accepted with a warning then, and no error. Empty: an error.
-  std::string idle = {};
+  /// True when others rule it out, and resolve() refuses all but its default. It is part of the
+  /// effective configuration all the same. Empty: never.
+  std::function<bool(const std::vector<Option>& all)> ruled_out = {};
+  /// DeepSpeed refuses it without effect too, as an argument that a constructor does not have.
+  bool refused_idle = false;
   /// What "auto" in a file stands for, set once everything else is known (choose_automatic());
   /// empty: there is no "auto".
   std::function<void()> automatic = {};
-  bool is_automatic = false;  ///< the file says "auto", and no flag another value
-  bool given = false;         ///< set by the file or a flag
+  bool is_automatic = false;        ///< the file says "auto", and no flag another value
+  bool given = false;               ///< set by the file or a flag
+  std::string key = {};             ///< of the file that set it; empty where a flag did
+  std::function<void()> undo = {};  ///< puts back the value before it was set; empty until then
 };
 
 /// Of an option whose default is what "auto" stands for.
@@ -85,11 +90,13 @@ std::string describe_values(const Option& option);
 /// Sets those that are "auto", in the order of the table.
 void choose_automatic(const std::vector<Option>& options);
 
-/// Throws Error(usage) for an option that was given but is without effect, unless it may be idle.
+/// Throws Error(usage) for an option that was given but is without effect.
 void check_effects(const std::vector<Option>& options);
 
-/// The warnings of those that were given, are without effect, and may be. Once everything is read.
-std::vector<std::string> idle_warnings(const std::vector<Option>& options);
+/// A key of DeepSpeed's that has no effect in a file has none here: such options become as if the
+/// file had left them out. Once everything is read, flags too, whose options stay. Returns the keys
+/// and what they would need, half a sentence; empty: there are none.
+std::string leave_out_idle(std::vector<Option>& options);
 
 /// Whether the file or a flag set the option with this path.
 bool is_given(const std::vector<Option>& options, std::string_view path);

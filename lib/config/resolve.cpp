@@ -1,6 +1,10 @@
 #include "lib/config/resolve.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "lib/config/algorithm_choice.hpp"
 #include "lib/config/offload_options.hpp"
@@ -90,6 +94,33 @@ void check_gradient_dtype(const zero::Options& zero) {
   refuse_with(zero.adaptive_bits.values == "gradients", "zeropp.adaptive_bits");
 }
 
+/// One rank sends nothing: no width has more bytes than another.
+void check_adaptive_bits(const zero::Options& zero, const Machine& machine) {
+  if (zero.adaptive_bits.values == "none" || machine.world_size > 1) return;
+  refuse(
+      "zeropp.adaptive_bits.values {} would have no effect on 1 rank, which sends nothing: start "
+      "more ranks, or leave it out",
+      zero.adaptive_bits.values);
+}
+
+/// Groups of ranks that lie in nodes, or are nodes: of `least` ranks or more, of those that fit.
+void check_group_size(const char* key, std::size_t size, std::size_t node, std::size_t world,
+                      std::size_t least) {
+  const auto fits = [&](std::size_t ranks) {
+    return node % ranks == 0 || (ranks % node == 0 && world % ranks == 0);
+  };
+  if (fits(size)) return;
+  std::vector<std::size_t> sizes;
+  for (std::size_t ranks = std::min(least, world); ranks <= world;
+       ranks += ranks < node ? 1 : node) {
+    if (fits(ranks)) sizes.push_back(ranks);
+  }
+  refuse(
+      "{}: {} has to divide the {} ranks of a node, or to be a multiple of them that divides all "
+      "{} ranks: choose {}",
+      key, size, node, world, fmt::join(sizes, " or "));
+}
+
 void resolve_secondary(zero::Options& zero, const Machine& machine) {
   std::size_t& size = zero.hpz_partition_size;
   if (size == 1) return;
@@ -98,12 +129,7 @@ void resolve_secondary(zero::Options& zero, const Machine& machine) {
   const auto node = static_cast<std::size_t>(machine.ranks_per_node);
   if (size == zero::kNodeOfRanks) size = node;
   const auto world = static_cast<std::size_t>(machine.world_size);
-  if (node % size != 0 && !(size % node == 0 && world % size == 0)) {
-    refuse(
-        "{}: {} neither divides the {} ranks of a node nor is a multiple of it that divides the "
-        "{} ranks: choose {}",
-        key, size, node, world, node);
-  }
+  check_group_size(key, size, node, world, 1);
 }
 
 void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
@@ -114,12 +140,7 @@ void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
   const auto node = static_cast<std::size_t>(machine.ranks_per_node);
   const auto world = static_cast<std::size_t>(machine.world_size);
   if (size == zero::kNodeOfShards) size = node;
-  if (node % size != 0 && !(size % node == 0 && world % size == 0)) {
-    refuse(
-        "{}: {} neither divides the {} ranks of a node nor is a multiple of it that divides the "
-        "{} ranks: choose {}",
-        key, size, node, world, node);
-  }
+  check_group_size(key, size, node, world, 2);
   if (size == 1 && world > 1) {
     refuse(
         "{}: in a group of 1 rank every rank holds everything: set zero_optimization.stage to 0, "
@@ -198,9 +219,11 @@ void resolve(TrainConfig& config, const std::vector<Option>& given, const Machin
   check_offload(config);
   check_persistence(config.zero);
   check_gradient_dtype(config.zero);
+  check_adaptive_bits(config.zero, machine);
   resolve_secondary(config.zero, machine);
   resolve_shard_groups(config.zero, machine);
   resolve_schedule(config, given);
+  resolve_decay(config, given);
   machine.check_model(config.model);
   machine.check_data(config.data);
   choose_algorithms(config, given, machine);

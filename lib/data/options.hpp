@@ -21,4 +21,7 @@ inline bool reads_file(const Options& options) {
   return options.source == "text" || reads_ids(options);
 }
 
+/// Of a text as it is: elsewhere a token stands for any number of bytes, or for none.
+inline bool tokens_are_bytes(const Options& options) { return options.source == "text"; }
+
 }  // namespace zeropp::data

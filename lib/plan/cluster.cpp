@@ -251,7 +251,9 @@ Cluster parse_cluster(const std::string& text, const std::string& name) {
 }
 
 Cluster read_cluster(const std::filesystem::path& path) {
-  return parse_cluster(config::read_config_text(path), path.string());
+  const std::string text =
+      config::read_config_text(path, "the cluster file", "--cluster (inputs/clusters has some)");
+  return parse_cluster(text, path.string());
 }
 
 json to_json(const Cluster& cluster) {

@@ -56,7 +56,7 @@ class Costs {
     }
     if (offloads()) {
       std::vector<std::size_t> counts;
-      for (std::size_t u = 0; u < work.input.units.size(); ++u) counts.push_back(updated(u));
+      for (std::size_t u = 0; u < work.units.size(); ++u) counts.push_back(updated(u));
       offloaded_ = offloaded_updates(
           counts, work.config,
           {.link = cluster.host.link_rate,
@@ -66,7 +66,7 @@ class Costs {
     for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
       double parameters = 0;
       for (const std::size_t unit : work.input.layers[layer].units) {
-        parameters += static_cast<double>(work.input.units[unit].parameters);
+        parameters += static_cast<double>(work.units[unit].parameters);
       }
       layers_[layer].forward += kernel(kForwardShare * bytes * parameters);
       layers_[layer].backward += kernel((1 - kForwardShare) * bytes * parameters);
@@ -144,7 +144,7 @@ class Costs {
   [[nodiscard]] OpCost kernel_of(double moved) const { return on_gpu(kernel(moved)); }
   [[nodiscard]] double bytes() const { return static_cast<double>(size_of(options_.compute)); }
   [[nodiscard]] const zero::UnitPartition& unit(std::size_t index) const {
-    return work_.input.units[index];
+    return work_.units[index];
   }
   [[nodiscard]] std::size_t bucket(std::size_t index) const {
     return work_.input.buckets[index].count();

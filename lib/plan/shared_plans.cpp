@@ -187,7 +187,8 @@ const zero::StepPlan& SharedPlans::schedules(const zero::Options& options, const
       workspaces[u].secondary_workspace = secondary->workspaces[u].secondary_workspace;
     }
   }
-  // Whatever a schedule reads, but for what is the same in all of one SharedPlans.
+  // Whatever a schedule reads, but for what is the same in all of one SharedPlans. It does not read
+  // how large secondary shards are.
   std::vector<std::size_t> key{static_cast<std::size_t>(options.stage),
                                secondary != nullptr ? 1U : 0U,
                                options.accumulation_steps,
@@ -235,6 +236,8 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, std::size_t optimizer_s
   made.arena = plan.arena_bytes();
   made.schedules = &plan;
   made.codecs = &codecs(options);
+  made.units = &units_;
+  made.partition = &partition(options);
   return made;
 }
 

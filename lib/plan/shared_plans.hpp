@@ -26,8 +26,12 @@ struct SharedPlan {
   comm::Bytes step;       ///< of an ordinary step, over all ranks; kUncounted where it is too much
   std::size_t state = 0;  ///< bytes of a rank that outlive a step
   std::size_t arena = 0;  ///< and those that live within it
-  const zero::StepPlan* schedules = nullptr;  ///< of at most two micro-steps; without volumes
+  /// Of at most two micro-steps, without volumes, and shared: input.units may have another hpZ
+  /// size.
+  const zero::StepPlan* schedules = nullptr;
+  const std::vector<zero::UnitPartition>* partition = nullptr;  ///< of this configuration
   const zero::CodecTable* codecs = nullptr;
+  const std::vector<zero::Unit>* units = nullptr;
 };
 
 class SharedPlans {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,7 +53,7 @@ Phases phases_of(const zero::Schedule& schedule, const Timeline& timeline) {
 bool can_overlap(const Workload& work, const Engine& engine) {
   if (engine.max_live_parameters <= 0) return true;
   double largest = 0;
-  for (const zero::UnitPartition& unit : work.input.units) {
+  for (const zero::UnitPartition& unit : work.units) {
     largest = std::max(largest, static_cast<double>(unit.parameters));
   }
   return 2 * largest <= engine.max_live_parameters;
@@ -122,44 +123,102 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
 
 namespace {
 
-/// All but the schedule.
-StepTime timed(const zero::Schedule& schedule, const Workload& work, const Cluster& cluster) {
-  StepTime made;
+/// A schedule that was executed on paper, as far as the cluster's engine overlaps.
+struct Simulated {
+  double overlap = 1;   ///< share of what overlapping saves that the engine reaches
+  Timeline overlapped;  ///< of a full overlap
+  Timeline serial;      ///< of none; empty where overlap is 1
+
+  /// A value between those of the two timelines.
+  [[nodiscard]] double between(double with_overlap, double without) const {
+    return overlap < 1 ? without + overlap * (with_overlap - without) : with_overlap;
+  }
+};
+
+Simulated simulated(const zero::Schedule& schedule, const Workload& work, const Cluster& cluster) {
   const std::vector<OpCost> costs = op_costs(schedule, work, cluster);
   Sharing shared = sharing(cluster, work.config.rail_lanes);
   shared.kernel_wait = product_rest(work.config.model, work.config.train_micro_batch_size_per_gpu,
                                     config::compute_dtype(work.config), cluster.gpu);
-  made.timeline = simulate(schedule, costs, shared, work.input.overlap);
-  const Phases hidden = phases_of(schedule, made.timeline);
-  const double overlap = can_overlap(work, cluster.engine) ? cluster.engine.overlap : 0;
-  Timeline serial;
-  if (overlap < 1) serial = simulate(schedule, costs, shared, false);
-  const Phases bare = overlap < 1 ? phases_of(schedule, serial) : Phases{};
-  const auto between = [&](double with_overlap, double without) {
-    return overlap < 1 ? without + overlap * (with_overlap - without) : with_overlap;
-  };
-  made.seconds = between(made.timeline.seconds, serial.seconds);
-  made.optimizer = between(hidden.optimizer, bare.optimizer);
-  made.forward = between(hidden.forward, bare.forward);
-  made.backward = between(hidden.backward, bare.backward);
-  made.compute = made.timeline.compute;
-  made.exposed = between(made.timeline.exposed_seconds(), serial.exposed_seconds());
-  made.bound = bound_of(overlap > 0 ? made.timeline : serial);
+  Simulated made;
+  made.overlap = can_overlap(work, cluster.engine) ? cluster.engine.overlap : 0;
+  made.overlapped = simulate(schedule, costs, shared, work.input.overlap);
+  if (made.overlap < 1) made.serial = simulate(schedule, costs, shared, false);
   return made;
 }
 
-/// From the end of the backward before it to the end of its own: reductions that are still on their
-/// way then are in the shadow of the next.
-double last_micro_step(const zero::Schedule& schedule, const StepTime& time) {
-  std::array<double, 2> ends{};  ///< of the last micro-step, and of those before
-  const std::size_t last = schedule.ops.back().micro_step;
+/// All but the schedule.
+StepTime timed(const zero::Schedule& schedule, const Workload& work, const Cluster& cluster) {
+  Simulated found = simulated(schedule, work, cluster);
+  const Phases hidden = phases_of(schedule, found.overlapped);
+  const Phases bare = found.overlap < 1 ? phases_of(schedule, found.serial) : Phases{};
+  StepTime made;
+  made.seconds = found.between(found.overlapped.seconds, found.serial.seconds);
+  made.optimizer = found.between(hidden.optimizer, bare.optimizer);
+  made.forward = found.between(hidden.forward, bare.forward);
+  made.backward = found.between(hidden.backward, bare.backward);
+  made.compute = found.overlapped.compute;
+  made.exposed = found.between(found.overlapped.exposed_seconds(), found.serial.exposed_seconds());
+  made.bound = bound_of(found.overlap > 0 ? found.overlapped : found.serial);
+  made.timeline = std::move(found.overlapped);
+  return made;
+}
+
+/// Micro-steps that are simulated at first. The first, the second, which follows other gathers, and
+/// the last are not like those between, of which it takes two to see that they repeat.
+constexpr std::size_t kFewestMicroSteps = 5;
+/// And at most.
+constexpr std::size_t kMostMicroSteps = 64;
+/// Micro-steps whose lengths differ by no more than this share repeat: it is what rounding makes.
+constexpr double kRounding = 1e-10;
+
+/// By micro-step: when its last layer's backward ends.
+std::vector<double> ends_of_micro_steps(const zero::Schedule& schedule, const Timeline& timeline) {
+  std::vector<double> ends(schedule.ops.back().micro_step + 1, 0);
   for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
     const Op& op = schedule.ops[i];
-    if (op.kind != OpKind::backward) continue;
-    double& end = ends.at(op.micro_step < last ? 1 : 0);
-    end = std::max(end, time.timeline.spans[i].end);
+    if (op.kind == OpKind::backward) ends[op.micro_step] = timeline.spans[i].end;
   }
-  return (ends[0] - ends[1]) * time.seconds / time.timeline.seconds;
+  return ends;
+}
+
+/// Seconds of a step of `micro_steps`, of which `schedule` has some: those between the first and
+/// the last are repeated. Nothing where they do not repeat yet.
+std::optional<double> repeated(const zero::Schedule& schedule, const Timeline& timeline,
+                               std::size_t micro_steps) {
+  const std::vector<double> ends = ends_of_micro_steps(schedule, timeline);
+  const std::size_t last = ends.size() - 1;
+  if (ends.size() == micro_steps) return timeline.seconds;
+  const double length = ends[last - 1] - ends[last - 2];
+  const double before = ends[last - 2] - ends[last - 3];
+  const bool repeats = std::abs(length - before) <= kRounding * ends[last];
+  if (!repeats && ends.size() < kMostMicroSteps) return std::nullopt;
+  return timeline.seconds + static_cast<double>(micro_steps - ends.size()) * length;
+}
+
+/// Of a step of work.config's micro-steps. `schedule_of(n)` is the schedule of n of them. Whoever
+/// asks for the same run gets the same number, to the last bit.
+template <class ScheduleOf>
+double seconds_of(const Workload& work, const Cluster& cluster, const ScheduleOf& schedule_of) {
+  const std::size_t all = work.config.gradient_accumulation_steps;
+  for (std::size_t some = std::min(all, kFewestMicroSteps);; some = std::min(all, 2 * some)) {
+    const zero::Schedule& schedule = schedule_of(some);
+    const Simulated found = simulated(schedule, work, cluster);
+    const auto with_overlap = repeated(schedule, found.overlapped, all);
+    const auto without = found.overlap < 1 ? repeated(schedule, found.serial, all) : with_overlap;
+    if (with_overlap && without) return found.between(*with_overlap, *without);
+  }
+}
+
+zero::Schedule step_of(const zero::ScheduleInput& planned, std::size_t micro_steps) {
+  zero::ScheduleInput input = planned;
+  input.micro_steps = micro_steps;
+  return zero::make_step_schedule(input, false);
+}
+
+/// Tokens of the model: the first tensor of a transformer is its token table.
+std::size_t vocabulary(const std::vector<zero::Unit>& units) {
+  return units.front().tensors.front().shape.front();
 }
 
 Program program_of(const Engine& engine, const config::TrainConfig& config) {
@@ -169,55 +228,62 @@ Program program_of(const Engine& engine, const config::TrainConfig& config) {
 
 }  // namespace
 
+namespace {
+
+Workload workload_of(const PlannedRun& run) {
+  return {.config = run.config(),
+          .topology = run.topology(),
+          .input = run.plans().step.input,
+          .units = run.plans().units,
+          .codecs = run.plans().codecs,
+          .choice = run.choice(),
+          .vocab_size = vocabulary(run.model().units)};
+}
+
+}  // namespace
+
 StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
-  // The first tensor of a transformer is its token table.
-  const Workload work{.config = run.config(),
-                      .topology = run.topology(),
-                      .input = run.plans().step.input,
-                      .codecs = run.plans().codecs,
-                      .choice = run.choice(),
-                      .vocab_size = run.model().units.front().tensors.front().shape.front()};
+  const Workload work = workload_of(run);
   const zero::StepPlan& plan = run.plans().step;
   zero::Schedule schedule =
       chained(plan.update, plan.step.front(), work.input, program_of(cluster.engine, run.config()));
   StepTime made = timed(schedule, work, cluster);
+  if (plan.input.micro_steps > kFewestMicroSteps) made.seconds = step_seconds(run, cluster);
   made.schedule = std::move(schedule);
   return made;
 }
 
 double step_seconds(const PlannedRun& run, const Cluster& cluster) {
-  return step_time(run, cluster).seconds;
+  const Workload work = workload_of(run);
+  zero::Schedule schedule;
+  return seconds_of(work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
+    schedule = chained(run.plans().step.update, step_of(work.input, micro_steps), work.input,
+                       program_of(cluster.engine, run.config()));
+    return schedule;
+  });
 }
 
-StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
-                       std::size_t source_vocab_size) {
+StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology) {
   // Many candidates share a schedule, by its plan's address.
-  auto schedules = std::make_shared<std::map<const zero::StepPlan*, zero::Schedule>>();
-  return [&cluster, &topology, source_vocab_size, schedules](const Candidate& candidate,
-                                                             const SharedPlan& plan) {
-    const zero::ScheduleInput& input = plan.schedules->input;
-    const std::size_t declared = candidate.config.model.vocab_size;
+  using Key = std::pair<const zero::StepPlan*, std::size_t>;
+  auto schedules = std::make_shared<std::map<Key, zero::Schedule>>();
+  return [&cluster, &topology, schedules](const Candidate& candidate, const SharedPlan& plan) {
     const zero::CodecChoice choice = plan.codecs->at(0);
-    auto found = schedules->find(plan.schedules);
-    if (found == schedules->end()) {
-      found = schedules
-                  ->emplace(plan.schedules,
-                            chained(plan.schedules->update, plan.schedules->step.front(), input,
-                                    program_of(cluster.engine, candidate.config)))
-                  .first;
-    }
-    const StepTime time = timed(found->second,
-                                {.config = candidate.config,
-                                 .topology = topology,
-                                 .input = input,
-                                 .codecs = *plan.codecs,
-                                 .choice = choice,
-                                 .vocab_size = declared > 0 ? declared : source_vocab_size},
-                                cluster);
-    const std::size_t more = candidate.config.gradient_accumulation_steps - input.micro_steps;
-    return more == 0
-               ? time.seconds
-               : time.seconds + static_cast<double>(more) * last_micro_step(found->second, time);
+    const Workload work{.config = candidate.config,
+                        .topology = topology,
+                        .input = plan.schedules->input,
+                        .units = *plan.partition,
+                        .codecs = *plan.codecs,
+                        .choice = choice,
+                        .vocab_size = vocabulary(*plan.units)};
+    return seconds_of(work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
+      const auto [found, added] = schedules->try_emplace({plan.schedules, micro_steps});
+      if (added) {
+        found->second = chained(plan.schedules->update, step_of(work.input, micro_steps),
+                                work.input, program_of(cluster.engine, candidate.config));
+      }
+      return found->second;
+    });
   };
 }
 

@@ -43,12 +43,12 @@ struct StepTime {
 /// that is no transformer.
 StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 
-/// step_time().seconds.
+/// step_time().seconds. Of many micro-steps a few are simulated, and those between the first and
+/// the last of them are repeated, once they repeat themselves.
 double step_seconds(const PlannedRun& run, const Cluster& cluster);
 
-/// Times the candidates of one search, a thousand in about half a second. `cluster` and `topology`
-/// outlive what is returned. Further micro-steps than a schedule has take as long as its last.
-StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology,
-                       std::size_t source_vocab_size);
+/// step_seconds() of the candidates of one search, to the last bit, a thousand in about a second.
+/// `cluster` and `topology` outlive what is returned.
+StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology);
 
 }  // namespace zeropp::plan

@@ -182,9 +182,10 @@ Group evaluations(const TraceData& t) {
   const auto& rows = t.evaluations;
   return {"evaluations",
           {},
-          {column("step", "steps", "Rows of /steps before it", rows, &EvaluationRow::step),
+          {column("step", "steps", "Steps before it, those of earlier runs included", rows,
+                  &EvaluationRow::step),
            column("loss", "nats per token", "On held-out data", rows, &EvaluationRow::loss),
-           column("bits_per_byte", "bits per byte", "On held-out data", rows,
+           column("bits_per_byte", "bits per byte", "Of it; NaN where tokens are no bytes", rows,
                   &EvaluationRow::bits_per_byte),
            column("batches", "micro-batches", "Of one rank", rows, &EvaluationRow::batches)}};
 }
@@ -250,7 +251,8 @@ Group errors(const TraceData& t) {
   return {
       "errors",
       {{"interval", t.error_interval}},
-      {column("step", "steps", "Rows of /steps before it", rows, &ErrorRow::step),
+      {column("step", "steps", "Steps before it, those of earlier runs included", rows,
+              &ErrorRow::step),
        column("kind", "", "weights or gradients", rows, &ErrorRow::kind),
        column("unit_kind", "", "Of units of this kind", rows, &ErrorRow::unit_kind),
        column("relative_l2", "1", "Norm of the error over that of the exact values", rows,

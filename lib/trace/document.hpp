@@ -12,7 +12,7 @@
 namespace zeropp::trace {
 
 inline constexpr const char* schema_name = "zeropp-trace";
-inline constexpr const char* schema_version = "1.6";
+inline constexpr const char* schema_version = "1.7";
 
 struct Attribute {
   std::string name;

@@ -9,15 +9,22 @@
 #include <chrono>
 #include <random>
 #include <string_view>
+#include <system_error>
 
 #include "lib/base/fault.hpp"
+#include "lib/trace/hidden_paths.hpp"
 #include "zeropp_build.hpp"  // generated: cmake/ZeroppBuildInfo.cmake
 
 namespace zeropp::trace {
 namespace {
 
-constexpr std::array<std::string_view, 8> allowed_prefixes{
-    "NCCL_", "CUDA_", "OMPI_MCA_", "UCX_", "FI_", "HDF5_", "OMP_", "OPENBLAS_"};
+constexpr std::array<std::string_view, 7> allowed_prefixes{"NCCL_", "CUDA_", "UCX_",     "FI_",
+                                                           "HDF5_", "OMP_",  "OPENBLAS_"};
+/// Of Open MPI what moves and binds. Its launcher hands itself the rest (ess, orte, pmix,
+/// initial_wdir, ...), which says of a run no more than its layout, and where a user's files lie.
+constexpr std::array<std::string_view, 15> mpi_parameters{
+    "bml_",  "btl_",  "coll_", "hwloc_", "io_",     "mpi_",   "mpool_", "mtl_",
+    "odls_", "opal_", "osc_",  "pml_",   "rcache_", "rmaps_", "topo_"};
 constexpr std::array<std::string_view, 10> slurm_layout{
     "SLURM_CPUS_PER_TASK",   "SLURM_DISTRIBUTION",      "SLURM_GPUS_ON_NODE", "SLURM_GPUS_PER_NODE",
     "SLURM_JOB_NUM_NODES",   "SLURM_JOB_CPUS_PER_NODE", "SLURM_NNODES",       "SLURM_NTASKS",
@@ -32,8 +39,17 @@ bool contains(const Names& names, std::string_view name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
+/// A parameter of a framework, or the choice of its components: "btl_tcp_if_include", "btl".
+bool configures_mpi(std::string_view name) {
+  constexpr std::string_view prefix = "OMPI_MCA_";
+  if (!name.starts_with(prefix)) return false;
+  const std::string parameter = std::string(name.substr(prefix.size())) + "_";
+  return std::any_of(mpi_parameters.begin(), mpi_parameters.end(),
+                     [&](std::string_view of) { return parameter.starts_with(of); });
+}
+
 bool is_allowed(std::string_view name) {
-  return contains(slurm_layout, name) ||
+  return contains(slurm_layout, name) || configures_mpi(name) ||
          std::any_of(allowed_prefixes.begin(), allowed_prefixes.end(),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
@@ -57,6 +73,12 @@ void for_each_variable(const char* const* environment, Visit visit) {
   }
 }
 
+/// Empty where it is gone: then no path lies inside.
+std::filesystem::path working_folder() {
+  std::error_code gone;
+  return std::filesystem::current_path(gone);
+}
+
 std::string random_id() {
   std::random_device device;
   std::string id;
@@ -66,10 +88,12 @@ std::string random_id() {
 
 }  // namespace
 
-std::map<std::string, std::string> allowed_environment(const char* const* environment) {
+std::map<std::string, std::string> allowed_environment(const char* const* environment,
+                                                       const std::filesystem::path& folder) {
   std::map<std::string, std::string> allowed;
   for_each_variable(environment, [&](const std::string& name, const std::string& value) {
-    if (is_allowed(name)) allowed[name] = is_secret(name) ? "<redacted>" : value;
+    if (is_allowed(name))
+      allowed[name] = is_secret(name) ? "<redacted>" : hide_paths(value, folder);
   });
   return allowed;
 }
@@ -110,7 +134,7 @@ Provenance collect_provenance(const std::string& command_line) {
       std::chrono::system_clock::to_time_t(std::chrono::system_clock::now() + fault::of_clock());
   p.started_at = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(now));
   p.command_line = command_line;
-  p.environment = allowed_environment(environ);
+  p.environment = allowed_environment(environ, working_folder());
   for_each_variable(environ, [&](const std::string& name, const std::string& value) {
     if (contains(slurm_job, name)) p.job[name] = value;
   });

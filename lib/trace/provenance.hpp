@@ -2,6 +2,7 @@
 // The environment goes by an allow-list, never whole.
 #pragma once
 
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -28,9 +29,11 @@ struct Provenance {
 /// Everything but the versions of the libraries, which are the caller's to fill in.
 Provenance collect_provenance(const std::string& command_line);
 
-/// The allowed variables of `environment` ("NAME=value" lines, ended by null, as in environ), with
-/// the values of names that look like secrets redacted.
-std::map<std::string, std::string> allowed_environment(const char* const* environment);
+/// The allowed variables of `environment` ("NAME=value" lines, ended by null, as in environ): those
+/// that configure, not what a launcher sets for itself. The values of names that look like secrets
+/// are redacted, absolute paths in the others shown from `folder`, as hide_paths() has it.
+std::map<std::string, std::string> allowed_environment(const char* const* environment,
+                                                       const std::filesystem::path& folder);
 
 /// Words of a command as one line that a shell reads back.
 std::string quote_command(int argc, const char* const* argv);

@@ -100,9 +100,9 @@ struct StepRow {
 };
 
 struct EvaluationRow {
-  std::uint64_t step = 0;  ///< steps before it, skipped ones included
-  double loss = 0;         ///< nats a token, held-out
-  double bits_per_byte = 0;
+  std::uint64_t step = 0;     ///< steps before it, skipped ones included
+  double loss = 0;            ///< nats a token, held-out
+  double bits_per_byte = 0;   ///< NaN where tokens are no bytes, and of the quadratic
   std::uint64_t batches = 0;  ///< micro-batches of one rank
 };
 

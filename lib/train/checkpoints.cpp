@@ -1,6 +1,7 @@
 #include "lib/train/checkpoints.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +12,9 @@
 
 #include "lib/base/log.hpp"
 #include "lib/checkpoint/rank_file.hpp"
+#include "lib/model/registry.hpp"
+#include "lib/train/run_identity.hpp"
+#include "lib/train/saved_state.hpp"
 #include "lib/train/weights_file.hpp"
 
 namespace zeropp::train {
@@ -22,67 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
-}
-
-/// What a checkpoint says beside its arrays.
-struct State {
-  zero::StepCounts steps;
-  zero::LossScale::State loss_scale;
-  bool searches_loss_scale = false;  ///< it is dynamic
-  json run;                          ///< what a run that goes on has to have too
-  std::uint64_t seed = 0;
-  std::string tokens;
-};
-
-/// What the sizes of arrays do not tell, by the names of options.
-json run_of(const config::TrainConfig& config) {
-  return {{"model", config.model.name},
-          {"num-layers", config.model.num_layers},
-          {"num-attention-heads", config.model.num_attention_heads},
-          {"optimizer", config.optimizer.type}};
-}
-
-/// Throws Error(usage) where the run is another than `saved`, of `folder`.
-void require_same_run(const json& saved, const json& own, const std::string& folder) {
-  for (const auto& [option, value] : own.items()) {
-    const json there = saved.is_object() ? saved.value(option, json()) : json();
-    if (there == value) continue;
-    throw Error(ExitCode::usage,
-                fmt::format("{} is of a run with --{} {}, and this one has {}: give that, or "
-                            "another folder",
-                            folder, option, there.dump(), value.dump()));
-  }
-}
-
-std::string to_text(const State& state) {
-  return json{{"steps_taken", state.steps.taken},
-              {"steps_begun", state.steps.begun},
-              {"loss_scale",
-               {{"scale", state.loss_scale.scale},
-                {"overflows_left", state.loss_scale.overflows_left},
-                {"clean_steps", state.loss_scale.clean_steps},
-                {"dynamic", state.searches_loss_scale}}},
-              {"run", state.run},
-              {"seed", state.seed},
-              {"tokens", state.tokens}}
-      .dump();
-}
-
-State state_of(const std::string& text) {
-  try {
-    const json j = json::parse(text);
-    const json& scale = j.at("loss_scale");
-    return {.steps = {j.at("steps_taken"), j.at("steps_begun")},
-            .loss_scale = {scale.at("scale"), scale.at("overflows_left"), scale.at("clean_steps")},
-            .searches_loss_scale = scale.at("dynamic"),
-            .run = j.at("run"),
-            .seed = j.at("seed"),
-            .tokens = j.at("tokens")};
-  } catch (const json::exception& error) {
-    throw Error(ExitCode::io, fmt::format("a checkpoint's state is none of a training run ({}): "
-                                          "use another checkpoint",
-                                          error.what()));
-  }
 }
 
 /// Whether a checkpoint has errors of a hop that is not among `own`.
@@ -101,8 +44,8 @@ bool has_errors_of_others(const checkpoint::Manifest& manifest,
 }  // namespace
 
 Checkpoints::Checkpoints(const config::TrainConfig& config, const app::Context& context,
-                         std::string tokens)
-    : config_(config), context_(context), tokens_(std::move(tokens)) {
+                         const Tokens& tokens)
+    : config_(config), context_(context), tokens_(tokens) {
   const checkpoint::Options& options = config_.checkpoint;
   if (options.save.empty()) return;
   context_.agree_on([&] {
@@ -127,6 +70,12 @@ bool Checkpoints::goes_on_here() const {
          std::filesystem::weakly_canonical(options.load, error);
 }
 
+json Checkpoints::identity(const Session& session) const {
+  return identity_of(config_,
+                     model::effective_vocab_size(config_.model, tokens_.source->vocab_size()),
+                     session.model().units());
+}
+
 void Checkpoints::restore(Session& session, const checkpoint::Folder& folder,
                           std::uint64_t step) const {
   std::string text;
@@ -141,14 +90,28 @@ void Checkpoints::restore(Session& session, const checkpoint::Folder& folder,
 
 void Checkpoints::restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
                           const checkpoint::Manifest& manifest) const {
-  const State state = state_of(manifest.state);
-  require_same_run(state.run, run_of(config_), folder.complete(step).string());
+  const SavedState state = state_of(manifest.state);
+  const auto unknown =
+      require_same_run(state.run, identity(session), folder.complete(step).string());
+  if (context_.is_root() && !unknown.empty()) {
+    log::warn(
+        fmt::format("the checkpoint was written by an earlier version, which did not keep {}: that "
+                    "these are this run's is not known",
+                    fmt::join(unknown, ", ")));
+  }
   if (context_.is_root() && state.seed != config_.seed) {
     log::warn(fmt::format("the checkpoint is of seed {}: data from here on are those of seed {}",
                           state.seed, config_.seed));
   }
-  if (context_.is_root() && state.tokens != tokens_) {
+  if (context_.is_root() && state.tokens != tokens_.fingerprint) {
     log::warn("the checkpoint was trained on other tokens than this run's");
+  }
+  if (context_.is_root() && config_.optimizer.weight_decay > 0 &&
+      state.decayed != config_.optimizer.decayed) {
+    log::warn(
+        fmt::format("weight decay shrank {0} before the checkpoint, and shrinks {1} from here on: "
+                    "--decayed-parameters {0} goes on as before",
+                    state.decayed, config_.optimizer.decayed));
   }
   const zero::ReadSlice read = [&](const checkpoint::Slice& slice, std::span<std::byte> values) {
     checkpoint::read_slice(folder.complete(step), manifest, slice, values);
@@ -256,9 +219,10 @@ void Checkpoints::save(std::uint64_t done, Session& session) {
                 to_text({.steps = engine.steps(),
                          .loss_scale = engine.loss_scale().state(),
                          .searches_loss_scale = engine.loss_scale().is_dynamic(),
-                         .run = run_of(config_),
+                         .run = identity(session),
                          .seed = config_.seed,
-                         .tokens = tokens_}),
+                         .tokens = tokens_.fingerprint,
+                         .decayed = config_.optimizer.decayed}),
                 engine.state(memory_), weights);
   saved_ = done;
   paused_ = seconds_since(begin);

@@ -3,22 +3,23 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <optional>
-#include <string>
 
 #include "lib/app/app.hpp"
 #include "lib/checkpoint/saver.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/train/session.hpp"
+#include "lib/train/tokens.hpp"
 
 namespace zeropp::train {
 
 class Checkpoints {
  public:
-  /// `tokens`: the data's fingerprint. The references outlive this. Throws AgreedError: a folder to
+  /// The references outlive this. Throws AgreedError: a folder to
   /// save to that holds checkpoints which the run does not go on from.
-  Checkpoints(const config::TrainConfig& config, const app::Context& context, std::string tokens);
+  Checkpoints(const config::TrainConfig& config, const app::Context& context, const Tokens& tokens);
 
   /// Restores the newest checkpoint that is whole, and returns how many steps it is after. Damaged
   /// ones that are newer are named and set aside. Where there is none, which is warned of, the
@@ -44,6 +45,8 @@ class Checkpoints {
   [[nodiscard]] bool goes_on_here() const;
   /// As load(), without weights of another file.
   std::uint64_t load_newest(Session& session);
+  /// What a checkpoint of this run and one that it goes on from have in common.
+  [[nodiscard]] nlohmann::json identity(const Session& session) const;
   /// Throws AgreedError: with the code usage where the checkpoint is of another run than this.
   void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step) const;
   /// Of one rank.
@@ -52,7 +55,7 @@ class Checkpoints {
 
   const config::TrainConfig& config_;
   const app::Context& context_;
-  std::string tokens_;
+  const Tokens& tokens_;
   Buffer memory_;  ///< what is being written; the saver's thread reads it
   std::optional<checkpoint::Saver> saver_;
   double paused_ = 0;        ///< seconds for the checkpoint that is being written

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <limits>
 #include <numbers>
 #include <thread>
 
@@ -70,7 +71,7 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
                                          reduce_groups_, context_.control(), device_, recorder_);
     });
   });
-  context_.agree_on([&] { engine_->prepare(); });
+  engine_->prepare();  // which communicates, and agrees by itself
 }
 
 void Session::make_groups() {
@@ -189,8 +190,12 @@ void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {
   }
   context_.control().all_reduce_sum(loss);
   const double mean = loss[0] / static_cast<double>(evaluation_batches_ * place_.world_size);
-  recorder_.evaluations.push_back(
-      {steps_done, mean, mean / std::numbers::ln2, evaluation_batches_});
+  // Of the quadratic the loss is no likelihood.
+  const bool of_bytes =
+      data::tokens_are_bytes(config_.data) && model::is_transformer(config_.model);
+  const double bits =
+      of_bytes ? mean / std::numbers::ln2 : std::numeric_limits<double>::quiet_NaN();
+  recorder_.evaluations.push_back({steps_done, mean, bits, evaluation_batches_});
   if (watch.evaluated) watch.evaluated(recorder_.evaluations.back());
 }
 

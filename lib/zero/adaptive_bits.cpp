@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "lib/base/error.hpp"
+#include "lib/base/status.hpp"
 #include "lib/zero/bit_allocation.hpp"
 
 namespace zeropp::zero {
@@ -33,17 +34,20 @@ void AdaptiveBits::agree() {
       uniform[i] += costs_.bytes[u][i];
     }
   }
-  if (uniform.front() > budget_) {
-    throw Error(ExitCode::usage,
-                fmt::format("zeropp.adaptive_bits: a step sends {} bytes of {} with {} bits "
-                            "everywhere, more than the budget of {}: raise budget_bytes (or take a "
-                            "wider budget_codec), or lower minimum_bits",
-                            uniform.front(), options_.values, options_.minimum_bits, budget_));
-  }
+  control_.agree(status_of([&] { require_budget(uniform.front()); }));
   recorder_.width_budget = budget_;
   std::size_t widest = 0;
   while (widest + 1 < widths && uniform[widest + 1] <= budget_) ++widest;
   choice_.assign(costs_.bytes.size(), widest);
+}
+
+void AdaptiveBits::require_budget(std::uint64_t bytes) const {
+  if (bytes <= budget_) return;
+  throw Error(ExitCode::usage,
+              fmt::format("zeropp.adaptive_bits: a step sends {} bytes of {} with {} bits "
+                          "everywhere, more than the budget of {}: raise budget_bytes (or take a "
+                          "wider budget_codec), or lower minimum_bits",
+                          bytes, options_.values, options_.minimum_bits, budget_));
 }
 
 void AdaptiveBits::choose(std::uint64_t step, const Stream& stream) {

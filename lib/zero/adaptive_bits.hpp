@@ -31,8 +31,8 @@ class AdaptiveBits {
   AdaptiveBits(const Options& options, const std::vector<UnitPartition>& units, WidthCosts costs,
                comm::Control& control, const Device& device, trace::Recorder& recorder);
 
-  /// Before the first step; once. Collective: sums costs over ranks. Throws Error(usage), on all
-  /// ranks, where the budget is less than what the smallest width sends.
+  /// Before the first step; once. Collective: sums costs over ranks. All ranks throw
+  /// AgreedError(usage) where the budget is less than what the smallest width sends.
   void agree();
   [[nodiscard]] bool of_weights() const { return options_.values == "weights"; }
   /// Whether widths are chosen after the step with `step` others before it, if it is not skipped.
@@ -54,6 +54,9 @@ class AdaptiveBits {
   [[nodiscard]] MemoryReport memory() const { return errors_.memory(); }
 
  private:
+  /// Throws Error(usage) where the smallest width everywhere sends `bytes`, more than the budget.
+  void require_budget(std::uint64_t bytes) const;
+
   AdaptiveBitsOptions options_;
   WidthCosts costs_;  ///< of all ranks, after agree()
   std::uint64_t budget_ = 0;

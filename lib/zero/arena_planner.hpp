@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <map>
 #include <vector>
 
@@ -18,12 +19,17 @@ class ArenaPlanner {
 
  private:
   struct Freed {
-    std::size_t begin;
     std::size_t end;
     std::vector<std::size_t> operations;
   };
-  std::map<std::size_t, std::size_t> live_;  ///< offset -> end
-  std::vector<Freed> freed_;
+  /// Takes begin to end out of what was freed: its next user waits for all that used it before.
+  void take_freed(std::size_t begin, std::size_t end, std::vector<std::size_t>& waits_on);
+
+  /// Offset -> end. What is not live is a hole, and none touches another: there are few, however
+  /// much is live.
+  std::map<std::size_t, std::size_t> live_;
+  std::map<std::size_t, std::size_t> holes_{{0, std::numeric_limits<std::size_t>::max()}};
+  std::map<std::size_t, Freed> freed_;  ///< by offset; apart from each other
   std::size_t peak_ = 0;
 };
 

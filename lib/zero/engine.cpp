@@ -139,7 +139,7 @@ void Engine::gather_initial() {
 StepResult Engine::step(const std::function<Batch(std::size_t)>& batch, UpdateTimes* before) {
   apply_codecs();
   gather_initial();
-  measured_ = errors_ && errors_->begin_step();
+  measured_ = errors_ && errors_->begin_step(steps_begun_);
   if (measured_) measure_weights();
   const comm::Bytes sent_before = sent();
   const AsyncFileTotals filed_before = transfers();

@@ -90,8 +90,8 @@ class Engine {
          const Device& device, trace::Recorder& recorder);
 
   /// Before the first step; once, which step() and evaluate() see to where nobody did. Collective.
-  /// Throws Error(usage), on all ranks, where adaptive bits cannot keep their budget, and
-  /// Error(environment) where copy engines cannot be had.
+  /// All ranks throw AgreedError: usage where adaptive bits cannot keep their budget, environment
+  /// where a rank cannot offer its memory to copy engines.
   void prepare();
   /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
   /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.

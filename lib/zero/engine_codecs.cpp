@@ -50,9 +50,9 @@ WidthCosts Engine::width_costs(comm::Groups& reduce_groups) const {
 
 void Engine::prepare() {
   if (std::exchange(prepared_, true)) return;
-  offers_ = groups_.offer(arena_);
+  offers_ = groups_.offer(arena_, control_);
   if (&reduce_groups_ != &groups_) {
-    for (auto& offer : reduce_groups_.offer(arena_)) offers_.push_back(std::move(offer));
+    for (auto& offer : reduce_groups_.offer(arena_, control_)) offers_.push_back(std::move(offer));
   }
   if (adaptive_) adaptive_->agree();
 }

@@ -6,6 +6,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/base/sha256.hpp"
+#include "lib/base/status.hpp"
 #include "lib/zero/engine.hpp"
 
 namespace zeropp::zero {
@@ -61,14 +62,18 @@ std::string Engine::parameters_hash() const {
 }
 
 std::vector<float> Engine::gather_master(std::size_t unit) const {
-  const std::vector<std::byte> shard = fetch_master(unit);
-  const auto parts =
-      gather_by_shard(std::string(reinterpret_cast<const char*>(shard.data()), shard.size()));
   std::vector<float> full;
-  for (const std::string& part : parts) {
+  std::string own;
+  control_.agree(status_of([&] {
+    if (control_.rank() == 0) full.reserve(plans_.units[unit].padded);
+    const std::vector<std::byte> shard = fetch_master(unit);
+    own.assign(reinterpret_cast<const char*>(shard.data()), shard.size());
+  }));
+  for (std::string& part : gather_by_shard(own)) {
     const std::size_t at = full.size();
     full.resize(at + part.size() / sizeof(float));
     std::memcpy(full.data() + at, part.data(), part.size());
+    part = {};  // gigabytes, of which rank 0 has all
   }
   if (!full.empty()) full.resize(plans_.units[unit].flat);
   return full;

@@ -99,7 +99,10 @@ ErrorMeter::ErrorMeter(const Options& options, const CodecTable& codecs,
   sums_.resize(kinds_.size());
 }
 
-bool ErrorMeter::begin_step() { return steps_++ % interval_ == 0; }
+bool ErrorMeter::begin_step(std::uint64_t step) {
+  step_ = step;
+  return step % interval_ == 0;
+}
 
 std::vector<std::byte> ErrorMeter::fetch(ConstView view, const Stream& stream) const {
   std::vector<std::byte> bytes(view.bytes());
@@ -187,7 +190,7 @@ void ErrorMeter::record(const char* what) {
     const ErrorMeasures found =
         measures_of({added[4 * kind], added[4 * kind + 1], added[4 * kind + 2], added[4 * kind + 3],
                      largest_of[2 * kind], largest_of[2 * kind + 1]});
-    recorder_.errors.push_back({steps_ - 1, what, kinds_[kind], found.relative_l2, found.cosine,
+    recorder_.errors.push_back({step_, what, kinds_[kind], found.relative_l2, found.cosine,
                                 found.largest, found.norm_ratio});
   }
   std::ranges::fill(sums_, ErrorSums{});

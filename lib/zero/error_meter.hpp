@@ -35,8 +35,9 @@ class ErrorMeter {
              comm::Groups& groups, comm::Control& control, const Device& device,
              trace::Recorder& recorder);
 
-  /// A step begins. True: it is measured, every `measure_errors` steps from the first on.
-  bool begin_step();
+  /// The step begins that has `step` others before it, those of earlier runs included. True: it is
+  /// measured, which is every `measure_errors` steps from step 0 on.
+  bool begin_step(std::uint64_t step);
 
   /// Rows of the weights: `shards[u]`, of unit u, in the compute dtype, in the memory that
   /// `stream`'s work so far has written; `keys[u]`: of the draws of its next gather; `codecs[u]`:
@@ -76,7 +77,7 @@ class ErrorMeter {
   std::vector<std::string> kinds_;    ///< in the order of their first units
   std::vector<std::size_t> kind_of_;  ///< by unit
   std::vector<ErrorSums> sums_;       ///< by kind
-  std::uint64_t steps_ = 0;           ///< begun
+  std::uint64_t step_ = 0;            ///< that has begun
 
   std::vector<std::vector<codec::Codec>> weight_codecs_;  ///< by unit, as in the table
   Buffer image_;                                          ///< of the largest shard

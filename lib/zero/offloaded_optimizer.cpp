@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "lib/base/status.hpp"
+
 namespace zeropp::zero {
 
 namespace {
@@ -70,6 +72,12 @@ OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
     gaps_.push_back(gaps(piece, unit, sharded ? rank * unit.shard : 0));
   }
   if (records_) fill_records(units, options.seed);
+}
+
+OffloadedOptimizer::~OffloadedOptimizer() {
+  for (const Staging& each : staging_) {
+    if (filed_ != nullptr) (void)status_of([&] { filed_->wait(each.kept); });
+  }
 }
 
 std::vector<OffloadedOptimizer::Target> OffloadedOptimizer::targets(

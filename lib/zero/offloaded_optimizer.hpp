@@ -37,6 +37,10 @@ class OffloadedOptimizer {
                      std::span<const View> gradients, std::span<const View> weights,
                      FiledWeights* filed, bool sharded, std::size_t rank, const Options& options,
                      const optim::Options& optimizer, const Device& device, const Workers& workers);
+  /// Its memory is written to files that outlive it: it waits for that, whether it fails or not.
+  ~OffloadedOptimizer();
+  OffloadedOptimizer(const OffloadedOptimizer&) = delete;
+  OffloadedOptimizer& operator=(const OffloadedOptimizer&) = delete;
 
   /// The first elements of each unit; its arrays are elsewhere where records() has them.
   [[nodiscard]] const OptimizerShard& shard() const { return shard_; }

@@ -114,7 +114,7 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
                 .state = {},
                 .narrow = narrow ? range.follower.part(at - begin, elements).data : nullptr,
                 .count = static_cast<std::uint32_t>(elements),
-                .decay = tensor.decay};
+                .decay = tensor.decay || options_.decayed == "all"};
             for (std::size_t i = 0; i < rule_.states; ++i) {
               piece.state[i] = place(1 + i, at).as<float>();
             }

@@ -84,11 +84,15 @@ std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::s
   return order;
 }
 
+std::size_t bucket_capacity(std::size_t bucket_size, std::size_t world_size, std::size_t quantum) {
+  return std::max(quantum, bucket_size / world_size / quantum * quantum);
+}
+
 std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
                                  const std::vector<std::size_t>& order, std::size_t world_size,
                                  std::size_t bucket_size, std::size_t quantum,
                                  const std::vector<std::size_t>& groups) {
-  const std::size_t capacity = std::max(quantum, bucket_size / world_size / quantum * quantum);
+  const std::size_t capacity = bucket_capacity(bucket_size, world_size, quantum);
   std::vector<Bucket> buckets;
   Bucket open;
   const auto close = [&] {

@@ -76,12 +76,16 @@ std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::s
 
 inline constexpr std::size_t kEnoughForBucket = std::size_t{1} << 24U;  ///< over all ranks
 
+/// Elements of every rank's part that a bucket of `bucket_size` elements holds at most: a multiple
+/// of `quantum` (8 codec blocks), at least one.
+std::size_t bucket_capacity(std::size_t bucket_size, std::size_t world_size, std::size_t quantum);
+
 /// Fills buckets of at most `bucket_size` elements (over the `world_size` ranks that share a copy)
 /// with units in `order`: a shard joins the open bucket while it fits, else the bucket is closed
-/// first; a shard that no bucket can hold is cut. A rank's capacity is a multiple of `quantum` (8
-/// codec blocks), at least one quantum. A bucket that holds kEnoughForBucket elements takes no
-/// further unit: its messages are long, and one unit alone is reduced where it lies. `groups`, by
-/// unit: units of different groups share no bucket; empty: all may, with gradients of one dtype.
+/// first; a shard that no bucket can hold is cut. A rank's part is bucket_capacity(). A bucket that
+/// holds kEnoughForBucket elements takes no further unit: its messages are long, and one unit alone
+/// is reduced where it lies. `groups`, by unit: units of different groups share no bucket; empty:
+/// all may, with gradients of one dtype.
 std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
                                  const std::vector<std::size_t>& order, std::size_t world_size,
                                  std::size_t bucket_size, std::size_t quantum,

@@ -1,10 +1,44 @@
 #include "lib/zero/plans.hpp"
 
+#include <fmt/format.h>
+
+#include "lib/base/checked.hpp"
+#include "lib/base/error.hpp"
+
 namespace zeropp::zero {
+
+namespace {
+
+/// Pieces that a step's gradients are cut into at most. A plan keeps a few kilobytes for each, and
+/// a run sends each in messages of its own: with more, no run is of use.
+constexpr std::size_t kMostPieces = std::size_t{1} << 17U;
+
+/// Counted before any of them is made.
+void require_few_pieces(const Options& options, const std::vector<UnitPartition>& units,
+                        std::size_t world_size) {
+  const std::size_t quantum = bucket_quantum(options);
+  const std::size_t capacity = bucket_capacity(options.reduce_bucket_size, world_size, quantum);
+  std::size_t pieces = 0;
+  std::size_t elements = 0;
+  for (const UnitPartition& unit : units) {
+    pieces += unit.shard / capacity;
+    elements += unit.shard;
+  }
+  if (pieces <= kMostPieces) return;
+  const std::size_t enough = round_up(ceil_div(elements, kMostPieces), quantum) * world_size;
+  throw Error(ExitCode::usage,
+              fmt::format("zero_optimization.reduce_bucket_size {} cuts the gradients of a step "
+                          "into {} pieces, and {} are the most: raise --reduce-bucket-size to {} "
+                          "or more",
+                          options.reduce_bucket_size, pieces, kMostPieces, enough));
+}
+
+}  // namespace
 
 std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codecs,
                                  const std::vector<UnitPartition>& partitions,
                                  const std::vector<Layer>& layers, std::size_t world_size) {
+  require_few_pieces(options, partitions, world_size);
   return make_buckets(partitions, gradient_order(layers, partitions.size()), world_size,
                       options.reduce_bucket_size, bucket_quantum(options),
                       codecs.gradient_groups());

@@ -19,7 +19,8 @@
 
 namespace zeropp::zero {
 
-/// The buckets that `partitions` of units are reduced in.
+/// The buckets that `partitions` of units are reduced in. Throws Error(usage) where
+/// reduce_bucket_size cuts them into more pieces than a schedule can have.
 std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codecs,
                                  const std::vector<UnitPartition>& partitions,
                                  const std::vector<Layer>& layers, std::size_t world_size);

@@ -56,7 +56,11 @@ class Builder {
     std::size_t gathered = 0;  // uses whose gathers are issued
     for (std::size_t i = 0; i < uses.size(); ++i) {
       if (in_.preset.shard_parameters) {
-        if (gathered == i) gather_for(uses, gathered++);
+        if (gathered == i) {
+          gather_for(uses, gathered++);
+        } else {
+          ahead_elements_ -= to_gather(uses, i);
+        }
         if (in_.overlap) prefetch(uses, i, gathered);
       }
       compute(uses[i], reuse_[i]);
@@ -132,6 +136,7 @@ class Builder {
       Live live{ops_.size(), op.result, op.workspace};
       emit(std::move(op));
       weights_[unit] = std::move(live);
+      live_elements_ += in_.units[unit].padded;
       secondary_valid_[unit] = true;  // from the next gather on
     }
   }
@@ -139,19 +144,14 @@ class Builder {
   /// Gathers ahead: the next uses, and more within the limit. A unit that is live is not gathered
   /// again before it is released, which also keeps one run of a unit's collective in flight.
   void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
-    std::size_t ahead = 0;
-    for (std::size_t i = current + 1; i < gathered; ++i) ahead += to_gather(uses, i);
-    std::size_t live = 0;
-    for (std::size_t unit = 0; unit < weights_.size(); ++unit) {
-      if (weights_[unit]) live += in_.units[unit].padded;
-    }
     while (gathered < uses.size()) {
       if (is_still_in_use(uses, gathered)) break;
-      ahead += to_gather(uses, gathered);
-      live += to_gather(uses, gathered);
-      if (live > in_.max_live_elements) break;
+      const std::size_t more = to_gather(uses, gathered);
+      const std::size_t ahead = ahead_elements_ + more;
+      if (live_elements_ + more > in_.max_live_elements) break;
       const bool always = gathered <= current + kUsesAhead && in_.prefetch_elements > 0;
       if (ahead > in_.prefetch_elements && !always) break;
+      ahead_elements_ = ahead;
       gather_for(uses, gathered++);
     }
   }
@@ -209,6 +209,7 @@ class Builder {
       if (reuse[at].stays) continue;
       arena_.release(live->offset, live->readers);
       live.reset();
+      live_elements_ -= in_.units[units[at]].padded;
     }
     if (use.backward && in_.preset.shard_gradients) reduce_finished(use, done);
     if (use.backward && use.layer == 0)
@@ -352,6 +353,8 @@ class Builder {
   ArenaPlanner arena_;
   std::vector<std::vector<Reuse>> reuse_;  ///< by use and place in its layer
   std::vector<std::optional<Live>> weights_;
+  std::size_t live_elements_ = 0;   ///< of weights_
+  std::size_t ahead_elements_ = 0;  ///< that were gathered for uses after the current one
   std::vector<std::optional<std::size_t>>
       gradients_;                     ///< arena offset (kNoMemory at stages 0 and 1)
   std::vector<std::size_t> updated_;  ///< by unit: its update

@@ -24,7 +24,7 @@ struct Tensor {
   std::string name;  ///< unique in the model, e.g. "h.3.attn.qkv.weight"
   std::vector<std::size_t> shape;
   Init init;
-  bool decay = true;       ///< weight decay applies
+  bool decay = true;       ///< weight decay applies, where it is that of matrices
   std::size_t offset = 0;  ///< elements from the unit's begin; set by layout_unit()
 
   [[nodiscard]] std::size_t count() const;

@@ -122,7 +122,7 @@ struct Bench {
                                                      .transport = comm::Transport::nccl,
                                                      .copy_engines = way == "copies"});
       const Buffer memory = groups.make_memory(kLargest);
-      const auto offers = groups.offer(memory);
+      const auto offers = groups.offer(memory, world.control());
       for (std::size_t bytes = kLargest >> 6U; bytes <= kLargest; bytes *= 4) {
         const std::size_t part = bytes / ranks / 256 * 256;
         const View full = memory.view(ranks * part / 2, Dtype::bf16);

@@ -1,4 +1,4 @@
-# ctest: name=bad_usage labels=cli timeout=180 processors=3
+# ctest: name=bad_usage labels=cli,without-cuda timeout=180 processors=3
 """Wrong flags, keys, values and rank counts: one line that names the key and the remedy, exit code 2 (3
 where the machine does not fit), no file, no hang."""
 
@@ -13,6 +13,10 @@ import zpp
 class Flags(zpp.TestCase):
     def test_unknown_flag_names_the_nearest(self):
         self.check_fails(self.train(2, "--zero-stagee", "3"), zpp.USAGE, "--zero-stagee", "--zero-stage)")
+
+    def test_nicknames_name_their_flags(self):
+        for nickname, flag in (("--qwz", "--zero-quantized-weights"), ("--hpz=2", "--zero-hpz-partition-size"), ("--qgz", "--zero-quantized-gradients")):
+            self.check_fails(self.train(1, nickname), zpp.USAGE, f"(nearest: {flag})")
 
     def test_argument_without_flag(self):
         self.check_fails(self.train(1, "verbose"), zpp.USAGE, '"verbose"', "--help")
@@ -58,7 +62,7 @@ class Flags(zpp.TestCase):
 
     def test_unknown_codec(self):
         self.check_fails(self.train(2, "--zero-quantized-weights", "--weight-codec", "int9:256"), zpp.USAGE,
-                         "--weight-codec", "int9")
+                         "--weight-codec", "int9", "2 to 8 bits", "int8")
 
     def test_block_that_is_no_power_of_two(self):
         self.check_fails(self.train(1, "--zero-quantized-weights", "--weight-codec", "int8:100"), zpp.USAGE,
@@ -66,7 +70,7 @@ class Flags(zpp.TestCase):
 
     def test_unknown_algorithm(self):
         self.check_fails(self.train(2, "--all-gather-algorithm", "two-levels"), zpp.USAGE,
-                         "zeropp.all_gather_algorithm", "two-level)")
+                         "zeropp.all_gather_algorithm", "nearest: two-level", "known: auto, direct, flat, ")
 
     def test_unknown_model(self):
         self.check_fails(self.train(1, "--model", "gtp"), zpp.USAGE, "zeropp.model.name", "gpt")
@@ -158,17 +162,22 @@ class Topology(zpp.TestCase):
 
     def test_partition_does_not_fit_the_nodes(self):
         self.check_fails(self.train(3, "--node-size", "3", "--zero-hpz-partition-size", "2"), zpp.USAGE,
-                         "zero_hpz_partition_size", "choose 3")
+                         "zero_hpz_partition_size", "choose 1 or 3")
 
     def test_partition_larger_than_the_world(self):
         self.check_fails(self.train(2, "--node-size", "2", "--zero-hpz-partition-size", "4"), zpp.USAGE,
-                         "zero_hpz_partition_size", "choose 2")
+                         "zero_hpz_partition_size", "choose 1 or 2")
 
 
 class Info(zpp.TestCase):
     def test_refuses_the_same(self):
         result = zpp.launch([(2, [zpp.INFO, "--zero-stage", "0", "--zero-quantized-weights"])]).end()
         self.check_fails(result, zpp.USAGE, "zero_quantized_weights", program="zpp_info")
+
+    def test_one_rank_judges_no_more_ranks(self):
+        config = zpp.SOURCE / "inputs" / "deepspeed" / "ds_zeropp_config.json"
+        result = zpp.launch([(1, [zpp.INFO, "--deepspeed_config", config])]).end()
+        self.check_fails(result, zpp.USAGE, "zero_hpz_partition_size", "one rank", "zpp_plan with --nodes and --ranks-per-node", program="zpp_info")
 
 
 if __name__ == "__main__":

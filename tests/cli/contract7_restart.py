@@ -2,6 +2,8 @@
 """Training that stops and goes on gives the bits of training that does not: at the same number of ranks; and the same losses, to
 tolerance, at another number or stage. What is damaged is not gone on from."""
 
+import hashlib
+import json
 import os
 import pathlib
 import signal
@@ -160,11 +162,27 @@ class Restart(zpp.TestCase):
                              "--load", self.kept)
         self.assertIn("adaptive bits begin anew", result.stderr)
 
+    def test_with_errors_that_are_measured(self):
+        """In the steps in which a run that does not stop measures them, with its values."""
+        words = [*BITS, "--measure-quantization-error", 2]
+        self.run_to(6, *words)
+        whole = self.trace()[1]["errors"]
+        self.run_to(3, *words, *self.save())
+        parts = [self.trace()[1]["errors"]]
+        self.run_to(6, *words, *self.both())
+        parts.append(self.trace()[1]["errors"])
+        for column, values in whole.items():
+            if column != "interval":
+                self.assertEqual(parts[0][column] + parts[1][column], values, column)
+        checked = zpp.check_trace(self.out / "train.h5")
+        self.assertEqual(checked.code, zpp.OK, checked)
+
     def test_error_feedback_of_other_ranks_begins_anew(self):
-        """Their errors have as many bytes each, in another order."""
+        """Their errors have as many bytes each, in another order. Those of another type have others."""
         feedback = ["--zero-quantized-gradients", "--error-feedback", "both"]
         self.run_to(2, *feedback, "--micro-batch-size", 2, *self.save())
-        for words, ranks in ((["--micro-batch-size", 4], 2), (["--micro-batch-size", 2, "--node-size", 2], 4)):
+        for words, ranks in ((["--micro-batch-size", 4], 2), (["--micro-batch-size", 2, "--node-size", 2], 4),
+                             (["--micro-batch-size", 2, "--error-feedback-dtype", "int8"], 4)):
             with self.subTest(words=words):
                 result = self.run_to(3, *feedback, *words, "--load", self.kept, ranks=ranks)
                 self.assertIn("error feedback begins anew", result.stderr)
@@ -237,8 +255,10 @@ class Restart(zpp.TestCase):
     def test_another_model_or_optimizer_is_refused(self):
         """By a mistake in the options nothing is lost: the folder stays as it is, and without the mistake the run goes on."""
         self.run_to(2, *self.save(), ranks=1)
-        for option, value, message in (("--hidden-size", 64, "of another model"), ("--num-layers", 1, "with --num-layers 2, and this one has 1"),
+        for option, value, message in (("--hidden-size", 64, "with --hidden-size 32, and this one has 64"),
+                                       ("--num-layers", 1, "with --num-layers 2, and this one has 1"),
                                        ("--num-attention-heads", 4, "with --num-attention-heads 2"), ("--model", "encoder", 'with --model "gpt"'),
+                                       ("--seq-length", 15, "with --seq-length 16, and this one has 15"),
                                        ("--optimizer", "Lion", 'with --optimizer "AdamW"')):
             with self.subTest(option=option):
                 result = self.run_to(4, option, value, *self.both(), ranks=1, code=zpp.USAGE)
@@ -246,6 +266,50 @@ class Restart(zpp.TestCase):
                 self.assertEqual(names(self.kept), ["step-000000002"])
         result = self.run_to(4, *self.both(), ranks=1)
         self.assertIn("goes on after step 2 of 4", result.stdout)
+
+    def test_sizes_that_trade_places_are_another_model(self):
+        """Their unit has as many elements, and rows of the token embedding would become positions."""
+        self.run_to(2, "--vocab-size", 272, "--seq-length", 16, *self.save(), ranks=1)
+        result = self.run_to(4, "--vocab-size", 256, "--seq-length", 32, *self.both(), ranks=1, code=zpp.USAGE)
+        self.assertIn("with --seq-length 16, and this one has 32", result.errors()[0])
+        self.assertEqual(names(self.kept), ["step-000000002"])
+
+    def test_a_momentum_is_not_dropped(self):
+        self.run_to(2, "--optimizer", "SGD", "--sgd-momentum", 0.9, *self.save(), ranks=1)
+        result = self.run_to(4, "--optimizer", "SGD", *self.both(), ranks=1, code=zpp.USAGE)
+        self.assertIn('with --sgd-momentum "above 0", and this one has "0"', result.errors()[0])
+        result = self.run_to(4, "--optimizer", "SGD", "--sgd-momentum", 0.8, *self.both(), ranks=1)
+        self.assertIn("goes on after step 2 of 4", result.stdout)
+
+    def test_parameters_that_decay_from_here_on_are_warned_of(self):
+        self.run_to(2, "--weight-decay", 0.1, *self.save(), ranks=1)
+        result = self.run_to(4, "--weight-decay", 0.1, "--decayed-parameters", "all", *self.both(), ranks=1)
+        self.assertIn("weight decay shrank matrices before the checkpoint, and shrinks all from here on", result.stderr)
+        result = self.run_to(6, "--weight-decay", 0.1, "--decayed-parameters", "all", *self.both(), ranks=1)
+        self.assertNotIn("weight decay", result.stderr)
+
+    def forget(self, step, keys):
+        """What a checkpoint has that an earlier version would not have kept of the identity of its run."""
+        path = self.kept / f"step-{step:09}" / "manifest.json"
+        manifest = json.loads(path.read_text())
+        state = json.loads(manifest["state"])
+        for key in keys:
+            del state["run"][key]
+        manifest["state"] = json.dumps(state, separators=(",", ":"), sort_keys=True)
+        del manifest["sha256"]
+        text = json.dumps(manifest, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+        manifest["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+        path.write_text(json.dumps(manifest))
+
+    def test_one_of_an_earlier_version_is_judged_by_what_it_has(self):
+        """That kept the model, the layers, the heads and the optimizer."""
+        self.run_to(2, *self.save(), ranks=1)
+        self.forget(2, ("hidden-size", "seq-length", "sgd-momentum", "tensors", "tied-head", "vocab-size"))
+        result = self.run_to(4, "--num-layers", 1, *self.both(), ranks=1, code=zpp.USAGE)
+        self.assertIn("with --num-layers 2, and this one has 1", result.errors()[0])
+        result = self.run_to(4, *self.both(), ranks=1)
+        self.assertIn("goes on after step 2 of 4", result.stdout)
+        self.assertIn("did not keep hidden-size, seq-length, sgd-momentum, tensors, tied-head, vocab-size", result.stderr)
 
     def test_one_under_another_name_is_not_gone_on_from(self):
         self.run_to(2, *self.save(), ranks=1)

@@ -160,8 +160,7 @@ class Matrix(zpp.TestCase):
                     self.check_ok(result)
                     traces.append(out / "train.h5")
                     self.check_effective(row, *self.trace(out))
-        judged = zpp.check_trace(*traces)
-        self.assertEqual((judged.code, judged.stdout.count(": VALID\n")), (zpp.OK, len(traces)), judged)
+        self.check_accepted(*traces)
 
     def run_row(self, index, row):
         out = self.folder / str(index)
@@ -313,7 +312,7 @@ BASE = {"--deterministic": None, "--node-size": "2", "--zero-quantized-weights":
         "--error-feedback": "both", "--error-feedback-beta": "0.5"}
 CHANGES = {
     "--seed": "2", "--lr": "0.005", "--adam-beta1": "0.5", "--adam-beta2": "0.5", "--adam-eps": "0.01",
-    "--weight-decay": "0.3", "--clip-grad": "0.1", "--bf16": None, "--weight-codec": "int8:64",
+    "--weight-decay": "0.3", "--decayed-parameters": "all", "--clip-grad": "0.1", "--bf16": None, "--weight-codec": "int8:64",
     "--gradient-codec-intra": "int8:128", "--gradient-codec-inter": "int8:128", "--node-size": "4",
     "--micro-batch-size": "3", "--gradient-accumulation-steps": "2", "--global-batch-size": "16",
     "--train-iters": "4", "--num-layers": "3", "--hidden-size": "48", "--num-attention-heads": "4",
@@ -348,7 +347,7 @@ NEUTRAL = {
 }
 ON_FILES = {"--offload-optimizer": "nvme", "--offload-optimizer-nvme-path": FILES}
 # What a flag needs to be in effect: it is compared with a run that has these alone.
-NEEDS = {"--model-persistence-threshold": {"--param-persistence-threshold": "1000000"}, "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
+NEEDS = {"--decayed-parameters": {"--weight-decay": "0.3"}, "--model-persistence-threshold": {"--param-persistence-threshold": "1000000"}, "--eval-iters": {"--eval-interval": "1"}, "--sgd-momentum": {"--optimizer": "SGD"},
          "--recompute-interval": {"--recompute-activations": None, "--num-layers": "3"},
          "--cpu-checkpointing": {"--recompute-activations": None, "--num-layers": "5"},
          "--checkpoint-in-cpu": {"--recompute-activations": None, "--num-layers": "5", "--recompute-interval": "2"},
@@ -372,6 +371,23 @@ NEEDS = {"--model-persistence-threshold": {"--param-persistence-threshold": "100
          **{flag: {"--adaptive-bits": "weights", "--train-iters": "4"} for flag in CHANGES if flag.startswith("--adaptive-bits-")}}
 
 
+# What one rank takes of BASE, and a word of the line that refuses a flag there.
+ALONE = {flag: value for flag, value in BASE.items() if flag not in ("--node-size", "--zero-hpz-partition-size")}
+REFUSED_ALONE = {"--adaptive-bits": "would have no effect on 1 rank",
+                 "--zero-hpz-partition-size": "the 1 ranks of a node",
+                 "--secondary-gather-algorithm": "zero_hpz_partition_size"}
+
+
+def with_flag(base, flag, value):
+    """`base`, what the flag needs, and the flag."""
+    flags = {**base, **NEEDS.get(flag, {}), flag: value}
+    if flag.startswith("--no-"):
+        flags.pop("--" + flag[5:], None)
+    if flag == "--no-zero-quantized-gradients":  # error feedback has no effect without
+        flags = {name: value for name, value in flags.items() if not name.startswith("--error-feedback")}
+    return flags
+
+
 @unittest.skipIf(zpp.BACKEND != "host", "changes of parameters are compared on the host")
 class Effects(zpp.TestCase):
     def run_with(self, numbered):
@@ -382,16 +398,11 @@ class Effects(zpp.TestCase):
         return self.trace(out)[0]["parameters_hash"]
 
     def test_every_flag_has_its_effect(self):
-        def with_flag(flag, value):
-            flags = {**BASE, **NEEDS.get(flag, {}), flag: value}
-            if flag.startswith("--no-"):
-                flags.pop("--" + flag[5:], None)
-            if flag == "--no-zero-quantized-gradients":  # error feedback has no effect without
-                flags = {name: value for name, value in flags.items() if not name.startswith("--error-feedback")}
-            return flags
         bases = [BASE, *({**BASE, **needs} for needs in NEEDS.values())]
         changes = [*CHANGES.items(), *NEUTRAL.items()]
-        hashes = list(zpp.side_by_side(self.run_with, enumerate([*bases, *(with_flag(*change) for change in changes)])))
+        runs = [*bases, *(with_flag(BASE, *change) for change in changes)]
+        hashes = list(zpp.side_by_side(self.run_with, enumerate(runs)))
+        self.check_accepted(*(self.folder / str(index) / "train.h5" for index in range(len(hashes))))
         base = dict(zip(["", *NEEDS], hashes))
         for (flag, _), found in zip(changes, hashes[len(bases):]):
             without = base.get(flag, base[""])
@@ -399,6 +410,26 @@ class Effects(zpp.TestCase):
                 self.assertNotEqual(found, without, f"{flag} has no effect")
             else:
                 self.assertEqual(found, without, f"{flag} changes the parameters")
+
+    def test_every_flag_on_one_rank(self):
+        """Which sends nothing. Refused in one line, or a trace that the checker accepts."""
+        changes = [(flag, value) for flag, value in [*CHANGES.items(), *NEUTRAL.items()]
+                   if flag != "--node-size" and not flag.startswith("--adaptive-bits-")]
+
+        def run(change):
+            words = [word for item in with_flag(ALONE, *change).items() for word in item if word is not None]
+            return zpp.Process(zpp.train_command(*words, out=self.folder / change[0]), cwd=self.folder).end()
+
+        traces = []
+        for (flag, _), result in zip(changes, zpp.side_by_side(run, changes)):
+            with self.subTest(flag=flag):
+                if flag in REFUSED_ALONE:
+                    self.assertEqual((result.code, len(result.errors())), (zpp.USAGE, 1), result)
+                    self.assertIn(REFUSED_ALONE[flag], result.errors()[0])
+                else:
+                    self.check_ok(result)
+                    traces.append(self.folder / flag / "train.h5")
+        self.check_accepted(*traces)
 
     def test_every_flag_is_listed_here(self):
         known = {word for word in zpp.Process([zpp.TRAIN, "--help"]).end().stdout.split()

@@ -11,7 +11,10 @@ import shutil
 import signal
 import sys
 
+import numpy
+
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import token_files
 import zpp
 
 PROGRAM = str(zpp.BIN / "zpp_converge")
@@ -179,6 +182,27 @@ class Converge(zpp.TestCase):
             shutil.rmtree(self.out)
         self.assertEqual(*map(repr, losses))
 
+    def test_sources_of_ids(self):
+        """Files of llm.c and Megatron-LM, whose vocabulary the matrix names: their tokens are no bytes, a text's are."""
+        ids = [number % 300 for number in range(4000)]
+        (self.folder / "ids").write_bytes(token_files.llmc(ids))
+        token_files.write_megatron(self.folder / "pair", [[ids]], numpy.uint16)
+        sources = {"llmc": {"path": "ids", "vocab_size": 300}, "megatron": {"path": "pair", "vocab_size": 300},
+                   "text": {"path": str(self.text())}}
+        for source, options in sources.items():
+            with self.subTest(source=source):
+                matrix = copy.deepcopy(TINY)
+                matrix["settings"], matrix["seeds"] = [{"name": source, "level": "text"}], [1]
+                del matrix["checks"], matrix["levels"]
+                matrix["base"]["zeropp"]["data"] = {"source": source, **options}
+                self.check_ok(self.converge(matrix, ranks=2))
+                groups = self.trace()[1]
+                self.assertEqual(groups["data_text"]["vocab_size"], options.get("vocab_size", 256))
+                runs = groups["runs"]
+                self.assertEqual(math.isnan(runs["bits_per_byte"][0]), source != "text", runs)
+                self.check_accepted(self.out / "converge.h5")
+                shutil.rmtree(self.out)
+
     def test_divergence_is_a_result(self):
         matrix = copy.deepcopy(TINY)
         matrix["base"]["optimizer"] = {"params": {"lr": 1e38}}
@@ -207,6 +231,7 @@ class Converge(zpp.TestCase):
             return matrix
 
         self.check_refused('{"settings": [', "matrix.json:1:", "malformed JSON")
+        self.check_refused((zpp.SOURCE / "inputs" / "demo.json").read_text(), "is a key of zpp_train's", "start zpp_train --config ", "reduced.json")
         self.check_refused(changed(lambda m: m.update(setings=[])), "unknown key setings", "nearest known: settings")
         self.check_refused(changed(lambda m: m["settings"][1].update(codecs=[])), "settings[1]", "unknown key codecs")
         self.check_refused(changed(lambda m: m["base"]["zeropp"].update(train_step=1)), "setting zero3", "zeropp.train_step",

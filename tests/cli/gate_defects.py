@@ -18,21 +18,24 @@ DEFECTIVE = str(zpp.TEST_BIN / "defective_train")
 SEEDS, RERUNS = range(1, 13), range(101, 121)
 FLAGS = ["--train-iters", "12", "--deterministic", "--node-size", "2", "--zero-hpz-partition-size", "2", "--eval-interval", "12"]
 BF16 = ["--bf16"]
-# Times of a busy machine say nothing: test_slower_step has steps of a known length.
-UNTIMED = ["--only", "bytes,hash,convergence,norm"]
-EXACT = ["--only", "bytes,hash"]  # of two seeds
+# Times of a busy machine say nothing: test_slower_step has steps of a known length. Most runs have other seeds than the
+# baseline.
+UNTIMED = ["--partial", "--only", "bytes,hash,convergence,norm"]
+EXACT = ["--partial", "--only", "bytes,hash"]  # of two seeds
+
+BLUNT = 4  # seeds of so short a run spread more than the margins that are asked for
 
 
 def command(program, *words):
     return [program, *zpp.train_command(*words)[1:]]
 
 
-def gate(*words, code=0):
-    """What validation/gate.py prints, as a command but in this process; it ends with `code`."""
+def gate(*words, codes=(0,)):
+    """What validation/gate.py prints, as a command but in this process; it ends with one of `codes`."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         found = gate_program.main([str(word) for word in words])
-    assert found == code, (found, out.getvalue())
+    assert found in codes, (found, out.getvalue())
     return out.getvalue()
 
 
@@ -65,7 +68,7 @@ class Gate(zpp.TestCase):
         """The gate fails, and its text has all `parts`; returns the kinds that moved, of --json."""
         report = self.folder / "report.json"
         done = gate(self.runs_of(name, seeds, defect, words), "--baseline", self.folder_of_all / f"{baseline}.json", *only, "--json", report,
-                    code=1)
+                    codes=(1,))
         for part in parts:
             self.assertIn(part, done)
         return {each["kind"] for each in json.loads(report.read_text())["findings"] if each["verdict"] == "moved"}
@@ -74,9 +77,9 @@ class Gate(zpp.TestCase):
         """Each alone, as a gate meets it; and the baseline's own seeds again, to the last bit."""
         runs = self.runs_of("reruns", RERUNS)
         for seed in RERUNS:
-            done = gate(runs / f"seed={seed}", "--baseline", self.folder_of_all / "honest.json", *UNTIMED)
+            done = gate(runs / f"seed={seed}", "--baseline", self.folder_of_all / "honest.json", *UNTIMED, codes=(BLUNT,))
             self.assertIn(": 0 moved\n", done)
-        gate(self.runs_of("again", SEEDS[:2]), "--baseline", self.folder_of_all / "honest.json", *UNTIMED)
+        gate(self.runs_of("again", SEEDS[:2]), "--baseline", self.folder_of_all / "honest.json", *UNTIMED, codes=(BLUNT,))
 
     def test_no_defect_in_what_is_shipped(self):
         """Neither the variable nor the function is in it; and the variable changes nothing."""
@@ -87,7 +90,7 @@ class Gate(zpp.TestCase):
             result = zpp.launch([(2, command(program, *FLAGS, *BF16, "--seed", 1, "--output", self.folder / name))],
                                 env={"ZEROPP_DEFECT": variable}).end()
             self.check_ok(result)
-            gate(self.folder / name, "--baseline", self.folder_of_all / "honest.json", *UNTIMED)
+            gate(self.folder / name, "--baseline", self.folder_of_all / "honest.json", *UNTIMED, codes=(BLUNT,))
         result = zpp.launch([(2, command(DEFECTIVE, *FLAGS, "--output", self.out))], env={"ZEROPP_DEFECT": "nothing"}).end()
         self.assertEqual(result.code, zpp.USAGE, result)
 
@@ -138,7 +141,8 @@ class Gate(zpp.TestCase):
         scaled = ["--fp16", "--initial-scale-power", "0", "--loss-scale-window", "1"]
         self.runs_of("scaled losses", SEEDS[:5], words=scaled)
         gate(self.folder_of_all / "scaled losses", "--record", self.folder_of_all / "scaled losses.json")
-        gate(self.runs_of("scaled losses again", [205], words=scaled), "--baseline", self.folder_of_all / "scaled losses.json", *UNTIMED)
+        gate(self.runs_of("scaled losses again", [205], words=scaled), "--baseline", self.folder_of_all / "scaled losses.json", *UNTIMED,
+             codes=(BLUNT,))
         kinds = self.flagged("late", SEEDS[:1], "loss_scale_late", "gradient norm was", ", x 0.", "parameters, seed 1 was ",
                              baseline="scaled losses", words=scaled)
         self.assertLessEqual({"hash", "norm"}, kinds)
@@ -147,7 +151,8 @@ class Gate(zpp.TestCase):
         """The same NaN that the baseline skipped a step for."""
         kinds = self.flagged("dropped", [203], "nan_planted,nan_dropped", "skipped steps, seed 203 was 1, is 0", baseline="skips")
         self.assertIn("bytes", kinds)
-        gate(self.runs_of("skipped again", [204], "nan_planted"), "--baseline", self.folder_of_all / "skips.json", *UNTIMED)
+        gate(self.runs_of("skipped again", [204], "nan_planted"), "--baseline", self.folder_of_all / "skips.json", *UNTIMED,
+             codes=(BLUNT,))
 
     def test_slower_step(self):
         """Steps that last 0.2 s whatever else the machine does: again 0.2 s is no finding, 3 % more is one."""
@@ -155,8 +160,8 @@ class Gate(zpp.TestCase):
             ("padded", "step_padded"), ("padded again", "step_padded"), ("slower", "step_padded,step_slower"))}
         path = self.folder / "times.json"
         gate(padded["padded"], "--record", path)
-        gate(padded["padded again"], "--baseline", path)
-        done = gate(padded["slower"], "--baseline", path, code=1)
+        self.assertIn(": 0 moved\n", gate(padded["padded again"], "--baseline", path, codes=(0, BLUNT)))
+        done = gate(padded["slower"], "--baseline", path, codes=(1,))
         self.assertRegex(done, r"moved: gpt, .*: time was .* us, is .* us, x 1\.0[23]\d\d \(1\.0\d+ to 1\.0\d+\); allowed: x 1\.02\n")
         self.assertIn(": 1 moved\n", done)
 

@@ -1,4 +1,4 @@
-# ctest: name=cli_info timeout=120 processors=4
+# ctest: name=cli_info timeout=120 processors=4 labels=without-cuda
 """zpp_info, and with it the frame of all programs: help and version, one error line with the right exit
 code, configuration files and flags, agreement of all ranks."""
 
@@ -117,7 +117,7 @@ class Info(unittest.TestCase):
         self.assert_refused(ranks((3, "--node-size", 2)), 3, "3 ranks")
         self.assert_refused(ranks((3, "--train-iters", 0)), 2, "--train-iters")
         self.assert_refused(ranks((1,), (2, "--bogus")), 2, "--bogus")
-        self.assert_refused(ranks((4, "--node-size", 2, "--zero-hpz-partition-size", 3)), 2, "choose 2")
+        self.assert_refused(ranks((4, "--node-size", 2, "--zero-hpz-partition-size", 3)), 2, "choose 1 or 2 or 4")
 
     def test_ranks_with_different_configurations(self):
         done = ranks((1, "--seed", 1), (1, "--seed", 1), (1, "--seed", 2))

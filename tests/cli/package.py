@@ -1,4 +1,4 @@
-# ctest: name=package timeout=180 labels=cli processors=2
+# ctest: name=package timeout=180 labels=cli,without-cuda processors=2
 """find_package(zeropp CONFIG) of an installation: the project in tests/consumer finds it with its dependencies, compiles every
 public header, links, and gathers through codecs under the launcher; another version and a project without C are refused."""
 

@@ -63,7 +63,7 @@ class Estimates(Program):
                   "zero_optimization": {"stage": 3, "zero_quantized_weights": True}}
         path = self.write_json("config.json", config)
         self.refused("--config", path, "--ranks-per-node", "4", parts=("zeropp.node_size 2", "--ranks-per-node"))
-        result, _ = self.planned("--config", path, "--nodes", "3")
+        result, _ = self.planned("--config", path, "--nodes", "3", "--num-layers", "4")
         self.assertIn("3 nodes x 2 ranks", result.stdout)
 
     def test_what_resolve_refuses_is_refused(self):
@@ -78,6 +78,108 @@ class Estimates(Program):
         result, plan = self.planned(*MODEL, *ZEROPP[:1], "--nodes", "4096", "--ranks-per-node", "8")
         self.assertIn("4096 nodes x 8 ranks", result.stdout)
         self.assertGreater(planned.traffic(plan)["step"][1], 0)
+
+
+class Configurations(Program):
+    """A configuration of DeepSpeed's in each command: what works, what changes nothing there and is said in a line, what is missing."""
+
+    CLUSTER = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
+
+    def configuration(self, **zero):
+        return self.write_json("ds_config.json", {"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}, "wall_clock_breakdown": False,
+                                                  "zero_optimization": {"stage": 3, **zero}})
+
+    def warned(self, *words):
+        """(result, its warnings about what changes nothing or is missing)"""
+        result = self.plan(*words, "--output", self.out)
+        self.assertEqual(result.code, zpp.OK, result)
+        lines = [line for line in result.stderr.splitlines() if "wall_clock_breakdown changes nothing" not in line]
+        return result, [line.removeprefix("zpp_plan: warning: ") for line in lines]
+
+    def test_its_flag_is_the_trainers(self):
+        path = self.configuration(zero_hpz_partition_size=4)
+        for command in ([], ["search"], ["time", "--cluster", self.CLUSTER], ["breakeven", "--cluster", self.CLUSTER], ["savings"]):
+            with self.subTest(command):
+                self.assertIn("--deepspeed_config", self.check_ok(self.plan(*command, "--help")).stdout)
+        result, warnings = self.warned("--deepspeed_config", path, *MODEL)
+        self.assertEqual((result.stdout, warnings), (self.warned("--config", path, *MODEL)[0].stdout, []))
+
+    def test_a_file_without_a_model(self):
+        path = self.configuration()
+        for command in ([], ["search"], ["time", "--cluster", self.CLUSTER], ["breakeven", "--cluster", self.CLUSTER]):
+            with self.subTest(command):
+                _, warnings = self.warned(*command, "--config", path)
+                self.assertEqual(len(warnings), 1, warnings)
+                for part in ("no size of a model is given", "--num-layers 2 --hidden-size 64", "--vocab-size"):
+                    self.assertIn(part, warnings[0])
+
+    def test_break_even_turns_the_parts_itself(self):
+        words = ["breakeven", "--cluster", self.CLUSTER, *MODEL[:-1], "--nodes", "2"]
+        self.refused(*words, "--zero-stage", "2", parts=("zero_optimization.stage 2", "--zero-stage 3"))
+        without, warnings = self.warned(*words, "--config", self.configuration())
+        self.assertEqual(warnings, [])
+        given = self.configuration(zero_quantized_weights=True, zero_hpz_partition_size=4, zero_quantized_gradients=True)
+        result, warnings = self.warned(*words, "--config", given)
+        self.assertEqual(result.stdout, without.stdout)
+        self.assertEqual(len(warnings), 1, warnings)
+        for part in ("zero_quantized_weights, zero_optimization.zero_hpz_partition_size, zero_optimization.zero_quantized_gradients",
+                     "breakeven turns"):
+            self.assertIn(part, warnings[0])
+
+    def test_break_even_chooses_what_a_file_leaves_open(self):
+        words = ["breakeven", "--cluster", self.CLUSTER, *MODEL[:-1], "--nodes", "2", "--config"]
+        chosen = self.warned(*words, self.configuration(reduce_bucket_size="auto"))[0]
+        self.assertEqual(chosen.stdout, self.warned(*words, self.configuration(reduce_bucket_size=128 * 128))[0].stdout)
+
+    def test_break_even_says_always_and_never(self):
+        large = ["--num-layers", "40", "--hidden-size", "12288", "--num-attention-heads", "96", "--seq-length", "2048", "--bf16"]
+        rows = {}
+        for model in (large, MODEL):
+            text = self.check_ok(self.plan("breakeven", "--cluster", self.CLUSTER, *model, "--nodes", "8", "--ranks-per-node", "8")).stdout
+            self.assertNotIn(">=", text)
+            rows |= {(model is large, line.split()[0]): line.split()[1:3] for line in text.splitlines() if line.startswith(("none ", "all "))}
+        self.assertEqual((rows[True, "none"], rows[True, "all"]), (["-", "-"], ["always", "always"]))
+
+    def test_savings_leave_a_training_configuration_alone(self):
+        words = ["savings", "--model-params", "18e9", "--world-size", "384", "--baseline", "bf16"]
+        result = self.plan(*words, "--config", self.configuration(zero_quantized_weights=True))
+        self.assertEqual((result.code, result.stdout), (zpp.OK, self.check_ok(self.plan(*words)).stdout), result)
+        self.assertEqual(len(result.stderr.splitlines()), 1, result)
+        self.assertIn("bf16, train_micro_batch_size_per_gpu, wall_clock_breakdown, zero_optimization change nothing here", result.stderr)
+        self.refused(*words, "--config", self.write_json("other.json", {"tabel": True}), parts=("unknown key tabel", "table"))
+
+    def test_a_cluster_file_that_is_not_there(self):
+        for command in (["time"], ["breakeven"], ["search", "--goal", "time"], ["calibrate", "measured.json", "--calibrated", "made.json"]):
+            with self.subTest(command):
+                error = self.check_fails(self.plan(*command, "--cluster", "none.json"), zpp.IO, "cluster file none.json", "check --cluster",
+                                         program="zpp_plan")
+                self.assertNotIn("--config", error)
+
+
+class Bounds(Program):
+    """What nobody can run is refused before it is planned, and models of many layers are planned in time."""
+
+    def bounded(self, *words):
+        """Within 3 GB, and seconds of processor time where less than one is needed."""
+        return zpp.Process(["bash", "-c", 'ulimit -v 3000000 -t 15; exec "$@"', "bounded", planned.PLAN, *words, "--output", self.out]).end()
+
+    def enough(self, result):
+        """The bucket that the refusal names."""
+        line = self.check_fails(result, zpp.USAGE, "reduce_bucket_size", "--reduce-bucket-size", "pieces", program="zpp_plan")
+        return line.split("--reduce-bucket-size to ")[1].split()[0]
+
+    def test_buckets_that_cut_too_much(self):
+        words = ["--num-layers", "24", "--hidden-size", "2048", "--reduce-bucket-size"]
+        self.enough(self.bounded("search", "--nodes", "2", *words, "1"))
+        self.check_ok(self.bounded(*words, self.enough(self.bounded(*words, "1"))))
+
+    def test_models_beyond_any_machine(self):
+        words = ["--vocab-size", "2147483647", "--hidden-size", "1000000", "--num-layers", "1000"]
+        enough = self.enough(self.bounded(*words))
+        self.check_ok(self.bounded(*words, "--reduce-bucket-size", enough))
+
+    def test_many_layers(self):
+        self.check_ok(self.bounded("--num-layers", "30000", "--hidden-size", "64"))
 
 
 class Searches(Program):
@@ -140,9 +242,31 @@ class Searches(Program):
         self.assertEqual(seconds, sorted(seconds))
         self.assertGreater(min(row["seconds"] for row in self.rows(offloaded)), seconds[0])
 
+    def test_rows_are_what_their_configurations_alone_are(self):
+        """Bytes, memory and seconds, to the last digit; with sizes that a file leaves open, and more micro-steps than are planned."""
+        zero = {"reduce_bucket_size": "auto", "stage3_prefetch_bucket_size": "auto", "stage3_param_persistence_threshold": "auto"}
+        config = self.write_json("config.json", {"bf16": {"enabled": True}, "zero_optimization": {"stage": 3, **zero}})
+        words = ["--config", config, *MODEL[:-1], "--nodes", "2", "--cluster", zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json",
+                 "--backend", "cuda", "--global-batch-size", "96", "--micro-batch-size", "1"]
+        _, plan = self.planned("search", *words, "--zero-quantized-gradients", "--goal", "time", "--all-gather-algorithm", "two-level")
+        rows = {row["hpz_partition_size"]: row for row in self.rows(plan)}
+        self.assertEqual(sorted(rows), [1, 2, 4, 8, 16])
+        for row in rows.values():
+            quantized = [] if row["weight_codec"] == "none" else ["--zero-quantized-weights", "--weight-codec", row["weight_codec"]]
+            intra, inter = row["gradient_codecs"].split("/")
+            alone = [*words, *quantized, "--zero-quantized-gradients", "--gradient-codec-intra", intra, "--gradient-codec-inter", inter,
+                     "--zero-hpz-partition-size", row["hpz_partition_size"], "--all-gather-algorithm", row["all_gather"],
+                     "--reduce-scatter-algorithm", row["reduce_scatter"], *["--recompute-activations"] * row["recompute"]]
+            _, timed = self.planned("time", *alone)
+            self.assertEqual(timed["time"]["step_seconds"], row["seconds"], row)
+            at = alone.index("--cluster")
+            _, sent = self.planned(*alone[:at], *alone[at + 2:], "--ranks-per-node", "8")
+            self.assertEqual(planned.traffic(sent)["step"], (row["bytes_intra_node"], row["bytes_inter_node"]), row)
+            self.assertEqual(sent["job"]["memory_bytes"], row["memory"], row)
+
     def test_lanes_as_training_takes_them(self):
         """A file with rates of several lanes is of sockets."""
-        words = ("--bf16", "--nodes", 2, "--backend", "cuda", "--transport", "nccl")
+        words = (*MODEL, "--nodes", 2, "--backend", "cuda", "--transport", "nccl")
         for cluster, ranks, lanes in (("h200-2x1-emulated", 1, 8), ("h200-2x2-emulated", 2, 4), ("h200-dgx", 2, 1)):
             file = zpp.SOURCE / "inputs" / "clusters" / f"{cluster}.json"
             _, plan = self.planned("time", *words, "--ranks-per-node", ranks, "--cluster", file)

@@ -1,4 +1,4 @@
-# ctest: name=plan_alone timeout=60 labels=cli
+# ctest: name=plan_alone timeout=60 labels=cli,without-cuda
 """zpp_plan needs no MPI: it plans where MPI cannot start, and under a launcher once."""
 
 import json

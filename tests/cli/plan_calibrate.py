@@ -69,7 +69,7 @@ class Calibrate(zpp.TestCase):
         self.assertFalse((self.folder / "made.json").exists())
 
     def test_refusals(self):
-        self.check_ok(zpp.Process([planned.PLAN, "--output", self.folder / "planned"]).end())
+        self.check_ok(zpp.Process([planned.PLAN, "--num-layers", "2", "--output", self.folder / "planned"]).end())
         self.refused(self.folder / "planned" / "plan.h5", "plan.h5", "zpp_kernels or zpp_sweep")
         bare = self.folder / "bare.h5"
         with h5py.File(bare, "w"):

@@ -49,7 +49,7 @@ class PlanTrace(zpp.TestCase):
     def test_every_command(self):
         config = self.folder / "config.json"
         config.write_text(SCHEDULE)
-        for words in ([], [*SMALL, *FEATURES], [*SMALL, *FEATURES, "--error-feedback", "both"], ["--model", "quadratic", "--zero-stage", "2"],
+        for words in (["--num-layers", "2"], [*SMALL, *FEATURES], [*SMALL, *FEATURES, "--error-feedback", "both"], ["--model", "quadratic", "--zero-stage", "2"],
                       ["--model", "encoder", *SMALL], [*SMALL, *FEATURES, "--config", config, "--step", "1"],
                       [*SMALL, *FEATURES, "--config", config, "--step", "2"], [*SMALL, *FEATURES, "--measure-quantization-error", "1"],
                       ["search", *SMALL, "--nodes", "1,2", "--ranks-per-node", "2"], ["search", *SMALL, "--nodes", "2", *CLUSTER, "--goal", "time"],

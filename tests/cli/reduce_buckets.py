@@ -33,6 +33,10 @@ class ReduceBuckets(zpp.TestCase):
             with self.subTest(name):
                 self.assertEqual(self.bits(words, cut), self.bits(words, ONE))
 
+    def test_that_cut_too_much_are_refused(self):
+        result = self.train(2, "--num-layers", 4, "--hidden-size", 256, "--reduce-bucket-size", 1)
+        self.check_fails(result, zpp.USAGE, "reduce_bucket_size 1 ", "pieces", "--reduce-bucket-size to ")
+
     def test_of_one_rank_follow_each_other(self):
         words = [*MICRO_STEPS[3:], 2, "--num-layers", 4, "--hidden-size", 48, "--bf16", "--gradient-dtype", "bf16", "--zero-quantized-gradients",
                  "--zero-quantized-weights", "--max-reuse-distance", 100_000, "--reduce-bucket-size", 100_000]

@@ -11,19 +11,31 @@ import re
 import subprocess
 import sys
 
+import numpy
+
 sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
+import token_files
 import zpp
 
-SECRETS = {"NCCL_API_TOKEN": "swordfish-1", "UCX_secret_path": "swordfish-2", "OMPI_MCA_my_password": "swordfish-3",
+SECRETS = {"NCCL_API_TOKEN": "swordfish-1", "UCX_secret_path": "swordfish-2", "OMPI_MCA_mpi_password": "swordfish-3",
            "ZPP_UNLISTED": "swordfish-4", "AWS_SESSION": "swordfish-5"}
 LISTED = {"NCCL_DEBUG": "WARN", "SLURM_NNODES": "2"}
+PLACED = {"NCCL_TOPO_FILE": "/nowhere/of/mine/topology.xml",
+          "HDF5_PLUGIN_PATH": "/nowhere/of/mine/one:/nowhere/of/mine/two"}
+
+
+def without_nan(values):
+    """As JSON has it."""
+    if isinstance(values, list):
+        return [without_nan(value) for value in values]
+    return None if isinstance(values, float) and math.isnan(values) else values
 
 
 class Trace(zpp.TestCase):
     def test_attributes_and_environment(self):
         now = datetime.datetime.now(datetime.timezone.utc).replace(microsecond=0)
         self.check_ok(self.train(4, *zpp.ALL_FEATURES, "--seed", "5", "--deterministic",
-                                 env={**SECRETS, **LISTED, "SLURM_JOB_ID": "4711"}))
+                                 env={**SECRETS, **LISTED, **PLACED, "SLURM_JOB_ID": "4711"}))
         root, groups = self.trace()
         expected = {"app": "train", "schema": "zeropp-trace", "complete": 1, "world_size": 4, "node_count": 2,
                     "ranks_per_node": 2, "emulated": 1, "seed": 5, "deterministic": 1, "verdict": "VALID",
@@ -43,11 +55,16 @@ class Trace(zpp.TestCase):
         env = groups["env"]
         for name, value in LISTED.items():
             self.assertEqual(env[name], value)
-        for name in ("NCCL_API_TOKEN", "UCX_secret_path", "OMPI_MCA_my_password"):
+        for name in ("NCCL_API_TOKEN", "UCX_secret_path", "OMPI_MCA_mpi_password"):
             self.assertEqual(env[name], "<redacted>")
         self.assertNotIn("ZPP_UNLISTED", env)
         self.assertNotIn("PATH", env)
         self.assertNotIn(b"swordfish", (self.out / "train.h5").read_bytes())
+
+        # Where anything lies: neither from the user's variables nor from those that the launcher sets for itself.
+        self.assertEqual({env[name] for name in PLACED}, {"<path>", "<path>:<path>"})
+        self.assertEqual([(name, value) for name, value in env.items() if "/" in value], [])
+        self.assertNotIn("OMPI_MCA_initial_wdir", env)
 
         config = json.loads(root["config_json"])
         self.assertEqual(config["zeropp"]["all_gather_algorithm"], "two-level")  # `auto` resolved
@@ -70,6 +87,25 @@ class Trace(zpp.TestCase):
         self.assertEqual(flags["parameters_hash"], file["parameters_hash"])
         self.assertNotEqual(flags["run_id"], file["run_id"])
 
+    def test_bits_per_byte_of_text_alone(self):
+        """Ids and the tokens of the built-in source are no bytes: NaN, and no such number is printed."""
+        text = b"".join(b"%d and %d. " % (i, i * i) for i in range(500))
+        (self.folder / "text").write_bytes(text)
+        (self.folder / "ids").write_bytes(token_files.llmc(list(text)))
+        token_files.write_megatron(self.folder / "pair", [[list(text)]], numpy.uint16)
+        sources = {"markov": [], "text": ["--data-path", "text"],
+                   "llmc": ["--data-path", "ids", "--data-vocab-size", 256],
+                   "megatron": ["--data-path", "pair", "--data-vocab-size", 256]}
+        for source, words in sources.items():
+            with self.subTest(source=source):
+                result = self.check_ok(self.train(1, "--data-source", source, *words, "--eval-interval", 3,
+                                                  "--eval-iters", 1))
+                rows = self.trace()[1]["evaluations"]
+                of_text = [loss / math.log(2) for loss in rows["loss"]] if source == "text" else [math.nan] * 2
+                numpy.testing.assert_allclose(rows["bits_per_byte"], of_text, rtol=1e-12)
+                self.assertEqual(result.stdout.count("bits a byte"), 2 if source == "text" else 0, result)
+                self.check_accepted(self.out / "train.h5")
+
     def test_no_hash_when_it_was_not_asked_for(self):
         self.check_ok(self.train(2, "--no-hash-parameters"))
         self.assertEqual(self.trace()[0]["parameters_hash"], "")
@@ -86,9 +122,7 @@ class Trace(zpp.TestCase):
             written = summary["parameter_units" if group == "units" else group]
             self.assertEqual(set(written), set(columns), group)
             for name, values in columns.items():
-                if isinstance(values, float) and math.isnan(values):
-                    values = None
-                self.assertEqual(written[name], values, f"{group}/{name}")
+                self.assertEqual(written[name], without_nan(values), f"{group}/{name}")
         self.assertEqual(summary["units"]["steps"]["time"], "s")
 
 

@@ -127,11 +127,14 @@ class Output(zpp.TestCase):
         self.assertFalse(self.out.exists())
 
     def test_two_runs_into_one_folder(self):
-        """Each replaces the other's trace as a whole."""
-        runs = [self.start(1, "--seed", str(seed)) for seed in (3, 4)]
-        for run in runs:
-            self.check_ok(run.end())
-        self.assertIn(self.trace()[0]["seed"], (3, 4))
+        """The one that comes while the other works is refused; output_lock makes sure that it does."""
+        runs = {seed: self.start(1, "--seed", str(seed)) for seed in (3, 4)}
+        ended = {seed: run.end() for seed, run in runs.items()}
+        for result in ended.values():
+            if result.code != zpp.OK:
+                self.assertEqual(result.code, zpp.IO, result)
+                self.assertIn("train.h5", result.errors()[0])
+        self.assertIn(self.trace()[0]["seed"], [seed for seed, result in ended.items() if result.code == zpp.OK])
         self.assertEqual([p.name for p in self.out.iterdir()], ["train.h5"])
 
 

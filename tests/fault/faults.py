@@ -46,8 +46,8 @@ MULTIPLE = ("train", "sweep", "converge")
 
 @dataclasses.dataclass
 class Expected:
-    """Of a program with a fault. `code`: of the launcher; None: any but 0. `verdict`: begin of the new trace's, None where the old one
-    stays."""
+    """Of a program with a fault. `words` may have {out}, its folder. `code`: of the launcher; None: any but 0. `verdict`: begin of the new
+    trace's, None where the old one stays."""
     apps: tuple
     code: int | None
     parts: tuple = ()
@@ -60,6 +60,8 @@ class Expected:
 
 DIED = ("rank 1 on ", " died; it was ", " of group ")
 WAITS = (" waits in ", " of group ", "longer than --timeout")
+SAVING = ("--save", "{out}/kept", "--save-interval", "1")
+SAVES = ("cannot save the checkpoint after ",)
 QUOTA = ("Disk quota exceeded", "free space there")
 FAULTS = {
     "a rank is killed": Expected(MULTIPLE, None, DIED, fault="kill:1:{n}"),
@@ -78,9 +80,14 @@ FAULTS = {
     "a quota is noticed when a file is flushed": Expected(tuple(APPS), zpp.IO, ("cannot flush ", *QUOTA), fault="quota_flush:0:1"),
     "a quota of files is used up": Expected(tuple(APPS), zpp.IO, ("cannot create ", *QUOTA), fault="quota_name:0:1"),
     "the disk of a rank is full for a checkpoint": Expected(("train",), zpp.IO, ("No space left", "free space"), fault="disk_full:1:2",
-                                                            words=("--save", "kept", "--save-interval", "1")),
+                                                            words=SAVING),
     "the quota of a rank is used up for a checkpoint": Expected(("train",), zpp.IO, ("rank-00001.bin", *QUOTA), fault="quota_flush:1:2",
-                                                                words=("--save", "kept", "--save-interval", "1")),
+                                                                words=SAVING),
+    "a rank has no memory to write a checkpoint": Expected(("train",), zpp.ENVIRONMENT, (*SAVES, "out of memory", "more ranks"),
+                                                           fault="no_memory:1:2", words=SAVING),
+    "a rank cannot start the thread that writes": Expected(("train",), zpp.ENVIRONMENT,
+                                                           (*SAVES, "a thread cannot be started", "raise the limit"),
+                                                           fault="no_thread:1:2", words=SAVING),
     "ranks share a core": Expected(("train", "sweep"), zpp.OK, verdict="VALID", launch=("taskset", "--cpu-list", "0")),
     "another configuration": Expected(("train", "sweep"), zpp.USAGE, ("different configurations", "rank 1", "node_size"),
                                       of_rank_1=("--node-size", "1")),
@@ -100,7 +107,7 @@ class Faults(zpp.TestCase):
     def run_app(self, name, out, expected=None):
         app = APPS[name]
         expected = expected or Expected((name,), zpp.OK)
-        command = [zpp.TEST_BIN / f"defective_{name}", *app.words, *expected.words, "--output", out]
+        command = [zpp.TEST_BIN / f"defective_{name}", *app.words, *(word.format(out=out) for word in expected.words), "--output", out]
         env = {"ZEROPP_FAULT": expected.fault.format(n=app.operation)} if expected.fault else {}
         groups = [(app.ranks, command)]
         if expected.launch or expected.of_rank_1:

@@ -85,7 +85,7 @@ def kill_one(program, chance, alone):
             problem = f"rank {rank} was killed, and the ranks ended with {codes}"
         elif len(errors) != 1 or not found or int(found["rank"]) != rank:
             problem = f"rank {rank} was killed: {result.stderr}"
-        elif [path for path in out.rglob("*") if not path.name.startswith("flight-record.")]:
+        elif [path for path in out.rglob("*") if not path.name.startswith("flight-record.") and not path.name.endswith(".lock")]:
             problem = f"left behind: {sorted(out.rglob('*'))}"
         shown = " ".join(str(codes[each]) for each in sorted(codes)) if alone else str(result.code)
         return rank, seconds + (left or 0), shown, line, problem

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <csignal>
+#include <stdexcept>
+#include <utility>
 
 #include "lib/app/agreement.hpp"
 #include "lib/app/app.hpp"
@@ -60,16 +62,27 @@ TEST(Agreement, AStepThatFailsOnOneRankFailsOnAll) {
   expect([] { throw std::runtime_error("odd"); }, ExitCode::environment, "odd");
 }
 
+/// Ranks that send at other places than the ranks that fail would wait for those forever.
+TEST(Agreement, AStepThatSendsIsRefused) {
+  auto& world = test::world();
+  const std::vector<config::Option> none;
+  const Context context(world, none, "test", "test");
+  EXPECT_THROW(context.agree_on([&] { world.control().barrier(); }), std::logic_error);
+}
+
 TEST(Interrupt, ASignalOnOneRankIsAgreedByAll) {
   auto& control = test::world().control();
   const bool signalled = control.rank() == control.size() - 1;
-  install_interrupt_handlers();
   EXPECT_EQ(interrupted(), 0);
   EXPECT_EQ(agreed_interrupt(control), 0);
-  for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {  // of several the later one here counts
+  // SIGINT counts most and SIGUSR1 least, whatever order they come in.
+  for (const auto& [signal, counts] :
+       {std::pair{SIGUSR1, SIGUSR1}, std::pair{SIGTERM, SIGTERM}, std::pair{SIGUSR1, SIGTERM},
+        std::pair{SIGINT, SIGINT}, std::pair{SIGTERM, SIGINT}, std::pair{SIGUSR1, SIGINT}}) {
+    install_interrupt_handlers();  // again: the second of a kind ends the process
     if (signalled) std::raise(signal);
-    EXPECT_EQ(interrupted(), signalled ? signal : 0);
-    EXPECT_EQ(agreed_interrupt(control), signal);
+    EXPECT_EQ(interrupted(), signalled ? counts : 0);
+    EXPECT_EQ(agreed_interrupt(control), counts);
   }
 }
 

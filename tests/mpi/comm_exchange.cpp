@@ -119,7 +119,7 @@ struct Pieces {
         rank(comm.rank()),
         bytes(bytes_),
         memory(groups.make_memory(2 * size * bytes)),
-        offers(groups.offer(memory)) {
+        offers(groups.offer(memory, test::world().control())) {
     test::device().runtime->fill(memory.data(), memory.bytes(), memory.kind(), std::byte{0xEE});
   }
   [[nodiscard]] std::byte* out() const { return memory.data(); }

@@ -1,5 +1,6 @@
 // ctest: name=comm_large_message np=2 cuda=mpi,nccl timeout=120 labels=slow
-// One exchange of more than 2^31 bytes, beyond the int counts of MPI.
+// One exchange, and one gather on the control plane, of more than 2^31 bytes, beyond the int counts
+// of MPI.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,6 +37,22 @@ TEST(LargeMessage, ArrivesWhole) {
   for (std::size_t i = 0; i < words; ++i) wrong += values[i] != value_at(i) ? 1 : 0;
   EXPECT_EQ(wrong, 0U);
   EXPECT_EQ(buffer.back(), std::byte{0x5C});
+}
+
+/// Neither part is beyond an int, and both together are.
+TEST(LargeMessage, IsGathered) {
+  constexpr std::size_t kBytes = (std::size_t{1} << 30U) + 4099;
+  Control& control = test::world().control();
+  std::string part(kBytes, static_cast<char>('a' + control.rank()));
+  part.back() = '.';
+  const std::vector<std::string> parts = control.gather(part);
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    ASSERT_EQ(parts[rank].size(), kBytes);
+    for (std::size_t i = 0; i < kBytes - 1; i += 4097) {
+      ASSERT_EQ(parts[rank][i], static_cast<char>('a' + rank)) << i;
+    }
+    EXPECT_EQ(parts[rank].back(), '.');
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "lib/comm/mpi_communicator.hpp"
 #include "lib/comm/staged_communicator.hpp"
+#include "tests/support/late_runtime.hpp"
 #include "tests/support/mpi_world.hpp"
 #include "tests/support/patterns.hpp"
 
@@ -122,6 +123,24 @@ TEST_F(Staged, AllToAll) {
   const Declared out(size() * kCount, -1);
   comm.native_all_to_all(in.view, out.view, {})->wait({});
   expect_parts(out.view, static_cast<std::size_t>(rank()) * kCount);
+}
+
+/// Messages to the own rank alone take no staging memory, and the host waits for nothing.
+TEST_F(Staged, MessagesToTheOwnRankAreThereForWhoeverWaits) {
+  const Device device = test::LateRuntime::device("start");
+  StagedCommunicator late{host(), device, MemoryKind::host};
+  const Stream start = device.make_stream("start");
+  const Stream other = device.make_stream("other");
+  const Declared out(kCount, rank());
+  const Declared in(kCount, -1);
+  const Send send{out.bytes.data(), out.bytes.size(), rank()};
+  const Receive receive{in.view.as<std::byte>(), in.bytes.size(), rank()};
+  Bytes sent;
+  const auto work = late.exchange({&send, 1}, {&receive, 1}, start.handle(), sent);
+  work->wait(other.handle());
+  for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(test::load(in.view, i), value(rank(), i)) << i;
+  EXPECT_EQ(sent, Bytes{});
+  test::LateRuntime::finish();
 }
 
 TEST_F(Staged, RefusesHostMemory) {

@@ -4,6 +4,7 @@
 // changes neither the training nor its bytes.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -108,6 +109,19 @@ TEST(MeasuredErrors, HaveARowForEveryKindInTheStepsAskedFor) {
     }
   }
   EXPECT_EQ(found, expected);
+}
+
+/// Of all steps every second one, whichever run takes it.
+TEST(MeasuredErrors, CountTheStepsOfTheRunBefore) {
+  MeasuredCase made(options_with("int8:64", "int4:64", "1-hop"));
+  made.engine().restore({.taken = 3, .begun = 3},
+                        [](const checkpoint::Slice&, std::span<std::byte> values) {
+                          std::ranges::fill(values, std::byte{0x3C});  // 0.01 each
+                        });
+  made.train(4);
+  std::set<std::uint64_t> steps;
+  for (const trace::ErrorRow& row : made.recorder().errors) steps.insert(row.step);
+  EXPECT_EQ(steps, (std::set<std::uint64_t>{4, 6}));
 }
 
 TEST(MeasuredErrors, ChangeNothing) {

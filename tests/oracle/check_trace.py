@@ -25,7 +25,7 @@ spec = importlib.util.spec_from_file_location("checker", CHECKER)  # this file h
 checker = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(checker)
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from synthetic_trace import CASES, DYNAMIC, FEATURES, make, write  # noqa: E402
+from synthetic_trace import CASES, DYNAMIC, FEATURES, configure, make, write  # noqa: E402
 
 # Offload to files: of the optimizer, of a part of it, and of the weights of some units and of all.
 FILES = (dict(stage=1, bf16=True, offload=(1.0, 1000, 4), files=(100, 0, 1)), dict(stage=0, offload=(0.25, 100, 3), files=(1 << 40, 0, 1)),
@@ -166,6 +166,11 @@ class CheckTrace(unittest.TestCase):
     def test_insane_numbers(self):
         def put(group, column, row, value):
             return lambda _, groups: groups[group][column].__setitem__(row, value)
+
+        def of_ids(attributes, _):
+            config = json.loads(attributes["config_json"])
+            config["zeropp"]["data"]["source"] = "llmc"
+            configure(attributes, config)
         self.change(put("steps", "loss", 0, float("nan")), "loss is not finite")
         self.change(put("steps", "loss", 0, -5.0), "loss < 0")
         self.change(put("steps", "learning_rate", 2, 9.0), "learning_rate")
@@ -183,7 +188,9 @@ class CheckTrace(unittest.TestCase):
         self.change(put("evaluations", "batches", 0, 1), "/evaluations/batches")
         self.change(put("evaluations", "batches", 0, 2**63), "/evaluations/batches")
         self.change(put("evaluations", "loss", 1, float("nan")), "evaluation after step 2: loss")
-        self.change(put("evaluations", "bits_per_byte", 1, 0.1), "bits_per_byte")
+        self.change(put("evaluations", "bits_per_byte", 1, 0.1), "bits_per_byte is not loss / ln 2")
+        self.change(put("evaluations", "bits_per_byte", 1, float("nan")), "bits_per_byte is not loss / ln 2")
+        self.change(of_ids, "bits_per_byte is a number, but the loss is not of bytes")
         self.change(put("tensors", "offset", 1, 1), "does not begin")
         self.change(put("units", "padded", 0, 1), "padded")
 
@@ -398,6 +405,7 @@ class CheckTrace(unittest.TestCase):
             return lambda _, groups: groups["errors"][name].__setitem__(row, value)
         rows = "/errors has not exactly a row"
         self.change(one("step", 1), rows, case)
+        self.change(one("step", 1, 0), rows, dict(measure=2, first=1, evaluations=(), interval=0))
         self.change(one("kind", "weights"), rows, case)
         self.change(one("unit_kind", "u0"), rows, case)
         self.change(lambda _, groups: [column.pop() for column in groups["errors"].values()], rows, case)

@@ -135,12 +135,23 @@ class Compare(unittest.TestCase):
     def test_rows_of_one_side(self):
         before = self.json_file("a.json", synthetic_sweep.sweep(codecs=("none", "int8:256"), sizes=(1024, 4096)))
         after = self.json_file("b.json", synthetic_sweep.sweep(codecs=("none", "int4:128"), sizes=(1024, 4096)))
-        done, rows = self.compare(before, after)
+        gone, _ = self.compare(before, after, code=1)
+        self.assertIn("missing in B: all_gather int8:256 flat world nccl 1 KiB bfloat16 out-of-place", gone.stderr)
+        done, rows = self.compare(before, after, "--partial")
         self.assertEqual(len(rows), 2 * 2 * 2)
         self.assertEqual(set(row["verdict"] for row in rows.values()), {"same"})
         self.assertEqual(len(self.document["only_a"]), 8)
         self.assertIn("only in A: all_gather int8:256 flat world nccl 1 KiB bfloat16 out-of-place\n", done.stdout)
         self.assertIn("only in B: all_gather int4:128 two-level world nccl 4 KiB bfloat16 in-place\n", done.stdout)
+
+    def test_times_that_are_none(self):
+        whole = json.loads(self.trace("whole.json", 1, as_json=True).read_text())
+        good = self.json_file("good.json", whole)
+        for time in (float("nan"), float("inf"), 0.0, -0.5, None):
+            with self.subTest(time=time):
+                steps = whole["steps"] | {"time": [*whole["steps"]["time"][:-1], time]}
+                spoiled = self.json_file("bad.json", whole | {"steps": steps})
+                self.refused(good, spoiled, "bad.json", "measure again")
 
     def test_noise_is_not_called_the_same_in_silence(self):
         files = [self.json_file(f"{seed}.json", synthetic_sweep.sweep(seed=seed, cv=0.2, codecs=("none",), sizes=(1 << 20,)))
@@ -161,7 +172,7 @@ class Compare(unittest.TestCase):
         """The others are judged; and a regression is said before what is undecided."""
         made = lambda seed, **options: synthetic_sweep.sweep(seed=seed, codecs=("none",), sizes=(1 << 20, 1 << 22), **options)
         before = self.json_file("a.json", made(1))
-        for factor, code in ((1.0, 2), (1.2, 1)):
+        for factor, code in ((1.0, 4), (1.2, 1)):
             document = made(2, factor=lambda *row, by=factor: by)
             document["results"][0]["in_place"]["samples"][4:] = []
             done, rows = self.compare(before, self.json_file("b.json", document), code=code)
@@ -207,7 +218,7 @@ class Compare(unittest.TestCase):
 
     def test_nccl_tests(self):
         one, other = (self.json_file(f"{n}.json", synthetic_sweep.nccl_tests(seed=n)) for n in (1, 2))
-        done, rows = self.compare(one, other, code=2)
+        done, rows = self.compare(one, other, code=4)
         self.assertIn("6 of 6 rows are undecided: 8 samples on either side are needed", done.stderr)
         self.assertIn("-N 8 of zpp_sweep and nccl-tests", done.stderr)
         for row in rows.values():
@@ -228,7 +239,7 @@ class Compare(unittest.TestCase):
                 row["in_place"]["time"] = "nan"
             if row["size"] == 1 << 25:
                 row["in_place"]["cpu_time"] = row["in_place"].pop("time")
-        _, rows = self.compare(before, self.json_file("half.json", document))
+        _, rows = self.compare(before, self.json_file("half.json", document), "--partial")
         self.assertEqual(list(rows), ["all_gather none native world nccl 1 GiB float in-place"])
         # alltoall_perf is all_to_all here.
         other = self.json_file("alltoall.json", synthetic_sweep.nccl_tests(cycles=20, program="/opt/alltoall_perf_mpi"))
@@ -254,7 +265,7 @@ class Compare(unittest.TestCase):
         self.compare(a, self.folder / "b.h5")  # one of each
         self.refused(a, b, "no step left", words=("--warmup", str(STEPS)))
         few = self.trace("few.h5", 1, steps=5)
-        self.assertIn("6 samples on either side are needed", self.compare(few, few, code=2)[0].stderr)
+        self.assertIn("6 samples on either side are needed", self.compare(few, few, code=4)[0].stderr)
 
     def test_skipped_steps_are_no_samples(self):
         skipped = [0] * STEPS
@@ -292,6 +303,7 @@ class Compare(unittest.TestCase):
                          {"runs/plain/train: step time": "same", "runs/qwz/train: step time": "slower"})
         self.assertEqual((self.document["only_a"], self.document["only_b"]),
                          (["runs/before/train: step time"], ["runs/after/train: step time"]))
+        self.assertIn("missing in B: runs/before/train: step time", done.stderr)
         (self.folder / "empty").mkdir()
         self.refused(self.folder / "before", self.folder / "empty", "holds no trace")
 

@@ -4,6 +4,7 @@ name, what is missing, unpaired or untrue."""
 
 import contextlib
 import io
+import json
 import math
 import os
 import subprocess
@@ -21,6 +22,7 @@ import converge_checker
 import judged
 import ladder
 import synthetic_converge as made
+import synthetic_trace
 from trace_file import Trace
 
 
@@ -61,6 +63,20 @@ def of_run(name, seed, column, value):
     def change(attributes, groups):
         groups["runs"][column][run_of(groups, name, seed)] = value
     return change
+
+
+def of_ids(attributes, groups):
+    groups["settings"]["config_json"] = [text.replace('"text"', '"llmc"') for text in groups["settings"]["config_json"]]
+
+
+def of_more_steps(attributes, groups):
+    old, new = (f'"train_steps": {steps}' for steps in (made.STEPS, made.STEPS + 1))
+    groups["settings"]["config_json"] = [text.replace(old, new) for text in groups["settings"]["config_json"]]
+
+
+def of_more_seeds(attributes, groups):
+    matrix = json.loads(attributes["config_json"])
+    synthetic_trace.configure(attributes, matrix | {"seeds": [*matrix["seeds"], 99]})
 
 
 def with_last_evaluation(value):
@@ -108,13 +124,16 @@ SPOILED = {
     "a run's verdict": (of_run("near", 2, "verdict", "INVALID: a step"), "setting near, seed 2: the run says INVALID: a step"),
     "held-out loss": (of_run("near", 2, "final_held_out_loss", 2.5), "setting near, seed 2: final_held_out_loss is 2.5"),
     "train loss": (of_run("near", 2, "final_train_loss", 2.5), "setting near, seed 2: final_train_loss is 2.5"),
-    "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5), "setting near, seed 2: bits_per_byte"),
+    "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5), "setting near, seed 2: bits_per_byte is not its loss / ln 2"),
+    "bits a byte of ids": (of_ids, "setting base, seed 1: bits_per_byte is a number, but the loss is not of bytes"),
     "skipped": (of_run("near", 2, "skipped", 1), "0 steps of /steps were skipped, 1 of the run"),
     "ranks": (of_run("near", 2, "world_size", 8), "ran on 8 ranks, the job has 4"),
     "other ranks": (of_run("near", 2, "world_size", 2), "setting near and its baseline base ran on other ranks or nodes"),
     "a diverged baseline": (diverged("base", 2), "setting near: its baseline base diverged"),
     "an untold divergence": (set_in("steps", "loss", math.nan, 3), "the run says VALID, but its curves diverged"),
     "a step": (without_last_step, "/steps has 19 of its 20 steps"),
+    "fewer steps": (of_more_steps, "setting base, seed 1: the run has 20 of its 21 steps"),
+    "a seed of all": (of_more_seeds, "missing runs: setting base, seed 99"),
     "an evaluation": (with_last_evaluation(-1.0), "a held-out loss is no loss"),
     "baseline": (set_in("settings", "baseline", "nobody", 1), "setting near: its baseline nobody is not there"),
     "names": (set_in("settings", "name", "near", 2), "/settings names near twice"),

@@ -4,6 +4,7 @@ traces' numbers and verdicts."""
 
 import contextlib
 import io
+import json
 import os
 import pathlib
 import sys
@@ -14,6 +15,7 @@ sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for fold
 import html_case
 import html_page
 import html_report
+import synthetic_trace
 from trace_file import Trace
 
 
@@ -86,6 +88,16 @@ class HtmlReport(unittest.TestCase):
         provenance = dict(tables["Provenance"][1:])
         self.assertEqual(provenance["configuration hash"], trace.attributes["config_hash"])
         self.assertEqual(provenance["command line"], trace.attributes["command_line"])
+
+    def test_loss_of_ids(self):
+        """Which are no bytes."""
+        attributes, groups = synthetic_trace.make({})
+        groups["evaluations"]["bits_per_byte"] = [float("nan") for _ in groups["evaluations"]["loss"]]
+        synthetic_trace.configure(attributes, json.loads(attributes["config_json"].replace('"text"', '"megatron"')))
+        synthetic_trace.write(self.folder / "ids.h5", attributes, groups)
+        self.assertEqual(call(self.folder / "ids.h5", "--output", self.folder / "ids")[0], 0)
+        rows = html_case.Page((self.folder / "ids" / "report.html").read_text(encoding="utf-8")).tables["Held-out loss"]
+        self.assertEqual([row[1:3] for row in rows[1:]], [["1.0000", "-"]] * len(groups["evaluations"]["loss"]))
 
     def test_differences_of_configuration(self):
         rows = {row[0]: row[1:] for row in self.page.tables["zpp_train"][1:]}

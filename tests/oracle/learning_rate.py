@@ -2,6 +2,7 @@
 """The rates in the traces of every schedule are those of DeepSpeed's schedulers: objects that are stepped after each step that was taken,
 written here from their description, and not the closed form that the library and the trace checker have."""
 
+import json
 import math
 import os
 import pathlib
@@ -128,12 +129,24 @@ class LearningRate(zpp.TestCase):
 
     def test_what_is_missing_or_of_no_effect_is_refused(self):
         for scheduler, lr, part in (({"type": "WarmupDecayLR"}, 1e-3, "total_num_steps"),
-                                    ({"type": "WarmupLR", "params": {"warmup_max_lr": 0.01}}, 1e-3, "optimizer.params.lr 0.001"),
-                                    ({"type": "WarmupDecayLR", "params": {"total_num_steps": 9}}, 0.01, "optimizer.params.lr 0.01"),
                                     ({"type": "OneCycle"}, 1e-3, "scheduler.type")):
             with self.subTest(scheduler=scheduler):
                 config = self.write_json("refused.json", {"optimizer": {"params": {"lr": lr}}, "scheduler": scheduler})
                 self.check_fails(self.train(1, "--config", config, out=self.out), zpp.USAGE, part)
+        flags = ["--scheduler", "WarmupLR", "--warmup-max-lr", 0.01, "--lr", 0.002]
+        self.check_fails(self.train(1, *flags), zpp.USAGE, "optimizer.params.lr 0.002")
+
+    def test_a_rate_beside_another_highest_rate_counts_for_nothing_in_a_file(self):
+        for scheduler, highest in (({"type": "WarmupLR", "params": {"warmup_max_lr": 0.01}}, 0.01),
+                                   ({"type": "WarmupDecayLR", "params": {"total_num_steps": 9}}, 0.001)):
+            with self.subTest(scheduler=scheduler):
+                config = self.write_json("both.json", {"optimizer": {"params": {"lr": 0.002}}, "scheduler": scheduler})
+                result = self.train(1, "--config", config)
+                self.assertEqual(result.code, zpp.OK, result)
+                (line,) = result.stderr.splitlines()
+                self.assertIn("without effect, as if left out: optimizer.params.lr", line)
+                effective = json.loads(self.trace()[0]["config_json"])
+                self.assertEqual(effective["scheduler"]["params"]["warmup_max_lr"], highest)
 
 
 if __name__ == "__main__":

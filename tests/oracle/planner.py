@@ -125,7 +125,7 @@ class Planner(unittest.TestCase):
         self.refused("--goal time", "search", "--goal", "time", *MODEL)
         self.refused("--nodes", "time", "--cluster", cluster, "--nodes", "0", *MODEL)
         self.refused("transformers", "time", "--cluster", cluster, "--model", "quadratic", "--backend", "host")
-        self.refused("breakeven turns", "breakeven", "--cluster", cluster, "--zero-quantized-weights", *MODEL)
+        self.refused("--zero-stage 3", "breakeven", "--cluster", cluster, "--zero-stage", "2", *MODEL)
         self.refused("no measurement", "calibrate", "--cluster", cluster, "--calibrated", self.folder / "a.json")
         self.refused("--calibrated", "calibrate", cluster, "--cluster", cluster)
         self.refused("no measurement of kernels or links", "calibrate", cluster, "--cluster", cluster, "--calibrated",

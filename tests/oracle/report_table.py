@@ -8,6 +8,7 @@ two-level collective sends every shard to one other node, so 3 * 4 W. ZeRO++ gat
 """
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -24,7 +25,7 @@ ALL = 4 * (SHARD + SHARD // 128) + 4 * (SHARD // 2 + SHARD // 64)
 STEPS = 6
 
 
-def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5, exposed=None):
+def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5, bits=2.25, exposed=None):
     text = h5py.string_dtype()
     with h5py.File(path, "w") as trace:
         config = {"zero_optimization": {"stage": 3, "zero_quantized_weights": qwz, "zero_hpz_partition_size": hpz,
@@ -42,7 +43,7 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5,
             "steps/time": [0.5] + [0.125] * (STEPS - 1),
             "collectives/wire_bytes_inter": [counted, 0],
             "evaluations/step": [0, 3, 6], "evaluations/loss": [5.5, 2.5, loss],
-            "evaluations/bits_per_byte": [8.0, 4.0, 2.25],
+            "evaluations/bits_per_byte": [8.0, 4.0, bits],
             "timers/seconds": [6.0, 2.0, 5.0, 3.0, 1.0, 9.0],
         }
         if exposed is not None:
@@ -67,7 +68,7 @@ def report(folder, *names):
 def main():
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_trace(folder / "zero3.h5", FLAT, FLAT)
+        write_trace(folder / "zero3.h5", FLAT, FLAT, bits=math.nan)
         write_trace(folder / "all.h5", ALL, ALL, qwz=True, hpz=2, qgz=True, loss=1.5123, exposed=0.0625)
         result = report(folder, "zero3.h5", "all.h5")
         assert result.returncode == 0, result.stderr
@@ -77,6 +78,7 @@ def main():
         assert all(len(cell.strip(":")) > 1 for cell in rule), rule
         # A trace without the times of the compute stream.
         assert plain[11] == "-", plain
+        assert plain[4] == "-", plain  # of ids
         assert plain[0] == "ZeRO-3" and plain[5:9] == [f"{FLAT:,}", f"{FLAT:,}", "1.00x", "0.67x"], plain
         # 18 W against 4 (1.0078 + 0.5156) W / 2: 5.91; the two-level baseline sends 12 W: 3.94.
         assert full[0] == "ZeRO++ (all three)" and full[1] == "two-level int8:256", full

@@ -8,10 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+CONTRACTS = 9  # numbered from 1
 rows = re.findall(r"^\| ([0-9]+) \| .* \| (.*) \|$", (Path(os.environ["ZEROPP_SOURCE"]) / "CONTRIBUTING.md").read_text(),
                   re.MULTILINE)
 guarded = {int(number) for number, guard in rows if f"`contract{number}_*`" in guard}
-assert {1, 2, 3, 4, 5, 6, 8, 9} <= guarded, f"contracts with tests in CONTRIBUTING.md: {sorted(guarded)}"
+assert guarded == set(range(1, CONTRACTS + 1)), f"contracts with tests in CONTRIBUTING.md: {sorted(guarded)}"
 
 build = Path(os.environ["ZEROPP_BIN"]).parent
 listing = subprocess.run(["ctest", "--show-only=json-v1"], cwd=build, check=True, capture_output=True, text=True)

@@ -18,7 +18,7 @@ PACKAGES = {"Threads": None, "MPI": "mpi", "fmt": "fmt", "spdlog": "spdlog", "nl
 
 # Of each option of the build the variant that gives it, or the value that the recipe sets; None: CMake's default stands.
 OPTIONS = {"ZEROPP_ENABLE_CUDA": "cuda", "ZEROPP_ENABLE_TESTS": "tests",
-           "ZEROPP_HOST_ARCH": "", "ZEROPP_WARNINGS_AS_ERRORS": None, "ZEROPP_SANITIZE": None, "ZEROPP_FUZZ": None,
+           "ZEROPP_HOST_ARCH": "", "ZEROPP_WARNINGS_AS_ERRORS": None, "ZEROPP_SANITIZE": None, "ZEROPP_FUZZ": None, "ZEROPP_UNITY_BUILD": None,
            "ZEROPP_CUDNN_FRONTEND_DIR": None}
 
 cmake = {path: path.read_text() for path in [*ROOT.glob("*/CMakeLists.txt"), *ROOT.glob("tests/*/CMakeLists.txt"),

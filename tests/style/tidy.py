@@ -1,6 +1,7 @@
 # ctest: name=clang_tidy timeout=1200 labels=style,tidy processors=2
-"""clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left out. What
-passed is remembered in the build folder and checked again only when the file, an own header that it includes, or the
+"""clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left out. Files
+that stand in for what a build lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed
+is remembered in the build folder and checked again only when the file, an own header that it includes, or the
 rules have changed.
 
 Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
@@ -22,6 +23,7 @@ from pathlib import Path
 
 TOOL = "clang-tidy-16"  # older ones do not know std::source_location
 JOINED = 16  # sources; more would share more, and collide more often
+JOINED_SOURCE = re.compile(r'^#include "(.*)"', re.MULTILINE)  # of CMake's unity sources
 INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"', re.MULTILINE)
 
 if shutil.which(TOOL) is None:
@@ -32,6 +34,24 @@ build = Path(os.environ["ZEROPP_BIN"]).parent
 passed = build / "tidy"
 passed.mkdir(exist_ok=True)
 generated = build / "generated"
+
+
+def apart(commands):
+    """The commands with one for each source that a unity build joins."""
+    for command in commands:
+        file = Path(command["file"])
+        joined = JOINED_SOURCE.findall(file.read_text()) if "/Unity/unity_" in command["file"] else [command["file"]]
+        for source in joined:
+            yield {**command, "file": source, "command": command["command"].replace(command["file"], source)}
+
+
+def stand_ins(commands):
+    """Commands for the sources that take the place of what this build has."""
+    compiled = {command["file"] for command in commands}
+    library = next(command for command in commands if Path(command["file"]).is_relative_to(root / "lib" / "base"))
+    for source in map(str, sorted(root.glob("lib/**/*_absent.cpp")) + sorted(root.glob("kernels/**/*_absent.cpp"))):
+        if source not in compiled:
+            yield {**library, "file": source, "command": library["command"].replace(library["file"], source)}
 
 
 def with_headers(source):
@@ -102,10 +122,11 @@ def check(commands):
 own = [root / "kernels", root / "lib", root / "apps", root / "python", generated]
 # The Python module has sources of the library as its own too: they are read as the library's.
 again = re.compile(r" -o python/\S*/__/")
-commands = [command for command in json.loads((build / "compile_commands.json").read_text())
+commands = [command for command in apart(json.loads((build / "compile_commands.json").read_text()))
             if any(folder in Path(command["file"]).parents for folder in own) and not command["file"].endswith(".cu")
             and not again.search(command["command"])]
 assert commands, "no file of kernels, lib or apps is compiled"
+commands += stand_ins(commands)
 pending = {}
 for command in commands:
     if not (passed / key(command)).exists():

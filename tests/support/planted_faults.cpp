@@ -4,14 +4,18 @@
 //   drop, corrupt      the first message that it sends from its operation NUMBER on is lost, or has
 //                      a bit flipped
 //   of kDiskFaults     its call NUMBER of that sort, from 1, and all later ones fail
+//   no_memory,         so does its writer of checkpoints, at the chunk NUMBER, from 1, or where the
+//   no_thread          thread NUMBER is to be started
 //   clock              its clock is NUMBER seconds ahead
 // Ranks are those of the launcher.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <new>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -56,7 +60,8 @@ Planted read() {
   const std::size_t second = text.find(':', first + 1);
   const std::string kind = text.substr(0, first);
   bool known = false;
-  for (const std::string_view name : {"kill", "stop", "late", "drop", "corrupt", "clock"}) {
+  for (const std::string_view name :
+       {"kill", "stop", "late", "drop", "corrupt", "clock", "no_memory", "no_thread"}) {
     known = known || kind == name;
   }
   for (const DiskFault& disk : kDiskFaults) known = known || kind == disk.kind;
@@ -107,6 +112,14 @@ int of_disk(DiskCall call) {
     }
   }
   return 0;
+}
+
+void run_out_of(Resource resource) {
+  static std::atomic<std::uint64_t> calls = 0;
+  if (planted().kind != (resource == Resource::memory ? "no_memory" : "no_thread")) return;
+  if (++calls < planted().number) return;
+  if (resource == Resource::memory) throw std::bad_alloc();
+  throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
 }
 
 std::chrono::seconds of_clock() {

@@ -23,13 +23,18 @@ TINY = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2"
 state = None
 
 
-def start():
-    """Until the end of the module; `state` is its folder."""
-    global state
+def need_programs():
+    """Skips the tests where programs of Slurm lack."""
     os.environ["PATH"] += ":/usr/sbin:/sbin"
     lacking = [name for name in PROGRAMS if shutil.which(name) is None]
     if lacking:
         raise unittest.SkipTest(f"no {', '.join(lacking)}: install slurmctld, slurmd, slurm-client, munge")
+
+
+def start():
+    """Until the end of the module; `state` is its folder."""
+    global state
+    need_programs()
     folder = tempfile.mkdtemp(prefix="zpp-slurm-")
     state = pathlib.Path(folder) / "state"
     unittest.addModuleCleanup(shutil.rmtree, folder)

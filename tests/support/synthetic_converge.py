@@ -29,6 +29,10 @@ WEIGHTS = dict(weight_codec="int4:128", weight_bits=4.125)
 LADDER = (BASE, setting("near", effect=0.001, **NEAR), setting("int4", effect=0.05, **INT4), setting("weights", effect=0.2, **WEIGHTS))
 
 
+def config_of(source):
+    return json.dumps({"zeropp": {"data": {"source": source}, "model": {"name": "gpt"}, "train_steps": STEPS}})
+
+
 def losses(settings, seeds, random, noise=0.004, between=0.05):
     """Final losses, a row a setting: what a seed does is common to all settings, `noise` is of each run."""
     common = 3 + between * random.standard_normal(len(seeds))
@@ -41,7 +45,8 @@ def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadrat
     finals = losses(settings, seeds, random, noise)
     rows, runs, steps, evaluations, groups = [], [], [], [], {}
     for place, (each, own) in enumerate(zip(settings, finals)):
-        rows.append({name: value for name, value in each.items() if name != "effect"} | {"config_json": "{}"})
+        columns = {name: value for name, value in each.items() if name != "effect"}
+        rows.append(columns | {"config_json": config_of(each["level"])})
         for seed, final in zip(seeds, own):
             add_run(runs, steps, evaluations, place, each["level"], seed, float(final), random)
     quadratics, shown = [], []

@@ -16,7 +16,7 @@ import trace_format
 
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
         "cuda_versions backend transport kernels run_id started_at command_line").split()
-VERSION = "1.6"
+VERSION = "1.7"
 TIMERS = "matmul nn codec optimizer communication data other".split()
 
 
@@ -220,9 +220,9 @@ def file_counters(c, counts, element, gathers):
 
 def errors_of(c):
     """Of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights nothing."""
-    rows = [(step, kind, f"u{unit}", *((0.0, 1.0, 0.0, 1.0) if kind == "weights" and not c["qwz"] else
+    rows = [(c["first"] + step, kind, f"u{unit}", *((0.0, 1.0, 0.0, 1.0) if kind == "weights" and not c["qwz"] else
                                        (0.2, 1 / math.sqrt(1.04), 0.1, math.sqrt(1.04))))
-            for step in range(0, len(c["skipped"]), c["measure"])
+            for step in range(-c["first"] % c["measure"], len(c["skipped"]), c["measure"])
             for kind in ("weights", "gradients") if c["stage"] == 3 or kind == "gradients"
             for unit in range(4) if kind == "weights" or not c["skipped"][step]]
     names = ("step", "kind", "unit_kind", "relative_l2", "cosine", "largest", "norm_ratio")
@@ -345,7 +345,7 @@ def make(case):
 
     own = {"all_gather_algorithm": c["gather"], "reduce_scatter_algorithm": c["reduce"], "node_size": 0,
            "deterministic": False, "seed": 7, "train_steps": c["planned"] or c["first"] + len(steps), "evaluation_batches": 2,
-           "evaluation_interval": c["interval"],
+           "evaluation_interval": c["interval"], "data": {"source": "text"},
            "model": {"seq_length": 8, "name": "gpt", "num_layers": 3, "hidden_size": 10, "vocab_size": 0,
                      "recompute_activations": c["recompute"],
                      **({"recompute_interval": 1, "cpu_checkpointing": True} if c["cpu_checkpointing"] else {})}}
@@ -505,6 +505,8 @@ CASES = {
     "error feedback between nodes of one rank": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat", feedback=("inter",)),
     "measured errors": dict(FEATURES, measure=1), "measured errors of every second step": dict(measure=2),
     "measured errors at stage 1": dict(stage=1, measure=2),
+    "measured errors of a run that goes on": dict(FEATURES, measure=2, first=1, evaluations=((0, 2), (1, 2), (3, 2))),
+    "measured errors of a run that goes on between two": dict(measure=4, first=2, skipped=(0,), evaluations=(), interval=0),
     "recompute": dict(recompute=True), "cpu checkpointing": dict(recompute=True, cpu_checkpointing=True),
     "cpu checkpointing in 16 bits on GPUs": dict(FEATURES, bf16=True, recompute=True, cpu_checkpointing=True, cuda=True), "GPUs": dict(FEATURES, cuda=True), "one rank": dict(nodes=1, local=1), "one node": dict(FEATURES, nodes=1, local=3, hpz=3),
     "one rank a node": dict(FEATURES, nodes=3, local=1, hpz=3, gather="flat"),

@@ -234,6 +234,12 @@ class TestCase(unittest.TestCase):
         self.check_nothing_left(result)
         return errors[0]
 
+    def check_accepted(self, *traces):
+        """By validation/check_trace.py, each of them."""
+        judged = check_trace(*traces)
+        verdicts = [line.rpartition(": ")[2] for line in judged.stdout.splitlines()]
+        self.assertEqual((judged.code, verdicts), (OK, ["VALID"] * len(traces)), judged)
+
     def check_nothing_left(self, result):
         left = [p for p in self.folder.rglob("*") if p.name.endswith((".h5", ".partial"))]
         self.assertEqual(left, [], result)

@@ -1,5 +1,5 @@
-// A program on the frame of lib/app whose rank 1 throws while the others wait for it: run by
-// tests/fault/rank_fails.py.
+// A program on the frame of lib/app whose rank 1 throws while the others wait for it, and has
+// groups that end with its stack: run by tests/fault/rank_fails.py.
 //   rank_throws --what error|exception|memory|number
 #include <new>
 #include <stdexcept>
@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
                             .help = "What it throws",
                             .choices = {"error", "exception", "memory", "number"}}}};
   app.run = [&what](const app::Context& context) {
+    const comm::Groups groups = context.world().make_groups();
     context.control().barrier();
     if (context.control().rank() == 1) {
       if (what == "error") throw Error(ExitCode::io, "rank 1 lost its disk: mount it");

@@ -1,4 +1,4 @@
-// ctest: name=app_gpus labels=sanitize
+// ctest: name=app_gpus labels=sanitize,without-cuda
 // Which GPU a rank takes, what is refused, and what is warned of, for launchers that show GPUs in
 // different ways.
 #include <gtest/gtest.h>

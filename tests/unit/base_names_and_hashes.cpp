@@ -1,5 +1,6 @@
 // ctest: name=base_names_and_hashes timeout=30 labels=sanitize
-// Nearest names against a brute-force distance; SHA-256 against the standard's own examples.
+// Nearest names against a brute-force distance; texts as messages show them; SHA-256 against the
+// standard's own examples.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 
 #include "lib/base/nearest.hpp"
 #include "lib/base/sha256.hpp"
+#include "lib/base/shown.hpp"
 
 namespace zeropp {
 namespace {
@@ -32,6 +34,15 @@ TEST(Nearest, DistanceEqualsItsDefinition) {
     for (char& c : b) c = static_cast<char>('a' + random() % 3);
     EXPECT_EQ(edit_distance(a, b), distance_by_definition(a, b)) << a << " " << b;
   }
+}
+
+TEST(Shown, IsCutBetweenCharactersAndHasNoNul) {
+  EXPECT_EQ(shown("as it is"), "as it is");
+  EXPECT_EQ(shown(std::string("a\0b", 3)), "a\\x00b");
+  EXPECT_EQ(shown(std::string(201, 'k')), std::string(200, 'k') + "... (201 bytes)");
+  std::string text = "x";
+  for (int i = 0; i < 150; ++i) text += "\xC3\xA4";
+  EXPECT_EQ(shown(text), text.substr(0, 199) + "... (301 bytes)");
 }
 
 TEST(Nearest, FindsTheName) {

@@ -91,6 +91,11 @@ std::string refusal(const std::string& text) {
 TEST(CodecGrammar, RefusalsSayWhatIsWrong) {
   EXPECT_THAT(refusal("int9:128"),
               AllOf(HasSubstr("'int9'"), HasSubstr("known: "), HasSubstr("int8")));
+  for (const auto& [width, nearest] :
+       {std::pair{"int9", "'int8'"}, {"int16", "'int8'"}, {"int1", "'int2'"}}) {
+    EXPECT_THAT(refusal(width), AllOf(HasSubstr("integers have 2 to 8 bits"),
+                                      HasSubstr(std::string("the nearest known is ") + nearest)));
+  }
   EXPECT_THAT(refusal("INT8"), HasSubstr("the nearest known is 'int8'"));
   EXPECT_THAT(refusal("fp61"), HasSubstr("the nearest known is 'fp16'"));
   EXPECT_THAT(refusal("int8:100"), HasSubstr("block '100' is not a power of two from 32 to 8192"));

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -126,26 +127,120 @@ TEST(ConfigDeepSpeed, OtherNamesOfAnOptionSayTheSame) {
   EXPECT_THAT(refusal([&] { check_effects(idle_table); }), HasSubstr("no effect"));
 }
 
-/// What a configuration may say of files and sub-groups where nothing is offloaded, with a warning
-/// each; flags likewise.
-TEST(ConfigDeepSpeed, KeysOfOffloadMayBeIdle) {
-  const auto warnings_of = [](const std::string& zero, const std::string& more) {
+/// What a file says, once what has no effect is left out.
+struct Settled {
+  explicit Settled(const std::string& text) {
+    warnings = read_text(text, "x.json", table);
+    idle = leave_out_idle(table);
+    EXPECT_NO_THROW(check_effects(table)) << text;
+  }
+  TrainConfig config = {};
+  std::vector<Option> table = options(config);
+  std::vector<std::string> warnings = {};
+  std::string idle = {};
+};
+
+/// A file, the file without its keys that have no effect, and what the line says of them.
+struct Idle {
+  std::string text;
+  std::string without;
+  std::string said;
+};
+
+TEST(ConfigDeepSpeed, WhatHasNoEffectIsAsIfTheFileLeftItOut) {
+  for (const auto& [text, without, said] : std::vector<Idle>{
+           {R"({"fp16":{"enabled":"auto","loss_scale":64,"hysteresis":3}})", "{}",
+            "fp16.loss_scale (for want of fp16.enabled); fp16.hysteresis (for want of fp16.enabled "
+            "with fp16.loss_scale 0)"},
+           {R"({"fp16":{"enabled":true,"loss_scale":64,"hysteresis":3,"min_loss_scale":4}})",
+            R"({"fp16":{"enabled":true,"loss_scale":64}})",
+            "fp16.hysteresis, fp16.min_loss_scale (for want of fp16.enabled with fp16.loss_scale "
+            "0)"},
+           {R"({"zero_optimization":{"stage":2,"stage3_max_reuse_distance":7,
+                "stage3_param_persistence_threshold":"auto"}})",
+            R"({"zero_optimization":{"stage":2}})",
+            "zero_optimization.stage3_max_reuse_distance, "
+            "zero_optimization.stage3_param_persistence_threshold (for want of "
+            "zero_optimization.stage 3)"},
+           {R"({"zero_optimization":{"stage":2,"zero_hpz_partition_size":"auto",
+                "offload_param":{"device":"cpu","pin_memory":true}}})",
+            R"({"zero_optimization":{"stage":2}})",
+            "zero_optimization.zero_hpz_partition_size, zero_optimization.offload_param.device "
+            "(for "
+            "want of zero_optimization.stage 3); zero_optimization.offload_param.pin_memory (for "
+            "want of zero_optimization.offload_param.device cpu or nvme)"},
+           {R"({"zero_optimization":{"stage":0,"zero_quantized_weights":true}})",
+            R"({"zero_optimization":{"stage":0}})",
+            "zero_optimization.zero_quantized_weights (for want of zero_optimization.stage 1, 2 or "
+            "3)"},
+           {R"({"zero_optimization":{"sub_group_size":1e9,"offload_optimizer":{"device":"none",
+                "pin_memory":true,"nvme_path":"/x"}},"aio":{"intra_op_parallelism":2}})",
+            "{}",
+            "zero_optimization.offload_optimizer.nvme_path (for want of "
+            "zero_optimization.offload_optimizer.device nvme); "
+            "zero_optimization.offload_optimizer.pin_memory, zero_optimization.sub_group_size (for "
+            "want of zero_optimization.offload_optimizer.device cpu or nvme); "
+            "aio.intra_op_parallelism (for want of zero_optimization.offload_optimizer.device or "
+            "offload_param.device nvme)"},
+           {R"({"optimizer":{"params":{"lr":0.5}},"scheduler":{"type":"WarmupLR",
+                "params":{"warmup_max_lr":0.25}}})",
+            R"({"scheduler":{"type":"WarmupLR","params":{"warmup_max_lr":0.25}}})",
+            "optimizer.params.lr (for want of a scheduler that does not rise to another "
+            "scheduler.params.warmup_max_lr)"},
+           {R"({"activation_checkpointing":{"cpu_checkpointing":true}})", "{}",
+            "activation_checkpointing.cpu_checkpointing (for want of "
+            "zeropp.model.recompute_activations in three blocks or more, for the device holds the "
+            "inputs of two)"},
+           {R"({"zero_optimization":{"stage":1,"mics_shard_size":2}})",
+            R"({"zero_optimization":{"stage":1}})",
+            "zero_optimization.mics_shard_size (for want of zero_optimization.stage 3)"},
+           {R"({"zero_optimization":{"offload_optimizer":{"device":"cpu","pin_memory":true}}})",
+            R"({"zero_optimization":{"offload_optimizer":{"device":"cpu","pin_memory":true}}})",
+            ""}}) {
+    const Settled settled(text);
+    EXPECT_EQ(settled.idle, said);
+    EXPECT_TRUE(settled.warnings.empty()) << text;
+    EXPECT_EQ(canonical_json(settled.table), canonical_json(Settled(without).table)) << text;
+    TrainConfig defaults;
+    for (const Option& option : options(defaults)) {
+      const auto same = std::ranges::find(settled.table, option.path, &Option::path);
+      EXPECT_TRUE(same->given || value_of(*same) == value_of(option)) << option.path;
+    }
+  }
+}
+
+TEST(ConfigDeepSpeed, NullIsAsIfTheFileLeftItOut) {
+  const Settled settled(
+      R"({"optimizer":null,"train_batch_size":null,"steps_per_print":null,
+          "zero_optimization":{"offload_param":null,"cpu_offload":null,"overlap_comm":null}})");
+  EXPECT_EQ(canonical_json(settled.table), canonical_json(Settled("{}").table));
+  ASSERT_EQ(settled.warnings.size(), 1U);
+  EXPECT_EQ(settled.warnings.front(),
+            "x.json: null, as if left out: optimizer, steps_per_print, train_batch_size, "
+            "zero_optimization.cpu_offload, zero_optimization.offload_param, "
+            "zero_optimization.overlap_comm");
+  EXPECT_THAT(refusal_of(R"({"optimiser":null})"), HasSubstr("unknown key optimiser"));
+  EXPECT_THAT(refusal_of(R"({"zeropp":null})"), HasSubstr("zeropp must be an object"));
+}
+
+/// Flags, the file's `zeropp` object, and arguments that DeepSpeed's constructors refuse too.
+TEST(ConfigDeepSpeed, WhatHasNoEffectAndIsNotDeepSpeedsToSayIsRefused) {
+  for (const char* text : {R"({"zeropp":{"weight_codec":"int8:64"}})",
+                           R"({"optimizer":{"type":"SGD","params":{"eps":1e-8}}})",
+                           R"({"scheduler":{"type":"WarmupLR","params":{"cos_min_ratio":0.1}}})"}) {
     TrainConfig config;
     auto table = options(config);
-    EXPECT_TRUE(
-        read_text(R"({"zero_optimization":{)" + zero + "}" + more + "}", "x.json", table).empty());
-    EXPECT_NO_THROW(check_effects(table));
-    return idle_warnings(table);
-  };
-  const std::string aio = R"(,"aio":{"queue_depth":4,"intra_op_parallelism":2})";
-  const auto all = warnings_of(
-      R"("sub_group_size":1e9,"offload_param":{"device":"none","max_in_cpu":1e9})", aio);
-  ASSERT_EQ(all.size(), 4U);
-  for (const std::string& warning : all) {
-    EXPECT_THAT(warning, HasSubstr("changes nothing here: "));
+    read_text(text, "x.json", table);
+    EXPECT_EQ(leave_out_idle(table), "") << text;
+    EXPECT_THAT(refusal([&] { check_effects(table); }), HasSubstr("no effect")) << text;
   }
-  const std::string nvme = R"("offload_optimizer":{"device":"nvme","nvme_path":"/x"})";
-  EXPECT_TRUE(warnings_of(nvme + R"(,"sub_group_size":1e9)", aio).empty());
+  TrainConfig config;
+  auto table = options(config);
+  read_text(R"({"fp16":{"loss_scale":64}})", "x.json", table);
+  const auto typed = std::ranges::find(table, "fp16.loss_scale", &Option::path);
+  set_from_text(*typed, "64", typed->flag);
+  EXPECT_EQ(leave_out_idle(table), "");
+  EXPECT_THAT(refusal([&] { check_effects(table); }), HasSubstr("fp16.loss_scale"));
 }
 
 TEST(ConfigDeepSpeed, KeysThatChangeNothingAreAcceptedWithOneWarningEach) {

@@ -11,11 +11,13 @@
 #include "lib/base/error.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
+#include "tests/support/another_value.hpp"
 #include "tests/support/usage_refusal.hpp"
 
 namespace zeropp::config {
 namespace {
 
+using test::another;
 using test::refusal;
 using testing::AllOf;
 using testing::HasSubstr;
@@ -38,21 +40,6 @@ std::string document(const std::string& path, const std::string& value, const st
   return "{\"" + path.substr(0, dot) + "\":" + document(path.substr(dot + 1), value, other) + "}";
 }
 
-/// A legal value that is not the default.
-nlohmann::json another(const Option& option) {
-  const auto value = value_of(option);
-  if (value.is_boolean()) return !value.get<bool>();
-  if (option.path == "zero_optimization.stage") return 1;
-  if (option.path == "zeropp.adaptive_bits.maximum_bits") return 7;
-  if (option.path == "zeropp.codec_schedule") {
-    return {{{"from_step", 3}, {"weight_codec", "int8:512"}}};
-  }
-  if (value.is_number_float()) return value.get<double>() / 2 + 0.125;
-  if (value.is_number()) return value.get<std::size_t>() + 3;
-  if (std::holds_alternative<codec::CodecSpec*>(option.field)) return "int8:512";
-  return option.choices.empty() ? nlohmann::json("another") : nlohmann::json(option.choices.back());
-}
-
 TEST(ConfigOptions, PathsAndFlagsAreUniqueAndDescribed) {
   TrainConfig config;
   const auto table = options(config);
@@ -62,7 +49,7 @@ TEST(ConfigOptions, PathsAndFlagsAreUniqueAndDescribed) {
     EXPECT_TRUE(paths.insert(option.path).second) << option.path;
     EXPECT_TRUE(option.flag.starts_with("--")) << option.path;
     EXPECT_FALSE(option.help.empty()) << option.path;
-    EXPECT_EQ(static_cast<bool>(option.in_effect), !option.effect_needs.empty()) << option.path;
+    EXPECT_EQ(option.in_effect || option.ruled_out, !option.effect_needs.empty()) << option.path;
   }
   for (const auto& flag : flags_of(table)) EXPECT_TRUE(flags.insert(flag).second) << flag;
 }
@@ -97,10 +84,12 @@ TEST(ConfigOptions, EveryOptionRefusesTheWrongTypeAndNamesItsKey) {
   for (const auto& entry : options(defaults)) {
     const bool text = std::holds_alternative<std::string*>(entry.field) ||
                       std::holds_alternative<codec::CodecSpec*>(entry.field);
-    for (const std::string wrong : {text ? "7" : "\"seven\"", "null", "{\"a\":1}", "[1,2,3]"}) {
+    for (const std::string wrong : {text ? "7" : "\"seven\"", "{\"a\":1}", "[1,2,3]"}) {
       const auto message = refusal_of(document(entry.path, wrong, "0.5"));
       EXPECT_THAT(message, AllOf(HasSubstr("x.json"), HasSubstr(entry.path))) << wrong;
     }
+    if (!entry.path.starts_with("zeropp.")) continue;  // of DeepSpeed's keys null leaves them out
+    EXPECT_THAT(refusal_of(document(entry.path, "null", "")), HasSubstr(entry.path));
   }
 }
 
@@ -169,6 +158,12 @@ TEST(ConfigOptions, SizesMayEndInPowersOf1024) {
     set_from_text(option, text, "--size");
     EXPECT_EQ(size, value) << text;
   }
+  for (const auto& [text, remedy] :
+       {std::pair{"1MB", "write 1M"}, {"2GiB", "write 2G"}, {"3kb", "write 3k"}}) {
+    EXPECT_THAT(refusal([&] { set_from_text(option, text, "--size"); }), testing::EndsWith(remedy));
+  }
+  EXPECT_THAT(refusal([&] { set_from_text(option, "1XB", "--size"); }),
+              testing::Not(HasSubstr("write")));
   for (const char* wrong : {"", "K", "1X", "1KB", "1 K", "1MK", "-1K", "0.1", "1e300G", "infK"}) {
     EXPECT_THAT(refusal([&] { set_from_text(option, wrong, "--size"); }),
                 testing::AllOf(HasSubstr("--size"), HasSubstr("K, M, G")))
@@ -221,6 +216,30 @@ TEST(ConfigOptions, UnknownKeysNameTheirPathAndTheNearest) {
               HasSubstr("nearest known: optimizer.params.momentum"));
 }
 
+/// A line has room for what somebody wrote, and ends where it ends.
+TEST(ConfigOptions, KeysAndValuesAreShownAsFarAsALineHasRoom) {
+  const std::string longest(500000, 'k');
+  for (const std::string& text :
+       {"{\"" + longest + "\":1}", "{\"zeropp\":{\"" + longest + "\":{\"a\":1}}}",
+        R"({"bf16":{"enabled":")" + longest + "\"}}", R"({"optimizer":")" + longest + "\"}",
+        R"({"aio":{"use_gds":")" + longest + "\"}}",
+        R"({"zeropp":{"weight_codec":")" + longest + "\"}}", "{\"" + longest,
+        R"({"zeropp":{"codec_schedule":[{")" + longest + R"(":1}]}})"}) {
+    const std::string message = refusal_of(text);
+    EXPECT_LT(message.size(), 1500U) << text.substr(0, 40);
+    EXPECT_THAT(message, HasSubstr("...")) << text.substr(0, 40);
+  }
+  EXPECT_THAT(refusal_of(R"({"a\u0000b":1})"), HasSubstr("unknown key a\\x00b (nearest"));
+  EXPECT_THAT(refusal_of(R"({"a\u0000b":1,"a\u0000b":1})"), HasSubstr("a\\x00b appears twice"));
+}
+
+TEST(ConfigOptions, WhatIsNotOfThisTypeIsRefusedForIt) {
+  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"freeze_step":9},"type":"OneBitAdam"}})"),
+              AllOf(HasSubstr("optimizer.type: must be one of "), HasSubstr("OneBitAdam")));
+  EXPECT_THAT(refusal_of(R"({"scheduler":{"params":{"cycle_max_lr":9},"type":"OneCycle"}})"),
+              AllOf(HasSubstr("scheduler.type: must be one of "), HasSubstr("OneCycle")));
+}
+
 TEST(ConfigOptions, DuplicatesAreRefused) {
   EXPECT_THAT(refusal_of(R"({"zeropp":{"seed":1},"gradient_clipping":1,"zeropp":{"seed":2}})"),
               HasSubstr("zeropp appears twice"));
@@ -235,6 +254,18 @@ TEST(ConfigOptions, MalformedJsonNamesFileLineAndColumn) {
   EXPECT_THAT(refusal_of("{\"gradient_clipping\": NaN}"), testing::StartsWith("x.json:1:"));
   EXPECT_THAT(refusal_of("{\"gradient_clipping\": 1e999}"), HasSubstr("x.json"));
   EXPECT_THAT(refusal_of("[1]"), HasSubstr("JSON object"));
+  for (const std::string comma : {"{\n \"bf16\": {},\n}", "{\n \"a\": [1] ,]}"}) {
+    EXPECT_THAT(refusal_of(comma),
+                AllOf(HasSubstr("x.json:2:"), HasSubstr("malformed JSON: a comma before "),
+                      testing::EndsWith("leave it out")));
+  }
+  EXPECT_THAT(refusal_of("{\"bf16\": {},\n \"gradient_clipping\": 1e999}"),
+              testing::StrEq(
+                  "x.json:2:23: malformed JSON: the number 1e999 is beyond what a double holds"));
+  using namespace std::string_literals;
+  for (const std::string& nul : {"{}\0\0"s, "{}\0{"s, "{\"bf16\"\0:{}}"s}) {
+    EXPECT_THAT(refusal_of(nul), AllOf(testing::StartsWith("x.json:1:"), HasSubstr("a NUL byte")));
+  }
   EXPECT_THAT(refusal_of(std::string(1000, '[')), HasSubstr("x.json"));
   EXPECT_THAT(refusal_of("{\"\xff\": 1}"), testing::StartsWith("x.json:1:"));
 }

@@ -76,6 +76,18 @@ TEST(ConfigResolve, BatchTriple) {
   }
 }
 
+TEST(ConfigResolve, AdaptiveBitsNeedSomeoneToSendTo) {
+  for (const std::string values : {"weights", "gradients"}) {
+    const std::string text = R"({"zero_optimization":{"zero_quantized_)" + values +
+                             R"(":true},"zeropp":{"adaptive_bits":{"values":")" + values +
+                             R"("}}})";
+    EXPECT_THAT(refusal(text, machine(1, 1)),
+                AllOf(HasSubstr("zeropp.adaptive_bits.values " + values),
+                      HasSubstr("would have no effect on 1 rank")));
+    EXPECT_EQ(resolved(text, machine(1, 2)).zero.adaptive_bits.values, values);
+  }
+}
+
 TEST(ConfigResolve, DerivedAccumulationIsBounded) {
   const std::string text = R"({"train_micro_batch_size_per_gpu":1,"train_batch_size":)";
   EXPECT_EQ(resolved(text + "16384}", machine(2, 2)).gradient_accumulation_steps, 4096U);
@@ -162,8 +174,12 @@ TEST(ConfigResolve, SecondaryPartitionFitsTheNodes) {
               static_cast<std::size_t>(size));
   }
   for (const int size : {3, 5, 6, 12, 32}) {
-    EXPECT_THAT(refusal(text(size), machine(4, 4)), HasSubstr("choose 4")) << size;
+    EXPECT_THAT(refusal(text(size), machine(4, 4)),
+                AllOf(HasSubstr("has to divide the 4 ranks of a node"),
+                      testing::EndsWith("choose 1 or 2 or 4 or 8 or 16")))
+        << size;
   }
+  EXPECT_THAT(refusal(text(3), machine(1, 4)), testing::EndsWith("choose 1 or 2 or 4"));
   EXPECT_THAT(refusal(text(2), machine(2, 0, 3)), HasSubstr("--node-size"));
 }
 
@@ -201,7 +217,7 @@ TEST(ConfigResolve, ShardGroupsFitTheNodes) {
   }
   for (const int size : {1, 3, 6, 12, 32}) {
     EXPECT_THAT(refusal(grouped(std::to_string(size)), machine(4, 4)),
-                AllOf(HasSubstr("zeropp.shard_group_size"), HasSubstr("choose 4")))
+                AllOf(HasSubstr("zeropp.shard_group_size"), HasSubstr("4")))
         << size;
   }
   EXPECT_EQ(resolved(grouped("16"), machine(4, 4)).zero.shard_group_size, zero::kAllRanks);

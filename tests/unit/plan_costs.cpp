@@ -369,7 +369,7 @@ TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
   Cluster cluster = round_numbers(4);
   cluster.rails.lanes.front().rate = 2e9;
   const comm::Topology topology = planned_topology(2, 4);
-  for (const std::size_t micro_steps : {1U, 2U, 7U}) {
+  for (const std::size_t micro_steps : {1U, 2U, 7U, 40U}) {
     Candidate candidate;
     candidate.config = resolved(3);
     candidate.config.gradient_accumulation_steps = micro_steps;
@@ -378,9 +378,9 @@ TEST(PlanCosts, CandidatesTakeWhatTheirRunTakes) {
     const PlannedRun run(candidate.config, topology, 5000);
     SharedPlans plans(topology, run.model().units, run.model().layers);
     const SharedPlan plan = plans.plan(candidate.config.zero, 2);
-    const double seconds = seconds_on(cluster, topology, 5000)(candidate, plan);
-    // From the third micro-step on each is like the one before.
-    EXPECT_NEAR(seconds, step_seconds(run, cluster), 0.01 * seconds) << micro_steps;
+    const double seconds = seconds_on(cluster, topology)(candidate, plan);
+    EXPECT_EQ(seconds, step_seconds(run, cluster)) << micro_steps;
+    EXPECT_NEAR(seconds, step_time(run, cluster).timeline.seconds, 1e-9 * seconds) << micro_steps;
   }
 }
 

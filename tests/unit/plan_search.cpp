@@ -166,7 +166,7 @@ double shortest_of_all(const config::TrainConfig& config, const SearchSpace& spa
   double shortest = std::numeric_limits<double>::infinity();
   const auto time_all = [&](const SearchSpace& one) {
     const SearchResult found =
-        search(config, one, topology, machine, kVocab, {}, seconds_on(cluster, topology, kVocab));
+        search(config, one, topology, machine, kVocab, {}, seconds_on(cluster, topology));
     for (const Candidate& candidate : found.best) {
       shortest = std::min(shortest, candidate.seconds.value());
     }
@@ -221,7 +221,7 @@ TEST(Search, FindsTheFastestOfAll) {
     space.gradient_codecs = {{codec::parse_codec("none"), codec::parse_codec("none")},
                              {codec::parse_codec("int8:128"), codec::parse_codec("int4:128")}};
     const SearchResult found =
-        search(config, space, topology, machine, kVocab, {}, seconds_on(cluster, topology, kVocab));
+        search(config, space, topology, machine, kVocab, {}, seconds_on(cluster, topology));
     const Candidate& fastest = *std::ranges::min_element(found.best, {}, &Candidate::seconds);
     EXPECT_DOUBLE_EQ(fastest.seconds.value(), shortest_of_all(config, space, topology, cluster));
     // Who does not look at times does not have it, where others send, hold and compute no more.
@@ -234,6 +234,72 @@ TEST(Search, FindsTheFastestOfAll) {
     });
   }
   EXPECT_GT(beaten_without_times, 0);
+}
+
+template <class Value>
+Value one_of(std::mt19937& generator, std::initializer_list<Value> values) {
+  return values.begin()[generator() % values.size()];
+}
+
+/// A few choices of each kind, every size of hpZ among them.
+SearchSpace some_of(SearchSpace space, std::mt19937& generator) {
+  const auto keep = [&](auto& values, std::size_t count) {
+    std::ranges::shuffle(values, generator);
+    values.resize(std::min(values.size(), count));
+  };
+  keep(space.weight_codecs, 2);
+  keep(space.gradient_codecs, 2);
+  keep(space.all_gathers, 2);
+  keep(space.reduce_scatters, 2);
+  std::ranges::shuffle(space.hpz_sizes, generator);
+  return space;
+}
+
+config::TrainConfig some_base(std::mt19937& generator, const comm::Topology& topology) {
+  config::TrainConfig config = base();
+  config.model.name = one_of<std::string>(generator, {"gpt", "encoder"});
+  config.model.hidden_size = one_of<std::size_t>(generator, {96, 256});
+  config.model.vocab_size = one_of<std::size_t>(generator, {0, kVocab});
+  config.zero.reduce_bucket_size = one_of<std::size_t>(generator, {100'000, 10'000'000});
+  config.zero.persistence_threshold = one_of<std::size_t>(generator, {0, 1000});
+  config.train_batch_size =
+      static_cast<std::size_t>(topology.world_size) * one_of<std::size_t>(generator, {1, 2, 6});
+  return config;
+}
+
+// Whatever candidates share while they are searched: a row's numbers are those of its
+// configuration.
+TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
+  std::mt19937 generator(7);
+  std::size_t further_copies = 0;
+  std::size_t many_micro_steps = 0;
+  for (int trial = 0; trial < 12; ++trial) {
+    const auto topology = planned_topology(one_of<std::size_t>(generator, {1, 2, 4}),
+                                           one_of<std::size_t>(generator, {2, 4, 8}));
+    const Cluster cluster =
+        cluster_of(one_of(generator, {1e8, 1e9, 1e10}), one_of(generator, {1e10, 1e11}), 1e13);
+    const config::TrainConfig config = some_base(generator, topology);
+    const config::Machine machine = machine_of(topology);
+    const SearchSpace space = some_of(whole_space(config, topology, machine), generator);
+    SearchResult result =
+        search(config, space, topology, machine, kVocab, {}, seconds_on(cluster, topology));
+    std::ranges::shuffle(result.best, generator);
+    result.best.resize(std::min<std::size_t>(result.best.size(), 12));
+    for (const Candidate& row : result.best) {
+      SCOPED_TRACE(testing::Message() << topology.describe() << ", trial " << trial << ", hpZ "
+                                      << row.config.zero.hpz_partition_size << ", micro-steps "
+                                      << row.config.gradient_accumulation_steps);
+      expect_planned(row, topology);
+      const StepTime alone = step_time(PlannedRun(row.config, topology, kVocab), cluster);
+      EXPECT_EQ(row.seconds, alone.seconds);
+      // Micro-steps that are repeated take as long as those that are simulated, every one.
+      EXPECT_NEAR(alone.seconds, alone.timeline.seconds, 1e-6 * alone.seconds);
+      further_copies += row.config.zero.hpz_partition_size > 2 ? 1 : 0;
+      many_micro_steps += row.config.gradient_accumulation_steps > 2 ? 1 : 0;
+    }
+  }
+  EXPECT_GT(further_copies, 10U);
+  EXPECT_GT(many_micro_steps, 10U);
 }
 
 TEST(Search, AsksForTimeOfTheBest) {

@@ -17,6 +17,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/sha256.hpp"
 #include "lib/trace/document.hpp"
+#include "lib/trace/hidden_paths.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 #include "lib/trace/sinks/table.hpp"
@@ -311,7 +312,7 @@ TEST(Provenance, EnvironmentGoesByAllowList) {
   const char* const variables[] = {"HOME=/root",
                                    "NCCL_DEBUG=INFO",
                                    "NCCL_API_KEY=abc",
-                                   "OMPI_MCA_secret=1",
+                                   "OMPI_MCA_btl_secret=1",
                                    "UCX_PassWord=x",
                                    "MY_NCCL_X=1",
                                    "OMP_NUM_THREADS=",
@@ -323,13 +324,46 @@ TEST(Provenance, EnvironmentGoesByAllowList) {
                                    nullptr};
   const std::map<std::string, std::string> expected{{"NCCL_DEBUG", "INFO"},
                                                     {"NCCL_API_KEY", "<redacted>"},
-                                                    {"OMPI_MCA_secret", "<redacted>"},
+                                                    {"OMPI_MCA_btl_secret", "<redacted>"},
                                                     {"UCX_PassWord", "<redacted>"},
                                                     {"OMP_NUM_THREADS", ""},
                                                     {"SLURM_NTASKS", "4"},
                                                     {"HDF5_TOKEN_PATH", "<redacted>"},
                                                     {"CUDA_A", "b=c"}};
-  EXPECT_EQ(allowed_environment(variables), expected);
+  EXPECT_EQ(allowed_environment(variables, "/run"), expected);
+}
+
+TEST(Provenance, EnvironmentKeepsWhatConfiguresMpi) {
+  const char* const variables[] = {"OMPI_MCA_btl=self,vader",
+                                   "OMPI_MCA_btl_tcp_if_include=eth0",
+                                   "OMPI_MCA_mpi_yield_when_idle=1",
+                                   "OMPI_MCA_initial_wdir=/users/me/run",
+                                   "OMPI_MCA_orte_top_session_dir=/users/me/session",
+                                   "OMPI_MCA_ess_base_jobid=1",
+                                   "OMPI_MCA_pmix=^s1",
+                                   "OMPI_MCA_plm=isolated",
+                                   "OMPI_MCA_shmem_RUNTIME_QUERY_hint=mmap",
+                                   nullptr};
+  const std::map<std::string, std::string> expected{{"OMPI_MCA_btl", "self,vader"},
+                                                    {"OMPI_MCA_btl_tcp_if_include", "eth0"},
+                                                    {"OMPI_MCA_mpi_yield_when_idle", "1"}};
+  EXPECT_EQ(allowed_environment(variables, "/run"), expected);
+}
+
+TEST(Provenance, PathsAreHidden) {
+  const auto hidden = [](const std::string& text) { return hide_paths(text, "/users/me/run"); };
+  EXPECT_EQ(hidden("/users/me/run"), ".");
+  EXPECT_EQ(hidden("/users/me/run/../run/a b/c"), "a b/c");
+  EXPECT_EQ(hidden("/users/me/running"), "<path>");
+  EXPECT_EQ(hidden("/users/me"), "<path>");
+  EXPECT_EQ(hidden("/users/me/run/x:/usr/lib,--file=/etc/y;'/z' -I /q"),
+            "x:<path>,--file=<path>;'<path>' -I <path>");
+  for (const char* const text : {"", "1/2", "a/b", "tcp://host/x", "self,vader"}) {
+    EXPECT_EQ(hidden(text), text);
+  }
+  EXPECT_EQ(hide_paths("/users/me/run", ""), "<path>");
+  const char* const variables[] = {"NCCL_TOPO_FILE=/users/me/topology.xml", nullptr};
+  EXPECT_EQ(allowed_environment(variables, "/run").at("NCCL_TOPO_FILE"), "<path>");
 }
 
 TEST(Provenance, CommandsAreQuotedForAShell) {

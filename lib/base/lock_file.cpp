@@ -1,0 +1,84 @@
+#include "lib/base/lock_file.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/base/host_name.hpp"
+
+namespace zeropp {
+
+namespace {
+
+constexpr int kTries = 100;  // others may remove the file between its opening and its lock
+
+namespace fs = std::filesystem;
+
+/// What the holder has written, which may not have come yet.
+std::string holder_in(int descriptor) {
+  std::array<char, 256> text{};
+  const ssize_t length = ::pread(descriptor, text.data(), text.size(), 0);
+  return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length))
+                    : "another process";
+}
+
+/// Whether the open file is the one that has the name: its holder may have removed it in between.
+bool has_name(int descriptor, const fs::path& path) {
+  struct stat open {};
+  struct stat named {};
+  return ::fstat(descriptor, &open) == 0 && ::stat(path.c_str(), &named) == 0 &&
+         open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+}
+
+}  // namespace
+
+LockFile::LockFile(const fs::path& target)
+    : path_(target.parent_path() / fmt::format(".{}.lock", target.filename().string())) {
+  for (int tries = 0; !take(target); ++tries) {
+    if (tries < kTries) continue;
+    failure_ = "its name is that of another file each time";
+    return;
+  }
+}
+
+bool LockFile::take(const fs::path& target) {
+  descriptor_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+  if (descriptor_ < 0) {
+    failure_ = std::strerror(errno);
+    return true;
+  }
+  const int error = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  if (error == 0 && has_name(descriptor_, path_)) {
+    const std::string own = fmt::format("process {} on {}", ::getpid(), host_name());
+    // Only for messages: without it the lock is the same.
+    if (::ftruncate(descriptor_, 0) == 0) (void)!::pwrite(descriptor_, own.data(), own.size(), 0);
+    return true;
+  }
+  const std::string holder = error == EWOULDBLOCK ? holder_in(descriptor_) : "";
+  ::close(std::exchange(descriptor_, -1));
+  if (error == EWOULDBLOCK) {
+    throw Error(ExitCode::io, fmt::format("cannot write {}: {} is about to, whose file would be "
+                                          "lost; wait until it has ended, or choose another place",
+                                          target.string(), holder));
+  }
+  if (error != 0) failure_ = std::strerror(error);
+  return error != 0;
+}
+
+LockFile::~LockFile() {
+  if (descriptor_ < 0) return;
+  // Before the lock ends: nobody else can have it yet. Where the folder was moved away, what has
+  // the name now is another's.
+  if (has_name(descriptor_, path_)) ::unlink(path_.c_str());
+  ::close(descriptor_);
+}
+
+}  // namespace zeropp

@@ -1,0 +1,34 @@
+// Holds the name of a file that a process is going to write, so that a second one is told before it
+// does its work for nothing: an flock(2) on `.NAME.lock` beside it, with the host and the process
+// in it. The lock ends with its process, whatever ends that; the file is removed when the lock is
+// given up. One that a killed process has left is no lock: the next process takes it. NFS passes
+// such locks on to its server. Where a file system knows none, the lock does not work, which is not
+// an error.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+namespace zeropp {
+
+class LockFile {
+ public:
+  /// For `target`, whose folder exists. Throws Error(io) that names the process which has it.
+  explicit LockFile(const std::filesystem::path& target);
+  ~LockFile();
+  LockFile(const LockFile&) = delete;
+  LockFile& operator=(const LockFile&) = delete;
+
+  /// Why another process would not be told; empty: it would.
+  [[nodiscard]] const std::string& failure() const { return failure_; }
+
+ private:
+  /// False: what was opened has lost its name since. Throws as the constructor.
+  [[nodiscard]] bool take(const std::filesystem::path& target);
+
+  std::filesystem::path path_;
+  std::string failure_;
+  int descriptor_ = -1;
+};
+
+}  // namespace zeropp

@@ -1,0 +1,97 @@
+// ctest: name=base_lock_file timeout=60 labels=sanitize
+// A file that one process is about to write is refused to others as long as it lives, and no
+// longer.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <optional>
+#include <string>
+
+#include "lib/base/lock_file.hpp"
+#include "tests/support/temporary_folder.hpp"
+#include "tests/support/usage_refusal.hpp"
+
+namespace zeropp {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::AllOf;
+using testing::HasSubstr;
+
+std::string refusal(const fs::path& target) {
+  return test::refusal([&] { const LockFile lock(target); }, ExitCode::io);
+}
+
+TEST(LockFile, IsForOneAtATime) {
+  const test::TemporaryFolder folder;
+  const fs::path target = folder.path() / "train.h5";
+  {
+    const LockFile lock(target);
+    EXPECT_EQ(lock.failure(), "");
+    EXPECT_THAT(refusal(target),
+                AllOf(HasSubstr("cannot write " + target.string()),
+                      HasSubstr("process " + std::to_string(::getpid()) + " on "),
+                      HasSubstr("wait until it has ended, or choose another place")));
+    const LockFile other(folder.path() / "sweep.h5");
+    EXPECT_EQ(other.failure(), "") << "of another name";
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path())) << "nothing is left of it";
+  const LockFile again(target);
+  EXPECT_EQ(again.failure(), "");
+}
+
+/// What a process leaves that was killed does not stop the next one.
+TEST(LockFile, EndsWithItsProcess) {
+  const test::TemporaryFolder folder;
+  const fs::path target = folder.path() / "train.h5";
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const LockFile lock(target);
+    (void)!::write(ready[1], "x", 1);
+    while (true) ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  EXPECT_THAT(refusal(target), HasSubstr("process " + std::to_string(child) + " on "));
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(fs::exists(folder.path() / ".train.h5.lock"));
+  {
+    const LockFile lock(target);
+    EXPECT_EQ(lock.failure(), "");
+    EXPECT_THAT(refusal(target), HasSubstr("process " + std::to_string(::getpid()) + " on "));
+  }
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+/// The folder was moved away, and one like it made, in which another process has its lock.
+TEST(LockFile, WhatIsAnothersIsNotRemoved) {
+  const test::TemporaryFolder place;
+  const fs::path folder = place.path() / "out";
+  fs::create_directory(folder);
+  std::optional<LockFile> first(std::in_place, folder / "train.h5");
+  fs::rename(folder, place.path() / "away");
+  fs::create_directory(folder);
+  const LockFile second(folder / "train.h5");
+  first.reset();
+  EXPECT_THAT(refusal(folder / "train.h5"), HasSubstr("cannot write"));
+}
+
+TEST(LockFile, WhatCannotBeLockedIsNoError) {
+  const test::TemporaryFolder folder;
+  EXPECT_THAT(LockFile(folder.path() / "none" / "train.h5").failure(), HasSubstr("No such file"));
+  fs::create_symlink(folder.path() / "elsewhere", folder.path() / ".train.h5.lock");
+  EXPECT_NE(LockFile(folder.path() / "train.h5").failure(), "") << "a link is not followed";
+  EXPECT_FALSE(fs::exists(folder.path() / "elsewhere"));
+}
+
+}  // namespace
+}  // namespace zeropp
