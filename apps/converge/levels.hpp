@@ -18,4 +18,9 @@ inline std::vector<std::string> level_names() {
   return {std::string(kQuadratic), "markov", "text", std::string(kContract)};
 }
 
+/// Whether the runs of a level are judged by how their held-out losses differ.
+inline bool compares_held_out_loss(std::string_view level) {
+  return level != kQuadratic && level != kContract;
+}
+
 }  // namespace zeropp::converge

@@ -137,6 +137,15 @@ std::size_t ranks_of(const Setting& setting, std::size_t team) {
                           setting.ranks, team));
 }
 
+/// A run that is compared by its held-out loss has one.
+void require_evaluations(const config::TrainConfig& config, const std::string& level) {
+  if (config.evaluation_interval > 0) return;
+  throw Error(ExitCode::usage,
+              fmt::format("zeropp.evaluation_interval is 0, and level {} compares held-out losses: "
+                          "set it to the steps between evaluations",
+                          level));
+}
+
 }  // namespace
 
 std::unique_ptr<RunConfig> configure(const Setting& setting, std::uint64_t seed,
@@ -145,6 +154,7 @@ std::unique_ptr<RunConfig> configure(const Setting& setting, std::uint64_t seed,
   named(setting, [&] {
     config::resolve(made->config, made->options, app::machine_of(topology, context.gpus));
     if (setting.level == kQuadratic) require_plain_descent(made->config);
+    if (compares_held_out_loss(setting.level)) require_evaluations(made->config, setting.level);
   });
   return made;
 }

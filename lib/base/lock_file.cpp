@@ -18,9 +18,9 @@ namespace zeropp {
 
 namespace {
 
-constexpr int kTries = 100;  // others may remove the file between its opening and its lock
-
 namespace fs = std::filesystem;
+
+constexpr int kTries = 100;  // others may remove the file between its opening and its lock
 
 /// What the holder has written, which may not have come yet.
 std::string holder_in(int descriptor) {

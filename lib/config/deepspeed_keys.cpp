@@ -16,7 +16,6 @@ using nlohmann::json;
 using Accepts = DeepSpeedKey::Accepts;
 
 bool is_disabled(const json& value) {
-  if (value.is_null()) return true;
   if (value.is_boolean()) return !value.get<bool>();
   return value.is_object() && value.value("enabled", json(false)) == json(false);
 }

@@ -19,7 +19,7 @@ struct DeepSpeedKey {
   enum class Accepts : std::uint8_t {
     anything,
     these,     ///< those of `values`
-    disabled,  ///< false, null, or an object that is not enabled
+    disabled,  ///< false, or an object that is not enabled
     nothing,
   };
   std::string path = {};      ///< JSON path; of a section, all that is below it

@@ -130,10 +130,10 @@ class Reader {
       : name_(name), options_(options), trains_(reads_deepspeed(options)) {}
 
   void read(const json& value, const std::string& path) {
-    if (const DeepSpeedKey* other = trains_ ? find_deepspeed_key(path) : nullptr) {
-      warnings_.push_back(accept(*other, value, name_));
-    } else if (value.is_null() && says_nothing(path)) {
+    if (value.is_null() && says_nothing(path)) {
       nulls_.push_back(path);
+    } else if (const DeepSpeedKey* other = trains_ ? find_deepspeed_key(path) : nullptr) {
+      warnings_.push_back(accept(*other, value, name_));
     } else if (const Alias* alias = trains_ ? find_alias(path) : nullptr) {
       named_.emplace_back(alias, value);
     } else if (value.is_object() && (value.empty() ? is_section(path) : !find(path))) {
@@ -210,7 +210,8 @@ class Reader {
   /// Where null is DeepSpeed's way to leave out what is known.
   [[nodiscard]] bool says_nothing(const std::string& path) {
     const bool own = path.empty() || path == "zeropp" || path.starts_with("zeropp.");
-    return trains_ && !own && (find(path) || find_alias(path) || is_section(path));
+    return trains_ && !own &&
+           (find(path) || find_alias(path) || find_deepspeed_key(path) || is_section(path));
   }
 
   /// Such as betas: its options are all there is below it, and each has an "auto".

@@ -1,6 +1,6 @@
 // The parameters of a transformer as GPT-2 has them: which tensors make up which unit, in which
-// order. Matrices are [out, in]; weight decay applies to matrices,
-// and to the others where the optimizer's options ask for all.
+// order. Matrices are [out, in]; weight decay applies to matrices, and to the others where the
+// optimizer's options ask for all.
 #pragma once
 
 #include <vector>

@@ -240,6 +240,8 @@ class Converge(zpp.TestCase):
         self.check_refused(changed(lambda m: m["levels"]["quadratic"]["config"].update(gradient_clipping=1)),
                            "setting descent int4:128", "gradient_clipping 0", ranks=2)
         self.check_refused(changed(lambda m: m["settings"][7].update(ranks=8)), "setting contract 2 ranks", "takes 8 ranks", ranks=2)
+        self.check_refused(changed(lambda m: [m["base"]["zeropp"].pop(f"evaluation_{key}") for key in ("interval", "batches")]),
+                           "setting zero3", "zeropp.evaluation_interval is 0", "level markov", ranks=2)
         self.check_refused(TINY, "teams of 3", words=("--ranks-per-run", "3"), ranks=2)
         result = zpp.launch([(1, [PROGRAM])], cwd=self.folder).end()
         self.check_fails(result, zpp.USAGE, "--config", program="zpp_converge")

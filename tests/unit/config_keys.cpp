@@ -220,16 +220,18 @@ TEST(ConfigKeys, OthersAreAcceptedWithOneWarningOrRefusedWithTheReason) {
     tried.insert(tried.end(), key.values.begin(), key.values.end());
     for (const json& value : tried) {
       const bool listed = std::ranges::find(key.values, value) != key.values.end();
-      const bool off = value.is_null() || value == false || value == json{{"enabled", false}};
-      const bool passes =
-          key.accepts == Accepts::anything || listed || (key.accepts == Accepts::disabled && off);
+      const bool off = value == false || value == json{{"enabled", false}};
+      const bool passes = value.is_null() || key.accepts == Accepts::anything || listed ||
+                          (key.accepts == Accepts::disabled && off);
       const Read result = read(with_key(json::object(), key.path, value));
       SCOPED_TRACE(key.path + " " + value.dump());
       if (passes) {
         EXPECT_EQ(result.error, "");
         ASSERT_EQ(result.warnings.size(), 1U);
         EXPECT_EQ(result.warnings.front(),
-                  "x.json: " + key.path + " changes nothing here: " + key.why);
+                  value.is_null()
+                      ? "x.json: null, as if left out: " + key.path
+                      : "x.json: " + key.path + " changes nothing here: " + key.why);
         EXPECT_EQ(result.effective, read(json::object()).effective);
       } else {
         ++refused;
