@@ -15,6 +15,7 @@ bool begins_path(std::string_view text, std::size_t at) {
 }
 
 std::string hidden(const std::string& path, const std::filesystem::path& folder) {
+  if (folder == folder.root_path()) return "<path>";  // everything lies inside the root
   const std::filesystem::path inside =
       std::filesystem::path(path).lexically_normal().lexically_relative(folder);
   return inside.empty() || *inside.begin() == ".." ? "<path>" : inside.string();

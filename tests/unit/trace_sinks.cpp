@@ -362,6 +362,7 @@ TEST(Provenance, PathsAreHidden) {
     EXPECT_EQ(hidden(text), text);
   }
   EXPECT_EQ(hide_paths("/users/me/run", ""), "<path>");
+  EXPECT_EQ(hide_paths("/users/me/run", "/"), "<path>");
   const char* const variables[] = {"NCCL_TOPO_FILE=/users/me/topology.xml", nullptr};
   EXPECT_EQ(allowed_environment(variables, "/run").at("NCCL_TOPO_FILE"), "<path>");
 }
