@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "lib/base/in_width.hpp"
 #include "lib/trace/provenance.hpp"
 
 namespace zeropp::sweep {
@@ -35,16 +36,6 @@ std::string notes(const Row& row, bool flags_noise) {
 }
 
 }  // namespace
-
-std::string in_width(double value, int width) {
-  const double magnitude = std::abs(value);
-  int digits = 1;
-  for (double limit = 10; magnitude >= limit && digits < 300; limit *= 10) ++digits;
-  if (digits + 3 <= width) return fmt::format("{:.2f}", value);
-  if (digits + 2 <= width) return fmt::format("{:.1f}", value);
-  if (digits <= width) return fmt::format("{:.0f}", value);
-  return fmt::format("{:.1e}", value);
-}
 
 std::string preamble(const Options& options, const Settings& settings,
                      const comm::Topology& topology, const std::vector<trace::RankRow>& ranks) {

@@ -25,7 +25,4 @@ std::string line_of(const Row& row, bool flags_noise);
 /// nccl-tests' last lines, and the verdict.
 std::string footer(const Outcome& outcome);
 
-/// A value in `width` characters as nccl-tests shows it: two decimals, fewer of large ones.
-std::string in_width(double value, int width);
-
 }  // namespace zeropp::sweep

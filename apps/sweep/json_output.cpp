@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "apps/sweep/outputs.hpp"
+#include "lib/trace/devices.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::sweep {
@@ -77,21 +78,6 @@ json units() {
 
 }  // namespace
 
-json devices(const trace::TraceData& run) {
-  json list = json::array();
-  for (const trace::RankRow& rank : run.ranks) {
-    list.push_back({{"rank", list.size()},
-                    {"group", 0},
-                    {"pid", rank.pid},
-                    {"hostname", rank.host},
-                    {"node", rank.node},
-                    {"device", rank.local_rank},
-                    {"device_hex", rank.gpu_pci},
-                    {"device_info", rank.gpu.empty() ? "host" : rank.gpu}});
-  }
-  return list;
-}
-
 json to_json(const Outcome& outcome, const trace::TraceData& run, const std::string& end_time) {
   json results = json::array();
   for (const Row& row : outcome.rows) results.push_back(to_json(row));
@@ -108,7 +94,7 @@ json to_json(const Outcome& outcome, const trace::TraceData& run, const std::str
           {"end_time", end_time},
           {"provenance", std::move(result)},
           {"config", std::move(config)},
-          {"devices", devices(run)},
+          {"devices", trace::devices(run)},
           {"units", units()},
           {"results", std::move(results)},
           {"out_of_bounds",

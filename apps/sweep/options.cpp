@@ -1,27 +1,6 @@
 #include "apps/sweep/options.hpp"
 
-#include <algorithm>
-#include <string_view>
-
 namespace zeropp::sweep {
-
-namespace {
-
-/// What --fabric reads too; the other options are those of the sweep over collectives.
-constexpr std::string_view kOfBoth[] = {"node_size",  "backend",      "transport",
-                                        "rail_lanes", "gpu_sampling", "fabric"};
-
-/// An option that has no effect is an error: those of the other mode.
-void tie_to_mode(std::vector<config::Option>& table, const bool& fabric) {
-  for (config::Option& option : table) {
-    if (std::ranges::find(kOfBoth, option.path) != std::end(kOfBoth)) continue;
-    const bool of_fabric = option.path.starts_with("fabric_");
-    option.in_effect = [&fabric, of_fabric] { return fabric == of_fabric; };
-    option.effect_needs = of_fabric ? "--fabric" : "a sweep over collectives, without --fabric";
-  }
-}
-
-}  // namespace
 
 std::vector<config::Option> option_table(Options& o) {
   using config::at_least;
@@ -47,7 +26,7 @@ std::vector<config::Option> option_table(Options& o) {
     return config::Option{
         .path = path, .flag = flag, .letter = letter, .field = field, .help = help};
   };
-  std::vector<config::Option> table{
+  return {
       size("minimum_bytes", "--minbytes", "-b", &o.minimum_bytes, "Size to begin with", 0),
       size("maximum_bytes", "--maxbytes", "-e", &o.maximum_bytes, "Size to end at", 0),
       size("step_bytes", "--stepbytes", "-i", &o.step_bytes, "From size to size, added", 1),
@@ -150,29 +129,8 @@ std::vector<config::Option> option_table(Options& o) {
       {.path = "fabric",
        .flag = "--fabric",
        .field = &o.fabric,
-       .help = "In place of a sweep: latency and bandwidth of every pair of ranks and of every "
-               "rail, and where GPUs, processors and network interfaces lie. A rank, link or rail "
-               "that is slow beside its equals is named, and the exit code is 1; so it qualifies "
-               "a machine before work starts. Mistakes of the placement are printed and do not "
-               "fail by themselves"},
-      size("fabric_bytes", "--fabric-bytes", "", &o.fabric_bytes,
-           "Message for bandwidths; 0: 32M of GPU memory, 1M of host memory", 0),
-      {.path = "fabric_threshold",
-       .flag = "--fabric-threshold",
-       .field = &o.fabric_threshold,
-       .help = "How much longer than typical a message may take, as a share; noise of the class "
-               "and of repeated messages allows more",
-       .range = {.minimum = 0, .maximum = 1000, .minimum_excluded = true}},
-      {.path = "fabric_seconds",
-       .flag = "--fabric-seconds",
-       .field = &o.fabric_seconds,
-       .help = "No new round of pairs begins after it, and the output says how many are missing; "
-               "0: no limit",
-       .unit = "seconds",
-       .range = at_least(0)},
+       .help = "Another name of zpp_fabric, with its flags: zpp_fabric --help has them"},
   };
-  tie_to_mode(table, o.fabric);
-  return table;
 }
 
 }  // namespace zeropp::sweep

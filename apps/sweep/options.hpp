@@ -53,9 +53,6 @@ struct Options {
   double gpu_sampling = 1;
 
   bool fabric = false;
-  std::size_t fabric_bytes = 0;
-  double fabric_threshold = 0.25;
-  double fabric_seconds = 300;
 };
 
 /// Every option, bound to `options`, which outlives the table.

@@ -14,9 +14,6 @@ namespace zeropp::sweep {
 nlohmann::json to_json(const Outcome& outcome, const trace::TraceData& run,
                        const std::string& end_time);
 
-/// The ranks and what they ran on, under nccl-tests' names.
-nlohmann::json devices(const trace::TraceData& run);
-
 /// The head of every trace, /results (two rows for each row of the sweep) and /samples (every time
 /// of every rank).
 trace::Document to_document(const Outcome& outcome, const trace::TraceData& run);

@@ -9,17 +9,15 @@
 
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/sizes.hpp"
-#include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/config/back_end_choice.hpp"
+#include "lib/config/refuse.hpp"
 
 namespace zeropp::sweep {
 
 namespace {
 
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
-}
+using config::refuse;
 
 /// "a,b" -> a, b. Refuses an empty entry and one that comes twice.
 std::vector<std::string> split(const std::string& text, const char* flag) {
@@ -121,15 +119,9 @@ void refuse_what_is_not_offered(const Options& o) {
   }
 }
 
-/// Long beside what it takes to start one: links of GPUs are faster than hosts' copies.
-void choose_message(Options& o) {
-  if (o.fabric_bytes == 0) o.fabric_bytes = std::size_t{o.backend == "cuda" ? 32U : 1U} << 20U;
-}
-
 void choose_copy_engines(Options& o, const config::Machine& machine) {
   const char* missing = config::missing_for_copy_engines(o.transport, machine);
   if (missing == nullptr && o.graph > 0) missing = "a run without --cudagraph (-G)";
-  if (missing == nullptr && o.fabric) missing = "a sweep over collectives, without --fabric";
   if (o.copy_engines == "on" && missing != nullptr) {
     refuse("--copy-engines on needs {}: leave it out", missing);
   }
@@ -137,32 +129,14 @@ void choose_copy_engines(Options& o, const config::Machine& machine) {
 }
 
 void choose_backend(Options& o, const config::Machine& machine) {
-  if (o.backend == "auto") {
-    o.backend = machine.own_gpus && o.transport != "mpi" ? "cuda" : "host";
-  }
-  const bool cuda = o.backend == "cuda";
-  if (!cuda && o.transport == "nccl") {
-    refuse("--transport nccl moves GPU memory only: use --backend cuda{}{}, or --transport mpi",
-           machine.own_gpus ? "" : ". But: ", machine.gpu_problem);
-  }
-  if (o.transport == "auto") o.transport = cuda ? "nccl" : "mpi";
-  if (cuda && !(o.transport == "nccl" ? machine.own_gpus : machine.gpus)) {
-    throw Error(ExitCode::environment, machine.gpu_problem);
-  }
+  config::choose_back_end(o.backend, o.transport, machine, "--transport");
   if (o.graph > 0 && o.transport != "nccl") {
     refuse(
         "--cudagraph (-G) {}: over {} the host takes part in every operation, which a CUDA graph "
         "does not hold: use --backend cuda --transport nccl, or leave it out",
         o.graph, o.transport);
   }
-  const bool rails = o.transport == "nccl" && machine.node_count > 1 && machine.ranks_per_node > 0;
-  if (o.rail_lanes > 1 && !rails) {
-    refuse(
-        "--rail-lanes {} would have no effect: only NCCL, on several nodes of equal size, cuts "
-        "what rails send; leave it out",
-        o.rail_lanes);
-  }
-  if (o.rail_lanes == 0) o.rail_lanes = rails ? config::typical_rail_lanes(machine) : 1;
+  config::choose_rail_lanes(o.rail_lanes, o.transport, machine);
   choose_copy_engines(o, machine);
 }
 
@@ -272,13 +246,12 @@ std::string type_name(Dtype dtype) {
 Settings resolve(Options& o, const std::vector<config::Option>& given,
                  const config::Machine& machine, const std::vector<const Collective*>& table) {
   config::check_effects(given);
+  if (o.fabric) {  // main() takes the flag
+    refuse("fabric in a file: the fabric is mapped by zpp_fabric, which takes such a file: run it");
+  }
   refuse_what_is_not_offered(o);
   choose_backend(o, machine);
   config::check_effects(given);  // again: `auto` may have become a back end that leaves some idle
-  if (o.fabric) {
-    choose_message(o);
-    return {};
-  }
   if (o.minimum_bytes > o.maximum_bytes) {
     refuse("--minbytes (-b) {} is above --maxbytes (-e) {}: no size is left", o.minimum_bytes,
            o.maximum_bytes);

@@ -13,7 +13,6 @@
 #include <optional>
 
 #include "apps/sweep/columns.hpp"
-#include "apps/sweep/fabric.hpp"
 #include "apps/sweep/options.hpp"
 #include "apps/sweep/outcome.hpp"
 #include "apps/sweep/outputs.hpp"
@@ -21,6 +20,7 @@
 #include "lib/app/gpu_sampling.hpp"
 #include "lib/app/interrupt.hpp"
 #include "lib/app/outputs.hpp"
+#include "lib/app/own_device.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
@@ -37,12 +37,8 @@ class Sweep {
   Sweep(const Options& options, const Settings& settings, const app::Context& context)
       : options_(options), settings_(settings), context_(context) {
     outputs_ = app::preflight_outputs(context_);
-    const auto rank = static_cast<std::size_t>(context_.control().rank());
-    context_.agree_on([&] {
-      device_ =
-          options_.backend == "cuda" ? Device::cuda(context_.gpus.index[rank]) : Device::host();
-      stream_ = device_.make_stream("sweep");
-    });
+    device_ = app::own_device(context_, options_.backend);
+    context_.agree_on([&] { stream_ = device_.make_stream("sweep"); });
     if (options_.backend == "cuda" && !context_.gpus.warning.empty()) {
       log::warn(context_.gpus.warning);
     }
@@ -55,7 +51,6 @@ class Sweep {
   }
 
   ExitCode run() {
-    if (options_.fabric) return run_fabric(options_, context_, groups_, device_, stream_);
     trace::TraceData head = app::run_trace(context_, options_.backend, options_.transport);
     head.seed = options_.seed;
     print(preamble(options_, settings_, context_.topology(), head.ranks));
@@ -101,7 +96,6 @@ class Sweep {
   }
 
   [[nodiscard]] bool needs_levels() const {
-    if (options_.fabric) return true;
     if (std::ranges::any_of(settings_.groups,
                             [](const std::string& name) { return name != "world"; })) {
       return true;

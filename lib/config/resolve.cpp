@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/config/algorithm_choice.hpp"
+#include "lib/config/back_end_choice.hpp"
 #include "lib/config/offload_options.hpp"
 #include "lib/config/optimizer_options.hpp"
 #include "lib/config/precision.hpp"
@@ -163,22 +164,10 @@ void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
 /// The back end and what moves its bytes.
 void choose_backend(TrainConfig& c, const Machine& machine) {
   const bool model_on_gpu = model::is_transformer(c.model);
-  if (c.backend == "auto") {
-    c.backend = machine.own_gpus && model_on_gpu && c.transport != "mpi" ? "cuda" : "host";
-  }
-  const bool cuda = c.backend == "cuda";
-  if (cuda && !model_on_gpu) {
+  if (c.backend == "cuda" && !model_on_gpu) {
     refuse("zeropp.model.name {} has no CUDA kernels: use --backend host", c.model.name);
   }
-  if (!cuda && c.transport == "nccl") {
-    refuse(
-        "zeropp.transport nccl moves GPU memory only: use --backend cuda{}{}, or --transport mpi",
-        machine.own_gpus ? "" : ". But: ", machine.gpu_problem);
-  }
-  if (c.transport == "auto") c.transport = cuda ? "nccl" : "mpi";
-  if (cuda && !(c.transport == "nccl" ? machine.own_gpus : machine.gpus)) {
-    throw Error(ExitCode::environment, machine.gpu_problem);
-  }
+  choose_back_end(c.backend, c.transport, machine, "zeropp.transport", model_on_gpu);
 }
 
 /// cuBLASLt's algorithms differ in the order of their sums.

@@ -7,6 +7,7 @@
 #include <numbers>
 #include <thread>
 
+#include "lib/app/own_device.hpp"
 #include "lib/base/defect.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/model/registry.hpp"
@@ -37,10 +38,7 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
       context_(context),
       place_{static_cast<std::size_t>(context.control().rank()),
              static_cast<std::size_t>(context.control().size())} {
-  context_.agree_on([&] {
-    device_ =
-        config_.backend == "cuda" ? Device::cuda(context_.gpus.index[place_.rank]) : Device::host();
-  });
+  device_ = app::own_device(context_, config_.backend);
   const MemoryNeed need(
       config_, context_.topology(), tokens.vocab_size(),
       config_.backend == "cuda" ? static_cast<std::size_t>(context_.gpus.index[place_.rank]) : 0);

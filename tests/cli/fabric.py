@@ -1,6 +1,7 @@
 # ctest: name=fabric cuda=mpi,nccl labels=cli timeout=300 processors=4
-"""zpp_sweep --fabric: the map is whole in text, JSON and trace; a planted slow rank and a planted slow link are named,
-with exit code 1; flags of the other mode are refused. On GPUs the map alone: the planted delays are in MPI's sends."""
+"""zpp_fabric: the map is whole in text, JSON and trace; a planted slow rank and a planted slow link are named, with exit
+code 1; flags that it does not have are refused; zpp_sweep --fabric does the same under its own name. On GPUs the map alone:
+the planted delays are in MPI's sends."""
 
 import json
 import re
@@ -8,7 +9,7 @@ import unittest
 
 import zpp
 
-PROGRAM = str(zpp.BIN / "zpp_sweep")
+PROGRAM, SWEEP = (str(zpp.BIN / name) for name in ("zpp_fabric", "zpp_sweep"))
 SLOW = zpp.TEST_BIN / "libpmpi_slow.so"
 PLACE = ["--backend", zpp.BACKEND, *(["--transport", zpp.TRANSPORT] if zpp.TRANSPORT else [])]
 ON_HOST = unittest.skipUnless(zpp.DEVICE == "host", "the planted delays are in MPI's sends")
@@ -20,9 +21,9 @@ DELAY = 3  # ms
 
 
 class Fabric(zpp.TestCase):
-    def fabric(self, ranks, *words, env=None):
+    def fabric(self, ranks, *words, env=None, program=(PROGRAM,)):
         preload = [word for name, value in (env or {}).items() for word in ("-x", f"{name}={value}")]
-        command = [*preload, PROGRAM, "--fabric", *words, *PLACE, "--output", self.out, "--json", self.folder / "fabric.json"]
+        command = [*preload, *program, *words, *PLACE, "--output", self.out, "--json", self.folder / "fabric.json"]
         return zpp.launch([(ranks, command)], cwd=self.folder, patient=True).end(timeout=120)
 
     def found(self):
@@ -34,7 +35,7 @@ class Fabric(zpp.TestCase):
         self.assertEqual(result.code, zpp.INVALID, result)
         found = self.found()
         self.assertTrue(found["verdict"].startswith("INVALID: "), found["verdict"])
-        self.assertEqual(result.errors("zpp_sweep"), [fault["text"] for fault in found["faults"]])
+        self.assertEqual(result.errors("zpp_fabric"), [fault["text"] for fault in found["faults"]])
         for fault in found["faults"]:
             self.assertIn(f"# SLOW: {fault['text']}\n", result.stdout)
         return found
@@ -43,9 +44,9 @@ class Fabric(zpp.TestCase):
 class Map(Fabric):
     def test_the_map_is_whole(self):
         result = self.check_ok(self.fabric(4, *CALM, "--node-size", 2))
-        found, (root, groups) = self.found(), zpp.read_trace(self.out / "sweep.h5")
+        found, (root, groups) = self.found(), zpp.read_trace(self.out / "fabric.h5")
         self.assertEqual((found["schema"], found["verdict"], found["faults"]), ("zeropp-fabric", "VALID", []))
-        self.assertEqual((root["verdict"], root["app"]), ("VALID", "sweep"))
+        self.assertEqual((root["verdict"], root["app"]), ("VALID", "fabric"))
         self.assertEqual(found["message_bytes"], 64 * 1024)
         self.assertEqual(found["rounds"]["all"], found["rounds"]["measured"])
         fabric = groups["fabric"]
@@ -94,6 +95,19 @@ class Map(Fabric):
         self.assertIsNotNone(found["latency"][0][0])
 
 
+class Alias(Fabric):
+    def test_zpp_sweep_says_so_and_does_the_same(self):
+        result = self.fabric(2, "--fabric", *CALM, program=[SWEEP])
+        self.assertEqual(result.code, zpp.OK, result)
+        lines = [line for line in result.stderr.splitlines() if zpp.NO_RING not in line]
+        self.assertEqual(lines, ["zpp_sweep: info: --fabric is another name of zpp_fabric, a program of its own with the same flags"])
+        root, groups = zpp.read_trace(self.out / "sweep.h5")
+        self.assertEqual((root["app"], root["verdict"]), ("sweep", "VALID"))
+        self.assertEqual(groups["fabric"]["sender"], [0, 0, 1, 1])
+        self.assertEqual((self.found()["schema"], self.found()["config"]["fabric"]), ("zeropp-fabric", True))
+        self.check_accepted(self.out / "sweep.h5")
+
+
 @ON_HOST
 class Planted(Fabric):
     def test_a_slow_rank_is_named(self):
@@ -122,19 +136,24 @@ class Planted(Fabric):
 
 @ON_HOST
 class Refusals(Fabric):
-    def test_flags_of_the_other_mode(self):
-        for words, part in ((["--codec", "int8"], "--codec"), (["-b", "1K"], "minimum_bytes"),
+    def test_flags(self):
+        for words, part in ((["--codec", "int8"], "--codec"), (["-b", "1K"], "-b"), (["--fabric"], "--fabric"),
                             (["--fabric-threshold", 0], "--fabric-threshold"), (["--gpu-sampling", 1], "gpu_sampling")):
             with self.subTest(words=words):
-                result = self.fabric(1, *words)
-                self.check_fails(result, zpp.USAGE, part, program="zpp_sweep")
-        command = [PROGRAM, "--fabric-bytes", "1M", *PLACE]
-        result = zpp.launch([(1, command)], cwd=self.folder).end()
-        self.check_fails(result, zpp.USAGE, "fabric_bytes", "--fabric", program="zpp_sweep")
+                self.check_fails(self.fabric(1, *words), zpp.USAGE, part, program="zpp_fabric")
+        self.check_fails(self.fabric(1, "--fabric-bytes", "1M", program=[SWEEP]), zpp.USAGE, "--fabric-bytes", "--fabric", program="zpp_sweep")
+        self.check_fails(self.fabric(1, "--fabric", "--codec", "int8", program=[SWEEP]), zpp.USAGE, "--codec", program="zpp_sweep")
+
+    def test_a_file_of_the_sweep_does_not_ask_for_the_fabric(self):
+        config = self.write_json("fabric.json.in", {"fabric": True, "backend": "host"})
+        result = zpp.launch([(1, [SWEEP, "--config", config])], cwd=self.folder).end()
+        self.check_fails(result, zpp.USAGE, "zpp_fabric", program="zpp_sweep")
 
     def test_help_says_what_fails(self):
-        text = re.sub(r"\s+", " ", zpp.Process([PROGRAM, "--help"]).end().stdout)
-        self.assertIn("slow beside its equals is named, and the exit code is 1", text)
+        for command in ([PROGRAM], [SWEEP, "--fabric"]):
+            text = re.sub(r"\s+", " ", zpp.Process([*command, "--help"]).end().stdout)
+            self.assertIn("slow beside its equals is named, and the exit code is 1", text)
+        self.assertIn("Another name of zpp_fabric", zpp.Process([SWEEP, "--help"]).end().stdout)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ PLAN = zpp.BIN / "zpp_plan"
 RUNS = {
     "sweep": (2, ["zpp_sweep", "-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host", "--codec", "none,int8:256"],
               ["Collectives by size"]),
-    "sweep --fabric": (2, ["zpp_sweep", "--fabric", "--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"],
-                       ["Typical links", "Placement"]),
+    "fabric": (2, ["zpp_fabric", "--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"],
+               ["Typical links", "Placement"]),
     "kernels": (1, ["zpp_kernels", "--filter", "^copy", "--values", "100000", "--max-seconds", "0.01"], ["Ceilings", "Kernels"]),
 }
 PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16", "--all-gather-algorithm", "two-level"]

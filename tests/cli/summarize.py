@@ -20,7 +20,7 @@ SWEEP = ["-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "
 PLANNED = ["--nodes", "2", "--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16", "--all-gather-algorithm", "two-level"]
 CLUSTER = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
 
-FABRIC = ["--fabric", "--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"]  # calm on a busy machine
+FABRIC = ["--backend", "host", "--fabric-seconds", "5", "--fabric-threshold", "100"]  # calm on a busy machine
 
 
 class Summarize(zpp.TestCase):
@@ -42,7 +42,7 @@ class Summarize(zpp.TestCase):
         traces = {
             "train": (self.folder / "train" / "train.h5", ["3 steps, 0 skipped", "sent between nodes: ", "held-out after step 3"]),
             "sweep": (self.launch(2, "zpp_sweep", *SWEEP, "sweep"), ["all_gather: ", "0 wrong values"]),
-            "sweep --fabric": (self.launch(2, "zpp_sweep", *FABRIC, "fabric"), ["intra-node latency: median", "0 faults"]),
+            "fabric": (self.launch(2, "zpp_fabric", *FABRIC, "fabric"), ["intra-node latency: median", "0 faults"]),
             "kernels": (self.launch(1, "zpp_kernels", "--filter", "^copy", "--values", "100000", "--max-seconds", "0.01", "kernels"),
                         ["ceilings: memcpy "]),
             "converge": (synthetic_converge.write(self.folder / "converge" / "converge.h5", *synthetic_converge.make()),

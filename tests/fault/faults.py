@@ -168,8 +168,8 @@ class Faults(zpp.TestCase):
         return None
 
     def test_a_shared_core_is_named(self):
-        """zpp_sweep --fabric looks at the placement."""
-        words = ["taskset", "--cpu-list", "0", zpp.BIN / "zpp_sweep", "--fabric", "--fabric-threshold", "1000", "--fabric-bytes", "4K",
+        """zpp_fabric looks at the placement."""
+        words = ["taskset", "--cpu-list", "0", zpp.BIN / "zpp_fabric", "--fabric-threshold", "1000", "--fabric-bytes", "4K",
                  "--backend", "host", "--output", self.out]
         result = zpp.launch([(RANKS, words)], cwd=self.folder).end()
         self.assertIn(result.code, (zpp.OK, zpp.INVALID), result)

@@ -16,6 +16,7 @@ SWEEP = ["-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--collective", "all_gath
 PROGRAMS = {
     "train": zpp.TINY,
     "sweep": SWEEP,
+    "fabric": ["--backend", "host", "--fabric-bytes", "4K"],
     "kernels": ["--filter", "^copy", "--values", "1000", "--samples", "5", "--backend", "host"],
     "converge": ["--config", "matrix.json"],
     "plan": ["estimate", "--nodes", "1", "--ranks-per-node", "2", "--micro-batch-size", "1"],

@@ -1,8 +1,6 @@
-// ctest: name=fabric_judge timeout=60 labels=sanitize link=zeropp_app_sweep
+// ctest: name=fabric_judge timeout=60 labels=sanitize link=zeropp_app_fabric
 // What is named slow in made-up fabrics: planted ranks, links and rails, by name and nothing else;
 // nothing in noise.
-#include "apps/sweep/fabric_judge.hpp"
-
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +8,9 @@
 #include <cmath>
 #include <random>
 
-namespace zeropp::sweep {
+#include "apps/fabric/judge.hpp"
+
+namespace zeropp::fabric {
 namespace {
 
 using testing::HasSubstr;
@@ -204,4 +204,4 @@ TEST(FabricJudge, WhatWasNotMeasuredIsNotJudged) {
 }
 
 }  // namespace
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

@@ -1,4 +1,4 @@
-// ctest: name=fabric_placement timeout=30 labels=sanitize link=zeropp_app_sweep
+// ctest: name=fabric_placement timeout=30 labels=sanitize link=zeropp_app_fabric
 // What is read of a machine from a made-up sysfs, and the mistakes of made-up placements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/sweep/placement.hpp"
-#include "apps/sweep/sysfs.hpp"
+#include "apps/fabric/placement.hpp"
+#include "apps/fabric/sysfs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 namespace {
 
 using testing::ElementsAre;
@@ -264,4 +264,4 @@ TEST(PlacementMistakes, AnAdapterThatIsDown) {
 }
 
 }  // namespace
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

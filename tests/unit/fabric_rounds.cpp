@@ -1,15 +1,15 @@
-// ctest: name=fabric_rounds timeout=30 labels=sanitize link=zeropp_app_sweep
+// ctest: name=fabric_rounds timeout=30 labels=sanitize link=zeropp_app_fabric
 // The rounds in which pairs meet: every pair once, disjoint, about as many rounds as ranks; on
 // equal nodes every node is loaded alike in a round.
-#include "apps/sweep/fabric_rounds.hpp"
-
 #include <gtest/gtest.h>
 
 #include <map>
 #include <random>
 #include <set>
 
-namespace zeropp::sweep {
+#include "apps/fabric/rounds.hpp"
+
+namespace zeropp::fabric {
 namespace {
 
 std::vector<comm::Place> nodes_of(const std::vector<int>& sizes) {
@@ -92,4 +92,4 @@ TEST(PairRounds, NodesOfAnySize) {
 }
 
 }  // namespace
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

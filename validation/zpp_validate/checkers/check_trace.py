@@ -367,7 +367,7 @@ class Checker(TraceChecker):
 
 # By program: the reasons why a trace of it is invalid.
 CHECKERS = {"train": lambda trace: Checker(trace).check(), "sweep": lambda trace: SweepChecker(trace).check(),
-            "sweep --fabric": fabric_trace.problems, "kernels": kernels_trace.problems, "converge": converge_checker.problems,
+            "fabric": fabric_trace.problems, "kernels": kernels_trace.problems, "converge": converge_checker.problems,
             **dict.fromkeys(plan_checker.CHECKERS, plan_checker.problems)}
 
 

@@ -1,4 +1,4 @@
-"""What is wrong with a trace of zpp_sweep --fabric: a link for each pair of ranks, sane numbers, and faults where the verdict says so."""
+"""What is wrong with a trace of zpp_fabric: a link for each pair of ranks, sane numbers, and faults where the verdict says so."""
 
 import math
 

@@ -119,7 +119,7 @@ def break_even(trace, figure):
     axes.set(title="Bandwidth a GPU between nodes, below which each part pays", xlabel="Gbit/s")
 
 
-PICTURES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
+PICTURES = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
             "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}
 
 

@@ -155,6 +155,6 @@ PLAN_ATTRIBUTES = {
          "exposed_node_links_seconds", "tokens_per_second", "mfu"), "f")},
 }
 
-COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "sweep --fabric": FABRIC_COLUMNS, "kernels": KERNELS_COLUMNS,
+COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "fabric": FABRIC_COLUMNS, "kernels": KERNELS_COLUMNS,
               "converge": CONVERGE_COLUMNS, "plan": PLAN_COLUMNS, "plan search": PLAN_SEARCH_COLUMNS, "plan time": PLAN_TIME_COLUMNS,
               "plan breakeven": BREAK_EVEN_COLUMNS}

@@ -243,5 +243,5 @@ def break_even(trace):
     return listed("Where each part pays", ("feature", "#below Gbit/s a link", "#Gbit/s a GPU", "#step ms here", "#speed-up here"), rows)
 
 
-SECTIONS = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
+SECTIONS = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
             "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}

@@ -94,7 +94,7 @@ def break_even(trace):
     return [f"{row['feature']} pays {shown(row)}; here {row['speedup']:.3g} times as fast" for row in trace.rows("break_even")[1:]]
 
 
-SUMMARIES = {"train": train, "sweep": sweep, "sweep --fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
+SUMMARIES = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
              "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}
 
 

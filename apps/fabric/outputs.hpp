@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "apps/sweep/fabric_judge.hpp"
-#include "apps/sweep/options.hpp"
-#include "apps/sweep/placement.hpp"
+#include "apps/fabric/judge.hpp"
+#include "apps/fabric/options.hpp"
+#include "apps/fabric/placement.hpp"
 #include "lib/comm/topology.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/trace/trace_data.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
-/// All that --fabric found; on rank 0.
+/// All that was found; on rank 0.
 struct FabricReport {
   FabricMap map;
   double threshold = 0;  ///< that was judged by
@@ -43,4 +43,4 @@ nlohmann::json fabric_json(const FabricReport& report, const trace::TraceData& r
 /// /interfaces.
 trace::Document fabric_document(const FabricReport& report, const trace::TraceData& run);
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

@@ -1,8 +1,8 @@
-#include "apps/sweep/fabric_rounds.hpp"
+#include "apps/fabric/rounds.hpp"
 
 #include <utility>
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 std::vector<Round> tournament(int players) {
   if (players < 2) return {};
@@ -62,4 +62,4 @@ std::vector<Round> pair_rounds(const std::vector<comm::Place>& places) {
   return rounds;
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

@@ -1,11 +1,11 @@
-#include "apps/sweep/fabric_links.hpp"
+#include "apps/fabric/links.hpp"
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <utility>
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 namespace {
 
@@ -176,4 +176,4 @@ std::size_t LinkBench::damaged(int sender, std::size_t first, std::size_t bytes)
   return wrong;
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

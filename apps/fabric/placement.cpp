@@ -1,4 +1,4 @@
-#include "apps/sweep/placement.hpp"
+#include "apps/fabric/placement.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@
 #include "lib/base/host_name.hpp"
 #include "lib/device/runtime.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 namespace {
 
@@ -270,4 +270,4 @@ std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks,
   return lines;
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

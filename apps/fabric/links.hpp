@@ -10,13 +10,13 @@
 #include <functional>
 #include <vector>
 
-#include "apps/sweep/fabric_map.hpp"
+#include "apps/fabric/map.hpp"
 #include "lib/comm/communicator.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 inline constexpr std::size_t kSmallMessage = 8;  // bytes
 
@@ -64,4 +64,4 @@ class LinkBench {
   std::vector<std::uint64_t> words_;  ///< on the host
 };
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

@@ -1,4 +1,4 @@
-#include "apps/sweep/sysfs.hpp"
+#include "apps/fabric/sysfs.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 namespace {
 
@@ -208,4 +208,4 @@ std::string Sysfs::path_between(const std::string& pci, const std::string& other
   return node >= 0 && node == numa_of_pci(other) ? "NODE" : "SYS";
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

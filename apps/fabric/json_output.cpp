@@ -1,11 +1,11 @@
 #include <cmath>
 
-#include "apps/sweep/fabric_links.hpp"
-#include "apps/sweep/fabric_outputs.hpp"
-#include "apps/sweep/outputs.hpp"
+#include "apps/fabric/links.hpp"
+#include "apps/fabric/outputs.hpp"
+#include "lib/trace/devices.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 namespace {
 
@@ -116,7 +116,7 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
           {"start_time", run.provenance.started_at},
           {"provenance", std::move(head)},
           {"config", std::move(config)},
-          {"devices", devices(run)},
+          {"devices", trace::devices(run)},
           {"units", {{"latency", "us"}, {"bandwidth", "GB/s"}, {"message_bytes", "bytes"}}},
           {"small_message_bytes", kSmallMessage},
           {"message_bytes", map.message_bytes},
@@ -134,4 +134,4 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
           {"verdict", report.verdict()}};
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

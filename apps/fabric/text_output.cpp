@@ -4,12 +4,12 @@
 #include <cmath>
 #include <set>
 
-#include "apps/sweep/columns.hpp"
-#include "apps/sweep/fabric_links.hpp"
-#include "apps/sweep/fabric_outputs.hpp"
+#include "apps/fabric/links.hpp"
+#include "apps/fabric/outputs.hpp"
+#include "lib/base/in_width.hpp"
 #include "lib/trace/provenance.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 namespace {
 
@@ -109,9 +109,9 @@ std::string placement_text(const std::vector<RankPlace>& places,
                            const std::vector<std::string>& mistakes, const trace::TraceData& run,
                            const comm::Topology& topology) {
   std::string text = fmt::format(
-      "# zpp_sweep {}\n# Fabric of {} on {} over {}\n#\n# Placement (visible: of the GPUs on the "
+      "# zpp_{} {}\n# Fabric of {} on {} over {}\n#\n# Placement (visible: of the GPUs on the "
       "machine's PCI buses)\n{}#\n# Interfaces\n{}",
-      trace::describe_version(), topology.describe(), run.backend, run.transport,
+      run.app, trace::describe_version(), topology.describe(), run.backend, run.transport,
       table_of_ranks(places, run.ranks), table_of_interfaces(places));
   for (const std::string& mistake : mistakes) text += fmt::format("# MISTAKE: {}\n", mistake);
   return text + "#\n";
@@ -127,7 +127,7 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
     text += fmt::format(
         "# ONLY {} of {} rounds were measured within --fabric-seconds {}: the other pairs are "
         "unknown\n",
-        map.measured_rounds, map.rounds, options.fabric_seconds);
+        map.measured_rounds, map.rounds, options.seconds);
   }
   if (map.repeated > 0) {
     text += fmt::format("# rounds measured again, for a link that looked slow: {}\n", map.repeated);
@@ -135,7 +135,7 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
   for (const Metric metric : kMetrics) text += matrix(map, metric);
   text += rails_text(map);
   text += fmt::format("#\n# threshold: {:g}{}\n", report.threshold,
-                      report.threshold > options.fabric_threshold
+                      report.threshold > options.threshold
                           ? ", for ranks share processors: --fabric-threshold is too fine for that"
                           : "");
   text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>12}\n", "class", "of", "links",
@@ -154,4 +154,4 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
   return text + fmt::format("# {:<20} : {}\n", "Verdict", report.verdict());
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

@@ -1,18 +1,18 @@
-// zpp_sweep --fabric: every pair of ranks and every rail measured, beside where ranks, GPUs and
+// The measurement: every pair of ranks and every rail measured, beside where ranks, GPUs and
 // network interfaces lie. What is slow beside its equals is measured again before it is named.
 #pragma once
 
-#include "apps/sweep/options.hpp"
+#include "apps/fabric/options.hpp"
 #include "lib/app/app.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 /// Prints, and writes the trace and the JSON file. check_failed where a rank, a link or a rail is
 /// slow or damages data. `groups` with levels. Collective over the world.
-ExitCode run_fabric(const Options& options, const app::Context& context, const comm::Groups& groups,
-                    const Device& device, const Stream& stream);
+ExitCode survey(const Options& options, const app::Context& context, const comm::Groups& groups,
+                const Device& device, const Stream& stream);
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

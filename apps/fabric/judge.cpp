@@ -1,4 +1,4 @@
-#include "apps/sweep/fabric_judge.hpp"
+#include "apps/fabric/judge.hpp"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <functional>
 #include <set>
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 namespace {
 
@@ -313,4 +313,4 @@ std::string describe(const Fault& fault, const std::vector<std::string>& hosts) 
                      fault.both_ways ? " both ways" : "", deviation(fault));
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

@@ -1,4 +1,4 @@
-#include "apps/sweep/fabric.hpp"
+#include "apps/fabric/survey.hpp"
 
 #include <fmt/format.h>
 
@@ -9,11 +9,11 @@
 #include <cstdio>
 #include <optional>
 
-#include "apps/sweep/fabric_judge.hpp"
-#include "apps/sweep/fabric_links.hpp"
-#include "apps/sweep/fabric_outputs.hpp"
-#include "apps/sweep/fabric_rounds.hpp"
-#include "apps/sweep/placement.hpp"
+#include "apps/fabric/judge.hpp"
+#include "apps/fabric/links.hpp"
+#include "apps/fabric/outputs.hpp"
+#include "apps/fabric/placement.hpp"
+#include "apps/fabric/rounds.hpp"
 #include "lib/app/gpu_sampling.hpp"
 #include "lib/app/interrupt.hpp"
 #include "lib/app/run_trace.hpp"
@@ -22,7 +22,7 @@
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 namespace {
 
@@ -50,7 +50,7 @@ class Survey {
         groups_(groups),
         rank_(static_cast<std::size_t>(context.control().rank())) {
     map_.places = context.world().places();
-    map_.message_bytes = round_up(options.fabric_bytes, kSmallMessage);
+    map_.message_bytes = round_up(options.message_bytes, kSmallMessage);
     map_.links.resize(map_.ranks() * map_.ranks());
     if (groups.rail && groups.rail->size() > 1) {
       const auto others = static_cast<std::size_t>(groups.rail->size() - 1);
@@ -80,7 +80,7 @@ class Survey {
       std::array<double, 1> elapsed{
           std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count()};
       control().all_reduce_max(elapsed);
-      if (options_.fabric_seconds > 0 && elapsed[0] > options_.fabric_seconds) break;
+      if (options_.seconds > 0 && elapsed[0] > options_.seconds) break;
       meet(round, map_.measured_rounds++);
     }
     share();
@@ -219,8 +219,8 @@ void print(const app::Context& context, const std::string& text) {
 
 }  // namespace
 
-ExitCode run_fabric(const Options& options, const app::Context& context, const comm::Groups& groups,
-                    const Device& device, const Stream& stream) {
+ExitCode survey(const Options& options, const app::Context& context, const comm::Groups& groups,
+                const Device& device, const Stream& stream) {
   const auto rank = static_cast<std::size_t>(context.control().rank());
   trace::TraceData head = app::run_trace(context, options.backend, options.transport);
   const int gpu = options.backend == "cuda" ? context.gpus.index[rank] : -1;
@@ -232,11 +232,10 @@ ExitCode run_fabric(const Options& options, const app::Context& context, const c
   // Rank 0 has the places; all ranks judge.
   const bool shared =
       !context.control().broadcast(share_processors(report.places) ? "shared" : "").empty();
-  report.threshold =
-      shared ? std::max(options.fabric_threshold, kThresholdOfShared) : options.fabric_threshold;
-  Survey survey(options, context, groups, device, stream, report.threshold);
-  report.judgement = survey.run();
-  report.map = survey.map();
+  report.threshold = shared ? std::max(options.threshold, kThresholdOfShared) : options.threshold;
+  Survey measurement(options, context, groups, device, stream, report.threshold);
+  report.judgement = measurement.run();
+  report.map = measurement.map();
   for (const trace::RankRow& row : head.ranks) report.hosts.push_back(row.host);
   sampling.finish(head);
   context.agree_on([&] {
@@ -248,7 +247,7 @@ ExitCode run_fabric(const Options& options, const app::Context& context, const c
       log::warn(
           fmt::format("only {} of {} rounds of pairs were measured in {} s: the verdict is of "
                       "those; give more with --fabric-seconds",
-                      report.map.measured_rounds, report.map.rounds, options.fabric_seconds));
+                      report.map.measured_rounds, report.map.rounds, options.seconds));
     }
     trace::write_hdf5(fabric_document(report, head), context.trace_path());
     if (context.json) trace::write_json(fabric_json(report, head), *context.json);
@@ -256,4 +255,4 @@ ExitCode run_fabric(const Options& options, const app::Context& context, const c
   return report.judgement.faults.empty() ? ExitCode::ok : ExitCode::check_failed;
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

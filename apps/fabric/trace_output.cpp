@@ -3,11 +3,11 @@
 
 #include <set>
 
-#include "apps/sweep/fabric_links.hpp"
-#include "apps/sweep/fabric_outputs.hpp"
+#include "apps/fabric/links.hpp"
+#include "apps/fabric/outputs.hpp"
 #include "lib/trace/column.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 namespace {
 
@@ -188,4 +188,4 @@ trace::Document fabric_document(const FabricReport& report, const trace::TraceDa
   return document;
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

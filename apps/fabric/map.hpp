@@ -10,7 +10,7 @@
 
 #include "lib/comm/topology.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 inline constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
 
@@ -93,4 +93,4 @@ constexpr std::string_view name_of(Metric metric) {
   return metric == Metric::latency ? "latency" : "bandwidth";
 }
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

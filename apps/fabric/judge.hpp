@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "apps/sweep/fabric_map.hpp"
+#include "apps/fabric/map.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 /// One class of links, or the rails. Values as shown(): us or GB/s.
 struct Typical {
@@ -66,4 +66,4 @@ Judgement judge(const FabricMap& map, double threshold);
 /// One line: what, on which host, how far from its class. `hosts` by rank.
 std::string describe(const Fault& fault, const std::vector<std::string>& hosts);
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

@@ -8,7 +8,7 @@
 
 #include "lib/comm/topology.hpp"
 
-namespace zeropp::sweep {
+namespace zeropp::fabric {
 
 /// By rank: whom it meets; -1: nobody.
 using Round = std::vector<int>;
@@ -20,4 +20,4 @@ std::vector<Round> tournament(int players);
 /// All rounds for ranks that lie at `places`.
 std::vector<Round> pair_rounds(const std::vector<comm::Place>& places);
 
-}  // namespace zeropp::sweep
+}  // namespace zeropp::fabric

@@ -1,0 +1,34 @@
+// The options of zpp_fabric. Flags and keys are those that zpp_sweep --fabric has as well.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "lib/config/option.hpp"
+#include "lib/config/resolve.hpp"
+
+namespace zeropp::fabric {
+
+struct Options {
+  bool for_sweep = false;  ///< called as zpp_sweep --fabric
+  std::size_t node_size = 0;
+  std::string backend = "auto";
+  std::string transport = "auto";
+  std::size_t rail_lanes = 0;
+  double gpu_sampling = 1;
+  std::size_t message_bytes = 0;
+  double threshold = 0.25;
+  double seconds = 300;
+};
+
+/// Every option, bound to `options`, which outlives the table.
+std::vector<config::Option> option_table(Options& options);
+
+/// Decides `auto` and the size of messages, and refuses what does not exist or would have no
+/// effect, with the reason. Throws Error(usage), or Error(environment) where GPUs are asked for
+/// that are not there. The same on every rank.
+void resolve(Options& options, const std::vector<config::Option>& given,
+             const config::Machine& machine);
+
+}  // namespace zeropp::fabric

@@ -1,0 +1,58 @@
+#include "apps/fabric/program.hpp"
+
+#include <utility>
+
+#include "apps/fabric/options.hpp"
+#include "apps/fabric/survey.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/outputs.hpp"
+#include "lib/app/own_device.hpp"
+#include "lib/base/log.hpp"
+
+namespace zeropp::fabric {
+
+namespace {
+
+ExitCode run_in(const Options& options, const app::Context& context) {
+  const app::HeldOutputs outputs = app::preflight_outputs(context);
+  if (options.for_sweep) {
+    log::info("--fabric is another name of zpp_fabric, a program of its own with the same flags");
+  }
+  const Device device = app::own_device(context, options.backend);
+  Stream stream;
+  context.agree_on([&] { stream = device.make_stream("fabric"); });
+  if (options.backend == "cuda" && !context.gpus.warning.empty()) log::warn(context.gpus.warning);
+  const comm::Groups groups = context.world().make_groups(
+      {.levels = true,
+       .device = device,
+       .transport = options.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
+       .rail_lanes = options.rail_lanes});
+  return survey(options, context, groups, device, stream);
+}
+
+int run_as(Options options, int argc, char** argv) {
+  app::App app{.name = options.for_sweep ? "sweep" : "fabric",
+               .summary =
+                   "Measures latency and bandwidth of every pair of ranks and of every rail, and "
+                   "where GPUs, processors and network interfaces lie. A rank, link or rail that "
+                   "is slow beside its equals is named, and the exit code is 1; so it qualifies a "
+                   "machine before work starts. Mistakes of the placement are printed and do not "
+                   "fail by themselves",
+               .options = option_table(options),
+               .node_size = &options.node_size,
+               .json_flags = "-J,--json,--output_file",
+               .timeout_flags = "-T,--timeout"};
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
+    resolve(options, given, machine);
+  };
+  app.run = [&](const app::Context& context) { return run_in(options, context); };
+  return app::run(std::move(app), argc, argv);
+}
+
+}  // namespace
+
+int run(int argc, char** argv) { return run_as({}, argc, argv); }
+
+int run_for_sweep(int argc, char** argv) { return run_as({.for_sweep = true}, argc, argv); }
+
+}  // namespace zeropp::fabric

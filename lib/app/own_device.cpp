@@ -1,0 +1,14 @@
+#include "lib/app/own_device.hpp"
+
+namespace zeropp::app {
+
+Device own_device(const Context& context, const std::string& backend) {
+  Device device = Device::host();
+  context.agree_on([&] {
+    const auto rank = static_cast<std::size_t>(context.control().rank());
+    if (backend == "cuda") device = Device::cuda(context.gpus.index[rank]);
+  });
+  return device;
+}
+
+}  // namespace zeropp::app

@@ -1,0 +1,15 @@
+// The device that this rank computes on.
+#pragma once
+
+#include <string>
+
+#include "lib/app/app.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp::app {
+
+/// Of back end "cuda" the GPU that find_gpus() gave this rank, else the host. Collective. Throws
+/// AgreedError.
+Device own_device(const Context& context, const std::string& backend);
+
+}  // namespace zeropp::app
