@@ -58,21 +58,21 @@ json describe(const app::Context& context) {
   info["all_gather"] = json::array();
   for (const auto* entry : collective::all_gather_algorithms()) {
     info["all_gather"].push_back({{"name", entry->name},
-                                  {"hierarchical", entry->hierarchical},
-                                  {"any_codec", entry->any_codec},
-                                  {"modelled", entry->modelled},
-                                  {"deterministic", entry->deterministic},
-                                  {"uncut", entry->uncut},
+                                  {"hierarchical", entry->traits.hierarchical},
+                                  {"any_codec", entry->traits.any_codec},
+                                  {"modelled", entry->traits.modelled},
+                                  {"deterministic", entry->traits.deterministic},
+                                  {"uncut", entry->traits.uncut},
                                   {"summary", entry->summary}});
   }
   info["reduce_scatter"] = json::array();
   for (const auto* entry : collective::reduce_scatter_algorithms()) {
     info["reduce_scatter"].push_back({{"name", entry->name},
-                                      {"hierarchical", entry->hierarchical},
-                                      {"any_codec", entry->any_codec},
-                                      {"modelled", entry->modelled},
-                                      {"deterministic", entry->deterministic},
-                                      {"uncut", entry->uncut},
+                                      {"hierarchical", entry->traits.hierarchical},
+                                      {"any_codec", entry->traits.any_codec},
+                                      {"modelled", entry->traits.modelled},
+                                      {"deterministic", entry->traits.deterministic},
+                                      {"uncut", entry->traits.uncut},
                                       {"summary", entry->summary}});
   }
   info["configuration"] = json::parse(context.config_json());

@@ -28,7 +28,7 @@ double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const ze
   const double first = bits_of(codecs.intra, zero.compute);
   const double second = bits_of(codecs.inter, zero.compute);
   if (!zero.quantized_gradients ||
-      !collective::find_reduce_scatter(zero.reduce_scatter_algorithm).hierarchical) {
+      !collective::find_reduce_scatter(zero.reduce_scatter_algorithm).traits.hierarchical) {
     return first;
   }
   // To each other rank of the node as many values as there are nodes, then one to each other node.

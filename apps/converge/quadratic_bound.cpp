@@ -85,7 +85,8 @@ Descent describe_descent(const config::TrainConfig& config, const comm::Topology
   if (zero.quantized_weights) descent.weights = bound(zero.weight_codec);
   if (!zero.quantized_gradients) return descent;
   // One hop adds up everything at once; so do two where one of them has nobody to send to.
-  const bool two_hops = collective::find_reduce_scatter(zero.reduce_scatter_algorithm).hierarchical;
+  const bool two_hops =
+      collective::find_reduce_scatter(zero.reduce_scatter_algorithm).traits.hierarchical;
   const bool inside = !two_hops || topology.ranks_per_node > 1;
   const bool across = two_hops && topology.node_count > 1;
   if (inside) descent.first = bound(zero.gradient_codec_intra);

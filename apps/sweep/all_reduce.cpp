@@ -27,7 +27,7 @@ class Native final : public VendorRun {
 
 /// The gather after a reduce-scatter.
 std::string_view gather_of(const Way& way) {
-  if (collective::find_reduce_scatter(way.algorithm).hierarchical) return "two-level";
+  if (collective::find_reduce_scatter(way.algorithm).traits.hierarchical) return "two-level";
   return way.algorithm == "flat" ? "flat" : "direct";
 }
 

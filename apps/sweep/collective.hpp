@@ -38,13 +38,7 @@ struct Way {
   [[nodiscard]] bool is_lossless() const { return codec.format == "none"; }
 };
 
-struct Algorithm {
-  std::string_view name;
-  bool hierarchical;   ///< runs on all ranks, needs nodes of equal size
-  bool any_codec;      ///< false: `none` only
-  bool modelled;       ///< the vendor's route: bytes are those of a ring, not counted
-  bool uncut = false;  ///< runs in one piece, whatever the depth
-};
+using collective::Algorithm;
 
 /// Where a run finds its input and leaves its result: one buffer each, or both in one.
 struct Memory {

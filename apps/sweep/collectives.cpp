@@ -7,9 +7,9 @@
 namespace zeropp::sweep {
 
 namespace {
-bool has(const Collective& collective, std::string_view name, bool Algorithm::*trait) {
+bool has(const Collective& collective, std::string_view name, bool collective::Traits::*trait) {
   return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
-    return algorithm.name == name && algorithm.*trait;
+    return algorithm.name == name && algorithm.traits.*trait;
   });
 }
 }  // namespace
@@ -28,20 +28,20 @@ double Collective::bus_factor(std::size_t ranks) const {
 
 bool can_run(const Collective& collective, const Way& way) {
   return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
-    return algorithm.name == way.algorithm && (algorithm.any_codec || way.is_lossless());
+    return algorithm.name == way.algorithm && (algorithm.traits.any_codec || way.is_lossless());
   });
 }
 
 bool is_hierarchical(const Collective& collective, std::string_view name) {
-  return has(collective, name, &Algorithm::hierarchical);
+  return has(collective, name, &collective::Traits::hierarchical);
 }
 
 bool is_modelled(const Collective& collective, std::string_view name) {
-  return has(collective, name, &Algorithm::modelled);
+  return has(collective, name, &collective::Traits::modelled);
 }
 
 bool is_uncut(const Collective& collective, std::string_view name) {
-  return has(collective, name, &Algorithm::uncut);
+  return has(collective, name, &collective::Traits::uncut);
 }
 
 Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,

@@ -12,8 +12,7 @@ std::vector<Algorithm> registered(const std::vector<const Entry*>& entries) {
   std::vector<Algorithm> all;
   all.reserve(entries.size());
   for (const Entry* entry : entries) {
-    all.push_back(
-        {entry->name, entry->hierarchical, entry->any_codec, entry->modelled, entry->uncut});
+    all.push_back({std::string(entry->name), entry->traits});
   }
   return all;
 }

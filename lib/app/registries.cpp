@@ -21,14 +21,10 @@ config::Machine machine_of(const comm::Topology& topology, const GpuPlacement& g
                           .check_model = model::validate,
                           .check_data = data::validate};
   for (const auto* entry : collective::all_gather_algorithms()) {
-    machine.all_gather.push_back({std::string(entry->name), entry->hierarchical, entry->any_codec,
-                                  entry->deterministic, entry->uncut, /*feedback=*/false,
-                                  entry->to_everyone, entry->modelled});
+    machine.all_gather.push_back({std::string(entry->name), entry->traits});
   }
   for (const auto* entry : collective::reduce_scatter_algorithms()) {
-    machine.reduce_scatter.push_back({std::string(entry->name), entry->hierarchical,
-                                      entry->any_codec, entry->deterministic, entry->uncut,
-                                      entry->feedback, entry->to_everyone, entry->modelled});
+    machine.reduce_scatter.push_back({std::string(entry->name), entry->traits});
   }
   return machine;
 }

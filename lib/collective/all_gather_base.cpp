@@ -39,7 +39,7 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                                 .codec = codec_.name(),
                                 .group = context.group.name(),
                                 .path = feedback_path("", plan.feedback, {kFeedbackHop}),
-                                .modelled = algorithm.modelled}),
+                                .modelled = algorithm.traits.modelled}),
       encode_(codec_, errors_of(plan), plan.feedback == nullptr ? 0 : plan.feedback->options().beta,
               layout_of(plan.parts.count, codec_.block()), space_) {
   for (const Chunk& chunk : chunk_plan(plan.parts.count, depth, codec_.block())) {

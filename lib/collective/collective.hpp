@@ -21,6 +21,7 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
+#include "lib/collective/traits.hpp"
 #include "lib/comm/traffic.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/device/device.hpp"
@@ -134,24 +135,13 @@ struct Context {
 struct AllGatherAlgorithm {
   std::string_view name;
   std::string_view summary;
-  bool hierarchical;   ///< needs nodes of equal size
-  bool any_codec;      ///< false: `none` only
-  bool modelled;       ///< vendor's route: outside byte equality
-  bool deterministic;  ///< same bits on every run
-  bool uncut = false;  ///< runs in one piece, whatever the depth: the pipeline is the vendor's
-  bool to_everyone = false;  ///< sends pieces of one size to everyone, inside nodes at least
+  Traits traits;
   std::unique_ptr<AllGather> (*plan)(const Context&, const AllGatherPlan&);
 };
 struct ReduceScatterAlgorithm {
   std::string_view name;
   std::string_view summary;
-  bool hierarchical;
-  bool any_codec;
-  bool modelled;
-  bool deterministic;
-  bool uncut = false;
-  bool to_everyone = false;
-  bool feedback;  ///< can feed the error of a hop's encoding back (error_feedback.hpp)
+  Traits traits;
   /// Ranks whose values a sum may hold that is encoded again on its way: where values travel in a
   /// type of small range, it has to have room for so many.
   std::size_t (*ranks_in_sums)(const comm::Topology&);

@@ -19,7 +19,7 @@ ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatter
                                 .codec = codec,
                                 .group = context.group.name(),
                                 .path = std::string(path),
-                                .modelled = algorithm.modelled}),
+                                .modelled = algorithm.traits.modelled}),
       chunks_(chunk_plan(plan.parts.count, depth, block)),
       block_(block) {}
 

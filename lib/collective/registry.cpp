@@ -34,7 +34,7 @@ const Algorithm& find(const char* operation, std::string_view name,
 template <class Algorithm>
 void require_possible(const char* operation, const Algorithm& algorithm, const Context& context,
                       const codec::CodecSpec& codec, const Parts& parts, std::size_t depth) {
-  if (!algorithm.any_codec && codec.format != "none") {
+  if (!algorithm.traits.any_codec && codec.format != "none") {
     throw Error(
         ExitCode::usage,
         fmt::format("{} algorithm '{}' carries no codec but 'none', not '{}': choose another "
@@ -54,7 +54,7 @@ void require_possible(const char* operation, const Algorithm& algorithm, const C
     throw std::logic_error(
         fmt::format("{}: its groups were made for the memory of another device", operation));
   }
-  if (!algorithm.hierarchical) return;
+  if (!algorithm.traits.hierarchical) return;
   const comm::Topology& topology = context.groups.topology;
   if (!topology.uniform()) {
     throw Error(
@@ -114,7 +114,7 @@ std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Con
   const auto& entry = find_all_gather(algorithm);
   require_possible("all-gather", entry, context, plan.codec, plan.parts, plan.depth);
   require_uncut("all-gather", plan.codec, plan.depth);
-  if (plan.feedback != nullptr && !entry.any_codec) {
+  if (plan.feedback != nullptr && !entry.traits.any_codec) {
     throw Error(
         ExitCode::usage,
         fmt::format("all-gather algorithm '{}' encodes nothing that error feedback could be "
@@ -130,8 +130,8 @@ std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm,
   const auto& entry = find_reduce_scatter(algorithm);
   require_possible("reduce-scatter", entry, context, plan.codec_first, plan.parts, plan.depth);
   require_uncut("reduce-scatter", plan.codec_first, plan.depth);
-  if (entry.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
-  if (plan.feedback != nullptr && !entry.feedback) {
+  if (entry.traits.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
+  if (plan.feedback != nullptr && !entry.traits.feedback) {
     throw Error(ExitCode::usage,
                 fmt::format("reduce-scatter algorithm '{}' has no hops that error feedback could "
                             "be in: choose 2-hop or 1-hop, or leave error feedback out",

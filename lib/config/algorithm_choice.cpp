@@ -26,8 +26,8 @@ const char* name_in_table(Dtype dtype) {
   return "float";
 }
 
-const Algorithm& find(const std::vector<Algorithm>& known, const std::string& name,
-                      const char* key) {
+const collective::Algorithm& find(const std::vector<collective::Algorithm>& known,
+                                  const std::string& name, const char* key) {
   std::vector<std::string> names{"auto"};
   for (const auto& algorithm : known) {
     if (algorithm.name == name) return algorithm;
@@ -104,7 +104,7 @@ class Measured {
   }
 
   /// Of a whole unit. `codec`: on every hop; none: of a reduction whose two hops have two codecs.
-  [[nodiscard]] std::optional<std::string> fastest(const std::vector<Algorithm>& known,
+  [[nodiscard]] std::optional<std::string> fastest(const std::vector<collective::Algorithm>& known,
                                                    const char* collective, bool quantized,
                                                    const std::optional<codec::CodecSpec>& codec,
                                                    const char* group) const {
@@ -112,14 +112,14 @@ class Measured {
     const bool reduces = std::string_view(collective) == "reduce_scatter";
     const bool feeds_back = config_.zero.error_feedback.hops != "none";
     std::vector<std::string> candidates;
-    for (const Algorithm& algorithm : known) {
-      const bool possible = (!algorithm.hierarchical ||
+    for (const collective::Algorithm& algorithm : known) {
+      const bool possible = (!algorithm.traits.hierarchical ||
                              (machine_.ranks_per_node > 0 && std::string_view(group) == kWorld)) &&
-                            (algorithm.any_codec || !quantized) &&
-                            (algorithm.hierarchical || codec) &&
-                            (algorithm.deterministic || !config_.zero.deterministic) &&
-                            (algorithm.feedback || !feeds_back || !reduces) &&
-                            (!algorithm.uncut || config_.zero.pipeline_depth == 1);
+                            (algorithm.traits.any_codec || !quantized) &&
+                            (algorithm.traits.hierarchical || codec) &&
+                            (algorithm.traits.deterministic || !config_.zero.deterministic) &&
+                            (algorithm.traits.feedback || !feeds_back || !reduces) &&
+                            (!algorithm.traits.uncut || config_.zero.pipeline_depth == 1);
       if (possible) candidates.push_back(algorithm.name);
     }
     if (candidates.empty()) return std::nullopt;  // what the rules take is refused with the reason
@@ -194,12 +194,12 @@ void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& m
                         c.zero.weight_codec, Measured::kWorld)
                .value_or(gather_by_rule(c, machine));
   }
-  const Algorithm& algorithm = find(machine.all_gather, name, key);
-  if (algorithm.hierarchical && machine.ranks_per_node == 0) {
+  const collective::Algorithm& algorithm = find(machine.all_gather, name, key);
+  if (algorithm.traits.hierarchical && machine.ranks_per_node == 0) {
     refuse("{} {} {}", key, name, kUnequalNodes);
   }
-  if (c.zero.deterministic && !algorithm.deterministic) refuse_unstable(key, name, "flat");
-  if (c.zero.quantized_weights && !algorithm.any_codec) {
+  if (c.zero.deterministic && !algorithm.traits.deterministic) refuse_unstable(key, name, "flat");
+  if (c.zero.quantized_weights && !algorithm.traits.any_codec) {
     refuse(
         "{} {} cannot carry zeropp.weight_codec: choose another, or turn "
         "zero_optimization.zero_quantized_weights off",
@@ -224,7 +224,7 @@ void choose_secondary_gather(TrainConfig& c, const Machine& machine, const Measu
                       .value_or(by_rule)
                 : by_rule;
   }
-  if (find(machine.all_gather, name, key).hierarchical) {
+  if (find(machine.all_gather, name, key).traits.hierarchical) {
     refuse(
         "{} {} runs on all ranks, not inside an hpZ group: choose flat, direct, native or "
         "native-images",
@@ -245,18 +245,19 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, con
                         Measured::kWorld)
                .value_or(reduce_by_rule(c, machine));
   }
-  const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
-  if (algorithm.hierarchical && machine.ranks_per_node == 0) {
+  const collective::Algorithm& algorithm = find(machine.reduce_scatter, name, key);
+  if (algorithm.traits.hierarchical && machine.ranks_per_node == 0) {
     refuse("{} {} {}{}", key, name, kUnequalNodes, quantized ? ", or choose 1-hop" : "");
   }
-  if (quantized && !algorithm.any_codec) {
+  if (quantized && !algorithm.traits.any_codec) {
     refuse(
         "{} {} cannot carry the gradient codecs: choose 2-hop or 1-hop, or turn "
         "zero_optimization.zero_quantized_gradients off",
         key, name);
   }
-  if (c.zero.deterministic && !algorithm.deterministic) refuse_unstable(key, name, "ordered");
-  if (algorithm.hierarchical || c.zero.shard_group_size != zero::kAllRanks) return;
+  if (c.zero.deterministic && !algorithm.traits.deterministic)
+    refuse_unstable(key, name, "ordered");
+  if (algorithm.traits.hierarchical || c.zero.shard_group_size != zero::kAllRanks) return;
   if (quantized && is_given(given, "zeropp.gradient_codec_inter") &&
       c.zero.gradient_codec_inter != c.zero.gradient_codec_intra) {
     refuse(
@@ -273,14 +274,14 @@ void choose_feedback_hops(TrainConfig& c, const Machine& machine) {
   std::string& hops = c.zero.error_feedback.hops;
   if (!c.zero.quantized_gradients || hops == "none") return;
   const std::string& name = c.zero.reduce_scatter_algorithm;
-  const Algorithm& algorithm = find(machine.reduce_scatter, name, key);
-  if (!algorithm.feedback) {
+  const collective::Algorithm& algorithm = find(machine.reduce_scatter, name, key);
+  if (!algorithm.traits.feedback) {
     refuse(
         "{} {}: zeropp.reduce_scatter_algorithm {} has no hops to feed errors back in; choose "
         "2-hop or 1-hop, or leave it out",
         key, hops, name);
   }
-  const bool second = algorithm.hierarchical && machine.node_count > 1;
+  const bool second = algorithm.traits.hierarchical && machine.node_count > 1;
   const bool intra = !second || machine.ranks_per_node > 1;
   const bool inter = second || c.zero.shard_group_size != zero::kAllRanks;
   const char* const there = intra && inter ? "both" : intra ? "intra" : "inter";
@@ -296,8 +297,8 @@ void choose_feedback_hops(TrainConfig& c, const Machine& machine) {
 /// The vendor's collectives have a pipeline of their own.
 void check_pipeline(const zero::Options& zero, const Machine& machine) {
   if (zero.pipeline_depth == 1) return;
-  if (find(machine.all_gather, zero.all_gather_algorithm, "").uncut &&
-      find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").uncut) {
+  if (find(machine.all_gather, zero.all_gather_algorithm, "").traits.uncut &&
+      find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").traits.uncut) {
     refuse(
         "zeropp.pipeline_depth {} would have no effect: {} and {} are the vendor's, with a "
         "pipeline "
@@ -310,16 +311,17 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
   const zero::Options& zero = c.zero;
   const bool one_node = machine.node_count == 1;
   // Several levels send images inside nodes, which lie in the arena.
-  const auto inside_nodes = [&](const Algorithm& algorithm, bool offered) {
-    return algorithm.to_everyone && (one_node ? offered : algorithm.hierarchical);
+  const auto inside_nodes = [&](const collective::Algorithm& algorithm, bool offered) {
+    return algorithm.traits.to_everyone && (one_node ? offered : algorithm.traits.hierarchical);
   };
-  const bool used = inside_nodes(find(machine.all_gather, zero.all_gather_algorithm, ""),
-                                 gathers_in_offered_memory(c)) ||
-                    (zero.hpz_partition_size > 1 &&
-                     zero.hpz_partition_size <= static_cast<std::size_t>(machine.ranks_per_node) &&
-                     find(machine.all_gather, zero.secondary_gather_algorithm, "").to_everyone) ||
-                    inside_nodes(find(machine.reduce_scatter, zero.reduce_scatter_algorithm, ""),
-                                 reduces_in_offered_memory(c));
+  const bool used =
+      inside_nodes(find(machine.all_gather, zero.all_gather_algorithm, ""),
+                   gathers_in_offered_memory(c)) ||
+      (zero.hpz_partition_size > 1 &&
+       zero.hpz_partition_size <= static_cast<std::size_t>(machine.ranks_per_node) &&
+       find(machine.all_gather, zero.secondary_gather_algorithm, "").traits.to_everyone) ||
+      inside_nodes(find(machine.reduce_scatter, zero.reduce_scatter_algorithm, ""),
+                   reduces_in_offered_memory(c));
   if (c.copy_engines == "on" && !used) {
     refuse(
         "zeropp.copy_engines on would have no effect with {} and {} on {} nodes, stage {} and "
@@ -334,8 +336,9 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
   const bool across =
       c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
-  const auto sends_on_rails = [&](const Algorithm& algorithm) {
-    return has_levels(sharding) ? algorithm.hierarchical : is_rail(sharding) && !algorithm.vendors;
+  const auto sends_on_rails = [&](const collective::Algorithm& algorithm) {
+    return has_levels(sharding) ? algorithm.traits.hierarchical
+                                : is_rail(sharding) && !algorithm.traits.modelled;
   };
   const bool inside =
       sends_on_rails(find(machine.all_gather, c.zero.all_gather_algorithm, "")) ||
@@ -377,9 +380,8 @@ void choose_algorithms(TrainConfig& config, const std::vector<Option>& given,
   choose_reduce_scatter(config, given, machine, measured);
   choose_feedback_hops(config, machine);
   resolve_codec_choice(
-      config,
-      grouped ||
-          find(machine.reduce_scatter, config.zero.reduce_scatter_algorithm, "").hierarchical);
+      config, grouped || find(machine.reduce_scatter, config.zero.reduce_scatter_algorithm, "")
+                             .traits.hierarchical);
   measured.require_asked();
   if (!grouped) check_pipeline(config.zero, machine);
   choose_rail_lanes(config, whole, machine);

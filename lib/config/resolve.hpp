@@ -7,22 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "lib/collective/traits.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/train_config.hpp"
 
 namespace zeropp::config {
-
-/// What resolve() needs to know of a collective algorithm.
-struct Algorithm {
-  std::string name;
-  bool hierarchical = false;  ///< needs nodes of equal size
-  bool any_codec = true;      ///< false: `none` only
-  bool deterministic = true;  ///< same bits on every run
-  bool uncut = false;         ///< runs in one piece: pipeline_depth does not reach it
-  bool feedback = false;      ///< of reductions: has hops that error feedback can be in
-  bool to_everyone = false;   ///< sends pieces of one size to everyone, inside nodes at least
-  bool vendors = false;       ///< a collective of the transport's library, which sends as it will
-};
 
 /// What the configuration will run on, and what there is to choose from.
 struct Machine {
@@ -34,8 +23,8 @@ struct Machine {
   bool rdma = false;       ///< NCCL finds InfiniBand or RoCE between nodes, else it takes sockets
   bool copy_engines = false;  ///< NCCL can let the GPUs of a node copy into each other's memory
   std::string gpu_problem;    ///< unless own_gpus: what is missing, and the remedy
-  std::vector<Algorithm> all_gather;
-  std::vector<Algorithm> reduce_scatter;
+  std::vector<collective::Algorithm> all_gather;
+  std::vector<collective::Algorithm> reduce_scatter;
   /// Parameters of a unit as most are: what a gather and a reduction move at a time.
   std::function<std::size_t(const model::Options&)> typical_unit;
   /// Throw Error(usage) for a model or a token source that does not exist or cannot be as asked.

@@ -20,10 +20,10 @@ std::vector<std::size_t> hpz_sizes(const comm::Topology& topology) {
   return sizes;
 }
 
-std::vector<std::string> names_of(const std::vector<config::Algorithm>& algorithms) {
+std::vector<std::string> names_of(const std::vector<collective::Algorithm>& algorithms) {
   std::vector<std::string> names;
   names.reserve(algorithms.size());
-  for (const config::Algorithm& algorithm : algorithms) names.push_back(algorithm.name);
+  for (const collective::Algorithm& algorithm : algorithms) names.push_back(algorithm.name);
   return names;
 }
 

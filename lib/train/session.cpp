@@ -81,7 +81,7 @@ void Session::make_groups() {
       .copy_engines = config_.copy_engines == "on"};
   // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
   const bool gather_levels =
-      collective::find_all_gather(config_.zero.all_gather_algorithm).hierarchical;
+      collective::find_all_gather(config_.zero.all_gather_algorithm).traits.hierarchical;
   const bool gathers_sums = config_.zero.stage == 0;
   options.shard_size = static_cast<int>(config_.zero.shard_group_size);
   const comm::Topology sharding =
@@ -90,8 +90,8 @@ void Session::make_groups() {
   // Reductions in two hops take one, over all ranks, where there is one level.
   const bool has_levels = sharding.node_count > 1 && sharding.ranks_per_node > 1;
   options.levels =
-      (has_levels &&
-       collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm).hierarchical) ||
+      (has_levels && collective::find_reduce_scatter(config_.zero.reduce_scatter_algorithm)
+                         .traits.hierarchical) ||
       (gathers_sums && gather_levels);
   reduce_groups_ = context_.world().make_groups(options);
   options.levels = gather_levels;

@@ -49,7 +49,7 @@ GradientErrors::GradientErrors(const Options& options, const std::vector<Bucket>
   // The first hop sends all parts, P elements; the second, where there is one, those of the own
   // rail, P / G. Nodes of one rank have the second only.
   const bool second =
-      collective::find_reduce_scatter(options.reduce_scatter_algorithm).hierarchical &&
+      collective::find_reduce_scatter(options.reduce_scatter_algorithm).traits.hierarchical &&
       topology.node_count > 1;
   const bool first = !second || topology.ranks_per_node > 1;
   const auto make = [&] { return std::make_unique<collective::ErrorFeedback>(feedback, device); };

@@ -79,7 +79,7 @@ TEST(Contract6, OddVocabulary) {
   const auto n = static_cast<std::size_t>(cluster.size());
   for (const auto* algorithm : all_gather_algorithms()) {
     const codec::CodecSpec codec =
-        algorithm->any_codec ? codec::CodecSpec{"int8", 256, {}} : codec::CodecSpec{};
+        algorithm->traits.any_codec ? codec::CodecSpec{"int8", 256, {}} : codec::CodecSpec{};
     ASSERT_NO_FATAL_FAILURE(verify(cluster, *algorithm, codec, Dtype::bf16, Dtype::bf16,
                                    (std::size_t{50257} * 3 + n - 1) / n));
   }

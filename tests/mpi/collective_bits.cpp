@@ -19,7 +19,7 @@ TEST(Contract2, ReduceScatterRepeatsItsBits) {
   for (const int node_size : test::node_sizes()) {
     Cluster cluster(node_size);
     for (const auto* algorithm : reduce_scatter_algorithms()) {
-      if (!algorithm->deterministic || !test::worth_running(*algorithm, node_size)) continue;
+      if (!algorithm->traits.deterministic || !test::worth_running(*algorithm, node_size)) continue;
       for (const auto& [first, second] : test::codec_pairs(*algorithm)) {
         std::vector<float> reference;
         for (const std::size_t wanted : {1U, 1U, 3U, 100U}) {

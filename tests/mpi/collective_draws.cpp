@@ -32,7 +32,7 @@ TEST(Contract2, ReductionsDrawByKeyAlone) {
   for (const int node_size : test::node_sizes()) {
     Cluster cluster(node_size);
     for (const auto* algorithm : reduce_scatter_algorithms()) {
-      if (!algorithm->any_codec || !test::worth_running(*algorithm, node_size)) continue;
+      if (!algorithm->traits.any_codec || !test::worth_running(*algorithm, node_size)) continue;
       std::vector<float> reference;
       for (const std::size_t depth : {1U, 1U, 3U}) {
         const ReduceScatterPlan plan{
@@ -51,7 +51,7 @@ TEST(Contract2, ReductionsDrawByKeyAlone) {
 TEST(Contract2, RanksOfAGatherDrawApart) {
   Cluster cluster(test::node_sizes().back());
   for (const auto* algorithm : all_gather_algorithms()) {
-    if (!algorithm->any_codec) continue;
+    if (!algorithm->traits.any_codec) continue;
     const AllGatherPlan plan{Parts::dense(kCount), Dtype::fp32, coin(), 3, {"test", ""}};
     const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
     const test::OnDevice in(coins(kCount));

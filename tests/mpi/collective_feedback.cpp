@@ -289,7 +289,7 @@ TEST(ErrorFeedback, HasTheBitsOfTheReference) {
   for (const int node_size : test::node_sizes()) {
     Cluster cluster(node_size);
     for (const auto* algorithm : reduce_scatter_algorithms()) {
-      if (!algorithm->feedback || !test::worth_running(*algorithm, node_size)) continue;
+      if (!algorithm->traits.feedback || !test::worth_running(*algorithm, node_size)) continue;
       const auto codecs = pairs();
       const auto feedbacks = options();
       for (std::size_t i = 0; i < 2 * codecs.size(); ++i) {  // every one of either
@@ -346,7 +346,7 @@ TEST(ErrorFeedback, OfTheSameValuesAveragesToTheTrueSum) {
   for (const int node_size : test::node_sizes()) {
     Cluster cluster(node_size);
     for (const auto* algorithm : reduce_scatter_algorithms()) {
-      if (!algorithm->feedback || !test::worth_running(*algorithm, node_size)) continue;
+      if (!algorithm->traits.feedback || !test::worth_running(*algorithm, node_size)) continue;
       for (const ErrorStorage storage : {ErrorStorage::fp32, ErrorStorage::int8}) {
         const Setting setting{
             std::string(algorithm->name), {int4, int4}, {0.0F, true, true, storage}};
@@ -368,7 +368,7 @@ TEST(ErrorFeedback, TakesWhatTheClosedFormSays) {
   for (const int node_size : test::node_sizes()) {
     Cluster cluster(node_size);
     for (const auto* algorithm : reduce_scatter_algorithms()) {
-      if (!algorithm->feedback) continue;
+      if (!algorithm->traits.feedback) continue;
       for (const ErrorStorage storage : {ErrorStorage::fp32, ErrorStorage::int8}) {
         const Setting setting{
             std::string(algorithm->name), pairs().front(), {0, true, true, storage}};
@@ -408,7 +408,7 @@ TEST(ErrorFeedback, ShowsInTheTraceWhichHopsHaveIt) {
 TEST(ErrorFeedback, IsRefusedWhereThereAreNoHops) {
   Cluster cluster(test::world().size());
   for (const auto* algorithm : reduce_scatter_algorithms()) {
-    if (algorithm->feedback) continue;
+    if (algorithm->traits.feedback) continue;
     const codec::CodecSpec none;
     try {
       const Runner taken(cluster, {std::string(algorithm->name), {none, none}, {}},

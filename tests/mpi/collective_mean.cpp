@@ -78,9 +78,9 @@ TEST_F(Contract5, SlopeIsOne) {
       std::vector<test::CodecPair> pairs;
       for (const auto& info : codec::formats()) {
         const auto spec = codec::parse_codec(info.name);
-        if (algorithm->any_codec || info.name == "none") pairs.emplace_back(spec, spec);
+        if (algorithm->traits.any_codec || info.name == "none") pairs.emplace_back(spec, spec);
       }
-      if (algorithm->hierarchical) {
+      if (algorithm->traits.hierarchical) {
         pairs.emplace_back(codec::parse_codec("int8"), codec::parse_codec("int4"));
         for (const char* const name : {"int4:32+wide", "int4+had32", "int6:64+asym+s32"}) {
           pairs.emplace_back(codec::parse_codec(name), codec::parse_codec(name));

@@ -42,9 +42,9 @@ void verify(Cluster& cluster, const ReduceScatterAlgorithm& algorithm,
   // Nor does it know the slices of other nodes, with which the first of two hops shares an image: a
   // scale of that image is not the one of a slice.
   const bool shared = codec::find_info(codecs.first.format)->scales_images &&
-                      algorithm.hierarchical && cluster.groups.topology.node_count > 1;
+                      algorithm.traits.hierarchical && cluster.groups.topology.node_count > 1;
   const bool same_bits =
-      !algorithm.modelled && !rotates(codecs.first) && !rotates(codecs.second) && !shared;
+      !algorithm.traits.modelled && !rotates(codecs.first) && !rotates(codecs.second) && !shared;
   for (const auto& [parts, wanted_depth] : {std::pair{Parts::dense(count), std::size_t{1}},
                                             std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
     const std::size_t depth = test::depth_for(wanted_depth, codecs.first, codecs.second);
@@ -59,7 +59,7 @@ void verify(Cluster& cluster, const ReduceScatterAlgorithm& algorithm,
                  << depth << " on " << cluster.groups.topology.describe() << " rank " << rank);
     for (std::size_t e = 0; e < count; ++e) {
       const double bound =
-          algorithm.modelled ? vendor_bound(plain, n, rank, count, e) : expected.bound[e];
+          algorithm.traits.modelled ? vendor_bound(plain, n, rank, count, e) : expected.bound[e];
       ASSERT_LE(std::abs(sum[e] - exact[e]), bound) << "element " << e;
       if (!same_bits) continue;
       ASSERT_EQ(bits_of(sum[e]), bits_of(expected.values[e])) << "element " << e;
@@ -104,7 +104,7 @@ TEST(Contract6, OddVocabulary) {
   const codec::CodecSpec int4{"int4", 128, {}};
   for (const auto* algorithm : reduce_scatter_algorithms()) {
     const codec::CodecSpec none;
-    const auto codecs = algorithm->any_codec ? std::pair{int8, int4} : std::pair{none, none};
+    const auto codecs = algorithm->traits.any_codec ? std::pair{int8, int4} : std::pair{none, none};
     const auto n = static_cast<std::size_t>(cluster.size());
     ASSERT_NO_FATAL_FAILURE(verify(cluster, *algorithm, codecs, Dtype::bf16, Dtype::bf16,
                                    (std::size_t{50257} * 3 + n - 1) / n));

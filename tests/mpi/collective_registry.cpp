@@ -90,7 +90,7 @@ TEST(Refusals, NameTheRemedy) {
     (void)plan_all_gather("native", context, plan);
   });
   for (const auto* algorithm : reduce_scatter_algorithms()) {
-    if (algorithm->any_codec) continue;
+    if (algorithm->traits.any_codec) continue;
     expect_refusal(ExitCode::usage, "carries no codec but 'none'", [&] {
       auto plan = reduction;
       plan.codec_first = kInt8;
@@ -149,7 +149,7 @@ TEST(Refusals, HierarchyOnUnequalNodes) {
       return plan_all_gather(algorithm->name, context,
                              {Parts::dense(8), Dtype::fp32, {}, 1, {"test", ""}});
     };
-    if (algorithm->hierarchical) {
+    if (algorithm->traits.hierarchical) {
       expect_refusal(ExitCode::environment, "same number of ranks on every node", plan);
     } else {
       EXPECT_NE(plan(), nullptr);
@@ -161,7 +161,7 @@ TEST(Refusals, HierarchyOnUnequalNodes) {
           algorithm->name, context,
           {Parts::dense(8), Dtype::fp32, Dtype::fp32, {}, {}, 1, {"test", ""}});
     };
-    if (algorithm->hierarchical) {
+    if (algorithm->traits.hierarchical) {
       expect_refusal(ExitCode::environment, "same number of ranks on every node", plan);
     } else {
       EXPECT_NE(plan(), nullptr);

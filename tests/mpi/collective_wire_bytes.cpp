@@ -147,7 +147,7 @@ TEST(Contract4, AllGather) {
       (void)test::run(*planned, plan, form.n, form.r, plan.memory);
       verify(*planned,
              form.all_gather(algorithm.name, wire(plan.codec, plan.memory, plan.parts.count)),
-             algorithm.modelled, node_size,
+             algorithm.traits.modelled, node_size,
              static_cast<std::size_t>(form.n - 1) * plan.parts.count * size_of(plan.memory));
     };
     for (const auto* algorithm : all_gather_algorithms()) {
@@ -180,7 +180,7 @@ TEST(Contract4, ReduceScatter) {
       verify(*planned,
              form.reduce_scatter(algorithm.name, {plan.codec_first, plan.codec_second}, plan.plain,
                                  plan.parts.count),
-             algorithm.modelled, node_size,
+             algorithm.traits.modelled, node_size,
              static_cast<std::size_t>(form.n - 1) * plan.parts.count * size_of(plan.plain));
     };
     for (const auto* algorithm : reduce_scatter_algorithms()) {

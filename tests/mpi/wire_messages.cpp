@@ -38,7 +38,7 @@ TEST(Messages, OfEveryAllGather) {
           SCOPED_TRACE(testing::Message() << algorithm->name << " count " << count << " depth "
                                           << depth << " node size " << node_size);
           const codec::CodecSpec codec =
-              algorithm->any_codec ? codec::parse_codec("int8:32") : codec::CodecSpec{};
+              algorithm->traits.any_codec ? codec::parse_codec("int8:32") : codec::CodecSpec{};
           const collective::AllGatherPlan plan{
               collective::Parts::dense(count), Dtype::bf16, codec, depth, {"test", ""}};
           const auto planned =
@@ -46,7 +46,7 @@ TEST(Messages, OfEveryAllGather) {
           (void)test::take_pmpi_counts();
           (void)test::run(*planned, plan, cluster.size(), cluster.rank(), plan.memory);
           const Messages seen = seen_by_mpi(node_size);
-          if (!algorithm->modelled) {
+          if (!algorithm->traits.modelled) {
             EXPECT_EQ(planned->messages(), seen);
           }
           EXPECT_EQ(planned->messages() == Messages{}, planned->volume() == comm::Bytes{});
@@ -65,7 +65,7 @@ TEST(Messages, OfEveryReduceScatter) {
           SCOPED_TRACE(testing::Message() << algorithm->name << " count " << count << " depth "
                                           << depth << " node size " << node_size);
           const codec::CodecSpec codec =
-              algorithm->any_codec ? codec::parse_codec("int4:32") : codec::CodecSpec{};
+              algorithm->traits.any_codec ? codec::parse_codec("int4:32") : codec::CodecSpec{};
           const collective::ReduceScatterPlan plan{.parts = collective::Parts::dense(count),
                                                    .memory = Dtype::fp32,
                                                    .plain = Dtype::bf16,
@@ -78,7 +78,7 @@ TEST(Messages, OfEveryReduceScatter) {
           (void)test::take_pmpi_counts();
           (void)test::run(*planned, plan, cluster.size(), cluster.rank());
           const Messages seen = seen_by_mpi(node_size);
-          if (!algorithm->modelled) {
+          if (!algorithm->traits.modelled) {
             EXPECT_EQ(planned->messages(), seen);
           }
           EXPECT_EQ(planned->messages() == Messages{}, planned->volume() == comm::Bytes{});

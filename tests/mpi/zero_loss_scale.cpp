@@ -72,7 +72,7 @@ TEST(LossScaleEngine, AnOverflowChangesTheScaleAlone) {
       SCOPED_TRACE(testing::Message() << algorithm->name << ", stage " << stage);
       zero::Options options = in_fp16(kHalves);
       options.stage = stage;
-      options.deterministic = algorithm->deterministic;
+      options.deterministic = algorithm->traits.deterministic;
       options.reduce_scatter_algorithm = algorithm->name;
       options.gradient_clipping = 0.1;
       check_skip(options);

@@ -68,7 +68,7 @@ TEST(MeanGradient, OfEveryReduceScatterAndTopology) {
   for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
     for (const int node_size : node_sizes()) {
       for (const bool quantized : {false, true}) {
-        if (quantized && !algorithm->any_codec) continue;
+        if (quantized && !algorithm->traits.any_codec) continue;
         zero::Options options;
         options.reduce_scatter_algorithm = algorithm->name;
         options.quantized_gradients = quantized;

@@ -91,7 +91,7 @@ TEST(NonfiniteGradient, IsSkippedByEveryOptimizer) {
 
 TEST(NonfiniteGradient, IsSkippedWhenQuantized) {
   for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
-    if (!algorithm->any_codec) continue;
+    if (!algorithm->traits.any_codec) continue;
     for (const int node_size : node_sizes()) {
       for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
         SCOPED_TRACE(testing::Message()

@@ -41,7 +41,7 @@ ARROWS = {
 HEADERS = {
     "lib/data": [r"kernels/core/counter_rng\.hpp"],
     "lib/model": [r"lib/zero/unit_model\.hpp"],
-    "lib/config": [r"(lib|kernels)/\w+/options\.hpp", r"kernels/codec/spec\.hpp"],
+    "lib/config": [r"(lib|kernels)/\w+/options\.hpp", r"kernels/codec/spec\.hpp", r"lib/collective/traits\.hpp"],
 }
 
 # What CMake writes into the build folder is included by its bare name.

@@ -55,7 +55,7 @@ inline std::vector<codec::CodecSpec> codecs() {
 /// What `algorithm` can carry out of `all`.
 template <class Algorithm>
 std::vector<codec::CodecSpec> codecs_for(const Algorithm& algorithm) {
-  return algorithm.any_codec ? codecs() : std::vector<codec::CodecSpec>{{}};
+  return algorithm.traits.any_codec ? codecs() : std::vector<codec::CodecSpec>{{}};
 }
 
 /// The pipeline depth that both codecs take: 1 where an image has a scale of its own.
@@ -75,7 +75,7 @@ inline std::vector<CodecPair> codec_pairs(const collective::ReduceScatterAlgorit
   std::vector<CodecPair> pairs;
   for (std::size_t i = 0; i < specs.size(); ++i) {
     pairs.emplace_back(specs[i], specs[i]);
-    if (algorithm.hierarchical) pairs.emplace_back(specs[i], specs[(i + 1) % specs.size()]);
+    if (algorithm.traits.hierarchical) pairs.emplace_back(specs[i], specs[(i + 1) % specs.size()]);
   }
   return pairs;
 }
@@ -83,7 +83,7 @@ inline std::vector<CodecPair> codec_pairs(const collective::ReduceScatterAlgorit
 /// Flat algorithms do not look at nodes: one topology is enough for their values.
 template <class Algorithm>
 bool worth_running(const Algorithm& algorithm, int node_size) {
-  return algorithm.hierarchical || node_size == node_sizes().back();
+  return algorithm.traits.hierarchical || node_size == node_sizes().back();
 }
 
 /// Of the draws of a run that names no other.

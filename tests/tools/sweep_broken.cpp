@@ -135,7 +135,8 @@ class Broken final : public Collective {
   [[nodiscard]] std::vector<Algorithm> algorithms() const override {
     auto all = right_.algorithms();
     for (const auto& failure : kFailures) {
-      all.push_back({failure.name, false, !right_.preferred(false).empty(), false});
+      all.push_back({.name = std::string(failure.name),
+                     .traits = {.any_codec = !right_.preferred(false).empty()}});
     }
     return all;
   }

@@ -59,22 +59,23 @@ class Table : public testing::Test {
   /// `parameters`: of a unit, 4 bytes each.
   TrainConfig resolved(const std::string& zero, const std::string& own = "",
                        std::size_t parameters = 1024) {
-    const Machine on{.world_size = 4,
-                     .node_count = 2,
-                     .ranks_per_node = 2,
-                     .gpu_problem = "no GPU here",
-                     .all_gather = {{"direct"},
-                                    {"flat"},
-                                    {"native", false, false, true, true},
-                                    {"native-images"},
-                                    {"two-level", true}},
-                     .reduce_scatter = {{"1-hop"},
-                                        {"2-hop", true},
-                                        {"native", false, false, false, true},
-                                        {"ordered", false, false}},
-                     .typical_unit = model::typical_unit,
-                     .check_model = model::validate,
-                     .check_data = data::validate};
+    const Machine on{
+        .world_size = 4,
+        .node_count = 2,
+        .ranks_per_node = 2,
+        .gpu_problem = "no GPU here",
+        .all_gather = {{"direct"},
+                       {"flat"},
+                       {"native", {.any_codec = false, .uncut = true}},
+                       {"native-images"},
+                       {"two-level", {.hierarchical = true}}},
+        .reduce_scatter = {{"1-hop"},
+                           {"2-hop", {.hierarchical = true}},
+                           {"native", {.any_codec = false, .deterministic = false, .uncut = true}},
+                           {"ordered", {.any_codec = false}}},
+        .typical_unit = model::typical_unit,
+        .check_model = model::validate,
+        .check_data = data::validate};
     TrainConfig config;
     auto options_of_it = options(config);
     read_text(fmt::format(R"({{"zero_optimization":{{{}}},"zeropp":{{"algorithm_table":"{}",

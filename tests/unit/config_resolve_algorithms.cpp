@@ -14,10 +14,11 @@ using testing::HasSubstr;
 TEST(ConfigResolve, CopyEnginesWhereNcclHasThem) {
   Machine on = machine(1, 4);
   on.gpus = on.own_gpus = true;
-  for (Algorithm& algorithm : on.all_gather) {
-    algorithm.to_everyone = algorithm.name == "direct" || algorithm.hierarchical;
+  for (collective::Algorithm& algorithm : on.all_gather) {
+    algorithm.traits.to_everyone = algorithm.name == "direct" || algorithm.traits.hierarchical;
   }
-  for (Algorithm& algorithm : on.reduce_scatter) algorithm.to_everyone = algorithm.feedback;
+  for (collective::Algorithm& algorithm : on.reduce_scatter)
+    algorithm.traits.to_everyone = algorithm.traits.feedback;
   const auto choice = [&](const std::string& own, const std::string& zero = "") {
     const TrainConfig c =
         resolved(R"({"zero_optimization": {)" + zero + R"(}, "zeropp": {)" + own + "}}", on);

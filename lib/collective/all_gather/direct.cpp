@@ -53,11 +53,11 @@ class Direct final : public OneStepGather {
 const AllGatherAlgorithm all_gather_direct = {
     .name = "direct",
     .summary = "one step, every rank to every other",
-    .hierarchical = false,
-    .any_codec = true,
-    .modelled = false,
-    .deterministic = true,
-    .to_everyone = true,
+    .traits = {.hierarchical = false,
+               .any_codec = true,
+               .modelled = false,
+               .deterministic = true,
+               .to_everyone = true},
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Direct>(context, plan);
     }};

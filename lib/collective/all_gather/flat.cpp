@@ -56,10 +56,7 @@ class Flat final : public AllGatherBase {
 const AllGatherAlgorithm all_gather_flat = {
     .name = "flat",
     .summary = "ring in rank order, images passed on encoded",
-    .hierarchical = false,
-    .any_codec = true,
-    .modelled = false,
-    .deterministic = true,
+    .traits = {.hierarchical = false, .any_codec = true, .modelled = false, .deterministic = true},
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Flat>(context, plan);
     }};

@@ -54,11 +54,11 @@ class Native final : public AllGatherBase {
 const AllGatherAlgorithm all_gather_native = {
     .name = "native",
     .summary = "the vendor's own, uncompressed; bytes are modelled",
-    .hierarchical = false,
-    .any_codec = false,
-    .modelled = true,
-    .deterministic = true,
-    .uncut = true,
+    .traits = {.hierarchical = false,
+               .any_codec = false,
+               .modelled = true,
+               .deterministic = true,
+               .uncut = true},
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Native>(context, plan);
     }};

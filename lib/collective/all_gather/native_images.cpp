@@ -37,10 +37,7 @@ class NativeImages final : public OneStepGather {
 const AllGatherAlgorithm all_gather_native_images = {
     .name = "native-images",
     .summary = "the vendor's own, of encoded images in chunks; bytes are modelled",
-    .hierarchical = false,
-    .any_codec = true,
-    .modelled = true,
-    .deterministic = true,
+    .traits = {.hierarchical = false, .any_codec = true, .modelled = true, .deterministic = true},
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<NativeImages>(context, plan);
     }};

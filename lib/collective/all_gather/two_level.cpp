@@ -70,11 +70,11 @@ class TwoLevel final : public AllGatherBase {
 const AllGatherAlgorithm all_gather_two_level = {
     .name = "two-level",
     .summary = "across nodes on rails, then inside the node, decoded once",
-    .hierarchical = true,
-    .any_codec = true,
-    .modelled = false,
-    .deterministic = true,
-    .to_everyone = true,
+    .traits = {.hierarchical = true,
+               .any_codec = true,
+               .modelled = false,
+               .deterministic = true,
+               .to_everyone = true},
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<TwoLevel>(context, plan);
     }};

@@ -113,11 +113,7 @@ class Flat final : public ReduceScatterBase {
 const ReduceScatterAlgorithm reduce_scatter_flat = {
     .name = "flat",
     .summary = "ring in rank order, partial sums encoded again at every step",
-    .hierarchical = false,
-    .any_codec = true,
-    .modelled = false,
-    .deterministic = true,
-    .feedback = false,
+    .traits = {.hierarchical = false, .any_codec = true, .modelled = false, .deterministic = true},
     .ranks_in_sums =
         [](const comm::Topology& topology) {
           return std::max<std::size_t>(1, static_cast<std::size_t>(topology.world_size) - 1);

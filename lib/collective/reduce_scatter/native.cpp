@@ -81,12 +81,11 @@ class Native final : public ReduceScatterBase {
 const ReduceScatterAlgorithm reduce_scatter_native = {
     .name = "native",
     .summary = "the vendor's own, uncompressed; bytes are modelled",
-    .hierarchical = false,
-    .any_codec = false,
-    .modelled = true,
-    .deterministic = false,
-    .uncut = true,
-    .feedback = false,
+    .traits = {.hierarchical = false,
+               .any_codec = false,
+               .modelled = true,
+               .deterministic = false,
+               .uncut = true},
     // The vendor adds in the type that travels: what leaves its range becomes infinite.
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .plan = [](const Context& context,

@@ -7,12 +7,12 @@ namespace zeropp::collective {
 const ReduceScatterAlgorithm reduce_scatter_one_hop = {
     .name = "1-hop",
     .summary = "encode, all-to-all, sum in rank order",
-    .hierarchical = false,
-    .any_codec = true,
-    .modelled = false,
-    .deterministic = true,
-    .to_everyone = true,
-    .feedback = true,
+    .traits = {.hierarchical = false,
+               .any_codec = true,
+               .modelled = false,
+               .deterministic = true,
+               .to_everyone = true,
+               .feedback = true},
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {

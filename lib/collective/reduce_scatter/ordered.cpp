@@ -8,12 +8,11 @@ namespace zeropp::collective {
 const ReduceScatterAlgorithm reduce_scatter_ordered = {
     .name = "ordered",
     .summary = "all-to-all uncompressed, one fp32 sum in rank order",
-    .hierarchical = false,
-    .any_codec = false,
-    .modelled = false,
-    .deterministic = true,
-    .to_everyone = true,
-    .feedback = false,
+    .traits = {.hierarchical = false,
+               .any_codec = false,
+               .modelled = false,
+               .deterministic = true,
+               .to_everyone = true},
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {

@@ -199,12 +199,12 @@ std::unique_ptr<ReduceScatter> plan_two_hop(const Context& context, const Reduce
 const ReduceScatterAlgorithm reduce_scatter_two_hop = {
     .name = "2-hop",
     .summary = "qgZ: inside the node, encode the sums again, across nodes on rails",
-    .hierarchical = true,
-    .any_codec = true,
-    .modelled = false,
-    .deterministic = true,
-    .to_everyone = true,
-    .feedback = true,
+    .traits = {.hierarchical = true,
+               .any_codec = true,
+               .modelled = false,
+               .deterministic = true,
+               .to_everyone = true,
+               .feedback = true},
     .ranks_in_sums =
         [](const comm::Topology& topology) {
           return topology.node_count > 1 ? static_cast<std::size_t>(topology.ranks_per_node) : 1;
