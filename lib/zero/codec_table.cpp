@@ -8,7 +8,6 @@
 #include <set>
 
 #include "lib/base/error.hpp"
-#include "lib/zero/quantization_error.hpp"
 
 namespace zeropp::zero {
 

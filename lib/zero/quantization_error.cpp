@@ -33,9 +33,4 @@ ErrorMeasures measures_of(const ErrorSums& sums) {
           .norm_ratio = ratio(std::sqrt(sums.coded), std::sqrt(sums.exact), 1)};
 }
 
-std::string unit_kind(std::string_view unit_name) {
-  const std::string_view kind = unit_name.substr(0, unit_name.find('.'));
-  return kind == "h" ? "block" : std::string(kind);
-}
-
 }  // namespace zeropp::zero

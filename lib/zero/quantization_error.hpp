@@ -2,11 +2,6 @@
 // follow from them. Pure arithmetic on host memory, in double precision.
 #pragma once
 
-#include <cstddef>
-#include <span>
-#include <string>
-#include <string_view>
-
 namespace zeropp::zero {
 
 /// Over elements; over ranks the first four are added, of the others the largest is taken.
@@ -31,9 +26,5 @@ struct ErrorMeasures {
 
 /// Where the exact values are all zero and the coded ones are not: Inf, 0, Inf, Inf.
 ErrorMeasures measures_of(const ErrorSums& sums);
-
-/// What units of that name are: the name up to its first dot, without the number of the unit; "h",
-/// GPT-2's name of a block, is "block". "embedding", "block", "head"; "q" of the quadratic.
-std::string unit_kind(std::string_view unit_name);
 
 }  // namespace zeropp::zero

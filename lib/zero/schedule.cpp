@@ -32,8 +32,8 @@ namespace {
 /// While one crosses nodes, the next is inside its node.
 constexpr std::size_t kReductionsInFlight = 2;
 
-/// Uses whose weights are gathered ahead whatever their size: likewise, and for one that computes
-/// for less time than its gather takes.
+/// Always gather this many uses ahead, whatever their size, so that a layer that computes for less
+/// time than the next gather takes does not make compute wait.
 constexpr std::size_t kUsesAhead = 2;
 
 class Builder {
@@ -141,8 +141,9 @@ class Builder {
     }
   }
 
-  /// Gathers ahead: the next uses, and more within the limit. A unit that is live is not gathered
-  /// again before it is released, which also keeps one run of a unit's collective in flight.
+  /// Gathers for uses to come: kUsesAhead of them, and more within the limit. A unit that is live
+  /// is not gathered again before it is released, which also keeps one run of a unit's collective
+  /// in flight.
   void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
     while (gathered < uses.size()) {
       if (is_still_in_use(uses, gathered)) break;
@@ -281,9 +282,9 @@ class Builder {
     while (retired_ < reductions_.size()) retire_oldest();
   }
 
-  /// Its memory is the next one's, and what is left to do with its sum comes. What needs its end
-  /// waits for the reduction itself, not for the operation that ends it: that lies on its stream
-  /// behind the end of the next.
+  /// Frees the memory of the oldest reduction in flight for the next one, and emits the operations
+  /// that consume its sum. They wait for the reduction itself, not for the operation that ends it,
+  /// which lies on its stream behind the end of the next reduction.
   void retire_oldest() {
     const std::size_t reduced = reductions_[retired_++];
     const Op reduce = ops_[reduced];
@@ -364,7 +365,7 @@ class Builder {
   std::vector<std::size_t> first_layers_;
   std::vector<std::vector<std::size_t>> buckets_ending_with_;  ///< by unit
   std::vector<std::size_t> reductions_;                        ///< of the step, in order
-  std::size_t retired_ = 0;  ///< of these, the first so many; the others are in flight
+  std::size_t retired_ = 0;  ///< how many of them were retired; the others are in flight
 };
 
 }  // namespace

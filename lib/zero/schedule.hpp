@@ -25,14 +25,14 @@ enum class OpKind : std::uint8_t {
   clear_gradients,   ///< begin a unit's gradients before their first use in backward: zeros where
                      ///< no tensor is; that use writes the rest
   reduce,            ///< start the reduce-scatter of a bucket; it ends with the sum added to the
-                     ///< gradient shards; no result: it goes there at once
-  end_reduce,     ///< a bucket's reduction has ended: the host waits here, if it is who waits, so
-                  ///< that they end in the order in which they began
-  gather_sum,     ///< all-gather a bucket's sum in fp32 (stage 0)
-  reduce_across,  ///< reduce-scatter a bucket's gradient shard over the shard groups
-  gather_across,  ///< all-gather what that summed into the gradient shards
-  update,         ///< optimizer step of a unit's shard, and its shard in the compute dtype
-  refresh,        ///< all-gather a unit's updated weights (stages 1 and 2)
+                     ///< gradient shards; without a result in the arena it reduces into the shard
+  end_reduce,        ///< completion of a bucket's reduction: transports that the host drives block
+                     ///< here, so that reductions end in the order in which they began
+  gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
+  reduce_across,     ///< reduce-scatter a bucket's gradient shard over the shard groups
+  gather_across,     ///< all-gather what that summed into the gradient shards
+  update,            ///< optimizer step of a unit's shard, and its shard in the compute dtype
+  refresh,           ///< all-gather a unit's updated weights (stages 1 and 2)
 };
 
 /// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on

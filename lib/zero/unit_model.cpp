@@ -29,4 +29,9 @@ Unit layout_unit(std::string name, std::vector<Tensor> tensors) {
   return unit;
 }
 
+std::string unit_kind(std::string_view unit_name) {
+  const std::string_view kind = unit_name.substr(0, unit_name.find('.'));
+  return kind == "h" ? "block" : std::string(kind);
+}
+
 }  // namespace zeropp::zero

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/core/stream.hpp"
@@ -45,6 +46,10 @@ struct Unit {
 /// Gives each tensor its offset, aligned to 256 bytes in fp32 (64 elements), and the unit its
 /// count.
 Unit layout_unit(std::string name, std::vector<Tensor> tensors);
+
+/// What units of that name are: the name up to its first dot, without the number of the unit; "h",
+/// GPT-2's name of a block, is "block". "embedding", "block", "head"; "q" of the quadratic.
+std::string unit_kind(std::string_view unit_name);
 
 /// One step of forward (and, in reverse, of backward): the units whose parameters it reads.
 /// A unit may be used by several layers (a tied head reads the embedding again); its gradient is

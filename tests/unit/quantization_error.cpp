@@ -2,6 +2,7 @@
 // The measures of quantization errors: of equals exactly 0, 1, 0, 1, whatever their size, and of
 // others what vectors of two elements give by hand. Kinds of units by their names.
 #include "lib/zero/quantization_error.hpp"
+#include "lib/zero/unit_model.hpp"
 
 #include <gtest/gtest.h>
 

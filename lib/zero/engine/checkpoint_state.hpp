@@ -1,0 +1,100 @@
+// What a checkpoint keeps of an engine, and how an engine goes on from it: of every unit the fp32
+// master weights and the optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of the
+// unit's flat buffer: the canonical shard, at every stage, so that any number of ranks can read
+// them; what error feedback keeps, which only the same ranks can use, and on rank 0 the widths of
+// adaptive bits, as arrays of their own. Owns nothing; reads and writes the arrays of others on the
+// compute stream. Restoring comes before the first step. Throws Error(io) with files.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/checkpoint/saver.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/zero/adaptive_bits.hpp"
+#include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/rank_optimizer.hpp"
+#include "lib/zero/gradient_errors.hpp"
+
+namespace zeropp::zero {
+
+/// Fills host memory with a slice of saved arrays. Throws Error(io).
+using ReadSlice = std::function<void(const checkpoint::Slice&, std::span<std::byte>)>;
+/// Whether there is such an array among the saved ones.
+using HasSlice = std::function<bool(const checkpoint::Slice&)>;
+
+class CheckpointState {
+ public:
+  /// References outlive this; `adaptive` may be null.
+  CheckpointState(const EngineContext& context, RankOptimizer& optimizer, AdaptiveBits* adaptive)
+      : context_(context), optimizer_(optimizer), adaptive_(adaptive) {}
+
+  /// This rank's part of a checkpoint. Waits for the work before. The values lie in `memory`, which
+  /// becomes larger where it has to.
+  [[nodiscard]] std::vector<checkpoint::HostSlice> slices(Buffer& memory) const;
+  /// Makes `memory` as large as slices() needs it, before the work begins.
+  void reserve(Buffer& memory) const;
+
+  /// Master weights, the optimizer's arrays and `steps`; all that follows the master weights is
+  /// made anew, and error feedback begins anew.
+  void restore(const StepCounts& steps, const ReadSlice& read);
+  /// Master weights alone.
+  void restore_weights(const ReadSlice& read);
+  /// After restore(): the saved errors. False, and nothing is read, where `has` does not know one.
+  bool restore_errors(const HasSlice& has, const ReadSlice& read);
+  /// The saved widths of adaptive bits. False, and they are what a run begins with, where `has`
+  /// does not know them, or they are of other widths or more than the budget.
+  bool restore_widths(const HasSlice& has, const ReadSlice& read);
+
+  /// What error feedback keeps, in the device's memory; valid until the next step. Waits for the
+  /// work on it.
+  [[nodiscard]] std::vector<NamedState> error_feedback() const;
+  /// The canonical 1/N shard of a unit's master weights, in the host's memory. Waits for the work
+  /// before.
+  [[nodiscard]] std::vector<std::byte> fetch_master(std::size_t unit) const;
+
+ private:
+  /// An array of the optimizer: a part of what this rank has of a unit's flat buffer.
+  struct KeptArray {
+    std::string name;   ///< in a checkpoint
+    std::size_t begin;  ///< in the flat buffer
+    std::size_t count;
+    /// Elements, counted from `begin`, to and from the host's memory, for the compute stream.
+    std::function<void(const Extent& part, std::span<std::byte> to)> read;
+    std::function<void(const Extent& part, std::span<const std::byte> from)> write;
+    /// Elements of the flat buffer that lie here.
+    [[nodiscard]] Extent at(const Extent& part) const {
+      return {part.count == 0 ? 0 : part.begin - begin, part.count};
+    }
+  };
+  /// A slice of a checkpoint, and how its values come to the host's memory.
+  struct KeptSlice {
+    checkpoint::Slice slice;
+    std::function<void(std::span<std::byte> to)> read;
+  };
+
+  [[nodiscard]] std::string array_name(std::size_t unit, std::size_t index) const;
+  /// In memory of the device or the host.
+  [[nodiscard]] KeptArray in_memory(std::string name, std::size_t begin, const View& values) const;
+  /// Array `index` (0: the master) of what is offloaded, in a file.
+  [[nodiscard]] KeptArray in_file(std::string name, std::size_t begin, std::size_t unit,
+                                  std::size_t index) const;
+  /// Of a unit, the parts of array `index` of the optimizer: 0 is the master, then its states.
+  [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit, std::size_t index) const;
+  [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
+  /// This rank's part of a saved array.
+  void fill(std::size_t unit, const KeptArray& array, const ReadSlice& read);
+  [[nodiscard]] checkpoint::Slice errors_slice(const NamedState& errors) const;
+  [[nodiscard]] checkpoint::Slice widths_slice() const;
+  /// Whether this rank's part of a checkpoint has the widths of adaptive bits.
+  [[nodiscard]] bool keeps_widths() const;
+
+  const EngineContext& context_;
+  RankOptimizer& optimizer_;
+  AdaptiveBits* adaptive_;
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,163 @@
+#include "lib/zero/engine/codec_controller.hpp"
+
+#include <utility>
+
+#include "lib/zero/draw_keys.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+/// The same run with one codec for the values that are adaptive.
+Options with_codec(Options options, const codec::CodecSpec& codec) {
+  (options.adaptive_bits.values == "weights" ? options.weight_codec
+                                             : options.gradient_codec_intra) = codec;
+  options.gradient_codec_inter = options.gradient_codec_intra;
+  options.adaptive_bits.values = "none";
+  options.codec_schedule.clear();
+  options.error_feedback = {};
+  return options;
+}
+
+}  // namespace
+
+CodecController::CodecController(const EngineContext& context, const RankMemory& memory,
+                                 const RankOptimizer& optimizer)
+    : context_(context), memory_(memory), optimizer_(optimizer) {
+  const Plans& plans = context.plans;
+  if (context.options.measure_errors > 0) {
+    errors_.emplace(context.options, plans.codecs, context.model.units(), plans.units,
+                    plans.gradients.buckets(), context.reduce_groups, context.control,
+                    context.device, context.recorder);
+  }
+  if (context.options.adaptive_bits.values != "none") {
+    adaptive_.emplace(context.options, plans.units, width_costs(context.reduce_groups),
+                      context.control, context.device, context.recorder);
+  }
+}
+
+WidthCosts CodecController::width_costs(comm::Groups& reduce_groups) const {
+  // Gathers and reductions of a step by unit and bucket. What the budget's codec would send is
+  // asked of plans that nobody runs.
+  const Options& options = context_.options;
+  const Plans& plans = context_.plans;
+  trace::Recorder nobody;
+  const Options budget = with_codec(options, options.adaptive_bits.budget_codec);
+  const CodecTable table(budget, context_.model.units());
+  const bool of_weights = options.adaptive_bits.values == "weights";
+  const WeightGather gathers(budget, table, plans.units, context_.groups, nobody, context_.device);
+  const GradientReduce reductions(budget, table, plans.units, plans.gradients.buckets(),
+                                  reduce_groups, nobody, context_.device);
+  const std::size_t widths = adaptive_codecs(options.adaptive_bits).size();
+  WidthCosts costs;
+  costs.bytes.assign(plans.units.size(), std::vector<std::uint64_t>(widths, 0));
+  const auto total = [](const comm::Bytes& sent) { return sent.intra + sent.inter; };
+  for (const Op& op : plans.step.step.front().ops) {
+    if (op.kind != (of_weights ? OpKind::gather : OpKind::reduce)) continue;
+    const std::size_t unit =
+        of_weights ? op.index : plans.gradients.buckets()[op.index].segments.front().unit;
+    for (std::size_t i = 0; i < widths; ++i) {
+      costs.bytes[unit][i] += total(of_weights ? plans.weights.volume(op.index, i)
+                                               : plans.gradients.volume(op.index, i));
+    }
+    costs.of_budget_codec +=
+        total(of_weights ? gathers.volume(op.index, 0) : reductions.volume(op.index, 0));
+  }
+  return costs;
+}
+
+void CodecController::agree() {
+  if (adaptive_) adaptive_->agree();
+}
+
+void CodecController::apply() {
+  CodecChoice next = context_.plans.codecs.at(context_.progress.steps.begun);
+  if (adaptive_) adaptive_->overlay(next);
+  if (next == choice_) return;
+  // Where weights stay what they are while their codec changes (after a skipped step), hpZ's shards
+  // hold what the codec before made of them: they are cut again, as gathers without hpZ would be.
+  if (next.weights != choice_.weights) context_.progress.secondary_version = 0;
+  const CodecChoice before = std::exchange(choice_, std::move(next));
+  context_.plans.use(choice_);
+  if (codecs_vary(context_.options)) record(before);
+}
+
+void CodecController::record(const CodecChoice& before) {
+  const bool first = before.weights.empty();
+  const CodecTable& codecs = context_.plans.codecs;
+  for (std::size_t u = 0; u < context_.units().size(); ++u) {
+    if (!first && before.weights[u] == choice_.weights[u] &&
+        before.gradients[u] == choice_.gradients[u]) {
+      continue;
+    }
+    const GradientCodecs& gradients = codecs.gradients(u)[choice_.gradients[u]];
+    context_.recorder.codecs.push_back({.step = context_.progress.steps.begun,
+                                        .unit = u,
+                                        .weights = to_string(codecs.weights(u)[choice_.weights[u]]),
+                                        .gradients_intra = to_string(gradients.intra),
+                                        .gradients_inter = to_string(gradients.inter)});
+  }
+}
+
+void CodecController::begin_step() {
+  measured_ = errors_ && errors_->begin_step(context_.progress.steps.begun);
+  if (measured_) measure_weights();
+}
+
+std::vector<ConstView> CodecController::compute_shards() const {
+  std::vector<ConstView> shards;
+  for (std::size_t u = 0; u < context_.units().size(); ++u)
+    shards.push_back(optimizer_.compute_shard(u));
+  return shards;
+}
+
+void CodecController::measure_weights() {
+  if (!context_.preset.shard_parameters) return;
+  context_.executor.join({StreamId::update});
+  std::vector<std::uint64_t> keys;
+  for (std::size_t u = 0; u < context_.units().size(); ++u)
+    keys.push_back(weight_draws(context_.options.seed, context_.progress.version, u));
+  errors_->weights(compute_shards(), keys, choice_.weights, context_.compute());
+}
+
+void CodecController::before_reduction(const Op& op) {
+  const StreamHandle on = context_.executor.stream(op.stream).handle();
+  if (measured_) {
+    const bool first = op.micro_step == 0 || !context_.preset.shard_gradients;
+    errors_->reduce(op.index, memory_.gradients, first, on);
+  }
+  if (adaptive_ && !adaptive_->of_weights() && adaptive_->due(context_.progress.steps.begun - 1)) {
+    adaptive_->errors().keep(context_.plans.step.input.buckets[op.index], memory_.gradients, on);
+  }
+}
+
+void CodecController::measure_gradients() {
+  if (!measured_) return;
+  const auto rank = static_cast<std::size_t>(context_.groups.world->rank());
+  std::vector<ConstView> shards;
+  for (const ConstView gradient : memory_.own_gradients()) {
+    const std::size_t shard = context_.units()[shards.size()].shard;
+    shards.emplace_back(gradient.part(context_.preset.shard_optimizer ? 0 : rank * shard, shard));
+  }
+  errors_->gradients(shards, context_.compute());
+}
+
+void CodecController::choose_widths() {
+  const std::uint64_t step = context_.progress.steps.begun - 1;
+  if (!adaptive_ || !adaptive_->due(step)) return;
+  const Stream& compute = context_.compute();
+  if (adaptive_->of_weights()) {
+    context_.executor.join({StreamId::update});
+    adaptive_->errors().keep(compute_shards(), compute.handle());
+  }
+  adaptive_->choose(step, compute);
+}
+
+std::vector<MemoryReport> CodecController::memory() const {
+  std::vector<MemoryReport> reports;
+  if (adaptive_) reports.push_back(adaptive_->memory());
+  if (errors_) reports.push_back(errors_->memory());
+  return reports;
+}
+
+}  // namespace zeropp::zero

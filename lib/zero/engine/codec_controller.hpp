@@ -1,0 +1,64 @@
+// Controls the codecs of an engine: which ones the next step takes (those of the table, and of
+// adaptive bits), and what they lose (error meter, adaptive bits), which it observes beside the
+// step. Owns the choice in force, the meter and the adaptive bits with their memory; shards and
+// gradients are others'. Changes the plans that are in use, and forgets hpZ's secondary shards
+// where the codec of weights changed. Collective: every rank calls every function, in one order.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "lib/zero/adaptive_bits.hpp"
+#include "lib/zero/codec_table.hpp"
+#include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/rank_memory.hpp"
+#include "lib/zero/engine/rank_optimizer.hpp"
+#include "lib/zero/error_meter.hpp"
+
+namespace zeropp::zero {
+
+class CodecController {
+ public:
+  /// References outlive this. Does not communicate. Throws Error(environment) when there is no
+  /// memory.
+  CodecController(const EngineContext& context, const RankMemory& memory,
+                  const RankOptimizer& optimizer);
+
+  /// Before the first step; once. All ranks throw AgreedError(usage) where adaptive bits cannot
+  /// keep their budget.
+  void agree();
+  /// Puts the codecs of the coming step into force. Leaves rows in the recorder's `codecs`.
+  void apply();
+
+  /// After apply(), before the step is counted as begun: measures the weights that are gathered
+  /// through a codec, where this step is one that is measured. Waits for the update stream.
+  void begin_step();
+  /// Before a bucket is reduced: keeps its gradients for what is measured. On the reduction's
+  /// stream.
+  void before_reduction(const Op& op);
+  /// After a step's gradients, which are finite: measures their sums. Waits for compute.
+  void measure_gradients();
+  /// After a step that was taken: chooses the widths of those to come. Waits for compute.
+  void choose_widths();
+
+  /// Null: bits are not adaptive.
+  [[nodiscard]] AdaptiveBits* adaptive() { return adaptive_ ? &*adaptive_ : nullptr; }
+  [[nodiscard]] std::vector<MemoryReport> memory() const;
+
+ private:
+  void record(const CodecChoice& before);
+  [[nodiscard]] WidthCosts width_costs(comm::Groups& reduce_groups) const;
+  void measure_weights();
+  [[nodiscard]] std::vector<ConstView> compute_shards() const;
+
+  const EngineContext& context_;
+  const RankMemory& memory_;
+  const RankOptimizer& optimizer_;
+  CodecChoice choice_;  ///< in force; empty before the first step
+  std::optional<ErrorMeter> errors_;
+  std::optional<AdaptiveBits> adaptive_;
+  bool measured_ = false;  ///< the running step is
+};
+
+}  // namespace zeropp::zero

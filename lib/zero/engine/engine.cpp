@@ -1,0 +1,79 @@
+#include "lib/zero/engine.hpp"
+
+#include <utility>
+
+#include "lib/zero/engine/master_weights.hpp"
+#include "lib/zero/engine/memory_report.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+/// Rows of the trace: what is gathered and sharded.
+void record_units(const Plans& plans, const std::vector<Unit>& units, trace::Recorder& recorder) {
+  for (std::size_t u = 0; u < plans.units.size(); ++u) {
+    const UnitPartition& unit = plans.units[u];
+    trace::UnitRow row{units[u].name, unit.parameters, unit.flat, unit.padded, unit.shard};
+    for (const Op& op : plans.step.step.front().ops) {
+      const bool gathers = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary;
+      if (!gathers || op.index != u || op.micro_step > 0) continue;
+      ++(op.backward_phase ? row.gathers_backward : row.gathers_forward);
+    }
+    recorder.units.push_back(row);
+  }
+}
+
+}  // namespace
+
+Engine::Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
+               comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
+               const Device& device, trace::Recorder& recorder)
+    : options_(options),
+      device_(device),
+      executor_(device_, groups.waits_on_stream, options.overlap_comm),
+      plans_(options_, model.units(), model.layers(), groups, reduce_groups, recorder, device_),
+      context_{options_,      stage_preset(options_.stage),
+               model,         groups,
+               reduce_groups, control,
+               device_,       recorder,
+               plans_,        executor_,
+               progress_},
+      memory_(options_, plans_, groups, device_),
+      optimizer_(context_, optimizer, memory_),
+      codecs_(context_, memory_, optimizer_),
+      state_(context_, optimizer_, codecs_.adaptive()),
+      step_(context_, memory_, optimizer_, codecs_) {
+  record_units(plans_, model.units(), recorder);
+}
+
+void Engine::prepare() {
+  if (std::exchange(prepared_, true)) return;
+  offers_ = context_.groups.offer(memory_.arena, context_.control);
+  if (&context_.reduce_groups != &context_.groups) {
+    for (auto& offer : context_.reduce_groups.offer(memory_.arena, context_.control))
+      offers_.push_back(std::move(offer));
+  }
+  codecs_.agree();
+}
+
+StepResult Engine::step(const BatchSource& batch, UpdateTimes* before) {
+  prepare();
+  return step_.run(batch, before);
+}
+
+double Engine::evaluate(const Batch& batch) {
+  prepare();
+  return step_.evaluate(batch);
+}
+
+std::string Engine::parameters_hash() const { return zero::parameters_hash(context_, state_); }
+
+std::vector<float> Engine::gather_master(std::size_t unit) const {
+  return zero::gather_master(context_, state_, unit);
+}
+
+std::vector<MemoryReport> Engine::memory() const {
+  return memory_report(context_, memory_, optimizer_, codecs_);
+}
+
+}  // namespace zeropp::zero

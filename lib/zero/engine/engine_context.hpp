@@ -1,0 +1,52 @@
+// What the parts of an engine work with, by reference: the engine owns or was given all of it, and
+// it outlives them. Owns nothing.
+#pragma once
+
+#include <cstddef>
+
+#include "lib/comm/world.hpp"
+#include "lib/device/device.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/engine/executor.hpp"
+#include "lib/zero/engine/progress.hpp"
+#include "lib/zero/options.hpp"
+#include "lib/zero/partition.hpp"
+#include "lib/zero/plans.hpp"
+#include "lib/zero/unit_model.hpp"
+
+namespace zeropp::zero {
+
+struct EngineContext {
+  const Options& options;  ///< resolved: no "auto"
+  StagePreset preset;
+  UnitModel& model;
+  comm::Groups& groups;         ///< that weights are gathered in
+  comm::Groups& reduce_groups;  ///< of the same ranks, that gradients are reduced in
+  comm::Control& control;
+  const Device& device;
+  trace::Recorder& recorder;
+  Plans& plans;
+  const Executor& executor;
+  Progress& progress;
+
+  [[nodiscard]] const std::vector<UnitPartition>& units() const { return plans.units; }
+  [[nodiscard]] const Stream& compute() const { return executor.compute(); }
+  [[nodiscard]] std::size_t world_size() const {
+    return static_cast<std::size_t>(groups.world->size());
+  }
+  /// Groups of ranks that share a copy of everything; one where all do.
+  [[nodiscard]] std::size_t shard_groups() const {
+    return groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1;
+  }
+  /// This rank's number among those that share a copy.
+  [[nodiscard]] std::size_t shard_rank() const {
+    return static_cast<std::size_t>(groups.sharding().world->rank());
+  }
+  /// The canonical shard that this rank answers for, at every stage.
+  [[nodiscard]] std::size_t canonical() const {
+    return canonical_shard(static_cast<std::size_t>(groups.world->rank()), world_size(),
+                           shard_groups());
+  }
+};
+
+}  // namespace zeropp::zero

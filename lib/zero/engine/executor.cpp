@@ -1,0 +1,207 @@
+#include "lib/zero/engine/executor.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/device/range.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+/// The category whose times an operation counts in; `count`: none, it is compute's own.
+StepClock::Work work_of(OpKind kind) {
+  using Work = StepClock::Work;
+  switch (kind) {
+    case OpKind::gather:
+    case OpKind::gather_secondary:
+    case OpKind::refresh:
+      return Work::gather;
+    case OpKind::reduce:
+    case OpKind::gather_sum:
+    case OpKind::reduce_across:
+    case OpKind::gather_across:
+      return Work::reduce;
+    case OpKind::update:
+      return Work::update;
+    default:
+      return Work::count;
+  }
+}
+
+/// `enqueue`, measured.
+template <class Enqueue>
+void timed(StepClock& clock, OpKind kind, const Stream& stream, const Enqueue& enqueue) {
+  if (const auto work = work_of(kind); work != StepClock::Work::count) {
+    clock.working(work, stream, enqueue);
+  } else {
+    enqueue();
+  }
+}
+
+template <class Handler>
+const Handler& required(const Handler& handler, const Op& op) {
+  if (!handler)
+    throw std::logic_error(std::string("a schedule has no handler of ") + name_of(op.kind));
+  return handler;
+}
+
+Finish started(const OpHandlers::Start& handler, const Op& op) { return required(handler, op)(op); }
+
+Finish enqueued(const OpHandlers::Enqueue& handler, const Op& op) {
+  required(handler, op)(op);
+  return {};
+}
+
+/// Empty: the operation ends when its stream has come past it.
+Finish run(const OpHandlers& handlers, const Op& op) {
+  switch (op.kind) {
+    case OpKind::gather:
+      return started(handlers.gather, op);
+    case OpKind::gather_secondary:
+      return started(handlers.gather_secondary, op);
+    case OpKind::keep_secondary:
+      return enqueued(handlers.keep_secondary, op);
+    case OpKind::forward:
+      return enqueued(handlers.forward, op);
+    case OpKind::backward:
+      return enqueued(handlers.backward, op);
+    case OpKind::clear_gradients:
+      return enqueued(handlers.clear_gradients, op);
+    case OpKind::reduce:
+      return started(handlers.reduce, op);
+    case OpKind::end_reduce:
+      return {};  // nothing to run: only its waits matter
+    case OpKind::gather_sum:
+      return enqueued(handlers.gather_sum, op);
+    case OpKind::reduce_across:
+      return enqueued(handlers.reduce_across, op);
+    case OpKind::gather_across:
+      return enqueued(handlers.gather_across, op);
+    case OpKind::update:
+      return enqueued(handlers.update, op);
+    case OpKind::refresh:
+      return enqueued(handlers.refresh, op);
+  }
+  return {};
+}
+
+}  // namespace
+
+/// One run of a schedule: an event for each operation, and what is left of started collectives.
+class Executor::Execution {
+ public:
+  Execution(const Executor& executor, const Schedule& schedule, const OpHandlers& handlers,
+            StepClock& clock)
+      : executor_(executor),
+        ops_(schedule.ops),
+        handlers_(handlers),
+        clock_(clock),
+        events_(ops_.size()),
+        pending_(ops_.size()) {}
+
+  void run_all() {
+    const Stream& compute = executor_.compute();
+    clock_.origin(compute);
+    Event begin;
+    compute.record(begin);
+    for (const Stream& other : executor_.streams_) other.wait(begin);
+    for (std::size_t i = 0; i < ops_.size(); ++i) {
+      run_one(i);
+      if (!executor_.overlap_) wait_for({i}, StreamId::compute);
+    }
+    clock_.waiting(compute, [&] {
+      for (std::size_t i = 0; i < ops_.size(); ++i) finish(i);
+      executor_.join({StreamId::gather, StreamId::gather_end, StreamId::reduce,
+                      StreamId::reduce_end, StreamId::secondary});
+    });
+    clock_.end(compute);
+  }
+
+ private:
+  void run_one(std::size_t index) {
+    const Op& op = ops_[index];
+    const Stream& stream = executor_.stream(op.stream);
+    const Range range(name_of(op.kind));
+    clock_.phase(executor_.compute(), op.backward_phase);
+    wait_for(op.waits_on, op.stream);
+    if (handlers_.wait_for_earlier) handlers_.wait_for_earlier(op);
+    timed(clock_, op.kind, stream, [&] { pending_[index] = run(handlers_, op); });
+    if (!pending_[index]) {
+      stream.record(events_[index]);
+      return;
+    }
+    Event started;
+    stream.record(started);
+    executor_.stream(ends_on(op.stream)).wait(started);
+    // Where the host would wait, a collective is finished when its result is needed; where only
+    // the stream waits, at once: decoding does not queue behind what later gathers wait for.
+    if (executor_.waits_on_stream_) finish(index);
+  }
+
+  /// What compute waits for others is exposed; other streams wait in each other's shadow.
+  void wait_for(const std::vector<std::size_t>& earlier, StreamId waiting) {
+    const Stream& stream = executor_.stream(waiting);
+    const auto complete_all = [&] {
+      for (const std::size_t index : earlier) {
+        finish(index);
+        stream.wait(events_[index]);
+      }
+    };
+    const bool others = std::any_of(earlier.begin(), earlier.end(), [&](std::size_t index) {
+      return ops_[index].stream != StreamId::compute;
+    });
+    if (waiting == StreamId::compute && others) {
+      clock_.waiting(stream, complete_all);
+    } else {
+      complete_all();
+    }
+  }
+
+  /// A collective enqueues its later hops and the decoding when it is finished: its event comes
+  /// after them. Nothing to do for what is finished already.
+  void finish(std::size_t index) {
+    if (!pending_[index]) return;
+    const Op& op = ops_[index];
+    const Stream& end = executor_.stream(ends_on(op.stream));
+    timed(clock_, op.kind, end, [&] { std::exchange(pending_[index], {})(end.handle()); });
+    end.record(events_[index]);
+  }
+
+  const Executor& executor_;
+  const std::vector<Op>& ops_;
+  const OpHandlers& handlers_;
+  StepClock& clock_;
+  std::vector<Event> events_;    ///< by operation: it has ended
+  std::vector<Finish> pending_;  ///< by operation: what is left of a collective
+};
+
+Executor::Executor(const Device& device, bool waits_on_stream, bool overlap)
+    : streams_{device.make_stream("compute"),
+               device.make_stream("gather", StreamPriority::high),
+               device.make_stream("gather end", StreamPriority::high),
+               device.make_stream("reduce", StreamPriority::high),
+               device.make_stream("reduce end", StreamPriority::high),
+               device.make_stream("secondary"),
+               device.make_stream("update")},
+      waits_on_stream_(waits_on_stream),
+      overlap_(overlap) {}
+
+void Executor::execute(const Schedule& schedule, const OpHandlers& handlers,
+                       StepClock& clock) const {
+  Execution(*this, schedule, handlers, clock).run_all();
+}
+
+void Executor::join(std::initializer_list<StreamId> ids) const {
+  for (const StreamId id : ids) {
+    Event done;
+    stream(id).record(done);
+    compute().wait(done);
+  }
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,55 @@
+#include "lib/zero/engine/memory_report.hpp"
+
+#include <cstddef>
+
+#include "lib/zero/volume.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+std::size_t total_bytes(const std::vector<Buffer>& buffers) {
+  std::size_t total = 0;
+  for (const Buffer& buffer : buffers) total += buffer.bytes();
+  return total;
+}
+
+}  // namespace
+
+std::vector<MemoryReport> memory_report(const EngineContext& context, const RankMemory& memory,
+                                        const RankOptimizer& optimizer,
+                                        const CodecController& codecs) {
+  const Options& options = context.options;
+  const OptimizerShard& on_device = optimizer.on_device();
+  const bool weights_stay = options.offload_param.enabled();
+  const std::size_t weights = total_bytes(memory.compute_shards);
+  std::vector<std::size_t> actual{on_device.master_bytes(),
+                                  on_device.state_bytes(),
+                                  total_bytes(memory.gradient_shards),
+                                  weights_stay ? 0 : weights,
+                                  total_bytes(memory.resident_weights),
+                                  total_bytes(memory.local_gradients),
+                                  memory.secondary ? memory.secondary->bytes() : 0};
+  if (const OffloadedOptimizer* const offloaded = optimizer.offloaded()) {
+    actual.push_back(offloaded->shard().master_bytes());
+    actual.push_back(offloaded->shard().state_bytes());
+    actual.push_back(offloaded->staging_bytes());
+  }
+  if (weights_stay) actual.push_back(weights);
+  if (options.offload_param.on_file())
+    actual.push_back(optimizer.filed() != nullptr ? optimizer.filed()->bytes() : 0);
+  std::vector<MemoryReport> reports;
+  const auto predicted =
+      state_memory(context.units(), context.preset, options.compute, on_device.states(),
+                   options.offload_optimizer, options.offload_param);
+  for (std::size_t i = 0; i < actual.size(); ++i)
+    reports.push_back({predicted[i].name, predicted[i].bytes, actual[i]});
+  for (MemoryReport& each : context.plans.gradients.errors().memory())
+    reports.push_back(std::move(each));
+  for (MemoryReport& each : codecs.memory()) reports.push_back(std::move(each));
+  reports.push_back({"arena", context.plans.step.arena_bytes(), memory.arena.bytes()});
+  reports.push_back(context.model.memory());
+  return reports;
+}
+
+}  // namespace zeropp::zero

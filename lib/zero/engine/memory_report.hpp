@@ -1,0 +1,19 @@
+// The bytes of each kind of memory that an engine holds, beside what closed forms predict.
+#pragma once
+
+#include <vector>
+
+#include "lib/zero/engine/codec_controller.hpp"
+#include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/rank_memory.hpp"
+#include "lib/zero/engine/rank_optimizer.hpp"
+
+namespace zeropp::zero {
+
+/// The engine's state, what error feedback, adaptive bits and the error meter keep, the arena, and
+/// the model's own memory.
+std::vector<MemoryReport> memory_report(const EngineContext& context, const RankMemory& memory,
+                                        const RankOptimizer& optimizer,
+                                        const CodecController& codecs);
+
+}  // namespace zeropp::zero

@@ -1,0 +1,22 @@
+// Where training stands: the one state that a step changes and that all parts of an engine read.
+// Plain values, the same on every rank; the engine owns them and its parts share them by reference.
+#pragma once
+
+#include <cstdint>
+
+namespace zeropp::zero {
+
+/// What an engine counts, and a checkpoint keeps.
+struct StepCounts {
+  std::uint64_t taken = 0;  ///< the optimizer's t
+  std::uint64_t begun = 0;  ///< with those that were skipped
+};
+
+struct Progress {
+  StepCounts steps;
+  std::uint64_t version = 1;            ///< of the weights: every step and load increments it
+  std::uint64_t secondary_version = 0;  ///< that the secondary shards hold; 0: none
+  bool gathered_initial = false;        ///< resident weights are whole
+};
+
+}  // namespace zeropp::zero

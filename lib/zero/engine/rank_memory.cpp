@@ -1,0 +1,135 @@
+#include "lib/zero/engine/rank_memory.hpp"
+
+#include "lib/zero/offload_plan.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+std::vector<Buffer> of_fp32(const std::vector<UnitPartition>& units,
+                            std::size_t UnitPartition::*count, MemoryKind kind) {
+  std::vector<Buffer> made;
+  made.reserve(units.size());
+  for (const UnitPartition& unit : units)
+    made.push_back(Buffer::zeros(unit.*count, Dtype::fp32, kind));
+  return made;
+}
+
+/// Of shards that are gathered.
+MemoryKind memory_of_weights(const Options& options, const Device& device) {
+  if (!options.offload_param.enabled()) return device.memory;
+  return options.offload_param.pin_memory ? device.staging() : MemoryKind::host;
+}
+
+std::vector<Buffer> make_compute_shards(const Options& options,
+                                        const std::vector<UnitPartition>& units,
+                                        const Device& device) {
+  const bool elsewhere =
+      options.offload_optimizer.enabled() &&
+      !gathers_master(options.compute, options.offload_optimizer, options.offload_param);
+  std::vector<Buffer> made;
+  if (!stage_preset(options.stage).shard_optimizer) return made;
+  if (options.compute == Dtype::fp32 && !elsewhere) return made;
+  const std::vector<bool> filed = weights_on_file(units, options.offload_param);
+  const MemoryKind kind = memory_of_weights(options, device);
+  for (std::size_t u = 0; u < units.size(); ++u)
+    made.push_back(Buffer::zeros(filed[u] ? 0 : units[u].shard, options.compute, kind));
+  return made;
+}
+
+std::vector<Buffer> make_resident_weights(const Options& options,
+                                          const std::vector<UnitPartition>& units,
+                                          const Device& device) {
+  const StagePreset preset = stage_preset(options.stage);
+  std::vector<Buffer> made;
+  made.reserve(units.size());
+  for (const UnitPartition& unit : units) {
+    const bool resident = !preset.shard_parameters || unit.persistent;
+    made.push_back(resident ? Buffer::zeros(unit.padded, options.compute, device.memory)
+                            : Buffer());
+  }
+  return made;
+}
+
+}  // namespace
+
+RankMemory::RankMemory(const Options& options, const Plans& plans, const comm::Groups& groups,
+                       const Device& device)
+    : arena(groups.make_memory(plans.step.arena_bytes())),
+      compute_shards(make_compute_shards(options, plans.units, device)),
+      resident_weights(make_resident_weights(options, plans.units, device)),
+      weights(plans.units.size()),
+      gradients(plans.units.size()),
+      is_fresh(plans.units.size()),
+      plans_(plans),
+      preset_(stage_preset(options.stage)),
+      compute_(options.compute) {
+  const std::vector<UnitPartition>& units = plans.units;
+  if (!preset_.shard_gradients)
+    local_gradients = of_fp32(units, &UnitPartition::padded, device.memory);
+  if (preset_.shard_optimizer)
+    gradient_shards = of_fp32(units, &UnitPartition::shard, device.memory);
+  if (options.hpz_partition_size > 1) {
+    secondary.emplace(units, compute_, static_cast<std::size_t>(groups.secondary->rank()), device);
+  }
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    if (!preset_.shard_parameters || units[u].persistent) weights[u] = resident(u);
+    if (!preset_.shard_gradients)
+      gradients[u] = local_gradients[u].view(units[u].padded, Dtype::fp32);
+  }
+}
+
+std::vector<View> RankMemory::own_gradients() const {
+  std::vector<View> own;
+  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
+    own.push_back(preset_.shard_optimizer
+                      ? gradient_shards[u].view(plans_.units[u].shard, Dtype::fp32)
+                      : local_gradients[u].view(plans_.units[u].padded, Dtype::fp32));
+  }
+  return own;
+}
+
+View RankMemory::follower(std::size_t unit) const {
+  if (!preset_.shard_optimizer) return resident(unit);
+  if (!compute_shards.empty() && compute_shards[unit].bytes() > 0)
+    return compute_shards[unit].view(plans_.units[unit].shard, compute_);
+  return {};
+}
+
+View RankMemory::resident(std::size_t unit) const {
+  return resident_weights[unit].view(plans_.units[unit].padded, compute_);
+}
+
+View RankMemory::gradient_shard(const Segment& segment) const {
+  return gradient_shards[segment.unit]
+      .view(plans_.units[segment.unit].shard, Dtype::fp32)
+      .part(segment.offset, segment.count);
+}
+
+View RankMemory::gathered(const Op& op) const {
+  return arena.view(plans_.units[op.index].padded, compute_, op.result);
+}
+
+View RankMemory::whole_gradients(const Op& op) const {
+  if (!preset_.shard_gradients)
+    return local_gradients[op.index].view(plans_.units[op.index].padded, Dtype::fp32);
+  const UnitPartition& unit = plans_.units[op.index];
+  return arena.view(unit.padded, unit.gradients, op.result);
+}
+
+View RankMemory::sum(const Op& op) const {
+  const Bucket& bucket = plans_.step.input.buckets[op.index];
+  return op.result == kNoMemory ? gradient_shard(bucket.segments.front())
+                                : arena.view(bucket.count(), Dtype::fp32, op.result);
+}
+
+std::span<std::byte> RankMemory::image(const Op& op) const {
+  return arena.span().subspan(op.result);
+}
+
+std::span<std::byte> RankMemory::workspace(const Op& op) const {
+  const std::span<std::byte> all = arena.span();
+  return op.workspace == kNoMemory ? std::span<std::byte>{} : all.subspan(op.workspace);
+}
+
+}  // namespace zeropp::zero

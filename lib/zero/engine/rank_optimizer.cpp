@@ -1,0 +1,150 @@
+#include "lib/zero/engine/rank_optimizer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "lib/base/defect.hpp"
+#include "lib/zero/offload_plan.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+/// Ranks of this host, as far as the topology tells: declared nodes may all be on it.
+int neighbours(const comm::Groups& groups) {
+  const comm::Topology& topology = groups.topology;
+  return topology.emulated || !topology.uniform() ? topology.world_size : topology.ranks_per_node;
+}
+
+}  // namespace
+
+RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options& options,
+                             const RankMemory& memory)
+    : context_(context),
+      memory_(memory),
+      shard_(context.model.units(), context.units(), device_arrays(),
+             context.preset.shard_optimizer, context.shard_rank(), context.options.seed, options,
+             context.device, context.device.memory, context.compute().handle()),
+      updated_(context.units().size()) {
+  const std::vector<UnitPartition>& units = context.units();
+  const std::vector<bool> filed = weights_on_file(units, context.options.offload_param);
+  if (std::ranges::find(filed, true) != filed.end()) {
+    std::vector<std::size_t> counts(units.size());
+    std::ranges::transform(units, counts.begin(), &UnitPartition::shard);
+    filed_.emplace(offload_pieces(counts, context.options.offload_optimizer), filed,
+                   context.options, context.device);
+  }
+  if (context.options.offload_optimizer.enabled()) {
+    std::vector<View> weights;
+    for (std::size_t u = 0; u < units.size(); ++u) weights.push_back(memory.follower(u));
+    offloaded_.emplace(context.model.units(), units, memory.own_gradients(), weights,
+                       filed_ ? &*filed_ : nullptr, context.preset.shard_optimizer,
+                       context.shard_rank(), context.options, options, context.device,
+                       Workers::on_this_host(neighbours(context.groups)));
+  }
+  for (std::size_t u = 0; u < units.size(); ++u) make_weights(u);
+  settle();
+}
+
+/// Of the gradients and weights, what the device's part of the optimizer steps with.
+std::vector<UnitArrays> RankOptimizer::device_arrays() const {
+  std::vector<UnitArrays> arrays;
+  for (const View& gradient : memory_.own_gradients()) {
+    const std::size_t first =
+        offloaded_elements(gradient.count, context_.options.offload_optimizer);
+    const std::size_t count = gradient.count - first;
+    const bool narrow = context_.options.compute != Dtype::fp32;
+    const View weights =
+        narrow && count > 0 ? memory_.follower(arrays.size()).part(first, count) : View{};
+    arrays.push_back({{first, count}, {{gradient.part(first, count), weights}}});
+  }
+  return arrays;
+}
+
+void RankOptimizer::begin_step(const Stream& compute) {
+  if (offloaded_) offloaded_->begin(compute);
+}
+
+void RankOptimizer::update(const Op& op, std::uint64_t t, float mean, double clip) {
+  const std::size_t unit = op.index;
+  const Stream& on = context_.executor.stream(op.stream);
+  shard_.update(unit, t, mean, clip, on.handle());
+  if (context_.options.compute == Dtype::fp32) cast_to_compute(unit, on);
+  if (offloaded_) {
+    const auto begin = std::chrono::steady_clock::now();
+    offloaded_->update(unit, t, mean, clip, on);
+    host_seconds_ +=
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  if (defect::planted(defect::Kind::bf16_as_fp16)) {
+    const View weights = memory_.follower(unit);
+    context_.device.memory_ops->convert({weights.data, weights.count, Dtype::fp16, weights.kind},
+                                        weights, on.handle());
+  }
+  on.record(updated_[unit]);
+}
+
+/// Of the part that the device steps.
+void RankOptimizer::cast_to_compute(std::size_t unit, const Stream& on) const {
+  const View weights = memory_.follower(unit);
+  const Extent& here = shard_.extent(unit);
+  if (weights.count == 0 || here.count == 0) return;
+  context_.device.memory_ops->convert(shard_.master(unit), weights.part(here.begin, here.count),
+                                      on.handle());
+}
+
+void RankOptimizer::make_weights(std::size_t unit) {
+  const Stream& compute = context_.compute();
+  cast_to_compute(unit, compute);
+  if (offloaded_) offloaded_->publish(unit, compute);
+}
+
+void RankOptimizer::settle() {
+  if (offloaded_) offloaded_->settle();
+}
+
+void RankOptimizer::expect_weights(const Schedule& schedule) {
+  if (!filed_) return;
+  std::vector<std::size_t> units;
+  for (const Op& op : schedule.ops) {
+    if (op.kind == OpKind::gather && filed_->has(op.index)) units.push_back(op.index);
+  }
+  filed_->expect(std::move(units));
+}
+
+ConstView RankOptimizer::compute_shard(std::size_t unit) const {
+  if (!memory_.compute_shards.empty()) {
+    return memory_.compute_shards[unit].view(context_.units()[unit].shard,
+                                             context_.options.compute);
+  }
+  return offloaded_ ? offloaded_->shard().master(unit) : shard_.master(unit);
+}
+
+ConstView RankOptimizer::shard_to_gather(const Op& op) {
+  if (!context_.options.offload_param.enabled()) return compute_shard(op.index);
+  std::byte* const here = memory_.workspace(op).data();
+  const Stream& on = context_.executor.stream(op.stream);
+  if (filed_ && filed_->has(op.index)) {
+    if (op.kind == OpKind::refresh) offloaded_->settle();  // an update has just made them
+    filed_->bring(op.index, here, on);
+  } else {
+    const ConstView shard = compute_shard(op.index);
+    on.copy(here, static_cast<const std::byte*>(shard.data), shard.bytes());
+  }
+  return {here, context_.units()[op.index].shard, context_.options.compute, context_.device.memory};
+}
+
+std::span<std::byte> RankOptimizer::workspace_behind_shard(const Op& op) const {
+  return memory_.workspace(op).subspan(upload_bytes(context_.units()[op.index], context_.options));
+}
+
+std::vector<const AsyncFile*> RankOptimizer::files() const {
+  std::vector<const AsyncFile*> found;
+  if (offloaded_ && offloaded_->records() != nullptr)
+    found.push_back(&offloaded_->records()->file());
+  if (filed_) found.push_back(&filed_->file());
+  return found;
+}
+
+}  // namespace zeropp::zero

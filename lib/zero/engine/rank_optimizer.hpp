@@ -1,0 +1,81 @@
+// The optimizer of a rank: the part of master weights and states that the device steps, the part
+// that the host steps (offload), and the shards in the compute dtype that follow both and that
+// weights are gathered from, wherever they lie: on the device, on the host or in a file. Owns the
+// optimizer's arrays, files and staging; the gradients and the weights are RankMemory's. Throws
+// Error(io) where files are concerned.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/base/async_file.hpp"
+#include "lib/device/stream.hpp"
+#include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/rank_memory.hpp"
+#include "lib/zero/filed_weights.hpp"
+#include "lib/zero/offloaded_optimizer.hpp"
+#include "lib/zero/optimizer_shard.hpp"
+
+namespace zeropp::zero {
+
+class RankOptimizer {
+ public:
+  /// Draws the initial master weights, and makes the others from them. References outlive this.
+  /// Throws Error(environment) when there is no memory.
+  RankOptimizer(const EngineContext& context, const optim::Options& options,
+                const RankMemory& memory);
+
+  /// Gradients are final where `compute` is now. Before the updates of a step, of all units in
+  /// order.
+  void begin_step(const Stream& compute);
+  /// Step `t` of the operation's unit, on its stream, with mean * gradient, clipped by the factor
+  /// `clip`: master, states, and the weights that follow. What is offloaded is done when it
+  /// returns; in a file the new weights are after settle().
+  void update(const Op& op, std::uint64_t t, float mean, double clip);
+  /// The latest update of a unit.
+  [[nodiscard]] const Event& updated(std::size_t unit) const { return updated_[unit]; }
+  /// All weights of a unit in the compute dtype from its master, on the compute stream: where no
+  /// step has made them.
+  void make_weights(std::size_t unit);
+  /// Returns when what goes to files is there.
+  void settle();
+
+  /// Of files, the weights that `schedule` gathers begin to come, where no update in it makes them.
+  void expect_weights(const Schedule& schedule);
+  /// The own shard in the compute dtype, where it lies.
+  [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
+  /// The same on the device, for a gather or a refresh on its stream: a shard on the host or in a
+  /// file comes to the begin of the operation's workspace first.
+  [[nodiscard]] ConstView shard_to_gather(const Op& op);
+  /// The part of the operation's workspace behind that.
+  [[nodiscard]] std::span<std::byte> workspace_behind_shard(const Op& op) const;
+
+  /// The part that the device steps.
+  [[nodiscard]] const OptimizerShard& on_device() const { return shard_; }
+  /// The part that the host steps; null: none.
+  [[nodiscard]] const OffloadedOptimizer* offloaded() const {
+    return offloaded_ ? &*offloaded_ : nullptr;
+  }
+  /// Weights that are gathered from a file; null: none.
+  [[nodiscard]] const FiledWeights* filed() const { return filed_ ? &*filed_ : nullptr; }
+  /// All files that this rank offloads to.
+  [[nodiscard]] std::vector<const AsyncFile*> files() const;
+  /// Seconds that the host has been busy with updates, or waited for them, so far.
+  [[nodiscard]] double host_seconds() const { return host_seconds_; }
+
+ private:
+  [[nodiscard]] std::vector<UnitArrays> device_arrays() const;
+  void cast_to_compute(std::size_t unit, const Stream& on) const;
+
+  const EngineContext& context_;
+  const RankMemory& memory_;
+  OptimizerShard shard_;
+  std::optional<FiledWeights> filed_;
+  std::optional<OffloadedOptimizer> offloaded_;
+  std::vector<Event> updated_;  ///< by unit
+  double host_seconds_ = 0;
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,149 @@
+#include "lib/zero/engine/step_operations.hpp"
+
+#include "lib/zero/draw_keys.hpp"
+
+namespace zeropp::zero {
+
+void StepOperations::wait_for_updates(const Op& op) const {
+  const Stream& waiting = context_.executor.stream(op.stream);
+  if (op.kind == OpKind::gather || op.kind == OpKind::gather_secondary) {
+    waiting.wait(optimizer_.updated(op.index));
+  } else if (op.kind == OpKind::reduce) {
+    // A sum may go straight into the shard that the last update reads.
+    for (const Segment& segment : context_.plans.step.input.buckets[op.index].segments) {
+      waiting.wait(optimizer_.updated(segment.unit));
+    }
+  }
+}
+
+Finish StepOperations::gather(const Op& op, Phase phase) {
+  return start_gather(op, context_.plans.weights.global(op.index, phase),
+                      optimizer_.shard_to_gather(op), optimizer_.workspace_behind_shard(op));
+}
+
+Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
+  ++context_.recorder.counters["secondary_gathers"];
+  return start_gather(op, context_.plans.weights.secondary(op.index, phase),
+                      memory_.secondary->read(op.index, context_.progress.version),
+                      memory_.workspace(op));
+}
+
+Finish StepOperations::start_gather(const Op& op, collective::AllGather& gather, ConstView shard,
+                                    std::span<std::byte> workspace) {
+  const View full = memory_.gathered(op);
+  gather.start(shard, full, workspace, stream_of(op),
+               weight_draws(context_.options.seed, context_.progress.version, op.index));
+  memory_.weights[op.index] = full;
+  return [&gather](StreamHandle end) { gather.finish(end); };
+}
+
+void StepOperations::keep_secondary(const Op& op) {
+  memory_.secondary->keep(op.index, memory_.weights[op.index], context_.progress.version,
+                          stream_of(op));
+  context_.progress.secondary_version = context_.progress.version;
+}
+
+void StepOperations::forward(const Op& op, const BatchSource& source,
+                             std::optional<double> loss_scale) {
+  if (op.index == 0) {
+    Batch batch = source(op.micro_step);
+    if (loss_scale) batch.loss_scale = static_cast<float>(*loss_scale);
+    context_.model.begin(batch, loss_scale.has_value(), stream_of(op));
+  }
+  context_.model.forward(op.index, weights_of(op.index), stream_of(op));
+}
+
+void StepOperations::clear_gradients(const Op& op) {
+  View& gradients = memory_.gradients[op.index];
+  gradients = memory_.whole_gradients(op);
+  for (const Extent& gap : context_.units()[op.index].gaps) {
+    context_.device.memory_ops->clear(gradients.part(gap.begin, gap.count), stream_of(op));
+  }
+  memory_.is_fresh[op.index] = true;
+}
+
+void StepOperations::backward(const Op& op) {
+  std::vector<Gradient> gradients;
+  for (const std::size_t unit : context_.plans.step.input.layers[op.index].units) {
+    gradients.push_back({memory_.gradients[unit], memory_.is_fresh[unit]});
+    memory_.is_fresh[unit] = false;
+  }
+  context_.model.backward(op.index, weights_of(op.index), gradients, stream_of(op));
+}
+
+std::vector<ConstView> StepOperations::weights_of(std::size_t layer) const {
+  std::vector<ConstView> weights;
+  for (const std::size_t unit : context_.plans.step.input.layers[layer].units)
+    weights.push_back(memory_.weights[unit]);
+  return weights;
+}
+
+Finish StepOperations::reduce(const Op& op) {
+  codecs_.before_reduction(op);
+  context_.plans.gradients.start(op.index, memory_.gradients, memory_.sum(op),
+                                 memory_.workspace(op), stream_of(op), reduction_draws(op));
+  return [this, &op](StreamHandle end) {
+    context_.plans.gradients.finish(op.index, end);
+    accumulate(op, end);
+  };
+}
+
+void StepOperations::accumulate(const Op& op, StreamHandle on) const {
+  // Stage 0 gathers the sum instead.
+  if (!context_.preset.shard_optimizer || op.result == kNoMemory) return;
+  const ConstView sum = memory_.sum(op);
+  const trace::Timers::Scope scope(context_.recorder.timers, trace::Timers::Category::optimizer);
+  std::size_t at = 0;
+  for (const Segment& segment : context_.plans.step.input.buckets[op.index].segments) {
+    const ConstView from = sum.part(at, segment.count);
+    const View to = memory_.gradient_shard(segment);
+    if (op.first_sum) {
+      context_.device.memory_ops->copy(from, to, on);
+    } else {
+      context_.device.optim->add(segment.count, from.as<float>(), to.as<float>(), on);
+    }
+    at += segment.count;
+  }
+}
+
+void StepOperations::gather_sum(const Op& op) {
+  context_.plans.gradients.gather_sum(op.index, memory_.sum(op), memory_.gradients,
+                                      memory_.workspace(op), stream_of(op));
+}
+
+void StepOperations::reduce_across(const Op& op) {
+  context_.plans.gradients.across()->reduce(op.index, memory_.own_gradients(), memory_.image(op),
+                                            memory_.workspace(op), stream_of(op),
+                                            replica_draws(op));
+}
+
+void StepOperations::gather_across(const Op& op) {
+  context_.plans.gradients.across()->gather(op.index, memory_.own_gradients(), memory_.image(op),
+                                            memory_.workspace(op), stream_of(op),
+                                            replica_draws(op));
+}
+
+void StepOperations::refresh(const Op& op, Phase phase) {
+  // An update gathers what it makes: the next version.
+  const std::uint64_t version = context_.progress.version + (phase == Phase::initial ? 0 : 1);
+  collective::AllGather& gather = context_.plans.weights.global(op.index, phase);
+  gather.start(optimizer_.shard_to_gather(op), memory_.resident(op.index),
+               optimizer_.workspace_behind_shard(op), stream_of(op),
+               weight_draws(context_.options.seed, version, op.index));
+  gather.finish(stream_of(op));
+}
+
+std::uint64_t StepOperations::reduction_draws(const Op& op) const {
+  const std::uint64_t key =
+      gradient_draws(context_.options.seed, context_.progress.steps.begun, op.micro_step, op.index);
+  const auto& replicas = context_.groups.replicas;
+  return replicas ? draws_of(key, Group::shards, replicas->rank()) : key;
+}
+
+std::uint64_t StepOperations::replica_draws(const Op& op) const {
+  return draws_of(
+      gradient_draws(context_.options.seed, context_.progress.steps.begun, op.micro_step, op.index),
+      Group::replicas, context_.groups.shards->world->rank());
+}
+
+}  // namespace zeropp::zero

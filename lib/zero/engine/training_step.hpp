@@ -1,0 +1,82 @@
+// One training step, in order: TrainingStep::run() is the place to read it. Two schedules, the
+// gradients' and the update's, with the decision between them that needs all gradients: their norm,
+// whether the step is skipped, and how much is clipped. The schedules say which layer comes when
+// (lib/zero/schedule.hpp), the executor makes streams wait, StepOperations moves weights and
+// gradients. Owns the loss scale, the norm's sums and the clocks. Collective: every rank calls
+// every function, in one order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "lib/device/buffer.hpp"
+#include "lib/zero/engine/codec_controller.hpp"
+#include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/file_counters.hpp"
+#include "lib/zero/engine/rank_memory.hpp"
+#include "lib/zero/engine/rank_optimizer.hpp"
+#include "lib/zero/engine/step_operations.hpp"
+#include "lib/zero/engine/step_result.hpp"
+#include "lib/zero/gradient_norm.hpp"
+#include "lib/zero/loss_scale.hpp"
+#include "lib/zero/step_clock.hpp"
+
+namespace zeropp::zero {
+
+class TrainingStep {
+ public:
+  /// References outlive this.
+  TrainingStep(const EngineContext& context, RankMemory& memory, RankOptimizer& optimizer,
+               CodecController& codecs);
+
+  /// One optimizer step, or a skipped one. `before` (may be null): the times of what came after the
+  /// gradients of the step before, which this one has waited for.
+  StepResult run(const BatchSource& batch, UpdateTimes* before);
+  /// Of the last step; waits for it.
+  [[nodiscard]] UpdateTimes update_times() const;
+  /// Mean loss of one held-out batch on this rank, nats a token.
+  double evaluate(const Batch& batch);
+
+  [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }
+  /// Between steps; what error feedback keeps follows.
+  void set_loss_scale(const LossScale::State& state);
+
+ private:
+  /// Codecs, initial weights and counters, before a step's first operation.
+  StepResult begin();
+  /// Counts and the next loss scale, after its last.
+  void end(StepResult& result);
+  /// Stages 1 and 2, and units that persist: the weights that they keep whole, before the first
+  /// use.
+  void gather_initial();
+  void execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers);
+  /// Enqueues the sums of squares of the mean gradient on the compute stream.
+  void start_norm();
+  /// The loss since it was last taken, and whatever else the compute stream was to bring: the
+  /// host's one wait for a whole step, where a hang is noticed.
+  [[nodiscard]] double wait_for_loss();
+  /// Of the mean gradient, the same on every rank: squares by canonical shard, added in shard
+  /// order. After the wait for what start_norm() started.
+  [[nodiscard]] double global_norm() const;
+  [[nodiscard]] double clip_factor(double norm) const;
+  /// What the sums of gradients are multiplied by: makes them the mean, of the loss as it is.
+  [[nodiscard]] float mean() const;
+  [[nodiscard]] UpdateTimes read_update_times() const;
+  [[nodiscard]] comm::Bytes sent() const;
+
+  const EngineContext& context_;
+  RankMemory& memory_;
+  RankOptimizer& optimizer_;
+  CodecController& codecs_;
+  StepOperations operations_;
+  LossScale loss_scale_;
+  FileCounters files_;
+  GradientNorm norm_;
+  Buffer loss_;      ///< one double that the compute stream brings to the host
+  StepClock clock_;  ///< of the gradients
+  StepClock update_clock_;
+  comm::Bytes sent_before_;         ///< the step
+  double host_seconds_before_ = 0;  ///< the update: RankOptimizer::host_seconds()
+};
+
+}  // namespace zeropp::zero
