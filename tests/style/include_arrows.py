@@ -41,8 +41,8 @@ ARROWS = {
     "lib/app": ["lib/comm", "lib/collective", "lib/config", "lib/model", "lib/data", "lib/trace", "lib/base"],
     "lib/train": ["lib/app", "lib/zero/engine", "lib/plan"],
     "lib/plan": ["lib/zero/communication", "lib/zero/quantization", "lib/model", "lib/config", "lib/base"],
-    "apps": ["lib/train", "lib/plan", "lib/app", "lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective", "lib/zero/engine", "lib/model",
-             "lib/data", "lib/config"],
+    "apps": ["lib/train", "lib/plan", "lib/app", "lib/base", "lib/device", "lib/trace", "lib/comm", "lib/collective",
+             "lib/zero/engine", "lib/model", "lib/data", "lib/config"],
 }
 
 # Single headers that a module may include beyond its arrows.
