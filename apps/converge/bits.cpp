@@ -5,7 +5,7 @@
 
 #include "kernels/codec/codec.hpp"
 #include "lib/collective/collective.hpp"
-#include "lib/zero/codec_table.hpp"
+#include "lib/zero/plan/codec_table.hpp"
 
 namespace zeropp::converge {
 

@@ -7,8 +7,8 @@
 
 #include "lib/base/error.hpp"
 #include "lib/collective/collective.hpp"
-#include "lib/zero/gradient_reduce.hpp"
-#include "lib/zero/partition.hpp"
+#include "lib/zero/communication/gradient_reduce.hpp"
+#include "lib/zero/plan/partition.hpp"
 
 namespace zeropp::converge {
 

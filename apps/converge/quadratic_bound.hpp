@@ -12,7 +12,7 @@
 #include "lib/config/train_config.hpp"
 #include "lib/data/sampler.hpp"
 #include "lib/model/quadratic.hpp"
-#include "lib/zero/engine.hpp"
+#include "lib/zero/engine/engine.hpp"
 
 namespace zeropp::converge {
 

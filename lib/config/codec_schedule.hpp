@@ -2,7 +2,7 @@
 //   [{"from_step": 100, "units": ["embedding", "h.[0-3]"], "gradient_codec_intra": "int8:128"}]
 // "from_step" (default 0) and "units" (default all) say where the codecs of the entry hold: any of
 // weight_codec, gradient_codec_intra, gradient_codec_inter, at least one. What they mean is in
-// lib/zero/codec_table.hpp, which this does not include: of lib/zero, lib/config knows options
+// lib/zero/plan/codec_table.hpp, which this does not include: of lib/zero, lib/config knows options
 // only.
 #pragma once
 
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/config/option.hpp"
-#include "lib/zero/options.hpp"
+#include "lib/zero/plan/options.hpp"
 
 namespace zeropp::config {
 

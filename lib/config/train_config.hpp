@@ -9,7 +9,7 @@
 #include "lib/checkpoint/options.hpp"
 #include "lib/data/options.hpp"
 #include "lib/model/options.hpp"
-#include "lib/zero/options.hpp"
+#include "lib/zero/plan/options.hpp"
 
 namespace zeropp::config {
 

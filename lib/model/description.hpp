@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/model/options.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::model {
 

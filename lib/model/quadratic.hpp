@@ -18,7 +18,7 @@
 
 #include "lib/model/options.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::model {
 

@@ -26,7 +26,7 @@
 #include "lib/model/product_timer.hpp"
 #include "lib/model/transformer_activations.hpp"
 #include "lib/model/transformer_units.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::model {
 

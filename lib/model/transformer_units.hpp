@@ -7,7 +7,7 @@
 
 #include "lib/model/description.hpp"
 #include "lib/model/options.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::model {
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "kernels/optim/registry.hpp"
-#include "lib/zero/offload_plan.hpp"
+#include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::plan {
 

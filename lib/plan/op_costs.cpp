@@ -10,8 +10,8 @@
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
 #include "lib/plan/offload_costs.hpp"
-#include "lib/zero/offload_plan.hpp"
-#include "lib/zero/replica_reduce.hpp"
+#include "lib/zero/communication/replica_reduce.hpp"
+#include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::plan {
 

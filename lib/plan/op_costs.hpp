@@ -10,8 +10,8 @@
 #include "lib/config/train_config.hpp"
 #include "lib/plan/cluster.hpp"
 #include "lib/plan/simulate.hpp"
-#include "lib/zero/codec_table.hpp"
-#include "lib/zero/schedule.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::plan {
 

@@ -5,7 +5,7 @@
 #include "lib/model/registry.hpp"
 #include "lib/plan/planning_groups.hpp"
 #include "lib/plan/saturating.hpp"
-#include "lib/zero/error_meter.hpp"
+#include "lib/zero/quantization/error_meter.hpp"
 
 namespace zeropp::plan {
 

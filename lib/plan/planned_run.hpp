@@ -11,8 +11,8 @@
 #include "lib/config/train_config.hpp"
 #include "lib/model/description.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/zero/plans.hpp"
-#include "lib/zero/volume.hpp"
+#include "lib/zero/communication/plans.hpp"
+#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::plan {
 

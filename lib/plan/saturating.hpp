@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/comm/traffic.hpp"
-#include "lib/zero/schedule.hpp"
-#include "lib/zero/volume.hpp"
+#include "lib/zero/plan/schedule.hpp"
+#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::plan {
 

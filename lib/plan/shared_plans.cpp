@@ -7,7 +7,7 @@
 
 #include "lib/plan/planning_groups.hpp"
 #include "lib/plan/saturating.hpp"
-#include "lib/zero/plans.hpp"
+#include "lib/zero/communication/plans.hpp"
 
 namespace zeropp::plan {
 

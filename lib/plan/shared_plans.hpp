@@ -14,10 +14,10 @@
 #include "lib/comm/topology.hpp"
 #include "lib/device/device.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/zero/codec_table.hpp"
-#include "lib/zero/options.hpp"
-#include "lib/zero/step_plan.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/communication/step_plan.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::plan {
 

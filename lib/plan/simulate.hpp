@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/zero/schedule.hpp"
+#include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::plan {
 

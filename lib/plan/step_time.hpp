@@ -8,7 +8,7 @@
 #include "lib/plan/planned_run.hpp"
 #include "lib/plan/search.hpp"
 #include "lib/plan/simulate.hpp"
-#include "lib/zero/schedule.hpp"
+#include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::plan {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/config/train_config.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::train {
 

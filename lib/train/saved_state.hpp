@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "lib/zero/engine.hpp"
-#include "lib/zero/loss_scale.hpp"
+#include "lib/zero/engine/engine.hpp"
+#include "lib/zero/plan/loss_scale.hpp"
 
 namespace zeropp::train {
 

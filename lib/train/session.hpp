@@ -14,8 +14,8 @@
 #include "lib/data/sampler.hpp"
 #include "lib/device/device.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/zero/engine.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/engine/engine.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::train {
 

@@ -3,7 +3,7 @@
 // interface: of every algorithm by itself, and of whole steps of the engine.
 #include <gtest/gtest.h>
 
-#include "lib/zero/plans.hpp"
+#include "lib/zero/communication/plans.hpp"
 #include "tests/support/collective_cases.hpp"
 #include "tests/support/engine_case.hpp"
 #include "tests/support/pmpi_counter.hpp"

@@ -20,7 +20,7 @@
 #include "lib/device/device.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/zero/engine.hpp"
+#include "lib/zero/engine/engine.hpp"
 #include "tests/support/mpi_world.hpp"
 #include "tests/support/on_device.hpp"
 

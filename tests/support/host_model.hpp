@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/device/device.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::test {
 

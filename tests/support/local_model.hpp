@@ -10,7 +10,7 @@
 #include "kernels/core/counter_rng.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 #include "tests/support/nn_arrays.hpp"
 
 namespace zeropp::test {

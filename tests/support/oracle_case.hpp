@@ -13,7 +13,7 @@
 
 #include "kernels/optim/options.hpp"
 #include "lib/model/options.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::test {
 

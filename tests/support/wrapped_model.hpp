@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::test {
 

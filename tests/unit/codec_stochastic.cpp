@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "lib/zero/draw_keys.hpp"
+#include "lib/zero/plan/draw_keys.hpp"
 #include "tests/support/codec_cases.hpp"
 
 namespace zeropp::test {

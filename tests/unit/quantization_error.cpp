@@ -1,14 +1,15 @@
 // ctest: name=quantization_error timeout=30 labels=sanitize
 // The measures of quantization errors: of equals exactly 0, 1, 0, 1, whatever their size, and of
 // others what vectors of two elements give by hand. Kinds of units by their names.
-#include "lib/zero/quantization_error.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/quantization/quantization_error.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 #include <random>
+
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::zero {
 namespace {

@@ -8,7 +8,7 @@
 #include <limits>
 #include <random>
 
-#include "lib/zero/bit_allocation.hpp"
+#include "lib/zero/quantization/bit_allocation.hpp"
 
 namespace zeropp::zero {
 namespace {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "lib/base/error.hpp"
-#include "lib/zero/codec_table.hpp"
+#include "lib/zero/plan/codec_table.hpp"
 
 namespace zeropp::zero {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/core/counter_rng.hpp"
-#include "lib/zero/gradient_norm.hpp"
+#include "lib/zero/optimizer/gradient_norm.hpp"
 
 namespace zeropp::zero {
 namespace {

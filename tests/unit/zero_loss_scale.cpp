@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/zero/loss_scale.hpp"
+#include "lib/zero/plan/loss_scale.hpp"
 
 namespace zeropp::zero {
 namespace {

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "lib/zero/offloaded_optimizer.hpp"
+#include "lib/zero/optimizer/offloaded_optimizer.hpp"
 
 namespace {
 

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <map>
 
-#include "lib/zero/offload_plan.hpp"
-#include "lib/zero/volume.hpp"
+#include "lib/zero/plan/offload_plan.hpp"
+#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
 namespace {

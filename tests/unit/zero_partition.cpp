@@ -7,8 +7,8 @@
 #include <numeric>
 #include <random>
 
-#include "lib/zero/partition.hpp"
-#include "lib/zero/volume.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
 namespace {

@@ -8,8 +8,8 @@
 #include <numeric>
 #include <random>
 
-#include "lib/zero/schedule.hpp"
-#include "lib/zero/volume.hpp"
+#include "lib/zero/plan/schedule.hpp"
+#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
 namespace {

@@ -5,7 +5,7 @@
 #include <chrono>
 
 #include "lib/device/device.hpp"
-#include "lib/zero/step_clock.hpp"
+#include "lib/zero/engine/step_clock.hpp"
 
 namespace zeropp::zero {
 namespace {

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "lib/zero/width_errors.hpp"
+#include "lib/zero/quantization/width_errors.hpp"
 
 namespace zeropp::zero {
 namespace {

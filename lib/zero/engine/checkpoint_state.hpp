@@ -14,10 +14,10 @@
 
 #include "lib/checkpoint/saver.hpp"
 #include "lib/device/buffer.hpp"
-#include "lib/zero/adaptive_bits.hpp"
+#include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
-#include "lib/zero/gradient_errors.hpp"
+#include "lib/zero/quantization/adaptive_bits.hpp"
 
 namespace zeropp::zero {
 

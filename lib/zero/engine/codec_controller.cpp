@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "lib/zero/draw_keys.hpp"
+#include "lib/zero/plan/draw_keys.hpp"
 
 namespace zeropp::zero {
 

@@ -9,12 +9,12 @@
 #include <optional>
 #include <vector>
 
-#include "lib/zero/adaptive_bits.hpp"
-#include "lib/zero/codec_table.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
-#include "lib/zero/error_meter.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/quantization/adaptive_bits.hpp"
+#include "lib/zero/quantization/error_meter.hpp"
 
 namespace zeropp::zero {
 

@@ -1,4 +1,4 @@
-#include "lib/zero/engine.hpp"
+#include "lib/zero/engine/engine.hpp"
 
 #include <utility>
 

@@ -7,12 +7,12 @@
 #include "lib/comm/world.hpp"
 #include "lib/device/device.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/zero/communication/plans.hpp"
 #include "lib/zero/engine/executor.hpp"
 #include "lib/zero/engine/progress.hpp"
-#include "lib/zero/options.hpp"
-#include "lib/zero/partition.hpp"
-#include "lib/zero/plans.hpp"
-#include "lib/zero/unit_model.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::zero {
 

@@ -12,8 +12,8 @@
 
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
-#include "lib/zero/schedule.hpp"
-#include "lib/zero/step_clock.hpp"
+#include "lib/zero/engine/step_clock.hpp"
+#include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {
 

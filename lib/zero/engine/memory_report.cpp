@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "lib/zero/volume.hpp"
+#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
 

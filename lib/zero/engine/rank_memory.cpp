@@ -1,6 +1,6 @@
 #include "lib/zero/engine/rank_memory.hpp"
 
-#include "lib/zero/offload_plan.hpp"
+#include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::zero {
 

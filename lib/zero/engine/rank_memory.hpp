@@ -15,11 +15,11 @@
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
-#include "lib/zero/options.hpp"
-#include "lib/zero/partition.hpp"
-#include "lib/zero/plans.hpp"
-#include "lib/zero/schedule.hpp"
-#include "lib/zero/secondary_partition.hpp"
+#include "lib/zero/communication/plans.hpp"
+#include "lib/zero/engine/secondary_partition.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {
 

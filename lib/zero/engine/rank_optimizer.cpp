@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "lib/base/defect.hpp"
-#include "lib/zero/offload_plan.hpp"
+#include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::zero {
 

@@ -14,9 +14,9 @@
 #include "lib/device/stream.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
-#include "lib/zero/filed_weights.hpp"
-#include "lib/zero/offloaded_optimizer.hpp"
-#include "lib/zero/optimizer_shard.hpp"
+#include "lib/zero/optimizer/filed_weights.hpp"
+#include "lib/zero/optimizer/offloaded_optimizer.hpp"
+#include "lib/zero/optimizer/optimizer_shard.hpp"
 
 namespace zeropp::zero {
 

@@ -1,6 +1,6 @@
 #include "lib/zero/engine/step_operations.hpp"
 
-#include "lib/zero/draw_keys.hpp"
+#include "lib/zero/plan/draw_keys.hpp"
 
 namespace zeropp::zero {
 

@@ -11,12 +11,12 @@
 #include <optional>
 #include <vector>
 
+#include "lib/zero/communication/weight_gather.hpp"
 #include "lib/zero/engine/codec_controller.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/executor.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
-#include "lib/zero/weight_gather.hpp"
 
 namespace zeropp::zero {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/defect.hpp"
-#include "lib/zero/volume.hpp"
+#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
 

@@ -1,7 +1,7 @@
 // One training step, in order: TrainingStep::run() is the place to read it. Two schedules, the
 // gradients' and the update's, with the decision between them that needs all gradients: their norm,
 // whether the step is skipped, and how much is clipped. The schedules say which layer comes when
-// (lib/zero/schedule.hpp), the executor makes streams wait, StepOperations moves weights and
+// (lib/zero/plan/schedule.hpp), the executor makes streams wait, StepOperations moves weights and
 // gradients. Owns the loss scale, the norm's sums and the clocks. Collective: every rank calls
 // every function, in one order.
 #pragma once
@@ -15,11 +15,11 @@
 #include "lib/zero/engine/file_counters.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
 #include "lib/zero/engine/rank_optimizer.hpp"
+#include "lib/zero/engine/step_clock.hpp"
 #include "lib/zero/engine/step_operations.hpp"
 #include "lib/zero/engine/step_result.hpp"
-#include "lib/zero/gradient_norm.hpp"
-#include "lib/zero/loss_scale.hpp"
-#include "lib/zero/step_clock.hpp"
+#include "lib/zero/optimizer/gradient_norm.hpp"
+#include "lib/zero/plan/loss_scale.hpp"
 
 namespace zeropp::zero {
 

@@ -1,0 +1,79 @@
+// The state of error feedback over all buckets of gradients: what becomes of it between steps. A
+// reduction chains errors from micro-step to micro-step; at the end of a step they are kept, or,
+// when the step was skipped, those from before it: a skipped step leaves no trace. Every
+// `reset_period` steps that were taken they are forgotten, in all buckets at once. Owned by
+// GradientReduce; work on device memory is enqueued on the given stream, after which the caller
+// starts reductions.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/collective/error_feedback.hpp"
+#include "lib/comm/topology.hpp"
+#include "lib/device/device.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+
+namespace zeropp::zero {
+
+/// Bytes of state in the device's memory, as they lie, with a name that is unique in the engine.
+struct NamedState {
+  std::string name;  ///< "error_feedback.intra.3", "error_feedback.across.reduce.3": of bucket 3
+  std::size_t elements = 0;  ///< values that the bytes hold
+  std::span<std::byte> bytes;
+};
+
+class GradientErrors {
+ public:
+  /// `topology`: of the ranks that share a copy; `replicas`: copies.
+  GradientErrors(const Options& options, const std::vector<Bucket>& buckets,
+                 const comm::Topology& topology, std::size_t replicas, const Device& device);
+
+  /// For the plan of this bucket's reduce-scatter; null when there is no feedback.
+  [[nodiscard]] collective::ErrorFeedback* of(std::size_t bucket) const {
+    return feedback_.empty() ? nullptr : feedback_[bucket].get();
+  }
+
+  /// Likewise for the two halves of the sum over shard groups.
+  [[nodiscard]] collective::ErrorFeedback* of_replica_reduce(std::size_t bucket) const {
+    return replica_reduce_.empty() ? nullptr : replica_reduce_[bucket].get();
+  }
+  [[nodiscard]] collective::ErrorFeedback* of_replica_gather(std::size_t bucket) const {
+    return replica_gather_.empty() ? nullptr : replica_gather_[bucket].get();
+  }
+
+  /// A step was taken, the `steps`-th.
+  void commit(std::uint64_t steps, StreamHandle stream);
+  /// A step was skipped.
+  void discard();
+  /// Begins anew, as before the first step.
+  void forget(StreamHandle stream) const;
+  /// Gradients come scaled by `factor` more than in the steps before (loss scaling).
+  void rescale(float factor, StreamHandle stream) const;
+
+  /// The kept errors, for checkpoints; valid until the next commit.
+  [[nodiscard]] std::vector<NamedState> state() const;
+  /// Both copies, by hop: predicted from the buckets alone, and held. Hops without errors left out.
+  [[nodiscard]] std::vector<MemoryReport> memory() const;
+
+ private:
+  using ByBucket = std::vector<std::unique_ptr<collective::ErrorFeedback>>;
+  /// Calls body(what, bucket, errors) for every hop of every bucket that has errors; `what`: index
+  /// of its name.
+  template <class Body>
+  void for_each(const Body& body) const;
+
+  std::size_t reset_period_;
+  ByBucket feedback_;  ///< of reductions among the ranks that share a copy; empty: none
+  ByBucket replica_reduce_;
+  ByBucket replica_gather_;
+  std::array<std::size_t, 3> predicted_{};  ///< bytes: of the two hops, and across groups
+};
+
+}  // namespace zeropp::zero

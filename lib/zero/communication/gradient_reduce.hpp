@@ -1,0 +1,105 @@
+// The reduce-scatters of gradients, planned once per bucket and pair of codecs, and at stage 0 the
+// all-gather of the reduced sums. A bucket of one segment is reduced where it lies; one of several
+// is packed first, so that small units travel in one message. Owns plans, and the errors that are
+// fed back, which are errors of values and so stay what they are when a bucket's codecs change; the
+// engine lends all other memory, enough for any of a bucket's codecs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/collective/collective.hpp"
+#include "lib/device/device.hpp"
+#include "lib/zero/communication/gradient_errors.hpp"
+#include "lib/zero/communication/replica_reduce.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/volume.hpp"
+
+namespace zeropp::zero {
+
+/// Smallest step of a bucket's size: 8 of the largest blocks of the gradient codecs, so that a cut
+/// never splits a block.
+std::size_t bucket_quantum(const Options& options);
+
+class GradientReduce {
+ public:
+  /// `options` are resolved (no "auto"); `groups` and `recorder` outlive this. The units of a
+  /// bucket are of one group of `codecs`. Reduces among groups.sharding(), and over the shard
+  /// groups where there are several.
+  GradientReduce(const Options& options, const CodecTable& codecs,
+                 const std::vector<UnitPartition>& units, std::vector<Bucket> buckets,
+                 comm::Groups& groups, trace::Recorder& recorder, const Device& device);
+
+  /// From the next reduction on: the codecs of unit u's buckets are codecs.gradients(u)[choice[u]];
+  /// 0 before.
+  void use(const std::vector<std::size_t>& choice);
+
+  /// `gradients[u]`: unit u's padded gradients, of UnitPartition::gradients, which computing in
+  /// fp16 changes: what is beyond its range becomes infinite. `sum`: bucket.count() fp32, valid
+  /// after finish(). `key`: of the reduction's draws.
+  void start(std::size_t bucket, std::span<const View> gradients, View sum,
+             std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+  void finish(std::size_t bucket, StreamHandle stream);
+
+  /// Stage 0: every rank's `sum` -> the bucket's ranges of `gradients`, complete on return.
+  void gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
+                  std::span<std::byte> workspace, StreamHandle stream);
+
+  /// Of several shard groups; null of one.
+  [[nodiscard]] ReplicaReduce* across() { return across_ ? &*across_ : nullptr; }
+  [[nodiscard]] const ReplicaReduce* across() const { return across_ ? &*across_ : nullptr; }
+
+  /// With the codecs that are in use.
+  void add_volumes(Volumes& volumes) const;
+  /// The same of messages in place of bytes.
+  void add_messages(Volumes& messages) const;
+  /// Bytes that this rank sends in a reduction of `bucket` with its codecs number `codecs`.
+  [[nodiscard]] comm::Bytes volume(std::size_t bucket, std::size_t codecs) const {
+    return reduce_[bucket][codecs]->volume();
+  }
+  /// The trace rows of a bucket's reduction, and at stage 0 of the gather of its sum.
+  [[nodiscard]] const trace::CollectiveRow& row(std::size_t bucket) const {
+    return reduce_[bucket][choice_[bucket]]->row();
+  }
+  [[nodiscard]] const trace::CollectiveRow& row_of_sum(std::size_t bucket) const {
+    return gather_sum_[bucket]->row();
+  }
+  [[nodiscard]] std::vector<BucketMemory> memory() const;
+  [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
+  /// Whose steps the engine ends.
+  [[nodiscard]] GradientErrors& errors() { return errors_; }
+  [[nodiscard]] const GradientErrors& errors() const { return errors_; }
+
+ private:
+  [[nodiscard]] bool packed(std::size_t bucket) const {
+    return buckets_[bucket].segments.size() > 1;
+  }
+  /// Of the gradients of its units.
+  [[nodiscard]] Dtype dtype(std::size_t bucket) const {
+    return units_[buckets_[bucket].segments.front().unit].gradients;
+  }
+  [[nodiscard]] std::size_t packing_bytes(std::size_t bucket) const;
+  /// Copies between the units' gradients and a dense [rank][bucket.count()] image.
+  void copy_segments(std::size_t bucket, std::span<const View> gradients, View dense, bool pack,
+                     StreamHandle stream) const;
+
+  std::vector<UnitPartition> units_;
+  std::vector<Bucket> buckets_;
+  std::size_t world_size_;
+  std::optional<float> largest_;  ///< magnitude of a gradient that fp16 can carry; empty: all can
+  Device device_;
+  GradientErrors errors_;
+  /// By bucket and codecs.
+  std::vector<std::vector<std::unique_ptr<collective::ReduceScatter>>> reduce_;
+  std::vector<std::size_t> choice_;                                 ///< by bucket
+  std::vector<std::unique_ptr<collective::AllGather>> gather_sum_;  ///< stage 0 only
+  std::optional<ReplicaReduce> across_;
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,89 @@
+// The sum of gradient shards over shard groups (MiCS, hybrid sharding), once a step: every rank has
+// the sum of its shard over its own group; the ranks with the same shard in all groups, its
+// replicas, reduce-scatter it by bucket and all-gather the sums, both in the codec of the hop
+// across nodes. All replicas end with the same bits. Nothing is sent in another type than weights:
+// without a codec as the compute dtype. A bucket of one segment that the replicas divide is reduced
+// where it lies, others are packed. Owns plans; the engine lends all memory. Source: MiCS (arXiv
+// 2205.00119), section 3.4, "2-hop gradient synchronization".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "lib/collective/collective.hpp"
+#include "lib/device/device.hpp"
+#include "lib/zero/communication/gradient_errors.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/volume.hpp"
+
+namespace zeropp::zero {
+
+/// Of the gather, by that of the hop across nodes: sums are fp32, and travel without a codec as
+/// weights do.
+codec::CodecSpec codec_of_sums(const codec::CodecSpec& inter, Dtype compute);
+
+class ReplicaReduce {
+ public:
+  /// `options` are resolved (no "auto"); `replicas` is the communicator of groups.replicas;
+  /// `groups`, `recorder` and `errors`, where there is feedback across groups, outlive this.
+  ReplicaReduce(const Options& options, const CodecTable& codecs,
+                const std::vector<Bucket>& buckets, comm::Groups& groups, GradientErrors& errors,
+                trace::Recorder& recorder, const Device& device);
+
+  /// As GradientReduce::use().
+  void use(const std::vector<std::size_t>& choice);
+
+  /// `shards[u]`: unit u's fp32 gradient shard, summed over the group. `image`: image_bytes() that
+  /// stay until gather() is done. Complete on return, with respect to `stream`; `key`: of the
+  /// draws.
+  void reduce(std::size_t bucket, std::span<const View> shards, std::span<std::byte> image,
+              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+  /// After reduce(): the sums over all groups -> the bucket's ranges of `shards`.
+  void gather(std::size_t bucket, std::span<const View> shards, std::span<std::byte> image,
+              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
+
+  void add_volumes(Volumes& volumes) const;
+  /// The same of messages in place of bytes.
+  void add_messages(Volumes& messages) const;
+  void add_memory(std::vector<BucketMemory>& memory) const;
+  [[nodiscard]] const trace::CollectiveRow& reduce_row(std::size_t bucket) const {
+    return plans_[bucket][choice_[bucket]].reduce->row();
+  }
+  [[nodiscard]] const trace::CollectiveRow& gather_row(std::size_t bucket) const {
+    return plans_[bucket][choice_[bucket]].gather->row();
+  }
+
+ private:
+  struct Pair {
+    std::unique_ptr<collective::ReduceScatter> reduce;
+    std::unique_ptr<collective::AllGather> gather;
+  };
+  /// Where a bucket is while it is reduced: its own shard's memory, or an image that it is packed
+  /// in; and behind that the sum of the part that this rank adds up.
+  struct Places {
+    View full;
+    View sum;
+  };
+  [[nodiscard]] Places places(std::size_t bucket, std::span<const View> shards,
+                              std::span<std::byte> image) const;
+  [[nodiscard]] bool packed(std::size_t bucket) const;
+  [[nodiscard]] std::size_t packed_bytes(std::size_t bucket) const;
+  void copy_segments(std::size_t bucket, std::span<const View> shards, View dense, bool pack,
+                     StreamHandle stream) const;
+
+  std::vector<Bucket> buckets_;
+  std::size_t replicas_;
+  std::optional<float> largest_;    ///< magnitude of a sum that fp16 can carry; empty: all can
+  std::vector<std::size_t> parts_;  ///< by bucket: elements that a rank adds up
+  Device device_;
+  std::vector<std::vector<Pair>> plans_;  ///< by bucket and codecs
+  std::vector<std::size_t> choice_;       ///< by bucket
+};
+
+}  // namespace zeropp::zero

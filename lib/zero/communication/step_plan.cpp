@@ -1,0 +1,65 @@
+#include "lib/zero/communication/step_plan.hpp"
+
+#include <algorithm>
+
+#include "lib/zero/plan/offload_plan.hpp"
+
+namespace zeropp::zero {
+
+std::size_t StepPlan::arena_bytes() const {
+  return std::max({step[0].arena_bytes, step[1].arena_bytes, evaluation[0].arena_bytes,
+                   evaluation[1].arena_bytes, update.arena_bytes, initial.arena_bytes});
+}
+
+ScheduleInput schedule_input(const Options& options, const std::vector<UnitPartition>& units,
+                             const std::vector<Layer>& layers, std::vector<UnitMemory> workspaces,
+                             std::vector<Bucket> buckets, std::vector<BucketMemory> bucket_memory) {
+  ScheduleInput input;
+  input.units = units;
+  input.unit_memory = std::move(workspaces);
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    input.unit_memory[u].gather_workspace += upload_bytes(units[u], options);
+    input.unit_memory[u].refresh_workspace += upload_bytes(units[u], options);
+    input.unit_memory[u].weights = units[u].padded * size_of(options.compute);
+    input.unit_memory[u].gradients = units[u].padded * size_of(units[u].gradients);
+  }
+  input.layers = layers;
+  input.buckets = std::move(buckets);
+  input.bucket_memory = std::move(bucket_memory);
+  input.preset = stage_preset(options.stage);
+  input.hpz = options.hpz_partition_size > 1;
+  input.across = !input.bucket_memory.empty() && input.bucket_memory.front().image_across > 0;
+  input.micro_steps = options.accumulation_steps;
+  input.prefetch_elements = options.prefetch_bucket_size;
+  input.max_live_elements = options.max_live_parameters;
+  input.reuse_elements = options.max_reuse_distance;
+  input.overlap = options.overlap_comm;
+  return input;
+}
+
+StepPlan make_schedules(ScheduleInput input) {
+  StepPlan plan;
+  plan.input = std::move(input);
+  for (const bool secondary_valid : {false, true}) {
+    const std::size_t index = secondary_valid ? 1 : 0;
+    plan.step.at(index) = make_step_schedule(plan.input, secondary_valid);
+    plan.evaluation.at(index) = make_evaluation_schedule(plan.input, secondary_valid);
+  }
+  plan.update = make_update_schedule(plan.input);
+  plan.initial = make_initial_schedule(plan.input);
+  return plan;
+}
+
+StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
+                        const std::vector<Layer>& layers, const WeightGather& weights,
+                        const GradientReduce& gradients) {
+  std::vector<UnitMemory> workspaces(units.size());
+  weights.add_memory(workspaces);
+  StepPlan plan = make_schedules(schedule_input(options, units, layers, std::move(workspaces),
+                                                gradients.buckets(), gradients.memory()));
+  weights.add_volumes(plan.volumes);
+  gradients.add_volumes(plan.volumes);
+  return plan;
+}
+
+}  // namespace zeropp::zero

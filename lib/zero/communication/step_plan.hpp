@@ -1,0 +1,43 @@
+// Everything that is decided before the first step: the schedules, for every state that a step can
+// find, and what they move and take. Made once from the options and the plans of the collectives.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "lib/zero/communication/gradient_reduce.hpp"
+#include "lib/zero/communication/weight_gather.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/schedule.hpp"
+#include "lib/zero/plan/volume.hpp"
+
+namespace zeropp::zero {
+
+struct StepPlan {
+  ScheduleInput input;
+  std::array<Schedule, 2> step;        ///< by: the hpZ shards hold the current weights
+  std::array<Schedule, 2> evaluation;  ///< likewise
+  Schedule update;
+  Schedule initial;
+  Volumes volumes;
+
+  /// The largest arena that any of the schedules needs.
+  [[nodiscard]] std::size_t arena_bytes() const;
+};
+
+/// What schedules are made of. `options` are resolved (no "auto"); `workspaces`, by unit, are those
+/// of the gathers, and `bucket_memory`, by bucket, of the reductions.
+ScheduleInput schedule_input(const Options& options, const std::vector<UnitPartition>& units,
+                             const std::vector<Layer>& layers, std::vector<UnitMemory> workspaces,
+                             std::vector<Bucket> buckets, std::vector<BucketMemory> bucket_memory);
+
+/// The schedules alone: without volumes.
+StepPlan make_schedules(ScheduleInput input);
+
+/// All of it, of what was planned.
+StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
+                        const std::vector<Layer>& layers, const WeightGather& weights,
+                        const GradientReduce& gradients);
+
+}  // namespace zeropp::zero

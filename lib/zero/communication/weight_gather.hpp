@@ -1,0 +1,59 @@
+// The all-gathers of weights, planned once per unit, codec and phase: global (qwZ's codecs or
+// none), inside the hpZ group (never quantized), and of updated weights at stages 1 and 2. Owns
+// plans only; the engine lends memory, enough for any of a unit's codecs.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <vector>
+
+#include "lib/collective/collective.hpp"
+#include "lib/device/device.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/volume.hpp"
+
+namespace zeropp::zero {
+
+/// What a gather is for: its phase in the trace.
+enum class Phase : std::uint8_t { forward, backward, evaluation, update, initial };
+
+/// Of an operation of a training step.
+Phase training_phase(const Op& op);
+
+class WeightGather {
+ public:
+  /// `options` are resolved (no "auto"); `groups` and `recorder` outlive this.
+  WeightGather(const Options& options, const CodecTable& codecs,
+               const std::vector<UnitPartition>& units, comm::Groups& groups,
+               trace::Recorder& recorder, const Device& device);
+
+  /// From the next gather on: unit u's codec is codecs.weights(u)[choice[u]]; 0 before.
+  void use(const std::vector<std::size_t>& choice) { choice_ = choice; }
+
+  /// Shard (compute dtype) of every rank -> the padded unit (compute dtype).
+  [[nodiscard]] collective::AllGather& global(std::size_t unit, Phase phase) const;
+  /// Secondary shard of every rank of the group -> the padded unit.
+  [[nodiscard]] collective::AllGather& secondary(std::size_t unit, Phase phase) const;
+
+  /// With the codecs that are in use.
+  void add_volumes(Volumes& volumes) const;
+  /// The same of messages in place of bytes.
+  void add_messages(Volumes& messages) const;
+  /// Bytes that this rank sends in a global gather of `unit` with its codec number `codec`.
+  [[nodiscard]] comm::Bytes volume(std::size_t unit, std::size_t codec) const;
+  void add_memory(std::vector<UnitMemory>& memory) const;
+
+ private:
+  using ByPhase = std::array<std::unique_ptr<collective::AllGather>, 5>;
+  /// Plans of one unit differ in their label only; null where there is none.
+  static const collective::AllGather* any_of(const ByPhase& plans);
+
+  std::vector<std::vector<ByPhase>> global_;  ///< by unit and codec
+  std::vector<ByPhase> secondary_;
+  std::vector<std::size_t> choice_;  ///< by unit
+};
+
+}  // namespace zeropp::zero

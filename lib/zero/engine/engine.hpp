@@ -1,0 +1,116 @@
+// The ZeRO engine: one rank's part of sharded training, as programs see it. A facade: what a step
+// does is training_step.hpp, what a checkpoint keeps checkpoint_state.hpp, which codecs run
+// codec_controller.hpp, in which order executor.hpp by the schedule; a ZeRO stage is a preset of
+// what is sharded. It knows a model as units and layers only. Collective: every rank calls every
+// function, in the same order. Throws Error; a rank that throws leaves the others waiting, so the
+// caller must end the job. Source: ZeRO (arXiv 1910.02054) stages, ZeRO++ (arXiv 2306.10209)
+// sections 3.1-3.3.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/checkpoint/saver.hpp"
+#include "lib/comm/world.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/communication/plans.hpp"
+#include "lib/zero/engine/checkpoint_state.hpp"
+#include "lib/zero/engine/codec_controller.hpp"
+#include "lib/zero/engine/engine_context.hpp"
+#include "lib/zero/engine/executor.hpp"
+#include "lib/zero/engine/progress.hpp"
+#include "lib/zero/engine/rank_memory.hpp"
+#include "lib/zero/engine/rank_optimizer.hpp"
+#include "lib/zero/engine/training_step.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/unit_model.hpp"
+
+namespace zeropp::zero {
+
+class Engine {
+ public:
+  /// `options` are resolved and validated (no "auto"). Weights are gathered in `groups`, gradients
+  /// reduced in `reduce_groups`: of the same ranks and transport, and where they are others,
+  /// neither queues behind the other. All references outlive the engine. Does not communicate: a
+  /// rank that runs out of memory here can still tell the others.
+  Engine(const Options& options, const optim::Options& optimizer, UnitModel& model,
+         comm::Groups& groups, comm::Groups& reduce_groups, comm::Control& control,
+         const Device& device, trace::Recorder& recorder);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  /// Before the first step; once, which step() and evaluate() see to where nobody did. Collective.
+  /// All ranks throw AgreedError: usage where adaptive bits cannot keep their budget, environment
+  /// where a rank cannot offer its memory to copy engines.
+  void prepare();
+  /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
+  /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
+  /// `before`: what came after the gradients of the step before, which this one has waited for.
+  StepResult step(const BatchSource& batch, UpdateTimes* before = nullptr);
+  /// Of the last step; waits for it.
+  [[nodiscard]] UpdateTimes update_times() const { return step_.update_times(); }
+  /// Mean loss of one held-out batch on this rank, nats a token.
+  double evaluate(const Batch& batch);
+
+  /// SHA-256 over the fp32 master weights, by canonical shard: the same at every stage. On every
+  /// rank.
+  [[nodiscard]] std::string parameters_hash() const;
+  /// The fp32 master weights of a unit, flat (Unit::count elements), on rank 0; empty elsewhere.
+  /// For export and tests: through the control plane, one unit at a time.
+  [[nodiscard]] std::vector<float> gather_master(std::size_t unit) const;
+  /// This rank's part of a checkpoint (checkpoint_state.hpp). Waits for the work before. The values
+  /// lie in `memory`, which becomes larger where it has to: kept from one checkpoint to the next,
+  /// it is not taken anew while training waits.
+  [[nodiscard]] std::vector<checkpoint::HostSlice> state(Buffer& memory) const {
+    return state_.slices(memory);
+  }
+  /// Makes `memory` as large as state() needs it, before the work begins.
+  void reserve_state(Buffer& memory) const { state_.reserve(memory); }
+  [[nodiscard]] StepCounts steps() const { return progress_.steps; }
+  /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. `read`
+  /// fills the given memory with a slice of the saved arrays. What follows the master weights is
+  /// made anew, and error feedback begins anew. Before the first step.
+  void restore(const StepCounts& steps, const ReadSlice& read) { state_.restore(steps, read); }
+  /// Begins with other weights: "UNIT/master" only. Before the first step.
+  void restore_weights(const ReadSlice& read) { state_.restore_weights(read); }
+  /// After restore(): the saved errors too, where they are of the same ranks, nodes, algorithm,
+  /// buckets and storage. False, and nothing is read, where `has` does not know one of the arrays.
+  bool restore_errors(const HasSlice& has, const ReadSlice& read) {
+    return state_.restore_errors(has, read);
+  }
+  /// After restore() and prepare(): the saved widths of adaptive bits too. False, and they
+  /// are those that a run begins with, where `has` does not know them, or they are of other widths
+  /// or more than the budget of this run.
+  bool restore_widths(const HasSlice& has, const ReadSlice& read) {
+    return state_.restore_widths(has, read);
+  }
+  [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
+  /// Goes on with another loss scale, between steps; what error feedback keeps follows.
+  void set_loss_scale(const LossScale::State& state) { step_.set_loss_scale(state); }
+  /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
+  /// Waits for the work on it.
+  [[nodiscard]] std::vector<NamedState> error_feedback() const { return state_.error_feedback(); }
+  /// Of the engine's state, its arena, and the model's own memory.
+  [[nodiscard]] std::vector<MemoryReport> memory() const;
+
+ private:
+  Options options_;
+  Device device_;
+  Executor executor_;
+  Plans plans_;
+  Progress progress_;
+  EngineContext context_;
+  RankMemory memory_;
+  std::vector<std::unique_ptr<comm::OfferedMemory>> offers_;  ///< of the arena, to both groups
+  RankOptimizer optimizer_;
+  CodecController codecs_;
+  CheckpointState state_;
+  TrainingStep step_;
+  bool prepared_ = false;
+};
+
+}  // namespace zeropp::zero

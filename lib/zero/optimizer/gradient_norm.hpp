@@ -1,0 +1,42 @@
+// The squared norm of the mean gradient, by canonical 1/N shard, so that its sum over all shards
+// has one order at every stage. Reads gradients that stay where they are from step to step; owns
+// the tables of their pieces, the sums and the pinned memory that they arrive in. Runs on the
+// stream that it is given; the host waits for nothing.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "lib/device/stream.hpp"
+#include "lib/device/table.hpp"
+#include "lib/zero/plan/partition.hpp"
+
+namespace zeropp::zero {
+
+class GradientNorm {
+ public:
+  /// `gradients[u]`: fp32 sums over ranks and micro-steps, one or more whole canonical
+  /// shards of partitions[u]; as many of every unit. Throws Error(environment) when there is no
+  /// memory.
+  GradientNorm(std::span<const View> gradients, std::span<const UnitPartition> partitions,
+               const Device& device);
+
+  /// Enqueues the sums of (mean * gradient)^2.
+  void start(float mean, const Stream& stream) const;
+  /// They, by canonical shard, units added in order. The stream has come past start().
+  [[nodiscard]] std::vector<double> squares() const;
+
+ private:
+  Device device_;
+  std::size_t units_;
+  std::size_t shards_;
+  Buffer sums_;       ///< [shard][unit], then the block sums of each
+  Buffer host_sums_;  ///< [shard][unit]
+  Table<optim::NormPiece> pieces_;
+  Table<optim::NormArray> arrays_;
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,120 @@
+// The part of the optimizer that lies in the memory of the host, or in a file, and steps on threads
+// of the rank. Gradients come from the device piece by piece and new weights go back, each through
+// one of several staging buffers: while one piece is updated, gradients of the next ones are on
+// their way, and weights of the ones before; so it is with master and states where they lie in a
+// file. What it computes has the bits of a step on the device. Owns master weights, states, staging
+// and two streams, one for each direction. Where the device is the host, the same happens between
+// two places of one memory.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "lib/device/stream.hpp"
+#include "lib/device/workers.hpp"
+#include "lib/zero/optimizer/filed_weights.hpp"
+#include "lib/zero/optimizer/optimizer_records.hpp"
+#include "lib/zero/optimizer/optimizer_shard.hpp"
+#include "lib/zero/plan/offload_plan.hpp"
+#include "lib/zero/plan/options.hpp"
+
+namespace zeropp::zero {
+
+class OffloadedOptimizer {
+ public:
+  /// `gradients`, by unit, on the device: all that this rank updates, fp32 sums over ranks and
+  /// micro-steps. `weights`, by unit: of the dtype that is computed in, they follow the master;
+  /// on the device, or with OffloadParamOptions on the host; empty where the master itself serves,
+  /// and of units that `filed` has, which outlives this object and may be null. Other arguments as
+  /// for OptimizerShard. Throws Error(environment) when there is no memory, Error(io) where there
+  /// is no place for a file.
+  OffloadedOptimizer(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
+                     std::span<const View> gradients, std::span<const View> weights,
+                     FiledWeights* filed, bool sharded, std::size_t rank, const Options& options,
+                     const optim::Options& optimizer, const Device& device, const Workers& workers);
+  /// Its memory is written to files that outlive it: it waits for that, whether it fails or not.
+  ~OffloadedOptimizer();
+  OffloadedOptimizer(const OffloadedOptimizer&) = delete;
+  OffloadedOptimizer& operator=(const OffloadedOptimizer&) = delete;
+
+  /// The first elements of each unit; its arrays are elsewhere where records() has them.
+  [[nodiscard]] const OptimizerShard& shard() const { return shard_; }
+  /// Master weights and states that lie in a file; null: they do not.
+  [[nodiscard]] OptimizerRecords* records() const { return records_.get(); }
+
+  /// Gradients are final where `stream` is now: the first of them set out. Before the updates of a
+  /// step, which follow for all units in order.
+  void begin(const Stream& stream);
+  /// Step t of one unit, done before it returns: it waits for gradients to arrive. What is
+  /// enqueued on `stream` from now on finds the new weights, but in a file: see settle().
+  void update(std::size_t unit, std::uint64_t t, float mean, double clip, const Stream& stream);
+  /// The unit's weights are made from its master, for what is enqueued on `stream` from now on.
+  void publish(std::size_t unit, const Stream& stream);
+  /// Returns when all that goes to files is there. Throws Error(io).
+  void settle();
+
+  [[nodiscard]] std::size_t staging_bytes() const;
+
+ private:
+  /// Where a piece's weights go when they are made.
+  enum class Target : std::uint8_t { device, host, file, nowhere };
+  /// What a piece travels through, and back.
+  struct Staging {
+    Buffer gradients;
+    Buffer weights;            ///< empty where the master's own go back, or none
+    Event arrived;             ///< gradients, from the device
+    Event left;                ///< weights, to the device
+    AsyncFile::Transfer kept;  ///< weights, in their file
+  };
+  [[nodiscard]] std::vector<Target> targets(const Options& options,
+                                            const FiledWeights* filed) const;
+  [[nodiscard]] std::vector<Staging> make_staging(const OffloadStaging& plan,
+                                                  const Device& device) const;
+  [[nodiscard]] std::span<const OffloadPiece> pieces_of(std::size_t unit) const;
+  [[nodiscard]] Staging& staging(std::size_t piece) { return staging_[piece % staging_.size()]; }
+  [[nodiscard]] std::vector<UnitArrays> arrays(std::size_t units, std::size_t each);
+  /// What no tensor covers of the 16-bit weights that pieces bring back: codecs of weights see it.
+  /// `own`: where in the unit's flat buffer the elements begin that this rank updates.
+  [[nodiscard]] std::vector<View> gaps(std::size_t piece, const UnitPartition& unit,
+                                       std::size_t own);
+  /// Of a piece, on the host: the 16-bit weights that follow its master; empty in fp32.
+  [[nodiscard]] View narrow(std::size_t piece);
+  /// Of a piece, fp32, in the host's memory; of records, while they are there.
+  [[nodiscard]] View master(std::size_t piece);
+  /// Initial weights and states, to the file.
+  void fill_records(const std::vector<Unit>& units, std::uint64_t seed);
+  void fetch(std::size_t piece);
+  /// Master and states begin to come from the file.
+  void read(std::size_t piece);
+  void send(std::size_t piece);
+  /// Weights that the staging held have gone where they were to go.
+  void release(Staging& staging);
+  /// `stream` waits for what was sent.
+  void join(const Stream& stream);
+
+  Workers workers_;
+  Dtype compute_;
+  bool pipeline_read_;
+  bool pipeline_write_;
+  Device host_ = Device::host();
+  std::vector<OffloadPiece> pieces_;
+  FiledWeights* filed_;
+  std::vector<Target> targets_;  ///< by piece
+  std::vector<View> gradients_;  ///< by piece, on the device
+  std::vector<View> weights_;    ///< by piece, where the target has them; or empty
+  OffloadStaging plan_;
+  std::vector<Staging> staging_;
+  std::size_t ahead_;  ///< pieces that are on their way in, beside the one that is updated
+  std::unique_ptr<OptimizerRecords> records_;  ///< null: they lie in memory
+  std::vector<std::vector<View>> gaps_;        ///< by piece, where its 16-bit weights are made
+  Stream down_;                                ///< from the device
+  Stream up_;                                  ///< to the device
+  OptimizerShard shard_;
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,169 @@
+#include "lib/zero/optimizer/optimizer_shard.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "lib/base/checked.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+constexpr std::size_t kShare = std::size_t{1} << 20U;  ///< elements that a worker makes at a time
+
+Buffer zeros(std::size_t count, MemoryKind memory, const Workers& workers) {
+  if (workers.count() == 1) return Buffer::zeros(count, Dtype::fp32, memory);
+  Buffer made(count * sizeof(float), memory);
+  const View all = made.view(count, Dtype::fp32);
+  workers.share(ceil_div(count, kShare), [&](std::size_t, std::size_t i) {
+    const View part = all.part(i * kShare, std::min(kShare, count - i * kShare));
+    std::memset(part.data, 0, part.bytes());
+  });
+  return made;
+}
+
+}  // namespace
+
+template <class Body>
+void OptimizerShard::for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
+                                     const Body& body) const {
+  const std::size_t here =
+      (sharded_ ? rank_ * partitions_[unit].shard : 0) + units_[unit].extent.begin;
+  const std::size_t begin = here + part.begin;
+  const std::size_t end = begin + part.count;
+  for (const Tensor& tensor : layout.tensors) {
+    const std::size_t first = std::max(begin, tensor.offset);
+    const std::size_t last = std::min(end, tensor.offset + tensor.count());
+    if (first < last) body(tensor, first - tensor.offset, first - here, last - first);
+  }
+}
+
+OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
+                               const std::vector<UnitPartition>& partitions,
+                               std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
+                               std::uint64_t seed, const optim::Options& options,
+                               const Device& device, MemoryKind memory, StreamHandle stream,
+                               const Workers& workers)
+    : partitions_(partitions),
+      sharded_(sharded),
+      rank_(rank),
+      options_(options),
+      rule_(optim::variant_of(options)),
+      device_(device),
+      workers_(workers) {
+  std::vector<optim::UpdatePiece> pieces;
+  for (std::size_t unit = 0; unit < units.size(); ++unit) {
+    State& state = units_.emplace_back();
+    state.extent = arrays[unit].extent;
+    const std::size_t n = state.extent.count;
+    const bool own = arrays[unit].ranges.empty() || arrays[unit].ranges.front().arrays.empty();
+    if (own) {
+      state.master = zeros(n, memory, workers_);
+      for (std::size_t i = 0; i < rule_.states; ++i) {
+        state.states.push_back(zeros(n, memory, workers_));
+      }
+      initialize(units, unit, {0, n}, master(unit), seed, stream);
+    }
+    add_pieces(units[unit], unit, arrays[unit], pieces);
+  }
+  pieces_ = Table<optim::UpdatePiece>(pieces, device_);
+}
+
+void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit,
+                                const Extent& part, const View& master, std::uint64_t seed,
+                                StreamHandle stream) const {
+  std::uint64_t tensors_before = 0;
+  for (std::size_t u = 0; u < unit; ++u) tensors_before += units[u].tensors.size();
+  const Unit& layout = units[unit];
+  for_each_tensor(
+      layout, unit, part,
+      [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here, std::size_t length) {
+        const auto id =
+            tensors_before + static_cast<std::uint64_t>(&tensor - layout.tensors.data());
+        const View drawn = master.part(here - part.begin, length);
+        const std::size_t share = workers_.count() == 1 ? length : kShare;
+        workers_.share(ceil_div(length, share), [&](std::size_t, std::size_t i) {
+          const std::size_t first = i * share;
+          const std::size_t count = std::min(share, length - first);
+          device_.optim->initialize(seed, id, in_tensor + first, count, tensor.init.constant,
+                                    tensor.init.scale, drawn.part(first, count).as<float>(),
+                                    stream);
+        });
+      });
+}
+
+void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
+                                std::vector<optim::UpdatePiece>& pieces) {
+  std::size_t begin = 0;
+  for (const UpdateRange& range : arrays.ranges) {
+    const std::size_t before = pieces.size();
+    const bool narrow = range.follower.count > 0;
+    if (narrow) follower_ = range.follower.dtype;
+    // Array i (0: the master) of the elements from `at` of the extent.
+    const auto place = [&](std::size_t i, std::size_t at) {
+      if (!range.arrays.empty()) return View(range.arrays[i].part(at - begin, 0));
+      return View((i == 0 ? master(unit) : this->state(unit, i - 1)).part(at, 0));
+    };
+    const auto add = [&](const Tensor& tensor, std::size_t, std::size_t here, std::size_t length) {
+      optim::for_each_piece(
+          length, optim::kUpdatePiece, [&](std::size_t first, std::size_t elements) {
+            const std::size_t at = here + first;
+            optim::UpdatePiece piece{
+                .gradient = range.gradient.part(at - begin, elements).as<float>(),
+                .weight = place(0, at).as<float>(),
+                .state = {},
+                .narrow = narrow ? range.follower.part(at - begin, elements).data : nullptr,
+                .count = static_cast<std::uint32_t>(elements),
+                .decay = tensor.decay || options_.decayed == "all"};
+            for (std::size_t i = 0; i < rule_.states; ++i) {
+              piece.state[i] = place(1 + i, at).as<float>();
+            }
+            pieces.push_back(piece);
+          });
+    };
+    for_each_tensor(layout, unit, {begin, range.gradient.count}, add);
+    units_[unit].ranges.push_back({before, pieces.size() - before});
+    begin += range.gradient.count;
+  }
+}
+
+void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float mean, double clip,
+                         StreamHandle stream) const {
+  rule_.on(device_.memory)(options_,
+                           {.t = t, .scale = {.mean = mean, .clip = static_cast<float>(clip)}},
+                           follower_, pieces_.all().subspan(pieces.first, pieces.count), stream);
+}
+
+void OptimizerShard::update(std::size_t unit, std::uint64_t t, float mean, double clip,
+                            StreamHandle stream) const {
+  const std::vector<Pieces>& ranges = units_[unit].ranges;
+  if (ranges.empty()) return;
+  const Pieces& last = ranges.back();
+  const std::size_t first = ranges.front().first;
+  run({first, last.first + last.count - first}, t, mean, clip, stream);
+}
+
+void OptimizerShard::update_part(std::size_t unit, std::size_t range, std::size_t index,
+                                 std::size_t parts, std::uint64_t t, float mean, double clip,
+                                 StreamHandle stream) const {
+  const Pieces& all = units_[unit].ranges[range];
+  const std::size_t begin = all.count * index / parts;
+  const std::size_t end = all.count * (index + 1) / parts;
+  run({all.first + begin, end - begin}, t, mean, clip, stream);
+}
+
+std::size_t OptimizerShard::master_bytes() const {
+  std::size_t total = 0;
+  for (const State& state : units_) total += state.master.bytes();
+  return total;
+}
+
+std::size_t OptimizerShard::state_bytes() const {
+  std::size_t total = 0;
+  for (const State& unit : units_) {
+    for (const Buffer& state : unit.states) total += state.bytes();
+  }
+  return total;
+}
+
+}  // namespace zeropp::zero

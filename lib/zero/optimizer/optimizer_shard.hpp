@@ -1,0 +1,124 @@
+// A part of the optimizer: fp32 master weights and what the optimizer keeps for them (none, one or
+// two arrays: AdamW's moments, SGD's momentum), by unit. A rank updates everything at stage 0
+// (replicated), else shard number `rank`; of that, this is what lies in one memory. Owns its
+// memory, where ranges bring none of theirs, and the table of the pieces that the optimizer goes
+// over; the gradients, and the 16-bit weights that follow the master, are others'. Runs on the
+// stream that it is given.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/optim/learning_rate.hpp"
+#include "kernels/optim/registry.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "lib/device/stream.hpp"
+#include "lib/device/table.hpp"
+#include "lib/device/workers.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+
+namespace zeropp::zero {
+
+/// What a step reads and writes beside the optimizer's own state: consecutive elements of a unit,
+/// where they lie in every step.
+struct UpdateRange {
+  View gradient;  ///< fp32: the sum over ranks and micro-steps
+  View follower;  ///< 16-bit weights that follow the master, of one dtype in all units; or empty
+  /// fp32, of the range: master and what the optimizer keeps, where they lie while it is updated;
+  /// empty: in this object's memory.
+  std::vector<View> arrays = {};
+};
+
+/// Of the elements of a unit that this rank updates, those that lie here. Of one unit, all ranges
+/// have arrays, or none.
+struct UnitArrays {
+  Extent extent;
+  std::vector<UpdateRange> ranges;  ///< one after the other they are the extent
+};
+
+class OptimizerShard {
+ public:
+  /// Master weights are drawn element by element (same values at any world size), on `stream`;
+  /// the optimizer's state is zero; in arrays of others, by initialize(). `arrays`: by unit.
+  /// `device` runs it, `memory` of the kind that is given holds it; where the host does both,
+  /// `workers` make it. Throws Error(environment) when there is no memory.
+  OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
+                 std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
+                 std::uint64_t seed, const optim::Options& options, const Device& device,
+                 MemoryKind memory, StreamHandle stream, const Workers& workers = Workers(1));
+
+  /// Draws the initial weights of a part of the extent into `master`; what no tensor covers there
+  /// is left as it is.
+  void initialize(const std::vector<Unit>& units, std::size_t unit, const Extent& part,
+                  const View& master, std::uint64_t seed, StreamHandle stream) const;
+
+  /// Of the elements of the unit that this rank updates, those that lie here.
+  [[nodiscard]] const Extent& extent(std::size_t unit) const { return units_[unit].extent; }
+  /// fp32, extent().count elements; these and the states, where they lie in this object's memory.
+  [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }
+  /// fp32 arrays like `master` that the optimizer keeps.
+  [[nodiscard]] std::size_t states() const { return rule_.states; }
+  [[nodiscard]] View state(std::size_t unit, std::size_t index) const {
+    return view(units_[unit].states[index], unit);
+  }
+
+  /// Of step t.
+  [[nodiscard]] double learning_rate(std::uint64_t t) const {
+    return optim::learning_rate(options_, t);
+  }
+
+  /// Step t (1, 2, ...) of one unit, in one launch: with mean * gradient, clipped by the
+  /// factor `clip`. The unit's follower is rounded from the new master.
+  void update(std::size_t unit, std::uint64_t t, float mean, double clip,
+              StreamHandle stream) const;
+  /// The same of one range alone, and of that part `index` of `parts`, which may run side by side.
+  void update_part(std::size_t unit, std::size_t range, std::size_t index, std::size_t parts,
+                   std::uint64_t t, float mean, double clip, StreamHandle stream) const;
+
+  [[nodiscard]] std::size_t master_bytes() const;
+  [[nodiscard]] std::size_t state_bytes() const;
+
+ private:
+  /// In pieces_.
+  struct Pieces {
+    std::size_t first = 0;
+    std::size_t count = 0;
+  };
+  struct State {
+    Extent extent;
+    Buffer master;
+    std::vector<Buffer> states;
+    std::vector<Pieces> ranges;
+  };
+  [[nodiscard]] View view(const Buffer& buffer, std::size_t unit) const {
+    return buffer.view(units_[unit].extent.count, Dtype::fp32);
+  }
+  /// Calls body(tensor, first element in the tensor, first element of the extent, elements) for
+  /// each tensor of which something lies in `part` of the extent.
+  template <class Body>
+  void for_each_tensor(const Unit& layout, std::size_t unit, const Extent& part,
+                       const Body& body) const;
+  /// The pieces of a unit, behind those of the units before it.
+  void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
+                  std::vector<optim::UpdatePiece>& pieces);
+  void run(const Pieces& pieces, std::uint64_t t, float mean, double clip,
+           StreamHandle stream) const;
+
+  std::vector<UnitPartition> partitions_;
+  bool sharded_;
+  std::size_t rank_;
+  optim::Options options_;
+  optim::Variant rule_;
+  Device device_;
+  Workers workers_;
+  std::vector<State> units_;
+  Dtype follower_ = Dtype::fp32;  ///< fp32: there are none
+  Table<optim::UpdatePiece> pieces_;
+};
+
+}  // namespace zeropp::zero

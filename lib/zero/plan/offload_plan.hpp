@@ -1,0 +1,86 @@
+// What of the optimizer and the weights lies in the memory of the host or in files, and in which
+// pieces it travels. Pure functions: the engine runs it, a planner asks it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+
+namespace zeropp::zero {
+
+/// Of `count` elements of a unit that a rank updates, how many the host does: the first ones, ratio
+/// of them, rounded up to 256 bytes of fp32. 0 without offload.
+std::size_t offloaded_elements(std::size_t count, const OffloadOptimizerOptions& options);
+
+/// Where all weights lie on the host or in files: bytes on the device of a unit's own shard in the
+/// compute dtype, from where it is gathered; a multiple of 256. Else 0.
+std::size_t upload_bytes(const UnitPartition& unit, const Options& options);
+
+/// Whether fp32 weights are gathered from the master itself, on the host.
+bool gathers_master(Dtype compute, const OffloadOptimizerOptions& optimizer,
+                    const OffloadParamOptions& param);
+
+/// By unit, whether its weights are gathered from a file: all but the first ones, whose shards
+/// together have no more than max_in_cpu elements.
+std::vector<bool> weights_on_file(const std::vector<UnitPartition>& units,
+                                  const OffloadParamOptions& options);
+
+/// Consecutive elements of what a rank updates of a unit, which travel together.
+struct OffloadPiece {
+  std::size_t unit = 0;
+  std::size_t range = 0;  ///< which of the unit's pieces
+  Extent extent;
+};
+
+/// In the order in which the units are updated. `counts`, by unit: elements that a rank updates.
+std::vector<OffloadPiece> offload_pieces(const std::vector<std::size_t>& counts,
+                                         const OffloadOptimizerOptions& options);
+
+/// Bytes in a file, and of the memory that it is read to, of `count` elements of an array: whole
+/// pages.
+std::size_t filed_bytes(std::size_t count, std::size_t element_bytes);
+
+/// Memory that pieces travel through, in turn.
+struct OffloadStaging {
+  std::size_t buffers = 0;    ///< as many as pieces, if those are fewer
+  std::size_t elements = 0;   ///< of the longest piece
+  std::size_t gradients = 0;  ///< bytes of one: fp32, from the device
+  std::size_t arrays = 0;     ///< likewise: master and states, of what lies in a file
+  std::size_t weights = 0;    ///< likewise: those that go elsewhere, unless the master goes itself
+
+  [[nodiscard]] std::size_t bytes() const { return buffers * (gradients + arrays + weights); }
+};
+/// `states`: arrays beside the master; `filed`: weights_on_file().
+OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype compute,
+                               std::size_t states, const std::vector<bool>& filed,
+                               const OffloadOptimizerOptions& optimizer,
+                               const OffloadParamOptions& param);
+
+/// Where the pieces' records lie in a file: one after the other, `arrays` arrays each.
+struct FileLayout {
+  std::vector<std::uint64_t> begin;  ///< bytes, by piece; where the next begins for one without
+  std::uint64_t bytes = 0;
+};
+/// Of the optimizer.
+FileLayout optimizer_layout(const std::vector<OffloadPiece>& pieces, std::size_t arrays);
+/// Of the weights of units that lie in a file; a unit's are read at once.
+FileLayout weights_layout(const std::vector<OffloadPiece>& pieces, const std::vector<bool>& filed,
+                          Dtype compute);
+
+/// Memory that the weights of units are read to.
+struct WeightBuffers {
+  std::size_t buffers = 0;  ///< as many as units that lie in a file, if those are fewer
+  std::size_t bytes = 0;    ///< of one: the longest unit's
+};
+WeightBuffers weight_buffers(const std::vector<OffloadPiece>& pieces,
+                             const std::vector<bool>& filed, Dtype compute,
+                             const OffloadParamOptions& options);
+
+/// With `buffers` of them in turn, how many pieces ahead of the one in use are on their way in: the
+/// others are on their way out.
+std::size_t pieces_ahead(std::size_t buffers);
+
+}  // namespace zeropp::zero

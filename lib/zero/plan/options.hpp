@@ -1,0 +1,127 @@
+// Options of the ZeRO engine, as plain values. lib/config reads them from JSON and flags; resolve()
+// there decides what `auto` means and which combinations there are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/codec/spec.hpp"
+#include "kernels/core/dtype.hpp"
+#include "lib/base/async_file_options.hpp"
+#include "lib/zero/plan/loss_scale.hpp"
+
+namespace zeropp::zero {
+
+/// What the encoding of a hop of qgZ's reduction lost is added to the next gradients (LoCo).
+struct ErrorFeedbackOptions {
+  std::string hops = "none";     ///< none, intra, inter, both; intra: also the hop of 1-hop
+  double beta = 0;               ///< decay of the kept errors, in [0, 1); 0: classical
+  std::size_t reset_period = 0;  ///< steps after which errors are forgotten; 0: never
+  std::string dtype = "fp32";    ///< that errors are kept in: fp32, int8
+};
+
+/// An entry of zeropp.codec_schedule: the codecs that it names hold for its units from its step on.
+/// codec_table.hpp says which entry a unit follows.
+struct CodecEntry {
+  std::size_t from_step = 0;            ///< steps before it, those that were skipped included
+  std::vector<std::string> units = {};  ///< kinds or names, with * ? [] as in a shell; empty: all
+  std::optional<codec::CodecSpec> weight_codec = {};
+  std::optional<codec::CodecSpec> gradient_codec_intra = {};
+  std::optional<codec::CodecSpec> gradient_codec_inter = {};
+};
+
+/// A width of the integer codecs for each unit, by measured errors (adaptive_bits.hpp).
+struct AdaptiveBitsOptions {
+  std::string values = "none";                     ///< none, weights, gradients
+  std::size_t minimum_bits = 2;                    ///< of the widths to choose from
+  std::size_t maximum_bits = 8;                    ///< likewise
+  std::size_t block = 128;                         ///< of all of them
+  codec::CodecSpec budget_codec{"int4", 128, {}};  ///< what it would send is the budget
+  std::size_t budget_bytes = 0;  ///< a step, over all ranks; 0: what budget_codec sends
+  std::size_t interval = 100;    ///< steps between choices
+};
+
+/// Master weights and what the optimizer keeps, in the memory of the host or in files; the host
+/// steps.
+struct OffloadOptimizerOptions {
+  std::string device = "none";                     ///< none, cpu, nvme
+  std::string nvme_path = {};                      ///< the folder of the files
+  bool pin_memory = false;                         ///< what is kept on the host is page-locked
+  std::size_t buffer_count = 4;                    ///< pieces on their way at once
+  double ratio = 1;                                ///< of the elements, in [0, 1]; the rest stays
+  std::size_t piece_size = std::size_t{1} << 22U;  ///< elements of a piece, at most
+  std::size_t sub_group_size = 1'000'000'000;      ///< likewise
+  bool pipeline_read = true;   ///< of files, while the pieces before are updated
+  bool pipeline_write = true;  ///< likewise, while the next ones are
+
+  [[nodiscard]] bool enabled() const { return device != "none"; }
+  [[nodiscard]] bool on_file() const { return device == "nvme"; }
+};
+
+/// The weights that are gathered, in the memory of the host or in files; stage 3, with the
+/// optimizer there too.
+struct OffloadParamOptions {
+  std::string device = "none";   ///< none, cpu, nvme
+  std::string nvme_path = {};    ///< the folder of the files
+  bool pin_memory = false;       ///< those on the host are page-locked
+  std::size_t buffer_count = 5;  ///< units that are read from files at once
+  std::size_t max_in_cpu =
+      1'000'000'000;  ///< elements of a rank that stay on the host all the same
+
+  [[nodiscard]] bool enabled() const { return device != "none"; }
+  [[nodiscard]] bool on_file() const { return device == "nvme"; }
+};
+
+/// hpz_partition_size before resolve(): the ranks of a node.
+inline constexpr std::size_t kNodeOfRanks = 0;
+/// shard_group_size: all ranks are one shard group.
+inline constexpr std::size_t kAllRanks = 0;
+/// shard_group_size before resolve(): the ranks of a node.
+inline constexpr std::size_t kNodeOfShards = std::numeric_limits<std::size_t>::max();
+
+struct Options {
+  int stage = 3;                                 ///< zero_optimization.stage
+  bool quantized_weights = false;                ///< qwZ: zero_quantized_weights
+  std::size_t hpz_partition_size = 1;            ///< hpZ: zero_hpz_partition_size; 1: off
+  std::size_t shard_group_size = kAllRanks;      ///< ranks that shard one copy of everything (MiCS)
+  bool quantized_gradients = false;              ///< qgZ: zero_quantized_gradients
+  std::size_t reduce_bucket_size = 500'000'000;  ///< elements, as in DeepSpeed
+  std::size_t prefetch_bucket_size = 50'000'000;        ///< stage3_prefetch_bucket_size, elements
+  std::size_t max_live_parameters = 1'000'000'000'000;  ///< stage3_max_live_parameters
+  std::size_t max_reuse_distance = 0;                   ///< stage3_max_reuse_distance, elements
+  std::size_t persistence_threshold = 0;  ///< stage3_param_persistence_threshold, elements
+  /// stage3_model_persistence_threshold, elements
+  std::size_t model_persistence_threshold = 1'000'000'000'000;
+  bool overlap_comm = true;
+
+  OffloadOptimizerOptions offload_optimizer;
+  OffloadParamOptions offload_param;
+  AsyncFileOptions aio;  ///< of the files
+
+  codec::CodecSpec weight_codec{"int8", 256, {}};          ///< of qwZ's gather
+  codec::CodecSpec gradient_codec_intra{"int4", 128, {}};  ///< of qgZ inside a node
+  codec::CodecSpec gradient_codec_inter{"int4", 128, {}};  ///< of qgZ across nodes
+  std::vector<CodecEntry> codec_schedule;                  ///< in the order of their steps
+  AdaptiveBitsOptions adaptive_bits;
+  ErrorFeedbackOptions error_feedback;
+  std::string all_gather_algorithm = "auto";
+  std::string reduce_scatter_algorithm = "auto";
+  std::string secondary_gather_algorithm = "auto";  ///< inside the hpZ group
+  std::size_t pipeline_depth = 1;
+  bool deterministic = false;
+  std::size_t measure_errors = 0;  ///< steps between measurements of quantization errors; 0: none
+
+  Dtype compute = Dtype::fp32;  ///< bf16.enabled, fp16.enabled
+  /// Of a unit's gradients until they are reduced, where each is written once; fp32 or `compute`.
+  std::string gradient_dtype = "fp32";
+  LossScaleOptions loss_scale;     ///< with fp16; elsewhere losses are not scaled
+  double gradient_clipping = 0.0;  ///< 0: off
+  std::size_t accumulation_steps = 1;
+  std::uint64_t seed = 1;
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,94 @@
+// How a unit's flat buffer is cut: N canonical shards, of which a rank holds one, or, where only
+// the ranks of a shard group share a copy, as many in a row as there are groups; and with hpZ H
+// secondary shards. Pure functions. Source: ZeRO++ section 3.2 (hierarchical partitioning); sizes
+// as the trace format documents them.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "kernels/core/dtype.hpp"
+#include "lib/zero/plan/unit_model.hpp"
+
+namespace zeropp::zero {
+
+/// Consecutive elements of a flat buffer.
+struct Extent {
+  std::size_t begin = 0;
+  std::size_t count = 0;
+};
+
+/// Element counts of one unit.
+struct UnitPartition {
+  std::size_t parameters = 0;     ///< without alignment
+  std::size_t flat = 0;           ///< with tensor alignment
+  std::size_t shard = 0;          ///< a rank's part: canonical * shard groups
+  std::size_t padded = 0;         ///< N * canonical
+  std::size_t secondary = 0;      ///< padded / H; 0 without hpZ
+  std::size_t canonical = 0;      ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype
+  bool persistent = false;        ///< stage 3: whole on every rank, gathered after each step
+  Dtype gradients = Dtype::fp32;  ///< of the unit's gradients until they are reduced
+  /// What no tensor covers: between tensors, and from the last one to `padded`. Its gradients are
+  /// reduced and counted in norms like any other, so they have to be zero.
+  std::vector<Extent> gaps{};
+};
+
+/// `partition_size` H: 1 for none; divides world_size, as `shard_groups` does.
+std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
+                                           std::size_t partition_size, Dtype compute,
+                                           std::size_t shard_groups = 1);
+
+/// Marks the units that stay whole at stage 3: in order, those of at most `threshold` parameters,
+/// while they have at most `model_threshold` together. They have no secondary shard.
+void mark_persistent(std::vector<UnitPartition>& units, std::size_t threshold,
+                     std::size_t model_threshold);
+
+/// The canonical shard that rank `rank` answers for: of the `shard_groups` in the part that it
+/// holds, the one with its group's number.
+constexpr std::size_t canonical_shard(std::size_t rank, std::size_t world_size,
+                                      std::size_t shard_groups) {
+  const std::size_t group_size = world_size / shard_groups;
+  return rank % group_size * shard_groups + rank / group_size;
+}
+
+/// The same sub-range of every rank's shard of one unit.
+struct Segment {
+  std::size_t unit = 0;
+  std::size_t offset = 0;  ///< elements from the shard's begin
+  std::size_t count = 0;   ///< elements of every rank's part
+};
+
+/// Gradients that are reduced in one collective: segments, one after the other.
+struct Bucket {
+  std::vector<Segment> segments;
+  [[nodiscard]] std::size_t count() const;  ///< elements of every rank's part
+};
+
+/// Elements of a bucket's shard that each of its `replicas` adds up: what they divide it into,
+/// rounded up to 16 bytes of the compute dtype.
+std::size_t replica_part(const Bucket& bucket, std::size_t replicas, Dtype compute);
+
+/// By unit: the first layer that uses it, where backward finishes its gradient.
+std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count);
+
+/// Units in the order in which backward finishes their gradients: after a unit's last use there.
+std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::size_t unit_count);
+
+inline constexpr std::size_t kEnoughForBucket = std::size_t{1} << 24U;  ///< over all ranks
+
+/// Elements of every rank's part that a bucket of `bucket_size` elements holds at most: a multiple
+/// of `quantum` (8 codec blocks), at least one.
+std::size_t bucket_capacity(std::size_t bucket_size, std::size_t world_size, std::size_t quantum);
+
+/// Fills buckets of at most `bucket_size` elements (over the `world_size` ranks that share a copy)
+/// with units in `order`: a shard joins the open bucket while it fits, else the bucket is closed
+/// first; a shard that no bucket can hold is cut. A rank's part is bucket_capacity(). A bucket that
+/// holds kEnoughForBucket elements takes no further unit: its messages are long, and one unit alone
+/// is reduced where it lies. `groups`, by unit: units of different groups share no bucket; empty:
+/// all may, with gradients of one dtype.
+std::vector<Bucket> make_buckets(const std::vector<UnitPartition>& units,
+                                 const std::vector<std::size_t>& order, std::size_t world_size,
+                                 std::size_t bucket_size, std::size_t quantum,
+                                 const std::vector<std::size_t>& groups = {});
+
+}  // namespace zeropp::zero

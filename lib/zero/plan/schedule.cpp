@@ -1,0 +1,402 @@
+#include "lib/zero/plan/schedule.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "lib/base/error.hpp"
+#include "lib/zero/plan/arena_planner.hpp"
+#include "lib/zero/plan/reuse.hpp"
+
+namespace zeropp::zero {
+
+StagePreset stage_preset(int stage) {
+  switch (stage) {
+    case 0:
+      return {false, false, false};
+    case 1:
+      return {true, false, false};
+    case 2:
+      return {true, true, false};
+    case 3:
+      return {true, true, true};
+    default:
+      break;
+  }
+  throw Error(ExitCode::usage,
+              "ZeRO stage " + std::to_string(stage) + " does not exist: use 0, 1, 2 or 3");
+}
+
+namespace {
+
+/// While one crosses nodes, the next is inside its node.
+constexpr std::size_t kReductionsInFlight = 2;
+
+/// Always gather this many uses ahead, whatever their size, so that a layer that computes for less
+/// time than the next gather takes does not make compute wait.
+constexpr std::size_t kUsesAhead = 2;
+
+class Builder {
+ public:
+  Builder(const ScheduleInput& input, bool secondary_valid)
+      : in_(input),
+        weights_(input.units.size()),
+        gradients_(input.units.size()),
+        secondary_op_(input.units.size()),
+        secondary_valid_(input.units.size(), secondary_valid),
+        first_layers_(first_layers(input.layers, input.units.size())),
+        buckets_ending_with_(input.units.size()) {
+    for (std::size_t b = 0; b < input.buckets.size(); ++b) {
+      buckets_ending_with_[input.buckets[b].segments.back().unit].push_back(b);
+    }
+  }
+
+  void run(const std::vector<Use>& uses) {
+    reuse_ = plan_reuse(in_, uses);
+    std::size_t gathered = 0;  // uses whose gathers are issued
+    for (std::size_t i = 0; i < uses.size(); ++i) {
+      if (in_.preset.shard_parameters) {
+        if (gathered == i) {
+          gather_for(uses, gathered++);
+        } else {
+          ahead_elements_ -= to_gather(uses, i);
+        }
+        if (in_.overlap) prefetch(uses, i, gathered);
+      }
+      compute(uses[i], reuse_[i]);
+    }
+  }
+
+  /// Stages 0 and 1: the local sums of all micro-steps are reduced here.
+  void reduce_all() {
+    const std::size_t last_backward = ops_.size() - 1;
+    for (std::size_t b = 0; b < in_.buckets.size(); ++b) {
+      reduce(b, in_.micro_steps - 1, last_backward);
+    }
+    retire_all();
+  }
+
+  void update_all() {
+    for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
+      Op op{OpKind::update, unit};
+      if (in_.preset.shard_parameters) op.stream = StreamId::update;
+      updated_.push_back(emit(std::move(op)));
+    }
+  }
+
+  /// Stages 1 and 2, and units that persist at stage 3: whole weights from the shards that were
+  /// updated, or initialised.
+  void refresh_all() {
+    if (!in_.preset.shard_optimizer) return;
+    for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {
+      if (in_.preset.shard_parameters && !in_.units[unit].persistent) continue;
+      Op op{OpKind::refresh, unit};
+      op.stream = StreamId::gather;
+      op.bytes = in_.unit_memory[unit].refresh_workspace;
+      if (!updated_.empty()) op.waits_on = {updated_[unit]};
+      op.workspace = arena_.allocate(op.bytes, op.waits_on);
+      const std::size_t workspace = op.workspace;
+      arena_.release(workspace, {emit(std::move(op))});
+    }
+  }
+
+  Schedule take() { return {std::move(ops_), arena_.peak()}; }
+
+ private:
+  /// A gathered unit: its memory, and the operation that makes it.
+  struct Live {
+    std::size_t op;
+    std::size_t offset;
+    std::optional<std::size_t> workspace;  ///< until its first use
+    std::vector<std::size_t> readers{};    ///< of the weights
+  };
+
+  std::size_t emit(Op op) {
+    ops_.push_back(std::move(op));
+    return ops_.size() - 1;
+  }
+
+  void gather_for(const std::vector<Use>& uses, std::size_t index) {
+    const Use& use = uses[index];
+    const auto& units = in_.layers[use.layer].units;
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      const std::size_t unit = units[at];
+      if (in_.units[unit].persistent || reuse_[index][at].is_there) continue;
+      const UnitMemory& memory = in_.unit_memory[unit];
+      const bool inside = in_.hpz && secondary_valid_[unit];
+      const std::size_t workspace = inside ? memory.secondary_workspace : memory.gather_workspace;
+      Op op{inside ? OpKind::gather_secondary : OpKind::gather, unit};
+      op.micro_step = use.micro_step;
+      op.stream = StreamId::gather;
+      op.backward_phase = use.backward;
+      op.bytes = memory.weights + workspace;
+      op.result = arena_.allocate(memory.weights, op.waits_on);
+      op.workspace = arena_.allocate(workspace, op.waits_on);
+      if (inside && secondary_op_[unit]) op.waits_on.push_back(*secondary_op_[unit]);
+      Live live{ops_.size(), op.result, op.workspace};
+      emit(std::move(op));
+      weights_[unit] = std::move(live);
+      live_elements_ += in_.units[unit].padded;
+      secondary_valid_[unit] = true;  // from the next gather on
+    }
+  }
+
+  /// Gathers for uses to come: kUsesAhead of them, and more within the limit. A unit that is live
+  /// is not gathered again before it is released, which also keeps one run of a unit's collective
+  /// in flight.
+  void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
+    while (gathered < uses.size()) {
+      if (is_still_in_use(uses, gathered)) break;
+      const std::size_t more = to_gather(uses, gathered);
+      const std::size_t ahead = ahead_elements_ + more;
+      if (live_elements_ + more > in_.max_live_elements) break;
+      const bool always = gathered <= current + kUsesAhead && in_.prefetch_elements > 0;
+      if (ahead > in_.prefetch_elements && !always) break;
+      ahead_elements_ = ahead;
+      gather_for(uses, gathered++);
+    }
+  }
+
+  /// Elements that a use gathers.
+  [[nodiscard]] std::size_t to_gather(const std::vector<Use>& uses, std::size_t index) const {
+    const auto& units = in_.layers[uses[index].layer].units;
+    std::size_t total = 0;
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      const UnitPartition& unit = in_.units[units[at]];
+      if (!unit.persistent && !reuse_[index][at].is_there) total += unit.padded;
+    }
+    return total;
+  }
+
+  /// Of what a use gathers, something is live for a use before it.
+  [[nodiscard]] bool is_still_in_use(const std::vector<Use>& uses, std::size_t index) const {
+    const auto& units = in_.layers[uses[index].layer].units;
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      if (weights_[units[at]] && !reuse_[index][at].is_there) return true;
+    }
+    return false;
+  }
+
+  void compute(const Use& use, const std::vector<Reuse>& reuse) {
+    const auto& units = in_.layers[use.layer].units;
+    std::vector<std::size_t> waits;
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      const std::size_t unit = units[at];
+      if (!weights_[unit]) continue;
+      waits.push_back(weights_[unit]->op);
+      if (in_.hpz && !reuse[at].is_there && ops_[weights_[unit]->op].kind == OpKind::gather) {
+        // On a stream of its own: neither this use nor the gathers ahead wait for the copy.
+        Op keep{OpKind::keep_secondary, unit};
+        keep.micro_step = use.micro_step;
+        keep.backward_phase = use.backward;
+        keep.stream = StreamId::secondary;
+        keep.result = weights_[unit]->offset;
+        keep.waits_on = {weights_[unit]->op};
+        secondary_op_[unit] = emit(std::move(keep));
+        weights_[unit]->readers.push_back(*secondary_op_[unit]);
+      }
+    }
+    if (use.backward) prepare_gradients(use, waits);
+    Op op{use.backward ? OpKind::backward : OpKind::forward, use.layer};
+    op.micro_step = use.micro_step;
+    op.backward_phase = use.backward;
+    op.waits_on = std::move(waits);
+    const std::size_t done = emit(std::move(op));
+    for (std::size_t at = 0; at < units.size(); ++at) {
+      std::optional<Live>& live = weights_[units[at]];
+      if (!live) continue;
+      live->readers.push_back(done);
+      if (live->workspace) arena_.release(*std::exchange(live->workspace, {}), live->readers);
+      if (reuse[at].stays) continue;
+      arena_.release(live->offset, live->readers);
+      live.reset();
+      live_elements_ -= in_.units[units[at]].padded;
+    }
+    if (use.backward && in_.preset.shard_gradients) reduce_finished(use, done);
+    if (use.backward && use.layer == 0)
+      retire_all();  // the next micro-step begins with no gradients
+  }
+
+  /// Stages 0 and 1 keep whole gradients outside the arena, begun once a step.
+  void prepare_gradients(const Use& use, std::vector<std::size_t>& waits) {
+    for (const std::size_t unit : in_.layers[use.layer].units) {
+      if (gradients_[unit]) continue;
+      Op clear{OpKind::clear_gradients, unit};
+      clear.micro_step = use.micro_step;
+      clear.backward_phase = true;
+      if (in_.preset.shard_gradients) {
+        clear.bytes = in_.unit_memory[unit].gradients;
+        clear.result = arena_.allocate(clear.bytes, clear.waits_on);
+      }
+      const std::size_t offset = clear.result;
+      waits.push_back(emit(std::move(clear)));
+      gradients_[unit] = offset;
+    }
+  }
+
+  /// Reduces the buckets whose last unit finished with this layer's backward.
+  void reduce_finished(const Use& use, std::size_t done) {
+    for (const std::size_t unit : in_.layers[use.layer].units) {
+      if (first_layers_[unit] != use.layer) continue;
+      for (const std::size_t bucket : buckets_ending_with_[unit]) {
+        reduce(bucket, use.micro_step, done);
+      }
+    }
+  }
+
+  /// `after`: the operation that completes the bucket's gradients.
+  void reduce(std::size_t bucket, std::size_t micro_step, std::size_t after) {
+    const BucketMemory& memory = in_.bucket_memory[bucket];
+    Op op{OpKind::reduce, bucket};
+    if (reductions_.size() - retired_ == kReductionsInFlight) retire_oldest();
+    if (reductions_.size() >= kReductionsInFlight) {
+      op.waits_on.push_back(reductions_[reductions_.size() - kReductionsInFlight]);
+    }
+    op.micro_step = micro_step;
+    op.stream = StreamId::reduce;
+    op.backward_phase = true;
+    op.first_sum = is_first_sum(micro_step);
+    op.bytes = memory.workspace;
+    if (!reduces_into_shard(bucket, micro_step)) {
+      op.bytes += memory.sum;
+      op.result = arena_.allocate(memory.sum, op.waits_on);
+    }
+    op.workspace = arena_.allocate(memory.workspace, op.waits_on);
+    op.waits_on.push_back(after);
+    reductions_.push_back(emit(std::move(op)));
+    if (!in_.overlap) retire_all();
+  }
+
+  /// Gradients of other micro-steps are not there yet: nothing is to be added to.
+  [[nodiscard]] bool is_first_sum(std::size_t micro_step) const {
+    return micro_step == 0 || !in_.preset.shard_gradients;
+  }
+
+  /// A first sum that is one piece of one gradient shard needs no memory of its own.
+  [[nodiscard]] bool reduces_into_shard(std::size_t bucket, std::size_t micro_step) const {
+    return in_.preset.shard_optimizer && is_first_sum(micro_step) &&
+           in_.buckets[bucket].segments.size() == 1;
+  }
+
+  void retire_all() {
+    while (retired_ < reductions_.size()) retire_oldest();
+  }
+
+  /// Frees the memory of the oldest reduction in flight for the next one, and emits the operations
+  /// that consume its sum. They wait for the reduction itself, not for the operation that ends it,
+  /// which lies on its stream behind the end of the next reduction.
+  void retire_oldest() {
+    const std::size_t reduced = reductions_[retired_++];
+    const Op reduce = ops_[reduced];
+    Op end{OpKind::end_reduce, reduce.index};
+    end.micro_step = reduce.micro_step;
+    end.stream = StreamId::reduce_end;
+    end.backward_phase = true;
+    end.waits_on = {reduced};
+    emit(std::move(end));
+    arena_.release(reduce.workspace, {reduced});
+    const std::size_t last = in_.preset.shard_optimizer ? reduced : gather_sum(reduce, reduced);
+    if (reduce.result != kNoMemory) arena_.release(reduce.result, {last});
+    if (in_.across && reduce.micro_step + 1 == in_.micro_steps) sum_across(reduce, reduced);
+    if (!in_.preset.shard_gradients) return;
+    for (const Segment& segment : in_.buckets[reduce.index].segments) {
+      const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;
+      if (!whole) continue;  // a later bucket holds the rest of this unit
+      arena_.release(*gradients_[segment.unit], {reduced});
+      gradients_[segment.unit].reset();
+    }
+  }
+
+  /// The sums over micro-steps are complete: over the shard groups, beside the backward of other
+  /// layers.
+  void sum_across(const Op& reduce, std::size_t reduced) {
+    const BucketMemory& memory = in_.bucket_memory[reduce.index];
+    Op sum{OpKind::reduce_across, reduce.index};
+    sum.micro_step = reduce.micro_step;
+    sum.stream = StreamId::reduce_end;
+    sum.backward_phase = true;
+    sum.bytes = memory.image_across + memory.reduce_across_workspace;
+    sum.waits_on = {reduced};
+    sum.result = arena_.allocate(memory.image_across, sum.waits_on);
+    sum.workspace = arena_.allocate(memory.reduce_across_workspace, sum.waits_on);
+    Op gather = sum;
+    const std::size_t workspace = sum.workspace;
+    const std::size_t summed = emit(std::move(sum));
+    arena_.release(workspace, {summed});
+    gather.kind = OpKind::gather_across;
+    gather.bytes = memory.gather_across_workspace;
+    gather.waits_on = {summed};
+    gather.workspace = arena_.allocate(gather.bytes, gather.waits_on);
+    const std::size_t last_workspace = gather.workspace;
+    const std::size_t image = gather.result;
+    const std::size_t gathered = emit(std::move(gather));
+    arena_.release(last_workspace, {gathered});
+    arena_.release(image, {gathered});
+  }
+
+  std::size_t gather_sum(const Op& reduce, std::size_t reduced) {
+    Op op{OpKind::gather_sum, reduce.index};
+    op.micro_step = reduce.micro_step;
+    op.stream = StreamId::reduce_end;
+    op.backward_phase = true;
+    op.bytes = in_.bucket_memory[reduce.index].gather_sum_workspace;
+    op.result = reduce.result;
+    op.waits_on = {reduced};
+    op.workspace = arena_.allocate(op.bytes, op.waits_on);
+    const std::size_t workspace = op.workspace;
+    const std::size_t emitted = emit(std::move(op));
+    arena_.release(workspace, {emitted});
+    return emitted;
+  }
+
+  const ScheduleInput& in_;
+  std::vector<Op> ops_;
+  ArenaPlanner arena_;
+  std::vector<std::vector<Reuse>> reuse_;  ///< by use and place in its layer
+  std::vector<std::optional<Live>> weights_;
+  std::size_t live_elements_ = 0;   ///< of weights_
+  std::size_t ahead_elements_ = 0;  ///< that were gathered for uses after the current one
+  std::vector<std::optional<std::size_t>>
+      gradients_;                     ///< arena offset (kNoMemory at stages 0 and 1)
+  std::vector<std::size_t> updated_;  ///< by unit: its update
+  std::vector<std::optional<std::size_t>>
+      secondary_op_;  ///< operation that last wrote the secondary shard
+  std::vector<bool> secondary_valid_;
+  std::vector<std::size_t> first_layers_;
+  std::vector<std::vector<std::size_t>> buckets_ending_with_;  ///< by unit
+  std::vector<std::size_t> reductions_;                        ///< of the step, in order
+  std::size_t retired_ = 0;  ///< how many of them were retired; the others are in flight
+};
+
+}  // namespace
+
+Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid) {
+  Builder builder(input, secondary_valid);
+  builder.run(uses_of_step(input.layers.size(), input.micro_steps));
+  if (!input.preset.shard_gradients) builder.reduce_all();
+  return builder.take();
+}
+
+Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid) {
+  Builder builder(input, secondary_valid);
+  std::vector<Use> uses;
+  for (std::size_t layer = 0; layer < input.layers.size(); ++layer)
+    uses.push_back({layer, 0, false});
+  builder.run(uses);
+  return builder.take();
+}
+
+Schedule make_update_schedule(const ScheduleInput& input) {
+  Builder builder(input, false);
+  builder.update_all();
+  builder.refresh_all();
+  return builder.take();
+}
+
+Schedule make_initial_schedule(const ScheduleInput& input) {
+  Builder builder(input, false);
+  builder.refresh_all();
+  return builder.take();
+}
+
+}  // namespace zeropp::zero

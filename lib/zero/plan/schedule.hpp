@@ -1,0 +1,146 @@
+// The order of work of one optimizer step, as data. The functions that make a schedule are pure:
+// they know no MPI, no device and no memory. Three readers: the engine executes it, volume.hpp
+// folds it into bytes, and a planner can cost it. An operation names the operations it waits for;
+// operations on one stream begin in order and, but for collectives, end in order too; a schedule
+// begins after all work before it, except the update, of which gathers and reductions wait for
+// their own units'. Memory that lives within a step lies in one arena, whose offsets are assigned
+// here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "lib/zero/plan/partition.hpp"
+
+namespace zeropp::zero {
+
+enum class OpKind : std::uint8_t {
+  gather,            ///< start the all-gather of a unit's weights over all ranks
+  gather_secondary,  ///< start the all-gather of a unit's weights inside the hpZ group
+  keep_secondary,    ///< cut the own secondary shard from a gathered unit (hpZ)
+  forward,           ///< a layer
+  backward,          ///< a layer
+  clear_gradients,   ///< begin a unit's gradients before their first use in backward: zeros where
+                     ///< no tensor is; that use writes the rest
+  reduce,            ///< start the reduce-scatter of a bucket; it ends with the sum added to the
+                     ///< gradient shards; without a result in the arena it reduces into the shard
+  end_reduce,        ///< completion of a bucket's reduction: transports that the host drives block
+                     ///< here, so that reductions end in the order in which they began
+  gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
+  reduce_across,     ///< reduce-scatter a bucket's gradient shard over the shard groups
+  gather_across,     ///< all-gather what that summed into the gradient shards
+  update,            ///< optimizer step of a unit's shard, and its shard in the compute dtype
+  refresh,           ///< all-gather a unit's updated weights (stages 1 and 2)
+};
+
+/// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on
+/// `gather_end` and `reduce_end`: the next one starts while this one is on its way.
+enum class StreamId : std::uint8_t {
+  compute,
+  gather,
+  gather_end,
+  reduce,
+  reduce_end,
+  secondary,  ///< copies of secondary shards
+  update      ///< the optimizer at stage 3, beside the gathers of units that are done
+};
+inline constexpr std::size_t kStreams = 7;
+
+/// The stream on which a collective of stream `id` that is started first and finished later ends:
+/// what waits for it waits there. `refresh` does both at once, on `gather`.
+constexpr StreamId ends_on(StreamId id) {
+  switch (id) {
+    case StreamId::gather:
+      return StreamId::gather_end;
+    case StreamId::reduce:
+      return StreamId::reduce_end;
+    default:
+      return id;
+  }
+}
+
+/// What profilers and timelines show.
+const char* name_of(OpKind kind);
+const char* name_of(StreamId id);
+
+inline constexpr std::size_t kNoMemory = static_cast<std::size_t>(-1);
+
+struct Op {
+  OpKind kind;
+  std::size_t index;  ///< unit, layer or bucket
+  std::size_t micro_step = 0;
+  StreamId stream = StreamId::compute;
+  bool backward_phase = false;
+  bool first_sum = false;  ///< reduce: the first of its bucket in the step, which replaces
+  std::size_t bytes = 0;   ///< memory that the operation takes in the arena, workspace included
+  std::size_t result = kNoMemory;       ///< arena offset of what it makes (weights, gradients, sum)
+  std::size_t workspace = kNoMemory;    ///< arena offset of what it borrows until it is waited for
+  std::vector<std::size_t> waits_on{};  ///< earlier operations, by index in the schedule
+};
+
+struct Schedule {
+  std::vector<Op> ops;
+  std::size_t arena_bytes = 0;  ///< peak
+};
+
+/// Bytes of arena memory, by unit and bucket: from the plans of the collectives.
+struct UnitMemory {
+  std::size_t weights = 0;    ///< gathered, compute dtype
+  std::size_t gradients = 0;  ///< fp32
+  std::size_t gather_workspace = 0;
+  std::size_t secondary_workspace = 0;
+  std::size_t refresh_workspace = 0;
+};
+struct BucketMemory {
+  std::size_t sum = 0;        ///< fp32
+  std::size_t workspace = 0;  ///< packing and wire images
+  std::size_t gather_sum_workspace = 0;
+  std::size_t image_across = 0;  ///< what lies between reduce_across and gather_across
+  std::size_t reduce_across_workspace = 0;
+  std::size_t gather_across_workspace = 0;
+};
+
+/// What a ZeRO stage shards: a named preset.
+struct StagePreset {
+  bool shard_optimizer;
+  bool shard_gradients;
+  bool shard_parameters;
+};
+/// stage 0..3.
+StagePreset stage_preset(int stage);
+
+struct ScheduleInput {
+  std::vector<UnitPartition> units;
+  std::vector<UnitMemory> unit_memory;
+  std::vector<Layer> layers;
+  std::vector<Bucket> buckets;
+  std::vector<BucketMemory> bucket_memory;
+  StagePreset preset{};
+  bool hpz = false;
+  bool across = false;  ///< several shard groups: their gradients are summed once a step
+  std::size_t micro_steps = 1;
+  /// Of weights gathered ahead of their use; not 0: the next two uses, however large, and more
+  /// within the limit.
+  std::size_t prefetch_elements = 0;
+  /// Gathered weights that a gather ahead may not exceed, with its own; what a layer needs now is
+  /// always gathered.
+  std::size_t max_live_elements = std::numeric_limits<std::size_t>::max();
+  /// A gathered unit is kept until its next use where the uses between have fewer elements than
+  /// this (0: none is), and kept units have no more than max_live_elements together.
+  std::size_t reuse_elements = 0;
+  bool overlap = true;  ///< false: every collective completes before the next operation
+};
+
+/// Forward, backward and reduction of all micro-steps. `secondary_valid`: the hpZ shards hold the
+/// current weights already.
+Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid);
+/// Forward only, one batch.
+Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid);
+/// Optimizer step and what follows it; not run when the step is skipped.
+Schedule make_update_schedule(const ScheduleInput& input);
+/// Before the first step: whole weights at stages 1 and 2.
+Schedule make_initial_schedule(const ScheduleInput& input);
+
+}  // namespace zeropp::zero

@@ -1,0 +1,95 @@
+#include "lib/zero/plan/volume.hpp"
+
+#include "lib/zero/plan/offload_plan.hpp"
+
+namespace zeropp::zero {
+
+comm::Bytes volume(const Op& op, const Volumes& volumes) {
+  switch (op.kind) {
+    case OpKind::gather:
+      return volumes.gather[op.index];
+    case OpKind::gather_secondary:
+      return volumes.gather_secondary[op.index];
+    case OpKind::refresh:
+      return volumes.refresh[op.index];
+    case OpKind::reduce:
+      return volumes.reduce[op.index];
+    case OpKind::gather_sum:
+      return volumes.gather_sum[op.index];
+    case OpKind::reduce_across:
+      return volumes.reduce_across[op.index];
+    case OpKind::gather_across:
+      return volumes.gather_across[op.index];
+    case OpKind::keep_secondary:
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::clear_gradients:
+    case OpKind::end_reduce:
+    case OpKind::update:
+      break;
+  }
+  return {};
+}
+
+comm::Bytes volume(const Schedule& schedule, const Volumes& volumes) {
+  comm::Bytes total;
+  for (const Op& op : schedule.ops) total += volume(op, volumes);
+  return total;
+}
+
+bool is_offloaded(std::string_view part) { return part.starts_with("offloaded_"); }
+
+std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
+                                     const StagePreset& preset, Dtype compute,
+                                     std::size_t optimizer_states,
+                                     const OffloadOptimizerOptions& offload,
+                                     const OffloadParamOptions& offload_param) {
+  std::size_t shards = 0;
+  std::size_t padded = 0;
+  std::size_t secondary = 0;
+  std::size_t on_host = 0;
+  std::vector<std::size_t> counts;
+  std::size_t persistent = 0;
+  for (const UnitPartition& unit : units) {
+    shards += unit.shard;
+    padded += unit.padded;
+    secondary += unit.secondary;
+    counts.push_back(preset.shard_optimizer ? unit.shard : unit.padded);
+    on_host += offloaded_elements(counts.back(), offload);
+    persistent += unit.persistent ? unit.padded : 0;
+  }
+  const std::size_t owned = preset.shard_optimizer ? shards : padded;
+  const std::size_t e = size_of(compute);
+  const bool weights_stay = offload_param.enabled();
+  const bool own_weights = (compute != Dtype::fp32 || offload.enabled()) && !weights_stay;
+  std::vector<MemoryPart> parts{
+      {"master", (owned - on_host) * 4},
+      {"moments", (owned - on_host) * 4 * optimizer_states},
+      {"gradient_shard", preset.shard_optimizer ? owned * 4 : 0},
+      {"compute_shard", preset.shard_optimizer && own_weights ? owned * e : 0},
+      {"resident_weights", (preset.shard_parameters ? persistent : padded) * e},
+      {"local_gradients", preset.shard_gradients ? 0 : padded * 4},
+      {"secondary", secondary * e},
+  };
+  if (!offload.enabled()) return parts;
+  const std::vector<OffloadPiece> pieces = offload_pieces(counts, offload);
+  const std::vector<bool> filed = weights_on_file(units, offload_param);
+  const std::size_t kept = offload.on_file() ? 0 : on_host * 4;
+  parts.push_back({"offloaded_master", kept});
+  parts.push_back({"offloaded_moments", kept * optimizer_states});
+  parts.push_back(
+      {"offloaded_staging",
+       offload_staging(pieces, compute, optimizer_states, filed, offload, offload_param).bytes()});
+  if (!weights_stay) return parts;
+  std::size_t weights = 0;
+  for (std::size_t u = 0; u < units.size(); ++u) weights += filed[u] ? 0 : units[u].shard * e;
+  parts.push_back(
+      {"offloaded_weights", gathers_master(compute, offload, offload_param) ? 0 : weights});
+  if (offload_param.on_file()) {
+    const WeightBuffers buffers = weight_buffers(pieces, filed, compute, offload_param);
+    parts.push_back({"offloaded_weight_buffers", buffers.buffers * buffers.bytes});
+  }
+  return parts;
+}
+
+}  // namespace zeropp::zero

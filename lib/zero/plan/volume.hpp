@@ -1,0 +1,53 @@
+// What a schedule moves and what the engine's state weighs: folds over the schedule and closed
+// forms over the partition. Pure functions; bytes are of one rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/comm/traffic.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/schedule.hpp"
+
+namespace zeropp::zero {
+
+/// Bytes that this rank sends in one run of each collective.
+struct Volumes {
+  std::vector<comm::Bytes> gather;            ///< by unit
+  std::vector<comm::Bytes> gather_secondary;  ///< by unit
+  std::vector<comm::Bytes> refresh;           ///< by unit
+  std::vector<comm::Bytes> reduce;            ///< by bucket
+  std::vector<comm::Bytes> gather_sum;        ///< by bucket
+  std::vector<comm::Bytes> reduce_across;     ///< by bucket; of several shard groups
+  std::vector<comm::Bytes> gather_across;     ///< likewise
+};
+
+/// Bytes that this rank sends in one run of `op`.
+comm::Bytes volume(const Op& op, const Volumes& volumes);
+/// Bytes that this rank sends in one execution of `schedule`.
+comm::Bytes volume(const Schedule& schedule, const Volumes& volumes);
+
+/// State that outlives a step, and the arena.
+struct MemoryPart {
+  std::string name;
+  std::size_t bytes;
+};
+
+/// Closed form, in the order: master, moments, gradient shard, compute shard, resident weights,
+/// local gradients, secondary; with offload also what lies in the memory of the host: master,
+/// moments, staging, and of the parameters weights, and what those in files are read to. Parts of
+/// zero bytes included.
+/// `optimizer_states`: fp32 values that the optimizer keeps for a parameter.
+std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
+                                     const StagePreset& preset, Dtype compute,
+                                     std::size_t optimizer_states,
+                                     const OffloadOptimizerOptions& offload = {},
+                                     const OffloadParamOptions& offload_param = {});
+
+/// Whether a part of that name lies in the memory of the host, whatever the back end.
+bool is_offloaded(std::string_view part);
+
+}  // namespace zeropp::zero

@@ -1,0 +1,219 @@
+#include "lib/zero/quantization/error_meter.hpp"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "lib/collective/draws.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+/// The same reductions without codecs, in fp32 and rank order.
+Options exactly(Options options) {
+  options.compute = Dtype::fp32;
+  options.quantized_gradients = false;
+  options.error_feedback = {};
+  options.codec_schedule.clear();
+  options.adaptive_bits = {};
+  options.reduce_scatter_algorithm = "ordered";
+  options.pipeline_depth = 1;
+  options.stage = 3;  // no gather of sums
+  return options;
+}
+
+std::size_t largest(const std::vector<BucketMemory>& memory, std::size_t BucketMemory::*member) {
+  std::size_t bytes = 0;
+  for (const BucketMemory& bucket : memory) bytes = std::max(bytes, bucket.*member);
+  return bytes;
+}
+
+std::vector<std::vector<codec::Codec>> weight_codecs(const CodecTable& table, std::size_t units,
+                                                     Dtype compute, Backend backend) {
+  std::vector<std::vector<codec::Codec>> codecs(units);
+  for (std::size_t u = 0; u < units; ++u) {
+    for (const codec::CodecSpec& spec : table.weights(u)) {
+      codecs[u].emplace_back(spec, compute, backend);
+    }
+  }
+  return codecs;
+}
+
+std::size_t largest_image(const std::vector<std::vector<codec::Codec>>& codecs,
+                          const std::vector<UnitPartition>& partitions) {
+  std::size_t bytes = 0;
+  for (std::size_t u = 0; u < codecs.size(); ++u) {
+    for (const codec::Codec& codec : codecs[u]) {
+      bytes = std::max(bytes, codec.wire_bytes(partitions[u].shard));
+    }
+  }
+  return bytes;
+}
+
+std::size_t largest_shard(const std::vector<UnitPartition>& partitions) {
+  std::size_t elements = 0;
+  for (const UnitPartition& unit : partitions) elements = std::max(elements, unit.shard);
+  return elements;
+}
+
+/// Of all that a meter holds.
+std::size_t bytes_of(const std::vector<std::vector<codec::Codec>>& codecs,
+                     const std::vector<UnitPartition>& partitions, Dtype compute,
+                     const GradientReduce& exact) {
+  const std::vector<BucketMemory> buckets = exact.memory();
+  std::size_t bytes =
+      largest_image(codecs, partitions) + largest_shard(partitions) * size_of(compute) +
+      largest(buckets, &BucketMemory::sum) + largest(buckets, &BucketMemory::workspace);
+  for (const UnitPartition& unit : partitions) bytes += unit.shard * sizeof(float);
+  return bytes;
+}
+
+}  // namespace
+
+ErrorMeter::ErrorMeter(const Options& options, const CodecTable& codecs,
+                       const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
+                       const std::vector<Bucket>& buckets, comm::Groups& groups,
+                       comm::Control& control, const Device& device, trace::Recorder& recorder)
+    : interval_(options.measure_errors),
+      rank_(static_cast<std::size_t>(groups.world->rank())),
+      units_(units),
+      partitions_(partitions),
+      compute_(options.compute),
+      control_(control),
+      device_(device),
+      recorder_(recorder),
+      weight_codecs_(weight_codecs(codecs, units.size(), options.compute, device.backend)),
+      image_(largest_image(weight_codecs_, partitions), device.memory),
+      decoded_(largest_shard(partitions) * size_of(options.compute), device.memory),
+      exact_(exactly(options), CodecTable(exactly(options), units), partitions, buckets, groups,
+             uncounted_, device),
+      sum_(largest(exact_.memory(), &BucketMemory::sum), device.memory),
+      workspace_(largest(exact_.memory(), &BucketMemory::workspace), device.memory) {
+  for (std::size_t u = 0; u < units_.size(); ++u) {
+    exact_shards_.push_back(Buffer::zeros(partitions_[u].shard, Dtype::fp32, device.memory));
+    const std::string kind = unit_kind(units_[u].name);
+    const auto found = std::ranges::find(kinds_, kind);
+    kind_of_.push_back(static_cast<std::size_t>(found - kinds_.begin()));
+    if (found == kinds_.end()) kinds_.push_back(kind);
+  }
+  sums_.resize(kinds_.size());
+}
+
+bool ErrorMeter::begin_step(std::uint64_t step) {
+  step_ = step;
+  return step % interval_ == 0;
+}
+
+std::vector<std::byte> ErrorMeter::fetch(ConstView view, const Stream& stream) const {
+  std::vector<std::byte> bytes(view.bytes());
+  stream.synchronize();  // the copy to pageable memory would wait unwatched
+  device_.memory_ops->copy(view, {bytes.data(), view.count, view.dtype}, stream.handle());
+  stream.synchronize();
+  return bytes;
+}
+
+void ErrorMeter::add(std::size_t unit, ConstView exact, ConstView coded, const Stream& stream) {
+  const std::vector<std::byte> exact_bytes = fetch(exact, stream);
+  const std::vector<std::byte> coded_bytes = fetch(coded, stream);
+  const std::size_t begin = rank_ * partitions_[unit].shard;
+  const std::size_t end = begin + partitions_[unit].shard;
+  ErrorSums& sums = sums_[kind_of_[unit]];
+  with_type(exact.dtype, [&](auto* element) {
+    using T = std::remove_pointer_t<decltype(element)>;
+    const auto* const a = reinterpret_cast<const T*>(exact_bytes.data());
+    const auto* const b = reinterpret_cast<const T*>(coded_bytes.data());
+    for (const Tensor& tensor : units_[unit].tensors) {
+      const std::size_t last = std::min(end, tensor.offset + tensor.count());
+      for (std::size_t i = std::max(begin, tensor.offset); i < last; ++i) {
+        sums.add(to_float(a[i - begin]), to_float(b[i - begin]));
+      }
+    }
+  });
+}
+
+void ErrorMeter::weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
+                         std::span<const std::size_t> codecs, const Stream& stream) {
+  for (std::size_t unit = 0; unit < shards.size(); ++unit) {
+    const ConstView shard = shards[unit];
+    const codec::Codec& codec = weight_codecs_[unit][codecs[unit]];
+    const auto layout = codec::Layout::contiguous(shard.count);
+    const View decoded = decoded_.view(shard.count, shard.dtype);
+    const codec::WireImages image{image_.data(), image_.bytes()};
+    codec.encode(
+        shard, layout, image, stream.handle(),
+        collective::draw_of(keys[unit], collective::kGatherHop, rank_, rank_, /*element=*/0));
+    codec.decode(image, layout, decoded, stream.handle());
+    add(unit, shard, decoded, stream);
+  }
+  record("weights");
+}
+
+void ErrorMeter::reduce(std::size_t bucket, std::span<const View> gradients, bool first,
+                        StreamHandle stream) {
+  const Bucket& parts = exact_.buckets()[bucket];
+  const View sum = sum_.view(parts.count(), Dtype::fp32);
+  const ConstView sums = sum;
+  exact_.start(bucket, gradients, sum, workspace_.span(), stream, /*key=*/0);
+  exact_.finish(bucket, stream);
+  std::size_t at = 0;
+  for (const Segment& segment : parts.segments) {
+    const ConstView from = sums.part(at, segment.count);
+    const View to = exact_shards_[segment.unit]
+                        .view(partitions_[segment.unit].shard, Dtype::fp32)
+                        .part(segment.offset, segment.count);
+    if (first) {
+      device_.memory_ops->copy(from, to, stream);
+    } else {
+      device_.optim->add(segment.count, from.as<float>(), to.as<float>(), stream);
+    }
+    at += segment.count;
+  }
+}
+
+void ErrorMeter::gradients(std::span<const ConstView> shards, const Stream& stream) {
+  for (std::size_t unit = 0; unit < shards.size(); ++unit) {
+    add(unit, exact_shards_[unit].view(partitions_[unit].shard, Dtype::fp32), shards[unit], stream);
+  }
+  record("gradients");
+}
+
+void ErrorMeter::record(const char* what) {
+  std::vector<double> added;
+  std::vector<double> largest_of;
+  for (const ErrorSums& own : sums_) {
+    added.insert(added.end(), {own.exact, own.coded, own.product, own.difference});
+    largest_of.insert(largest_of.end(), {own.largest_difference, own.largest_exact});
+  }
+  control_.all_reduce_sum(std::span<double>(added));
+  control_.all_reduce_max(std::span<double>(largest_of));
+  for (std::size_t kind = 0; kind < kinds_.size(); ++kind) {
+    const ErrorMeasures found =
+        measures_of({added[4 * kind], added[4 * kind + 1], added[4 * kind + 2], added[4 * kind + 3],
+                     largest_of[2 * kind], largest_of[2 * kind + 1]});
+    recorder_.errors.push_back({step_, what, kinds_[kind], found.relative_l2, found.cosine,
+                                found.largest, found.norm_ratio});
+  }
+  std::ranges::fill(sums_, ErrorSums{});
+}
+
+MemoryReport ErrorMeter::memory() const {
+  MemoryReport report{"measurement", 0, 0};
+  report.predicted = bytes_of(weight_codecs_, partitions_, compute_, exact_);
+  report.actual = image_.bytes() + decoded_.bytes() + sum_.bytes() + workspace_.bytes();
+  for (const Buffer& shard : exact_shards_) report.actual += shard.bytes();
+  return report;
+}
+
+std::size_t ErrorMeter::predicted_bytes(const Options& options, const CodecTable& codecs,
+                                        const std::vector<Unit>& units,
+                                        const std::vector<UnitPartition>& partitions,
+                                        const std::vector<Bucket>& buckets, comm::Groups& groups,
+                                        const Device& device) {
+  trace::Recorder nobody;
+  const GradientReduce exact(exactly(options), CodecTable(exactly(options), units), partitions,
+                             buckets, groups, nobody, device);
+  return bytes_of(weight_codecs(codecs, units.size(), options.compute, device.backend), partitions,
+                  options.compute, exact);
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,93 @@
+// Measures, every so many steps, what compression does to weights and gradients, and records it by
+// kind of unit. Weights: each rank's shard beside what the wire codec makes of it. Gradients: the
+// sums over ranks and micro-steps that the optimizer gets, beside sums of the same gradients by an
+// fp32 reduce-scatter in rank order, which runs beside the real one and records its bytes where
+// nobody reads them: they are no part of what a step sends. Changes no value of the training; a
+// measured step takes longer, since the host waits for the values and compares them. Owns all
+// memory that it takes. Collective: every rank calls every function, in the same order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/comm/world.hpp"
+#include "lib/device/buffer.hpp"
+#include "lib/device/device.hpp"
+#include "lib/device/stream.hpp"
+#include "lib/trace/recorder.hpp"
+#include "lib/zero/communication/gradient_reduce.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/quantization/quantization_error.hpp"
+
+namespace zeropp::zero {
+
+class ErrorMeter {
+ public:
+  /// References outlive this. `buckets`: of the reductions. Throws Error(environment) when there is
+  /// no memory.
+  ErrorMeter(const Options& options, const CodecTable& codecs, const std::vector<Unit>& units,
+             const std::vector<UnitPartition>& partitions, const std::vector<Bucket>& buckets,
+             comm::Groups& groups, comm::Control& control, const Device& device,
+             trace::Recorder& recorder);
+
+  /// The step begins that has `step` others before it, those of earlier runs included. True: it is
+  /// measured, which is every `measure_errors` steps from step 0 on.
+  bool begin_step(std::uint64_t step);
+
+  /// Rows of the weights: `shards[u]`, of unit u, in the compute dtype, in the memory that
+  /// `stream`'s work so far has written; `keys[u]`: of the draws of its next gather; `codecs[u]`:
+  /// the index of its codec in the table. Waits for the stream.
+  void weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
+               std::span<const std::size_t> codecs, const Stream& stream);
+  /// Reduces a bucket's gradients exactly (arguments as of GradientReduce::start()); `first`: of
+  /// the first micro-step that is reduced.
+  void reduce(std::size_t bucket, std::span<const View> gradients, bool first, StreamHandle stream);
+  /// Rows of the gradients: `shards[u]`, sums over ranks and micro-steps. Waits for the stream.
+  void gradients(std::span<const ConstView> shards, const Stream& stream);
+
+  [[nodiscard]] MemoryReport memory() const;
+  /// memory()'s prediction in closed form, of a meter with these arguments that is not made.
+  static std::size_t predicted_bytes(const Options& options, const CodecTable& codecs,
+                                     const std::vector<Unit>& units,
+                                     const std::vector<UnitPartition>& partitions,
+                                     const std::vector<Bucket>& buckets, comm::Groups& groups,
+                                     const Device& device);
+
+ private:
+  /// Adds what tensors have of unit `unit`'s shard, both arrays in one dtype.
+  void add(std::size_t unit, ConstView exact, ConstView coded, const Stream& stream);
+  [[nodiscard]] std::vector<std::byte> fetch(ConstView view, const Stream& stream) const;
+  /// Sums over ranks become rows, and begin again.
+  void record(const char* what);
+
+  std::size_t interval_;
+  std::size_t rank_;
+  std::vector<Unit> units_;
+  std::vector<UnitPartition> partitions_;
+  Dtype compute_;
+  comm::Control& control_;
+  Device device_;
+  trace::Recorder& recorder_;
+
+  std::vector<std::string> kinds_;    ///< in the order of their first units
+  std::vector<std::size_t> kind_of_;  ///< by unit
+  std::vector<ErrorSums> sums_;       ///< by kind
+  std::uint64_t step_ = 0;            ///< that has begun
+
+  std::vector<std::vector<codec::Codec>> weight_codecs_;  ///< by unit, as in the table
+  Buffer image_;                                          ///< of the largest shard
+  Buffer decoded_;                                        ///< likewise, in the compute dtype
+
+  trace::Recorder uncounted_;
+  GradientReduce exact_;
+  Buffer sum_;                        ///< of the largest bucket, fp32
+  Buffer workspace_;                  ///< likewise
+  std::vector<Buffer> exact_shards_;  ///< by unit, fp32
+};
+
+}  // namespace zeropp::zero
