@@ -4,9 +4,8 @@ trains and on small messages where it measures. What is not run is listed with t
 
 import pathlib
 import re
-import subprocess
-import tempfile
 
+import command_blocks
 import zpp
 
 README = (zpp.SOURCE / "README.md").read_text()
@@ -18,44 +17,25 @@ NOT_RUN = {
     r"zpp_kernels$": "minutes; the test kernels runs them",
     r"zpp_plan report": "the reader's own traces",
 }
-SHORTER = [(r"(zpp_train (?!.*--(help|train-iters)).*)", r"\1 --train-iters 1 --eval-interval 1 --eval-iters 1"),
-           (r"-b 1K -e 64M", "-b 1K -e 4K --max-seconds 0.01")]
 
 
 def blocks():
     """The fenced texts that name no language: they are for a shell, but for files that show how they look."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-    return [text for language, text in fenced if not language and not text.startswith(("cmake_minimum", "{", "project("))]
+    return [text for text in command_blocks.fenced(README) if not text.startswith(("cmake_minimum", "{", "project("))]
 
 
 def commands():
-    """What begins with a program of the build, with the lines that belong to it and without its comment."""
-    found = []
-    for block in blocks():
-        line = ""
-        for part in block.replace("\\\n", " ").splitlines():
-            line += " " + re.sub(r"(^|\s+)# .*", "", part)
-            if line.count("'") % 2 == 0:
-                found.append(line.strip())
-                line = ""
-    return [line for line in found if re.match(r"(mpirun [^/]*)?build/bin/zpp_", line)]
+    """What begins with a program of the build."""
+    return [line for block in blocks() for line in command_blocks.lines(block) if command_blocks.OF_BUILD.match(line)]
 
 
 class Readme(zpp.TestCase):
     def pasted(self, line):
-        """Run in a folder of its own, which looks like a clone after the build."""
-        folder = pathlib.Path(tempfile.mkdtemp(dir=self.folder))
-        (folder / "build").symlink_to(zpp.BIN.parent)
-        for name in ("inputs", "results"):
-            (folder / name).symlink_to(zpp.SOURCE / name)
-        for pattern, shorter in SHORTER:
-            line = re.sub(pattern, shorter, line)
-        return zpp.Process(["bash", "-c", line], cwd=folder, env={"OMPI_MCA_rmaps_base_oversubscribe": "1"}).end(timeout=120)
+        return command_blocks.pasted(line, command_blocks.clone(self.folder))
 
     def test_a_shell_takes_every_block(self):
         for block in blocks():
-            done = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False)
-            self.assertEqual(done.stderr, "", block)
+            self.assertEqual(command_blocks.complaint(block), "", block)
 
     def test_every_command_runs(self):
         run = [line for line in commands() if not any(re.search(rule, line) for rule in NOT_RUN)]

@@ -1,0 +1,147 @@
+"""Tables of bytes and memory, planned by `zpp_plan` and worked out a second time from the closed forms that the pages name.
+
+The example of all pages: a GPT of 18.8 billion parameters on 8 nodes of 8 GPUs.
+"""
+
+import markdown
+
+NODES, GPUS = 8, 8
+MODEL = ["--num-layers", "40", "--hidden-size", "6144", "--num-attention-heads", "48", "--seq-length", "2048", "--vocab-size", "51200",
+         "--no-tied-head", "--bf16", "--recompute-activations"]
+QWZ = ["--zero-quantized-weights"]
+HPZ = ["--zero-hpz-partition-size", str(GPUS)]
+QGZ = ["--zero-quantized-gradients"]
+
+ACROSS = (NODES - 1) / NODES
+INT8 = 1 + 2 / 256  # bytes a value: codes and a bf16 scale a block
+INT4 = 0.5 + 2 / 128
+TOLERANCE = 0.001  # of what padding adds to the closed form
+
+
+class Plan:
+    """What zpp_plan says of one configuration."""
+
+    def __init__(self, programs, *flags, nodes=NODES, gpus=GPUS):
+        self.plan = programs.plan("--nodes", nodes, "--ranks-per-node", gpus, *MODEL, *flags)
+        self.nodes = nodes
+
+    def parameters(self):
+        return sum(tensor["elements"] for tensor in self.rows("tensors"))
+
+    def rows(self, name):
+        columns = self.plan[name]
+        return [dict(zip(columns, values)) for values in zip(*columns.values())]
+
+    def sent(self, operation=None, phase=None, purpose=None):
+        """GB out of one node in a step."""
+        wanted = {key: value for key, value in (("operation", operation), ("phase", phase), ("purpose", purpose)) if value}
+        return sum(row["wire_bytes_inter"] for row in self.rows("collectives")
+                   if all(row[key] == value for key, value in wanted.items())) / self.nodes / 1e9
+
+    def memory(self, *parts):
+        """GiB of a rank."""
+        return sum(row["bytes"] for row in self.rows("memory") if row["name"] in parts) / 2**30
+
+
+def agreed(formula, planned):
+    """The planned number, once the closed form has come to the same."""
+    if abs(formula - planned) > TOLERANCE * max(formula, planned):
+        raise ValueError(f"the closed form gives {formula:.3f}, zpp_plan {planned:.3f}")
+    return f"{planned:.2f}"
+
+
+TRAFFIC = ["traffic", "closed form", "GB out of a node"]
+
+
+def stages(programs):
+    rows = []
+    for stage in range(4):
+        plan = Plan(programs, "--zero-stage", stage)
+        full = 2 * plan.parameters() / 1e9 * ACROSS
+        sent = {0: "gradients: reduced in 16 bits, gathered in fp32", 1: "gradients reduced, weights gathered",
+                2: "gradients reduced, weights gathered", 3: "weights gathered twice, gradients reduced"}[stage]
+        state = plan.memory("master", "moments", "gradient_shard", "compute_shard", "resident_weights", "local_gradients")
+        rows.append([stage, sent, agreed(full * (3 if stage in (0, 3) else 2), plan.sent()), f"{state:.1f}"])
+    return markdown.table(["stage", "what a step sends", "GB out of a node", "GiB of state a GPU"], rows, right=(2, 3))
+
+
+def gathers(programs, flags, formulas):
+    """Rows of the two gathers and the reduction, with `formulas`: (words, bytes a parameter) each."""
+    plan = Plan(programs, *flags)
+    billions = plan.parameters() / 1e9 * ACROSS
+    planned = [plan.sent("all_gather", "forward"), plan.sent("all_gather", "backward"), plan.sent("reduce_scatter")]
+    names = ["weights, forward", "weights, backward", "gradients"]
+    rows = [[name, words, agreed(each * billions, sent)] for name, (words, each), sent in zip(names, formulas, planned)]
+    rows.append(["step", "", agreed(sum(each for _, each in formulas) * billions, plan.sent())])
+    return markdown.table(TRAFFIC, rows, right=(2,))
+
+
+FULL = ("(K - 1) / K x 2 P", 2)
+CODED = ("(K - 1) / K x P (1 + 2/256)", INT8)
+REDUCED = ("(K - 1) / K x P (1/2 + 2/128)", INT4)
+NOTHING = ("0", 0)
+
+
+def zero3(programs):
+    return gathers(programs, [], [FULL, FULL, FULL])
+
+
+def qwz(programs):
+    return gathers(programs, QWZ, [CODED, CODED, FULL])
+
+
+def hpz(programs):
+    return gathers(programs, HPZ, [FULL, NOTHING, FULL])
+
+
+def qgz(programs):
+    return gathers(programs, QGZ, [FULL, FULL, REDUCED])
+
+
+def everything(programs):
+    return gathers(programs, QWZ + HPZ + QGZ, [CODED, NOTHING, REDUCED])
+
+
+def parts(programs):
+    """Each part alone and all of them, beside ZeRO-3."""
+    cases = [("ZeRO-3", []), ("qwZ", QWZ), ("hpZ", HPZ), ("qgZ", QGZ), ("ZeRO++", QWZ + HPZ + QGZ)]
+    sent = {name: Plan(programs, *flags).sent() for name, flags in cases}
+    rows = [[name, f"{sent[name]:.2f}", f"{sent['ZeRO-3'] / sent[name]:.2f}x"] for name, _ in cases]
+    return markdown.table(["configuration", "GB out of a node", "less than ZeRO-3"], rows, right=(1, 2))
+
+
+def micro_steps(programs):
+    """What several micro-steps change: the secondary copy serves the forward passes after the first, too."""
+    rows = []
+    for count in (1, 2, 4):
+        plain, all_parts = (Plan(programs, *flags, "--gradient-accumulation-steps", count) for flags in ([], QWZ + HPZ + QGZ))
+        billions = plain.parameters() / 1e9 * ACROSS
+        agreed(6 * count * billions, plain.sent())
+        rows.append([count, f"{plain.sent():.2f}", agreed((INT8 + count * INT4) * billions, all_parts.sent()),
+                     f"{plain.sent() / all_parts.sent():.2f}x"])
+    return markdown.table(["micro-steps a step", "ZeRO-3, GB out of a node", "ZeRO++", "less"], rows, right=(0, 1, 2, 3))
+
+
+def partitions(programs):
+    """Memory of the secondary copy, by the number of ranks that hold it."""
+    rows = []
+    for size in (8, 16, 32):
+        plan = Plan(programs, "--zero-hpz-partition-size", size)
+        rows.append([size, agreed(2 * plan.parameters() / size / 2**30, plan.memory("secondary")), f"{plan.sent(phase='backward', purpose='weights_secondary'):.2f}"])
+    return markdown.table(["ranks that hold one copy", "GiB a GPU", "backward gathers, GB out of a node"], rows, right=(0, 1, 2))
+
+
+def feedback(programs):
+    """Memory of the kept errors."""
+    plain = Plan(programs, *QGZ)
+    rows = []
+    for hops, dtype in (("intra", "fp32"), ("inter", "fp32"), ("both", "fp32"), ("both", "int8")):
+        plan = Plan(programs, *QGZ, "--error-feedback", hops, "--error-feedback-dtype", dtype)
+        known = {row["name"] for row in plain.rows("memory")}
+        added = plan.memory(*(row["name"] for row in plan.rows("memory") if row["name"] not in known))
+        rows.append([f"`{hops}`", f"`{dtype}`", f"{added:.1f}", f"{added * 2**30 / plan.parameters():.2f}"])
+    return markdown.table(["hops", "kept in", "GiB a GPU", "bytes a parameter"], rows, right=(2, 3))
+
+
+TABLES = {"stages": stages, "zero3": zero3, "qwz": qwz, "hpz": hpz, "qgz": qgz, "all-parts": everything, "parts": parts,
+          "micro-steps": micro_steps, "partitions": partitions, "feedback": feedback}

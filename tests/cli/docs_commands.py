@@ -1,0 +1,58 @@
+# ctest: name=docs_commands timeout=300 labels=cli processors=4
+"""The commands in docs/. A block of language `sh` is run, block after block in one folder a page, for one step where it trains;
+before a block that is not run, a comment says why: <!-- not run: REASON -->. Of those every flag has to exist."""
+
+import re
+
+import command_blocks
+import zpp
+
+PAGES = {page.relative_to(zpp.SOURCE).as_posix(): page.read_text() for page in sorted((zpp.SOURCE / "docs").rglob("*.md"))}
+REASON = re.compile(r"<!-- not run: .+ -->\n\n(?=```sh\n)")
+SKIPPED = re.compile(REASON.pattern + command_blocks.FENCE.pattern.replace("^", "", 1), re.MULTILINE | re.DOTALL)
+PROGRAM = re.compile(r"build(?:-cuda)?/bin/(zpp_\w+(?: [a-z]+)?)")
+
+
+class Pages(zpp.TestCase):
+    def test_a_shell_takes_every_block(self):
+        blocks = [block for text in PAGES.values() for block in command_blocks.fenced(text, "sh")]
+        self.assertGreater(len(blocks), 15)
+        for block in blocks:
+            self.assertEqual(command_blocks.complaint(block), "", block)
+
+    def test_no_block_is_without_a_language(self):
+        for name, text in PAGES.items():
+            self.assertEqual(command_blocks.fenced(text), [], f"{name}: say sh for commands, text for what is printed")
+
+    def run_page(self, name):
+        folder, done = command_blocks.clone(self.folder), []
+        for block in command_blocks.fenced(SKIPPED.sub("", PAGES[name]), "sh"):
+            for line in command_blocks.lines(block):
+                done.append((name, command_blocks.pasted(line, folder)))
+        return done
+
+    def test_every_command_runs(self):
+        done = [each for page in zpp.side_by_side(self.run_page, list(PAGES)) for each in page]
+        self.assertGreater(len(done), 15)
+        for name, result in done:
+            with self.subTest(page=name, command=result.command):
+                self.assertEqual(result.code, zpp.OK, result)
+
+    def test_flags_of_what_is_not_run_exist(self):
+        helps = {}
+        lines = [line for text in PAGES.values() for found in SKIPPED.finditer(text) for line in command_blocks.lines(found[2])]
+        for line in lines:
+            program = PROGRAM.search(line)
+            if not program:
+                continue
+            name = program[1]
+            if name not in helps:
+                helps[name] = zpp.Process([zpp.BIN / name.split()[0], *name.split()[1:], "--help"]).end().stdout
+            for flag in re.findall(r"(?<=\s)--[\w-]+", line[program.end():]):
+                with self.subTest(line=line):
+                    self.assertIn(flag, helps[name])
+
+
+if __name__ == "__main__":
+    zpp.skip_without_open_mpi("the text of the pages")
+    zpp.main()

@@ -1,0 +1,75 @@
+# ctest: name=docs_pages timeout=60 labels=style
+"""The pages in docs/: lines and pages of a length that is read, drawings that their scripts make, and exit codes and messages that
+programs have."""
+
+import importlib.util
+import os
+import pathlib
+import re
+import sys
+
+SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
+DOCS = SOURCE / "docs"
+COLUMNS, LINES = 120, 130  # two screens, with their tables
+NO_SCRIPT = {"svg", "nodes"}  # what the scripts share
+OTHERS = {"There are not enough slots available in the system"}  # Open MPI's
+SAMPLE = re.compile(r"^rank \d+ on \w+ waits in ")  # a whole line, with names and numbers
+
+
+def too_long(name, text):
+    """A row of a table is one line, however long; what a program made is as long as it is."""
+    text = re.sub(r"<!-- table: .*?<!-- end -->", "", text, flags=re.DOTALL)
+    for number, line in enumerate(text.splitlines(), 1):
+        if len(line) > COLUMNS and not line.startswith("|"):
+            yield f"{name}:{number}: {len(line)} columns, {COLUMNS} are the most"
+    if len(text.splitlines()) > LINES:
+        yield f"{name}: {len(text.splitlines())} lines, {LINES} are the most: make two pages of it"
+
+
+def drawings():
+    """Each figure that is not what its script draws, and each drawing without a script."""
+    sys.path.insert(0, str(DOCS / "figures"))
+    scripts = {path.stem: path for path in (DOCS / "figures").glob("*.py") if path.stem not in NO_SCRIPT}
+    for stem, script in sorted(scripts.items()):
+        spec = importlib.util.spec_from_file_location(stem, script)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        drawn = script.with_suffix(".svg")
+        if not drawn.exists() or drawn.read_text() != module.draw().text():
+            yield f"docs/figures/{stem}.svg: not what its script draws: run python3 docs/figures/{stem}.py"
+        if not any(f"figures/{stem}.svg" in page.read_text() for page in DOCS.rglob("*.md")):
+            yield f"docs/figures/{stem}.svg: no page shows it"
+    for path in (DOCS / "figures").glob("*.svg"):
+        if path.stem not in scripts:
+            yield f"docs/figures/{path.name}: no script draws it"
+
+
+def exit_codes():
+    """The page lists what lib/base/error.hpp has, and the one code that only scripts use."""
+    known = dict(re.findall(r"^  (\w+) = (\d+),", (SOURCE / "lib" / "base" / "error.hpp").read_text(), re.MULTILINE))
+    listed = dict(re.findall(r"^\| +(\d+) +\| `(\w+)`", (DOCS / "reference" / "exit-codes.md").read_text(), re.MULTILINE))
+    expected = {number: name for name, number in known.items()} | {"4": "undecided"}
+    if listed != expected:
+        yield f"docs/reference/exit-codes.md: has {listed}, the programs have {expected}"
+
+
+def messages():
+    """What programs say on the page of errors, `...` for names and numbers, stands in their sources."""
+    sources = "\n".join(path.read_text() for top in ("lib", "apps") for path in sorted((SOURCE / top).rglob("*.cpp")))
+    literals = re.sub(r'"\s*"', "", sources)
+    literals = re.sub(r"\{[\w:.]*\}", "...", literals)
+    page = (DOCS / "troubleshooting.md").read_text()
+    shown = [text for text in re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if text.strip() not in OTHERS]
+    for message in shown:
+        for part in message.replace("\n", " ").strip().split("..."):
+            if part.strip() and part.strip() not in literals and not SAMPLE.search(message):
+                yield f"docs/troubleshooting.md: no program says '{part.strip()}'"
+    if len(shown) < 10:
+        yield "docs/troubleshooting.md: shows hardly a message"
+
+
+assert len(list(too_long("planted", "x" * 121 + "\n| " + "x" * 200 + "\n" + "\n" * 130))) == 2
+errors = [error for page in sorted(DOCS.rglob("*.md")) for error in too_long(page.relative_to(SOURCE).as_posix(), page.read_text())]
+errors += [*drawings(), *exit_codes(), *messages()]
+print("\n".join(errors))
+sys.exit(1 if errors else 0)
