@@ -229,9 +229,8 @@ TEST(ConfigKeys, OthersAreAcceptedWithOneWarningOrRefusedWithTheReason) {
         EXPECT_EQ(result.error, "");
         ASSERT_EQ(result.warnings.size(), 1U);
         EXPECT_EQ(result.warnings.front(),
-                  value.is_null()
-                      ? "x.json: null, as if left out: " + key.path
-                      : "x.json: " + key.path + " changes nothing here: " + key.why);
+                  value.is_null() ? "x.json: null, as if left out: " + key.path
+                                  : "x.json: " + key.path + " changes nothing here: " + key.why);
         EXPECT_EQ(result.effective, read(json::object()).effective);
       } else {
         ++refused;
