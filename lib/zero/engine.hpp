@@ -19,7 +19,7 @@
 #include "lib/checkpoint/saver.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/adaptive_bits.hpp"
@@ -285,7 +285,7 @@ class Engine {
   comm::Groups& groups_;
   comm::Groups& reduce_groups_;
   comm::Control& control_;
-  Device device_;
+  ComputeDevice device_;
   trace::Recorder& recorder_;
   float mean_;  ///< 1 / (ranks * micro-steps)
   LossScale loss_scale_;
