@@ -21,6 +21,7 @@
 #include "lib/device/runtime.hpp"
 #include "lib/device/stream.hpp"
 #include "tests/bench/bench.hpp"
+#include "tests/support/host_rank.hpp"
 
 namespace zeropp {
 namespace {
@@ -165,7 +166,7 @@ struct Bench {
 
 void run(comm::World& world, const char* file) {
   world.set_topology(0);
-  const Device device = Device::cuda(world.host_rank());
+  const Device device = Device::cuda(test::host_rank());
   Bench beside{world, device};
   beside.run();
   bench::write(world, file, {{"rows", beside.rows}});

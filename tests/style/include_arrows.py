@@ -41,6 +41,7 @@ ARROWS = {
 
 # Single headers that a module may include beyond its arrows.
 HEADERS = {
+    "kernels/codec": [r"lib/base/nearest\.hpp"],
     "lib/data": [r"kernels/core/counter_rng\.hpp"],
     "lib/model": [r"lib/zero/unit_model\.hpp"],
     "lib/config": [r"(lib|kernels)/\w+/options\.hpp", r"kernels/codec/spec\.hpp"],
@@ -96,6 +97,7 @@ def prove_itself():
     planted = {
         "kernels/core/a.hpp": ("lib/base/error.hpp", False),
         "kernels/codec/a.cpp": ("kernels/optim/adamw.hpp", False),
+        "kernels/codec/b.cpp": ("lib/base/nearest.hpp", True),
         "lib/base/a.hpp": ("lib/zero/engine.hpp", False),
         "lib/trace/recorder.hpp": ("lib/trace/hdf5_sink.hpp", False),
         "lib/model/a.cpp": ("lib/zero/engine.hpp", False),
