@@ -164,7 +164,7 @@ std::size_t floats(std::size_t bytes) { return (bytes + sizeof(float) - 1) / siz
 
 enum Slot : std::size_t { kQkv, kY, kSaved, kSpace, kDy, kDQkv };
 
-Problem forward_of(const Block& block, const Device& device) {
+Problem forward_of(const Block& block, const ComputeDevice& device) {
   const Inputs in(block, block.activation(device));
   const std::size_t hidden = in.shape.hidden;
   return {
@@ -176,7 +176,7 @@ Problem forward_of(const Block& block, const Device& device) {
                  {"y", in.rows() * hidden, in.activation},
                  {"saved", floats(device.nn->attention_saved_bytes(in.shape, block.compute))},
                  workspace_of(device.nn->attention_workspace(in.shape, block.compute))},
-      .bind = [in](const Set& set, const Device& on, StreamHandle) -> Call {
+      .bind = [in](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
         return [&set, in, ops = on.nn](StreamHandle stream) {
           ops->attention_forward({.stream = stream, .workspace = set[kSpace]}, in.shape, set[kQkv],
                                  set[kSaved], set[kY]);
@@ -194,7 +194,7 @@ Problem forward_of(const Block& block, const Device& device) {
       .path = device.nn->attention_name(in.shape, block.compute)};
 }
 
-Problem backward_of(const Block& block, const Device& device) {
+Problem backward_of(const Block& block, const ComputeDevice& device) {
   Problem problem = forward_of(block, device);
   const Inputs in(block, block.activation(device));
   const std::size_t hidden = in.shape.hidden;
@@ -204,7 +204,7 @@ Problem backward_of(const Block& block, const Device& device) {
   problem.arrays.push_back({"dy", in.rows() * hidden, in.activation, filled_with(in.dy)});
   problem.arrays.push_back({"d_qkv", in.rows() * 3 * hidden, in.activation});
   // The forward leaves what the backward reads, once for each set.
-  problem.bind = [in, forward = problem.bind](const Set& set, const Device& on,
+  problem.bind = [in, forward = problem.bind](const Set& set, const ComputeDevice& on,
                                               StreamHandle preparing) -> Call {
     forward(set, on, preparing)(preparing);
     return [&set, in, ops = on.nn](StreamHandle stream) {

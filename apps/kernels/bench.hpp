@@ -5,7 +5,7 @@
 
 #include "apps/kernels/kernel.hpp"
 #include "apps/kernels/timing.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 
 namespace zeropp::kernels {
 
@@ -18,20 +18,20 @@ struct Measured {
 class Bench {
  public:
   /// `least`: bytes that the runs of all sets of operands move together: no cache holds them.
-  Bench(const Device& device, std::size_t least, const Repetition& repetition)
+  Bench(const ComputeDevice& device, std::size_t least, const Repetition& repetition)
       : device_(device),
         stream_(device.make_stream("kernels")),
         least_(least),
         repetition_(repetition) {}
 
   [[nodiscard]] Measured measure(const Problem& problem) const;
-  [[nodiscard]] const Device& device() const { return device_; }
+  [[nodiscard]] const ComputeDevice& device() const { return device_; }
   [[nodiscard]] const Stream& stream() const { return stream_; }
   [[nodiscard]] const Repetition& repetition() const { return repetition_; }
   [[nodiscard]] std::size_t least() const { return least_; }
 
  private:
-  Device device_;
+  ComputeDevice device_;
   Stream stream_;
   std::size_t least_;
   Repetition repetition_;

@@ -22,7 +22,7 @@ struct Block {
     return std::to_string(shape.rows()) + 'x' + std::to_string(columns);
   }
   /// Of activations and their gradients.
-  [[nodiscard]] Dtype activation(const Device& device) const {
+  [[nodiscard]] Dtype activation(const ComputeDevice& device) const {
     return device.nn->activation_dtype(compute);
   }
 };
@@ -39,7 +39,7 @@ std::vector<Case> block_cases(const Choice& choice, const Kernel& kernel, std::s
       const Block block{shape, choice.vocab, compute, choice.source};
       cases.push_back({std::string(kernel.name), std::string(variant),
                        std::string(name_of(compute)), label(block),
-                       [block, make](const Device& device) { return make(block, device); }});
+                       [block, make](const ComputeDevice& device) { return make(block, device); }});
     }
   }
   return cases;

@@ -91,7 +91,7 @@ Problem encode_of(const CodecSpec& spec, Dtype dtype, const Layout& layout, cons
                .operations =
                    encode_operations(bound.measured) * static_cast<double>(bound.count())},
       .arrays = {bound.array_of_values(true), {"image", bound.image_elements()}},
-      .bind = [bound](const Set& set, const Device&, StreamHandle) -> Call {
+      .bind = [bound](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
         return [&set, bound](StreamHandle stream) {
           bound.measured.encode(set[0], bound.layout, bound.images(set[1]), stream);
         };
@@ -113,7 +113,7 @@ Problem decode_of(const CodecSpec& spec, Dtype dtype, std::size_t n, const Sourc
                    .written = bound.value_bytes(),
                    .operations = static_cast<double>(n)},
           .arrays = {encoded(bound), bound.array_of_values(false)},
-          .bind = [bound](const Set& set, const Device&, StreamHandle) -> Call {
+          .bind = [bound](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
             return [&set, bound](StreamHandle stream) {
               bound.measured.decode(bound.images(set[0]), bound.layout, set[1], stream);
             };
@@ -146,7 +146,7 @@ Problem decode_add_of(const CodecSpec& spec, std::size_t n, const Source& source
                    .written = bound.value_bytes(),
                    .operations = 2 * static_cast<double>(n)},
           .arrays = {encoded(bound), {"sum", n, Dtype::fp32, filled_with(before)}},
-          .bind = [bound, n](const Set& set, const Device&, StreamHandle) -> Call {
+          .bind = [bound, n](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
             return [&set, bound, n](StreamHandle stream) {
               bound.measured.decode_add(bound.images(set[0]), n, n, set[1].as<float>(), stream);
             };
@@ -201,7 +201,7 @@ std::vector<Case> each_codec(const Choice& choice, const Kernel& kernel, bool su
     for (const Dtype dtype : dtypes) {
       cases.push_back({std::string(kernel.name), codec::to_string(spec),
                        std::string(name_of(dtype)), std::to_string(choice.values),
-                       [=, n = choice.values, source = choice.source](const Device& device) {
+                       [=, n = choice.values, source = choice.source](const ComputeDevice& device) {
                          return make(spec, dtype, n, source, device.backend);
                        }});
     }

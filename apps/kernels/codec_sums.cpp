@@ -70,7 +70,7 @@ Problem sum_of(const Summands& s, Backend backend) {
                    .written = static_cast<double>(s.n * sizeof(float)),
                    .operations = 2 * s.additions()},
           .arrays = {s.array(), {"sum", s.n}},
-          .bind = [s](const Set& set, const Device&, StreamHandle) -> Call {
+          .bind = [s](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
             return [&set, s](StreamHandle stream) {
               s.measured.decode_reduce(s.in(set[0]), s.images, s.n, s.n, set[1].as<float>(),
                                        stream);
@@ -130,7 +130,7 @@ Problem encoded_sum_of(const Summands& s, const CodecSpec& to, Backend backend) 
       .arrays = {s.array(),
                  {"image", bytes / sizeof(float)},
                  {.name = "scratch", .count = operation.scratch_elements(1, s.n), .shared = true}},
-      .bind = [s, operation](const Set& set, const Device&, StreamHandle) -> Call {
+      .bind = [s, operation](const Set& set, const ComputeDevice&, StreamHandle) -> Call {
         return [&set, s, operation](StreamHandle stream) {
           operation.run(s.in(set[0]), s.images, 1, s.n, {static_cast<std::byte*>(set[1].data), 0},
                         set[2].as<float>(), stream);
@@ -164,7 +164,7 @@ std::vector<Case> sums(const Choice& choice) {
       cases.push_back(
           {std::string(decode_reduce.name), codec::to_string(spec), "fp32",
            shape_of(images, choice.values),
-           [=, n = choice.values / images, source = choice.source](const Device& device) {
+           [=, n = choice.values / images, source = choice.source](const ComputeDevice& device) {
              return sum_of(Summands(spec, images, n, source, device.backend), device.backend);
            }});
     }
@@ -181,7 +181,7 @@ std::vector<Case> encoded_sums(const Choice& choice) {
             {std::string(decode_reduce_encode.name),
              codec::to_string(from) + '>' + codec::to_string(to), "fp32",
              shape_of(images, choice.values),
-             [=, n = choice.values / images, source = choice.source](const Device& device) {
+             [=, n = choice.values / images, source = choice.source](const ComputeDevice& device) {
                return encoded_sum_of(Summands(from, images, n, source, device.backend), to,
                                      device.backend);
              }});

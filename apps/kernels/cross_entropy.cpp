@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kLooks = 16;  // rows
 
 struct Logits {
-  Logits(const Block& block, const Device& device)
+  Logits(const Block& block, const ComputeDevice& device)
       : rows(block.shape.rows()),
         vocab(block.vocab),
         stride(device.nn->logits_stride(vocab)),
@@ -59,7 +59,7 @@ std::string check(const Logits& in, const Results& results) {
   return verdict.text();
 }
 
-Problem loss_of(const Block& block, const Device& device) {
+Problem loss_of(const Block& block, const ComputeDevice& device) {
   const Logits in(block, device);
   const std::size_t n = in.rows * in.stride;
   const double moved = static_cast<double>(n * size_of(in.activation));
@@ -77,7 +77,7 @@ Problem loss_of(const Block& block, const Device& device) {
                         }
                       }},
                      {"losses", in.rows}},
-          .bind = [in](const Set& set, const Device& on, StreamHandle) -> Call {
+          .bind = [in](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
             return [&set, in, ops = on.nn](StreamHandle stream) {
               ops->cross_entropy({.stream = stream, .workspace = {}}, in.rows, in.vocab, in.stride,
                                  static_cast<const std::int32_t*>(set[1].data), in.rows, true,

@@ -19,7 +19,7 @@ using nn::EmbeddingShape;
 constexpr std::size_t kLooks = 64;
 
 struct Text {
-  Text(const Block& block, const Device& device)
+  Text(const Block& block, const ComputeDevice& device)
       : shape{block.shape.sequences, block.shape.length, block.vocab, block.shape.hidden},
         compute(block.compute),
         activation(block.activation(device)),
@@ -106,7 +106,7 @@ std::string check_backward(const Text& text, const Results& results) {
   return verdict.text();
 }
 
-Problem forward_of(const Block& block, const Device& device) {
+Problem forward_of(const Block& block, const ComputeDevice& device) {
   const Text text(block, device);
   const EmbeddingShape& s = text.shape;
   return {.work = {.read = text.bytes(text.table_rows(), text.compute) +
@@ -120,7 +120,7 @@ Problem forward_of(const Block& block, const Device& device) {
                       filled_with(text.position_table)},
                      {"y", text.tokens() * s.hidden, text.activation},
                      workspace_of(device.nn->embedding_workspace(s))},
-          .bind = [s](const Set& set, const Device& on, StreamHandle) -> Call {
+          .bind = [s](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
             return [&set, s, ops = on.nn](StreamHandle stream) {
               ops->embedding_forward({.stream = stream, .workspace = set[4]}, s, tokens_in(set[0]),
                                      set[1], set[2], set[3]);
@@ -129,7 +129,7 @@ Problem forward_of(const Block& block, const Device& device) {
           .check = [text](const Results& results) { return check_forward(text, results); }};
 }
 
-Problem backward_of(const Block& block, const Device& device) {
+Problem backward_of(const Block& block, const ComputeDevice& device) {
   const Text text(block, device);
   const EmbeddingShape& s = text.shape;
   const double sums = text.bytes(text.table_rows(), Dtype::fp32);
@@ -145,7 +145,7 @@ Problem backward_of(const Block& block, const Device& device) {
                      {"token gradient", s.vocab * s.hidden, Dtype::fp32, zeros, true},
                      {"position gradient", s.length * s.hidden, Dtype::fp32, zeros},
                      workspace_of(device.nn->embedding_workspace(s))},
-          .bind = [s](const Set& set, const Device& on, StreamHandle) -> Call {
+          .bind = [s](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
             return [&set, s, ops = on.nn](StreamHandle stream) {
               ops->embedding_backward({.stream = stream, .workspace = set[4]}, s, tokens_in(set[0]),
                                       set[1], set[2], set[3]);

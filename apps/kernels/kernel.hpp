@@ -13,7 +13,7 @@
 #include "apps/kernels/values.hpp"
 #include "apps/kernels/work.hpp"
 #include "kernels/codec/spec.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 
 namespace zeropp::kernels {
 
@@ -26,7 +26,7 @@ struct Problem {
   std::vector<Array> arrays = {};
   /// Binds one set of arrays; what the call needs beside them it owns. May enqueue work that
   /// prepares the set.
-  std::function<Call(const Set&, const Device&, StreamHandle)> bind;
+  std::function<Call(const Set&, const ComputeDevice&, StreamHandle)> bind;
   /// Judges the arrays after one run: what is wrong with them, or nothing. Poison (NaN) that is
   /// left in a result is wrong.
   std::function<std::string(const Results&)> check;
@@ -39,7 +39,7 @@ struct Case {
   std::string variant;  ///< codec, or what is computed beside; "-": there is one
   std::string dtype;
   std::string shape;
-  std::function<Problem(const Device&)> make;
+  std::function<Problem(const ComputeDevice&)> make;
 
   /// "encode/int8:256/fp32/16777216"
   [[nodiscard]] std::string name() const {

@@ -71,7 +71,7 @@ std::string check_forward(const Layer& layer, Dtype activation, const Results& r
   return verdict.text();
 }
 
-Problem forward_of(const Block& block, const Device& device) {
+Problem forward_of(const Block& block, const ComputeDevice& device) {
   const Dtype activation = block.activation(device);
   const Layer layer(block, activation);
   const std::size_t rows = layer.rows;
@@ -89,7 +89,7 @@ Problem forward_of(const Block& block, const Device& device) {
                  {"mean", rows},
                  {"rstd", rows},
                  workspace_of(device.nn->layernorm_workspace(rows, hidden))},
-      .bind = [rows, hidden](const Set& set, const Device& on, StreamHandle) -> Call {
+      .bind = [rows, hidden](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
         return [&set, rows, hidden, ops = on.nn](StreamHandle stream) {
           ops->layernorm_forward({.stream = stream, .workspace = set[6]}, rows, hidden, set[0],
                                  set[1], set[2], set[3], set[4], set[5]);
@@ -149,7 +149,7 @@ std::string check_backward(const Layer& layer, Dtype activation, bool adds,
   return verdict.text();
 }
 
-Problem backward_of(const Block& block, const Device& device, bool adds) {
+Problem backward_of(const Block& block, const ComputeDevice& device, bool adds) {
   const Dtype activation = block.activation(device);
   const Layer layer(block, activation);
   const std::size_t rows = layer.rows;
@@ -179,7 +179,7 @@ Problem backward_of(const Block& block, const Device& device, bool adds) {
                  {"d_weight", hidden},
                  {"d_bias", hidden},
                  workspace_of(device.nn->layernorm_workspace(rows, hidden))},
-      .bind = [rows, hidden, adds](const Set& set, const Device& on, StreamHandle) -> Call {
+      .bind = [rows, hidden, adds](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
         return [&set, rows, hidden, adds, ops = on.nn](StreamHandle stream) {
           ops->layernorm_backward({.stream = stream, .workspace = set[kSpace]}, rows, hidden,
                                   set[kDy], set[kX], set[kWeight], set[kMean], set[kRstd], adds,
@@ -200,7 +200,7 @@ std::vector<Case> backwards(const Choice& choice) {
   std::vector<Case> cases;
   for (const bool adds : {false, true}) {
     std::ranges::move(block_cases(choice, layernorm_backward, adds ? "add" : "-", label,
-                                  [adds](const Block& block, const Device& device) {
+                                  [adds](const Block& block, const ComputeDevice& device) {
                                     return backward_of(block, device, adds);
                                   }),
                       std::back_inserter(cases));

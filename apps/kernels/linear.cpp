@@ -162,7 +162,7 @@ std::string check_backward(const Layer& l, const Results& results) {
 }  // namespace
 
 Problem linear_forward_of(const LinearShape& shape, const Epilogue& epilogue, Dtype compute,
-                          const Source& source, const Device& device) {
+                          const Source& source, const ComputeDevice& device) {
   const Dtype activation = device.nn->activation_dtype(compute);
   const Layer l(shape, epilogue, compute, activation, source);
   const std::size_t results = shape.rows * shape.out;
@@ -181,7 +181,7 @@ Problem linear_forward_of(const LinearShape& shape, const Epilogue& epilogue, Dt
                      {"pre", when(epilogue.gelu, l.outputs()), activation},
                      {"y", l.outputs(), activation},
                      workspace_of(device.nn->linear_workspace(shape, compute))},
-          .bind = [shape, epilogue](const Set& set, const Device& on, StreamHandle) -> Call {
+          .bind = [shape, epilogue](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
             return [&set, shape, epilogue, ops = on.nn](StreamHandle stream) {
               const nn::NnContext context{.stream = stream, .workspace = set[kForwardSpace]};
               if (epilogue.gelu) {
@@ -197,7 +197,7 @@ Problem linear_forward_of(const LinearShape& shape, const Epilogue& epilogue, Dt
 }
 
 Problem linear_backward_of(const LinearShape& shape, const Epilogue& epilogue, Dtype compute,
-                           const Source& source, const Device& device) {
+                           const Source& source, const ComputeDevice& device) {
   const Dtype activation = device.nn->activation_dtype(compute);
   const Layer l(shape, epilogue, compute, activation, source);
   const auto when = [](bool is, std::size_t count) { return is ? count : 0; };
@@ -217,7 +217,7 @@ Problem linear_backward_of(const LinearShape& shape, const Epilogue& epilogue, D
                  {"d_weight", l.weights()},
                  {"d_bias", when(epilogue.bias, shape.out)},
                  workspace_of(device.nn->linear_workspace(shape, compute))},
-      .bind = [shape](const Set& set, const Device& on, StreamHandle) -> Call {
+      .bind = [shape](const Set& set, const ComputeDevice& on, StreamHandle) -> Call {
         return [&set, shape, ops = on.nn](StreamHandle stream) {
           ops->linear_backward({.stream = stream, .workspace = set[kBackSpace]}, shape, set[kDy],
                                set[kInput], set[kBackWeight], set[kGeluInput], set[kDx], false,
@@ -245,7 +245,7 @@ constexpr LayerKind kBackwards[] = {{{.name = "bias", .bias = true}, 1, 3},
                                     {{.name = "bias+gelu", .bias = true, .gelu = true}, 4, 1},
                                     {{.name = "head"}, 1, 0}};
 
-LinearShape shape_of(const LayerKind& kind, const Block& block, const Device& device) {
+LinearShape shape_of(const LayerKind& kind, const Block& block, const ComputeDevice& device) {
   const std::size_t hidden = block.shape.hidden;
   LinearShape shape{block.shape.rows(), kind.in * hidden, kind.out * hidden, 0};
   if (kind.out == 0) {
@@ -255,7 +255,8 @@ LinearShape shape_of(const LayerKind& kind, const Block& block, const Device& de
   return shape;
 }
 
-using Make = Problem (*)(const LinearShape&, const Epilogue&, Dtype, const Source&, const Device&);
+using Make = Problem (*)(const LinearShape&, const Epilogue&, Dtype, const Source&,
+                         const ComputeDevice&);
 
 std::vector<Case> layers(const Choice& choice, const Kernel& kernel,
                          std::span<const LayerKind> kinds, Make make) {
@@ -267,7 +268,7 @@ std::vector<Case> layers(const Choice& choice, const Kernel& kernel,
              std::to_string(kind.out == 0 ? block.vocab : kind.out * hidden);
     };
     std::ranges::move(block_cases(choice, kernel, kind.epilogue.name, label,
-                                  [kind, make](const Block& block, const Device& device) {
+                                  [kind, make](const Block& block, const ComputeDevice& device) {
                                     return make(shape_of(kind, block, device), kind.epilogue,
                                                 block.compute, block.source, device);
                                   }),

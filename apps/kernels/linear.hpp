@@ -17,10 +17,10 @@ struct Epilogue {
 
 /// y [rows, out] = x [rows, in] W^T with the epilogue; rows of y `stride` apart.
 Problem linear_forward_of(const nn::LinearShape& shape, const Epilogue& epilogue, Dtype compute,
-                          const Source& source, const Device& device);
+                          const Source& source, const ComputeDevice& device);
 
 /// The gradients of the same layer: two products.
 Problem linear_backward_of(const nn::LinearShape& shape, const Epilogue& epilogue, Dtype compute,
-                           const Source& source, const Device& device);
+                           const Source& source, const ComputeDevice& device);
 
 }  // namespace zeropp::kernels

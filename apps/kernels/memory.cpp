@@ -20,7 +20,7 @@ Problem copy_of(std::size_t n, Dtype from, Dtype to, const Source& source) {
                    .written = bytes_of(n, to),
                    .operations = from == to ? 0.0 : static_cast<double>(n)},
           .arrays = {{"source", n, from, filled_with(values)}, {"destination", n, to}},
-          .bind = [](const Set& set, const Device& device, StreamHandle) -> Call {
+          .bind = [](const Set& set, const ComputeDevice& device, StreamHandle) -> Call {
             return [&set, ops = device.memory_ops](StreamHandle stream) {
               const auto move = set[0].dtype == set[1].dtype ? ops->copy : ops->convert;
               move(set[0], set[1], stream);
@@ -42,7 +42,7 @@ Problem copy_of(std::size_t n, Dtype from, Dtype to, const Source& source) {
 Problem clear_of(std::size_t n, Dtype dtype) {
   return {.work = {.written = bytes_of(n, dtype)},
           .arrays = {{"values", n, dtype}},
-          .bind = [](const Set& set, const Device& device, StreamHandle) -> Call {
+          .bind = [](const Set& set, const ComputeDevice& device, StreamHandle) -> Call {
             return [&set, ops = device.memory_ops](StreamHandle stream) {
               ops->clear(set[0], stream);
             };
@@ -57,7 +57,7 @@ Problem clear_of(std::size_t n, Dtype dtype) {
 }
 
 Case flat_case(std::string_view kernel, std::string variant, Dtype dtype, std::size_t n,
-               std::function<Problem(const Device&)> make) {
+               std::function<Problem(const ComputeDevice&)> make) {
   return {std::string(kernel), std::move(variant), std::string(name_of(dtype)), std::to_string(n),
           std::move(make)};
 }
@@ -66,10 +66,11 @@ std::vector<Case> copies(const Choice& choice) {
   std::vector<Case> cases;
   cases.reserve(choice.dtypes.size());
   for (const Dtype dtype : choice.dtypes) {
-    cases.push_back(flat_case(copy.name, "-", dtype, choice.values,
-                              [n = choice.values, dtype, source = choice.source](const Device&) {
-                                return copy_of(n, dtype, dtype, source);
-                              }));
+    cases.push_back(
+        flat_case(copy.name, "-", dtype, choice.values,
+                  [n = choice.values, dtype, source = choice.source](const ComputeDevice&) {
+                    return copy_of(n, dtype, dtype, source);
+                  }));
   }
   return cases;
 }
@@ -80,7 +81,7 @@ std::vector<Case> clears(const Choice& choice) {
   for (const Dtype dtype : choice.dtypes) {
     cases.push_back(
         flat_case(clear.name, "-", dtype, choice.values,
-                  [n = choice.values, dtype](const Device&) { return clear_of(n, dtype); }));
+                  [n = choice.values, dtype](const ComputeDevice&) { return clear_of(n, dtype); }));
   }
   return cases;
 }
@@ -90,10 +91,11 @@ std::vector<Case> conversions(const Choice& choice) {
   cases.reserve(choice.dtypes.size());
   for (const Dtype dtype : choice.dtypes) {
     if (dtype == Dtype::fp32) continue;
-    cases.push_back(flat_case(convert.name, "from-fp32", dtype, choice.values,
-                              [n = choice.values, dtype, source = choice.source](const Device&) {
-                                return copy_of(n, Dtype::fp32, dtype, source);
-                              }));
+    cases.push_back(
+        flat_case(convert.name, "from-fp32", dtype, choice.values,
+                  [n = choice.values, dtype, source = choice.source](const ComputeDevice&) {
+                    return copy_of(n, Dtype::fp32, dtype, source);
+                  }));
   }
   return cases;
 }

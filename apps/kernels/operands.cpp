@@ -17,7 +17,7 @@ std::size_t stride_of(const Array& array) {
 
 }  // namespace
 
-Operands::Operands(const std::vector<Array>& arrays, std::size_t sets, const Device& device,
+Operands::Operands(const std::vector<Array>& arrays, std::size_t sets, const ComputeDevice& device,
                    const Stream& stream)
     : arrays_(arrays), device_(device), stream_(stream) {
   for (const Array& array : arrays) {

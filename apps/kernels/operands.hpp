@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/device/buffer.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 
 namespace zeropp::kernels {
 
@@ -58,7 +58,7 @@ class Result {
 class Operands {
  public:
   /// Throws Error(environment) when there is no memory.
-  Operands(const std::vector<Array>& arrays, std::size_t sets, const Device& device,
+  Operands(const std::vector<Array>& arrays, std::size_t sets, const ComputeDevice& device,
            const Stream& stream);
 
   [[nodiscard]] const std::vector<Set>& sets() const { return sets_; }
@@ -69,7 +69,7 @@ class Operands {
   void fill(const Array& array, const Buffer& memory, std::size_t stride, std::size_t copies) const;
 
   const std::vector<Array>& arrays_;
-  const Device& device_;
+  ComputeDevice device_;
   const Stream& stream_;
   std::vector<Buffer> memory_;
   std::vector<Set> sets_;

@@ -37,7 +37,7 @@ constexpr std::uint64_t kStep = 10;
 
 enum AdamWArray : std::size_t { kGradient, kWeight, kM, kV, kNarrow };
 
-Call bind_adamw(const Set& set, const Device& device, Dtype narrow) {
+Call bind_adamw(const Set& set, const ComputeDevice& device, Dtype narrow) {
   std::vector<UpdatePiece> pieces;
   optim::for_each_piece(
       set[kWeight].count, optim::kUpdatePiece, [&](std::size_t first, std::size_t count) {
@@ -99,7 +99,7 @@ Problem adamw_of(std::size_t n, Dtype narrow, const Source& source) {
                      {"m", n, Dtype::fp32, filled_with(state.m)},
                      {"v", n, Dtype::fp32, filled_with(state.v)},
                      {"narrow weight", narrow == Dtype::fp32 ? 0 : n, narrow}},
-          .bind = [narrow](const Set& set, const Device& device,
+          .bind = [narrow](const Set& set, const ComputeDevice& device,
                            StreamHandle) { return bind_adamw(set, device, narrow); },
           .check = [=](const Results& results) { return check_adamw(state, n, narrow, results); }};
 }
@@ -107,7 +107,7 @@ Problem adamw_of(std::size_t n, Dtype narrow, const Source& source) {
 /// fp32 elements of memory for so many doubles.
 constexpr std::size_t doubles(std::size_t count) { return 2 * count; }
 
-Call bind_norm(const Set& set, const Device& device) {
+Call bind_norm(const Set& set, const ComputeDevice& device) {
   const std::size_t n = set[0].count;
   auto* const sum = reinterpret_cast<double*>(set[1].data);
   double* const scratch = sum + 1;
@@ -130,7 +130,7 @@ Problem norm_of(std::size_t n, const Source& source) {
   return {.work = {.read = 4 * real(n), .written = 8 * real(blocks), .operations = 3 * real(n)},
           .arrays = {{"gradient", n, Dtype::fp32, filled_with(gradient)},
                      {"sums", doubles(1 + optim::norm_scratch(n))}},
-          .bind = [](const Set& set, const Device& device,
+          .bind = [](const Set& set, const ComputeDevice& device,
                      StreamHandle) { return bind_norm(set, device); },
           .check =
               [=](const Results& results) {
@@ -156,7 +156,7 @@ Problem add_of(std::size_t n, const Source& source) {
   return {.work = {.read = 8 * real(n), .written = 4 * real(n), .operations = real(n)},
           .arrays = {{"source", n, Dtype::fp32, filled_with(added)},
                      {"sum", n, Dtype::fp32, filled_with(before)}},
-          .bind = [](const Set& set, const Device& device, StreamHandle) -> Call {
+          .bind = [](const Set& set, const ComputeDevice& device, StreamHandle) -> Call {
             return [&set, ops = device.optim](StreamHandle stream) {
               ops->add(set[0].count, set[0].as<float>(), set[1].as<float>(), stream);
             };
@@ -180,7 +180,7 @@ std::vector<Case> updates(const Choice& choice) {
   for (const Dtype narrow : choice.dtypes) {
     cases.push_back({std::string(adamw.name), "-", std::string(name_of(narrow)),
                      std::to_string(choice.values),
-                     [n = choice.values, narrow, source = choice.source](const Device&) {
+                     [n = choice.values, narrow, source = choice.source](const ComputeDevice&) {
                        return adamw_of(n, narrow, source);
                      }});
   }
@@ -191,7 +191,9 @@ std::vector<Case> updates(const Choice& choice) {
 template <Problem (*Make)(std::size_t, const Source&)>
 std::vector<Case> in_fp32(const Kernel& kernel, const Choice& choice) {
   return {{std::string(kernel.name), "-", "fp32", std::to_string(choice.values),
-           [n = choice.values, source = choice.source](const Device&) { return Make(n, source); }}};
+           [n = choice.values, source = choice.source](const ComputeDevice&) {
+             return Make(n, source);
+           }}};
 }
 
 }  // namespace

@@ -40,7 +40,7 @@ class Program {
       : options_(options), settings_(settings), context_(context) {
     outputs_ = app::preflight_outputs(context_);
     const int gpu = context_.gpus.index.front();
-    const Device device =
+    const ComputeDevice device =
         settings_.choice.backend == Backend::cuda ? Device::cuda(gpu) : Device::host();
     outcome_.threads = HostRuntime::threads();
     outcome_.cache_bytes = cache_bytes(device, gpu);

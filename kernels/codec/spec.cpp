@@ -7,13 +7,13 @@
 #include <bit>
 #include <cctype>
 #include <charconv>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include "kernels/codec/registry.hpp"
+#include "lib/base/nearest.hpp"
 
 namespace zeropp::codec {
 namespace {
@@ -34,23 +34,6 @@ template <class... Args>
       fmt::format("codec {}: {}", quoted(text), fmt::format(what, std::forward<Args>(args)...)));
 }
 
-/// Levenshtein distance, letters compared without case.
-std::size_t edit_distance(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
-  std::vector<std::size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < b.size(); ++j) {
-      const std::size_t replaced = diagonal + (lower(a[i]) == lower(b[j]) ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row.back();
-}
-
 /// 9 of "int9"; nothing of other names.
 std::optional<std::size_t> integer_bits(std::string_view format) {
   constexpr std::string_view prefix = "int";
@@ -63,9 +46,9 @@ std::optional<std::size_t> integer_bits(std::string_view format) {
 
 /// An integer of a width that there is not: the nearest in bits, not in letters.
 [[noreturn]] void refuse_integer(std::string_view text, std::size_t bits,
-                                 const std::vector<std::string_view>& names) {
+                                 const std::vector<std::string>& names) {
   std::vector<std::size_t> known;
-  for (const std::string_view name : names) {
+  for (const std::string& name : names) {
     if (const auto width = integer_bits(name)) known.push_back(*width);
   }
   const auto [least, most] = std::ranges::minmax(known);
@@ -80,13 +63,13 @@ std::optional<std::size_t> integer_bits(std::string_view format) {
   if (format.empty()) {
     refuse(text, "names no format; write FORMAT[:BLOCK][+OPTION...], for example int8:256");
   }
-  std::vector<std::string_view> names;
-  for (const FormatInfo& info : formats()) names.push_back(info.name);
+  std::vector<std::string> names;
+  for (const FormatInfo& info : formats()) names.emplace_back(info.name);
   if (const auto bits = integer_bits(format)) refuse_integer(text, *bits, names);
-  const auto nearest = std::ranges::min_element(
-      names, {}, [&](std::string_view name) { return edit_distance(format.substr(0, 60), name); });
-  refuse(text, "unknown format {}, the nearest known is '{}' (known: {})", quoted(format), *nearest,
-         fmt::join(names, ", "));
+  std::string lower(format.substr(0, 60));
+  for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  refuse(text, "unknown format {}, the nearest known is '{}' (known: {})", quoted(format),
+         nearest(lower, names), fmt::join(names, ", "));
 }
 
 [[noreturn]] void refuse_block(std::string_view text, std::string_view digits,

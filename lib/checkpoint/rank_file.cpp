@@ -147,14 +147,4 @@ void read_slice(const fs::path& folder, const Manifest& manifest, const Slice& s
   }
 }
 
-void verify_rank_file(const fs::path& folder, const Manifest& manifest, std::uint64_t rank) {
-  ChunkReader reader(folder, rank);
-  for (const StoredSlice& stored : manifest.slices) {
-    if (stored.rank != rank) continue;
-    for (std::uint64_t index = 0; index < stored.digests.size(); ++index) {
-      (void)reader.read(stored, index);
-    }
-  }
-}
-
 }  // namespace zeropp::checkpoint

@@ -31,8 +31,4 @@ bool has_array(const Manifest& manifest, const Slice& slice);
 void read_slice(const std::filesystem::path& folder, const Manifest& manifest, const Slice& slice,
                 std::span<std::byte> values);
 
-/// Reads everything in `folder` that `rank` of `manifest` wrote, and checks it.
-void verify_rank_file(const std::filesystem::path& folder, const Manifest& manifest,
-                      std::uint64_t rank);
-
 }  // namespace zeropp::checkpoint

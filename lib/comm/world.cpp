@@ -45,7 +45,6 @@ Watchdog* of_process = nullptr;
 /// The ranks that share this machine.
 struct Host {
   int ranks = 1;
-  int rank = 0;    ///< in launched order
   int leader = 0;  ///< the launched rank that stands for the machine: the lowest on it
 };
 
@@ -56,7 +55,6 @@ Host find_host(MPI_Comm world, int launched_rank) {
   Host host;
   host.leader = launched_rank;
   check(MPI_Comm_size(comm, &host.ranks));
-  check(MPI_Comm_rank(comm, &host.rank));
   check(MPI_Bcast(&host.leader, 1, MPI_INT, 0, comm));
   return host;
 }
@@ -151,7 +149,6 @@ World::~World() {
 int World::rank() const { return state_->launched_rank; }
 int World::size() const { return state_->size; }
 int World::host_ranks() const { return state_->host.ranks; }
-int World::host_rank() const { return state_->host.rank; }
 Control& World::control() const { return *state_->control; }
 
 const Topology& World::set_topology(int node_size) {
@@ -183,16 +180,16 @@ const std::vector<Place>& World::places() const {
   return state_->places;
 }
 
-Groups World::make_groups(const GroupOptions& options) {
+namespace {
+
+/// Throws Error(usage) for groups of ranks that cannot be.
+void check_options(const GroupOptions& options, const Topology& layout, int ranks) {
   const int secondary_size = options.secondary_size;
-  const Topology& layout = topology();
-  const auto& places = state_->places;
-  const Waiting waiting(state_->log, "creation of groups");
-  if (secondary_size < 0 || (secondary_size > 0 && state_->size % secondary_size != 0)) {
+  if (secondary_size < 0 || (secondary_size > 0 && ranks % secondary_size != 0)) {
     throw Error(ExitCode::usage,
                 fmt::format("{} ranks cannot be cut into secondary partitions of {}: choose a "
                             "partition size that divides {}",
-                            state_->size, secondary_size, state_->size));
+                            ranks, secondary_size, ranks));
   }
   if (options.shard_size < 0 ||
       (options.shard_size > 0 &&
@@ -217,52 +214,44 @@ Groups World::make_groups(const GroupOptions& options) {
   if (options.rail_lanes == 0) {
     throw Error(ExitCode::usage, "a rail cannot have 0 lanes: give at least 1");
   }
-  const int own = control().rank();
-  const NcclPlace nccl_place{places[static_cast<std::size_t>(own)].node, layout.emulated,
-                             state_->host.ranks == state_->size};
-  const auto make = [&](const char* name, auto color_of,
-                        std::size_t lanes = 1) -> std::unique_ptr<Communicator> {
-    std::vector<LinkClass> links;
-    for (int r = 0; r < state_->size; ++r) {
-      if (color_of(r) != color_of(own)) continue;
-      const auto node = [&](int rank) { return places[static_cast<std::size_t>(rank)].node; };
-      links.push_back(r == own               ? LinkClass::self
-                      : node(r) == node(own) ? LinkClass::intra_node
-                                             : LinkClass::inter_node);
+}
+
+}  // namespace
+
+/// Makes groups of the ranks of a world, one after the other, on all ranks in the same order.
+class World::GroupMaker {
+ public:
+  GroupMaker(const State& state, const GroupOptions& options)
+      : state_(state), options_(options), own_(state.control->rank()) {}
+
+  /// World, node, rail and secondary partition.
+  [[nodiscard]] Groups of_job() const {
+    const Topology& layout = state_.topology;
+    Groups groups = without_ranks(layout);
+    groups.world = make(
+        "world", [](int) { return 0; }, options_.shard_size > 0 ? 1 : lanes_of(layout));
+    if (options_.levels) {
+      groups.node = make("node", [&](int rank) { return place(rank).node; });
     }
-    return make_communicator(name, zeropp::comm::split(state_->control->comm(), color_of(own), own),
-                             std::move(links), options, nccl_place, lanes);
-  };
-  const auto place = [&](int rank) { return places[static_cast<std::size_t>(rank)]; };
-  Groups groups;
-  groups.topology = layout;
-  groups.memory = options.device.memory;
-  groups.waits_on_stream = options.transport == Transport::nccl;
-  groups.copy_engines = options.copy_engines;
-  // Where each node has one rank, the world is a rail, and so is a shard group.
-  const auto lanes_of = [&](const Topology& ranks) {
-    return ranks.node_count > 1 && ranks.ranks_per_node == 1 ? options.rail_lanes : 1;
-  };
-  groups.world = make(
-      "world", [](int) { return 0; }, options.shard_size > 0 ? 1 : lanes_of(layout));
-  if (options.levels) groups.node = make("node", [&](int rank) { return place(rank).node; });
-  if (options.levels && layout.uniform()) {
-    groups.rail = make(
-        "rail", [&](int rank) { return place(rank).local; }, options.rail_lanes);
+    if (options_.levels && layout.uniform()) {
+      groups.rail = make(
+          "rail", [&](int rank) { return place(rank).local; }, options_.rail_lanes);
+    }
+    if (options_.secondary_size > 0) {
+      groups.secondary =
+          make("secondary", [&](int rank) { return rank / options_.secondary_size; });
+    }
+    return groups;
   }
-  if (secondary_size > 0) {
-    groups.secondary = make("secondary", [&](int rank) { return rank / secondary_size; });
-  }
-  if (const int size = options.shard_size; size > 0) {
+
+  /// The own shard group with its levels, and the ranks that hold the same shards.
+  void add_shards(Groups& groups) const {
+    const int size = options_.shard_size;
     const auto group = [&](int rank) { return rank / size; };
-    const Topology inside = topology_of_group(layout, size);
-    groups.shards = std::make_unique<Groups>();
-    groups.shards->topology = inside;
-    groups.shards->memory = groups.memory;
-    groups.shards->waits_on_stream = groups.waits_on_stream;
-    groups.shards->copy_engines = groups.copy_engines;
+    const Topology inside = topology_of_group(state_.topology, size);
+    groups.shards = std::make_unique<Groups>(without_ranks(inside));
     groups.shards->world = make("shard", group, lanes_of(inside));
-    if (options.levels) {
+    if (options_.levels) {
       groups.shards->node =
           make("shard node", [&](int rank) { return rank / inside.ranks_per_node; });
       groups.shards->rail = make(
@@ -270,11 +259,59 @@ Groups World::make_groups(const GroupOptions& options) {
           [&](int rank) {
             return group(rank) * inside.ranks_per_node + rank % inside.ranks_per_node;
           },
-          options.rail_lanes);
+          options_.rail_lanes);
     }
     groups.replicas = make(
-        "replica", [&](int rank) { return rank % size; }, options.rail_lanes);
+        "replica", [&](int rank) { return rank % size; }, options_.rail_lanes);
   }
+
+ private:
+  [[nodiscard]] Groups without_ranks(const Topology& topology) const {
+    Groups groups;
+    groups.topology = topology;
+    groups.memory = options_.device.memory;
+    groups.waits_on_stream = options_.transport == Transport::nccl;
+    groups.copy_engines = options_.copy_engines;
+    return groups;
+  }
+
+  [[nodiscard]] const Place& place(int rank) const {
+    return state_.places[static_cast<std::size_t>(rank)];
+  }
+
+  /// Where each node has one rank, the world is a rail, and so is a shard group.
+  [[nodiscard]] std::size_t lanes_of(const Topology& ranks) const {
+    return ranks.node_count > 1 && ranks.ranks_per_node == 1 ? options_.rail_lanes : 1;
+  }
+
+  /// The group of all ranks with the color of this one. Collective over the world.
+  template <class ColorOf>
+  [[nodiscard]] std::unique_ptr<Communicator> make(const char* name, ColorOf color_of,
+                                                   std::size_t lanes = 1) const {
+    std::vector<LinkClass> links;
+    for (int rank = 0; rank < state_.size; ++rank) {
+      if (color_of(rank) != color_of(own_)) continue;
+      links.push_back(rank == own_                           ? LinkClass::self
+                      : place(rank).node == place(own_).node ? LinkClass::intra_node
+                                                             : LinkClass::inter_node);
+    }
+    return make_communicator(
+        name, zeropp::comm::split(state_.control->comm(), color_of(own_), own_), std::move(links),
+        options_, {place(own_).node, state_.topology.emulated, state_.host.ranks == state_.size},
+        lanes);
+  }
+
+  const State& state_;
+  const GroupOptions& options_;
+  int own_;
+};
+
+Groups World::make_groups(const GroupOptions& options) {
+  const Waiting waiting(state_->log, "creation of groups");
+  check_options(options, topology(), state_->size);
+  const GroupMaker maker(*state_, options);
+  Groups groups = maker.of_job();
+  if (options.shard_size > 0) maker.add_shards(groups);
   return groups;
 }
 

@@ -129,10 +129,8 @@ class World {
   /// Rank and size as launched; valid before the topology is known.
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
-  /// How many ranks really share this machine, and which of them this is, in launched order:
-  /// whatever nodes are declared. What a rank needs to choose its GPU.
+  /// How many ranks really share this machine, whatever nodes are declared.
   [[nodiscard]] int host_ranks() const;
-  [[nodiscard]] int host_rank() const;
   [[nodiscard]] Control& control() const;
 
   /// Nodes found on the machine (node_size 0) or declared. Renumbers the ranks, of control() as
@@ -163,6 +161,7 @@ class World {
 
  private:
   struct State;
+  class GroupMaker;
   explicit World(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
   std::unique_ptr<Watchdog> watchdog_;  ///< of the whole job's world

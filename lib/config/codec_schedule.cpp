@@ -7,9 +7,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/base/shown.hpp"
+#include "lib/config/refuse.hpp"
 #include "lib/config/shown_value.hpp"
 
 namespace zeropp::config {
@@ -25,11 +25,6 @@ constexpr std::pair<const char*, std::optional<codec::CodecSpec> CodecEntry::*> 
     {"gradient_codec_intra", &CodecEntry::gradient_codec_intra},
     {"gradient_codec_inter", &CodecEntry::gradient_codec_inter},
 };
-
-template <class... Arguments>
-[[noreturn]] void refuse(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  throw Error(ExitCode::usage, fmt::format(format, std::forward<Arguments>(arguments)...));
-}
 
 void check_keys(const json& entry, const std::string& where) {
   std::vector<std::string> known{"from_step", "units"};

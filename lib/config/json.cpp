@@ -11,7 +11,6 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
-#include "lib/base/sha256.hpp"
 #include "lib/base/shown.hpp"
 #include "lib/config/aliases.hpp"
 #include "lib/config/deepspeed_keys.hpp"
@@ -309,10 +308,6 @@ std::string canonical_json(const std::vector<Option>& options) {
     document[json::json_pointer(pointer)] = value_of(option);
   }
   return document.dump();
-}
-
-std::string canonical_hash(const std::vector<Option>& options) {
-  return sha256_hex(canonical_json(options));
 }
 
 }  // namespace zeropp::config

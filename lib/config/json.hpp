@@ -45,7 +45,4 @@ std::vector<std::string> read_object(const nlohmann::json& object, const std::st
 /// spaces. read_text() of it gives the same configuration.
 std::string canonical_json(const std::vector<Option>& options);
 
-/// SHA-256 of canonical_json().
-std::string canonical_hash(const std::vector<Option>& options);
-
 }  // namespace zeropp::config

@@ -15,13 +15,8 @@
 namespace zeropp::config {
 namespace {
 
-void add_zero(std::vector<Option>& table, TrainConfig& c) {
-  const auto qgz = [&c] { return c.zero.quantized_gradients; };
-  const auto feedback = [&c] {
-    return c.zero.quantized_gradients && c.zero.error_feedback.hops != "none";
-  };
-  const char* const feedback_needs =
-      "zero_optimization.zero_quantized_gradients with zeropp.error_feedback.hops";
+/// What is sharded among which ranks, in which codecs.
+void add_sharding(std::vector<Option>& table, TrainConfig& c) {
   table.insert(
       table.end(),
       {{.path = "zero_optimization.stage",
@@ -61,8 +56,14 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--zero-quantized-gradients",
         .nickname = "qgz",
         .field = &c.zero.quantized_gradients,
-        .help = "qgZ: reduce gradients in the gradient codecs"},
-       {.path = "zero_optimization.reduce_bucket_size",
+        .help = "qgZ: reduce gradients in the gradient codecs"}});
+}
+
+/// How much is communicated at a time and ahead of its use.
+void add_buckets(std::vector<Option>& table, TrainConfig& c) {
+  table.insert(
+      table.end(),
+      {{.path = "zero_optimization.reduce_bucket_size",
         .flag = "--reduce-bucket-size",
         .field = &c.zero.reduce_bucket_size,
         .help = "Gradients that are reduced together, over all ranks; auto: hidden_size^2",
@@ -92,8 +93,14 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
               return c.zero.stage == 3 && (c.zero.overlap_comm || c.zero.max_reuse_distance > 0);
             },
         .effect_needs = "zero_optimization.stage 3 with zero_optimization.overlap_comm or "
-                        "zero_optimization.stage3_max_reuse_distance"},
-       {.path = "zero_optimization.stage3_max_reuse_distance",
+                        "zero_optimization.stage3_max_reuse_distance"}});
+}
+
+/// Weights that are kept beyond their use.
+void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
+  table.insert(
+      table.end(),
+      {{.path = "zero_optimization.stage3_max_reuse_distance",
         .flag = "--max-reuse-distance",
         .field = &c.zero.max_reuse_distance,
         .help = "Weights are kept until their next use where fewer elements are used in between, "
@@ -121,8 +128,20 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zero_optimization.overlap_comm",
         .flag = "--overlap-comm",
         .field = &c.zero.overlap_comm,
-        .help = "Communicate while computing"},
-       {.path = "zeropp.error_feedback.hops",
+        .help = "Communicate while computing"}});
+}
+
+/// What becomes of the errors of encoding.
+void add_error_feedback(std::vector<Option>& table, TrainConfig& c) {
+  const auto qgz = [&c] { return c.zero.quantized_gradients; };
+  const auto feedback = [&c] {
+    return c.zero.quantized_gradients && c.zero.error_feedback.hops != "none";
+  };
+  const char* const feedback_needs =
+      "zero_optimization.zero_quantized_gradients with zeropp.error_feedback.hops";
+  table.insert(
+      table.end(),
+      {{.path = "zeropp.error_feedback.hops",
         .flag = "--error-feedback",
         .field = &c.zero.error_feedback.hops,
         .help = "Hops of qgZ that add to the next gradients what their encoding lost",
@@ -155,8 +174,14 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.zero.measure_errors,
         .help = "Steps between measurements of what compression does to weights (stage 3) and "
                 "gradients, for the trace; measured steps take longer; 0: none",
-        .unit = "steps"},
-       {.path = "zeropp.all_gather_algorithm",
+        .unit = "steps"}});
+}
+
+/// How collectives run.
+void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
+  table.insert(
+      table.end(),
+      {{.path = "zeropp.all_gather_algorithm",
         .flag = "--all-gather-algorithm",
         .field = &c.zero.all_gather_algorithm,
         .help =
@@ -212,6 +237,14 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
         .help =
             "The same bits on every run, with hpZ on and off and, with one micro-step a step, at "
             "every stage"}});
+}
+
+void add_zero(std::vector<Option>& table, TrainConfig& c) {
+  add_sharding(table, c);
+  add_buckets(table, c);
+  add_kept_weights(table, c);
+  add_error_feedback(table, c);
+  add_algorithms(table, c);
 }
 
 void add_run(std::vector<Option>& table, TrainConfig& c) {

@@ -2,19 +2,16 @@
 
 #include <fmt/format.h>
 
-#include "kernels/nn/cuda_sizes.hpp"
 #include "lib/base/error.hpp"
 
 namespace zeropp {
 
 Device Device::host() {
-  return {Backend::host,      MemoryKind::host,         &host_runtime(),
-          &host_memory_ops(), &optim::host_optim_ops(), &nn::host_nn_ops()};
+  return {Backend::host, MemoryKind::host, &host_runtime(), &host_memory_ops()};
 }
 
-Device Device::planning(Backend backend) {
+Device Device::planning() {
   Device device = host();
-  if (backend == Backend::cuda) device.nn = &nn::cuda_sizes::planned_nn_ops();
   device.memory = MemoryKind::none;
   return device;
 }
@@ -29,8 +26,7 @@ Device Device::cuda(int index) {
                             index, count));
   }
   use_gpu(index);
-  return {Backend::cuda,     MemoryKind::device,      cuda_runtime(),
-          cuda_memory_ops(), optim::cuda_optim_ops(), nn::cuda_nn_ops()};
+  return {Backend::cuda, MemoryKind::device, cuda_runtime(), cuda_memory_ops()};
 }
 
 }  // namespace zeropp

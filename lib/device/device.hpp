@@ -1,13 +1,12 @@
-// What runs the numerical work of this rank: the back end, where its memory lies, and its tables of
-// functions. Chosen once, in device.cpp: what computes calls the tables, and what has no kernels
-// for a kind of memory refuses it when it is made.
+// Where the data of this rank lie and what moves them: the back end, its kind of memory, its
+// runtime and its operations on memory. Chosen once, in device.cpp: what has no kernels for a kind
+// of memory refuses it when it is made. Networks and optimizers take a ComputeDevice
+// (compute_device.hpp).
 #pragma once
 
 #include "kernels/core/memory_ops.hpp"
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
-#include "kernels/nn/nn_ops.hpp"
-#include "kernels/optim/optim_ops.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/device/stream.hpp"
 
@@ -19,8 +18,6 @@ struct Device {
   MemoryKind memory = MemoryKind::host;
   const Runtime* runtime = nullptr;
   const MemoryOps* memory_ops = nullptr;
-  const optim::OptimOps* optim = nullptr;
-  const nn::NnOps* nn = nullptr;
 
   /// The processor that this rank runs on.
   static Device host();
@@ -29,9 +26,8 @@ struct Device {
   static Device cuda(int index);
 
   /// What plans are made with that nobody runs: the host's codecs, whose wire images are those of
-  /// every back end, no memory, and of `backend` the operations of models that say what memory they
-  /// take.
-  static Device planning(Backend backend);
+  /// every back end, and no memory.
+  static Device planning();
 
   /// Host memory that a stream of this device copies to and from without making the host wait.
   [[nodiscard]] MemoryKind staging() const {

@@ -3,16 +3,16 @@
 
 #include <cstddef>
 
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 
 namespace zeropp::model {
 
-/// References outlive the model.
+/// The timers outlive the model.
 struct Context {
   std::size_t micro_batch = 1;  ///< most sequences of a batch
   std::size_t vocab_size = 0;   ///< tokens of a batch are in [0, vocab_size)
-  const Device& device;
+  ComputeDevice device;
   Dtype compute = Dtype::fp32;  ///< of the weights that forward and backward are given
   bool deterministic = false;  ///< the same bits in every run, where the back end is faster without
   bool autotune = false;       ///< time the algorithms of a product when it first occurs

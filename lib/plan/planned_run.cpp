@@ -36,7 +36,7 @@ PlannedRun::PlannedRun(const config::TrainConfig& config, const comm::Topology& 
                        std::size_t source_vocab_size)
     : config_(plannable(config)),
       topology_(topology),
-      device_(Device::planning(config.backend == "cuda" ? Backend::cuda : Backend::host)) {
+      device_(ComputeDevice::planning(config.backend == "cuda" ? Backend::cuda : Backend::host)) {
   trace::Timers unread;
   model_ =
       model::describe_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,

@@ -9,6 +9,7 @@
 
 #include "lib/comm/topology.hpp"
 #include "lib/config/train_config.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/model/description.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/plans.hpp"
@@ -55,7 +56,7 @@ class PlannedRun {
 
   config::TrainConfig config_;
   comm::Topology topology_;
-  Device device_;
+  ComputeDevice device_;
   model::Description model_;
   std::unique_ptr<Rank> first_;
   zero::Volumes over_ranks_;

@@ -9,6 +9,7 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/model/registry.hpp"
 
 namespace zeropp::plan {
@@ -103,7 +104,7 @@ std::optional<config::TrainConfig> resolved(config::TrainConfig config, const Ex
 /// The activations' part of memory and work, by how a rank computes.
 class Computations {
  public:
-  Computations(std::size_t source_vocab_size, const Device& device)
+  Computations(std::size_t source_vocab_size, const ComputeDevice& device)
       : vocab_(source_vocab_size), device_(device) {}
 
   const model::Description& of(const config::TrainConfig& config) {
@@ -127,7 +128,7 @@ class Computations {
 
  private:
   std::size_t vocab_;
-  Device device_;
+  ComputeDevice device_;
   std::map<std::pair<bool, std::size_t>, model::Description> known_;
 };
 
@@ -216,7 +217,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
       if (!computations) {
         computations.emplace(
             source_vocab_size,
-            Device::planning(config->backend == "cuda" ? Backend::cuda : Backend::host));
+            ComputeDevice::planning(config->backend == "cuda" ? Backend::cuda : Backend::host));
       }
       if (!plans) {
         const model::Description& model = computations->of(*config);

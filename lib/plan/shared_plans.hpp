@@ -72,7 +72,7 @@ class SharedPlans {
   std::vector<zero::Layer> layers_;
   std::vector<zero::Unit> kinds_;     ///< units of one size are planned once
   std::vector<std::size_t> kind_of_;  ///< by unit
-  Device device_ = Device::planning(Backend::host);
+  Device device_ = Device::planning();
   std::map<std::string, std::vector<zero::UnitPartition>> partitions_;
   std::map<std::string, zero::CodecTable> codecs_;
   std::map<std::string, Gathers> gathers_;

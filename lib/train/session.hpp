@@ -12,7 +12,7 @@
 #include "lib/app/app.hpp"
 #include "lib/config/train_config.hpp"
 #include "lib/data/sampler.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/engine/engine.hpp"
 #include "lib/zero/plan/unit_model.hpp"
@@ -57,7 +57,7 @@ class Session {
   const config::TrainConfig& config_;
   const app::Context& context_;
   data::Place place_;
-  Device device_;
+  ComputeDevice device_;
   trace::Recorder recorder_;
   comm::Groups groups_;
   comm::Groups reduce_groups_;  ///< the same ranks: reductions do not queue behind gathers

@@ -17,9 +17,11 @@
 
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/device/runtime.hpp"
 #include "lib/device/stream.hpp"
 #include "tests/bench/bench.hpp"
+#include "tests/support/host_rank.hpp"
 
 namespace zeropp {
 namespace {
@@ -37,7 +39,7 @@ double median(std::vector<double> values) {
 
 class Products {
  public:
-  explicit Products(const Device& device) : device_(device) {
+  explicit Products(const ComputeDevice& device) : device_(device) {
     const std::size_t scratch = device.nn->linear_workspace(kProduct, Dtype::bf16);
     workspace_ = Buffer(scratch * sizeof(float), device.memory);
     context_ = {.stream = stream_.handle(),
@@ -54,7 +56,7 @@ class Products {
   [[nodiscard]] const Stream& stream() const { return stream_; }
 
  private:
-  const Device& device_;
+  ComputeDevice device_;
   Stream stream_ = device_.make_stream("products", StreamPriority::normal);
   Buffer x_ = Buffer::zeros(kProduct.rows * kProduct.in, Dtype::bf16, device_.memory);
   Buffer weights_ =
@@ -164,7 +166,7 @@ struct Bench {
 
 void run(comm::World& world, const char* file) {
   world.set_topology(0);
-  const Device device = Device::cuda(world.host_rank());
+  const Device device = Device::cuda(test::host_rank());
   Bench beside{world, device};
   beside.run();
   bench::write(world, file, {{"rows", beside.rows}});

@@ -15,6 +15,7 @@
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
 #include "tests/bench/bench.hpp"
+#include "tests/support/host_rank.hpp"
 
 namespace zeropp {
 namespace {
@@ -76,7 +77,7 @@ struct Bench {
 
 void run(comm::World& world, int node_size, const char* file) {
   world.set_topology(node_size);
-  const Device device = Device::cuda(world.host_rank());
+  const Device device = Device::cuda(test::host_rank());
   Bench rails{world, device};
   for (const std::size_t lanes : {1, 2, 4, 8}) {
     const comm::Groups groups = world.make_groups(

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/nn/cuda/attention_path.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "tests/support/device_array.hpp"
 
 namespace zeropp::nn {
@@ -17,8 +17,8 @@ namespace {
 using namespace zeropp::test;
 using cuda_ops::AttentionPath;
 
-const Device& gpu() {
-  static const Device device = Device::cuda(0);
+const ComputeDevice& gpu() {
+  static const ComputeDevice device = Device::cuda(0);
   return device;
 }
 

@@ -5,7 +5,7 @@
 // run.
 #include <utility>
 
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "tests/support/device_array.hpp"
 
 namespace zeropp::nn {
@@ -13,8 +13,8 @@ namespace {
 
 using namespace zeropp::test;
 
-const Device& gpu() {
-  static const Device device = Device::cuda(0);
+const ComputeDevice& gpu() {
+  static const ComputeDevice device = Device::cuda(0);
   return device;
 }
 
@@ -270,7 +270,7 @@ TEST_P(Linear, RefusesWrongViews) {
 }
 
 TEST(Mean, AddsUpUntilTaken) {
-  const Device& device = gpu();
+  const ComputeDevice& device = gpu();
   const Floats many(100'003, 0.1F);
   const DeviceArray first(device, many, Dtype::fp32);
   const DeviceArray second(device, {2.0F, 3.0F}, Dtype::fp32);

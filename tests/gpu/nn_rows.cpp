@@ -5,7 +5,7 @@
 // are not finite, or would not be in the dtype.
 #include <utility>
 
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "tests/support/device_array.hpp"
 
 namespace zeropp::nn {
@@ -13,8 +13,8 @@ namespace {
 
 using namespace zeropp::test;
 
-const Device& gpu() {
-  static const Device device = Device::cuda(0);
+const ComputeDevice& gpu() {
+  static const ComputeDevice device = Device::cuda(0);
   return device;
 }
 const NnOps& host = host_nn_ops();

@@ -12,7 +12,7 @@
 #include "kernels/core/counter_rng.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/device/buffer.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/device/table.hpp"
 #include "tests/support/optimizer_reference.hpp"
 
@@ -21,8 +21,8 @@ namespace {
 
 const std::vector<std::size_t> kCounts{1, 3, 4, 31, 1024, 1025, 50257, 3U << 20U};
 
-const Device& gpu() {
-  static const Device device = Device::cuda(0);
+const ComputeDevice& gpu() {
+  static const ComputeDevice device = Device::cuda(0);
   return device;
 }
 

@@ -16,6 +16,7 @@
 #include "lib/checkpoint/saver.hpp"
 #include "tests/support/checkpoint_case.hpp"
 #include "tests/support/on_device.hpp"
+#include "tests/support/verified_rank_file.hpp"
 
 namespace zeropp::checkpoint {
 namespace {
@@ -189,8 +190,8 @@ TEST(Saver, TwoJobsInOneFolderDoNotMixTheirFiles) {
   world().control().barrier();
   const Folder folder(place.path());
   EXPECT_EQ(folder.manifest(10).state, "one");
-  EXPECT_NO_THROW(verify_rank_file(folder.complete(10), folder.manifest(10),
-                                   static_cast<std::uint64_t>(world().rank())));
+  EXPECT_NO_THROW(test::verify_rank_file(folder.complete(10), folder.manifest(10),
+                                         static_cast<std::uint64_t>(world().rank())));
 }
 
 /// Renamed or removed, before a save and while files are written: in the words of rank 0, on all.

@@ -11,6 +11,7 @@
 
 #include "kernels/core/host_runtime.hpp"
 #include "tests/support/gpu.hpp"
+#include "tests/support/host_rank.hpp"
 #include "tests/support/mpi_world.hpp"
 
 namespace zeropp::test {
@@ -67,7 +68,7 @@ std::string choose_device() {
   const int ranks = chosen_transport == comm::Transport::nccl ? world().host_ranks() : 1;
   std::string reason = lacking_gpus(static_cast<std::size_t>(ranks));
   if (reason.empty()) {
-    chosen_device = Device::cuda(world().host_rank() % static_cast<int>(visible_gpus().size()));
+    chosen_device = Device::cuda(test::host_rank() % static_cast<int>(visible_gpus().size()));
   }
   return reason;
 }

@@ -10,6 +10,7 @@
 #include "lib/base/error.hpp"
 #include "tests/support/checkpoint_case.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/verified_rank_file.hpp"
 
 namespace zeropp::checkpoint {
 namespace {
@@ -58,7 +59,7 @@ TEST(CheckpointFiles, AnyNumberOfRanksReadsWhatAnyOtherWrote) {
       }
     }
     for (std::uint64_t rank = 0; rank < ranks; ++rank) {
-      verify_rank_file(folder.path(), manifest, rank);
+      test::verify_rank_file(folder.path(), manifest, rank);
     }
   }
 }
@@ -92,7 +93,7 @@ TEST(CheckpointFiles, AFlippedBitIsFoundWhereverItIs) {
     const std::uint64_t bits = 8 * std::filesystem::file_size(path);
     for (std::uint64_t bit = 0; bit < bits; ++bit) {
       flip(path, bit);
-      EXPECT_THROW(verify_rank_file(folder.path(), manifest, rank), Error) << bit;
+      EXPECT_THROW(test::verify_rank_file(folder.path(), manifest, rank), Error) << bit;
       int refused = 0;
       for (const Array& array : arrays) {
         try {
@@ -107,7 +108,7 @@ TEST(CheckpointFiles, AFlippedBitIsFoundWhereverItIs) {
       EXPECT_EQ(refused, 1) << "the array that holds bit " << bit << ", and no other";
       flip(path, bit);
     }
-    verify_rank_file(folder.path(), manifest, rank);
+    test::verify_rank_file(folder.path(), manifest, rank);
   }
 }
 

@@ -296,15 +296,14 @@ TEST(ConfigOptions, EffectiveConfigurationReadsBackToTheSame) {
     auto copy = options(again);
     read_text(written, "effective", copy);
     EXPECT_EQ(canonical_json(copy), written);
-    EXPECT_EQ(canonical_hash(copy), canonical_hash(table));
     EXPECT_NO_THROW(check_effects(copy)) << "the effective configuration holds no idle option";
   }
 }
 
-TEST(ConfigOptions, HashDependsOnEveryOptionAndNotOnKeyOrder) {
+TEST(ConfigOptions, CanonicalTextDependsOnEveryOptionAndNotOnKeyOrder) {
   TrainConfig defaults;
   const auto reference = options(defaults);
-  std::set<std::string> hashes{canonical_hash(reference)};
+  std::set<std::string> texts{canonical_json(reference)};
   std::size_t in_effect = 0;
   for (std::size_t i = 0; i < reference.size(); ++i) {
     TrainConfig config;
@@ -312,7 +311,7 @@ TEST(ConfigOptions, HashDependsOnEveryOptionAndNotOnKeyOrder) {
     if (table[i].in_effect && !table[i].in_effect()) continue;
     ++in_effect;
     set_from_json(table[i], another(table[i]), "x");
-    EXPECT_TRUE(hashes.insert(canonical_hash(table)).second) << table[i].path;
+    EXPECT_TRUE(texts.insert(canonical_json(table)).second) << table[i].path;
   }
   EXPECT_GT(in_effect, 30U);
   TrainConfig a;
@@ -321,8 +320,7 @@ TEST(ConfigOptions, HashDependsOnEveryOptionAndNotOnKeyOrder) {
   auto table_b = options(b);
   read_text(R"({"zeropp":{"seed":7,"train_steps":5},"gradient_clipping":1})", "a", table_a);
   read_text(R"({"gradient_clipping":1.0,"zeropp":{"train_steps":5e0,"seed":7}})", "b", table_b);
-  EXPECT_EQ(canonical_hash(table_a), canonical_hash(table_b));
-  EXPECT_EQ(canonical_hash(table_a).size(), 64U);
+  EXPECT_EQ(canonical_json(table_a), canonical_json(table_b));
 }
 
 TEST(ConfigOptions, OptionsWithoutEffectAreRefused) {

@@ -409,7 +409,7 @@ TEST(Gpt, EveryOperationRunsOnTheGivenStream) {
                &Ops::linear_gelu_forward, &Ops::attention_forward, &Ops::attention_backward,
                &Ops::cross_entropy, &Ops::add_mean, &Ops::take_total>;
   const Ops ops = AllOps::table();
-  Device device = Device::host();
+  ComputeDevice device = Device::host();
   device.nn = &ops;
   trace::Timers timers;
   Gpt gpt(small(true), {.micro_batch = 2, .vocab_size = 13, .device = device, .timers = timers});
@@ -435,7 +435,7 @@ TEST(Gpt, RecomputesWhatIsNotThere) {
         noted;
     const Ops ops = noted.table();
     const auto before = noted.calls();
-    Device device = Device::host();
+    ComputeDevice device = Device::host();
     device.nn = &ops;
     trace::Timers timers;
     Options options = small(true);

@@ -53,7 +53,7 @@ bool may_change(const std::string& path) {
 constexpr std::size_t kSourceVocab = 2;
 
 json identity(const config::TrainConfig& config) {
-  const Device device = Device::planning(Backend::host);
+  const Device device = Device::planning();
   trace::Timers unread;
   const model::Description description = model::describe_model(
       config.model, {.vocab_size = kSourceVocab, .device = device, .timers = unread});

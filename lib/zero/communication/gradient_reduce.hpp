@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/collective/collective.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/communication/replica_reduce.hpp"
 #include "lib/zero/plan/codec_table.hpp"
@@ -93,7 +93,7 @@ class GradientReduce {
   std::vector<Bucket> buckets_;
   std::size_t world_size_;
   std::optional<float> largest_;  ///< magnitude of a gradient that fp16 can carry; empty: all can
-  Device device_;
+  ComputeDevice device_;
   GradientErrors errors_;
   /// By bucket and codecs.
   std::vector<std::vector<std::unique_ptr<collective::ReduceScatter>>> reduce_;

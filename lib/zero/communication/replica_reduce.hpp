@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "lib/collective/collective.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/options.hpp"
@@ -81,7 +81,7 @@ class ReplicaReduce {
   std::size_t replicas_;
   std::optional<float> largest_;    ///< magnitude of a sum that fp16 can carry; empty: all can
   std::vector<std::size_t> parts_;  ///< by bucket: elements that a rank adds up
-  Device device_;
+  ComputeDevice device_;
   std::vector<std::vector<Pair>> plans_;  ///< by bucket and codecs
   std::vector<std::size_t> choice_;       ///< by bucket
 };

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/device/buffer.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/device/table.hpp"
 #include "lib/zero/plan/partition.hpp"
@@ -30,7 +30,7 @@ class GradientNorm {
   [[nodiscard]] std::vector<double> squares() const;
 
  private:
-  Device device_;
+  ComputeDevice device_;
   std::size_t units_;
   std::size_t shards_;
   Buffer sums_;       ///< [shard][unit], then the block sums of each

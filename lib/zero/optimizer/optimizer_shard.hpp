@@ -15,7 +15,7 @@
 #include "kernels/optim/learning_rate.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/device/buffer.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/device/table.hpp"
 #include "lib/device/workers.hpp"
@@ -114,7 +114,7 @@ class OptimizerShard {
   std::size_t rank_;
   optim::Options options_;
   optim::Variant rule_;
-  Device device_;
+  ComputeDevice device_;
   Workers workers_;
   std::vector<State> units_;
   Dtype follower_ = Dtype::fp32;  ///< fp32: there are none

@@ -15,7 +15,7 @@
 
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
@@ -71,7 +71,7 @@ class ErrorMeter {
   std::vector<UnitPartition> partitions_;
   Dtype compute_;
   comm::Control& control_;
-  Device device_;
+  ComputeDevice device_;
   trace::Recorder& recorder_;
 
   std::vector<std::string> kinds_;    ///< in the order of their first units

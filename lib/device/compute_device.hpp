@@ -1,0 +1,25 @@
+// A device with the kernels of networks and optimizers that run on it: what models and optimizers
+// are given. What only moves data takes a Device.
+#pragma once
+
+#include "kernels/nn/nn_ops.hpp"
+#include "kernels/optim/optim_ops.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp {
+
+/// A value; the tables live for the whole program.
+struct ComputeDevice : Device {
+  const optim::OptimOps* optim = nullptr;
+  const nn::NnOps* nn = nullptr;
+
+  ComputeDevice() = default;
+  /// With the kernels of its back end; a Device that nothing runs on (the default) has none.
+  ComputeDevice(const Device& device);  // implicit: a device is as good as one with its kernels
+
+  /// What plans are made with: Device::planning(), and of `backend` the operations of models that
+  /// say what memory they take.
+  static ComputeDevice planning(Backend backend);
+};
+
+}  // namespace zeropp

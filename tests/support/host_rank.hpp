@@ -1,0 +1,19 @@
+// Which of the ranks that share this machine this one is: for a test or a bench on GPUs to take one
+// of its own.
+#pragma once
+
+#include <mpi.h>
+
+namespace zeropp::test {
+
+/// In launched order. Collective over MPI_COMM_WORLD.
+inline int host_rank() {
+  MPI_Comm host = MPI_COMM_NULL;
+  MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);
+  int rank = 0;
+  MPI_Comm_rank(host, &rank);
+  MPI_Comm_free(&host);
+  return rank;
+}
+
+}  // namespace zeropp::test
