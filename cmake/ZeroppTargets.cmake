@@ -181,4 +181,7 @@ function(zeropp_test_environment name)
     ASAN_OPTIONS=detect_leaks=0 ZEROPP_BIN=${PROJECT_BINARY_DIR}/bin
     ZEROPP_TEST_BIN=${PROJECT_BINARY_DIR}/tests/bin ZEROPP_SOURCE=${PROJECT_SOURCE_DIR}
     "ZEROPP_MPIRUN=${mpirun}" ZEROPP_LAUNCHER=${ZEROPP_LAUNCHER} PYTHONDONTWRITEBYTECODE=1 ${ARGN})
+  # What a Python test imports beside the packages of the system.
+  set_property(TEST ${name} PROPERTY ENVIRONMENT_MODIFICATION PYTHONPATH=path_list_prepend:${PROJECT_SOURCE_DIR}/tests/support
+               PYTHONPATH=path_list_prepend:${PROJECT_SOURCE_DIR}/validation)
 endfunction()

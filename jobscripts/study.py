@@ -232,8 +232,7 @@ def last_line(path):
 
 
 def collect(study, arguments):
-    import study_plot
-    import study_table
+    from zpp_validate.tables import study_plot, study_table
 
     rows = [study_table.Row(run.index, run.name, run.values, run.nodes, run.ranks_per_node, run.environment,
                             study_results.why_missing(study, arguments.results, run)) for run in study.runs]

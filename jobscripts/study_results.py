@@ -69,7 +69,7 @@ def write_record(results, run, record):
 
 def why_missing(study, results, run):
     """Why the run has to be started (again), as text; None where it is complete: its record is of this run as the
-    study has it now, and its trace is one that validation/check_trace.py accepts, of the command in that record, of all
+    study has it now, and its trace is one that zpp-validate check accepts, of the command in that record, of all
     steps, on these nodes."""
     record = read_record(results, run)
     path = trace_path(study, results, run)
@@ -80,7 +80,7 @@ def why_missing(study, results, run):
     if not path.is_file():
         code = record.get("exit")
         return "started, and has not ended" if code is None else f"no trace, exit code {code}"
-    import check_trace
+    from zpp_validate.checkers import check_trace
     import h5py
 
     problems = check_trace.judge(path)

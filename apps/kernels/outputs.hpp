@@ -11,7 +11,7 @@
 namespace zeropp::kernels {
 
 /// schema "zeropp-kernels": `rows` with the samples of each, `ceilings`, `units`, where it comes
-/// from. `run`: the trace's head; `end_time`: ISO 8601, UTC. validation/compare.py compares two.
+/// from. `run`: the trace's head; `end_time`: ISO 8601, UTC. zpp-validate compare reads two.
 nlohmann::json to_json(const Outcome& outcome, const trace::TraceData& run,
                        const std::string& end_time);
 

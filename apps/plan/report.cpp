@@ -1,5 +1,5 @@
 // zpp_plan report: one HTML page about any set of traces. The page is made by
-// validation/html_report.py, which shares no code with the library: this command finds it and a
+// zpp-validate html, which shares no code with the library: this command finds it and a
 // Python, and becomes that process. Starts no MPI.
 #include <fmt/format.h>
 #include <unistd.h>
@@ -26,12 +26,12 @@ std::filesystem::path script() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) throw Error(ExitCode::environment, "/proc/self/exe cannot be read: mount /proc");
   std::filesystem::path found =
-      (program.parent_path() / ZEROPP_DATA_FROM_BIN / "zeropp/validation/html_report.py")
+      (program.parent_path() / ZEROPP_DATA_FROM_BIN / "zeropp/validation/zpp-validate")
           .lexically_normal();
   if (!std::filesystem::exists(found, error)) {
     throw Error(ExitCode::environment,
                 fmt::format("{} is missing: install with cmake --install, which puts it there, or "
-                            "call validation/html_report.py of the source tree",
+                            "call validation/zpp-validate html in the source tree",
                             found.string()));
   }
   return found;
@@ -50,7 +50,8 @@ int run_report(int argc, char** argv) {
   try {
     std::string interpreter = python();
     std::string page_maker = script().string();
-    std::vector<char*> words{interpreter.data(), page_maker.data()};
+    std::string command = "html";
+    std::vector<char*> words{interpreter.data(), page_maker.data(), command.data()};
     words.insert(words.end(), argv + 1, argv + argc);
     words.push_back(nullptr);
     ::setenv("ZEROPP_PROGRAM", "zpp_plan report", 1);  // begins the script's messages

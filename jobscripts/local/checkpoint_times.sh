@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What checkpoints cost on one host: how fast they are written beside the disk's own rate in the same session, how long
 # training waits for them, and whether a run that was ended and gone on has the bits of one that never stopped.
-# Makes a table (validation/checkpoint_table.py). Keeps everything in results/MACHINE/checkpoints/.
+# Makes a table (zpp-validate checkpoint-table). Keeps everything in results/MACHINE/checkpoints/.
 #
 # usage: jobscripts/local/checkpoint_times.sh --folder DIR [OPTION...] [-- FLAG...]
 #   --folder DIR     where checkpoints go: what is measured is its disk; emptied of what this call made
@@ -66,7 +66,7 @@ train() {  # NAME STEPS FLAG...
 
 bytes=0  # of a rank's part of a checkpoint
 raw() {  # NAME
-  run_measured "$shape" "$layout" raw "$1" 0 "$table_python" validation/peers/raw_write.py --folder "$scratch/raw" \
+  run_measured "$shape" "$layout" raw "$1" 0 "$table_python" validation/zpp-validate raw-write --folder "$scratch/raw" \
     --processes "$gpus" --bytes "$bytes" --json @JSON@
   [ $dry_run -eq 1 ] || [ "$last_code" -eq 0 ] || stopped "$1"
 }
@@ -93,4 +93,4 @@ raw raw-before
 train saved $((interval * (saves + 1))) --no-hash-parameters --save "$scratch/saved" --save-interval "$interval" --save-keep 1
 rm -rf "$scratch/saved"
 raw raw-after
-[ $dry_run -eq 1 ] || "$table_python" validation/checkpoint_table.py "$study" --session "$session" --output "$study/$session.md"
+[ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate checkpoint-table "$study" --session "$session" --output "$study/$session.md"

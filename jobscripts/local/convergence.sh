@@ -50,7 +50,7 @@ open_study "$call" "$build/bin/zpp_info"
 [ $dry_run -eq 1 ] || mkdir -p "$scratch" "$tables"
 run_measured "$name" host zeropp converge 0 "${launch[@]}" "$build/bin/zpp_converge" --config "$matrix" --backend "$backend" \
   "${transport[@]}" "${extra[@]}" --output "$scratch"
-judge=("$table_python" validation/converge.py "$tables/converge.h5" --output "$tables" --margin "$margin" --command "${call% }")
+judge=("$table_python" validation/zpp-validate converge "$tables/converge.h5" --output "$tables" --margin "$margin" --command "${call% }")
 if [ $dry_run -eq 1 ]; then
   printf '%q ' "${judge[@]}"
   echo
@@ -59,6 +59,6 @@ fi
 # shellcheck disable=SC2154  # set by run_measured
 [ "$last_code" -le 1 ] || exit "$last_code"
 cp "$scratch/converge.h5" "$tables/converge.h5"
-"$table_python" validation/summarize.py "$tables/converge.h5" --plot "$tables" >"$tables/report.txt" || code=1
+"$table_python" validation/zpp-validate summarize "$tables/converge.h5" --plot "$tables" >"$tables/report.txt" || code=1
 "${judge[@]}" || code=1
 exit $code

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What guides to ZeRO promise, measured on one host: the memory of stages 1, 2 and 3 against stage 0, how much slower a step
-# with offload is, and what overlap_comm saves. Makes a table (validation/guide_table.py). Keeps everything in
+# with offload is, and what overlap_comm saves. Makes a table (zpp-validate guide-table). Keeps everything in
 # results/MACHINE/guide_claims/.
 #
 # usage: jobscripts/local/guide_claims.sh [OPTION...] [-- FLAG...]
@@ -62,4 +62,4 @@ if [ -n "$nvme" ]; then
   train offload-nvme "${model[@]}" --config "$file"
 fi
 train stage-3-again "${model[@]}" --zero-stage 3
-[ $dry_run -eq 1 ] || "$table_python" validation/guide_table.py "$study" --session "$session" --output "$study/$session.md"
+[ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate guide-table "$study" --session "$session" --output "$study/$session.md"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Times every kernel of training steps of one GPT shape, and makes a table of them beside the least time that each
-# operation needs (validation/kernel_table.py). The run is made twice, without the recording library and with it, so
+# operation needs (zpp-validate kernel-table). The run is made twice, without the recording library and with it, so
 # that the table says what recording costs. Keeps tables and summaries in results/MACHINE/kernels/, and what was
 # recorded, a file a rank, in out/kernel_times/.
 #
@@ -70,7 +70,7 @@ open_study "$call" "$build/bin/zpp_info"
 train unrecorded
 unrecorded=$study/runs/$last_stem.json
 train recorded jobscripts/local/record_kernels.sh "$library" "$recorded/kernels" "$ranks"
-table=("$table_python" validation/kernel_table.py --summary "$study/runs/$last_stem.json" --unrecorded "$unrecorded"
+table=("$table_python" validation/zpp-validate kernel-table --summary "$study/runs/$last_stem.json" --unrecorded "$unrecorded"
   --skip "$warmup" "${floors[@]}" --output "$study/$session-$shape-$layout-$feature_name.md")
 if [ $dry_run -eq 1 ]; then
   printf '%q ' "${table[@]}" "$recorded/kernels.0000.PROCESS.tsv"

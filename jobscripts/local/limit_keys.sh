@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What each key that limits ZeRO costs and saves on one host: memory, bytes and time of a step at values of the key,
-# everything else as it is. Makes a table (validation/limit_table.py). Keeps everything in results/MACHINE/limits/.
+# everything else as it is. Makes a table (zpp-validate limit-table). Keeps everything in results/MACHINE/limits/.
 #
 # usage: jobscripts/local/limit_keys.sh [OPTION...] [-- FLAG...]
 #   --gpus N         ranks, a GPU each; an even number [all that nvidia-smi lists]
@@ -65,4 +65,4 @@ train stage3_param_persistence_threshold=block,model=4_blocks --param-persistenc
 train shard_group_size=node --shard-group-size "$node_size"
 train overlap_comm=false --no-overlap-comm
 train stock-again
-[ $dry_run -eq 1 ] || "$table_python" validation/limit_table.py "$study" --session "$session" --output "$study/$session.md"
+[ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate limit-table "$study" --session "$session" --output "$study/$session.md"

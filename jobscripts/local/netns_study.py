@@ -33,9 +33,9 @@ import netns_hosts
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "jobscripts"), str(ROOT / "validation")]
-import network_summary  # noqa: E402
 import study_file  # noqa: E402
 import study_results  # noqa: E402
+from zpp_validate.tables import network_summary  # noqa: E402
 
 SKIPPED, INTERRUPTED = 77, 130
 COUNTERS, SUMMARIES = "counters.json", "summaries.json"

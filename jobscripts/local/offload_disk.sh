@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # How fast a step with the optimizer in files moves master weights and states, beside what the disk gives and takes by itself right before
-# and after (validation/peers/raw_disk.py); with transfers that overlap and not, and at sizes of a sub-group. Makes a table
-# (validation/disk_table.py). Keeps everything in results/MACHINE/offload_disk/.
+# and after (zpp-validate raw-disk); with transfers that overlap and not, and at sizes of a sub-group. Makes a table
+# (zpp-validate disk-table). Keeps everything in results/MACHINE/offload_disk/.
 #
 # usage: jobscripts/local/offload_disk.sh [OPTION...] [-- FLAG...]
 #   --folder DIR     on the disk [/local_nvme]
@@ -54,7 +54,7 @@ train() {  # NAME FLAG...
 # Of a rank: as much as its file has, 12 bytes a parameter.
 bytes=$((12 * 12 * layers * hidden * hidden / gpus))
 raw() {  # NAME
-  run_measured "$layers-$hidden" node raw "$1" 0 "$table_python" validation/peers/raw_disk.py --folder "$folder" \
+  run_measured "$layers-$hidden" node raw "$1" 0 "$table_python" validation/zpp-validate raw-disk --folder "$folder" \
     --processes "$gpus" --bytes "$bytes" --json @JSON@
 }
 
@@ -68,4 +68,4 @@ train sub_group_size=256K "${filed[@]}" --sub-group-size 256K
 train sub_group_size=1M "${filed[@]}" --sub-group-size 1M
 train queue_depth=32 "${filed[@]}" --aio-queue-depth 32
 raw raw-after
-[ $dry_run -eq 1 ] || "$table_python" validation/disk_table.py "$study" --session "$session" --output "$study/$session.md"
+[ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate disk-table "$study" --session "$session" --output "$study/$session.md"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What offload gives and costs on one GPU: the largest model that a limited device memory trains with and without it; the
-# optimizer's step on the host beside a copy of the host's memory (validation/peers/raw_copy.py), and a step beside its floors: the bytes over the
-# link, the same step without offload, and with the host's update behind it. Makes a table (validation/offload_table.py). Keeps everything in
+# optimizer's step on the host beside a copy of the host's memory (zpp-validate raw-copy), and a step beside its floors: the bytes over the
+# link, the same step without offload, and with the host's update behind it. Makes a table (zpp-validate offload-table). Keeps everything in
 # results/MACHINE/offload/. A part that fails leaves the others.
 #
 # usage: jobscripts/local/offload_times.sh [OPTION...] [-- FLAG...]
@@ -122,7 +122,7 @@ largest() {  # DEVICE
 }
 
 raw_copy() {  # NAME THREADS
-  run_measured "$shape" node raw "$1" 0 "$table_python" validation/peers/raw_copy.py --bytes "$copy_bytes" --threads "$2" --json @JSON@
+  run_measured "$shape" node raw "$1" 0 "$table_python" validation/zpp-validate raw-copy --bytes "$copy_bytes" --threads "$2" --json @JSON@
 }
 
 step() {  # DEVICE MICRO_STEPS
@@ -151,4 +151,4 @@ for part in "${part_list[@]}"; do
     for name in "${device_list[@]}"; do step "$name" "$micro_steps"; done
   done
 done
-[ $dry_run -eq 1 ] || "$table_python" validation/offload_table.py "$study" --session "$session" --output "$study/$session.md"
+[ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate offload-table "$study" --session "$session" --output "$study/$session.md"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # The regression gate on one host: runs inputs/studies/regression.json anew, nodes emulated, and compares it with a baseline of this
-# machine (validation/gate.py), or with --record makes the baseline, in validation/baselines/MACHINE/.
+# machine (zpp-validate gate), or with --record makes the baseline, in validation/baselines/MACHINE/.
 #
 # usage: jobscripts/local/regression.sh NAME [OPTION...] [-- FLAG...]
 #   --record            make the baseline NAME of this run
@@ -9,8 +9,8 @@
 #   --build DIR         of zeropp [build]
 #   --table-python FILE Python with h5py, NumPy, SciPy and matplotlib [python3]
 #   --dry-run           print the commands and do nothing
-#   FLAG...             passed on to validation/gate.py, as --threshold 0.05
-# Exit codes are those of gate.py: 0 nothing moved, 1 something did or is missing, 2 cannot be compared, 4 nothing moved
+#   FLAG...             passed on to zpp-validate gate, as --threshold 0.05
+# Exit codes are those of zpp-validate gate: 0 nothing moved, 1 something did or is missing, 2 cannot be compared, 4 nothing moved
 # but the gate is blunt; or that of the first run that failed.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
@@ -40,4 +40,4 @@ extra=(--warmup "$("$table_python" jobscripts/study.py warmup "$study")" "${extr
 what=--record
 [ -n "$record" ] || { what=--baseline && extra+=(--json "$results/report.json"); }
 do_or_print "$table_python" jobscripts/study.py collect "$study" --results "$results"
-do_or_print "$table_python" validation/gate.py "$results/runs" "$what" "$baseline" "${extra[@]}"
+do_or_print "$table_python" validation/zpp-validate gate "$results/runs" "$what" "$baseline" "${extra[@]}"

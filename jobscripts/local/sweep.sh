@@ -17,7 +17,7 @@
 #   --emulated-sizes FROM:TO  [1K:1G]
 #   --check-maxbytes S  larger ones are timed, not checked: the CPU checks every value [64M]
 #   --max-seconds S     of the samples of one measurement [0.1]
-#   --peer P            torch (validation/peers/collectives.py), or none [torch]
+#   --peer P            torch (zpp-validate peer-collectives), or none [torch]
 #   --limit SECONDS     time limit of one command [300]
 #   --backend B         cuda, or host to try the script without GPUs [cuda]
 #   --build DIR         of zeropp [build-cuda]
@@ -100,7 +100,7 @@ measure() {  # LAYOUT; leaves the JSONs that came about in `files`
   [ "$peer" = torch ] || return 0
   port=$((port + 1))
   run_measured "$type" "$1" peer torch "$warmup" env MASTER_PORT=$port "${environment[@]}" "${launch[@]}" "$python" \
-    validation/peers/collectives.py "${shared[@]}" --device "$peer_device" --json @JSON@
+    validation/zpp-validate peer-collectives "${shared[@]}" --device "$peer_device" --json @JSON@
   collect
 }
 code=0
@@ -118,10 +118,10 @@ for layout in "${layout_list[@]}"; do
   measure "$layout"
   [ ${#files[@]} -gt 0 ] || continue
   all+=("${files[@]}")
-  "$table_python" validation/sweep_table.py "${files[@]}" --output "$tables/$layout.md" || code=1
+  "$table_python" validation/zpp-validate sweep-table "${files[@]}" --output "$tables/$layout.md" || code=1
 done
 [ ${#all[@]} -gt 0 ] || exit $code
-pictures=("$table_python" validation/plot.py "${all[@]}" --output "$tables")
+pictures=("$table_python" validation/zpp-validate plot "${all[@]}" --output "$tables")
 if "$table_python" -c 'import h5py, matplotlib, numpy' 2>/dev/null; then
   "${pictures[@]}" || code=1
 else

@@ -91,7 +91,7 @@ train_peers() {  # SHAPE LAYOUT
     choose_steps "$1" "$2" "$name"
     port=$((port + 1))
     run_measured "$1" "$2" peer "$name" "$untimed" env MASTER_PORT=$port "${environment[@]}" "${launch[@]}" "$python" \
-      validation/peers/fsdp2.py "${model[@]}" --lr 0.0001 --warmup "$untimed" --steps "$timed" \
+      validation/zpp-validate peer-fsdp2 "${model[@]}" --lr 0.0001 --warmup "$untimed" --steps "$timed" \
       --device "$peer_device" "${declared[@]}" "${peer[@]}" --json @JSON@
   done
 }
@@ -119,4 +119,4 @@ for shape in "${shape_list[@]}"; do
     train_peers "$shape" "$layout"
   done
 done
-[ $dry_run -eq 1 ] || "$table_python" validation/train_table.py "$study"
+[ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate train-table "$study"

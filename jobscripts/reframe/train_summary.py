@@ -1,6 +1,6 @@
 """The JSON summary of zpp_train (--json): what is wrong with it, and the figures that a check keeps.
 
-Bytes across nodes are derived again from the run's own units and configuration by validation/closed_forms.py, which
+Bytes across nodes are derived again from the run's own units and configuration by validation/zpp_validate/forms/closed_forms.py, which
 shares no code with the library. Standard library only.
 """
 
@@ -10,9 +10,9 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "validation"))
-import closed_forms  # noqa: E402
-import sample_statistics  # noqa: E402
-import trace_format  # noqa: E402
+from zpp_validate.forms import closed_forms  # noqa: E402
+from zpp_validate.readers import trace_format  # noqa: E402
+from zpp_validate.stats import sample_statistics  # noqa: E402
 
 FINITE = ("loss", "grad_norm", "time", "tokens_per_second")
 

@@ -1,4 +1,4 @@
-// Statistics of repeated times: the same rules as validation/sample_statistics.py. The interval of
+// Statistics of repeated times: the rules of validation's sample_statistics.py. The interval of
 // the median is that of the order statistics: whatever the distribution, the median lies between
 // the k-th smallest and the k-th largest of n samples with probability 1 - 2 P(Binomial(n, 1/2) <
 // k). Source: Hoefler and Belli, SC'15, rules 5 and 8.

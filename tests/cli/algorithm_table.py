@@ -3,11 +3,7 @@
 trace names it, and the run is that of the same names without a table; a table of other ranks is refused."""
 
 import json
-import os
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 FEATURES = ["--zero-quantized-weights", "--zero-hpz-partition-size", 2, "--zero-quantized-gradients"]

@@ -2,11 +2,6 @@
 """Wrong flags, keys, values and rank counts: one line that names the key and the remedy, exit code 2 (3
 where the machine does not fit), no file, no hang."""
 
-import os
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 

@@ -1,5 +1,5 @@
 # ctest: name=check_sweep_real timeout=120 labels=cli processors=4
-"""validation/check_trace.py judges real traces of zpp_sweep: VALID as they are, and INVALID with the reason after each change that
+"""zpp-validate check judges real traces of zpp_sweep: VALID as they are, and INVALID with the reason after each change that
 makes one number wrong, alone or together with others that would hide it."""
 
 import hashlib
@@ -8,17 +8,14 @@ import math
 import os
 import pathlib
 import shutil
-import sys
 
 import h5py
 import numpy as np
 
-SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-sys.path.insert(0, str(SOURCE / "validation"))
-import check_trace
 import zpp
+from zpp_validate.checkers import check_trace
 
+SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 PROGRAM = str(zpp.BIN / "zpp_sweep")
 WORDS = ["-b", "1K", "-e", "4K", "-f", "4", "-n", "2", "-w", "1", "-N", "8", "-a", "1", "--node-size", "2", "--backend", "host",
          "--collective", "all_gather,reduce_scatter,broadcast", "--codec", "none,int8:256", "-d", "bfloat16"]

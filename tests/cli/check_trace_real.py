@@ -1,15 +1,12 @@
 # ctest: name=check_trace_real labels=cli timeout=150 processors=4
-"""validation/check_trace.py on traces of real runs: VALID as they are, INVALID after any tampering."""
+"""zpp-validate check on traces of real runs: VALID as they are, INVALID after any tampering."""
 
 import os
-import pathlib
 import random
 import shutil
-import sys
 
 import h5py
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 EVALUATIONS = ["--eval-interval", "2", "--eval-iters", "3"]

@@ -3,12 +3,8 @@
 weights after going on, or a run that failed, are the exit code."""
 
 import json
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 
@@ -37,7 +33,7 @@ class CheckpointTimes(local_script.TestCase):
             self.assertIn(part, done.stdout)
         self.assertEqual(list((self.folder / "disk").iterdir()), [], "what it wrote to the disk is removed")
         study = self.folder / "results" / "here" / "checkpoints"
-        table = [sys.executable, zpp.SOURCE / "validation" / "checkpoint_table.py", study]
+        table = [*zpp.VALIDATE, "checkpoint-table", study]
         self.assertEqual(local_script.run(*table).stdout, done.stdout)
         (second,) = (study / "runs").glob("*-second-half.json")
         run = json.loads(second.read_text())

@@ -3,14 +3,10 @@
 says what was in force, tampering with that is found, and what is wrong is refused with one line."""
 
 import json
-import os
-import pathlib
 import shutil
-import sys
 
 import h5py
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 CONVERGE = str(zpp.BIN / "zpp_converge")

@@ -4,12 +4,8 @@ some of those that are refused exit code 2 with the reason (config_keys_walk tri
 whether options have their effects). And README has the table that zpp_info prints."""
 
 import json
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 SAMPLES = {"boolean": [True, False], "integer": [3], "number": [0.5], "text": ["x"], "section": [{"enabled": True, "any": 1}]}

@@ -1,11 +1,6 @@
 # ctest: name=contract2_reproducible cuda=mpi,nccl labels=cli timeout=120 processors=4
 """Two runs give the same bits: with `deterministic`, and with the quantized collectives always."""
 
-import os
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 zpp.skip_without_gpus(4)

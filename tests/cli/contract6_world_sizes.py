@@ -3,11 +3,7 @@
 closed form's."""
 
 import math
-import os
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 ODD = ["--vocab-size", "257", "--hidden-size", "21", "--num-attention-heads", "3", "--seq-length", "13",

@@ -4,12 +4,9 @@ tolerance, at another number or stage. What is damaged is not gone on from."""
 
 import hashlib
 import json
-import os
 import pathlib
 import signal
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 zpp.skip_without_gpus(4)

@@ -5,13 +5,9 @@ that what was asked for is what ran. And every option changes something, or is k
 
 import json
 import math
-import os
-import pathlib
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import offload_rows
 import pairwise
 import zpp

@@ -3,12 +3,8 @@
 valid, and what has no meaning is refused with one line that names the reason."""
 
 import json
-import os
-import pathlib
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import planned
 import zpp
 

@@ -3,12 +3,8 @@
 a replay that shares no code with the library, and the planner says the same."""
 
 import json
-import os
-import pathlib
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import planned
 import zpp
 

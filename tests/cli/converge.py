@@ -5,15 +5,12 @@ a matrix that means nothing is refused with a line that says where."""
 import copy
 import json
 import math
-import os
 import pathlib
 import shutil
 import signal
-import sys
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import token_files
 import zpp
 

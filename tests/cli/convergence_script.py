@@ -2,14 +2,10 @@
 """jobscripts/local/convergence.sh: its flags exist; a small matrix is run, judged and kept, and a second call runs nothing anew; a
 matrix that is INVALID is the exit code; and what the programs write is what validation/ reads: schema, units, pairing."""
 
-import os
-import pathlib
 import re
-import sys
 
 import h5py
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 
@@ -33,7 +29,7 @@ class ConvergenceScript(local_script.TestCase):
 
     def test_flags_exist(self):
         program = local_script.run(zpp.BIN / "zpp_converge", "--help").stdout
-        converge = local_script.run(sys.executable, zpp.SOURCE / "validation" / "converge.py", "--help").stdout
+        converge = local_script.run(*zpp.VALIDATE, "converge", "--help").stdout
         run, judge = self.dry_run("--", "--data-path", "text")
         for words, text in ((run[run.index(str(zpp.BIN / "zpp_converge")):], program), (judge, converge)):
             self.assertEqual({word for word in words if re.match("--[a-z]", word)} - set(re.findall("--[a-z][a-z-]*", text)), set(), words)

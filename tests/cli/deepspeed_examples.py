@@ -3,11 +3,7 @@
 model, or are refused with the reason. And Megatron's names of flags."""
 
 import json
-import os
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 EXAMPLES = zpp.SOURCE / "inputs" / "deepspeed"

@@ -3,12 +3,8 @@
 One line names their keys without effect, which are those of the table there, and none of them is in the effective configuration."""
 
 import json
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 FILES = zpp.SOURCE / "tests" / "deepspeed"

@@ -2,13 +2,9 @@
 """The table of the demo in results/demo: a short run of each configuration that ./demo trains has the algorithms, bytes and
 ratios of its row, and README shows the ratios of the table."""
 
-import os
-import pathlib
 import re
 import shlex
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 # What neither the number of steps nor the text changes.
@@ -38,7 +34,7 @@ class Demo(zpp.TestCase):
                                      "--eval-iters", "1", "--output", output, *shlex.split(flags)])]).end())
             traces.append(output / "train.h5")
         self.assertEqual(len(traces), 5)
-        done = zpp.Process([sys.executable, zpp.SOURCE / "validation" / "report.py", "--output", self.folder, *traces]).end()
+        done = zpp.Process([*zpp.VALIDATE, "report", "--output", self.folder, *traces]).end()
         self.assertEqual(done.code, 0, done)
         ours, committed = (rows(path.read_text()) for path in
                            (self.folder / "table.md", zpp.SOURCE / "results" / "demo" / "table.md"))

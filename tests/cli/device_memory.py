@@ -2,12 +2,8 @@
 """zeropp.device_memory_limit: what fits runs, to the byte; what does not ends before it begins with exit code 3 and one line that names the
 part, the bytes that it needs and that are left, and what would fit, which does. An allocation that fails says the same."""
 
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 SHAPE = ["--num-layers", 4, "--hidden-size", 64, "--train-iters", 1, "--no-hash-parameters"]

@@ -3,13 +3,9 @@
 with exit code 1; flags of the other mode are refused. On GPUs the map alone: the planted delays are in MPI's sends."""
 
 import json
-import os
-import pathlib
 import re
-import sys
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 PROGRAM = str(zpp.BIN / "zpp_sweep")

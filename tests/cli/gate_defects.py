@@ -1,18 +1,15 @@
 # ctest: name=gate_defects timeout=240 labels=cli processors=2
-"""The regression gate (validation/gate.py) through the real programs: each planted defect is flagged, and says what moved; twenty
+"""The regression gate (zpp-validate gate) through the real programs: each planted defect is flagged, and says what moved; twenty
 honest reruns with other seeds are not. The shipped program has none of the defects in it."""
 
 import contextlib
 import io
 import json
-import os
 import pathlib
-import sys
 import tempfile
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import gate as gate_program
 import zpp
+from zpp_validate.gate import gate as gate_program
 
 DEFECTIVE = str(zpp.TEST_BIN / "defective_train")
 SEEDS, RERUNS = range(1, 13), range(101, 121)
@@ -31,7 +28,7 @@ def command(program, *words):
 
 
 def gate(*words, codes=(0,)):
-    """What validation/gate.py prints, as a command but in this process; it ends with one of `codes`."""
+    """What zpp-validate gate prints, as a command but in this process; it ends with one of `codes`."""
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(out):
         found = gate_program.main([str(word) for word in words])

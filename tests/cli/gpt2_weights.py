@@ -2,14 +2,9 @@
 """Weights that leave and come as GPT-2's: what a checkpoint exports is its master weights, a run that begins with them has their loss, at any
 number of ranks and stage; what is of another model is refused."""
 
-import os
-import pathlib
-import sys
-
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import exported_weights
-import safetensors_file
 import zpp
+from zpp_validate.checkers import exported_weights
+from zpp_validate.readers import safetensors_file
 
 EVALUATE = ["--eval-interval", "100", "--eval-iters", "2", "--lr", "0.02"]
 

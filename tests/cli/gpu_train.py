@@ -4,11 +4,7 @@ off, and with either transport; close to the host; refusals where ranks outnumbe
 
 import json
 import math
-import os
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 

@@ -2,12 +2,8 @@
 """jobscripts/local/guide_claims.sh: its flags exist; on a small model on the host its table has the memory of each stage as the closed form has
 it, and a row for each comparison; a run that failed is told."""
 
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 
@@ -42,7 +38,7 @@ class GuideClaims(local_script.TestCase):
         for name in ("offload cpu: step longer by", "offload cpu-weights: step longer by", "stage 2: overlap_comm makes a step shorter by"):
             self.assertIn(name, rows)
         study = self.folder / "results" / "here" / "guide_claims"
-        table = [sys.executable, zpp.SOURCE / "validation" / "guide_table.py", study]
+        table = [*zpp.VALIDATE, "guide-table", study]
         self.assertEqual(local_script.run(*table).stdout, done.stdout)
         listed = study / "runs.tsv"
         text = listed.read_text()

@@ -1,12 +1,9 @@
 # ctest: name=installation timeout=60 labels=cli processors=2
 """cmake --install: the programs run from where they are put, with the inputs and the trace checker beside them."""
 
-import os
-import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 
@@ -16,15 +13,20 @@ class Installation(zpp.TestCase):
         done = subprocess.run(["cmake", "--install", zpp.BIN.parent, "--prefix", prefix], capture_output=True, text=True,
                               timeout=60, check=False)
         self.assertEqual(done.returncode, 0, done)
-        programs = {path.name for path in zpp.BIN.iterdir() if path.name.startswith("zpp_")}
+        programs = {path.name for path in zpp.BIN.iterdir() if path.name.startswith("zpp")}
+        self.assertIn("zpp-validate", programs)
         self.assertEqual({path.name for path in (prefix / "bin").iterdir()}, programs)
         share = prefix / "share" / "zeropp"
         self.assertEqual({path.name for path in share.iterdir()}, {"inputs", "validation"})
         self.assertEqual([path for path in share.rglob("*") if path.is_dir() and not any(path.iterdir())], [])
         self.check_ok(zpp.launch([(2, [str(prefix / "bin" / "zpp_train"), "--config", str(share / "inputs" / "site_check.json"),
                                        "--backend", "host", "--node-size", "1", "--output", str(self.out)])]).end())
-        done = zpp.Process([sys.executable, share / "validation" / "check_trace.py", self.out / "train.h5"]).end()
-        self.assertEqual((done.code, done.stdout.strip()), (zpp.OK, "VALID"), done)
+        here = {"PYTHONPATH": ""}  # not the package of the source tree
+        done = zpp.Process([sys.executable, prefix / "bin" / "zpp-validate", "check", self.out / "train.h5"], env=here).end()
+        self.assertEqual((done.code, done.stdout.strip(), done.stderr), (zpp.OK, "VALID", ""), done)
+        old = share / "validation" / "check_trace.py"
+        done = zpp.Process([sys.executable, old, self.out / "train.h5"], env=here).end()
+        self.assertEqual((done.code, done.stdout.strip(), done.stderr), (zpp.OK, "VALID", f"zpp-validate: {old} is now zpp-validate check\n"))
         self.check_ok(zpp.Process([prefix / "bin" / "zpp_plan", "report", self.out / "train.h5", "--output", self.out]).end())
 
 

@@ -9,11 +9,9 @@ import shlex
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 FOLDER = zpp.SOURCE / "jobscripts" / "local"
-TABLE = zpp.SOURCE / "validation" / "kernel_table.py"
 
 # Stands for zpp_train: two losses a step and 1 ms between, and the summary that the table reads.
 PROGRAM = """#!{python}
@@ -66,7 +64,7 @@ class KernelTimes(zpp.TestCase):
         return folder
 
     def test_every_flag_exists(self):
-        known = {"zpp_train": flags_of(zpp.TRAIN), "kernel_table.py": flags_of(sys.executable, TABLE)}
+        known = {"zpp_train": flags_of(zpp.TRAIN), "kernel-table": flags_of(*zpp.VALIDATE, "kernel-table")}
         for shape in ("1.64b", "6.86b", "9.4b", "18.7b", "tiny"):
             done = self.script("--dry-run", "--gpus", "4", "--shape", shape, "--layout", "emulated", "--feature", "all",
                                "--ranks", "all", "--bandwidth", "3", "--tflops", "500", "--", "--autotune-gemm")

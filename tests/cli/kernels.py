@@ -7,13 +7,10 @@ import os
 import pathlib
 import re
 import statistics
-import sys
 
-SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-sys.path.insert(0, str(SOURCE / "validation"))
 import zpp
 
+SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 PROGRAM = str(zpp.BIN / "zpp_kernels")
 SMALL = ["--values", "20000", "--shape", "2x16x64x2", "--vocab", "101", "--images", "3", "--samples", "6"]
 # Of a GPU's fused attention the head's width, of its embedding the hidden size, are multiples of 8.

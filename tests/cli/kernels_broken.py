@@ -3,11 +3,7 @@
 ends in exit code 1; the right ones beside it are measured."""
 
 import json
-import os
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 PROGRAM = str(zpp.TEST_BIN / "kernels_broken")

@@ -1,20 +1,17 @@
 # ctest: name=kernels_trace labels=cli timeout=120
-"""validation/check_trace.py on a trace of zpp_kernels: VALID as it is, and INVALID with the reason for each number in it that is
+"""zpp-validate check on a trace of zpp_kernels: VALID as it is, and INVALID with the reason for each number in it that is
 changed."""
 
 import os
 import pathlib
 import shutil
-import sys
 
 import h5py
 
-SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-sys.path.insert(0, str(SOURCE / "validation"))
-import check_trace
 import zpp
+from zpp_validate.checkers import check_trace
 
+SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 PROGRAM = str(zpp.BIN / "zpp_kernels")
 
 

@@ -3,12 +3,8 @@
 weights and failed runs."""
 
 import json
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 
@@ -48,7 +44,7 @@ class LimitKeys(local_script.TestCase):
         self.assertEqual({row[-1] for name, row in rows.items() if name != "shard_group_size=node"}, {"the same"})
 
         study = self.folder / "results" / "here" / "limits"
-        table = [sys.executable, zpp.SOURCE / "validation" / "limit_table.py", study]
+        table = [*zpp.VALIDATE, "limit-table", study]
         self.assertEqual(local_script.run(*table).stdout, done.stdout)
         (again,) = (study / "runs").glob("*-stock-again.json")
         run = json.loads(again.read_text())

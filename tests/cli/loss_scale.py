@@ -2,11 +2,6 @@
 """zpp_train in fp16: the dynamic loss scale falls until gradients fit and training goes on; at its minimum training ends, says why, and
 leaves an INVALID trace; the loss is that of fp32, nearly, and two precisions at once are refused."""
 
-import os
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 SEARCH = ["--fp16", "--initial-scale-power", "24", "--hysteresis", "1"]

@@ -3,12 +3,8 @@
 sub-groups are more transfers through less memory, and other weights and failed runs are refused."""
 
 import json
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 
@@ -49,7 +45,7 @@ class OffloadDisk(local_script.TestCase):
         self.assertEqual(sum(line.startswith("raw-") for line in lines), 2)
 
         study = self.folder / "results" / "here" / "offload_disk"
-        table = [sys.executable, zpp.SOURCE / "validation" / "disk_table.py", study]
+        table = [*zpp.VALIDATE, "disk-table", study]
         self.assertEqual(local_script.run(*table).stdout, done.stdout)
         (again,) = (study / "runs").glob("*-queue_depth=32.json")
         run = json.loads(again.read_text())
@@ -60,10 +56,10 @@ class OffloadDisk(local_script.TestCase):
             self.assertIn(part, judged.stdout + judged.stderr)
 
     def test_a_disk_that_is_not_there(self):
-        raw = local_script.run(sys.executable, zpp.SOURCE / "validation" / "peers" / "raw_disk.py", "--folder", self.folder / "nowhere",
+        raw = local_script.run(*zpp.VALIDATE, "raw-disk", "--folder", self.folder / "nowhere",
                                "--processes", "2", "--bytes", "1", "--json", self.folder / "raw.json")
         self.assertEqual(raw.returncode, 1, raw)
-        self.assertIn("raw_disk: error: ", raw.stderr)
+        self.assertIn("raw-disk: error: ", raw.stderr)
 
 
 if __name__ == "__main__":

@@ -2,11 +2,6 @@
 """Offload to files where the kernel forbids io_uring: threads read and write instead, one warning says so, the trace too, and no bit
 changes. And what depends on how files are used: pieces ahead, sub-groups, what stays on the host."""
 
-import os
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 RANKS = 2

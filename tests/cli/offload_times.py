@@ -3,12 +3,8 @@
 layer more is refused, and its table has every row, whose ratios follow from the floors; a run that failed or is missing leaves the others' rows and is the exit code."""
 
 import json
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 
@@ -41,18 +37,18 @@ class OffloadTimes(local_script.TestCase):
         for part in ("largest", "steps"):
             runs = self.dry_run(*self.words("--parts", part))
             self.assertEqual({"--gradient-accumulation-steps" in run for run in runs if "--zero-stage" in run}, {part == "steps"})
-            self.assertEqual(any("raw_copy.py" in word for run in runs for word in run), part == "steps")
+            self.assertEqual(any("raw-copy" in run for run in runs), part == "steps")
 
     def test_copy(self):
-        program = zpp.SOURCE / "validation" / "peers" / "raw_copy.py"
+        program = (*zpp.VALIDATE, "raw-copy")
         summary = self.folder / "copy.json"
-        done = local_script.run(sys.executable, program, "--bytes", 800004, "--threads", 3, "--repetitions", 5, "--json", summary)
+        done = local_script.run(*program, "--bytes", 800004, "--threads", 3, "--repetitions", 5, "--json", summary)
         self.assertEqual(done.returncode, 0, done)
         found = json.loads(summary.read_text())
         self.assertEqual((found["threads"], found["bytes"], len(found["seconds"])), (3, 1600000, 5))
         self.assertEqual((found["best"], found["median"]), (min(found["seconds"]), sorted(found["seconds"])[2]))
         self.assertGreater(found["best"], 0)
-        self.assertEqual(local_script.run(sys.executable, program, "--bytes", 16, "--threads", 3, "--json", summary).returncode, 2)
+        self.assertEqual(local_script.run(*program, "--bytes", 16, "--threads", 3, "--json", summary).returncode, 2)
 
     def test_no_layer_fits(self):
         done = self.script(*self.words("--parts", "largest", "--memory", "64K", "--devices", "none"))
@@ -72,7 +68,7 @@ class OffloadTimes(local_script.TestCase):
             if device != "none":
                 self.assertRegex(done.stdout, rf"\| the same, {device} over none +\| \d+\.\d\dx +\| >= 3x +\| (yes|NO ) \|")
         study = self.folder / "results" / "here" / "offload"
-        table = [sys.executable, zpp.SOURCE / "validation" / "offload_table.py", study]
+        table = [*zpp.VALIDATE, "offload-table", study]
         self.assertEqual(local_script.run(*table).stdout, done.stdout)
         self.assert_floors(study, table)
         listed = study / "runs.tsv"

@@ -2,13 +2,9 @@
 """find_package(zeropp CONFIG) of an installation: the project in tests/consumer finds it with its dependencies, compiles every
 public header, links, and gathers through codecs under the launcher; another version and a project without C are refused."""
 
-import os
-import pathlib
 import re
 import shutil
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 BUILD = zpp.BIN.parent

@@ -3,11 +3,7 @@
 machine without any, and the search with what the user has decided."""
 
 import json
-import os
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import planned
 import zpp
 

@@ -2,11 +2,7 @@
 """zpp_plan needs no MPI: it plans where MPI cannot start, and under a launcher once."""
 
 import json
-import os
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import planned
 import zpp
 

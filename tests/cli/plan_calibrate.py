@@ -2,13 +2,9 @@
 """zpp_plan calibrate takes the same rates from the trace of a measurement as from its JSON, and refuses files that are no measurement."""
 
 import json
-import os
-import pathlib
-import sys
 
 import h5py
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import planned
 import zpp
 

@@ -3,11 +3,7 @@
 within 3 % of the measured peak. Prints a line for each run."""
 
 import json
-import os
-import pathlib
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import planned
 import zpp
 

@@ -1,17 +1,14 @@
 # ctest: name=plan_plot timeout=240 labels=cli
-"""validation/plan_plot.py on what zpp_plan estimate and time write: the numbers that it draws are those of the files, a line for each
+"""zpp-validate plan-plot on what zpp_plan estimate and time write: the numbers that it draws are those of the files, a line for each
 configuration, every picture is there, and other files are refused."""
 
 import contextlib
 import io
 import json
-import os
 import pathlib
-import sys
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import plan_plot
 import zpp
+from zpp_validate.plots import plan_plot
 
 SHAPE = ["--model", "gpt", "--num-layers", "4", "--hidden-size", "256", "--num-attention-heads", "4", "--seq-length", "128", "--bf16"]
 ZEROPP = ["--zero-quantized-weights", "--zero-quantized-gradients", "--zero-hpz-partition-size", "8"]

@@ -2,16 +2,13 @@
 """zpp_plan report on traces of every program: a section each with its tables, all VALID; and what it says where Python, its modules or
 the traces are missing."""
 
-import os
-import pathlib
 import sys
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
 import html_case
-import html_sections
 import synthetic_converge
-import trace_format
 import zpp
+from zpp_validate.readers import trace_format
+from zpp_validate.reports import html_sections
 
 PATIENCE = 150  # seconds, of a busy machine
 PLAN = zpp.BIN / "zpp_plan"

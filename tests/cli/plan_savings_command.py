@@ -2,13 +2,9 @@
 """zpp_plan savings: its table and call against closed forms written out here, as text and JSON, and what it refuses."""
 
 import json
-import os
-import pathlib
-import sys
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import wire
 import zpp
+from zpp_validate.forms import wire
 
 PLAN = zpp.BIN / "zpp_plan"
 

@@ -1,19 +1,15 @@
 # ctest: name=plan_trace timeout=150 labels=cli processors=2
-"""validation/check_trace.py on the traces of zpp_plan: VALID for random jobs of every command, with bytes, messages and memory derived
+"""zpp-validate check on the traces of zpp_plan: VALID for random jobs of every command, with bytes, messages and memory derived
 again; INVALID, with the reason, for every number that is changed."""
 
-import os
-import pathlib
 import random
 import shutil
-import sys
 
 import h5py
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import check_trace
 import planned
 import zpp
+from zpp_validate.checkers import check_trace
 
 SEED, RANDOM_JOBS = 7, 25
 CLUSTER = ["--cluster", zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"]

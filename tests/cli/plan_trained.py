@@ -3,12 +3,8 @@
 configurations of any stage, codecs, hpZ, algorithms, nodes and micro-steps."""
 
 import json
-import os
-import pathlib
 import random
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import planned
 import zpp
 

@@ -9,10 +9,9 @@ import random
 import sys
 
 PATHS = {name: pathlib.Path(os.environ[f"ZEROPP_{name}"]) for name in ("BIN", "SOURCE")}
-sys.path[:0] = [str(PATHS["SOURCE"] / folder) for folder in ("tests/support", "validation")]
 sys.path.insert(0, str(PATHS["BIN"].parent / "python"))
-import wire
 import zpp
+from zpp_validate.forms import wire
 
 try:
     import zeropp

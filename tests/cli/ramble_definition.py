@@ -5,14 +5,11 @@ that keeps what the definition declares: this does not show that Ramble loads it
 
 import importlib.util
 import json
-import os
-import pathlib
 import re
 import shlex
 import sys
 import types
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 FOLDER = zpp.SOURCE / "jobscripts" / "ramble"

@@ -12,7 +12,6 @@ import dataclasses
 import datetime
 import json
 import math
-import os
 import pathlib
 import random
 import shlex
@@ -21,7 +20,6 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 zpp.skip_without_gpus(1)

@@ -2,14 +2,11 @@
 """The commands in README: each is one that a shell takes, and each of a program of the CPU build runs, for one step where it
 trains and on small messages where it measures. What is not run is listed with the reason."""
 
-import os
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 README = (zpp.SOURCE / "README.md").read_text()

@@ -2,11 +2,6 @@
 """Buckets decide when gradients travel, not what becomes of them: units cut into many, over several micro-steps whose gradients take the
 memory of the ones before, give the bits of one bucket."""
 
-import os
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 zpp.skip_without_gpus(2)

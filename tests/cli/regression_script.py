@@ -3,12 +3,9 @@
 baseline says otherwise; its flags exist."""
 
 import json
-import os
-import pathlib
 import re
 import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 
@@ -46,7 +43,7 @@ class RegressionScript(zpp.TestCase):
         commands = done.stdout.splitlines()
         self.assertEqual(len(commands), 12 + 2)
         known = {name: local_script.run(sys.executable, zpp.SOURCE / name, *words, "--help").stdout
-                 for name, *words in (("jobscripts/study.py", "run"), ("validation/gate.py",))}
+                 for name, *words in (("jobscripts/study.py", "run"), ("validation/zpp-validate", "gate"))}
         for line in (commands[0], commands[-1]):
             program = next(name for name in known if name in line)
             self.assertEqual(set(re.findall(r" (--[a-z][a-z-]*)", line.split(" -q ")[0])) - set(re.findall("--[a-z][a-z-]*", known[program])),

@@ -1,12 +1,9 @@
 # ctest: name=report_in_browser timeout=240 labels=cli
 """Headless Chromium makes of the HTML report exactly the elements that are written in it, and runs nothing that was planted in traces."""
 
-import os
-import pathlib
 import shutil
 import sys
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
 import html_case
 import zpp
 

@@ -15,7 +15,6 @@ import sys
 import time
 from unittest import mock
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 JOBS = zpp.SOURCE / "jobscripts"

@@ -1,23 +1,19 @@
 # ctest: name=summarize timeout=120 labels=cli processors=2
-"""validation/summarize.py reads the trace of every program that there is, and says of each what it must; what is wrong with names, units
+"""zpp-validate summarize reads the trace of every program that there is, and says of each what it must; what is wrong with names, units
 or completeness is INVALID, and the others are still looked at."""
 
 import contextlib
 import io
-import os
 import pathlib
 import shutil
-import sys
 
 import h5py
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import check_trace
-import measurement
-import summarize
 import synthetic_converge
-import trace_format
 import zpp
+from zpp_validate.checkers import check_trace
+from zpp_validate.readers import measurement, trace_format
+from zpp_validate.reports import summarize
 
 SWEEP = ["-b", "1K", "-e", "4K", "-f", "4", "-N", "3", "-n", "1", "--backend", "host", "--codec", "none,int8:256"]
 
@@ -73,7 +69,7 @@ class Summarize(zpp.TestCase):
         self.check_spoiled(traces["train"][0], traces["sweep"][0])
 
     def check_times(self, trace, json_file):
-        """What compare.py reads of a trace is what it reads of the JSON."""
+        """What `compare` reads of a trace is what it reads of the JSON."""
         ours, theirs = (measurement.read_file(path, 1) for path in (trace, json_file))
         self.assertEqual(list(ours.rows), list(theirs.rows))
         for key, row in ours.rows.items():

@@ -7,17 +7,13 @@ import json
 import os
 import pathlib
 import re
-import sys
 import unittest
 
-SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-sys.path.insert(0, str(SOURCE / "validation"))
-import sweep_file
-import sweep_forms
-import wire
 import zpp
+from zpp_validate.forms import sweep_forms, wire
+from zpp_validate.readers import sweep_file
 
+SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 PROGRAM = str(zpp.BIN / "zpp_sweep")
 PLACE = ["--backend", zpp.BACKEND, *(["--transport", zpp.TRANSPORT] if zpp.TRANSPORT else [])]
 

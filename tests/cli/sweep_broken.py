@@ -3,12 +3,8 @@
 index, what came and what was wanted, and the kind of error; exit code 1, one line a rank at most."""
 
 import json
-import os
-import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 PROGRAM = str(zpp.TEST_BIN / "sweep_broken")

@@ -6,15 +6,13 @@ import json
 import os
 import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 from local_script import option, run
 
 SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "sweep.sh"
-PEER = zpp.SOURCE / "validation" / "peers" / "collectives.py"
+PEER = (*zpp.VALIDATE, "peer-collectives")
 SWEEP = zpp.BIN / "zpp_sweep"
 SHARED = ("-b", "-e", "-f", "-w", "-d", "--collective", "--max-seconds", "--node-size", "-n")
 
@@ -30,7 +28,7 @@ class SweepScript(local_script.TestCase):
     script_path = SCRIPT
 
     def test_flags_exist_and_both_sides_measure_the_same(self):
-        known = {"zpp_sweep": flags_of(SWEEP), "collectives.py": flags_of(sys.executable, PEER)}
+        known = {"zpp_sweep": flags_of(SWEEP), "peer-collectives": flags_of(*PEER)}
         commands = self.dry_run("--gpus", "4", "--layouts", "node,emulated,emulated-4x4", "--", "--rail-lanes", "2")
         self.assertEqual(len(commands), 6)
         for ours, theirs in zip(commands[::2], commands[1::2]):
@@ -86,13 +84,13 @@ class SweepScript(local_script.TestCase):
 
     def test_peer_refuses(self):
         (self.folder / "torch.py").write_text("raise ImportError('hidden')\n")
-        done = run(sys.executable, PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
+        done = run(*PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
         self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.ENVIRONMENT, 1), done)
         self.assertIn("install the package torch", done.stderr)
         place = {**os.environ, "RANK": "0", "WORLD_SIZE": "4", "LOCAL_RANK": "0"}
         for words in (["--node-size", "3"], ["-b", "2K", "-e", "1K"], ["-f", "1"], ["-b", "1T"], ["--collective", "broadcast"],
                       ["--max-seconds", "0"], ["-w", "0"]):
-            self.assertEqual(run(sys.executable, PEER, *words, env=place).returncode, zpp.USAGE, words)
+            self.assertEqual(run(*PEER, *words, env=place).returncode, zpp.USAGE, words)
 
 
 if __name__ == "__main__":

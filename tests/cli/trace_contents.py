@@ -5,15 +5,12 @@ import datetime
 import hashlib
 import json
 import math
-import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import token_files
 import zpp
 

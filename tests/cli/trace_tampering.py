@@ -5,16 +5,13 @@ it, or reads what was written; nothing else happens. ZEROPP_TAMPERINGS=N flips t
 import os
 import pathlib
 import random
-import sys
+
+import h5py
+import zpp
+from zpp_validate.checkers import check_trace
+from zpp_validate.readers import trace_file
 
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-sys.path.insert(0, str(SOURCE / "validation"))
-import check_trace
-import h5py
-import trace_file
-import zpp
-
 FLIPS = int(os.environ.get("ZEROPP_TAMPERINGS", "60"))
 SEED = int(os.environ.get("ZEROPP_TAMPERING_SEED", "1"))
 # What the run was called with and made of, which nothing else in the file says again.

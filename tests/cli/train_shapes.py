@@ -5,15 +5,13 @@ model and prints the table; a command that fails is a row of it."""
 import os
 import pathlib
 import re
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import local_script
 import zpp
 from local_script import option, run
 
 SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "train_shapes.sh"
-PEER = zpp.SOURCE / "validation" / "peers" / "fsdp2.py"
+PEER = (*zpp.VALIDATE, "peer-fsdp2")
 FEATURES = "none,none-flat,none-2hop,qwz,hpz,qgz,qwz-qgz,all"
 PEERS = "fsdp2,fsdp2-compile,fsdp2-recompute,hybrid"
 
@@ -38,7 +36,7 @@ class TrainShapes(local_script.TestCase):
     script_path = SCRIPT
 
     def test_every_flag_exists(self):
-        known = {"zpp_train": flags_of(zpp.TRAIN), "fsdp2.py": flags_of(sys.executable, PEER)}
+        known = {"zpp_train": flags_of(zpp.TRAIN), "peer-fsdp2": flags_of(*PEER)}
         for peers in ("auto", PEERS):
             commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--shapes",
                                     "1.64b,6.86b,9.4b,18.7b,tiny", "--", "--pipeline-depth", "2")
@@ -56,13 +54,13 @@ class TrainShapes(local_script.TestCase):
                   ("9.4b", "2"): ("20", "6144", "48", "512", "1"), ("18.7b", "2"): ("40", "6144", "48", "512", "1")}
         for (shape, nodes), sizes in wanted.items():
             commands = self.dry_run("--gpus", "4", "--shapes", shape, "--layouts", "emulated" if nodes else "node")
-            kinds = ["fsdp2.py" if "validation/peers/fsdp2.py" in command else "zpp_train" for command in commands]
-            self.assertEqual((kinds[0], kinds[-1]), ("fsdp2.py", "fsdp2.py"))
+            kinds = ["peer-fsdp2" if "peer-fsdp2" in command else "zpp_train" for command in commands]
+            self.assertEqual((kinds[0], kinds[-1]), ("peer-fsdp2", "peer-fsdp2"))
             self.assertEqual(kinds.count("zpp_train"), 5)
             for command, kind in zip(commands, kinds):
                 self.assertEqual(tuple(option(command, flag) for flag in shared), (*sizes, "50257", nodes, "4"))
                 steps = int(option(command, "--warmup") or 0) + int(
-                    option(command, "--steps" if kind == "fsdp2.py" else "--train-iters"))
+                    option(command, "--steps" if kind == "peer-fsdp2" else "--train-iters"))
                 short = shape in ("9.4b", "18.7b") and "--zero-hpz-partition-size" not in command
                 self.assertIn(steps, (8,) if short else (8, 25), command)
             self.assertEqual(len({option(command, "--json") for command in commands}), len(commands))
@@ -119,15 +117,15 @@ class TrainShapes(local_script.TestCase):
     def test_peer_without_pytorch(self):
         """Its help needs none; training says what is missing, in one line."""
         (self.folder / "torch.py").write_text("raise ImportError('hidden')\n")
-        done = run(sys.executable, PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
+        done = run(*PEER, env={**os.environ, "PYTHONPATH": str(self.folder)})
         self.assertEqual((done.returncode, done.stderr.count("\n")), (zpp.ENVIRONMENT, 1), done)
         self.assertIn("install the package torch", done.stderr)
-        compile((PEER.parent / "gpt.py").read_text(), "gpt.py", "exec")
+        compile((zpp.SOURCE / "validation" / "zpp_validate" / "peers" / "gpt.py").read_text(), "gpt.py", "exec")
 
     def test_peer_refuses_sizes(self):
         for words, ranks in ((["--num-attention-heads", "3"], 1), (["--hybrid", "3"], 4), (["--node-size", "3"], 4),
                              (["--steps", "0"], 1)):
-            done = run(sys.executable, PEER, *words,
+            done = run(*PEER, *words,
                        env={**os.environ, "RANK": "0", "WORLD_SIZE": str(ranks), "LOCAL_RANK": "0"})
             self.assertEqual(done.returncode, zpp.USAGE, done)
 

@@ -4,15 +4,11 @@ and the others by nothing. All are decayed where a file says how much, as DeepSp
 last word, and the trace has what it was."""
 
 import json
-import os
-import pathlib
-import sys
 
 import numpy as np
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import safetensors_file
 import zpp
+from zpp_validate.readers import safetensors_file
 
 RATE, DECAY = 0.125, 0.25
 IN_FILE = {"optimizer": {"type": "SGD", "params": {"lr": RATE, "weight_decay": DECAY}}}

@@ -3,15 +3,11 @@
 vanishes or is another job's.
 One line, exit code 5, checkpoints from before stay whole, and nothing is left of what was begun."""
 
-import os
-import pathlib
 import shlex
-import sys
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import checkpoint
 import mounts
 import zpp
+from zpp_validate.checkers import checkpoint
 
 SIZE = ["--num-layers", "6", "--hidden-size", "128"]  # 14 MiB a checkpoint
 EVERY = ["--train-iters", "100", "--log-interval", "1", "--save-interval", "1"]
@@ -23,7 +19,7 @@ class Mounts(mounts.MountCase):
     def run_there(self, script, *words, quota=False, **options):
         """The trainer, with checkpoints there; after it their names, and the verdict on each."""
         kept = shlex.quote(str(self.out / "checkpoints"))
-        judge = f"{shlex.quote(sys.executable)} {shlex.quote(str(zpp.SOURCE / 'validation' / 'checkpoint.py'))}"
+        judge = shlex.join([*zpp.VALIDATE, "checkpoint"])
         where = (self.inside_quota, 64 << 20) if quota else (self.inside, "size=64m")
         return where[0](where[1], script, *SIZE, *EVERY, "--save", self.out / "checkpoints", *words,
                         after=f"ls -A {kept}; {judge} {kept}", **options)

@@ -9,12 +9,10 @@ import random
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import checkpoint
 import zpp
+from zpp_validate.checkers import checkpoint
 
 KILLS = int(os.environ.get("ZEROPP_KILLS", "5"))
 STEPS = 150

@@ -3,13 +3,10 @@
 touched, nothing left half written."""
 
 import os
-import pathlib
 import shlex
-import sys
 
 import h5py
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import mounts
 import zpp
 

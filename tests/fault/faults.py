@@ -7,12 +7,8 @@ is complete, and no partial file is left."""
 
 import dataclasses
 import json
-import os
-import pathlib
 import shutil
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 RANKS = 3

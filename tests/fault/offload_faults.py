@@ -4,14 +4,11 @@ checkpoints from before are whole; nothing is left in the folder. However a run 
 
 import contextlib
 import os
-import pathlib
 import signal
-import sys
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
-import checkpoint
 import mounts
 import zpp
+from zpp_validate.checkers import checkpoint
 
 RANKS = 3
 

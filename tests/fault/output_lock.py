@@ -4,12 +4,9 @@ orderly end leaves a lock."""
 
 import fcntl
 import os
-import pathlib
 import shutil
 import signal
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 MATRIX = {"base": {"train_batch_size": 1, "zeropp": {"backend": "host", "train_steps": 2, "model": {

@@ -18,7 +18,6 @@ import sys
 import tempfile
 import time
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 RANKS = 4

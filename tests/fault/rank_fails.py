@@ -1,11 +1,6 @@
 # ctest: name=rank_fails labels=fault timeout=120 processors=3
 """What one rank meets alone ends all ranks, with its message, once, and its exit code."""
 
-import os
-import pathlib
-import sys
-
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 LARGE = ["--zero-stage", "0", "--hidden-size", "512", "--num-layers", "4", "--seq-length", "16"]

@@ -6,10 +6,8 @@ signals that it gets itself is in README.md, "Exit codes"."""
 import os
 import pathlib
 import signal
-import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 DEADLINE = 20  # seconds from the signal to the end

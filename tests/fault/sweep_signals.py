@@ -4,11 +4,8 @@ code is 85 after SIGUSR1 and SIGTERM, 130 after SIGINT. The same where memory la
 
 import json
 import os
-import pathlib
 import signal
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 DEADLINE = 20  # seconds from the signal to the end

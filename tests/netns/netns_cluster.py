@@ -13,7 +13,6 @@ import sys
 import time
 import uuid
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 NETNS = [sys.executable, zpp.SOURCE / "jobscripts" / "local" / "netns.py"]

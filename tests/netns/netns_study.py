@@ -3,14 +3,11 @@
 what it does not know. Skipped where namespaces cannot be made."""
 
 import json
-import os
-import pathlib
 import signal
 import subprocess
 import sys
 import time
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 SCRIPT = [sys.executable, zpp.SOURCE / "jobscripts" / "local" / "netns_study.py"]

@@ -1,10 +1,9 @@
 # ctest: name=check_trace timeout=120
-"""validation/check_trace.py on synthetic traces: VALID for right ones of many kinds, INVALID for every
+"""zpp-validate check on synthetic traces: VALID for right ones of many kinds, INVALID for every
 corruption."""
 
 import contextlib
 import hashlib
-import importlib.util
 import io
 import json
 import os
@@ -18,14 +17,11 @@ import unittest
 import h5py
 import numpy as np
 
+from synthetic_trace import CASES, DYNAMIC, FEATURES, configure, make, write
+from zpp_validate.checkers import check_trace
+
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
-CHECKER = SOURCE / "validation" / "check_trace.py"
-sys.path.insert(0, str(CHECKER.parent))
-spec = importlib.util.spec_from_file_location("checker", CHECKER)  # this file has the same name
-checker = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(checker)
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-from synthetic_trace import CASES, DYNAMIC, FEATURES, configure, make, write  # noqa: E402
+VALIDATE = SOURCE / "validation" / "zpp-validate"
 
 # Offload to files: of the optimizer, of a part of it, and of the weights of some units and of all.
 FILES = (dict(stage=1, bf16=True, offload=(1.0, 1000, 4), files=(100, 0, 1)), dict(stage=0, offload=(0.25, 100, 3), files=(1 << 40, 0, 1)),
@@ -40,14 +36,14 @@ class CheckTrace(unittest.TestCase):
         self.addCleanup(self.folder.cleanup)
 
     def run_program(self, *arguments):
-        return subprocess.run([sys.executable, CHECKER, *arguments], capture_output=True, text=True,
+        return subprocess.run([sys.executable, VALIDATE, "check", *arguments], capture_output=True, text=True,
                               check=False)
 
     def judge(self):
         """Exit code and output, in this process: starting Python takes longer than judging."""
         output = io.StringIO()
         with contextlib.redirect_stdout(output):
-            status = checker.main([str(self.path)])
+            status = check_trace.main([str(self.path)])
         return status, output.getvalue()
 
     def assert_invalid(self, reason):
@@ -532,9 +528,9 @@ class CheckTrace(unittest.TestCase):
         write(self.path, *make(FEATURES))
         done = self.run_program(self.path)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "VALID\n", ""))
-        done = self.run_program(self.path, CHECKER)
+        done = self.run_program(self.path, VALIDATE)
         self.assertEqual((done.returncode, done.stderr), (1, ""))
-        self.assertIn(f"{CHECKER}: INVALID: cannot be read", done.stdout)
+        self.assertIn(f"{VALIDATE}: INVALID: cannot be read", done.stdout)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 # ctest: name=contract1_codec_bytes_numpy timeout=400
 """Wire bytes, decoded bits and sums of every codec equal those of the independent implementation.
 
-Formats that validation/codecs.py does not know are named and left to the contract tests.
+Formats that validation/zpp_validate/oracles/codecs.py does not know are named and left to the contract tests.
 """
 
 import os
@@ -11,8 +11,7 @@ import tempfile
 
 import numpy as np
 
-sys.path.insert(0, os.environ["ZEROPP_SOURCE"])
-from validation import codecs  # noqa: E402
+from zpp_validate.oracles import codecs
 
 SERVER = subprocess.Popen([os.path.join(os.environ["ZEROPP_TEST_BIN"], "codec_dump"), "serve"], stdin=subprocess.PIPE,
                           stdout=subprocess.PIPE, text=True)
@@ -133,7 +132,7 @@ def main():
     if missing:
         sys.exit(f"not registered: {', '.join(missing)}")
     for name in sorted(set(registered) - set(codecs.FORMATS)):
-        print(f"{name}: no independent implementation in validation/codecs.py, not compared")
+        print(f"{name}: no independent implementation in validation/zpp_validate/oracles/codecs.py, not compared")
     with tempfile.TemporaryDirectory() as folder:
         for name in codecs.FORMATS:
             for codec in codecs_of(name):

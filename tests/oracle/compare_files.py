@@ -1,5 +1,5 @@
 # ctest: name=compare_files timeout=120 labels=oracle
-"""validation/compare.py on files made here: it reads what each program writes, matches rows, names what only one side has, and
+"""zpp-validate compare on files made here: it reads what each program writes, matches rows, names what only one side has, and
 refuses with a remedy what cannot be compared."""
 
 import json
@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
 import synthetic_sweep
 import synthetic_trace
 
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 STEPS = 30
 PLANTED = ("all_gather", "int8:256", "two-level", 1 << 20, "in_place")
 
@@ -57,7 +56,7 @@ class Compare(unittest.TestCase):
         """(result of the process, the rows of --json by name)."""
         out = self.folder / "comparison.json"
         out.unlink(missing_ok=True)
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "compare.py", a, b, "--json", out, *words],
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", a, b, "--json", out, *words],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(done.stderr.count("\n"), 1 if code else 0, done)
@@ -310,7 +309,7 @@ class Compare(unittest.TestCase):
     def test_command_line(self):
         a = self.trace("a.h5", 1)
         for words in (("--threshold", "3"), ("--level", "0"), ("--resamples", "10"), ("--seed", "-1"), ("--confidence", "0.4")):
-            done = subprocess.run([sys.executable, SOURCE / "validation" / "compare.py", a, a, *words], capture_output=True,
+            done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", a, a, *words], capture_output=True,
                                   text=True, check=False)
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(words[0], done.stderr)

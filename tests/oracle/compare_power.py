@@ -1,5 +1,5 @@
 # ctest: name=compare_finds_a_slowdown timeout=120 labels=oracle
-"""validation/compare.py finds a slowdown of 5 % in one row of 100, and no row where there is none.
+"""zpp-validate compare finds a slowdown of 5 % in one row of 100, and no row where there is none.
 
 Times spread by 2 %, 50 samples a row on either side, 100 trials each with seeds of their own: the planted row, and no other, is
 slower beyond the threshold of 3 % in 95 trials or more; of 100 trials without a slowdown at most 5 name a row, whatever for. Once
@@ -7,17 +7,12 @@ with normal noise, once with the long tail of real times. And the parts it is ma
 """
 
 import math
-import os
-import sys
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(os.environ["ZEROPP_SOURCE"]) / "validation"))
-import bootstrap
-import compare
-import rank_test
+from zpp_validate.gate import compare
+from zpp_validate.stats import bootstrap, rank_test
 
 TRIALS, ROWS, SAMPLES, CV, SLOWDOWN = 100, 100, 50, 0.02, 1.05
 LEVEL, CONFIDENCE, THRESHOLD, RESAMPLES = 0.01, 0.95, 0.03, 4000  # the defaults

@@ -1,5 +1,5 @@
 # ctest: name=converge_judge timeout=120 labels=oracle
-"""validation/converge.py on matrices made here: it finds what was planted, says plainly what the data do not support, and refuses, by
+"""zpp-validate converge on matrices made here: it finds what was planted, says plainly what the data do not support, and refuses, by
 name, what is missing, unpaired or untrue."""
 
 import contextlib
@@ -15,15 +15,13 @@ from pathlib import Path
 
 import h5py
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
-sys.path[:0] = [str(SOURCE / "tests" / "support"), str(SOURCE / "validation")]
-import converge
-import converge_checker
-import judged
-import ladder
 import synthetic_converge as made
 import synthetic_trace
-from trace_file import Trace
+from zpp_validate.checkers import converge_checker
+from zpp_validate.convergence import converge, judged, ladder
+from zpp_validate.readers.trace_file import Trace
+
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 
 
 def run_of(groups, name, seed):
@@ -212,7 +210,7 @@ class Judge(unittest.TestCase):
         self.assertRegex(out, r"Of 3 settings together: a true difference of 0\.00\d\d to 0\.0\d+ nats would be shown")
         chapter = (self.output / "chapter.md").read_text()
         self.assertTrue(chapter.startswith("## Which compression is safe\n"))
-        self.assertIn(f"validation/converge.py {self.folder / 'converge.h5'} --output {self.output}\n", chapter)
+        self.assertIn(f"validation/zpp-validate converge {self.folder / 'converge.h5'} --output {self.output}\n", chapter)
         self.assertIn("1 of 3 settings are; 2 are shown to be worse, 0 diverged, of 0 these runs show neither", chapter)
         first = {path.name: path.read_bytes() for path in self.output.iterdir() if path.suffix in (".png", ".svg", ".md")}
         self.judge(self.folder / "converge.h5")
@@ -310,7 +308,7 @@ class Judge(unittest.TestCase):
         self.assertIn("cannot be written", self.judge(good, code=2)[1])
 
     def test_check_trace(self):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "check_trace.py", self.matrix()], capture_output=True,
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "check", self.matrix()], capture_output=True,
                               text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, "VALID\n"), done)
 

@@ -1,18 +1,13 @@
 # ctest: name=converge_statistics timeout=120 labels=oracle
-"""The statistics of validation/converge.py over many simulated matrices: intervals cover, false alarms are as rare as promised, what is
+"""The statistics of zpp-validate converge over many simulated matrices: intervals cover, false alarms are as rare as promised, what is
 promised to be seen is seen. Every count lies within what a binomial of the promised probability gives in all but 1 of 10,000 cases."""
 
-import os
-import sys
 import unittest
-from pathlib import Path
 
 import numpy as np
 from scipy import stats
 
-sys.path.insert(0, str(Path(os.environ["ZEROPP_SOURCE"]) / "validation"))
-import paired
-import rank_test
+from zpp_validate.stats import paired, rank_test
 
 MATRICES, SETTINGS, LEVEL, NOISE = 800, 8, 0.05, 0.01
 RARE = 1e-4

@@ -1,5 +1,5 @@
 # ctest: name=gate_files timeout=120 labels=oracle
-"""validation/gate.py on files made here: what it records, what it refuses, and how often it alarms. Planted defects of the real
+"""zpp-validate gate on files made here: what it records, what it refuses, and how often it alarms. Planted defects of the real
 programs are in tests/cli/gate_defects.py."""
 
 import contextlib
@@ -7,7 +7,6 @@ import io
 import json
 import math
 import os
-import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -15,14 +14,11 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
-sys.path[:0] = [str(SOURCE / "tests" / "support"), str(SOURCE / "validation")]
-import baseline
-import gate
-import gate_judge
 import synthetic_converge
 import synthetic_trace
+from zpp_validate.gate import baseline, gate, gate_judge
 
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 CASE = dict(synthetic_trace.FEATURES, skipped=(0,) * 12, evaluations=((0, 2), (12, 2)), interval=12)
 
 
@@ -77,7 +73,7 @@ class Gate(unittest.TestCase):
         self.recorded()
         document = json.loads(self.path.read_text())
         self.assertEqual((document["schema"], document["machine"], document["layout"]), ("zeropp-baseline", ["h"] * 4, "4 ranks on 2 nodes"))
-        self.assertEqual(document["command"], f"validation/gate.py {self.folder / 'base'} --record {self.path}")
+        self.assertEqual(document["command"], f"validation/zpp-validate gate {self.folder / 'base'} --record {self.path}")
         self.assertLessEqual({"git_commit", "mpi_library"}, set(document["versions"]))
         (row,) = document["rows"]
         self.assertEqual((sorted(row["losses"]), len(row["times"])), ([str(seed) for seed in range(1, 7)], 6 * 11))

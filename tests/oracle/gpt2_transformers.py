@@ -2,21 +2,18 @@
 """The GPT's weights in `transformers`, on PyTorch: what a run exports has its loss there, and a GPT-2 that was made there has its loss here, to
 1e-4 in fp32. Another model's weights are told apart. Skipped without either package."""
 
-import os
-import pathlib
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
-SCRIPT = zpp.SOURCE / "validation" / "gpt2_transformers.py"
+VALIDATE = zpp.SOURCE / "validation" / "zpp-validate"
 SHAPE = ["--num-layers", "3", "--hidden-size", "48", "--num-attention-heads", "4", "--seq-length", "24", "--micro-batch-size", "2"]
 MADE = ["--layers", 3, "--hidden", 48, "--heads", 4, "--length", 24]
 
 
 def script(*words):
-    return subprocess.run([sys.executable, *map(str, (SCRIPT, *words))], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, *map(str, (VALIDATE, "gpt2", *words))], capture_output=True, text=True, timeout=120)
 
 
 class Transformers(zpp.TestCase):

@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 
 TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
-ORACLE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "oracle.py"
+VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 
 # model, layers, hidden, heads, seq, vocab, head, accumulated micro-batches
 SHAPES = [
@@ -27,7 +27,7 @@ SHAPES = [
 
 
 def oracle(folder, tolerance):
-    return subprocess.run([sys.executable, ORACLE, "gradients", folder, "--tolerance", str(tolerance)],
+    return subprocess.run([sys.executable, VALIDATE, "oracle", "gradients", folder, "--tolerance", str(tolerance)],
                           capture_output=True, text=True)
 
 

@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
-VALIDATION = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation"
+VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 ENVIRONMENT, SKIPPED = 3, 77
 
 # model, layers, hidden, heads, seq, vocab, head: head widths 64, 128 and 5
@@ -39,7 +39,7 @@ def missing():
 
 
 def torch_oracle(folder, dtype, tolerance, precision):
-    return run(sys.executable, VALIDATION / "torch_oracle.py", folder, "--tolerance", tolerance, "--weights", dtype,
+    return run(sys.executable, VALIDATE, "torch-oracle", folder, "--tolerance", tolerance, "--weights", dtype,
                "--precision", precision)
 
 
@@ -65,7 +65,7 @@ def main():
                 results = {f"PyTorch {precision}": torch_oracle(folder, dtype, tolerance, precision)
                            for precision in ("fp64", "fp32")}
                 if dtype == "fp32":  # this oracle reads the weights as they were before rounding
-                    results["NumPy"] = run(sys.executable, VALIDATION / "oracle.py", "gradients", folder,
+                    results["NumPy"] = run(sys.executable, VALIDATE, "oracle", "gradients", folder,
                                            "--tolerance", tolerance)
                 for name, result in results.items():
                     print(f"{folder.name} against {name}: exit {result.returncode}, "

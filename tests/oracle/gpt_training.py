@@ -8,7 +8,7 @@ import sys
 import tempfile
 
 TOOL = pathlib.Path(os.environ["ZEROPP_TEST_BIN"]) / "gpt_case"
-ORACLE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "oracle.py"
+VALIDATE = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 
 
 def main():
@@ -17,7 +17,7 @@ def main():
         for head in ("tied", "untied"):
             folder = pathlib.Path(scratch) / head
             subprocess.run([TOOL, "train", folder, "gpt", "2", "48", "3", "19", "257", head, "fp32", "12", "host"], check=True)
-            result = subprocess.run([sys.executable, ORACLE, "train", folder, "--tolerance", "1e-5"],
+            result = subprocess.run([sys.executable, VALIDATE, "oracle", "train", folder, "--tolerance", "1e-5"],
                                     capture_output=True, text=True)
             print(result.stdout, result.stderr)
             failures += result.returncode != 0

@@ -1,22 +1,18 @@
 # ctest: name=html_report timeout=240 labels=oracle
-"""validation/html_report.py on traces made here: the page is well-formed, needs nothing else, takes no text for markup, and has the
+"""zpp-validate html on traces made here: the page is well-formed, needs nothing else, takes no text for markup, and has the
 traces' numbers and verdicts."""
 
 import contextlib
 import io
 import json
-import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-sys.path[:0] = [str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / folder) for folder in ("tests/support", "validation")]
 import html_case
-import html_page
-import html_report
 import synthetic_trace
-from trace_file import Trace
+from zpp_validate.readers.trace_file import Trace
+from zpp_validate.reports import html_page, html_report
 
 
 def call(*words):

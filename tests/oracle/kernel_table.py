@@ -1,5 +1,5 @@
 # ctest: name=kernel_table timeout=60 labels=oracle
-"""validation/kernel_table.py on times made here: every product finds its layer, floors are those worked out by hand, so
+"""zpp-validate kernel-table on times made here: every product finds its layer, floors are those worked out by hand, so
 are busy, idle and exposed times; steps outside the window do not count; and what is malformed is refused."""
 
 import json
@@ -9,12 +9,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-VALIDATION = Path(os.environ["ZEROPP_SOURCE"]) / "validation"
-sys.path.insert(0, str(VALIDATION))
-import gpt_floors
-import kernel_file
-import kernel_table
+from zpp_validate.forms import gpt_floors
+from zpp_validate.readers import kernel_file
+from zpp_validate.tables import kernel_table
 
+VALIDATE = Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 LAYERS, HIDDEN, HEADS, LENGTH, VOCAB, SEQUENCES = 3, 10, 2, 25, 40, 4  # 100 rows
 SHAPE = gpt_floors.Shape(LAYERS, HIDDEN, HEADS, LENGTH, VOCAB, SEQUENCES)
 # 1 GB/s and 1 GFLOP/s: a byte or an operation is a nanosecond, a product's floor its operations.
@@ -68,7 +67,7 @@ class Recording:
 
 
 def table(*words):
-    done = subprocess.run([sys.executable, VALIDATION / "kernel_table.py", *map(str, words)], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, VALIDATE, "kernel-table", *map(str, words)], capture_output=True, text=True,
                           check=False)
     tables, previous = [], []
     for line in done.stdout.splitlines():
@@ -224,7 +223,7 @@ def check_malformed(folder):
         path.write_text(text + "\n" if text else "")
         done, _ = table(path, *FLAGS)
         assert done.returncode == 2 and done.stdout == "", (text, done)
-        assert done.stderr.startswith(f"kernel_table: error: {path}") and words in done.stderr, (text, done)
+        assert done.stderr.startswith(f"kernel-table: error: {path}") and words in done.stderr, (text, done)
         assert done.stderr.count("\n") == 1, (text, done)
     done, _ = table(folder / "nowhere.tsv", *FLAGS)
     assert done.returncode == 2 and "nowhere.tsv" in done.stderr and done.stderr.count("\n") == 1, done

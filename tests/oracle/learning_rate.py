@@ -4,12 +4,8 @@ written here from their description, and not the closed form that the library an
 
 import json
 import math
-import os
-import pathlib
 import random
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 

@@ -1,5 +1,5 @@
 # ctest: name=network_table timeout=60 labels=oracle
-"""validation/network_table.py on made-up summaries: model, speed-ups, second pass, and what makes it fail."""
+"""zpp-validate network-table on made-up summaries: model, speed-ups, second pass, and what makes it fail."""
 
 import contextlib
 import copy
@@ -7,15 +7,12 @@ import io
 import json
 import os
 import pathlib
-import sys
 import tempfile
 import unittest
 
-SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "validation"))
-import network_summary
-import network_table
+from zpp_validate.tables import network_summary, network_table
 
+SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 UNSHAPED_STEP = {"flat": 0.040, "all": 0.050}  # seconds
 ACROSS = {"flat": 20_000_000, "all": 2_000_000}  # bytes a step, of 2 hosts
 RATES = {"1gbit": 1e9, "unshaped": None}
@@ -90,7 +87,7 @@ class NetworkTable(unittest.TestCase):
         value = study()
         del value["runs"][1]
         code, _, errors = self.table(value)
-        self.assertEqual((code, errors), (1, "network_table: error: rate=1gbit,feature=all is missing\n"))
+        self.assertEqual((code, errors), (1, "network-table: error: rate=1gbit,feature=all is missing\n"))
 
     def test_modelled_bytes_are_not_held_against_the_interfaces(self):
         value = study()

@@ -1,16 +1,13 @@
 # ctest: name=planner timeout=180 labels=oracle
-"""validation/planner.py on what is committed: zpp_plan predicts published throughputs and own traces as well as results/planner
+"""zpp-validate planner on what is committed: zpp_plan predicts published throughputs and own traces as well as results/planner
 says; its table there is what it prints. The planner's commands refuse what they cannot answer."""
 
 import json
-import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import zpp
 
 PLAN = zpp.BIN / "zpp_plan"
@@ -44,8 +41,7 @@ class Planner(unittest.TestCase):
         self.assertIn(words, line)
 
     def test_predictions_are_as_good_as_committed(self):
-        script = zpp.SOURCE / "validation" / "planner.py"
-        done = subprocess.run([sys.executable, script, "--program", PLAN, "--output", self.folder], capture_output=True,
+        done = subprocess.run([*zpp.VALIDATE, "planner", "--program", PLAN, "--output", self.folder], capture_output=True,
                               text=True, timeout=150)
         self.assertEqual(done.returncode, 0, done.stderr)
         committed = (zpp.SOURCE / "results" / "planner" / "table.md").read_text()

@@ -1,5 +1,5 @@
 # ctest: name=plot_sweep timeout=120 labels=oracle
-"""validation/plot.py on sweeps made here: crossings are those that can be worked out, their intervals hold, and pictures are written."""
+"""zpp-validate plot on sweeps made here: crossings are those that can be worked out, their intervals hold, and pictures are written."""
 
 import json
 import math
@@ -13,14 +13,12 @@ from pathlib import Path
 
 import numpy as np
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
-sys.path.insert(0, str(SOURCE / "validation"))
-import bootstrap
-import crossings
-import sweep_file
 import synthetic_sweep
+from zpp_validate.plots import crossings
+from zpp_validate.readers import sweep_file
+from zpp_validate.stats import bootstrap
 
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 SIZES = [1 << k for k in range(10, 31, 2)]
 
 
@@ -93,7 +91,7 @@ class Plot(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def plot(self, *words, code=0):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "plot.py", *words, "--output", self.folder / "out"],
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "plot", *words, "--output", self.folder / "out"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, code, done)
         if code == 0:

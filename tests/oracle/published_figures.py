@@ -4,13 +4,11 @@ their step times. Their MFU counts every parameter, the embeddings' too: 6 P + 1
 
 import json
 import os
-import sys
 from pathlib import Path
 
-VALIDATION = Path(os.environ["ZEROPP_SOURCE"]) / "validation"
-sys.path.insert(0, str(VALIDATION))
-import model_flops
+from zpp_validate.forms import model_flops
 
+VALIDATION = Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 VOCAB = 50257
 figures = json.loads((VALIDATION / "published" / "zeropp.json").read_text())
 readme = (VALIDATION / "published" / "README.md").read_text()

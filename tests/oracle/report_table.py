@@ -1,5 +1,5 @@
 # ctest: name=report_table timeout=60 labels=oracle
-"""validation/report.py on traces made here: the saved factors are those that can be worked out by hand.
+"""zpp-validate report on traces made here: the saved factors are those that can be worked out by hand.
 
 One unit of 2^20 bf16 values on 2 nodes x 2 ranks, one micro-step. S = 2^18 values is a shard, W = 2 S bytes.
 ZeRO-3 gathers twice and reduces once: a flat ring crosses nodes on 2 links, 3 shards each, so 3 * 6 W bytes; a
@@ -18,7 +18,7 @@ from pathlib import Path
 import h5py
 import numpy
 
-REPORT = Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "report.py"
+VALIDATE = Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 SHARD = 1 << 18
 FLAT = 3 * 6 * 2 * SHARD
 ALL = 4 * (SHARD + SHARD // 128) + 4 * (SHARD // 2 + SHARD // 64)
@@ -61,7 +61,7 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5,
 
 
 def report(folder, *names):
-    return subprocess.run([sys.executable, REPORT, "--output", folder / "out", *(folder / name for name in names)],
+    return subprocess.run([sys.executable, VALIDATE, "report", "--output", folder / "out", *(folder / name for name in names)],
                           capture_output=True, text=True, check=False)
 
 

@@ -1,5 +1,5 @@
 # ctest: name=sweep_table timeout=60 labels=oracle
-"""validation/sweep_table.py on sweeps made here: medians of the samples, the fastest uncompressed row as the baseline, peers in
+"""zpp-validate sweep-table on sweeps made here: medians of the samples, the fastest uncompressed row as the baseline, peers in
 columns of their own that are no baseline, and refusals."""
 
 import json
@@ -10,10 +10,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
 import synthetic_sweep
 
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 MEBIBYTE = 1 << 20
 
 
@@ -39,7 +38,7 @@ class Table(unittest.TestCase):
         for index, document in enumerate(documents):
             paths.append(self.folder / f"{index}.json")
             paths[-1].write_text(json.dumps(document))
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "sweep_table.py", *paths, *words], capture_output=True,
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "sweep-table", *paths, *words], capture_output=True,
                               text=True, check=False)
         self.assertEqual(done.returncode, code, done)
         return done

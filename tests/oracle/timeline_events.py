@@ -1,5 +1,5 @@
 # ctest: name=timeline_events timeout=60 labels=oracle
-"""validation/timeline.py on traces made here: the file is in the trace-event format, slices nest, and times are those of the trace."""
+"""zpp-validate timeline on traces made here: the file is in the trace-event format, slices nest, and times are those of the trace."""
 
 import json
 import math
@@ -12,10 +12,9 @@ from pathlib import Path
 
 import numpy as np
 
-SOURCE = Path(os.environ["ZEROPP_SOURCE"])
-sys.path.insert(0, str(SOURCE / "tests" / "support"))
 import synthetic_trace
 
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 # Of each kind of event, what the format asks for beside ph, name, pid and tid.
 REQUIRED = {"X": {"ts", "dur"}, "C": {"ts", "args"}, "i": {"ts", "s"}, "M": {"args"}}
 STEPS, COLLECTIVES, FIRST_RANK = 1, 2, 10
@@ -42,7 +41,7 @@ class Timeline(unittest.TestCase):
         self.folder = Path(folder.name)
 
     def run_on(self, path, code=0, output=None):
-        done = subprocess.run([sys.executable, SOURCE / "validation" / "timeline.py", path, "-o", output or self.folder / "out.json"],
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "timeline", path, "-o", output or self.folder / "out.json"],
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, code, done)
         self.assertEqual(done.stderr.count("\n"), 1 if code else 0, done)

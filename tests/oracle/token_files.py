@@ -2,14 +2,10 @@
 """Token files of llm.c and Megatron-LM, written by NumPy, as data of a training run: the bytes of a text as ids, however they are stored,
 train what the text trains, to the last bit; what a file cannot be is refused in one line with code 5, and nothing is left."""
 
-import os
-import pathlib
 import struct
-import sys
 
 import numpy
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import token_files
 import zpp
 

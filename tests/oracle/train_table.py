@@ -1,5 +1,5 @@
 # ctest: name=train_table timeout=60 labels=oracle
-"""validation/train_table.py on studies made here: statistics, MFU, speed-ups and bytes are those that can be worked
+"""zpp-validate train-table on studies made here: statistics, MFU, speed-ups and bytes are those that can be worked
 out by hand, and what is wrong with a run is said in its row."""
 
 import json
@@ -10,12 +10,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-VALIDATION = Path(os.environ["ZEROPP_SOURCE"]) / "validation"
-sys.path.insert(0, str(VALIDATION))
-import bound
-import model_flops
-import sample_statistics
+from zpp_validate.forms import model_flops
+from zpp_validate.stats import bound, sample_statistics
 
+VALIDATE = Path(os.environ["ZEROPP_SOURCE"]) / "validation" / "zpp-validate"
 COLUMNS = ("session", "shape", "layout", "kind", "name", "warmup", "exit", "seconds", "loopback_before",
            "loopback_after", "stem", "command")
 WARMUP, GB = 5, 10**9
@@ -97,7 +95,7 @@ class Study:
 
     def table(self, *words):
         (self.folder / "runs.tsv").write_text("\n".join(self.rows) + "\n")
-        done = subprocess.run([sys.executable, VALIDATION / "train_table.py", self.folder, *words],
+        done = subprocess.run([sys.executable, VALIDATE, "train-table", self.folder, *words],
                               capture_output=True, text=True, check=False)
         if done.returncode != 2:
             assert (self.folder / "table.md").read_text() == done.stdout
@@ -195,7 +193,7 @@ def main():
                 assert word in notes[run], (run, word, notes[run])
         assert [row[1] for row in rows] == ["500.0", "500.0", "500.0", "-", "-", "-", "-", "-"], rows
 
-        done = subprocess.run([sys.executable, VALIDATION / "train_table.py", folder / "nowhere"], capture_output=True,
+        done = subprocess.run([sys.executable, VALIDATE, "train-table", folder / "nowhere"], capture_output=True,
                               text=True, check=False)
         assert done.returncode == 2 and done.stderr.count("\n") == 1 and "nowhere" in done.stderr, done
     print("statistics, speed-ups and reasons are those worked out by hand")

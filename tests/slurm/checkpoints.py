@@ -4,12 +4,9 @@ they come back from the queue and end with the bits of a run that nobody disturb
 
 import functools
 import os
-import pathlib
 import shutil
 import signal
-import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import slurm_cluster
 import zpp
 from slurm_cluster import TINY, command, job, read, wait_for

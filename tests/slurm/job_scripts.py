@@ -6,14 +6,12 @@ import contextlib
 import csv
 import json
 import os
-import pathlib
 import re
 import shlex
 import signal
 import subprocess
 import sys
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import slurm_cluster
 import zpp
 from slurm_cluster import CLUSTER, PATIENCE, TINY, cluster, command, job, processes_of, wait_for

@@ -5,11 +5,9 @@ daemon that does not start ends with the reason from the daemon's log."""
 import os
 import pathlib
 import subprocess
-import sys
 import tempfile
 import unittest
 
-sys.path.insert(0, str(pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "tests" / "support"))
 import slurm_cluster
 
 FAILING_SLURMD = """#!/bin/sh
@@ -17,7 +15,6 @@ if [ "$1" = -V ]; then echo slurm-wlm 22.05.8; exit 0; fi
 echo "fatal: planted reason" >>"$(dirname "$2")/$4/slurmd.log"
 exit 1
 """
-
 
 def setUpModule():
     slurm_cluster.need_programs()

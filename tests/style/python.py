@@ -24,8 +24,8 @@ root = os.environ["ZEROPP_SOURCE"]
 assert len(complaints(text="import os\nprint(nobody)\n")) == 2
 listed = subprocess.run(["git", "-c", f"safe.directory={root}", "ls-files", "-z", "*.py"], cwd=root, check=True,
                         capture_output=True, text=True)
-files = [file for file in listed.stdout.split("\0") if file and os.path.exists(os.path.join(root, file))]
-assert {"jobscripts/reframe/zeropp_checks.py", "validation/check_trace.py", "tests/support/zpp.py"} <= set(files), files
+files = ["validation/zpp-validate", *(file for file in listed.stdout.split("\0") if file and os.path.exists(os.path.join(root, file)))]
+assert {"jobscripts/reframe/zeropp_checks.py", "validation/zpp_validate/cli.py", "tests/support/zpp.py"} <= set(files), files
 found = complaints(*files)
 print("\n".join(found))
 sys.exit(1 if found else 0)

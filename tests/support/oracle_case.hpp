@@ -1,4 +1,4 @@
-// Writes a case for validation/oracle.py: what a model was given and what it answered. The format
+// Writes a case for zpp-validate oracle: what a model was given and what it answered. The format
 // is described there.
 #pragma once
 

@@ -4,15 +4,11 @@ written here apart from the closed forms."""
 import hashlib
 import json
 import math
-import os
-import sys
-from pathlib import Path
 
 import h5py
 import numpy as np
 
-sys.path.insert(0, str(Path(os.environ["ZEROPP_SOURCE"]) / "validation"))
-import trace_format
+from zpp_validate.readers import trace_format
 
 TEXT = ("version git_commit build_type cxx_compiler mpi_library hdf5_version kokkos_version blas_library "
         "cuda_versions backend transport kernels run_id started_at command_line").split()
@@ -457,7 +453,7 @@ def configure(attributes, config):
 
 
 def columns_of(app, group):
-    """{column: "KIND UNIT"} as validation/trace_format.py describes it."""
+    """{column: "KIND UNIT"} as validation/zpp_validate/readers/trace_format.py describes it."""
     return {**trace_format.ERROR_COLUMNS, **trace_format.COLUMNS_OF[app], **trace_format.GPU_COLUMNS}[group]
 
 

@@ -25,6 +25,7 @@ MPIRUN = shlex.split(os.environ["ZEROPP_MPIRUN"])
 OPEN_MPI = os.environ["ZEROPP_LAUNCHER"] == "openmpi"
 TRAIN = str(BIN / "zpp_train")
 INFO = str(BIN / "zpp_info")
+VALIDATE = (sys.executable, str(SOURCE / "validation" / "zpp-validate"))
 DEADLINE = 60  # seconds: far beyond any run here; what passes it hangs
 
 # Where the tests train: "host", or in the entries NAME.cuda-TRANSPORT "cuda-mpi" or "cuda-nccl".
@@ -195,8 +196,8 @@ def read_trace(path):
 
 
 def check_trace(*paths):
-    """validation/check_trace.py on `paths`."""
-    return Process([sys.executable, SOURCE / "validation" / "check_trace.py", *paths]).end()
+    """zpp-validate check on `paths`."""
+    return Process([*VALIDATE, "check", *paths]).end()
 
 
 class TestCase(unittest.TestCase):
@@ -235,7 +236,7 @@ class TestCase(unittest.TestCase):
         return errors[0]
 
     def check_accepted(self, *traces):
-        """By validation/check_trace.py, each of them."""
+        """By zpp-validate check, each of them."""
         judged = check_trace(*traces)
         verdicts = [line.rpartition(": ")[2] for line in judged.stdout.splitlines()]
         self.assertEqual((judged.code, verdicts), (OK, ["VALID"] * len(traces)), judged)

@@ -1,4 +1,4 @@
-// Writes a case for validation/oracle.py from a transformer in one process:
+// Writes a case for zpp-validate oracle from a transformer in one process:
 //   gpt_case gradients|train DIR gpt|encoder LAYERS HIDDEN HEADS SEQ VOCAB tied|untied
 //   fp32|bf16|fp16 STEPS host|cuda
 // gradients: STEPS micro-batches are accumulated and their mean gradient is written; the case holds

@@ -4,7 +4,7 @@
 //   begin [ns], end [ns], device, stream, kind (kernel, copy, set), name or bytes
 // and, when the program has ended by itself, a last one: "# complete, N records lost". Lines come
 // in no order. CUPTI stamps times on the GPU; recording costs the host a little, so steps are
-// compared with those of an unrecorded run. validation/kernel_table.py reads the lines.
+// compared with those of an unrecorded run. zpp-validate kernel-table reads the lines.
 #include <cupti.h>
 #include <cxxabi.h>
 #include <unistd.h>

@@ -1,0 +1,90 @@
+# ctest: name=validate_command timeout=240 labels=cli,oracle
+"""zpp-validate itself: every command begins its help with an example that its parser takes; what was a documented script is still called by
+its path; a name that is none gets the nearest; and a command imports no other's modules."""
+
+import ast
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from zpp_validate import command_line
+from zpp_validate.commands import COMMANDS
+
+VALIDATION = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation"
+NEEDS_TORCH = {"torch-oracle"}  # even for its help
+SKIPPED, USAGE = 77, 2
+
+
+def run(*words, program=VALIDATION / "zpp-validate", **options):
+    return subprocess.run([sys.executable, program, *words], capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+class ValidateCommand(unittest.TestCase):
+    def test_help(self):
+        listed = run("--help")
+        self.assertEqual((listed.returncode, listed.stderr), (0, ""), listed)
+        self.assertTrue(listed.stdout.startswith("example: zpp-validate check "))
+        for name, command in COMMANDS.items():
+            self.assertRegex(listed.stdout, rf"(?m)^  {name} +{re.escape(command.summary)}$")
+            done = run(name, "--help")
+            if done.returncode == SKIPPED and name in NEEDS_TORCH:
+                continue
+            self.assertEqual((done.returncode, done.stderr), (0, ""), done)
+            self.assertTrue(done.stdout.startswith(f"example: zpp-validate {name} {command.example}\n"), done)
+            self.assertIn(command.summary, done.stdout)
+            flags = {word for word in shlex.split(command.example) if word.startswith("-")}
+            self.assertEqual(flags - set(re.findall(r"(?<!\w)--?[a-z][\w-]*", done.stdout.partition("\n")[2])), set(), name)
+
+    def test_every_module_with_a_main_is_a_command(self):
+        package = VALIDATION / "zpp_validate"
+        found = {f"{path.parent.name}.{path.stem}" for path in package.glob("*/*.py")
+                 if any(isinstance(node, ast.FunctionDef) and node.name == "main" and len(node.args.args) == 1
+                        for node in ast.parse(path.read_text()).body)}
+        self.assertEqual(found, {command.module for command in COMMANDS.values()})
+
+    def test_paths_of_scripts(self):
+        links = sorted(path for path in VALIDATION.iterdir() if path.is_symlink())
+        self.assertGreater(len(links), 10)
+        for link in links:
+            name = next(name for name, command in COMMANDS.items() if command.module.endswith(f".{link.stem}"))
+            done = run("--help", program=link)
+            self.assertEqual((done.returncode, done.stderr), (0, f"zpp-validate: {link} is now zpp-validate {name}\n"), done)
+            self.assertEqual(done.stdout, run(name, "--help").stdout)
+
+    def test_refusals(self):
+        for words, part in (([], "usage: zpp-validate"), (["chekc"], "(nearest: check)"), (["--frob"], '"--frob"')):
+            done = run(*words)
+            self.assertEqual((done.returncode, done.stdout), (USAGE, ""), done)
+            self.assertIn(part, done.stderr)
+
+    def test_a_command_is_alone(self):
+        """Python itself says what was imported."""
+        for words, absent in ((["--help"], ("numpy", "h5py", "argparse")), (["sweep-table", "--help"], ("numpy", "h5py", "matplotlib")),
+                              (["check", "--help"], ("matplotlib", "scipy", "zpp_validate.tables"))):
+            done = run("-X", "importtime", str(VALIDATION / "zpp-validate"), *words, program="-B")
+            self.assertEqual(done.returncode, 0, done)
+            imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+            self.assertIn("zpp_validate.commands", imported)
+            self.assertEqual(imported & set(absent), set(), words)
+
+    def test_from_anywhere(self):
+        """Through a link, in a folder elsewhere, without PYTHONPATH, and where Python leaves out the folder of its script."""
+        with tempfile.TemporaryDirectory() as folder:
+            link = pathlib.Path(folder) / "zpp-validate"
+            link.symlink_to(VALIDATION / "zpp-validate")
+            for isolated in ([], ["-I"]):
+                done = run(*isolated, str(link), "--help", program="-B", cwd=folder, env={**os.environ, "PYTHONPATH": ""})
+                self.assertEqual((done.returncode, done.stdout), (0, run("--help").stdout), done)
+
+    def test_details(self):
+        self.assertEqual(command_line.details("Title.\n\nusage: zpp-validate x\n\nMore.\nAnd more.\n\nLast.\n"), "More.\nAnd more.\n\nLast.")
+        self.assertEqual(command_line.details(""), "")
+
+
+if __name__ == "__main__":
+    unittest.main()

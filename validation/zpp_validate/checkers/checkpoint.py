@@ -1,0 +1,91 @@
+"""Checks checkpoints of zpp_train: the manifest's digest, the digest of every chunk, and that slices cover every array once.
+
+usage: zpp-validate checkpoint FOLDER [--newest]
+
+FOLDER is what --save names. Prints a line a checkpoint, newest first: its step, VALID or INVALID: reason. With --newest only that one.
+Exit codes: 0 all VALID, 1 one is not, 2 usage, or no checkpoint.
+"""
+
+import hashlib
+import json
+import re
+import sys
+from pathlib import Path
+
+from zpp_validate import command_line
+
+CHUNK = 16 << 20
+
+
+class Invalid(Exception):
+    pass
+
+
+def require(condition, reason):
+    if not condition:
+        raise Invalid(reason)
+
+
+def read_manifest(path):
+    document = json.loads(path.read_text())
+    digest = document.pop("sha256", None)
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    require(hashlib.sha256(text.encode()).hexdigest() == digest, "the manifest's digest is not that of its text")
+    require((document["schema"], document["schema_version"]) == ("zeropp-checkpoint", "1.0"), "another schema")
+    return document
+
+
+def check_cover(slices):
+    """Those of one array follow each other from its begin to its end."""
+    end = 0
+    for each in sorted(slices, key=lambda s: (s["offset"], s["count"])):
+        require((each["total"], each["element_bytes"]) == (slices[0]["total"], slices[0]["element_bytes"]), f"{each['array']}: two arrays")
+        require(each["offset"] == end, f"{each['array']}: element {end} is missing or there twice")
+        end += each["count"]
+    require(end == slices[0]["total"], f"{slices[0]['array']}: element {end} is missing")
+
+
+def check_bytes(folder, each):
+    size = each["count"] * each["element_bytes"]
+    require(len(each["sha256"]) == -(-size // CHUNK), f"{each['array']}: not a digest for each chunk")
+    with open(folder / f"rank-{each['rank']:05}.bin", "rb") as file:
+        file.seek(each["position"])
+        for index, digest in enumerate(each["sha256"]):
+            chunk = file.read(min(CHUNK, size - index * CHUNK))
+            require(hashlib.sha256(chunk).hexdigest() == digest, f"{file.name}: bytes of {each['array']} are not those that were written")
+
+
+def check(folder):
+    """Raises Invalid, or what reading raises."""
+    manifest = read_manifest(folder / "manifest.json")
+    require(int(folder.name.removeprefix("step-")) == manifest["step"], "the folder is named after another step")
+    arrays = {}
+    for each in manifest["slices"]:
+        require(each["rank"] < manifest["world_size"], f"{each['array']}: of rank {each['rank']}")
+        arrays.setdefault(each["array"], []).append(each)
+    require(arrays, "there is no array")
+    for slices in arrays.values():
+        check_cover(slices)
+    for each in manifest["slices"]:
+        check_bytes(folder, each)
+
+
+def main(words):
+    parser = command_line.parser("checkpoint", __doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--newest", action="store_true")
+    arguments = parser.parse_args(words)
+    found = [entry for entry in arguments.folder.glob("step-*") if re.fullmatch(r"step-\d+", entry.name)]
+    found.sort(key=lambda entry: int(entry.name.removeprefix("step-")), reverse=True)
+    if not found:
+        print(f"checkpoint: error: {arguments.folder} holds no checkpoint", file=sys.stderr)
+        return 2
+    verdicts = []
+    for folder in found[:1] if arguments.newest else found:
+        try:
+            check(folder)
+            verdicts.append("VALID")
+        except (Invalid, OSError, ValueError, KeyError, TypeError) as error:
+            verdicts.append(f"INVALID: {error}")
+        print(f"{folder.name}  {verdicts[-1]}")
+    return 0 if all(verdict == "VALID" for verdict in verdicts) else 1

@@ -1,0 +1,85 @@
+"""Compares the model.safetensors of a checkpoint with the master weights beside it, value by value, by own readers of both.
+
+usage: zpp-validate exported-weights CHECKPOINT TRACE
+
+CHECKPOINT is a folder step-... that was written with --gather-weights-on-save, TRACE the run's, which has the tensors. In fp32 all bits are
+the same; in bf16 and fp16 each value is the nearest. Prints VALID or INVALID: reason. Exit codes: 0 VALID, 1 not, 2 usage.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from zpp_validate import command_line
+from zpp_validate.readers import run_file, safetensors_file
+
+GPT2 = {"attn.qkv": "attn.c_attn", "attn.proj": "attn.c_proj", "mlp.fc": "mlp.c_fc", "mlp.proj": "mlp.c_proj"}  # kept as [in, out]
+NEAREST = {"F32": 0.0, "BF16": 2.0**-8, "F16": 2.0**-11}  # half a place, relative
+SMALLEST = 2.0**-25  # half of fp16's last place below its normal numbers
+
+
+class Invalid(Exception):
+    pass
+
+
+def require(condition, reason):
+    if not condition:
+        raise Invalid(reason)
+
+
+def master_of(folder, unit):
+    """A unit's flat buffer, put together from the ranks' files."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    slices = [each for each in manifest["slices"] if each["array"] == f"{unit}/master"]
+    require(slices, f"no array {unit}/master")
+    flat = np.empty(slices[0]["total"], "<f4")
+    for each in slices:
+        with open(folder / f"rank-{each['rank']:05}.bin", "rb") as file:
+            file.seek(each["position"])
+            flat[each["offset"]:each["offset"] + each["count"]] = np.frombuffer(file.read(4 * each["count"]), "<f4")
+    return flat
+
+
+def gpt2_name(name):
+    for ours, theirs in GPT2.items():
+        name = name.replace(ours, theirs)
+    return name if name.startswith("lm_head") else f"transformer.{name}"
+
+
+def check(folder, run):
+    exported, dtypes = safetensors_file.read(folder / "model.safetensors")
+    units = [master_of(folder, name) for name in run["units"]["name"]]
+    names = set()
+    for unit, name, elements, offset in zip(*(run["tensors"][key] for key in ("unit", "name", "elements", "offset"))):
+        theirs = gpt2_name(name)
+        names.add(theirs)
+        require(theirs in exported, f"{theirs} is missing")
+        values = exported[theirs]
+        if any(f".{part}.weight" in theirs for part in GPT2.values()):
+            values = values.T
+        want = units[unit][offset:offset + elements]
+        require(values.size == elements, f"{theirs} has {values.size} values, not {elements}")
+        allowed = NEAREST[dtypes[theirs]]
+        wrong = np.abs(values.ravel() - want) > allowed * np.abs(want) + (SMALLEST if allowed else 0)
+        require(not wrong.any(), f"{theirs}: {wrong.sum()} values are not the master weights")
+    require(set(exported) == names, f"{sorted(set(exported) - names)} are not of the model")
+    config, model = json.loads((folder / "config.json").read_text()), run["config"]["zeropp"]["model"]
+    wanted = {"n_layer": model["num_layers"], "n_embd": model["hidden_size"], "n_head": model["num_attention_heads"],
+              "n_positions": model["seq_length"], "tie_word_embeddings": model["tied_head"],
+              "vocab_size": len(exported["transformer.wte.weight"])}
+    require({key: config.get(key) for key in wanted} == wanted, f"config.json is not of the run's model: {wanted}")
+
+
+def main(words):
+    parser = command_line.parser("exported-weights", __doc__)
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("trace", type=Path)
+    arguments = parser.parse_args(words)
+    try:
+        check(arguments.checkpoint, run_file.read(arguments.trace))
+    except (Invalid, run_file.FileProblem, OSError, ValueError, KeyError) as error:
+        print(f"INVALID: {error}")
+        return 1
+    print("VALID")
+    return 0

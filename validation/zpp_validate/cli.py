@@ -1,0 +1,58 @@
+"""The command zpp-validate: finds the module of a command, imports that alone, and calls its main(words)."""
+
+import importlib
+import sys
+
+from zpp_validate.commands import COMMANDS, GROUPS
+
+PROGRAM, USAGE = "zpp-validate", 2
+
+
+def overview():
+    lines = [f"example: {PROGRAM} check {COMMANDS['check'].example}", "",
+             f"usage: {PROGRAM} COMMAND ...    ({PROGRAM} COMMAND --help says more)"]
+    width = max(map(len, COMMANDS)) + 2
+    for title, group in GROUPS.items():
+        lines += ["", title] + [f"  {name:{width}}{command.summary}" for name, command in group.items()]
+    return "\n".join(lines)
+
+
+def refuse(reason):
+    print(f"{PROGRAM}: error: {reason}", file=sys.stderr)
+    return USAGE
+
+
+def unknown(name):
+    import difflib
+
+    nearest = difflib.get_close_matches(name, COMMANDS, 1)
+    hint = f" (nearest: {nearest[0]})" if nearest else ""
+    return refuse(f'there is no command "{name}"{hint}: {PROGRAM} --help lists them')
+
+
+def command_of_script(path):
+    """The command that has taken the place of the script that `path` names, or None: `path` is that of zpp-validate."""
+    script = path.rpartition("/")[2]
+    if not script.endswith(".py"):
+        return None
+    return next(name for name, command in COMMANDS.items() if command.module.endswith(f".{script.removesuffix('.py')}"))
+
+
+def main(called):
+    """Exit code. `called`: the path of the program, and its words. Scripts that were documented before there was one program
+    are links to it: under such a name it is the command that the script has become."""
+    path, *words = called
+    old = command_of_script(path)
+    if old:
+        print(f"{PROGRAM}: {path} is now {PROGRAM} {old}", file=sys.stderr)
+        words = [old, *words]
+    if not words:
+        print(overview(), file=sys.stderr)
+        return USAGE
+    name, *words = words
+    if name in ("-h", "--help"):
+        print(overview())
+        return 0
+    if name not in COMMANDS:
+        return unknown(name)
+    return importlib.import_module(f"zpp_validate.{COMMANDS[name].module}").main(words)

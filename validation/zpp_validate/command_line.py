@@ -1,0 +1,27 @@
+"""The parser of a command: its --help begins with an example and says in one line what the command does."""
+
+import argparse
+
+from zpp_validate.commands import COMMANDS
+
+
+class Parser(argparse.ArgumentParser):
+    example = None
+
+    def format_help(self):
+        return (f"example: {self.example}\n\n" if self.example else "") + super().format_help()
+
+
+def details(description):
+    """What a module says of itself, without its title and its usage, which the parser knows."""
+    return "\n\n".join(part for part in description.strip().split("\n\n")[1:] if not part.startswith("usage:"))
+
+
+def parser(name, description="", **options):
+    """Of the command `name`; `description` is its module's."""
+    command, program = COMMANDS[name], f"zpp-validate {name}"
+    options = {"prog": program, "description": command.summary, "epilog": details(description),
+               "formatter_class": argparse.RawDescriptionHelpFormatter} | options
+    made = Parser(**options)
+    made.example = f"{program} {command.example}"
+    return made

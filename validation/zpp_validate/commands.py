@@ -1,0 +1,90 @@
+"""The commands of zpp-validate: the module of each, an example, and what it does, in one line."""
+
+from typing import NamedTuple
+
+
+class Command(NamedTuple):
+    module: str  # its main(words) is called; the last part of its name is the script that it was before
+    example: str  # the words after the command
+    summary: str
+
+
+GROUPS = {
+    "Is a file right?": {
+        "check": Command("checkers.check_trace", "out/train.h5",
+                         "Judges traces of any program: VALID, or INVALID with the reasons."),
+        "checkpoint": Command("checkers.checkpoint", "checkpoints",
+                              "Checks that the checkpoints in a folder are whole."),
+        "exported-weights": Command("checkers.exported_weights", "checkpoints/step-100 out/train.h5",
+                                    "Compares a model.safetensors with the master weights beside it."),
+    },
+    "What does it say?": {
+        "summarize": Command("reports.summarize", "out/train.h5 --plot pictures",
+                             "Says what ran, whether it is whole, what was sent, what came out."),
+        "report": Command("reports.report", "--output report out/a/train.h5 out/b/train.h5",
+                          "Makes one table and one picture from several training runs."),
+        "html": Command("reports.html_report", "out/train.h5 --output report",
+                        "Makes one HTML page about any set of traces."),
+        "plot": Command("plots.plot", "sweep.json --output pictures",
+                        "Draws a sweep over collectives, and from which size a codec pays."),
+        "plan-plot": Command("plots.plan_plot", "plan.json --output pictures",
+                             "Draws what zpp_plan said: memory, bytes, a step's timeline."),
+        "timeline": Command("plots.timeline", "out/train.h5 -o timeline.json",
+                            "Writes the times of a training run for ui.perfetto.dev."),
+        "converge": Command("convergence.converge", "out/converge.h5 --output judged",
+                            "Judges a matrix of zpp_converge: which codecs train as well as none?"),
+    },
+    "Did anything change?": {
+        "compare": Command("gate.compare", "before.h5 after.h5",
+                           "Compares two measurements: which rows became slower, which faster?"),
+        "gate": Command("gate.gate", "runs --baseline regression",
+                        "Compares runs with the baseline of a machine: did anything become worse?"),
+    },
+    "Tables of studies": {
+        "train-table": Command("tables.train_table", "results/4x-NVIDIA-H200/1.64b-node-a --output table.md",
+                               "Makes the table of a study of training times."),
+        "sweep-table": Command("tables.sweep_table", "sweep.json peer.json",
+                               "Makes one table from sweeps over collectives on the same ranks."),
+        "kernel-table": Command("tables.kernel_table", "--summary run.json kernels-0.tsv",
+                                "Shows what the GPU does in a training step, beside what it has to do."),
+        "network-table": Command("tables.network_table", "results/netns-2core/network/summaries.json --output tables",
+                                 "Makes tables and a picture of a study over emulated networks."),
+        "checkpoint-table": Command("tables.checkpoint_table", "results/4x-NVIDIA-H200/checkpoints",
+                                    "Shows what checkpoints cost."),
+        "disk-table": Command("tables.disk_table", "results/1x-NVIDIA-H200/offload_disk",
+                              "Shows how fast offload to files is, beside the disk's own rate."),
+        "offload-table": Command("tables.offload_table", "results/1x-NVIDIA-H200/offload",
+                                 "Shows what offload frees and costs, beside the floors of a step."),
+        "limit-table": Command("tables.limit_table", "STUDY --output table.md",
+                               "Shows what the keys that limit stage 3 hold back and cost."),
+        "guide-table": Command("tables.guide_table", "STUDY --output table.md",
+                               "Sets what guides to ZeRO promise beside what was measured."),
+    },
+    "The planner": {
+        "planner": Command("planner.planner", "--program build/bin/zpp_plan",
+                           "Judges planned times against published ones and our own traces."),
+        "break-even": Command("planner.planner_break_even", "--program build/bin/zpp_plan --output results/planner",
+                              "Finds the bandwidth between nodes below which ZeRO++ pays."),
+    },
+    "Independent arithmetic": {
+        "oracle": Command("oracles.oracle", "gradients DIR",
+                          "Computes loss and gradients of a case again, with NumPy."),
+        "torch-oracle": Command("oracles.torch_oracle", "DIR --device cpu",
+                                "Computes loss and gradients of a case again, with PyTorch."),
+        "gpt2": Command("oracles.gpt2_transformers", "loss checkpoints/step-100 out/train.h5",
+                        "Sets GPT-2 of the package transformers beside a run."),
+    },
+    "Peers": {
+        "peer-fsdp2": Command("peers.fsdp2", "--num-layers 12 --hidden-size 768 --json fsdp2.json",
+                              "Times the training of a GPT with PyTorch FSDP2."),
+        "peer-collectives": Command("peers.collectives", "-b 1K -e 64M --json torch.json",
+                                    "Times PyTorch's all-gather and reduce-scatter."),
+        "raw-copy": Command("peers.raw_copy", "--bytes 1000000000 --json copy.json",
+                            "Measures how fast the memory of a host is copied."),
+        "raw-disk": Command("peers.raw_disk", "--folder DIR --processes 4 --bytes 1000000000 --json disk.json",
+                            "Measures what a disk gives and takes when several processes stream."),
+        "raw-write": Command("peers.raw_write", "--folder DIR --processes 4 --bytes 1000000000 --json write.json",
+                             "Measures what a disk takes when several processes write."),
+    },
+}
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}

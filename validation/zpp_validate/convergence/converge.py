@@ -1,0 +1,113 @@
+"""Judges a matrix of zpp_converge: is it fit to be asked, which codecs train as well as none, and is the published order there?
+
+usage: zpp-validate converge TRACE --output DIR [--margin NATS] [--level P] [--fewest-seeds N] [--command TEXT]
+
+TRACE is the converge.h5 of zpp_converge. The matrix is checked first (converge_checker.py): schema and units, every run there and
+VALID, runs paired by seed and data, bytes counted as predicted, the quadratic within its bound and near enough to it, contracts. Of
+a matrix that fails nothing else is said. Then each setting of the levels markov and text beside its baseline, paired by seed:
+
+  difference    mean of the final held-out loss minus the baseline's, with its 95 % interval (Student's t)
+  equivalent    both one-sided tests (TOST) show that the difference is within --margin (0.02 nats)
+  worse, better the difference is not 0; all p-values are corrected over all settings (Holm), at --level (0.05)
+  undecided     neither: the column `seen from` says how small a difference these runs could have shown
+
+and the published order of codecs, claim by claim (ladder.py), and what error feedback changes (feedback_effect.py). What the data do
+not support is said as plainly as what they do: neither makes a matrix INVALID.
+
+Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for README, where a setting has a
+baseline). Prints the
+table, and VALID or INVALID: reason. Exit codes: 0 VALID, 1 INVALID, 2 usage or unreadable.
+"""
+
+import argparse
+import shlex
+import sys
+from pathlib import Path
+
+from zpp_validate import command_line
+from zpp_validate.checkers import converge_checker
+from zpp_validate.convergence import converge_plot, converge_table, feedback_effect, judged, ladder
+from zpp_validate.readers.trace_file import Trace
+from zpp_validate.readers.trace_format import TOKEN_LEVELS
+
+REASONS_SHOWN = 20
+
+
+def positive(text):
+    value = float(text)
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def share(text):
+    value = float(text)
+    if not 0 < value < 0.5:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 0.5")
+    return value
+
+
+def at_least_two(text):
+    value = int(text)
+    if value < 2:
+        raise argparse.ArgumentTypeError(f"{text} is less than 2: an interval needs two seeds")
+    return value
+
+
+def parse(words):
+    parser = command_line.parser("converge", __doc__)
+    parser.add_argument("trace", type=Path, metavar="TRACE", help="converge.h5 of zpp_converge")
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="table, rows, pictures, chapter")
+    parser.add_argument("--margin", type=positive, default=0.02, metavar="NATS", help="of equivalence [0.02]")
+    parser.add_argument("--level", type=share, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
+    parser.add_argument("--fewest-seeds", type=at_least_two, default=5, metavar="N", help="that a setting needs [5]")
+    parser.add_argument("--command", metavar="TEXT", help="that made TRACE and this; for the chapter [this call]")
+    return parser.parse_args(words)
+
+
+def too_few(study, fewest):
+    return [f"setting {setting.name} has {len(setting.runs)} seeds, {fewest} are needed: run more, or give --fewest-seeds"
+            for setting in study.settings if setting.level in TOKEN_LEVELS and len(setting.runs) < fewest]
+
+
+def problems_of(trace, fewest):
+    """(reasons why the matrix is INVALID, its study or None)."""
+    if trace.problems:
+        return trace.problems, None
+    checker = converge_checker.ConvergeChecker(trace)
+    reasons = checker.check()
+    return reasons + ([] if reasons else too_few(checker.study, fewest)), None if reasons else checker.study
+
+
+def main(words):
+    arguments = parse(words)
+    trace = Trace(arguments.trace)
+    if trace.app != "converge":
+        what = f"is a trace of zpp_{trace.app}" if trace.app else "; ".join(trace.problems) or "is no trace"
+        print(f"converge: error: {arguments.trace}: {what}: name the converge.h5 of zpp_converge", file=sys.stderr)
+        return 2
+    reasons, study = problems_of(trace, arguments.fewest_seeds)
+    if reasons:
+        for reason in reasons[:REASONS_SHOWN]:
+            print(f"INVALID: {reason}")
+        return 1
+    rows = judged.judge(study, arguments.margin, arguments.level)
+    claims, missing = ladder.claims_of(study, arguments.margin, arguments.level)
+    effects = feedback_effect.effects_of(study)
+    command = arguments.command or shlex.join(["validation/zpp-validate", "converge", *words])
+    text = converge_table.text_of(study, trace, rows, claims, missing, effects, arguments.margin)
+    try:
+        arguments.output.mkdir(parents=True, exist_ok=True)
+        (arguments.output / "table.md").write_text(text)
+        if rows:
+            (arguments.output / "chapter.md").write_text(converge_table.chapter(study, rows, claims, effects, arguments.margin, command))
+        converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
+                                  {"margin": arguments.margin, "level": arguments.level, "trace": arguments.trace.name,
+                                   "git_commit": trace.attributes["git_commit"], "command": command})
+        converge_plot.draw(study, rows, arguments.margin, trace.data, arguments.output)
+    except OSError as error:
+        print(f"converge: error: {arguments.output} cannot be written: {error.strerror}: name another folder", file=sys.stderr)
+        return 2
+    print(text)
+    print("VALID")
+    return 0

@@ -1,0 +1,1 @@
+"""What follows from a configuration: bytes, messages, memory, operations, in closed form."""

@@ -1,0 +1,443 @@
+"""What ZeRO-0..3 with qwZ, hpZ and qgZ sends and holds, by the rules of lib/trace/README.md.
+
+Shares nothing with the library. Replays which unit is gathered from where, and what is reduced; the bytes
+of each collective are wire.py's. Source: ZeRO++ (arXiv 2306.10209), section 3.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+
+from zpp_validate.forms import stage3_limits
+from zpp_validate.forms.codec_table import Adaptive, Codecs, Table
+from zpp_validate.forms.offload import Offload
+from zpp_validate.forms.shard_groups import ShardGroups
+from zpp_validate.forms.wire import (UNCUT, Bytes, Topology, all_gather, ceil_to, codec_block, messages, pieces, reduce_scatter, reduction_codec,
+                                     secondary_gather, secondary_messages, wire_bytes)
+
+__all__ = ["Bytes", "Run", "Settings", "Topology"]
+
+
+# fp32 values that an optimizer keeps for a parameter, by its type and parameters.
+OPTIMIZER_STATES = {
+    "AdamW": lambda parameters: 2,
+    "Adam": lambda parameters: 2,
+    "SGD": lambda parameters: 1 if parameters["momentum"] > 0 else 0,
+    "Lion": lambda parameters: 1,
+}
+
+
+def optimizer_states(optimizer):
+    if optimizer["type"] not in OPTIMIZER_STATES:
+        raise ValueError(f"no closed form for the optimizer {optimizer['type']!r}")
+    return OPTIMIZER_STATES[optimizer["type"]](optimizer["params"])
+
+
+def element_bytes(config):
+    """Of the compute dtype."""
+    return 2 if config["bf16"]["enabled"] or config.get("fp16", {}).get("enabled") else 4  # no fp16 in old traces
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What decides bytes, from the effective configuration."""
+
+    stage: int
+    element_bytes: int
+    weight_codec: str
+    gradient_codecs: tuple
+    quantized_gradients: bool
+    partition: int
+    bucket_elements: int
+    accumulation: int
+    all_gather: str
+    reduce_scatter: str
+    secondary_gather: str = "flat"
+    optimizer_states: int = 2
+    feedback: tuple = ()  # hops that feed errors back: intra, inter
+    feedback_dtype: str = "fp32"
+    pipeline_depth: int = 1
+    narrow_gradients: bool = False
+    schedule: tuple = ()  # entries of zeropp.codec_schedule
+    adaptive: Adaptive = None
+    shard_group: int = 0  # ranks that share a copy; 0: all
+    sixteen_bits: str = "bf16"  # the compute dtype, where it has two bytes
+    offload: Offload = None  # of the optimizer
+    persistence: tuple = (0, 0)  # thresholds of a unit and of all, in parameters
+    reuse: tuple = (0, 0)  # distance, and limit of what is kept, in elements
+
+    @classmethod
+    def of(cls, config):
+        zero, own = config["zero_optimization"], config["zeropp"]
+        quantized = zero["zero_quantized_gradients"]
+        feedback = own.get("error_feedback", {})  # not without qgZ
+        hops = feedback.get("hops", "none")
+        adaptive = Adaptive.of(own)
+        chosen = adaptive.values if adaptive else ""  # these have no codec of their own
+        return cls(
+            stage=zero["stage"],
+            element_bytes=element_bytes(config),
+            weight_codec=own["weight_codec"] if zero["zero_quantized_weights"] and chosen != "weights" else "none",
+            gradient_codecs=((own["gradient_codec_intra"], own["gradient_codec_inter"])
+                             if quantized and chosen != "gradients" else ("none", "none")),
+            quantized_gradients=quantized,
+            partition=zero["zero_hpz_partition_size"],
+            bucket_elements=zero["reduce_bucket_size"],
+            accumulation=config["gradient_accumulation_steps"],
+            all_gather=own["all_gather_algorithm"],
+            reduce_scatter=own["reduce_scatter_algorithm"],
+            secondary_gather=own.get("secondary_gather_algorithm", "flat"),  # not in traces before 1.2
+            optimizer_states=optimizer_states(config["optimizer"]),
+            feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
+            feedback_dtype=feedback.get("dtype", "fp32"),
+            narrow_gradients=own.get("gradient_dtype", "fp32") != "fp32",  # in traces where it has an effect
+            pipeline_depth=own.get("pipeline_depth", 1),  # it has no effect without an algorithm that cuts
+            schedule=tuple(own.get("codec_schedule", ())),  # not in traces before it was there, nor without compression
+            adaptive=adaptive,
+            shard_group=own.get("shard_group_size", 0),  # at stage 3 only; not in traces before it was there
+            sixteen_bits="bf16" if config["bf16"]["enabled"] else "fp16",
+            offload=Offload.of(config),
+            # At stage 3 only; not in traces before they were there, nor the last without an effect.
+            persistence=tuple(zero.get(f"stage3_{of}_persistence_threshold", 0) for of in ("param", "model")),
+            reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
+        )
+
+    def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
+        """The ZeRO baseline of the same run: what a saving is relative to."""
+        return replace(self, weight_codec="none", gradient_codecs=("none", "none"),
+                       quantized_gradients=False, feedback=(), schedule=(), adaptive=None, partition=1, all_gather=all_gather_algorithm,
+                       reduce_scatter=reduce_scatter_algorithm)
+
+    def gradient_block(self):
+        """The largest of all gradient codecs that the configuration names."""
+        if self.adaptive and self.adaptive.values == "gradients":
+            return self.adaptive.block
+        named = [entry[key] for entry in self.schedule for key in entry if key.startswith("gradient_codec")]
+        return max(map(codec_block, (*self.gradient_codecs, *named)))
+
+    def table(self, units, chosen=None):
+        """Of units of these names; `chosen` as for Table."""
+        return Table(units, Codecs(self.weight_codec, *self.gradient_codecs), self.schedule, self.adaptive, chosen)
+
+
+def flat_elements(tensor_elements):
+    """Of a unit: each tensor begins at a multiple of 64 elements, the end is rounded up to one."""
+    return sum(ceil_to(count, 64) for count in tensor_elements)
+
+
+def canonical_elements(flat, world_size, element_bytes):
+    return ceil_to(-(-flat // world_size), 16 // element_bytes)
+
+
+def finish_order(layers):
+    """Units in the order in which backward finishes their gradients: at their first use in forward,
+    layers taken in reverse, units of one layer in the order listed."""
+    order = []
+    for index in reversed(range(len(layers))):
+        earlier = {unit for units in layers[:index] for unit in units}
+        order += [u for u in dict.fromkeys(layers[index]) if u not in earlier]
+    return order
+
+
+ENOUGH_FOR_BUCKET = 1 << 24  # elements over all ranks
+
+
+def buckets(units, shards, capacity, world_size, may_share):
+    """(elements a rank, first unit) of the reductions of one backward pass over `units`, in this order."""
+    parts, held, first = [], 0, None
+    for unit in units:
+        if held and (held + shards[unit] > capacity or not may_share(first, unit)):
+            parts.append((held, first))
+            held = 0
+        if not held:
+            first = unit
+        held += shards[unit]
+        while held > capacity:  # one shard larger than a bucket
+            parts.append((capacity, first))
+            held -= capacity
+        if held * world_size >= ENOUGH_FOR_BUCKET:
+            parts.append((held, first))
+            held = 0
+    return parts + ([(held, first)] if held else [])
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One run of a collective, in the words of /collectives; bytes are sums over ranks."""
+
+    operation: str
+    purpose: str
+    algorithm: str
+    codec: str
+    logical: int
+    sent: Bytes
+    messages: Bytes  # that carry it
+    group: str = "world"
+
+
+@dataclass
+class Row:
+    """Of /collectives; `calls` of one rank, bytes are sums over ranks."""
+
+    calls: int = 0
+    logical: int = 0
+    sent: Bytes = Bytes()
+    messages: Bytes = Bytes()
+
+
+@dataclass
+class Volume:
+    """A whole run."""
+
+    steps: list = field(default_factory=list)
+    # By (operation, purpose, phase, algorithm, codec, group).
+    rows: dict = field(default_factory=lambda: defaultdict(Row))
+    # By unit, how often steps gathered its weights from the shards of all ranks.
+    gathered: dict = field(default_factory=lambda: defaultdict(int))
+
+    def count(self, phase, c):
+        """Runs `c` once; what it sends."""
+        row = self.rows[c.operation, c.purpose, phase, c.algorithm, c.codec, c.group]
+        row.calls += 1
+        row.logical += c.logical
+        row.sent += c.sent
+        row.messages += c.messages
+        return c.sent
+
+    def secondary_gathers(self):
+        """Of one rank."""
+        return sum(row.calls for key, row in self.rows.items() if key[1] == "weights_secondary")
+
+
+class Run:
+    """The schedule: which unit is gathered from where, and what is reduced, when."""
+
+    def __init__(self, settings, topology, unit_tensors, layers, units=(), chosen=None):
+        """`unit_tensors[u]`: elements of the tensors of unit u; `layers`: unit indices by layer. `units`: names, which a schedule
+        may ask for; `chosen`: {step: bits by unit}, of adaptive bits."""
+        s = settings
+        self.settings, self.topology, self.layers = s, topology, layers
+        self.flat = [flat_elements(tensors) for tensors in unit_tensors]
+        self.groups = ShardGroups(topology, s.shard_group)
+        canonical = [canonical_elements(f, topology.size, s.element_bytes) for f in self.flat]
+        self.shards = [self.groups.count * count for count in canonical]
+        self.padded = [topology.size * count for count in canonical]
+        self.persistent = (stage3_limits.persistent_units(map(sum, unit_tensors), *s.persistence) if s.stage == 3 else set())
+        elements = [0 if unit in self.persistent else count for unit, count in enumerate(self.padded)]
+        uses = stage3_limits.uses_of_step(layers, s.accumulation) if s.stage == 3 else []
+        self.step_uses = list(zip(uses, stage3_limits.gathers([use[2] for use in uses], elements, *s.reuse)))
+        self.evaluation_uses = list(zip(((0, "evaluation", use) for use in layers),
+                                        stage3_limits.gathers(layers, elements, *s.reuse)))
+        self.units = units or [""] * len(unit_tensors)
+        if not units and s.schedule:
+            raise ValueError("codecs by unit, and no names of units")
+        quantum = 8 * s.gradient_block()
+        capacity = s.bucket_elements // self.groups.size // quantum * quantum
+        table = s.table(self.units)
+        # Gradients of one dtype in memory travel together, where their codecs are the same.
+        self.buckets = buckets(finish_order(layers), self.shards, max(quantum, capacity), self.groups.size,
+                               lambda one, other: self.narrow(one) == self.narrow(other) and table.may_share(one, other))
+        self.sums = [self.gather("gradients", "none", part, 4) for part, _ in self.buckets]
+        self.valid = set()  # units whose secondary shard holds the current weights
+        self.codecs = None
+        self.choose(chosen)
+        self.secondary = [self.gather_secondary(shard) for shard in self.shards]
+
+    def narrow(self, unit):
+        """Its gradients lie in 16 bits until they are reduced: those of blocks and head may, which backward writes once."""
+        return self.settings.narrow_gradients and (self.units[unit] == "head" or self.units[unit].startswith("h."))
+
+    def choose(self, chosen):
+        """Widths of adaptive bits, from the first step on."""
+        self.table = self.settings.table(self.units, chosen)
+        self.take(min(chosen) if chosen else 0)
+
+    def take(self, step):
+        """The codecs of the step after `step` others. Where those of weights change, secondary shards are cut again."""
+        before, self.codecs = self.codecs, self.table.at(step)
+        if before == self.codecs:
+            return
+        if before and [codecs.weights for codecs in before] != [codecs.weights for codecs in self.codecs]:
+            self.valid.clear()
+        self.reductions = [self.reduction(part, self.codecs[unit].gradients) for part, unit in self.buckets]
+        self.across = [sums for part, unit in self.buckets if self.groups.count > 1
+                       for sums in self.sums_across(part, self.codecs[unit].gradients[1])]
+        self.weights = [self.weight_gather(unit, codecs.weights) for unit, codecs in enumerate(self.codecs)]
+
+    def weight_gather(self, unit, codec):
+        element_bytes = self.settings.element_bytes
+        return self.gather("weights", codec, self.shards[unit], element_bytes)
+
+    def sent_in_a_step(self, values, unit, codec):
+        """Bytes of one unit's `values`, weights or gradients, in a step that finds no secondary shard to read."""
+        if values == "gradients":
+            sent = sum((self.reduction(part, (codec, codec)).sent for part, of in self.buckets if of == unit), Bytes())
+            return (sent.intra + sent.inter) * self.settings.accumulation
+        sent = self.weight_gather(unit, codec).sent
+        uses = sum(gathered for (_, _, units), flags in self.step_uses for of, gathered in zip(units, flags) if of == unit)
+        return (sent.intra + sent.inter) * (1 if self.settings.partition > 1 else uses)
+
+    def gathers_of(self, unit, phase):
+        """In the first micro-step."""
+        return sum(gathered for (micro, of, units), flags in self.step_uses if (micro, of) == (0, phase)
+                   for used, gathered in zip(units, flags) if used == unit)
+
+    def logical(self, group_size, part, element_bytes):
+        """Every rank receives the uncompressed parts of the others of its group."""
+        return self.topology.size * (group_size - 1) * part * element_bytes
+
+    def gather(self, purpose, codec, part, element_bytes):
+        algorithm, groups = self.settings.all_gather, self.groups
+        return Collective("all_gather", purpose, algorithm, codec,
+                          self.logical(groups.size, part, element_bytes),
+                          groups.over_groups(all_gather(groups.inside, algorithm, codec, part, element_bytes)),
+                          groups.over_groups(messages(groups.inside, algorithm, self.pieces(algorithm, part, codec))),
+                          groups.name)
+
+    def gather_secondary(self, shard):
+        partition, element_bytes = self.settings.partition, self.settings.element_bytes
+        part = shard * self.topology.size // partition
+        algorithm = self.settings.secondary_gather
+        return Collective("all_gather", "weights_secondary", algorithm, "none",
+                          self.logical(partition, part, element_bytes),
+                          secondary_gather(self.topology, algorithm, partition, part, element_bytes),
+                          secondary_messages(self.topology, algorithm, partition, pieces(part, 1, 1)),  # no pipeline
+                          "secondary")
+
+    def pieces(self, algorithm, part, *codecs):
+        """Messages that a part of one rank goes in: those of a pipeline, but in one piece of those that are not cut."""
+        depth = 1 if algorithm in UNCUT else self.settings.pipeline_depth
+        return pieces(part, depth, max(map(codec_block, codecs)))
+
+    def reduction(self, part, codecs):
+        s, groups = self.settings, self.groups
+        return Collective("reduce_scatter", "gradients", s.reduce_scatter,
+                          reduction_codec(groups.inside, s.reduce_scatter, codecs),
+                          self.logical(groups.size, part, s.element_bytes),
+                          groups.over_groups(reduce_scatter(groups.inside, s.reduce_scatter, codecs, part,
+                                                            s.element_bytes)),
+                          groups.over_groups(messages(groups.inside, s.reduce_scatter,
+                                                      self.pieces(s.reduce_scatter, part, *codecs))),
+                          groups.name)
+
+    def sums_across(self, values, codec):
+        """The two halves of the sum of a bucket's gradient shards over the shard groups. Without a codec the sums, fp32, are gathered
+        in the compute dtype."""
+        s, groups = self.settings, self.groups
+        part = groups.replica_part(values, s.element_bytes)
+        of_sums = "none" if s.element_bytes == 4 else s.sixteen_bits
+        of_sums = of_sums if codec == "none" else codec
+        return (Collective("reduce_scatter", "gradients_across", "1-hop", codec,
+                           self.logical(groups.count, part, s.element_bytes),
+                           groups.reduce_across(codec, part, s.element_bytes),
+                           groups.exchange(self.pieces("1-hop", part, codec)), "replica"),
+                Collective("all_gather", "gradients_across", "direct", of_sums, self.logical(groups.count, part, 4),
+                           groups.gather_across(of_sums, part),
+                           groups.exchange(self.pieces("direct", part, of_sums)), "replica"))
+
+    def memory(self):
+        """State of one rank in bytes, by kind; the arena for activations and workspaces is apart."""
+        s = self.settings
+        own, padded = sum(self.shards), sum(self.padded)
+        persistent = sum(self.padded[unit] for unit in self.persistent)
+        counts = self.shards if s.stage >= 1 else self.padded
+        on_host = sum(map(s.offload.elements, counts)) if s.offload else 0
+        master = sum(counts) - on_host
+        weights = s.element_bytes * own if s.stage >= 1 and (s.element_bytes != 4 or s.offload) else 0  # beside the master
+        return {
+            "master": 4 * master,
+            "moments": 4 * s.optimizer_states * master,
+            "gradient_shard": 4 * own if s.stage >= 1 else 0,
+            "compute_shard": 0 if s.offload and s.offload.parameters != "none" else weights,
+            "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
+            "local_gradients": 4 * padded if s.stage < 2 else 0,
+            "secondary": s.element_bytes * (padded - persistent) // s.partition if s.partition > 1 else 0,
+        } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states) if s.offload else {}) | {f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
+            {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
+            {"adaptive_bits": self.sampled()} if s.adaptive else {})
+
+    def file_counters(self, volume, taken):
+        """Of one rank, by name: what `taken` steps read from files and write to them."""
+        s = self.settings
+        if not s.offload:
+            return {}
+        counts = self.shards if s.stage >= 1 else self.padded
+        return s.offload.counters(counts, s.element_bytes, s.optimizer_states, taken, volume.gathered)
+
+    def errors(self, hop):
+        """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop
+        and one a node in the second, each stored as a wire image of its own."""
+        parts = {"intra": self.groups.size, "inter": self.groups.inside.node_count}[hop]
+        return sum(2 * parts * wire_bytes(self.error_codec(), part, 4) for part, _ in self.buckets)
+
+    def error_codec(self):
+        return {"fp32": "none", "int8": "int8:256"}[self.settings.feedback_dtype]
+
+    def errors_across(self):
+        return self.groups.errors_across(self.error_codec(), [part for part, _ in self.buckets], self.settings.element_bytes)
+
+    def feedback_inside(self):
+        return self.groups.feedback_inside(self.settings.feedback, self.settings.reduce_scatter)
+
+    def feeds_back_across(self):
+        return self.groups.count > 1 and "inter" in self.settings.feedback
+
+    def sampled(self):
+        """Bytes of what adaptive bits measure: at most 2^18 values of each shard, the widest image and the decoded values of the
+        largest sample."""
+        adaptive = self.settings.adaptive
+        element_bytes = 4 if adaptive.values == "gradients" else self.settings.element_bytes
+        counts = [min(shard, 1 << 18) for shard in self.shards]
+        return (element_bytes * (sum(counts) + max(counts))
+                + max(wire_bytes(adaptive.codec(bits), max(counts), 4) for bits in adaptive.bits))
+
+    def gather_for(self, uses, volume):
+        """Stage 3: what uses of layers gather."""
+        total = Bytes()
+        for phase, unit in ((phase, unit) for (_, phase, units), flags in uses for unit, gathered in zip(units, flags) if gathered):
+            if unit in self.valid:
+                total += volume.count(phase, self.secondary[unit])
+            else:
+                total += volume.count(phase, self.weights[unit])
+                volume.gathered[unit] += phase != "evaluation"
+                if self.settings.partition > 1:
+                    self.valid.add(unit)
+        return total
+
+    def whole_units(self, phase, volume):
+        """What stays whole, once: every unit at stages 1 and 2, those that persist at stage 3."""
+        units = {0: (), 3: sorted(self.persistent)}.get(self.settings.stage, range(len(self.weights)))
+        for unit in units:
+            volume.gathered[unit] += phase == "update"
+        return sum((volume.count(phase, self.weights[unit]) for unit in units), Bytes())
+
+    def step(self, skipped, volume):
+        s = self.settings
+        total = Bytes()
+        for _ in range(s.accumulation if s.stage >= 2 else 1):
+            total += sum((volume.count("backward", c) for c in self.reductions), Bytes())
+        total += sum((volume.count("backward", c) for c in self.across), Bytes())
+        total += self.gather_for(self.step_uses, volume)
+        if s.stage == 0:
+            total += sum((volume.count("backward", c) for c in self.sums), Bytes())
+        if not skipped:
+            total += self.whole_units("update", volume)
+        if not skipped:
+            self.valid.clear()
+        return total
+
+    def replay(self, skipped, evaluations, first=0):
+        """`skipped`: one flag a step; `evaluations`: for each, (steps before it, batches). `first`: steps of the runs that this one
+        goes on from."""
+        volume, stage = Volume(), self.settings.stage
+        if self.settings.adaptive and not self.table.chosen:
+            raise ValueError("the widths of adaptive bits are not known: choose() them")
+        self.whole_units("initial", volume)
+        for step in range(len(skipped) + 1):
+            self.take(first + step)
+            for before, batches in evaluations:
+                if before == step and stage == 3:
+                    for _ in range(batches):
+                        self.gather_for(self.evaluation_uses, volume)
+            if step < len(skipped):
+                volume.steps.append(self.step(skipped[step], volume))
+        return volume

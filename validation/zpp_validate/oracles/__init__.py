@@ -1,0 +1,1 @@
+"""The arithmetic of the library once more, in NumPy and in PyTorch."""

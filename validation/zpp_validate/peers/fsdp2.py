@@ -1,0 +1,246 @@
+"""Times the training of a GPT with PyTorch FSDP2: the peer that zpp_train is compared with.
+
+    torchrun --nproc-per-node 4 validation/zpp-validate peer-fsdp2 --num-layers 48 --hidden-size 1600 ...
+    mpirun -n 4 validation/zpp-validate peer-fsdp2 ...
+
+bf16 compute and reductions, fp32 parameters, gradients and AdamW states (fused), one FSDP group a block; flat over
+all ranks, or hybrid (--hybrid). Shares no code with the library. Random tokens: speed does not depend on them.
+
+A step's time is the largest over ranks. On GPUs it is taken by CUDA events between steps, so that the host may run
+ahead, as it does in training. Prints the median with its 95 % interval, the 95th percentile, the coefficient of
+variation, tokens/s/GPU, MFU (validation/zpp_validate/forms/model_flops.py), the peak of allocated memory, and what the loopback
+interface sent a step.
+Exit code 0: done; 1: failed in training, out of memory say; 2: usage; 3: no PyTorch, or no GPU for every rank.
+"""
+
+import argparse
+import datetime
+import json
+import os
+import pathlib
+import sys
+import time
+
+from zpp_validate import command_line
+from zpp_validate.forms import model_flops
+from zpp_validate.peers import launch
+from zpp_validate.stats import sample_statistics
+
+
+def positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
+def arguments(words):
+    parser = command_line.parser("peer-fsdp2", __doc__)
+    shape = parser.add_argument_group("model")
+    shape.add_argument("--num-layers", type=positive, default=2)
+    shape.add_argument("--hidden-size", type=positive, default=64)
+    shape.add_argument("--num-attention-heads", type=positive, default=4)
+    shape.add_argument("--seq-length", type=positive, default=64, help="tokens a sequence")
+    shape.add_argument("--micro-batch-size", type=positive, default=1, help="sequences a rank and step")
+    shape.add_argument("--vocab-size", type=positive, default=50257)
+    shape.add_argument("--tied-head", action="store_true", help="the head reads the token embedding again")
+    run = parser.add_argument_group("run")
+    run.add_argument("--steps", type=positive, default=20, help="timed steps [20]")
+    run.add_argument("--warmup", type=positive, default=5, help="steps before them [5]")
+    run.add_argument("--lr", type=float, default=1e-4)
+    run.add_argument("--recompute", action="store_true", help="keep a block's input alone for backward")
+    run.add_argument("--compile", action="store_true", help="torch.compile of each block and of the loss")
+    run.add_argument("--reduce-dtype", choices=("bf16", "fp32"), default="bf16", help="of gradient reductions [bf16]")
+    run.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu, over gloo: to try the script")
+    place = parser.add_argument_group("nodes")
+    place.add_argument("--hybrid", type=positive, metavar="NODE_SIZE",
+                       help="shard inside groups of this many ranks, replicate across (HSDP)")
+    place.add_argument("--node-size", type=positive, metavar="N",
+                       help="emulate nodes of N ranks on one host: NCCL takes sockets on loopback between them")
+    result = parser.add_argument_group("results")
+    result.add_argument("--peak-tflops", type=float, default=model_flops.PEAK_TFLOPS,
+                        help=f"of one GPU in bf16, for MFU [{model_flops.PEAK_TFLOPS}: dense, H200]")
+    result.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write results and raw samples there")
+    return parser.parse_args(words)
+
+
+def loopback_bytes():
+    """Sent by the loopback interface since the host started, or None where it does not say."""
+    try:
+        for line in pathlib.Path("/proc/net/dev").read_text().splitlines():
+            name, _, counters = line.partition(":")
+            if name.strip() == "lo":
+                return int(counters.split()[8])
+    except OSError:
+        pass
+    return None
+
+
+def check(options, place):
+    if options.hidden_size % options.num_attention_heads:
+        launch.fail("fsdp2", launch.USAGE, f"--num-attention-heads {options.num_attention_heads} does not divide "
+                                           f"--hidden-size {options.hidden_size}")
+    for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size)):
+        if size and place.size % size:
+            launch.fail("fsdp2", launch.USAGE, f"{flag} {size} does not divide the {place.size} ranks")
+
+
+class Clock:
+    """Seconds between its marks: by events on the GPU's stream, or on the host."""
+
+    def __init__(self, torch, device):
+        self.torch, self.cuda, self.marks = torch, device.type == "cuda", []
+
+    def mark(self):
+        if self.cuda:
+            event = self.torch.cuda.Event(enable_timing=True)
+            event.record()
+            self.marks.append(event)
+        else:
+            self.marks.append(time.perf_counter())
+
+    def seconds(self):
+        pairs = list(zip(self.marks, self.marks[1:]))
+        if not self.cuda:
+            return [end - start for start, end in pairs]
+        self.torch.cuda.synchronize()
+        return [start.elapsed_time(end) * 1e-3 for start, end in pairs]
+
+
+def train(options, place, torch, gpt):
+    """Seconds of each timed step (largest over ranks), loopback bytes of all of them, last loss (mean over ranks),
+    parameters, peak of allocated bytes (largest over ranks)."""
+    distributed = torch.distributed
+    on_gpu = options.device == "cuda"
+    device = torch.device("cuda", place.local) if on_gpu else torch.device("cpu")
+    if on_gpu:
+        torch.cuda.set_device(device)
+    distributed.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
+    shape, names = (((place.size // options.hybrid, options.hybrid), ("replicate", "shard")) if options.hybrid
+                    else ((place.size,), ("shard",)))
+    mesh = distributed.device_mesh.init_device_mesh(options.device, shape, mesh_dim_names=names)
+    with torch.device("meta"):
+        model = gpt.Gpt(options.num_layers, options.hidden_size, options.num_attention_heads, options.seq_length,
+                        options.vocab_size, options.tied_head, options.recompute)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    cross_entropy = gpt.cross_entropy
+    if options.compile:
+        cross_entropy = torch.compile(cross_entropy)
+        for block in model.blocks:  # they share one graph
+            block.compile()
+    gpt.shard(model, mesh, {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype])
+    model.to_empty(device=device)
+    gpt.initialize(model, place.rank)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
+    size = (options.micro_batch_size, options.seq_length)
+    tokens, targets = (torch.randint(options.vocab_size, size, device=device) for _ in range(2))
+
+    def step():
+        loss = cross_entropy(model(tokens), targets)
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        return loss
+
+    def wait_for_all():
+        if on_gpu:
+            torch.cuda.synchronize()
+        distributed.barrier()
+
+    for _ in range(options.warmup):
+        step()
+    wait_for_all()
+    before = loopback_bytes()
+    clock = Clock(torch, device)
+    clock.mark()
+    for _ in range(options.steps):
+        loss = step()
+        clock.mark()
+    seconds = clock.seconds()
+    wait_for_all()
+    after = loopback_bytes()
+
+    peak = torch.cuda.max_memory_allocated() if on_gpu else 0
+    largest = torch.tensor([*seconds, float(peak)], dtype=torch.float64, device=device)
+    distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
+    mean_loss = loss.detach().double()
+    distributed.all_reduce(mean_loss)
+    wait_for_all()
+    distributed.destroy_process_group()
+    *seconds, peak = largest.tolist()
+    loopback = None if before is None or after is None else after - before
+    return {"seconds": seconds, "loopback": loopback, "loss": mean_loss.item() / place.size, "parameters": parameters,
+            "peak_bytes": int(peak) if on_gpu else None}
+
+
+def describe(options):
+    parts = ["FSDP2"]
+    if options.hybrid:
+        parts.append(f"hybrid {options.hybrid}")
+    parts += [name for name in ("compile", "recompute") if getattr(options, name)]
+    return " ".join(parts)
+
+
+def result(options, place, torch, run):
+    """What --json writes."""
+    times = sample_statistics.summarize(run["seconds"])
+    tokens = options.micro_batch_size * options.seq_length
+    rate = tokens / times.median
+    flops = model_flops.flops_per_token(options.num_layers, options.hidden_size, options.seq_length, options.vocab_size)
+    on_gpu = options.device == "cuda"
+    return {
+        "schema": "zeropp-peer", "peer": describe(options), "command_line": sys.argv,
+        "started_at": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        "torch": torch.__version__, "cuda": torch.version.cuda,
+        "nccl": ".".join(map(str, torch.cuda.nccl.version())) if on_gpu else None,
+        "gpu": torch.cuda.get_device_name() if on_gpu else None,
+        "env": launch.nccl_environment(),
+        "world_size": place.size, "node_size": options.node_size, "hybrid": options.hybrid,
+        "emulated": options.node_size is not None, "parameters": run["parameters"],
+        "options": {name: str(value) if isinstance(value, pathlib.Path) else value
+                    for name, value in vars(options).items()},
+        "step_seconds": run["seconds"], "step_median": times.median, "step_median_95": [times.low, times.high],
+        "step_p95": times.p95, "step_variation": times.variation, "tokens_per_second_per_gpu": rate,
+        "flops_per_token": flops, "peak_tflops": options.peak_tflops,
+        "mfu": model_flops.utilization(rate, flops, options.peak_tflops), "peak_memory_bytes": run["peak_bytes"],
+        "loopback_bytes_per_step": None if run["loopback"] is None else run["loopback"] / options.steps,
+        "loss": run["loss"],
+    }
+
+
+def show(values):
+    low, high = values["step_median_95"]
+    emulated = f", nodes of {values['node_size']} emulated" if values["emulated"] else ""
+    lines = [f"{values['peer']} on {values['world_size']} ranks{emulated}: {values['parameters'] / 1e9:.2f} billion "
+             f"parameters, loss {values['loss']:.3f}",
+             f"step {values['step_median'] * 1e3:.1f} ms (95 %: {low * 1e3:.1f} to {high * 1e3:.1f}), p95 "
+             f"{values['step_p95'] * 1e3:.1f} ms, CV {values['step_variation']:.1%}",
+             f"{values['tokens_per_second_per_gpu']:,.0f} tokens/s/GPU, MFU {values['mfu']:.1%}"]
+    if values["peak_memory_bytes"] is not None:
+        lines.append(f"peak memory {values['peak_memory_bytes'] / 2**30:.1f} GiB")
+    if values["loopback_bytes_per_step"] is not None:
+        lines.append(f"{values['loopback_bytes_per_step'] / 1e9:.3f} GB a step on the loopback interface")
+    print("\n".join(lines), flush=True)
+
+
+def main(words):
+    options = arguments(words)
+    place = launch.Place(os.environ)
+    check(options, place)
+    place.tell_torch(os.environ)
+    launch.set_nccl(os.environ, place, options.node_size)
+    torch = launch.import_torch("fsdp2", place, options.device == "cuda")
+    from zpp_validate.peers import gpt
+
+    try:
+        run = train(options, place, torch, gpt)
+    except (RuntimeError, ValueError) as error:
+        launch.leave("fsdp2", place, error)
+    if place.rank == 0:
+        values = result(options, place, torch, run)
+        show(values)
+        if options.json:
+            options.json.parent.mkdir(parents=True, exist_ok=True)
+            options.json.write_text(json.dumps(values, indent=1) + "\n")
+    sys.stdout.flush()
+    os._exit(0)  # threads of the communication libraries may abort an ordinary exit

@@ -1,0 +1,1 @@
+"""How well zpp_plan predicts what is known."""

@@ -1,0 +1,188 @@
+"""Steps that were measured on H200, in the traces of results/, against `zpp_plan time`. The cluster files come from the
+measured rates of kernels and rails (`zpp_plan calibrate`) and from four constants, fitted on the traces CALIBRATED_ON
+alone; all other traces are predicted, with the configuration that each of them holds. What offload waits for on the host are
+rates that were measured apart, in the sessions of its runs.
+"""
+
+import csv
+import dataclasses
+import json
+import math
+import pathlib
+import statistics
+
+from zpp_validate.stats import sample_statistics
+from zpp_validate.tables.train_table import NOISY
+
+# Nodes of one GPU each; their rails were measured once, before the first of these studies.
+EMULATED_ON_TWO = ["1.64b-emulated", "1.64b-emulated-lanes", "1.64b-emulated-4-lanes", "1.64b-emulated-16-lanes", "1.64b-emulated-lanes-b",
+                   "1.64b-emulated-mixed"]
+# By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
+# starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
+STUDIES = {
+    "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host", "shapes": "h200-1x-host"},
+    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node", "reductions": "h200-4x-node", "training": "h200-4x-node",
+        **dict.fromkeys(EMULATED_ON_TWO, "h200-2x1-emulated")},
+    "4x-NVIDIA-H200": {
+        "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
+        "18.7b-node-b": "h200-4x-node", "18.7b-node-c": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
+        "1.64b-emulated-lanes/4-one-group": "h200-2x2-emulated-b", "1.64b-emulated-lanes/8": "h200-2x2-emulated",
+        "1.64b-emulated-one-lane": "h200-2x2-emulated", "1.64b-emulated-b": "h200-2x2-emulated-b",
+        "1.64b-emulated-groups": "h200-2x2-emulated-b", "18.7b-emulated": "h200-2x2-emulated-b",
+        "18.7b-emulated-single": "h200-2x2-emulated-b", "1.64b-emulated-4x4": "h200-2x2-emulated-4x4", "tutorial": "h200-4x-node"},
+    "8x-NVIDIA-H200": {"1.64b-node": "h200-dgx", "18.7b-node": "h200-dgx"},
+}
+CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
+# Steps that are not timed, of studies without a list of runs.
+WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5, "shapes": 3, "reductions": 5}
+# Of programs that have two reductions under way; those before began one when the one before it had ended.
+REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("reductions", "training", *EMULATED_ON_TWO)}
+CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
+
+CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]
+# What layers lose beside kernels of NCCL they do not lose on one GPU: its own value of that constant.
+ALONE = "h200-1x-host"
+CALIBRATED_ALONE_ON = ["1x/shapes/gpt-2.6b", "1x/shapes/gpt-3.9b"]
+ALONE_CONSTANT = ("gpu.layer_gap_us", "us a layer and pass on one GPU", 0, 300)
+# No bandwidth of these rails was measured apart: the one of the trace.
+CALIBRATED_RAILS_ON = "1.64b-emulated-4x4/none"
+RAIL_CONSTANT = ("rails.lanes.0.gb_per_s", "GB/s of a rail with 4 x 4 sockets, in one collective", 2, 30)
+RING = ("rails.ring_gb_per_s", "GB/s that leave a node in the vendor's ring; not fitted: published for 2 x 4 such nodes", 2, 30)
+TWO_LANES = 1.4  # times what one carries: measured with default sockets
+
+CONSTANTS = [("gpu.step_share", "what kernels reach within a step, of what each reaches alone", 0.8, 1),
+             ("gpu.layer_gap_us", "us a layer and pass: launches, tails and small kernels", 0, 300),
+             ("node_links.gpu_share", "what a transfer over NVLink takes from compute beside it", 0.05, 0.4),
+             ("node_links.most_gb_per_s", "GB/s of all transfers of a GPU together, of 450", 290, 400)]
+
+
+@dataclasses.dataclass
+class Trace:
+    name: str  # study/features, with the machine's number of GPUs before those of another than 4
+    cluster: str
+    steps: list  # s, the timed ones
+    config: str
+    nodes: int
+    ranks_per_node: int
+    reductions: int  # at a time, of the program
+    predicted: float = 0.0
+
+    @property
+    def fitted(self):
+        return self.name in [*CALIBRATED_ON, *CALIBRATED_ALONE_ON, CALIBRATED_RAILS_ON]
+
+    @property
+    def measured(self):
+        return statistics.median(self.steps)
+
+    @property
+    def offloads(self):
+        return json.loads(self.config)["zero_optimization"].get("offload_optimizer", {}).get("device", "none") != "none"
+
+    @property
+    def kind(self):
+        if self.offloads:
+            return "offload to the host"
+        if self.nodes > 1:
+            return f"emulated nodes of {self.ranks_per_node}"
+        return "one GPU" if self.ranks_per_node == 1 else f"one node of {self.ranks_per_node}"
+
+    @property
+    def error(self):
+        return abs(self.predicted / self.measured - 1)
+
+    @property
+    def error_beyond(self):
+        """Beyond the 95 % interval of the median of its own steps."""
+        own = sample_statistics.summarize(self.steps)
+        return max(0, self.predicted - own.high, own.low - self.predicted) / self.measured
+
+    @property
+    def noisy(self):
+        """As the tables of training studies flag it."""
+        return sample_statistics.summarize(self.steps).variation > NOISY
+
+    @property
+    def without_offload(self):
+        """The name of the run that differs from this one by the offload alone."""
+        study, features = self.name.rsplit("/", 1)
+        return f"{study}/step-none-{features.rsplit('-', 1)[1]}"
+
+    def job(self, changes=None):
+        changes = {"engine.reductions_at_a_time": self.reductions, **(changes or {})}
+        return {"cluster": self.cluster, "config": self.config, "changes": changes,
+                "flags": ["--nodes", self.nodes, "--ranks-per-node", self.ranks_per_node]}
+
+
+def warm_ups(folder, study, stems):
+    """Steps that are not timed, by a run's stem; of one that its study does not list, as many as all of the listed ones have."""
+    if study in WARM_UPS:
+        return dict.fromkeys(stems, WARM_UPS[study])
+    with (folder / "runs.tsv").open() as file:
+        listed = {row["stem"]: int(row["warmup"]) for row in csv.DictReader(file, delimiter="\t")}
+    unlisted = set(stems) - set(listed)
+    if unlisted:
+        (same,) = set(listed.values())
+        listed.update(dict.fromkeys(unlisted, same))
+    return listed
+
+
+def features_of(stem):
+    """Of 004-1.64b-emulated-4x4-all: all. Of a file without a number, its stem."""
+    name = stem.split("-", 1)[1] if stem[0].isdigit() else stem
+    for layout in ("emulated-", "node-"):
+        if layout in name:
+            return name.rsplit(layout, 1)[1].removeprefix("4x4-")
+    return name
+
+
+def read_traces(results):
+    traces, seen = [], {}
+    for machine, study, cluster in [(machine, *study) for machine, studies in STUDIES.items() for study in studies.items()]:
+        folder = pathlib.Path(results) / machine / study
+        files = sorted((folder if study in WARM_UPS else folder / "runs").glob("*.json"))
+        untimed = warm_ups(folder, study, [file.stem for file in files])
+        for file in files:
+            trace = json.loads(file.read_text())
+            if trace.get("app") != "train":  # a peer's, a rate
+                continue
+            name = f"{machine[0]}x/".removeprefix("4x/") + f"{study}/{features_of(file.stem)}"
+            seen[name] = seen.get(name, 0) + 1
+            if seen[name] > 1:
+                name += f" ({seen[name]})"
+            config = json.loads(trace["config_json"])
+            for key, before in (("copy_engines", "off"), ("rail_lanes", 1)):  # of a time before them
+                config["zeropp"].setdefault(key, before)
+            traces.append(Trace(name, cluster, trace["steps"]["time"][untimed[file.stem]:], json.dumps(config), trace["node_count"],
+                                trace["ranks_per_node"], 2 if f"{machine}/{study}" in REDUCTIONS_TOGETHER else 1))
+    return traces
+
+
+def linked(constants):
+    """Two collectives at a time, on two lanes, carry more than one."""
+    path = RAIL_CONSTANT[0]
+    second = {path.replace("0", "1"): TWO_LANES * constants[path]} if path in constants else {}
+    return {**constants, **second}
+
+
+def predict(planner, traces, changes=None):
+    for trace, time in zip(traces, planner.times([trace.job(changes) for trace in traces])):
+        trace.predicted = time["step_seconds"]
+    return traces
+
+
+def fit(planner, traces, names, constants):
+    """The constants that make the errors of the traces `names` least, within what is plausible."""
+    import scipy.optimize
+
+    chosen = [trace for trace in traces if trace.name in names]
+    paths = [path for path, *_ in constants]
+
+    def errors(values):
+        predict(planner, chosen, linked(dict(zip(paths, map(float, values)))))
+        return [trace.predicted / trace.measured - 1 for trace in chosen]
+
+    low, high = [least for *_, least, _ in constants], [most for *_, most in constants]
+    middle = [math.sqrt(a * b) if a > 0 else b / 2 for a, b in zip(low, high)]
+    found = scipy.optimize.least_squares(errors, middle, bounds=(low, high), x_scale=middle, diff_step=0.01, max_nfev=12)
+    return dict(zip(paths, map(float, found.x)))

@@ -1,0 +1,1 @@
+"""Files of the programs, of peers and of studies, as Python values."""

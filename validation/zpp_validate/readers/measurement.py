@@ -1,0 +1,184 @@
+"""A file of measured times, whoever wrote it, as rows of samples; and which two may be compared.
+
+Reads a trace or a JSON of zpp_train, of zpp_sweep and of zpp_kernels, and the JSON of nccl-tests. Raises FileProblem with one line.
+"""
+
+import math
+import statistics
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zpp_validate.readers import run_file, sweep_file, trace_times
+from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.readers.sweep_file import counted
+
+KERNELS_SCHEMA = "zeropp-kernels"
+BYTES = ("bytes_intra_node", "bytes_inter_node")
+DIFFERENCES_SHOWN = 8
+
+
+@dataclass
+class Measurement:
+    """One file. `rows`: key -> sweep_file.Row, microseconds. `layout`: ranks and nodes. `work`: what has to be equal for times to
+    be comparable at all. `sent`: bytes of the median step by link, {} of a sweep."""
+
+    path: Path
+    rows: dict
+    layout: str
+    machine: tuple
+    config: dict
+    work: str = ""
+    collectives: set = field(default_factory=set)
+    config_hash: str = ""
+    sent: dict = field(default_factory=dict)
+
+
+def read_training(path, run, warmup):
+    steps = run["steps"]
+    times = [1e6 * time for time, skipped in list(zip(steps["time"], steps["skipped"]))[warmup:] if not skipped]
+    if not times:
+        raise FileProblem(f"{path} has no step left after {warmup} of warm-up: lower --warmup or train longer")
+    sent = {name: statistics.median_low(steps[name][warmup:]) for name in BYTES}
+    config = run["config"]
+    tokens = config["train_batch_size"] * config["zeropp"]["model"].get("seq_length", 1)
+    return Measurement(path, {"step time": sweep_file.Row(times)}, layout_of(run), machine_of(run), config, f"{tokens} tokens a step",
+                       config_hash=run["config_hash"], sent=sent)
+
+
+def read_sweep(path, document):
+    sweep = sweep_file.read_sweep(document)
+    if not sweep.rows:
+        raise FileProblem(f"{path} holds no time: run the sweep again")
+    return Measurement(path, sweep.rows, sweep.layout, sweep.machine, sweep.config,
+                       collectives={key.collective for key in sweep.rows}), sweep.verdict
+
+
+def read_kernels(path, document):
+    """Rows of kernels by their name; `work` is the back end."""
+    rows = {"/".join(row[part] for part in ("kernel", "variant", "dtype", "shape")): sweep_file.Row(row["samples"], row["time"])
+            for row in document["rows"] if row["samples"]}
+    return Measurement(path, rows, counted(document["threads"], "thread"), (document["device"],), document["config"],
+                       f"kernels on {document['backend']}")
+
+
+def layout_of(run):
+    ranks_text, nodes_text = counted(run["world_size"], "rank"), counted(run["node_count"], "node")
+    return f"{ranks_text} on {nodes_text}" + (", emulated" if run["emulated"] else "")
+
+
+def machine_of(run):
+    """The name of each rank's GPU, or of its host."""
+    return tuple(sorted(gpu or host for gpu, host in zip(run["ranks"]["gpu"], run["ranks"]["host"])))
+
+
+def read_times(path, run):
+    """Of a trace of zpp_sweep or zpp_kernels."""
+    if run["app"] == "sweep":
+        rows = trace_times.sweep_rows(run)
+        return Measurement(path, rows, layout_of(run), machine_of(run), run["config"], collectives={key.collective for key in rows})
+    return Measurement(path, trace_times.kernel_rows(run), layout_of(run), machine_of(run), run["config"], f"kernels on {run['backend']}")
+
+
+def read_file(path, warmup):
+    """Raises FileProblem."""
+    run = run_file.read(path)
+    try:
+        if sweep_file.is_sweep(run):
+            measured, verdict = read_sweep(path, run)
+        elif run.get("schema") == KERNELS_SCHEMA:
+            measured, verdict = read_kernels(path, run), run["verdict"]
+        elif run.get("schema") == run_file.SCHEMA and "results" in run:
+            measured, verdict = read_times(path, run), run["verdict"]
+        elif run.get("schema") == run_file.SCHEMA and "steps" in run and run.get("app", "train") == "train":
+            measured, verdict = read_training(path, run, warmup), run["verdict"]
+        else:
+            raise FileProblem(f"{path} is none of zpp_train, zpp_sweep, zpp_kernels or nccl-tests: name a file that one of them wrote")
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FileProblem(f"{path} is not as its program writes it: {error!r}: measure again") from None
+    if verdict != "VALID":
+        raise FileProblem(f"{path} is {verdict}: its times say nothing, measure again")
+    require_times(measured)
+    return measured
+
+
+def require_times(measured):
+    """Raises FileProblem where a sample is not finite and positive: its ratio would say nothing, in silence."""
+    for key, row in measured.rows.items():
+        wrong = [time for time in row.samples if not 0 < time < math.inf]
+        if wrong:
+            raise FileProblem(f"{measured.path} has {wrong[0]} as a time of {key}: times are finite and above 0: "
+                              "measure again")
+
+
+def read_side(path, warmup):
+    """Measurements by name: of a file one without a name, of a folder one for each trace, by its folder."""
+    if not path.is_dir():
+        return {"": read_file(path, warmup)}
+    traces = sorted(path.rglob("*.h5"))
+    if not traces:
+        raise FileProblem(f"{path} holds no trace (*.h5): name a folder that a study left")
+    return {str(trace.relative_to(path).with_suffix("")): read_file(trace, warmup) for trace in traces}
+
+
+def select(measured, collectives):
+    """Leaves the rows of `collectives` (all where empty). Raises FileProblem where there are none to choose from."""
+    if collectives:
+        if not measured.collectives:
+            raise FileProblem(f"{measured.path} is of a training run or of kernels, which --collective says nothing of: leave it out")
+        measured.rows = {key: row for key, row in measured.rows.items() if key.collective in collectives}
+        measured.collectives &= collectives
+
+
+def require_comparable(a, b, across_machines):
+    """Raises FileProblem."""
+    pair = f"{a.path} and {b.path}"
+    if bool(a.collectives) != bool(b.collectives):
+        raise FileProblem(f"{pair}: one is of a sweep, one is not: name two of the same kind")
+    if a.collectives != b.collectives:
+        common = ",".join(sorted(a.collectives & b.collectives))
+        names = [", ".join(sorted(side.collectives)) or "none of those asked for" for side in (a, b)]
+        raise FileProblem(f"{pair} measured other collectives: {names[0]} / {names[1]}: "
+                          + (f"give --collective {common}" if common else "measure the same ones"))
+    if a.work != b.work:
+        raise FileProblem(f"{pair} did other work: {a.work or '-'} / {b.work or '-'}: train with the same batch and sequence, or measure the same back end")
+    for what, before, after in (("ranks and nodes", a.layout, b.layout),
+                                ("machines", machine_text(a.machine), machine_text(b.machine))):
+        if before != after and not across_machines:
+            raise FileProblem(f"{pair} are of other {what}: {before} / {after}: measure again there, or give --across-machines")
+
+
+def place(measured):
+    """Where it ran, as text."""
+    return f"{measured.layout}; {machine_text(measured.machine)}"
+
+
+def machine_text(machine):
+    return ", ".join(f"{machine.count(name)} x {name or 'unnamed'}" for name in sorted(set(machine))) or "unnamed"
+
+
+def flat(config, prefix=""):
+    for name, value in config.items():
+        if isinstance(value, dict):
+            yield from flat(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def differences(a, b):
+    """Of the configurations, as text."""
+    before, after = dict(flat(a.config)), dict(flat(b.config))
+    names = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    texts = [f"{name} {before.get(name, '-')} / {after.get(name, '-')}" for name in names[:DIFFERENCES_SHOWN]]
+    return texts + ([f"{len(names) - DIFFERENCES_SHOWN} more"] if len(names) > DIFFERENCES_SHOWN else [])
+
+
+def other_bytes(a, b):
+    """What a run of the same configuration sends a step, or a row of a sweep of the same ranks, that it did not send before, as
+    texts."""
+    found = []
+    if a.layout == b.layout:
+        pairs = ((key, row.wire_bytes, b.rows[key].wire_bytes) for key, row in a.rows.items() if key in b.rows)
+        found += [f"{key} sends {after}, was {before}" for key, before, after in pairs if None not in (before, after) and before != after]
+    if a.config_hash != b.config_hash:
+        return found
+    return found + [f"{name} a step {b.sent[name]}, was {a.sent[name]}" for name in a.sent if a.sent[name] != b.sent[name]]

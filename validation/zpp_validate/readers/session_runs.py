@@ -1,0 +1,51 @@
+"""The runs of one session of a study (jobscripts/local/measured.sh), and the command line of a table of them."""
+
+import csv
+import json
+from pathlib import Path
+import statistics
+import sys
+
+from zpp_validate import command_line
+
+
+def read(study, session):
+    """({name: summary, with `warmup` and its path, `summary`}, [names of runs that failed]) of `session`, or the last one. Of a run that writes
+    no summary these two alone."""
+    with open(study / "runs.tsv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    session = session or rows[-1]["session"]
+    found = {row["name"]: row for row in rows if row["session"] == session}
+    runs = {}
+    for name, row in found.items():
+        if row["exit"] == "0":
+            summary = study / "runs" / f"{row['stem']}.json"
+            runs[name] = {**(json.loads(summary.read_text(encoding="utf-8")) if summary.exists() else {}), "warmup": int(row["warmup"]),
+                          "summary": summary}
+    return runs, [name for name in found if name not in runs]
+
+
+def main(words, command, description, needed, table_of, partial=False):
+    """Exit code. `table_of(runs)`: the table, and whether the runs are as they have to be. `partial`: of the runs that did not fail there is a
+    table, as long as those in `needed` are there."""
+    parser = command_line.parser(command, description)
+    parser.add_argument("study", type=Path)
+    parser.add_argument("--session")
+    parser.add_argument("--output", type=Path)
+    arguments = parser.parse_args(words)
+    try:
+        runs, failed = read(arguments.study, arguments.session)
+        wrong = failed + [name for name in needed if name not in [*runs, *failed]]
+        problem = f"failed or missing: {', '.join(wrong)}" if wrong else ""
+        if problem and not (partial and set(needed) <= set(runs)):
+            raise ValueError(problem)
+        table, fine = table_of(runs)
+    except (OSError, ValueError, KeyError, IndexError, statistics.StatisticsError) as error:
+        print(f"{command}: error: {arguments.study}: {error}", file=sys.stderr)
+        return 1
+    print(table)
+    if arguments.output:
+        arguments.output.write_text(table + "\n", encoding="utf-8")
+    if problem:
+        print(f"{command}: error: {arguments.study}: {problem}", file=sys.stderr)
+    return 0 if fine and not problem else 1

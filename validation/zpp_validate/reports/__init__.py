@@ -1,0 +1,1 @@
+"""Reports on any set of traces: text, a table, an HTML page."""

@@ -1,0 +1,215 @@
+"""One table and one picture from the traces of several training runs.
+
+usage: zpp-validate report --output DIR TRACE.h5 [TRACE.h5 ...]
+
+Prints a table, a row a run, and writes it to DIR/table.md; draws the losses and the bytes across nodes to
+DIR/demo.png. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not taken from
+a run but derived from the tensors in the trace, once with flat rings and once with two-level collectives.
+Exits with 1 when a run counted other bytes than it predicted, with 2 when a trace cannot be read.
+"""
+
+import json
+import math
+import statistics
+import sys
+from pathlib import Path
+
+import h5py
+from zpp_validate import command_line
+from zpp_validate.forms import closed_forms
+from zpp_validate.stats import bound
+from zpp_validate.tables import markdown_table
+
+COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b5a2b"]
+
+COLUMNS = ("configuration", "weights", "gradients", "loss", "bits/byte", "bytes/step", "predicted", "vs flat",
+           "vs two-level", "ms/step", "products", "bound by")
+TEXT_COLUMNS = {"configuration", "weights", "gradients", "bound by"}
+
+
+class Run:
+    """What the report needs of one trace."""
+
+    def __init__(self, path):
+        with h5py.File(path, "r") as trace:
+            attributes = trace.attrs
+            config = json.loads(attributes["config_json"])
+            self.ranks = int(attributes["world_size"])
+            self.nodes = int(attributes["node_count"])
+            self.emulated = bool(attributes["emulated"])
+            self.label = label(config)
+            steps = trace["steps"]
+            self.counted = [int(value) for value in steps["bytes_inter_node"]]
+            self.predicted = [int(value) for value in steps["bytes_predicted_inter_node"]]
+            self.seconds = statistics.median(steps["time"][()].tolist())
+            self.bound = bound.bound_by({name: column[()].tolist() for name, column in steps.items()})
+            self.products = share_of_products(trace["timers"])
+            self.gather = algorithms(trace["collectives"], "all_gather")
+            self.reduce = algorithms(trace["collectives"], "reduce_scatter")
+            evaluations = trace["evaluations"]
+            self.evaluated_at = evaluations["step"][()].tolist()
+            self.losses = evaluations["loss"][()].tolist()
+            self.bits_per_byte = float(evaluations["bits_per_byte"][-1])
+            self.unigram_nats = float(trace["data"].attrs["unigram_entropy_bits"]) * math.log(2)
+            self.baseline_flat = zero3_bytes_across_nodes(trace, config, "flat", "flat")
+            self.baseline_two_level = zero3_bytes_across_nodes(trace, config, "two-level", "2-hop")
+
+    @property
+    def bytes_a_step(self):
+        """An ordinary step: one before which no evaluation gathered weights."""
+        return int(statistics.median_low(self.counted))
+
+    @property
+    def predicted_a_step(self):
+        return int(statistics.median_low(self.predicted))
+
+
+def label(config):
+    """The name of a configuration, from what is switched on in it."""
+    zero = config["zero_optimization"]
+    parts = []
+    if zero["zero_quantized_weights"]:
+        parts.append("qwZ")
+    if zero["zero_hpz_partition_size"] > 1:
+        parts.append("hpZ")
+    if zero["zero_quantized_gradients"]:
+        parts.append("qgZ")
+    parts = ["ZeRO++ (all three)"] if len(parts) == 3 else [f"ZeRO-{zero['stage']}", *parts]
+    model = config["zeropp"].get("model", {})
+    parts += [text for key, text in (("recompute_activations", "recompute"), ("cpu_checkpointing", "cpu checkpointing")) if model.get(key)]
+    return " + ".join(parts)
+
+
+def algorithms(collectives, operation):
+    """Which algorithm and codec ran across nodes, as "two-level int8:256"."""
+    text = lambda name: collectives[name].asstr()[()]
+    seen = {
+        f"{algorithm} {codec}"
+        for kind, algorithm, codec, across in zip(
+            text("operation"), text("algorithm"), text("codec"), collectives["wire_bytes_inter"][()]
+        )
+        if kind == operation and across > 0
+    }
+    return ", ".join(sorted(seen)) or "none"
+
+
+def share_of_products(timers):
+    """Matrix products, as a share of the time in which ranks did not wait for each other."""
+    busy = products = 0.0
+    for category, seconds in zip(timers["category"].asstr()[()], timers["seconds"][()]):
+        busy += 0.0 if category == "communication" else seconds
+        products += seconds if category == "matmul" else 0.0
+    return products / busy
+
+
+def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
+    """Bytes that ZeRO-3 without compression sends across nodes in one step, over all ranks."""
+    topology = closed_forms.Topology(tuple(trace["ranks/node"][()].tolist()))
+    settings = closed_forms.Settings.of(config).without_compression(all_gather, reduce_scatter)
+    tensors = [[] for _ in trace["units/name"]]
+    for unit, elements in zip(trace["tensors/unit"][()].tolist(), trace["tensors/elements"][()].tolist()):
+        tensors[unit].append(elements)
+    layers = [[int(unit) for unit in units.split(",")] for units in trace["layers/units"].asstr()[()]]
+    return closed_forms.Run(settings, topology, tensors, layers).replay([False], []).steps[0].inter
+
+
+def table(runs):
+    """The rows as aligned Markdown."""
+    return markdown_table.aligned(COLUMNS, [[
+        run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}",
+        "-" if math.isnan(run.bits_per_byte) else f"{run.bits_per_byte:.4f}",
+        f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
+        times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
+        f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}", run.bound,
+    ] for run in runs], TEXT_COLUMNS)
+
+
+LEGEND = """
+loss: final validation loss, nat a token. weights, gradients: what crossed nodes, and how.
+bytes/step: counted across nodes in an ordinary step, over all ranks; predicted: from the closed form.
+vs flat, vs two-level: how many times less than ZeRO-3 without compression, with flat rings or two-level
+collectives. ms/step: the median step, with all ranks on this machine. products: matrix products, as a
+share of the time in which ranks do not wait for each other.
+""" + bound.LEGEND
+
+
+def times(baseline, counted):
+    return f"{baseline / counted:.2f}x" if counted else "nothing sent"
+
+
+def draw(runs, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False,
+                         "axes.grid": True, "grid.color": "#e4e4e4", "axes.axisbelow": True})
+    figure = plt.figure(figsize=(12, 5.2), layout="constrained")
+    grid = figure.add_gridspec(2, 2, height_ratios=[2.2, 1], width_ratios=[1.15, 1])
+    losses = figure.add_subplot(grid[0, 0])
+    differences = figure.add_subplot(grid[1, 0], sharex=losses)
+    volume = figure.add_subplot(grid[:, 1])
+    colors = [COLORS[index % len(COLORS)] for index in range(len(runs))]
+
+    losses.axhline(runs[0].unigram_nats, color="#999999", linestyle=":", label="unigram entropy")
+    for run, color in zip(runs, colors):
+        losses.plot(run.evaluated_at, run.losses, color=color, marker="o", markersize=3, label=run.label)
+        if run.evaluated_at == runs[0].evaluated_at:
+            differences.plot(run.evaluated_at, [a - b for a, b in zip(run.losses, runs[0].losses)],
+                             color=color, marker="o", markersize=3)
+    losses.set(title="Validation loss", ylabel="loss (nat a token)")
+    losses.legend(frameon=False)
+    losses.tick_params(labelbottom=False)
+    differences.xaxis.get_major_locator().set_params(integer=True)
+    differences.set(xlabel="optimizer step", ylabel=f"minus {runs[0].label}\n(nat)")
+
+    positions = range(len(runs))
+    bars = volume.barh(positions, [run.bytes_a_step / 1e6 for run in runs], color=colors, height=0.6,
+                       label="counted")
+    volume.plot([run.predicted_a_step / 1e6 for run in runs], positions, linestyle="none", marker="|",
+                markersize=22, color="black", label="predicted")
+    baselines = (("flat rings", runs[0].baseline_flat, "--"), ("two-level", runs[0].baseline_two_level, ":"))
+    for name, value, style in baselines:
+        volume.axvline(value / 1e6, color="#444444", linestyle=style, linewidth=1,
+                       label=f"ZeRO-3, {name}: closed form")
+    volume.bar_label(bars, [times(run.baseline_flat, run.bytes_a_step) for run in runs],
+                     padding=6, bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.5}, zorder=3)
+    volume.set_yticks(positions, [run.label for run in runs])
+    volume.invert_yaxis()
+    volume.margins(x=0.12)
+    volume.grid(axis="y", visible=False)
+    volume.set(title="Sent between nodes a step, and how many times\nless than ZeRO-3 with flat rings",
+               xlabel="MB (10$^6$ bytes)")
+    volume.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=2)
+
+    figure.suptitle(f"zeropp: ZeRO-3 and ZeRO++ on {layout(runs[0])}", fontweight="bold")
+    figure.savefig(path, dpi=120)
+
+
+def layout(run):
+    emulated = ", emulated" if run.emulated else ""
+    return f"{run.ranks} ranks ({run.nodes} nodes x {run.ranks // run.nodes}{emulated})"
+
+
+def main(words):
+    parser = command_line.parser("report", __doc__)
+    parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE.h5")
+    arguments = parser.parse_args(words)
+    runs = []
+    for path in arguments.traces:
+        try:
+            runs.append(Run(path))
+        except (OSError, KeyError, ValueError) as error:
+            print(f"report: error: {path} is not a readable training trace: {error}", file=sys.stderr)
+            return 2
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    text = f"{layout(runs[0])}, {len(runs[0].counted)} steps\n\n{table(runs)}\n{LEGEND}"
+    print(text, end="")
+    (arguments.output / "table.md").write_text(text)
+    draw(runs, arguments.output / "demo.png")
+    wrong = [run.label for run in runs if run.counted != run.predicted]
+    if wrong:
+        print(f"report: error: counted bytes differ from predicted bytes: {', '.join(wrong)}", file=sys.stderr)
+    return 1 if wrong else 0

@@ -1,0 +1,1 @@
+"""Statistics of samples and tests of hypotheses; knows no files."""

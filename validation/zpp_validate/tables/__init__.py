@@ -1,0 +1,1 @@
+"""Markdown tables and pictures of studies."""

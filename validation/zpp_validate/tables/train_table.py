@@ -1,0 +1,234 @@
+"""One table from a study of training times: zpp_train beside its peers.
+
+usage: zpp-validate train-table STUDY [--output FILE] [--peak-tflops T]
+
+STUDY is a folder as jobscripts/local/measured.sh writes it: runs.tsv, and in runs/ a summary (STEM.json, of zpp_train
+--json or zpp-validate peer-fsdp2 --json) and the output (STEM.log) of each command. Prints a Markdown table for each
+shape and layout of each session, and writes it to FILE (STUDY/table.md). Statistics and MFU are computed here from
+the raw step times, in the same way for either side. A run that failed is a row with its reason.
+Exits with 1 when a run failed, is INVALID or sent other bytes than predicted; with 2 when STUDY cannot be read.
+"""
+
+import csv
+import json
+import statistics
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from zpp_validate import command_line
+from zpp_validate.forms import model_flops
+from zpp_validate.stats import bound, sample_statistics
+from zpp_validate.tables import markdown_table
+
+NOISY = 0.02  # coefficient of variation, or difference between the same peer before and after
+LONG_STEP, FEW, FEW_LONG = 5.0, 20, 5  # seconds; the fewest samples, and where a step takes longer
+TIME_LIMIT = {124, 137}  # exit codes of timeout(1)
+
+COLUMNS = ("run", "step (ms)", "95 % interval", "p95", "CV", "tokens/s/GPU", "MFU", "HFU", "exposed (ms)",
+           "bound by", "GB across nodes", "predicted", "GB on lo", "GiB a GPU", "vs FSDP2", "vs hybrid", "notes")
+TEXT_COLUMNS = {"run", "bound by", "notes"}
+
+LEGEND = """step: the median of the timed steps, the largest over ranks of each; 95 % interval: of that median, by order statistics.
+exposed: time in which compute waited for communication. GB across nodes: sent between nodes a step, counted over all
+ranks (10^9 bytes); predicted: the closed form. GB on lo: sent by the loopback interface a step, where emulated nodes
+meet; of zpp_train over the whole run, its start included. GiB a GPU: peak (zpp_train: of its buffers on rank 0).
+vs FSDP2, vs hybrid: speed-up over the fastest flat FSDP2, and over the fastest hybrid sharding, of the same table.
+MFU: 6 (12 L C^2 + V C) + 12 L T C FLOP a token, of {peak} TFLOP/s. HFU: 16 C^2 + 4 T C more for each block whose
+forward runs again in backward: none, or with recompute L of a peer and L - 1 of zpp_train.
+""" + bound.LEGEND
+
+
+@dataclass
+class Row:
+    """A command of the study. `seconds`: timed steps; empty where it failed. `problems` make the study fail, `notes`
+    do not."""
+
+    name: str
+    is_peer: bool
+    seconds: list = field(default_factory=list)
+    tokens: int = 0  # a GPU and step
+    shape: tuple = ()  # layers, hidden, sequence, vocabulary
+    recomputed: int = 0  # blocks
+    exposed: float | None = None
+    bound: str = bound.UNKNOWN
+    counted: float | None = None
+    predicted: float | None = None
+    loopback: float | None = None
+    memory: float | None = None
+    place: str = ""
+    problems: list = field(default_factory=list)
+    notes: list = field(default_factory=list)
+
+    @property
+    def times(self):
+        return sample_statistics.summarize(self.seconds) if self.seconds else None
+
+
+def last_line(path):
+    """What a failed command said: its error line, else its last line."""
+    try:
+        lines = [line.strip() for line in path.read_text(errors="replace").splitlines() if line.strip()]
+    except OSError:
+        return "no output"
+    return next((line for line in lines if ": error: " in line), lines[-1] if lines else "no output")
+
+
+def read_zpp(row, summary, entry):
+    """A summary of zpp_train --json (lib/trace/README.md)."""
+    steps, model, memory = summary["steps"], summary["config"]["zeropp"]["model"], summary["memory"]
+    warmup = int(entry["warmup"])
+    timed = {name: values[warmup:] for name, values in steps.items()}
+    row.seconds = timed["time"]
+    ranks, nodes = summary["world_size"], summary["node_count"]
+    row.tokens = summary["config"]["train_batch_size"] * model["seq_length"] // ranks
+    row.shape = (model["num_layers"], model["hidden_size"], model["seq_length"],
+                 model["vocab_size"] or summary["data"]["vocab_size"])
+    row.recomputed = (model_flops.blocks_recomputed(row.shape[0], model.get("recompute_interval", 1))
+                      if model.get("recompute_activations") else 0)
+    if "time_communication_exposed" in timed:
+        row.exposed = statistics.median(timed["time_communication_exposed"])
+    row.bound = bound.bound_by(timed)
+    row.counted = statistics.median_low(timed["bytes_inter_node"])
+    row.predicted = statistics.median_low(timed["bytes_predicted_inter_node"])
+    row.loopback = (int(entry["loopback_after"]) - int(entry["loopback_before"])) / len(steps["time"])
+    held = dict(zip(memory["name"], memory["bytes_actual"]))
+    row.memory = held.get("buffers_peak")
+    row.place = f"{nodes} x {ranks // nodes}{', emulated' if summary['emulated'] else ''}"
+    if summary["verdict"] != "VALID":
+        row.problems.append(summary["verdict"])
+    for link in ("intra", "inter"):
+        if steps[f"bytes_{link}_node"] != steps[f"bytes_predicted_{link}_node"]:
+            row.problems.append(f"{link}-node bytes differ from the prediction")
+    if any(timed["skipped"]):
+        row.notes.append(f"{sum(timed['skipped'])} steps skipped")
+    sent = summary["collectives"]
+    if any(modelled and across for modelled, across in zip(sent["modelled"], sent["wire_bytes_inter"])):
+        row.notes.append("bytes of the vendor's ring are modelled")
+    elif summary["transport"] == "nccl" and summary["emulated"] and row.loopback < 0.98 * row.counted:
+        row.notes.append("lo sent less than was counted")
+
+
+def read_peer(row, summary, _):
+    """A summary of zpp-validate peer-fsdp2 --json."""
+    options, ranks = summary["options"], summary["world_size"]
+    row.seconds = summary["step_seconds"]
+    row.tokens = options["micro_batch_size"] * options["seq_length"]
+    row.shape = tuple(options[name] for name in ("num_layers", "hidden_size", "seq_length", "vocab_size"))
+    row.recomputed = row.shape[0] if options.get("recompute") else 0
+    row.loopback, row.memory = summary["loopback_bytes_per_step"], summary["peak_memory_bytes"]
+    size = summary["node_size"] or ranks
+    row.place = f"{ranks // size} x {size}{', emulated' if summary['emulated'] else ''}"
+
+
+def read_row(study, entry):
+    row = Row(entry["name"], entry["kind"] == "peer")
+    code = int(entry["exit"])
+    if code in TIME_LIMIT:
+        row.problems.append(f"failed: ended by the time limit after {entry['seconds']} s")
+        return row
+    path = study / "runs" / f"{entry['stem']}.json"
+    try:
+        summary = json.loads(path.read_text())
+        (read_peer if row.is_peer else read_zpp)(row, summary, entry)
+        row.times  # raises where no step is left
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        row = Row(entry["name"], row.is_peer)
+        if code == 0:
+            row.problems.append(f"failed: its summary cannot be read: {type(error).__name__}: {error}")
+    if code != 0 and not any(problem.startswith("INVALID") for problem in row.problems):
+        row.problems.append(f"failed: exit code {code}: {last_line(study / 'runs' / (entry['stem'] + '.log'))}")
+        row.seconds = []
+    if not row.seconds and not row.problems:
+        row.problems.append("failed: no timed step")
+    return row
+
+
+def medians(rows, hybrid):
+    """Of the peers that ran, flat or hybrid."""
+    return [row.times.median for row in rows if row.is_peer and row.seconds and row.name.startswith("hybrid") == hybrid]
+
+
+def add_notes(row, flat):
+    times = row.times
+    if times is None:
+        return
+    if times.variation > NOISY:
+        row.notes.append(f"CV above {NOISY:.0%}")
+    if times.count < (FEW_LONG if times.median > LONG_STEP else FEW):
+        row.notes.append(f"{times.count} samples only")
+    if not row.is_peer:
+        if not flat:
+            row.notes.append("no FSDP2 to compare with")
+        elif times.median > min(flat):
+            row.notes.append("slower than FSDP2")
+
+
+def ratio(baseline, times):
+    return f"{min(baseline) / times.median:.2f}x" if baseline else "-"
+
+
+def scaled(value, unit, digits):
+    return "-" if value is None else f"{value / unit:,.{digits}f}"
+
+
+def cells(row, flat, hybrid, peak):
+    notes = "; ".join(row.problems + row.notes).replace("|", "/")
+    times = row.times
+    if times is None:
+        return [row.name, *["-"] * (len(COLUMNS) - 2), notes]
+    rate = row.tokens / times.median
+    mfu = model_flops.utilization(rate, model_flops.flops_per_token(*row.shape), peak)
+    hfu = model_flops.utilization(rate, model_flops.hardware_flops_per_token(*row.shape, row.recomputed), peak)
+    ms = lambda seconds: f"{seconds * 1e3:,.1f}"
+    return [row.name, ms(times.median), f"{ms(times.low)} to {ms(times.high)}", ms(times.p95), f"{times.variation:.1%}",
+            f"{rate:,.0f}", f"{mfu:.1%}", f"{hfu:.1%}", scaled(row.exposed, 1e-3, 1), row.bound,
+            scaled(row.counted, 1e9, 3), scaled(row.predicted, 1e9, 3), scaled(row.loopback, 1e9, 3),
+            scaled(row.memory, 2**30, 1), ratio(flat, times), ratio(hybrid, times), notes]
+
+
+def drift(rows):
+    """A sentence for every peer that was not as fast after the runs as before them."""
+    for name in dict.fromkeys(row.name for row in rows if row.is_peer and row.seconds):
+        same = [row.times.median for row in rows if row.is_peer and row.seconds and row.name == name]
+        change = max(same) / min(same) - 1
+        if change > NOISY:
+            yield f"{name} drifted by {change:.1%} between its runs: read ratios no finer than that."
+
+
+def section(title, rows, peak):
+    flat, hybrid = medians(rows, False), medians(rows, True)
+    for row in rows:
+        add_notes(row, flat)
+    places = dict.fromkeys(row.place for row in rows if row.place)
+    lines = [f"## {title}" + (f": {' / '.join(places)}" if places else ""), "",
+             markdown_table.aligned(COLUMNS, [cells(row, flat, hybrid, peak) for row in rows], TEXT_COLUMNS), ""]
+    warnings = list(drift(rows))
+    return "\n".join(lines + warnings + ([""] if warnings else []))
+
+
+def main(words):
+    parser = command_line.parser("train-table", __doc__)
+    parser.add_argument("study", type=Path, metavar="STUDY", help="folder with runs.tsv")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="[STUDY/table.md]")
+    parser.add_argument("--peak-tflops", type=float, default=model_flops.PEAK_TFLOPS,
+                        help=f"of one GPU in bf16 [{model_flops.PEAK_TFLOPS}: dense, H200]")
+    arguments = parser.parse_args(words)
+    groups = {}
+    try:
+        with open(arguments.study / "runs.tsv", newline="") as stream:
+            for entry in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
+                key = entry["session"], entry["shape"], entry["layout"]
+                groups.setdefault(key, []).append(read_row(arguments.study, entry))
+    except (OSError, KeyError, ValueError, TypeError) as error:
+        print(f"train-table: error: {arguments.study} is no readable study: {error}", file=sys.stderr)
+        return 2
+    parts = [section(f"{shape}, {layout}, session {session}", rows, arguments.peak_tflops)
+             for (session, shape, layout), rows in groups.items()]
+    text = "\n".join([*parts, LEGEND.format(peak=arguments.peak_tflops)])
+    print(text, end="")
+    (arguments.output or arguments.study / "table.md").write_text(text)
+    failed = [f"{row.name} ({problem})" for rows in groups.values() for row in rows for problem in row.problems]
+    if failed:
+        print(f"train-table: error: {len(failed)} problems: {'; '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
