@@ -10,8 +10,8 @@
 namespace zeropp::codec {
 
 Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(backend) {
-  // One way in: whatever made the spec, it has passed the parser.
-  const CodecSpec valid = parse_codec(to_string(spec));
+  // Whatever made the spec, it keeps the parser's rules.
+  const CodecSpec valid = validated(spec);
   name_ = to_string(valid);
   const bool narrow = valid.format == "none" && memory != Dtype::fp32;
   runs_ = narrow ? name_of(memory) : std::string_view(valid.format);

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <string>
 #include <utility>
 
 #include "kernels/codec/registry.hpp"
@@ -88,52 +89,51 @@ std::optional<std::size_t> integer_bits(std::string_view format) {
          fmt::join(names, ", "));
 }
 
-std::size_t parse_block(std::string_view text, std::string_view digits, const FormatInfo& info) {
+[[noreturn]] void refuse_block(std::string_view text, std::string_view digits,
+                               const FormatInfo& info) {
   if (info.scale_bytes == 0) refuse(text, "format '{0}' takes no block; write '{0}'", info.name);
+  refuse(text, "block {} is not a power of two from {} to {}", quoted(digits), info.minimum_block,
+         info.maximum_block);
+}
+
+bool takes_block(const FormatInfo& info, std::size_t block) {
+  return info.scale_bytes > 0 && std::has_single_bit(block) && block >= info.minimum_block &&
+         block <= info.maximum_block;
+}
+
+std::size_t parse_block(std::string_view text, std::string_view digits, const FormatInfo& info) {
   std::size_t block = 0;
   const char* const end = digits.data() + digits.size();
   const auto [parsed, error] = std::from_chars(digits.data(), end, block);
-  if (parsed != end || error != std::errc() || !std::has_single_bit(block) ||
-      block < info.minimum_block || block > info.maximum_block) {
-    refuse(text, "block {} is not a power of two from {} to {}", quoted(digits), info.minimum_block,
-           info.maximum_block);
+  if (parsed != end || error != std::errc() || !takes_block(info, block)) {
+    refuse_block(text, digits, info);
   }
   return block;
 }
 
-void add_option(std::string_view text, std::string_view option, const FormatInfo& info,
-                CodecSpec& spec) {
-  if (std::ranges::find(info.options, option) == info.options.end()) {
-    refuse(text, "unknown option {}; the options of '{}' are: {}", quoted(option), info.name,
-           info.options.empty() ? "none" : fmt::format("{}", fmt::join(info.options, ", ")));
-  }
-  if (std::ranges::find(spec.options, option) != spec.options.end()) {
-    refuse(text, "option {} is given twice", quoted(option));
-  }
-  spec.options.emplace_back(option);
+/// What was written; of a spec that nobody wrote, what it would be.
+std::string shown(std::optional<std::string_view> text, const CodecSpec& spec) {
+  return text ? std::string(*text) : to_string(spec);
 }
 
-}  // namespace
+const FormatInfo& info_of(const CodecSpec& spec, std::optional<std::string_view> text) {
+  const FormatEntry* const entry = find_format(spec.format);
+  if (entry == nullptr) refuse_format(shown(text, spec), spec.format);
+  return entry->info;
+}
 
-CodecSpec parse_codec(std::string_view text) {
-  const std::string_view head = text.substr(0, text.find('+'));
-  const std::size_t colon = head.find(':');
-  const std::string_view format = head.substr(0, colon);
-  const FormatEntry* const entry = find_format(format);
-  if (entry == nullptr) refuse_format(text, format);
-  const FormatInfo& info = entry->info;
-
-  CodecSpec spec;
-  spec.format = format;
-  if (colon != std::string_view::npos) {
-    spec.block = parse_block(text, head.substr(colon + 1), info);
-  } else if (info.scale_bytes > 0) {
-    spec.block = info.default_block;
-  }
-  for (std::string_view rest = text.substr(head.size()); !rest.empty();) {
-    const std::size_t next = std::min(rest.find('+', 1), rest.size());
-    add_option(text, rest.substr(1, next - 1), info, spec);
-    rest.remove_prefix(next);
+/// Fills in the default block, checks the options and puts them in order.
+void complete(CodecSpec& spec, const FormatInfo& info, std::optional<std::string_view> text) {
+  if (spec.block == 0 && info.scale_bytes > 0) spec.block = info.default_block;
+  for (auto option = spec.options.begin(); option != spec.options.end(); ++option) {
+    if (std::ranges::find(info.options, *option) == info.options.end()) {
+      refuse(shown(text, spec), "unknown option {}; the options of '{}' are: {}", quoted(*option),
+             info.name,
+             info.options.empty() ? "none" : fmt::format("{}", fmt::join(info.options, ", ")));
+    }
+    if (std::find(spec.options.begin(), option, *option) != option) {
+      refuse(shown(text, spec), "option {} is given twice", quoted(*option));
+    }
   }
   std::ranges::sort(spec.options);
   const auto given = [&](std::string_view option) {
@@ -141,9 +141,35 @@ CodecSpec parse_codec(std::string_view text) {
   };
   for (const OptionConflict& conflict : info.conflicts) {
     if (!given(conflict.first) || !given(conflict.second)) continue;
-    refuse(text, "options '{}' and '{}' exclude each other: {}", conflict.first, conflict.second,
-           conflict.reason);
+    refuse(shown(text, spec), "options '{}' and '{}' exclude each other: {}", conflict.first,
+           conflict.second, conflict.reason);
   }
+}
+
+}  // namespace
+
+CodecSpec parse_codec(std::string_view text) {
+  const std::string_view head = text.substr(0, text.find('+'));
+  const std::size_t colon = head.find(':');
+  CodecSpec spec;
+  spec.format = head.substr(0, colon);
+  const FormatInfo& info = info_of(spec, text);
+  if (colon != std::string_view::npos) spec.block = parse_block(text, head.substr(colon + 1), info);
+  for (std::string_view rest = text.substr(head.size()); !rest.empty();) {
+    const std::size_t next = std::min(rest.find('+', 1), rest.size());
+    spec.options.emplace_back(rest.substr(1, next - 1));
+    rest.remove_prefix(next);
+  }
+  complete(spec, info, text);
+  return spec;
+}
+
+CodecSpec validated(CodecSpec spec) {
+  const FormatInfo& info = info_of(spec, std::nullopt);
+  if (spec.block != 0 && !takes_block(info, spec.block)) {
+    refuse_block(to_string(spec), std::to_string(spec.block), info);
+  }
+  complete(spec, info, std::nullopt);
   return spec;
 }
 

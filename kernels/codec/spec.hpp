@@ -60,6 +60,11 @@ const FormatInfo* find_info(std::string_view name);
 /// grammar, the nearest known format.
 CodecSpec parse_codec(std::string_view text);
 
+/// `spec` as parse_codec() would return it, with the default block and the options in order, for
+/// specs that a program puts together: text is parsed where a user wrote it, and nowhere else.
+/// Throws std::invalid_argument likewise.
+CodecSpec validated(CodecSpec spec);
+
 /// Canonical name, default block written out: parse_codec(to_string(spec)) == spec for every spec
 /// that parse_codec returns.
 std::string to_string(const CodecSpec& spec);

@@ -80,7 +80,7 @@ void check_adaptive(const TrainConfig& c) {
            adaptive.minimum_bits, adaptive.maximum_bits);
   }
   try {
-    codec::parse_codec(fmt::format("int{}:{}", adaptive.minimum_bits, adaptive.block));
+    (void)codec::validated({fmt::format("int{}", adaptive.minimum_bits), adaptive.block, {}});
   } catch (const std::invalid_argument& error) {
     refuse("zeropp.adaptive_bits.block: {}", error.what());
   }

@@ -118,7 +118,7 @@ bool codecs_vary(const Options& options) {
 std::vector<codec::CodecSpec> adaptive_codecs(const AdaptiveBitsOptions& options) {
   std::vector<codec::CodecSpec> codecs;
   for (std::size_t bits = options.minimum_bits; bits <= options.maximum_bits; ++bits) {
-    codecs.push_back(codec::parse_codec(fmt::format("int{}:{}", bits, options.block)));
+    codecs.push_back(codec::validated({fmt::format("int{}", bits), options.block, {}}));
   }
   return codecs;
 }
