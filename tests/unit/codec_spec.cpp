@@ -137,22 +137,22 @@ TEST(CodecGrammar, RefusalsAreOneShortLine) {
 }
 
 TEST(CodecValidation, TakesWhatTheParserMakes) {
-  for (const FormatInfo& format : formats()) {
+  for (const codec::FormatInfo& format : codec::formats()) {
     const CodecSpec parsed = parse_codec(format.name);
-    EXPECT_EQ(validated(parsed), parsed);
-    EXPECT_EQ(validated({std::string(format.name), 0, {}}), parsed) << "the default block";
+    EXPECT_EQ(codec::validated(parsed), parsed);
+    EXPECT_EQ(codec::validated({std::string(format.name), 0, {}}), parsed) << "the default block";
   }
-  EXPECT_EQ(validated({"int4", 128, {"wide", "sr"}}), parse_codec("int4:128+sr+wide"));
+  EXPECT_EQ(codec::validated({"int4", 128, {"wide", "sr"}}), parse_codec("int4:128+sr+wide"));
 }
 
 TEST(CodecValidation, RefusesInTheWordsOfTheParser) {
-  for (const CodecSpec& spec : {CodecSpec{"int8", 48, {}}, CodecSpec{"int9", 0, {}},
-                                CodecSpec{"none", 64, {}}, CodecSpec{"int8", 256, {"round"}},
-                                CodecSpec{"int4", 128, {"wide", "wide"}},
-                                CodecSpec{"int4", 128, {"wide", "asym"}}, CodecSpec{"", 0, {}}}) {
+  for (const CodecSpec& spec :
+       {CodecSpec{"int8", 48, {}}, CodecSpec{"int9", 0, {}}, CodecSpec{"none", 64, {}},
+        CodecSpec{"int8", 256, {"round"}}, CodecSpec{"int4", 128, {"wide", "wide"}},
+        CodecSpec{"int4", 128, {"asym", "wide"}}, CodecSpec{"", 0, {}}}) {
     const std::string text = to_string(spec);
     try {
-      (void)validated(spec);
+      (void)codec::validated(spec);
       ADD_FAILURE() << text;
     } catch (const std::invalid_argument& error) {
       EXPECT_EQ(error.what(), refusal(text));
