@@ -15,7 +15,7 @@
 #include "lib/checkpoint/saver.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/plans.hpp"
 #include "lib/zero/engine/checkpoint_state.hpp"
@@ -99,7 +99,7 @@ class Engine {
 
  private:
   Options options_;
-  Device device_;
+  ComputeDevice device_;
   Executor executor_;
   Plans plans_;
   Progress progress_;

@@ -5,7 +5,7 @@
 #include <cstddef>
 
 #include "lib/comm/world.hpp"
-#include "lib/device/device.hpp"
+#include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/plans.hpp"
 #include "lib/zero/engine/executor.hpp"
@@ -23,7 +23,7 @@ struct EngineContext {
   comm::Groups& groups;         ///< that weights are gathered in
   comm::Groups& reduce_groups;  ///< of the same ranks, that gradients are reduced in
   comm::Control& control;
-  const Device& device;
+  const ComputeDevice& device;
   trace::Recorder& recorder;
   Plans& plans;
   const Executor& executor;
