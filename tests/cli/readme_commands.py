@@ -2,7 +2,6 @@
 """The commands in README: each is one that a shell takes, and each of a program of the CPU build runs, for one step where it
 trains and on small messages where it measures. What is not run is listed with the reason."""
 
-import pathlib
 import re
 
 import command_blocks
