@@ -49,7 +49,7 @@ TEST(AllReduce, IsReduceScatterThenAllGather) {
                                     .sum(static_cast<int>(p));
           for (std::size_t e = 0; e < kCount; ++e) {
             const float got = test::load(buffer.view, p * kCount + e);
-            if (reduction->modelled) {
+            if (reduction->traits.modelled) {
               ASSERT_NEAR(got, expected.values[e], expected.bound[e])
                   << reduction->name << " part " << p << " element " << e;
             } else {

@@ -3,6 +3,7 @@
 // for another key, and independent over ranks and hops.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "lib/collective/draws.hpp"
