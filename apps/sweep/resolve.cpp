@@ -247,7 +247,8 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
                  const config::Machine& machine, const std::vector<const Collective*>& table) {
   config::check_effects(given);
   if (o.fabric) {  // main() takes the flag
-    refuse("fabric in a file: the fabric is mapped by zpp_fabric, which takes such a file: run it");
+    refuse(
+        "fabric in a file is for zpp_sweep --fabric: add the flag, or start zpp_fabric without it");
   }
   refuse_what_is_not_offered(o);
   choose_backend(o, machine);

@@ -66,9 +66,10 @@ std::string choose_device() {
   if (wanted == "host") return {};
   if (wanted == "cuda-nccl") chosen_transport = comm::Transport::nccl;
   const int ranks = chosen_transport == comm::Transport::nccl ? world().host_ranks() : 1;
+  const int host_rank = test::host_rank();  // of all ranks, whatever each sees
   std::string reason = lacking_gpus(static_cast<std::size_t>(ranks));
   if (reason.empty()) {
-    chosen_device = Device::cuda(test::host_rank() % static_cast<int>(visible_gpus().size()));
+    chosen_device = Device::cuda(host_rank % static_cast<int>(visible_gpus().size()));
   }
   return reason;
 }

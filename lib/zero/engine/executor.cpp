@@ -28,9 +28,14 @@ StepClock::Work work_of(OpKind kind) {
       return Work::reduce;
     case OpKind::update:
       return Work::update;
-    default:
+    case OpKind::keep_secondary:
+    case OpKind::forward:
+    case OpKind::clear_gradients:
+    case OpKind::backward:
+    case OpKind::end_reduce:
       return Work::count;
   }
+  return Work::count;
 }
 
 /// `enqueue`, measured.
