@@ -33,7 +33,7 @@ struct UpdatePiece {
 
 /// From the sum of gradients over ranks and micro-steps to what the optimizer sees.
 struct GradientScale {
-  float mean;  ///< 1 / (ranks * micro-steps)
+  float mean;  ///< 1 / (ranks * micro-steps * loss scale); the loss scale is 1 without fp16
   float clip;  ///< clipping coefficient, of the mean
 };
 

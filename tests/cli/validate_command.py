@@ -17,7 +17,7 @@ from zpp_validate.commands import COMMANDS
 
 VALIDATION = pathlib.Path(os.environ["ZEROPP_SOURCE"]) / "validation"
 NEEDS_TORCH = {"torch-oracle"}  # even for its help
-SKIPPED, USAGE = 77, 2
+SKIPPED, USAGE, ENVIRONMENT = 77, 2, 3
 
 
 def run(*words, program=VALIDATION / "zpp-validate", **options):
@@ -55,6 +55,13 @@ class ValidateCommand(unittest.TestCase):
             done = run("--help", program=link)
             self.assertEqual((done.returncode, done.stderr), (0, f"zpp-validate: {link} is now zpp-validate {name}\n"), done)
             self.assertEqual(done.stdout, run(name, "--help").stdout)
+
+    def test_a_module_that_python_lacks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "h5py.py").write_text("raise ModuleNotFoundError('none', name='h5py')\n")
+            done = run("check", "no.h5", env={**os.environ, "PYTHONPATH": folder})
+        self.assertEqual((done.returncode, done.stdout), (ENVIRONMENT, ""), done)
+        self.assertRegex(done.stderr, r"^zpp-validate: error: \S+ has no module h5py: install it there, or .* /usr/bin/python3 \S+/zpp-validate\n$")
 
     def test_refusals(self):
         for words, part in (([], "usage: zpp-validate"), (["chekc"], "(nearest: check)"), (["--frob"], '"--frob"')):

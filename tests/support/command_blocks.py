@@ -1,8 +1,10 @@
 """The commands that a Markdown file shows, found and run as a reader would paste them."""
 
+import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 
 import zpp
@@ -48,4 +50,7 @@ def pasted(line, folder, shorter=(), timeout=120):
     """Runs the line there, made shorter by pairs of a pattern and what takes its place."""
     for pattern, replacement in (*shorter, *SHORTER):
         line = re.sub(pattern, replacement, line)
-    return zpp.Process(["bash", "-c", line], cwd=folder, env={"OMPI_MCA_rmaps_base_oversubscribe": "1"}).end(timeout=timeout)
+    # The reader's python3 is the one that the build has chosen, which has all modules.
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    return zpp.Process(["bash", "-c", line], cwd=folder,
+                       env={"OMPI_MCA_rmaps_base_oversubscribe": "1", "PATH": path}).end(timeout=timeout)

@@ -5,7 +5,7 @@ import sys
 
 from zpp_validate.commands import COMMANDS, GROUPS
 
-PROGRAM, USAGE = "zpp-validate", 2
+PROGRAM, USAGE, ENVIRONMENT = "zpp-validate", 2, 3
 
 
 def overview():
@@ -28,6 +28,13 @@ def unknown(name):
     nearest = difflib.get_close_matches(name, COMMANDS, 1)
     hint = f" (nearest: {nearest[0]})" if nearest else ""
     return refuse(f'there is no command "{name}"{hint}: {PROGRAM} --help lists them')
+
+
+def lacks(module, path):
+    """What a Python that has not all modules of a command is told; `path`: of the program."""
+    print(f"{PROGRAM}: error: {sys.executable} has no module {module}: install it there, or call the program with another "
+          f"Python, for example /usr/bin/python3 {path}", file=sys.stderr)
+    return ENVIRONMENT
 
 
 def command_of_script(path):
@@ -55,4 +62,10 @@ def main(called):
         return 0
     if name not in COMMANDS:
         return unknown(name)
-    return importlib.import_module(f"zpp_validate.{COMMANDS[name].module}").main(words)
+    try:
+        command = importlib.import_module(f"zpp_validate.{COMMANDS[name].module}")
+    except ModuleNotFoundError as missing:
+        if missing.name.startswith("zpp_validate"):
+            raise
+        return lacks(missing.name, path)
+    return command.main(words)

@@ -3,7 +3,8 @@
 // sums over the node are encoded again and cross nodes among equal local ranks; rank r ends with
 // slice r. The own contributions go through the codecs as well. While the second hop of a chunk
 // travels, later chunks are still in their first. With error feedback in the second hop the sums
-// over the node lie in scratch between decoding and encoding, and slices carry no padding on.
+// over the node lie in scratch between decoding and encoding, and slices carry no padding on. On
+// one node, or with nodes of one rank, one hop is left, which is OneHopReduce in that hop's codec.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -89,7 +89,7 @@ Finish StepOperations::reduce(const Op& op) {
 }
 
 void StepOperations::accumulate(const Op& op, StreamHandle on) const {
-  // Stage 0 gathers the sum instead.
+  // Stage 0 gathers the sum instead. Without a result in the arena the reduction wrote the shard.
   if (!context_.preset.shard_optimizer || op.result == kNoMemory) return;
   const ConstView sum = memory_.sum(op);
   const trace::Timers::Scope scope(context_.recorder.timers, trace::Timers::Category::optimizer);

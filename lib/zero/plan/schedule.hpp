@@ -88,7 +88,7 @@ struct Schedule {
 /// Bytes of arena memory, by unit and bucket: from the plans of the collectives.
 struct UnitMemory {
   std::size_t weights = 0;    ///< gathered, compute dtype
-  std::size_t gradients = 0;  ///< fp32
+  std::size_t gradients = 0;  ///< whole, in the dtype that backward writes
   std::size_t gather_workspace = 0;
   std::size_t secondary_workspace = 0;
   std::size_t refresh_workspace = 0;
