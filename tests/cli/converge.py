@@ -11,7 +11,7 @@ import signal
 
 import numpy
 
-import token_files
+import token_file_writer
 import zpp
 
 PROGRAM = str(zpp.BIN / "zpp_converge")
@@ -182,8 +182,8 @@ class Converge(zpp.TestCase):
     def test_sources_of_ids(self):
         """Files of llm.c and Megatron-LM, whose vocabulary the matrix names: their tokens are no bytes, a text's are."""
         ids = [number % 300 for number in range(4000)]
-        (self.folder / "ids").write_bytes(token_files.llmc(ids))
-        token_files.write_megatron(self.folder / "pair", [[ids]], numpy.uint16)
+        (self.folder / "ids").write_bytes(token_file_writer.llmc(ids))
+        token_file_writer.write_megatron(self.folder / "pair", [[ids]], numpy.uint16)
         sources = {"llmc": {"path": "ids", "vocab_size": 300}, "megatron": {"path": "pair", "vocab_size": 300},
                    "text": {"path": str(self.text())}}
         for source, options in sources.items():

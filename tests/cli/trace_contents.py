@@ -11,7 +11,7 @@ import subprocess
 
 import numpy
 
-import token_files
+import token_file_writer
 import zpp
 
 SECRETS = {"NCCL_API_TOKEN": "swordfish-1", "UCX_secret_path": "swordfish-2", "OMPI_MCA_mpi_password": "swordfish-3",
@@ -88,8 +88,8 @@ class Trace(zpp.TestCase):
         """Ids and the tokens of the built-in source are no bytes: NaN, and no such number is printed."""
         text = b"".join(b"%d and %d. " % (i, i * i) for i in range(500))
         (self.folder / "text").write_bytes(text)
-        (self.folder / "ids").write_bytes(token_files.llmc(list(text)))
-        token_files.write_megatron(self.folder / "pair", [[list(text)]], numpy.uint16)
+        (self.folder / "ids").write_bytes(token_file_writer.llmc(list(text)))
+        token_file_writer.write_megatron(self.folder / "pair", [[list(text)]], numpy.uint16)
         sources = {"markov": [], "text": ["--data-path", "text"],
                    "llmc": ["--data-path", "ids", "--data-vocab-size", 256],
                    "megatron": ["--data-path", "pair", "--data-vocab-size", 256]}

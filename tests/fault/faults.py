@@ -15,7 +15,7 @@ RANKS = 3
 WATCHDOG = 124
 MATRIX = {
     "base": {"train_batch_size": RANKS, "gradient_accumulation_steps": 1, "zero_optimization": {"stage": 3},
-             "zeropp": {"backend": "host", "train_steps": 6,
+             "zeropp": {"backend": "host", "train_steps": 6, "evaluation_interval": 6, "evaluation_batches": 1,
                         "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2,
                                   "seq_length": 8}}},
     "seeds": [1],

@@ -9,8 +9,8 @@ import signal
 
 import zpp
 
-MATRIX = {"base": {"train_batch_size": 1, "zeropp": {"backend": "host", "train_steps": 2, "model": {
-              "name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 8}}},
+MATRIX = {"base": {"train_batch_size": 1, "zeropp": {"backend": "host", "train_steps": 2, "evaluation_interval": 2,
+              "evaluation_batches": 1, "model": {"name": "gpt", "num_layers": 1, "hidden_size": 32, "num_attention_heads": 2, "seq_length": 8}}},
           "seeds": [1], "settings": [{"name": "zero3", "level": "markov"}]}
 SWEEP = ["-b", "4K", "-e", "4K", "-n", "1", "-w", "0", "--collective", "all_gather", "--algorithm", "direct", "--backend", "host"]
 PROGRAMS = {

@@ -6,7 +6,7 @@ import struct
 
 import numpy
 
-import token_files
+import token_file_writer
 import zpp
 
 TEXT = b"".join(b"%d times %d is %d. " % (i, i, i * i) for i in range(300))
@@ -32,14 +32,14 @@ class TokenFiles(zpp.TestCase):
         (self.folder / "text").write_bytes(TEXT)
         expected = self.trained("text", "text", None)
         self.assertEqual(expected[1]["vocab_size"], 256)
-        for model in token_files.LLMC:
+        for model in token_file_writer.LLMC:
             with self.subTest(model=model):
-                (self.folder / model).write_bytes(token_files.llmc(BYTES, model))
+                (self.folder / model).write_bytes(token_file_writer.llmc(BYTES, model))
                 self.assertEqual(self.trained("llmc", model, 256), expected)
-        for dtype in token_files.MEGATRON:
+        for dtype in token_file_writer.MEGATRON:
             if numpy.issubdtype(dtype, numpy.integer):
                 with self.subTest(dtype=dtype.__name__):
-                    token_files.write_megatron(self.folder / dtype.__name__, DOCUMENTS, dtype)
+                    token_file_writer.write_megatron(self.folder / dtype.__name__, DOCUMENTS, dtype)
                     self.assertEqual(self.trained("megatron", dtype.__name__, 256), expected)
 
     def test_ids_of_more_than_a_byte(self):
@@ -47,8 +47,8 @@ class TokenFiles(zpp.TestCase):
         ids = numpy.random.default_rng(1).zipf(1.3, 8000) % 70000
         held_out = ids[-400:]
         share = numpy.unique(held_out, return_counts=True)[1] / len(held_out)
-        (self.folder / "ids").write_bytes(token_files.llmc(ids, "llama-3"))
-        token_files.write_megatron(self.folder / "pair", [[ids[:5]], [ids[5:]]], numpy.int32)
+        (self.folder / "ids").write_bytes(token_file_writer.llmc(ids, "llama-3"))
+        token_file_writer.write_megatron(self.folder / "pair", [[ids[:5]], [ids[5:]]], numpy.int32)
         one, other = (self.trained(source, path, 70000, name=f"of {path}") for source, path in (("llmc", "ids"), ("megatron", "pair")))
         self.assertEqual(one, other)
         self.assertEqual((one[1]["train_tokens"], one[1]["held_out_tokens"]), (7600, 400))
@@ -58,10 +58,10 @@ class TokenFiles(zpp.TestCase):
         """File, number and byte of the first one; on every number of ranks one line."""
         ids = BYTES.astype(numpy.int32)
         ids[4321] = 256
-        (self.folder / "high").write_bytes(token_files.llmc(ids))
-        token_files.write_megatron(self.folder / "pair", [[ids]], numpy.uint16)
+        (self.folder / "high").write_bytes(token_file_writer.llmc(ids))
+        token_file_writer.write_megatron(self.folder / "pair", [[ids]], numpy.uint16)
         ids[4321] = -1
-        token_files.write_megatron(self.folder / "negative", [[ids]], numpy.int32)
+        token_file_writer.write_megatron(self.folder / "negative", [[ids]], numpy.int32)
         for source, path, shown, found in (("llmc", "high", "high", f"id 256 as its token 4321 (byte {1024 + 2 * 4321})"),
                                            ("megatron", "pair", "pair.bin", f"id 256 as its token 4321 (byte {2 * 4321})"),
                                            ("megatron", "negative", "negative.bin", f"id -1 as its token 4321 (byte {4 * 4321})")):
@@ -77,7 +77,7 @@ class TokenFiles(zpp.TestCase):
                 self.check_fails(self.run_on(*words), zpp.USAGE, part)
 
     def test_damaged_llmc(self):
-        whole = token_files.llmc(BYTES)
+        whole = token_file_writer.llmc(BYTES)
 
         def header(place, number):
             return whole[:4 * place] + struct.pack("<i", number) + whole[4 * place + 4:]
@@ -86,7 +86,7 @@ class TokenFiles(zpp.TestCase):
                  "text": (TEXT, "is no token file of llm.c"), "magic": (header(0, 20240522), "begins with 20240522"),
                  "version": (header(1, 7), "version 7"), "negative": (header(2, -1), "holds -1 tokens"),
                  "more": (header(2, len(BYTES) + 1), f"holds {len(BYTES) + 1} tokens"), "cut": (whole[:-1], "cut short"),
-                 "none": (token_files.llmc([]), "holds no tokens")}
+                 "none": (token_file_writer.llmc([]), "holds no tokens")}
         for name, (content, part) in cases.items():
             with self.subTest(name=name):
                 if content is not None:
@@ -94,7 +94,7 @@ class TokenFiles(zpp.TestCase):
                 self.check_fails(self.run_on("llmc", name, 256), zpp.IO, name, part)
 
     def test_damaged_megatron(self):
-        index, ids = token_files.megatron(DOCUMENTS, numpy.uint16)
+        index, ids = token_file_writer.megatron(DOCUMENTS, numpy.uint16)
         lengths, pointers, ends = 34, 34 + 4 * 4, 34 + 12 * 4
 
         def changed(place, form, number):
@@ -110,7 +110,7 @@ class TokenFiles(zpp.TestCase):
                  "long": (changed(lengths, "<i", 1 << 30), ids, "sequence 0 has 1073741824"),
                  "pointer": (changed(pointers + 8, "<q", 0), ids, "sequence 1 begins at byte 0"),
                  "end": (changed(ends + 8, "<q", 9), ids, "document"), "order": (changed(ends, "<q", 4), ids, "document"),
-                 "short": (index, ids[:-2], "sequence 3"), "longer": (index, ids + b"ab", "bytes"), "empty": (*token_files.megatron([[[]]], numpy.uint16), "no tokens")}
+                 "short": (index, ids[:-2], "sequence 3"), "longer": (index, ids + b"ab", "bytes"), "empty": (*token_file_writer.megatron([[[]]], numpy.uint16), "no tokens")}
         for name, (one, other, part) in cases.items():
             with self.subTest(name=name):
                 for suffix, content in (("idx", one), ("bin", other)):
