@@ -226,10 +226,6 @@ Program program_of(const Engine& engine, const config::TrainConfig& config) {
           .reductions_in_turn = engine.reductions_at_a_time == 1};
 }
 
-}  // namespace
-
-namespace {
-
 Workload workload_of(const PlannedRun& run) {
   return {.config = run.config(),
           .topology = run.topology(),
