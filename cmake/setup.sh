@@ -16,8 +16,8 @@ required=(
 )
 case ${1:-} in
   demo) optional=(dict-gcide) ;;  # the text to train on; the built-in source takes its place
-  check)  # the tests that need them are skipped
-    optional=(clang-format clang-tidy-16 shellcheck pyflakes3 python3-venv python3-pip python3-dev pybind11-dev
+  check)  # without them, tests are skipped and builds start from nothing
+    optional=(ccache clang-format clang-tidy-16 shellcheck pyflakes3 python3-venv python3-pip python3-dev pybind11-dev
       python3-sphinx python3-myst-parser furo
       slurmctld slurmd slurm-client slurm-wlm-basic-plugins munge iproute2 btrfs-progs)
     ;;

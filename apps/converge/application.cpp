@@ -45,6 +45,8 @@ int run(int argc, char** argv) {
   app::App app{
       .name = "converge",
       .summary = "Trains a matrix of codecs and seeds: which compression is safe, with statistics",
+      .examples = {"mpirun -n 4 zpp_converge --config inputs/convergence/reduced.json --output out",
+                   "mpirun -n 2 zpp_converge --config inputs/convergence/quadratic.json"},
       .options = table,
       .config_file = app::ConfigFile{.help = "The matrix, as in inputs/convergence; flags override "
                                              "its keys",

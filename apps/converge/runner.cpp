@@ -22,8 +22,6 @@ namespace {
 
 /// So many skipped steps in a row are no incident any more.
 constexpr std::size_t kGivenUp = 20;
-/// Steps at which ranks ask each other for signals: about so many times in a run.
-constexpr std::size_t kLooksForSignals = 500;
 /// Distances of a quadratic that are kept.
 constexpr std::size_t kDistances = 100;
 
@@ -96,7 +94,7 @@ class Run {
   /// The signal that ended it, or 0.
   int train() {
     if (quadratic_) quadratic_->begin(session_.engine());
-    session_.run({.end_early = [&](std::uint64_t done) { return end_early(done); },
+    session_.run({.end_early = [&](std::uint64_t, int interrupt) { return end_early(interrupt); },
                   .stepped =
                       [&](std::uint64_t done, const trace::StepRow&) {
                         if (quadratic_) quadratic_->stepped(done, session_.engine());
@@ -125,13 +123,12 @@ class Run {
   }
 
  private:
-  bool end_early(std::uint64_t done) {
+  bool end_early(int interrupt) {
     if (has_given_up(session_.recorder().steps)) {
       session_.recorder().gave_up = true;
       return true;
     }
-    if (done % std::max<std::size_t>(1, config_.train_steps / kLooksForSignals) != 0) return false;
-    signal_ = app::agreed_interrupt(context_.control());
+    signal_ = interrupt;
     return signal_ != 0;
   }
 

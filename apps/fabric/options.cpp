@@ -1,61 +1,36 @@
 #include "apps/fabric/options.hpp"
 
 #include "lib/config/back_end_choice.hpp"
+#include "lib/config/back_end_options.hpp"
 
 namespace zeropp::fabric {
 
 std::vector<config::Option> option_table(Options& o) {
   using config::at_least;
-  using config::between;
   std::vector<config::Option> table{
-      {.path = "node_size",
-       .flag = "--node-size",
-       .field = &o.node_size,
-       .help = "Ranks a node, declared (emulated); 0: nodes as they are",
-       .range = between(0, 1e6)},
-      {.path = "backend",
-       .flag = "--backend",
-       .field = &o.backend,
-       .help = "Whose memory and kernels",
-       .choices = {"auto", "host", "cuda"}},
-      {.path = "transport",
-       .flag = "--transport",
-       .field = &o.transport,
-       .help = "What moves the bytes",
-       .choices = {"auto", "mpi", "nccl"}},
-      {.path = "rail_lanes",
-       .flag = "--rail-lanes",
-       .field = &o.rail_lanes,
-       .help = "NCCL communicators that carry what a rail sends, or nodes of one rank; 0: by the "
-               "network",
-       .range = between(0, 16)},
-      {.path = "gpu_sampling",
-       .flag = "--gpu-sampling",
-       .field = &o.gpu_sampling,
-       .help = "Between readings of clocks, power, temperature and throttle reasons of each rank's "
-               "GPU, for the trace; 0: none",
-       .unit = "seconds",
-       .range = between(0, 3600),
-       .in_effect = [&o] { return o.backend != "host"; },
-       .effect_needs = "--backend cuda"},
+      config::node_size_option(o.node_size),
+      config::backend_option(o.backend),
+      config::transport_option(o.transport),
+      config::rail_lanes_option(o.rail_lanes),
+      config::gpu_sampling_option(o.gpu_sampling, o.backend),
       {.path = "fabric_bytes",
        .flag = "--fabric-bytes",
        .field = &o.message_bytes,
-       .help = "Message for bandwidths; 0: 32M of GPU memory, 1M of host memory",
+       .help = "Size of a message for bandwidths; 0: 32M of GPU memory, 1M of host memory",
        .unit = "bytes",
        .range = at_least(0),
        .binary_suffix = true},
       {.path = "fabric_threshold",
        .flag = "--fabric-threshold",
        .field = &o.threshold,
-       .help = "How much longer than typical a message may take, as a share; noise of the class "
-               "and of repeated messages allows more",
+       .help = "Share by which a message may take longer than is typical; noise of the class and "
+               "of repeated messages allows more",
        .range = {.minimum = 0, .maximum = 1000, .minimum_excluded = true}},
       {.path = "fabric_seconds",
        .flag = "--fabric-seconds",
        .field = &o.seconds,
-       .help = "No new round of pairs begins after it, and the output says how many are missing; "
-               "0: no limit",
+       .help = "Time after which no new round of pairs begins; the output says how many are "
+               "missing; 0: no limit",
        .unit = "seconds",
        .range = at_least(0)},
   };
@@ -63,7 +38,7 @@ std::vector<config::Option> option_table(Options& o) {
     table.push_back({.path = "fabric",
                      .flag = "--fabric",
                      .field = &o.for_sweep,
-                     .help = "Makes this zpp_fabric, a program of its own"});
+                     .help = "Make this zpp_fabric, a program of its own"});
   }
   return table;
 }

@@ -36,7 +36,7 @@ std::string placement_text(const std::vector<RankPlace>& places,
 /// After it: matrices (of up to 32 ranks), rails, what is typical, what is slow, the verdict.
 std::string fabric_text(const FabricReport& report, const Options& options);
 
-/// README.md, "Map the fabric", has the keys.
+/// docs/operators/fabric.md has the keys.
 nlohmann::json fabric_json(const FabricReport& report, const trace::TraceData& run);
 
 /// The head of every trace, /fabric, /fabric_rails, /fabric_typical, /fabric_faults, /placement and

@@ -1,5 +1,6 @@
 #include "apps/fabric/program.hpp"
 
+#include <string>
 #include <utility>
 
 #include "apps/fabric/options.hpp"
@@ -31,13 +32,17 @@ ExitCode run_in(const Options& options, const app::Context& context) {
 }
 
 int run_as(Options options, int argc, char** argv) {
+  const std::string program = options.for_sweep ? "zpp_sweep --fabric" : "zpp_fabric";
   app::App app{.name = options.for_sweep ? "sweep" : "fabric",
-               .summary =
-                   "Measures latency and bandwidth of every pair of ranks and of every rail, and "
-                   "where GPUs, processors and network interfaces lie. A rank, link or rail that "
-                   "is slow beside its equals is named, and the exit code is 1; so it qualifies a "
-                   "machine before work starts. Mistakes of the placement are printed and do not "
-                   "fail by themselves",
+               .summary = "Measures every pair of ranks and every rail, and names what is slow",
+               .examples = {"mpirun -n 8 " + program,
+                            "mpirun -n 4 " + program + " --node-size 2 --json fabric.json"},
+               .details =
+                   "Latency and bandwidth are measured, and where GPUs, processors and "
+                   "network interfaces lie\nis found. A rank, link or rail that is slow "
+                   "beside its equals is named, and the exit code is 1;\nso the program "
+                   "qualifies a machine before work starts. Mistakes of the placement are "
+                   "printed\nand do not fail by themselves.",
                .options = option_table(options),
                .node_size = &options.node_size,
                .json_flags = "-J,--json,--output_file",

@@ -29,9 +29,9 @@ namespace {
 /// How often what looks slow is measured again: chance does not strike one link every time.
 constexpr int kSecondLooks = 3;
 
-/// Where ranks share processors, a link's time depends on which of them share one, by a small
-/// factor for as long as they do: no threshold below this one tells a slow link from that.
-constexpr double kThresholdOfShared = 9;
+/// Least threshold where ranks share processors. A link's time then depends on which ranks share
+/// one, for as long as they do: differences by a factor of 20 were seen on a machine without faults.
+constexpr double kThresholdOfShared = 29;
 
 /// The better of two looks: noise only makes links slower.
 void keep_better(Timing& kept, const Timing& other) {

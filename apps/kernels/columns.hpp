@@ -11,17 +11,14 @@
 
 namespace zeropp::kernels {
 
-/// The head of --help: how shares are counted.
-inline constexpr const char* kSummary =
-    "Measures every kernel, in memory that no cache holds, beside what the machine can do at "
-    "most.\n"
-    "Each kernel declares the bytes that it must move (every input read once, every output written "
-    "once) and\nits operations. `of limit`: the time that they take at the ceiling that binds "
-    "(copy, read, write, fp32 or\nbf16, measured in the same run) over the kernel's. `of copy`: "
-    "its "
-    "bytes, read + written, a second, over\nthose of one thread's memcpy, whose bytes count once "
-    "(host), or of the driver's copy, read + written (CUDA).\nEvery result is checked before it is "
-    "timed; a wrong one ends in exit code 1.";
+/// For --help: how shares are counted.
+inline constexpr const char* kDetails =
+    "Kernels run in memory that no cache holds. Each declares the bytes that it must move (every\n"
+    "input read once, every output written once) and its operations. `of limit` is the time that\n"
+    "they take at the ceiling that binds (copy, read, write, fp32 or bf16, measured in the same\n"
+    "run) over the kernel's time. `of copy` is its bytes, read + written, a second, over those of\n"
+    "one thread's memcpy, whose bytes count once (host), or of the driver's copy, read + written\n"
+    "(CUDA). Every result is checked before it is timed; a wrong one ends in exit code 1.";
 
 /// Of the first columns: the longest names of the run.
 struct Widths {

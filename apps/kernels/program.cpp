@@ -105,7 +105,12 @@ void print_list(const Settings& settings, const std::vector<const Kernel*>& tabl
 int run(int argc, char** argv, const std::vector<const Kernel*>& table) {
   Options options;
   Settings settings;
-  app::App app{.name = "kernels", .summary = kSummary, .options = option_table(options)};
+  app::App app{.name = "kernels",
+               .summary = "Measures every kernel beside what the machine can do at most",
+               .examples = {"zpp_kernels --filter 'encode|decode' --codec int8:256,int4:128",
+                            "zpp_kernels --backend host --list"},
+               .details = kDetails,
+               .options = option_table(options)};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     settings = resolve(options, given, machine, table);
   };

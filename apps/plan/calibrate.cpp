@@ -1,4 +1,5 @@
-// zpp_plan calibrate FILE...: a cluster file with the rates that were measured.
+// zpp_plan calibrate FILE...: a cluster file with the rates that were measured. Of sold GPUs also
+// one without any.
 #include "lib/plan/calibrate.hpp"
 
 #include <fmt/format.h>
@@ -6,7 +7,9 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "apps/plan/cluster_source.hpp"
 #include "apps/plan/commands.hpp"
+#include "apps/plan/job.hpp"
 #include "apps/plan/measured_trace.hpp"
 #include "lib/app/app.hpp"
 #include "lib/base/error.hpp"
@@ -19,36 +22,45 @@ namespace zeropp::plan {
 namespace {
 
 struct Request {
-  std::string base;  ///< the cluster file that keeps what was not measured
-  std::string file;  ///< that is written
+  ClusterSource base;                              ///< of what was not measured
+  std::size_t gpus_per_node = kUsualRanksPerNode;  ///< of sold GPUs
+  std::string file;                                ///< that is written
   std::string name;
   std::vector<std::string> measurements;
 };
 
 std::vector<config::Option> options(Request& request) {
-  return {{.path = "plan.cluster",
-           .flag = "--cluster",
-           .field = &request.base,
-           .help = "Cluster file to begin with: what the measurements do not tell stays"},
-          {.path = "plan.calibrated",
-           .flag = "--calibrated",
-           .field = &request.file,
-           .help = "Cluster file to write"},
-          {.path = "plan.cluster_name",
-           .flag = "--cluster-name",
-           .field = &request.name,
-           .help = "Its name; empty: as before"}};
+  std::vector<config::Option> table = options(request.base);
+  table.push_back({.path = "plan.gpus_per_node",
+                   .flag = "--gpus-per-node",
+                   .field = &request.gpus_per_node,
+                   .help = "GPUs of a node, where --gpu names them",
+                   .range = config::between(1, 4096),
+                   .in_effect = [&request] { return !request.base.gpu.empty(); },
+                   .effect_needs = "--gpu"});
+  table.push_back({.path = "plan.calibrated",
+                   .flag = "--calibrated",
+                   .field = &request.file,
+                   .help = "Cluster file to write"});
+  table.push_back({.path = "plan.cluster_name",
+                   .flag = "--cluster-name",
+                   .field = &request.name,
+                   .help = "Name of the cluster; empty: as before"});
+  return table;
 }
 
-void check(const Request& request) {
-  for (const auto& [flag, value] :
-       {std::pair{"--cluster", &request.base}, std::pair{"--calibrated", &request.file}}) {
-    if (!value->empty()) continue;
+void check(const Request& request, const std::vector<config::Option>& given) {
+  for (const auto& [flag, missing] : {std::pair{"--cluster", !request.base.is_named()},
+                                      std::pair{"--calibrated", request.file.empty()}}) {
+    if (!missing) continue;
     throw Error(ExitCode::usage, fmt::format("{} is missing: zpp_plan calibrate FILE... --cluster "
-                                             "BASE.json --calibrated RESULT.json",
+                                             "BASE.json --calibrated RESULT.json, or --gpu and "
+                                             "--node-gbit in place of --cluster",
                                              flag));
   }
-  if (request.measurements.empty()) {
+  check(request.base, given);
+  config::check_effects(given);
+  if (request.measurements.empty() && request.base.gpu.empty()) {
     throw Error(ExitCode::usage,
                 "no measurement: zpp_plan calibrate FILE... with the trace or JSON of "
                 "zpp_kernels or zpp_sweep, or what bench_rails wrote");
@@ -65,8 +77,12 @@ nlohmann::json read_measured(const std::string& file) {
 ExitCode calibrate_cluster(const Request& request, const app::Call& call) {
   refuse_output(call);
   refuse_json(call);
-  Cluster cluster = read_cluster(request.base);
-  cluster.source.clear();
+  Cluster cluster = read(request.base, request.gpus_per_node);
+  if (request.base.gpu.empty()) {
+    cluster.source.clear();
+  } else if (!request.measurements.empty()) {
+    cluster.source = "as sold, but for what was measured";
+  }
   if (!request.name.empty()) cluster.name = request.name;
   for (const std::string& file : request.measurements) {
     calibrate(cluster, read_measured(file), file);
@@ -88,8 +104,11 @@ int run_calibrate(int argc, char** argv) {
   flags.insert(flags.end(), argv + at, argv + argc);
   const int count = static_cast<int>(flags.size());
   flags.push_back(nullptr);
-  app::App app{.name = "plan", .summary = summary_of("calibrate"), .options = options(request)};
-  app.resolve = [&](const std::vector<config::Option>&, const config::Machine&) { check(request); };
+  app::App app{.name = "plan", .options = options(request)};
+  describe(app, "calibrate");
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    check(request, given);
+  };
   app.run_alone = [&](const app::Call& call) { return calibrate_cluster(request, call); };
   return app::run(std::move(app), count, flags.data());
 }

@@ -10,40 +10,50 @@ namespace zeropp::plan {
 
 std::vector<config::Option> options(ClusterJob& job) {
   std::vector<config::Option> table = options(job.job);
-  table.push_back({.path = "plan.cluster",
-                   .flag = "--cluster",
-                   .field = &job.file,
-                   .help = "JSON file that describes the cluster, as inputs/clusters has them"});
+  for (config::Option& option : options(job.source)) table.push_back(std::move(option));
   table.push_back({.path = "plan.rail_gb_per_s",
                    .flag = "--rail-gb-per-s",
                    .field = &job.rail_gb_per_s,
-                   .help = "What a link between nodes carries, in place of the file's rate; 0: the "
-                           "file's",
+                   .help = "Rate of a link between nodes, instead of the cluster's; 0: the "
+                           "cluster's",
                    .unit = "10^9 bytes a second",
                    .range = config::between(0, 1e6)});
   return table;
 }
 
 comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
-  if (job.file.empty()) {
+  check(job.source, given);
+  if (!job.source.is_named()) {
     throw Error(ExitCode::usage,
-                "plan.cluster (--cluster) is missing: give a file of inputs/clusters, or one that "
-                "zpp_plan calibrate made");
+                "plan.cluster (--cluster) is missing: give a file of inputs/clusters, one that "
+                "zpp_plan calibrate made, or --gpu and --node-gbit");
   }
-  job.cluster = read_cluster(job.file);
+  job.cluster = read(job.source, declared_ranks_per_node(job.job).value_or(kUsualRanksPerNode));
   const config::TrainConfig& config = job.job.config;
+  if (config.bf16 && job.source.gpu == "v100") {
+    throw Error(ExitCode::usage, "--gpu v100: a V100 has no products in bf16: give --fp16");
+  }
   if (!config.bf16 && !config.fp16) {
     log::warn(fmt::format(
-        "the products' rates in {} are of 16-bit values, and this run computes in fp32: "
+        "the products' rates of {} are of 16-bit values, and this run computes in fp32: "
         "it takes longer than is said: give --bf16 or --fp16, or rates in fp32",
-        job.file));
+        job.source.file.empty() ? job.source.gpu : job.source.file));
   }
   if (!config::is_given(given, "plan.nodes")) job.job.nodes = job.cluster.nodes;
-  if (job.job.ranks_per_node == 0 && job.job.config.node_size == 0) {
-    job.job.ranks_per_node = job.cluster.gpus_per_node;
+  if (!declared_ranks_per_node(job.job)) job.job.ranks_per_node = job.cluster.gpus_per_node;
+  if (job.rail_gb_per_s > 0) {
+    job.cluster = with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);
+    job.cluster.name += fmt::format(", but links of {:g} GB/s", job.rail_gb_per_s);
   }
-  if (job.rail_gb_per_s > 0) job.cluster = with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);
   return topology_of(job.job);
+}
+
+void refuse_rates_of_no_cluster(const ClusterJob& job, const std::vector<config::Option>& given) {
+  check(job.source, given);
+  if (job.rail_gb_per_s == 0) return;
+  throw Error(ExitCode::usage,
+              "--rail-gb-per-s would have no effect: it replaces a rate of the cluster that "
+              "--cluster or --gpu names; give one of them, or leave it out");
 }
 
 config::Machine machine_for(const ClusterJob& job, const comm::Topology& topology) {

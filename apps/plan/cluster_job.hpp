@@ -1,10 +1,10 @@
-// A job on a cluster that is described in a file: the options that the commands which tell times
-// share.
+// A job on a cluster that is described: the options that the commands which tell times share.
 #pragma once
 
-#include <string>
+#include <string_view>
 #include <vector>
 
+#include "apps/plan/cluster_source.hpp"
 #include "apps/plan/job.hpp"
 #include "lib/plan/cluster.hpp"
 
@@ -12,16 +12,21 @@ namespace zeropp::plan {
 
 struct ClusterJob {
   Job job;
-  std::string file;          ///< of the cluster
-  double rail_gb_per_s = 0;  ///< of a link between nodes, in place of the file's; 0: the file's
+  ClusterSource source;
+  double rail_gb_per_s = 0;  ///< of a link between nodes, in place of the source's; 0: its
   Cluster cluster;
 };
 
-/// Those of options(Job&), and --cluster, --rail-gb-per-s.
+/// The tables of options(Job&) and options(ClusterSource&), and --rail-gb-per-s.
 std::vector<config::Option> options(ClusterJob& job);
 
-/// Reads the cluster; nodes and ranks a node that were not given are the cluster's. Throws Error.
+/// Reads the cluster; nodes and ranks a node that were not given are the cluster's. Throws Error,
+/// also where no cluster is named.
 comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given);
+
+/// A command that tells no times without a cluster calls this: throws Error(usage) where flags say
+/// something of one that is not named.
+void refuse_rates_of_no_cluster(const ClusterJob& job, const std::vector<config::Option>& given);
 
 /// The cluster's, or without one that of machine_for(topology): rails that have rates for several
 /// lanes are of sockets.

@@ -12,27 +12,90 @@ namespace zeropp::plan {
 
 const std::vector<Command>& commands() {
   static const std::vector<Command> all{
-      {"estimate", "what one configuration sends and needs", run_estimate},
-      {"search", "which configurations fit, and which of them send or need least", run_search},
-      {"time", "how long a step takes on a cluster", run_time},
-      {"calibrate", "a cluster file with the rates that were measured", run_calibrate},
-      {"breakeven", "below which rate between nodes each part of ZeRO++ pays", run_break_even},
-      {"savings", "what ZeRO++ saves, from the number of parameters alone", run_savings},
-      {"report", "one HTML page about any set of traces", run_report},
+      {"estimate",
+       "what one configuration sends and needs",
+       {"zpp_plan --nodes 64 --num-layers 40 --hidden-size 6144 --bf16 --zero-quantized-weights",
+        "zpp_plan --config ds.json --model-preset gpt-13b --nodes 64"},
+       run_estimate},
+      {"compare",
+       "what ZeRO++ saves of a step of ZeRO-3, and whether it pays",
+       {"zpp_plan compare --model-preset gpt-7b --bf16 --nodes 16 --gpu h100 --node-gbit 400",
+        "zpp_plan compare --config ds.json --hf-config config.json --nodes 16 --cluster mine.json"},
+       run_compare},
+      {"search",
+       "which configurations fit, and which of them send or need least",
+       {"zpp_plan search --nodes 16,64 --num-layers 80 --hidden-size 8192 --memory-limit 80 --bf16",
+        "zpp_plan search --nodes 16 --gpu h100 --node-gbit 400 --goal time --model-preset gpt-7b "
+        "--bf16"},
+       run_search},
+      {"time",
+       "how long a step takes on a cluster",
+       {"zpp_plan time --cluster inputs/clusters/h200-dgx.json --nodes 16 --model-preset gpt-70b "
+        "--bf16"},
+       run_time},
+      {"calibrate",
+       "a cluster file with the rates that were measured",
+       {"zpp_plan calibrate kernels.json --cluster inputs/clusters/h200-dgx.json --calibrated "
+        "mine.json"},
+       run_calibrate},
+      {"breakeven",
+       "below which rate between nodes each part of ZeRO++ pays",
+       {"zpp_plan breakeven --cluster inputs/clusters/h200-dgx.json --nodes 16 "
+        "--model-preset gpt-7b --bf16"},
+       run_break_even},
+      {"savings",
+       "what ZeRO++ saves, from the number of parameters alone",
+       {"zpp_plan savings --model-params 18e9 --world-size 384 --baseline bf16 --weight-codec int8",
+        "zpp_plan savings --table"},
+       run_savings},
+      {"report",
+       "one HTML page about any set of traces",
+       {"zpp_plan report out/mine/train.h5 --output out"},
+       run_report},
   };
   return all;
 }
 
-std::string summary_of(std::string_view command) {
-  std::string text;
+namespace {
+
+/// Of the trainer's, what a plan is asked for.
+const std::vector<std::string> kCommonFlags{"--num-layers",
+                                            "--hidden-size",
+                                            "--num-attention-heads",
+                                            "--seq-length",
+                                            "--zero-stage",
+                                            "--zero-quantized-weights",
+                                            "--zero-hpz-partition-size",
+                                            "--zero-quantized-gradients",
+                                            "--weight-codec",
+                                            "--gradient-codec-intra",
+                                            "--gradient-codec-inter",
+                                            "--bf16"};
+
+}  // namespace
+
+void describe(app::App& app, std::string_view command) {
+  const std::string own = "plan.";
+  app.summary = "Plans training runs before there is a cluster";
+  std::string names;
   for (const Command& each : commands()) {
-    if (each.name == command) {
-      text.insert(0, fmt::format("zpp_plan {}: {}.", each.name, each.summary));
-    } else {
-      text += fmt::format("\n  zpp_plan {} --help: {}", each.name, each.summary);
-    }
+    names += fmt::format("\n  {:10} {}", each.name, each.summary);
+    if (each.name != command) continue;
+    app.examples = each.examples;
+    app.details = fmt::format("zpp_plan {}: {}.\n\n", each.name, each.summary);
   }
-  return text;
+  app.details += "Commands (zpp_plan COMMAND --help):" + names;
+  if (std::ranges::none_of(app.options, [&](const config::Option& option) {
+        return option.path.starts_with("zero_optimization.");
+      })) {
+    return;
+  }
+  app.groups = config::option_groups();
+  app.groups.insert(app.groups.begin(), {"plan", "Plan", "What is planned, on what.", {own}});
+  app.common_flags = kCommonFlags;
+  for (const config::Option& option : app.options) {
+    if (option.path.starts_with(own)) app.common_flags.push_back(option.flag);
+  }
 }
 
 void refuse_output(const app::Call& call) {

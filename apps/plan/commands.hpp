@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
-#include "lib/app/call.hpp"
+#include "lib/app/app.hpp"
 
 namespace zeropp::plan {
 
 struct Command {
   std::string_view name;
   std::string_view summary;  ///< a line, without a full stop
+  std::vector<std::string> examples;
   /// As main(): argv[0] is the program's, the command's name is left out.
   int (*run)(int argc, char** argv);
 };
@@ -20,8 +21,8 @@ struct Command {
 /// In the order in which --help names them; the first is the one that runs without a name.
 const std::vector<Command>& commands();
 
-/// The summary of `command`'s --help, which names the other commands.
-std::string summary_of(std::string_view command);
+/// Completes what the --help of `command` says, which names the other commands, from app.options.
+void describe(app::App& app, std::string_view command);
 
 /// Of the commands that read a configuration: as zpp_train's.
 inline constexpr const char* kConfigFlags = "--config,--deepspeed_config";
@@ -36,6 +37,7 @@ int run(int argc, char** argv);
 
 // Defined in files of their own.
 int run_estimate(int argc, char** argv);
+int run_compare(int argc, char** argv);
 int run_search(int argc, char** argv);
 int run_time(int argc, char** argv);
 int run_calibrate(int argc, char** argv);

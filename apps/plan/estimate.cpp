@@ -36,14 +36,12 @@ ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app:
 int run_estimate(int argc, char** argv) {
   Job job;
   comm::Topology topology;
-  app::App app{.name = "plan",
-               .summary = summary_of("estimate"),
-               .options = options(job),
-               .config_flags = kConfigFlags};
+  app::App app{.name = "plan", .options = options(job), .config_flags = kConfigFlags};
+  describe(app, "estimate");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    take_model(job, given);
     topology = topology_of(job);
     config::resolve(job.config, given, machine_for(topology));
-    warn_of_default_model(job, given);
   };
   app.run_alone = [&](const app::Call& call) { return estimate_job(job, topology, call); };
   return app::run(std::move(app), argc, argv);

@@ -1,6 +1,7 @@
 #include "apps/plan/job.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <limits>
 
@@ -8,17 +9,50 @@
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
 #include "lib/config/options.hpp"
+#include "lib/plan/hf_config.hpp"
+#include "lib/plan/model_presets.hpp"
 #include "lib/plan/planning_groups.hpp"
 
 namespace zeropp::plan {
 
 namespace {
-constexpr std::size_t kUsualRanksPerNode = 8;
 constexpr double kMostRanks = std::numeric_limits<int>::max();
 /// Every rank of a node is planned, and every layer.
 constexpr double kMostRanksPerNode = 4096;
 constexpr std::size_t kMostLayers = 100'000;
+
+void take_sizes(model::Options& model, const model::Options& named,
+                const std::vector<config::Option>& given) {
+  const auto take = [&](const char* path, auto member) {
+    if (!config::is_given(given, path)) model.*member = named.*member;
+  };
+  take("zeropp.model.num_layers", &model::Options::num_layers);
+  take("zeropp.model.hidden_size", &model::Options::hidden_size);
+  take("zeropp.model.num_attention_heads", &model::Options::num_attention_heads);
+  take("zeropp.model.seq_length", &model::Options::seq_length);
+  take("zeropp.model.vocab_size", &model::Options::vocab_size);
+  take("zeropp.model.tied_head", &model::Options::tied_head);
+}
+
+void require_sizes(const Job& job, const std::vector<config::Option>& given) {
+  if (!model::is_transformer(job.config.model)) return;
+  for (const char* path : {"zeropp.model.num_layers", "zeropp.model.hidden_size"}) {
+    if (config::is_given(given, path)) return;
+  }
+  throw Error(ExitCode::usage,
+              fmt::format("no size of a model is given (a configuration of DeepSpeed's holds "
+                          "none): give --model-preset (one of {}), --hf-config FILE, or "
+                          "--num-layers, --hidden-size, --num-attention-heads, --seq-length and "
+                          "--vocab-size",
+                          fmt::join(model_preset_names(), ", ")));
+}
 }  // namespace
+
+std::optional<std::size_t> declared_ranks_per_node(const Job& job) {
+  if (job.ranks_per_node != 0) return job.ranks_per_node;
+  if (job.config.node_size != 0) return job.config.node_size;
+  return std::nullopt;
+}
 
 std::vector<config::Option> options(Job& job) {
   std::vector<config::Option> table{{.path = "plan.nodes",
@@ -28,6 +62,7 @@ std::vector<config::Option> options(Job& job) {
                                      .range = config::between(1, kMostRanks)},
                                     {.path = "plan.ranks_per_node",
                                      .flag = "--ranks-per-node",
+                                     .other_flags = {"--gpus-per-node"},
                                      .field = &job.ranks_per_node,
                                      .help = "Ranks, and with the back end cuda GPUs, of a node; "
                                              "0: as zeropp.node_size says, or 8",
@@ -35,9 +70,22 @@ std::vector<config::Option> options(Job& job) {
                                     {.path = "plan.step",
                                      .flag = "--step",
                                      .field = &job.step,
-                                     .help = "Steps before the one that is planned: decides where "
+                                     .help = "Steps before the planned one; it decides where "
                                              "zeropp.codec_schedule changes codecs",
-                                     .unit = "steps"}};
+                                     .unit = "steps"},
+                                    {.path = "plan.model_preset",
+                                     .flag = "--model-preset",
+                                     .field = &job.model_preset,
+                                     .help = "Sizes of a GPT by its name; a flag of the model "
+                                             "overrides its own",
+                                     .choices = model_preset_names(),
+                                     .in_effect = [&job] { return !job.model_preset.empty(); }},
+                                    {.path = "plan.hf_config",
+                                     .flag = "--hf-config",
+                                     .field = &job.hf_config,
+                                     .help = "Sizes of a GPT from Hugging Face's config.json; the "
+                                             "keys are those of GPT-2 or of Llama, and a flag of "
+                                             "the model overrides its own"}};
   for (config::Option& option : config::options(job.config)) table.push_back(std::move(option));
   return table;
 }
@@ -50,7 +98,7 @@ comm::Topology topology_of(Job& job) {
                             job.config.model.num_layers, kMostLayers));
   }
   const std::size_t declared = job.config.node_size;
-  if (job.ranks_per_node == 0) job.ranks_per_node = declared == 0 ? kUsualRanksPerNode : declared;
+  job.ranks_per_node = declared_ranks_per_node(job).value_or(kUsualRanksPerNode);
   if (static_cast<double>(job.ranks_per_node) > kMostRanksPerNode) {
     throw Error(ExitCode::usage,
                 fmt::format("nodes of {} ranks are larger than those of {} that can be planned: "
@@ -67,17 +115,24 @@ comm::Topology topology_of(Job& job) {
   return planned_topology(job.nodes, job.ranks_per_node);
 }
 
-void warn_of_default_model(const Job& job, const std::vector<config::Option>& given) {
-  const model::Options& model = job.config.model;
-  if (!model::is_transformer(model)) return;
-  for (const char* path : {"zeropp.model.num_layers", "zeropp.model.hidden_size"}) {
-    if (config::is_given(given, path)) return;
+void take_model(Job& job, const std::vector<config::Option>& given) {
+  if (job.model_preset.empty() && job.hf_config.empty()) return require_sizes(job, given);
+  if (!job.model_preset.empty() && !job.hf_config.empty()) {
+    throw Error(ExitCode::usage,
+                fmt::format("--model-preset {} and --hf-config {} both give a model: leave one out",
+                            job.model_preset, job.hf_config));
   }
-  log::warn(fmt::format(
-      "no size of a model is given (a configuration of DeepSpeed's holds none): what is "
-      "planned is the default, {} of --num-layers {} --hidden-size {}: give these, "
-      "--num-attention-heads, --seq-length and --vocab-size",
-      model.name, model.num_layers, model.hidden_size));
+  model::Options& model = job.config.model;
+  if (!model::is_transformer(model)) {
+    throw Error(ExitCode::usage,
+                fmt::format("zeropp.model.name {} has no sizes of a GPT: leave --model-preset and "
+                            "--hf-config out",
+                            model.name));
+  }
+  if (!job.model_preset.empty()) return take_sizes(model, model_preset(job.model_preset), given);
+  const HfModel read = read_hf_config(job.hf_config);
+  take_sizes(model, read.model, given);
+  log::info(read.note);
 }
 
 config::Machine machine_for(const comm::Topology& topology, bool rdma) {

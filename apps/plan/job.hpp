@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/comm/topology.hpp"
@@ -17,7 +19,14 @@ struct Job {
   std::size_t nodes = 1;
   std::size_t ranks_per_node = 0;  ///< 0: the declared zeropp.node_size, or 8
   std::size_t step = 0;            ///< steps before the one that is planned
+  std::string model_preset;        ///< of lib/plan/model_presets.hpp; empty: none
+  std::string hf_config;           ///< file of lib/plan/hf_config.hpp; empty: none
 };
+
+/// Where nothing says how many there are.
+inline constexpr std::size_t kUsualRanksPerNode = 8;
+/// What flags or the configuration say.
+std::optional<std::size_t> declared_ranks_per_node(const Job& job);
 
 /// Every option, bound to `job`, which outlives the table.
 std::vector<config::Option> options(Job& job);
@@ -26,8 +35,10 @@ std::vector<config::Option> options(Job& job);
 /// ranks or layers are too many to be planned one by one.
 comm::Topology topology_of(Job& job);
 
-/// Where nobody gave the size of a transformer: says which one is planned.
-void warn_of_default_model(const Job& job, const std::vector<config::Option>& given);
+/// Takes the sizes that --model-preset or --hf-config names, but for those that `given` decides;
+/// first of all, for other options follow from them. Throws Error: for both, for a model that is no
+/// transformer, where the file cannot be read, and where nobody gave the size of a transformer.
+void take_model(Job& job, const std::vector<config::Option>& given);
 
 /// What a configuration is resolved against: nodes with a GPU for every rank, a network with RDMA
 /// or of sockets, and all that is registered in this build.

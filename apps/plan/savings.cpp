@@ -29,14 +29,16 @@ struct Request {
 };
 
 std::vector<config::Option> options(Request& r) {
-  std::vector<config::Option> table{
-      {.path = "table", .flag = "--table", .field = &r.table, .help = "Bytes a parameter by codec"},
-      {.path = "codec",
-       .flag = "--codec",
-       .field = &r.codecs,
-       .help = "Rows of the table; several with commas",
-       .in_effect = [&] { return r.table; },
-       .effect_needs = "--table"}};
+  std::vector<config::Option> table{{.path = "table",
+                                     .flag = "--table",
+                                     .field = &r.table,
+                                     .help = "Print bytes a parameter by codec"},
+                                    {.path = "codec",
+                                     .flag = "--codec",
+                                     .field = &r.codecs,
+                                     .help = "Codecs of the table; several with commas",
+                                     .in_effect = [&] { return r.table; },
+                                     .effect_needs = "--table"}};
   const auto of_call = [&](config::Option option) {
     option.in_effect = [&] { return !r.table; };
     option.effect_needs = "--no-table";
@@ -50,29 +52,27 @@ std::vector<config::Option> options(Request& r) {
   of_call({.path = "baseline",
            .flag = "--baseline",
            .field = &r.baseline,
-           .help =
-               "What a step without ZeRO++ sends; the overview counts from fp32, mixed precision "
-               "sends 16 bits",
+           .help = "Type of what a step without ZeRO++ sends; the overview counts from fp32, mixed "
+                   "precision sends 16 bits",
            .choices = {"fp32", "bf16", "fp16"}});
   of_call({.path = "passes",
            .flag = "--passes",
            .field = &r.passes,
-           .help =
-               "once: one gather and one reduce-scatter; zero3: two gathers, of which hpZ keeps "
-               "one inside nodes",
+           .help = "Passes over the weights: once is one gather and one reduce-scatter, zero3 two "
+                   "gathers, of which hpZ keeps one inside nodes",
            .choices = {"once", "zero3"}});
   of_call({.path = "weight_codec",
            .flag = "--weight-codec",
            .field = &r.config.weights,
-           .help = "FORMAT[:BLOCK][+OPTION...]"});
+           .help = "Codec of weights, FORMAT[:BLOCK][+OPTION...]"});
   of_call({.path = "gradient_codec",
            .flag = "--gradient-codec",
            .field = &r.config.gradients,
-           .help = "FORMAT[:BLOCK][+OPTION...]"});
+           .help = "Codec of gradients, FORMAT[:BLOCK][+OPTION...]"});
   of_call({.path = "hpz",
            .flag = "--hpz",
            .field = &r.config.hpz,
-           .help = "The gather of backward stays inside nodes and is not counted"});
+           .help = "Keep the gather of backward inside nodes, where it is not counted"});
   return table;
 }
 
@@ -166,10 +166,10 @@ int run_savings(int argc, char** argv) {
   Request request;
   app::App app{
       .name = "plan",
-      .summary = summary_of("savings"),
       .options = options(request),
       .config_flags = kConfigFlags,
       .training_ignored = "savings are counted from the number of parameters and the flags alone"};
+  describe(app, "savings");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
     config::check_effects(given);
     if (request.table) {

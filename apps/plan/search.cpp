@@ -35,7 +35,7 @@ void order(std::vector<Candidate>& candidates, const std::string& goal) {
 
 /// Empty without a cluster.
 StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology) {
-  if (asked.base.file.empty()) return {};
+  if (!asked.base.source.is_named()) return {};
   return seconds_on(asked.base.cluster, topology);
 }
 
@@ -73,14 +73,12 @@ ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& t
 int run_search(int argc, char** argv) {
   SearchJob asked;
   std::vector<comm::Topology> topologies;
-  app::App app{.name = "plan",
-               .summary = summary_of("search"),
-               .options = options(asked),
-               .config_flags = kConfigFlags};
+  app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
+  describe(app, "search");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    take_model(asked.base.job, given);
     config::choose_automatic(given);  // once: candidates are copies, which it does not reach
     topologies = topologies_of(asked, given);
-    warn_of_default_model(asked.base.job, given);
   };
   app.run_alone = [&](const app::Call& call) { return search_job(asked, topologies, call); };
   return app::run(std::move(app), argc, argv);

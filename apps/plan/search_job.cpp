@@ -45,8 +45,8 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.goal",
        .flag = "--goal",
        .field = &asked.goal,
-       .help = "What the first configuration has least of: bytes across nodes, memory of a rank, "
-               "or, with plan.cluster, time of a step",
+       .help = "Quantity that the first configuration has least of; bytes across nodes, memory of "
+               "a rank, or, with plan.cluster, time of a step",
        .choices = {"bytes", "memory", "time"}},
       {.path = "plan.memory_limit",
        .flag = "--memory-limit",
@@ -59,19 +59,19 @@ std::vector<config::Option> options(SearchJob& asked) {
       {.path = "plan.minimum_weight_bits",
        .flag = "--minimum-weight-bits",
        .field = &asked.minimum_weight_bits,
-       .help = "Of a weight on the wire, scales included",
+       .help = "Fewest bits of a weight on the wire, scales included",
        .unit = "bits",
        .range = config::between(0, 32)},
       {.path = "plan.minimum_gradient_bits",
        .flag = "--minimum-gradient-bits",
        .field = &asked.minimum_gradient_bits,
-       .help = "Of a gradient on every hop, scales included",
+       .help = "Fewest bits of a gradient on every hop, scales included",
        .unit = "bits",
        .range = config::between(0, 32)},
       {.path = "plan.rows",
        .flag = "--rows",
        .field = &asked.rows,
-       .help = "Of each printed table; --json and the trace have all",
+       .help = "Rows of each printed table; --json and the trace have all",
        .range = config::at_least(1)}};
   for (config::Option& option : options(asked.base)) {
     if (option.path != "plan.nodes" && option.path != "plan.step") {
@@ -84,18 +84,17 @@ std::vector<config::Option> options(SearchJob& asked) {
 std::vector<comm::Topology> topologies_of(SearchJob& asked,
                                           const std::vector<config::Option>& given) {
   Job& job = asked.base.job;
-  if (!asked.base.file.empty()) {
+  if (asked.base.source.is_named()) {
     (void)read(asked.base, given);
     if (!config::is_given(given, "plan.memory_limit")) {
       asked.memory_limit = asked.base.cluster.gpu.memory / kGibibyte;
     }
   } else if (asked.goal == "time") {
     throw Error(ExitCode::usage,
-                "--goal time needs a cluster: give --cluster with a file of inputs/clusters");
-  } else if (asked.base.rail_gb_per_s > 0) {
-    throw Error(ExitCode::usage,
-                "--rail-gb-per-s would have no effect: it replaces a rate of the file that "
-                "--cluster names; give that, or leave it out");
+                "--goal time needs a cluster: give --cluster with a file of inputs/clusters, or "
+                "--gpu and --node-gbit");
+  } else {
+    refuse_rates_of_no_cluster(asked.base, given);
   }
   if (asked.nodes.empty() && !config::is_given(given, "plan.nodes")) {
     asked.nodes = std::to_string(job.nodes);

@@ -10,7 +10,7 @@
 namespace zeropp::plan {
 
 struct SearchJob {
-  ClusterJob base;             ///< without its nodes; times where its file is given
+  ClusterJob base;             ///< without its nodes; times where a cluster is named
   std::string nodes;           ///< "1,2,4"; empty: the cluster's, or 1
   std::string goal = "bytes";  ///< bytes, memory, time
   double memory_limit = 0;     ///< GiB of a rank; 0: none. Unless given, the cluster's GPU's

@@ -50,14 +50,12 @@ ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const
 int run_time(int argc, char** argv) {
   ClusterJob asked;
   comm::Topology topology;
-  app::App app{.name = "plan",
-               .summary = summary_of("time"),
-               .options = options(asked),
-               .config_flags = kConfigFlags};
+  app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
+  describe(app, "time");
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    take_model(asked.job, given);
     topology = read(asked, given);
     config::resolve(asked.job.config, given, machine_for(asked, topology));
-    warn_of_default_model(asked.job, given);
   };
   app.run_alone = [&](const app::Call& call) { return time_job(asked, topology, call); };
   return app::run(std::move(app), argc, argv);

@@ -15,7 +15,7 @@ class Native final : public VendorRun {
     work_ = group_.native_all_gather(in, out, stream);
   }
   [[nodiscard]] comm::Bytes volume() const override {
-    return collective::bytes_along_ring(group_, bytes_);
+    return collective::bytes_along_ring(group_.shape(), bytes_);
   }
 };
 

@@ -21,7 +21,7 @@ class Native final : public VendorRun {
   }
   [[nodiscard]] comm::Bytes volume() const override {
     const std::size_t part = ceil_div(bytes_, static_cast<std::size_t>(group_.size()));
-    return collective::bytes_along_ring(group_, 2 * part);
+    return collective::bytes_along_ring(group_.shape(), 2 * part);
   }
 };
 

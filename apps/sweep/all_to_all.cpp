@@ -27,7 +27,7 @@ class Native final : public VendorRun {
     return static_cast<std::size_t>(group_.size()) * bytes_;
   }
   [[nodiscard]] comm::Bytes volume() const override {
-    return collective::bytes_to_others(group_, bytes_);
+    return collective::bytes_to_others(group_.shape(), bytes_);
   }
 
  private:

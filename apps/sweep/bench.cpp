@@ -33,7 +33,7 @@ double over_ranks(OverRanks which, const std::vector<double>& ranks) {
 
 class Bench {
  public:
-  Bench(const Place& place, const BenchOptions& options, const Collective& collective,
+  Bench(const SweepContext& place, const BenchOptions& options, const Collective& collective,
         const Shape& shape, const Data& data, Operation& operation, Checks& checks)
       : place_(place),
         options_(options),
@@ -144,7 +144,7 @@ class Bench {
 
   [[nodiscard]] comm::Control& control() const { return place_.context.control(); }
 
-  const Place& place_;
+  const SweepContext& place_;
   const BenchOptions& options_;
   const Collective& collective_;
   const Shape& shape_;
@@ -156,14 +156,14 @@ class Bench {
 
 }  // namespace
 
-void bench(const Place& place, const BenchOptions& options, const Collective& collective,
+void bench(const SweepContext& place, const BenchOptions& options, const Collective& collective,
            const Shape& shape, const Way& way, Row& row, std::vector<Finding>& findings) {
   const Data data(way.is_lossless() ? Data::Kind::integers : Data::Kind::normal, options.seed,
                   shape.dtype, static_cast<int>(shape.ranks()));
   std::optional<Operation> operation;
   place.context.agree_on(
       [&] { operation.emplace(place, collective, shape, way, options.repetition.aggregated); });
-  operation->offer_memory();
+  operation->register_memory();
   Checks checks(place, collective, shape, way, data, *operation,
                 fmt::format("{} {} {} of {} bytes on group {}", row.collective, row.codec,
                             row.algorithm, row.size, row.group),

@@ -56,8 +56,8 @@ struct Finiteness {
 
 }  // namespace
 
-Checks::Checks(const Place& place, const Collective& collective, const Shape& shape, const Way& way,
-               const Data& data, Operation& operation, std::string label,
+Checks::Checks(const SweepContext& place, const Collective& collective, const Shape& shape,
+               const Way& way, const Data& data, Operation& operation, std::string label,
                std::vector<Finding>& findings)
     : place_(place),
       collective_(collective),
@@ -73,14 +73,14 @@ std::string Checks::compare(std::string_view run, double sign, Measurement& m) {
   std::array<std::uint64_t, 1> wrong{0};
   std::array<double, 1> largest{0};
   Moments moments;
-  for (const Lane& lane : operation_.lanes()) {
-    if (is_known(lane, sign)) {
+  for (const Slot& slot : operation_.slots()) {
+    if (is_known(slot, sign)) {
       largest[0] = std::max(largest[0], known_error_);
       moments = known_moments_;
       continue;
     }
     std::vector<Comparison> by_worker(place_.workers.count(), Comparison(sign));
-    operation_.for_each_piece(lane, [&](std::size_t worker, ConstView got, std::size_t index,
+    operation_.for_each_piece(slot, [&](std::size_t worker, ConstView got, std::size_t index,
                                         std::size_t part, std::size_t first) {
       by_worker[worker].add(got, index,
                             collective_.expected(shape_, way_, data_, part, first, got.count));
@@ -90,7 +90,7 @@ std::string Checks::compare(std::string_view run, double sign, Measurement& m) {
     wrong[0] += comparison.wrong();
     largest[0] = std::max(largest[0], comparison.largest_error());
     moments = comparison.moments();
-    if (comparison.wrong() == 0) keep(lane, sign, comparison);
+    if (comparison.wrong() == 0) keep(slot, sign, comparison);
     if (comparison.wrong() > 0 && finding.empty()) finding = comparison.describe();
   }
   place_.context.control().all_reduce_sum(wrong);
@@ -133,7 +133,7 @@ void Checks::compare_non_finite(Measurement& m) {
   const Way exact{way_.algorithm, {}, way_.depth};
   std::vector<Finiteness> by_worker(place_.workers.count(),
                                     Finiteness{codec::Codec(way_.codec, shape_.dtype).block()});
-  operation_.for_each_piece(operation_.lanes().front(), [&](std::size_t worker, ConstView got,
+  operation_.for_each_piece(operation_.slots().front(), [&](std::size_t worker, ConstView got,
                                                             std::size_t index, std::size_t part,
                                                             std::size_t first) {
     // What was planted lies in the first piece of a part.
@@ -150,11 +150,11 @@ void Checks::compare_non_finite(Measurement& m) {
   report("non-finite", finiteness.first);
 }
 
-bool Checks::is_known(const Lane& lane, double sign) {
+bool Checks::is_known(const Slot& slot, double sign) {
   if (known_.empty()) return false;
   std::atomic<bool> same = true;
   operation_.for_each_piece(
-      lane, [&](std::size_t, ConstView got, std::size_t index, std::size_t, std::size_t) {
+      slot, [&](std::size_t, ConstView got, std::size_t index, std::size_t, std::size_t) {
         with_type(got.dtype, [&]<class T>(T*) {
           const T* const now = got.as<T>();
           const T* const then = reinterpret_cast<const T*>(known_.data()) + index;
@@ -169,14 +169,14 @@ bool Checks::is_known(const Lane& lane, double sign) {
   return same;
 }
 
-void Checks::keep(const Lane& lane, double sign, const Comparison& comparison) {
+void Checks::keep(const Slot& slot, double sign, const Comparison& comparison) {
   if (!known_.empty()) return;
   const Memory& memory = operation_.memory();
   known_.resize(memory.result_bytes());
   known_sign_ = sign;
   known_error_ = comparison.largest_error();
   known_moments_ = comparison.moments();
-  operation_.for_each_piece(lane, [&](std::size_t, ConstView got, std::size_t index, std::size_t,
+  operation_.for_each_piece(slot, [&](std::size_t, ConstView got, std::size_t index, std::size_t,
                                       std::size_t) {
     const auto* const bytes = static_cast<const std::byte*>(got.data);
     std::copy(bytes, bytes + got.bytes(),

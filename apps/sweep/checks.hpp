@@ -16,8 +16,9 @@ namespace zeropp::sweep {
 class Checks {
  public:
   /// `label` begins every finding. `data` is what was sent. Refers to its arguments.
-  Checks(const Place& place, const Collective& collective, const Shape& shape, const Way& way,
-         const Data& data, Operation& operation, std::string label, std::vector<Finding>& findings);
+  Checks(const SweepContext& place, const Collective& collective, const Shape& shape,
+         const Way& way, const Data& data, Operation& operation, std::string label,
+         std::vector<Finding>& findings);
 
   /// The results that lie there now, of data times `sign`. `run` names it in findings. Adds to
   /// `m`; returns what is wrong beside elements, or nothing.
@@ -30,12 +31,12 @@ class Checks {
   /// Each rank's own: on some collectives all ranks have the same result, which is no more data.
   std::string judge_slope(std::string_view run, const Moments& moments, Measurement& m) const;
   /// The bits of the kept result, or their negatives with negated data: the codecs are symmetric.
-  [[nodiscard]] bool is_known(const Lane& lane, double sign);
-  void keep(const Lane& lane, double sign, const Comparison& comparison);
+  [[nodiscard]] bool is_known(const Slot& slot, double sign);
+  void keep(const Slot& slot, double sign, const Comparison& comparison);
   /// One line a rank that found something.
   void report(std::string_view run, const std::string& finding) const;
 
-  const Place& place_;
+  const SweepContext& place_;
   const Collective& collective_;
   const Shape& shape_;
   const Way& way_;

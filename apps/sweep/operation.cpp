@@ -7,7 +7,7 @@
 
 namespace zeropp::sweep {
 
-Operation::Operation(const Place& place, const Collective& collective, const Shape& shape,
+Operation::Operation(const SweepContext& place, const Collective& collective, const Shape& shape,
                      const Way& way, std::size_t aggregated)
     : place_(place),
       collective_(collective),
@@ -18,26 +18,26 @@ Operation::Operation(const Place& place, const Collective& collective, const Sha
       input_(place.groups.make_memory(memory_.input_bytes(shape.dtype))) {
   const std::size_t bytes = std::max(memory_.result_bytes(), memory_.in_place_bytes(shape.dtype));
   for (std::size_t i = 0; i < aggregated; ++i) {
-    Lane lane{.plan = collective.plan({.groups = place.groups,
+    Slot slot{.plan = collective.plan({.groups = place.groups,
                                        .group = place.group,
                                        .recorder = recorder_,
                                        .device = place.device},
                                       shape, way),
               .workspace = {},
               .result = place.groups.make_memory(bytes),
-              .offers = {}};
-    lane.workspace = place.groups.make_memory(lane.plan->workspace_bytes());
-    lanes_.push_back(std::move(lane));
+              .registered = {}};
+    slot.workspace = place.groups.make_memory(slot.plan->workspace_bytes());
+    slots_.push_back(std::move(slot));
   }
 }
 
-void Operation::offer_memory() {
+void Operation::register_memory() {
   comm::Control& control = place_.context.control();
-  input_offers_ = place_.groups.offer(input_, control);
-  for (Lane& lane : lanes_) {
-    for (const Buffer* memory : {&lane.workspace, &lane.result}) {
-      for (auto& offer : place_.groups.offer(*memory, control))
-        lane.offers.push_back(std::move(offer));
+  registered_input_ = place_.groups.register_memory(input_, control);
+  for (Slot& slot : slots_) {
+    for (const Buffer* memory : {&slot.workspace, &slot.result}) {
+      for (auto& one : place_.groups.register_memory(*memory, control))
+        slot.registered.push_back(std::move(one));
     }
   }
 }
@@ -86,27 +86,27 @@ void Operation::send_repeated(const Data& data) {
 }
 
 void Operation::forget() {
-  for (const Lane& lane : lanes_) {
-    if (lane.result.bytes() == 0) continue;
-    place_.device.runtime->fill(lane.result.data(), lane.result.bytes(), lane.result.kind(),
+  for (const Slot& slot : slots_) {
+    if (slot.result.bytes() == 0) continue;
+    place_.device.runtime->fill(slot.result.data(), slot.result.bytes(), slot.result.kind(),
                                 Comparison::kPoison);
   }
 }
 
 void Operation::restore() {
   if (mode_ == Mode::out_of_place) return;
-  for (const Lane& lane : lanes_) {
-    copy(lane.result.data() + memory_.input_at, input_.data(), input_.bytes());
+  for (const Slot& slot : slots_) {
+    copy(slot.result.data() + memory_.input_at, input_.data(), input_.bytes());
   }
 }
 
 void Operation::run() {
   const StreamHandle stream = place_.stream.handle();
-  for (const Lane& lane : lanes_) {
-    lane.plan->start(input_of(lane), result_of(lane), lane.workspace.span(), stream);
+  for (const Slot& slot : slots_) {
+    slot.plan->start(input_of(slot), result_of(slot), slot.workspace.span(), stream);
   }
-  for (const Lane& lane : lanes_) lane.plan->finish(stream);
-  runs_ += lanes_.size();
+  for (const Slot& slot : slots_) slot.plan->finish(stream);
+  runs_ += slots_.size();
 }
 
 void Operation::run_alone() {
@@ -120,27 +120,27 @@ comm::Bytes Operation::count_traffic() {
   const comm::Bytes before = counted();
   run();
   place_.stream.synchronize();
-  if (is_modelled()) return lanes_.front().plan->volume();
+  if (is_modelled()) return slots_.front().plan->volume();
   const comm::Bytes sent = counted() - before;
-  return {sent.intra / lanes_.size(), sent.inter / lanes_.size()};
+  return {sent.intra / slots_.size(), sent.inter / slots_.size()};
 }
 
 bool Operation::sent_as_predicted() const {
-  const comm::Bytes predicted = lanes_.front().plan->volume();
+  const comm::Bytes predicted = slots_.front().plan->volume();
   return is_modelled() ||
          counted() == comm::Bytes{runs_ * predicted.intra, runs_ * predicted.inter};
 }
 
 bool Operation::is_modelled() const { return sweep::is_modelled(collective_, way_.algorithm); }
 
-ConstView Operation::input_of(const Lane& lane) const {
+ConstView Operation::input_of(const Slot& slot) const {
   return mode_ == Mode::out_of_place
              ? input_.view(memory_.input, shape_.dtype)
-             : lane.result.view(memory_.input, shape_.dtype, memory_.input_at);
+             : slot.result.view(memory_.input, shape_.dtype, memory_.input_at);
 }
 
-View Operation::result_of(const Lane& lane) const {
-  return lane.result.view(memory_.result, memory_.result_dtype,
+View Operation::result_of(const Slot& slot) const {
+  return slot.result.view(memory_.result, memory_.result_dtype,
                           mode_ == Mode::out_of_place ? 0 : memory_.result_at);
 }
 

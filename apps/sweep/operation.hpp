@@ -16,7 +16,7 @@
 namespace zeropp::sweep {
 
 /// What it runs on. All outlive the measurements.
-struct Place {
+struct SweepContext {
   const app::Context& context;
   comm::Groups& groups;
   comm::Communicator& group;
@@ -28,26 +28,26 @@ struct Place {
 enum class Mode : std::uint8_t { out_of_place, in_place };
 
 /// One of the operations that an iteration starts together.
-struct Lane {
+struct Slot {
   std::unique_ptr<Planned> plan;
   Buffer workspace;
   Buffer result;
-  std::vector<std::unique_ptr<comm::OfferedMemory>> offers;  ///< of both
+  std::vector<std::unique_ptr<comm::RegisteredMemory>> registered;  ///< of both
 };
 
 class Operation {
  public:
-  /// `aggregated`: lanes. Refers to its arguments. Throws as Collective::plan() and Buffer do; does
+  /// `aggregated`: slots. Refers to its arguments. Throws as Collective::plan() and Buffer do; does
   /// not communicate.
-  Operation(const Place& place, const Collective& collective, const Shape& shape, const Way& way,
-            std::size_t aggregated);
+  Operation(const SweepContext& place, const Collective& collective, const Shape& shape,
+            const Way& way, std::size_t aggregated);
 
   /// Collective, before the first run. All ranks throw AgreedError where one of them cannot.
-  void offer_memory();
+  void register_memory();
   void set(Mode mode) { mode_ = mode; }
   [[nodiscard]] Mode mode() const { return mode_; }
   [[nodiscard]] const Memory& memory() const { return memory_; }
-  [[nodiscard]] const std::vector<Lane>& lanes() const { return lanes_; }
+  [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }
 
   /// This rank's values of `data`, times `sign`, become the input.
   void send(const Data& data, double sign);
@@ -63,7 +63,7 @@ class Operation {
   /// One iteration that finds its input and nothing else, until it is done.
   void run_alone();
 
-  /// Runs one iteration; what one lane sends in it: counted, or for the vendor's route predicted.
+  /// Runs one iteration; what one slot sends in it: counted, or for the vendor's route predicted.
   [[nodiscard]] comm::Bytes count_traffic();
   /// Whether every run so far sent what is predicted: one that relies on what lies in its result
   /// from the run before sends less, and no value shows it.
@@ -75,8 +75,8 @@ class Operation {
   /// first element in the part)` for all that is checked, on the place's workers: each calls one at
   /// a time, in order.
   template <class Body>
-  void for_each_piece(const Lane& lane, Body&& body) {
-    const View result = result_of(lane);
+  void for_each_piece(const Slot& slot, Body&& body) {
+    const View result = result_of(slot);
     std::vector<Piece> round;
     const auto end_round = [&] {
       place_.stream.synchronize();
@@ -118,8 +118,8 @@ class Operation {
     return staging_.view(count, dtype, piece * kPiece * sizeof(float));
   }
 
-  [[nodiscard]] ConstView input_of(const Lane& lane) const;
-  [[nodiscard]] View result_of(const Lane& lane) const;
+  [[nodiscard]] ConstView input_of(const Slot& slot) const;
+  [[nodiscard]] View result_of(const Slot& slot) const;
   [[nodiscard]] comm::Bytes counted() const;
   /// Elements [first, first + length) of the input, from `data` times `sign`, in a slot of the
   /// staging memory.
@@ -127,7 +127,7 @@ class Operation {
                            std::size_t length);
   void copy(void* to, const void* from, std::size_t bytes) const;
 
-  const Place& place_;
+  const SweepContext& place_;
   const Collective& collective_;
   const Shape& shape_;
   const Way& way_;
@@ -135,9 +135,9 @@ class Operation {
   trace::Recorder recorder_;
   Buffer staging_;
   Buffer input_;
-  std::vector<std::unique_ptr<comm::OfferedMemory>> input_offers_;
-  std::vector<Lane> lanes_;
-  std::uint64_t runs_ = 0;  ///< of all lanes
+  std::vector<std::unique_ptr<comm::RegisteredMemory>> registered_input_;
+  std::vector<Slot> slots_;
+  std::uint64_t runs_ = 0;  ///< of all slots
   Mode mode_ = Mode::out_of_place;
 };
 

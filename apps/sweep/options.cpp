@@ -1,5 +1,7 @@
 #include "apps/sweep/options.hpp"
 
+#include "lib/config/back_end_options.hpp"
+
 namespace zeropp::sweep {
 
 std::vector<config::Option> option_table(Options& o) {
@@ -29,9 +31,10 @@ std::vector<config::Option> option_table(Options& o) {
   return {
       size("minimum_bytes", "--minbytes", "-b", &o.minimum_bytes, "Size to begin with", 0),
       size("maximum_bytes", "--maxbytes", "-e", &o.maximum_bytes, "Size to end at", 0),
-      size("step_bytes", "--stepbytes", "-i", &o.step_bytes, "From size to size, added", 1),
+      size("step_bytes", "--stepbytes", "-i", &o.step_bytes,
+           "Bytes that are added from size to size", 1),
       number("step_factor", "--stepfactor", "-f", &o.step_factor,
-             "From size to size, multiplied; 1: -i is added", at_least(1)),
+             "Factor from size to size; 1: -i is added", at_least(1)),
       number("iterations", "--iters", "-n", &o.iterations,
              "Iterations of a cycle; 0: as many as last a millisecond", at_least(0)),
       number("warmup_iters", "--warmup_iters", "-w", &o.warmup_iterations,
@@ -46,68 +49,53 @@ std::vector<config::Option> option_table(Options& o) {
              "Runs with other data that are checked beside the timed ones; 0: no checks",
              at_least(0)),
       size("check_maximum_bytes", "--check-maxbytes", "", &o.check_maximum_bytes,
-           "Sizes above it are timed and not checked: checks are work of the CPU; 0: all are "
-           "checked",
+           "Largest size that is checked; larger ones are timed only, for checks are work of the "
+           "CPU; 0: all are checked",
            0),
-      text("operation", "--op", "-o", &o.operation, "Reduction: sum"),
+      text("operation", "--op", "-o", &o.operation, "Reduction, which is sum"),
       text("datatype", "--datatype", "-d", &o.datatype,
-           "float, half, bfloat16; several with commas, or all"),
+           "Types of the elements: float, half, bfloat16; several with commas, or all"),
       text("root", "--root", "-r", &o.root, "Root of a broadcast: a rank of the group, or all"),
       number("blocking_collectives", "--blocking", "-z", &o.blocking,
-             "1: the CPU waits for each operation, then for the other ranks; 2: without the latter",
+             "Waits of the CPU: 0 none, 1 for each operation, then for the other ranks, 2 for each "
+             "operation",
              between(0, 2)),
       number("graph", "--cudagraph", "-G", &o.graph,
-             "A cycle's iterations become a CUDA graph, which is launched so often; 0: no graph",
-             at_least(0)),
+             "Launches of a CUDA graph of a cycle's iterations; 0: no graph", at_least(0)),
       number("average", "--average", "-a", &o.average,
-             "The time shown is of rank 0 (0), or over ranks the mean (1), the least (2), the "
+             "Time that is shown: of rank 0 (0), or over ranks the mean (1), the least (2), the "
              "largest (3)",
              between(0, 3)),
-      number("report_cputime", "--report_cputime", "-C", &o.report_cputime, "Not offered: 0",
-             between(0, 1)),
+      number("report_cputime", "--report_cputime", "-C", &o.report_cputime,
+             "Flag of nccl-tests that may say 0 only", between(0, 1)),
       number("per_iter_timing", "--per_iter_timing", "-I", &o.per_iteration_timing,
-             "Not offered: 0", between(0, 1)),
+             "Flag of nccl-tests that may say 0 only", between(0, 1)),
       number("ngpus", "--ngpus", "-g", &o.gpus, "GPUs of a rank: 1", at_least(0)),
       number("nthreads", "--nthreads", "-t", &o.threads, "Threads of a rank: 1", at_least(0)),
       text("collective", "--collective", "", &o.collective,
-           "What is measured; several with commas, or all"),
-      text("codec", "--codec", "", &o.codec, "FORMAT[:BLOCK] on every hop; several with commas"),
+           "Collectives that are measured; several with commas, or all"),
+      text("codec", "--codec", "", &o.codec,
+           "Codecs on every hop, FORMAT[:BLOCK]; several with commas"),
       text("algorithm", "--algorithm", "", &o.algorithm,
-           "Several with commas, all, or auto: without a codec the vendor's too, and the one that "
-           "fits the nodes"),
-      text("group", "--group", "", &o.group, "world, node, rail; several with commas"),
-      number("node_size", "--node-size", "", &o.node_size,
-             "Ranks a node, declared (emulated); 0: nodes as they are", between(0, 1e6)),
-      {.path = "backend",
-       .flag = "--backend",
-       .field = &o.backend,
-       .help = "Whose memory and kernels",
-       .choices = {"auto", "host", "cuda"}},
-      {.path = "transport",
-       .flag = "--transport",
-       .field = &o.transport,
-       .help = "What moves the bytes",
-       .choices = {"auto", "mpi", "nccl"}},
-      {.path = "copy_engines",
-       .flag = "--copy-engines",
-       .field = &o.copy_engines,
-       .help = "Large messages of one size to everyone inside a node go by the GPUs' copy engines; "
-               "auto: where NCCL can",
-       .choices = {"auto", "on", "off"}},
-      number("rail_lanes", "--rail-lanes", "", &o.rail_lanes,
-             "NCCL communicators that carry what a rail sends, or nodes of one rank; 0: by the "
-             "network",
-             between(0, 16)),
+           "Algorithms; several with commas, all, or auto: without a codec the vendor's too, and "
+           "the one that fits the nodes"),
+      text("group", "--group", "", &o.group,
+           "Groups of ranks: world, node, rail; several with commas"),
+      config::node_size_option(o.node_size),
+      config::backend_option(o.backend),
+      config::transport_option(o.transport),
+      config::copy_engines_option(o.copy_engines),
+      config::rail_lanes_option(o.rail_lanes),
       number("pipeline_depth", "--pipeline-depth", "", &o.pipeline_depth,
              "Chunks in which a collective is pipelined, so that codecs work while others travel; "
              "1 is none. The vendor's have their own",
              between(1, 1024)),
-      number("seed", "--seed", "", &o.seed, "Of the data", at_least(0)),
+      number("seed", "--seed", "", &o.seed, "Seed of the data", at_least(0)),
       {.path = "maximum_seconds",
        .flag = "--max-seconds",
        .field = &o.maximum_seconds,
-       .help = "A measurement's cycles end after it where -n and -N leave their number free; at "
-               "least 3 run",
+       .help = "Time after which a measurement's cycles end where -n and -N leave their number "
+               "free; at least 3 run",
        .unit = "seconds",
        .range = {.minimum = 0, .maximum = 86400, .minimum_excluded = true}},
       {.path = "link_peak",
@@ -117,20 +105,37 @@ std::vector<config::Option> option_table(Options& o) {
                "0: unknown",
        .unit = "GB/s",
        .range = at_least(0)},
-      {.path = "gpu_sampling",
-       .flag = "--gpu-sampling",
-       .field = &o.gpu_sampling,
-       .help = "Between readings of clocks, power, temperature and throttle reasons of each rank's "
-               "GPU, for the trace; 0: none",
-       .unit = "seconds",
-       .range = between(0, 3600),
-       .in_effect = [&o] { return o.backend != "host"; },
-       .effect_needs = "--backend cuda"},
+      config::gpu_sampling_option(o.gpu_sampling, o.backend),
       {.path = "fabric",
        .flag = "--fabric",
        .field = &o.fabric,
        .help = "Another name of zpp_fabric, with its flags: zpp_fabric --help has them"},
   };
+}
+
+const std::vector<config::OptionGroup>& option_groups() {
+  static const std::vector<config::OptionGroup> groups{
+      {"sizes", "Sizes", "From which size to which.", {"minimum_bytes", "maximum_bytes", "step_"}},
+      {"collectives",
+       "Collectives",
+       "What is measured.",
+       {"collective", "codec", "algorithm", "group", "datatype", "operation", "root",
+        "pipeline_depth"}},
+      {"timing",
+       "Timing",
+       "How often, and how it is timed.",
+       {"iterations", "warmup_", "aggregated_", "run_cycles", "maximum_seconds", "blocking_",
+        "graph", "average", "report_", "per_iter_"}},
+      {"checks",
+       "Checks",
+       "What has to hold.",
+       {"validation", "check_maximum_", "seed", "link_peak"}},
+      {"machine",
+       "Machine",
+       "What computes, and what moves bytes.",
+       {"node_size", "backend", "transport", "copy_engines", "rail_lanes", "gpu_sampling", "ngpus",
+        "nthreads", "fabric"}}};
+  return groups;
 }
 
 }  // namespace zeropp::sweep

@@ -1,5 +1,5 @@
 // The options of zpp_sweep: nccl-tests' letters with their meaning, and own long flags. Defaults
-// are nccl-tests' where README.md names no other.
+// are nccl-tests' where docs/operators/sweep.md names no other.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include "apps/sweep/bench.hpp"
 #include "apps/sweep/collective.hpp"
+#include "lib/config/groups.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
 
@@ -57,6 +58,9 @@ struct Options {
 
 /// Every option, bound to `options`, which outlives the table.
 std::vector<config::Option> option_table(Options& options);
+
+/// Of the options, for --help.
+const std::vector<config::OptionGroup>& option_groups();
 
 /// As it runs.
 struct Settings {

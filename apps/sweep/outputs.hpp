@@ -10,7 +10,7 @@
 
 namespace zeropp::sweep {
 
-/// README.md, "Reading a sweep", has the keys. `run`: the trace's head; `end_time`: ISO 8601, UTC.
+/// docs/operators/sweep.md has the keys. `run`: the trace's head; `end_time`: ISO 8601, UTC.
 nlohmann::json to_json(const Outcome& outcome, const trace::TraceData& run,
                        const std::string& end_time);
 

@@ -35,7 +35,7 @@ class Native final : public VendorRun {
   }
   [[nodiscard]] std::size_t workspace_bytes() const override { return takes_overlap_ ? 0 : bytes_; }
   [[nodiscard]] comm::Bytes volume() const override {
-    return collective::bytes_along_ring(group_, bytes_);
+    return collective::bytes_along_ring(group_.shape(), bytes_);
   }
 
  private:

@@ -234,14 +234,22 @@ class Sweep {
 int run(int argc, char** argv, const std::vector<const Collective*>& table) {
   Options options;
   Settings settings;
-  app::App app{.name = "sweep",
-               .summary =
-                   "Measures and checks collectives over sizes, codecs and algorithms, with the "
-                   "flags and columns of nccl-tests",
-               .options = option_table(options),
-               .node_size = &options.node_size,
-               .json_flags = "-J,--json,--output_file",
-               .timeout_flags = "-T,--timeout"};
+  app::App app{
+      .name = "sweep",
+      .summary = "Measures and checks collectives, with the flags and columns of nccl-tests",
+      .examples = {"mpirun -n 4 zpp_sweep -b 1K -e 64M -f 4 --codec none,int8:256 "
+                   "--node-size 2",
+                   "mpirun -n 8 zpp_sweep -b 1M -e 4G -f 4 --collective all_gather -d "
+                   "bfloat16 -J gather.json"},
+      .options = option_table(options),
+      .groups = option_groups(),
+      .common_flags = {"--minbytes", "--maxbytes", "--stepbytes", "--stepfactor", "--collective",
+                       "--codec", "--algorithm", "--group", "--datatype", "--iters", "--run_cycles",
+                       "--max-seconds", "--check", "--check-maxbytes", "--node-size", "--backend",
+                       "--transport", "--fabric"},
+      .node_size = &options.node_size,
+      .json_flags = "-J,--json,--output_file",
+      .timeout_flags = "-T,--timeout"};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
     settings = resolve(options, given, machine, table);
   };

@@ -47,7 +47,8 @@ ExitCode Trainer::run() {
     fmt::print("goes on after step {} of {}\n", first, config_.train_steps);
   }
   app::GpuSampling sampling(context_, config_.backend, config_.gpu_sampling);
-  session_.run({.end_early = [&](std::uint64_t done) { return end_early(done, first); },
+  session_.run({.end_early = [&](std::uint64_t done,
+                                 int interrupt) { return end_early(done, first, interrupt); },
                 .stepped =
                     [&](std::uint64_t done, const trace::StepRow& row) {
                       progress_.report(done, row);
@@ -71,10 +72,9 @@ ExitCode Trainer::run() {
   return ExitCode::requeue;
 }
 
-/// Whether a signal asks to end after `done` steps with a trace of these. Throws AgreedError where
-/// there is nothing new to keep: before this run's first step, and after SIGINT.
-bool Trainer::end_early(std::uint64_t done, std::uint64_t first) {
-  const int signal = app::agreed_interrupt(context_.control());
+/// Whether a signal (or 0) asks to end after `done` steps with a trace of these. Throws AgreedError
+/// where there is nothing new to keep: before this run's first step, and after SIGINT.
+bool Trainer::end_early(std::uint64_t done, std::uint64_t first, int signal) {
   if (signal == 0) return false;
   if (signal == SIGINT || done == first) {
     throw app::nothing_kept(signal, fmt::format("step {} of {}", done, config_.train_steps));

@@ -24,7 +24,7 @@ class Trainer {
   ExitCode run();
 
  private:
-  bool end_early(std::uint64_t done, std::uint64_t first);
+  bool end_early(std::uint64_t done, std::uint64_t first, int signal);
   /// The trace of the run that this one goes on from stays, under a name of its own. On rank 0.
   void keep_earlier_trace();
   /// Sums and maxima over ranks; rank 0 writes. Returns the verdict.

@@ -1,6 +1,7 @@
-"""Tables of what can be chosen, from `zpp_info --json`, and of the exit codes that the library knows."""
+"""Tables of what can be chosen, from `zpp_info --json`."""
 
 import markdown
+import option_lists
 
 
 def yes(value):
@@ -36,4 +37,5 @@ def models(programs):
     return markdown.table(["kind", "names", "flag"], rows)
 
 
-TABLES = {"codecs": codecs, "all_gather": algorithms("all_gather"), "reduce_scatter": algorithms("reduce_scatter"), "models": models}
+TABLES = {"codecs": codecs, "all_gather": algorithms("all_gather"), "reduce_scatter": algorithms("reduce_scatter"), "models": models,
+          **option_lists.TABLES}

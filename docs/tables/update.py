@@ -16,11 +16,13 @@ import tempfile
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
 import demo
+import measured
 import registry
 import traffic
 
 DOCS = HERE.parent
-MADE = {**demo.TABLES, **registry.TABLES, **traffic.TABLES}
+PAGES = [DOCS.parent / "README.md", *sorted(DOCS.rglob("*.md"))]
+MADE = {**demo.TABLES, **measured.TABLES, **registry.TABLES, **traffic.TABLES}
 PLACE = re.compile(r"(<!-- table: ([\w-]+) -->\n\n)(.*?)(\n\n<!-- end -->)", re.DOTALL)
 
 
@@ -28,7 +30,7 @@ class Programs:
     """What the programs of a build answer, each question once."""
 
     def __init__(self, folder, root=DOCS.parent):
-        self.folder, self.root, self.known = pathlib.Path(folder), root, {}
+        self.folder, self.root, self.known = pathlib.Path(folder).resolve(), root, {}
 
     def asked(self, program, *words):
         command = [str(self.folder / program), *map(str, words)]
@@ -59,7 +61,7 @@ def main(words):
     check = "--check" in words
     programs = Programs(next((word for word in words if word != "--check"), "build/bin"))
     old = []
-    for page in sorted(DOCS.rglob("*.md")):
+    for page in PAGES:
         text = page.read_text()
         new = renewed(text, programs)
         if new != text:

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Which compression is safe, on one host: runs a matrix of zpp_converge, checks it and judges it. Leaves in
-# results/MACHINE/convergence/MATRIX/ converge.h5, table.md, judged.h5, pictures, chapter.md (README's chapter), report.txt. Every run
+# results/MACHINE/convergence/MATRIX/ converge.h5, table.md, judged.h5, pictures, chapter.md (for the docs), report.txt. Every run
 # is kept as it ends: the same call goes on where an earlier one was ended.
 #
 # usage: jobscripts/local/convergence.sh [OPTION...] [-- FLAG...]

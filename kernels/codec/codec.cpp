@@ -14,16 +14,16 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(ba
   const CodecSpec valid = validated(spec);
   name_ = to_string(valid);
   const bool narrow = valid.format == "none" && memory != Dtype::fp32;
-  runs_ = narrow ? name_of(memory) : std::string_view(valid.format);
+  kernel_name_ = narrow ? name_of(memory) : std::string_view(valid.format);
 
-  const FormatEntry& entry = *find_format(runs_);
+  const FormatEntry& entry = *find_format(kernel_name_);
   const Variant variant = entry.variant(valid.options);
   ops_ = backend == Backend::host ? variant.host : variant.cuda;
   if (ops_ == nullptr) {
     throw std::invalid_argument("codec '" + to_string(spec) +
                                 "': this build has no CUDA codecs; use the host back end");
   }
-  for (const std::string& option : valid.options) runs_ += "+" + option;
+  for (const std::string& option : valid.options) kernel_name_ += "+" + option;
   block_ = valid.block > 0 ? valid.block : 1;
   params_ = {variant.unit > 0 ? variant.unit : block_, variant.numbers, {}};
   payload_bits_ = entry.info.bits;
@@ -43,7 +43,7 @@ std::size_t Codec::wire_bytes(std::size_t n) const {
 }
 
 ReduceEncode::ReduceEncode(const Codec& from, const Codec& to)
-    : from_(from), to_(to), fused_(find_fused(from.backend_, from.runs_, to.runs_)) {
+    : from_(from), to_(to), fused_(find_fused(from.backend_, from.kernel_name_, to.kernel_name_)) {
   if (from.backend_ != to.backend_) {
     throw std::invalid_argument("codecs '" + from.name() + "' and '" + to.name() +
                                 "' are bound to different back ends; bind both to one");

@@ -130,7 +130,8 @@ class Codec {
   Backend backend_;
   const CodecOps* ops_ = nullptr;
   Params params_;
-  std::string runs_;  ///< format and options; `none` in 16-bit memory is bf16 or fp16
+  std::string
+      kernel_name_;  ///< format and options that run; `none` in 16-bit memory is bf16 or fp16
   std::string name_;
   std::size_t block_ = 1;
   std::size_t payload_bits_ = 0;  ///< per value

@@ -15,6 +15,7 @@
 #include "lib/app/gpus.hpp"
 #include "lib/base/error.hpp"
 #include "lib/comm/world.hpp"
+#include "lib/config/groups.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
 
@@ -62,13 +63,18 @@ struct Answer {
 };
 
 struct App {
-  std::string name;     ///< "train": the program is zpp_train, its trace train.h5
-  std::string summary;  ///< first line of --help
+  std::string name;          ///< "train": the program is zpp_train, its trace train.h5
+  std::string summary = {};  ///< what it does: a line of --help, without a full stop
+  std::vector<std::string> examples = {};  ///< command lines, for --help
+  std::string details = {};  ///< what else --help says above the flags, in lines of 100 columns
   std::vector<config::Option> options = {};  ///< bound to the program's own configuration
-  const std::size_t* node_size = nullptr;    ///< ranks a node where declared; null or 0: as found
-  std::string json_flags = "--json";         ///< and other names of it, separated by commas
-  std::string timeout_flags = "--timeout";   ///< likewise
-  std::string config_flags = "--config";     ///< likewise
+  /// Of the options, each of which is in one.
+  std::vector<config::OptionGroup> groups = {{"options", "Options", "All options.", {""}}};
+  std::vector<std::string> common_flags = {};  ///< those that --help lists; empty: all
+  const std::size_t* node_size = nullptr;      ///< ranks a node where declared; null or 0: as found
+  std::string json_flags = "--json";           ///< and other names of it, separated by commas
+  std::string timeout_flags = "--timeout";     ///< likewise
+  std::string config_flags = "--config";       ///< likewise
   /// Of a program whose options are not the trainer's: --config may hold a training configuration
   /// as well, which changes nothing, because of this; empty: it may not.
   std::string training_ignored = {};

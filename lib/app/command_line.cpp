@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/app/help.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/json.hpp"
@@ -31,44 +32,66 @@ std::string shown_value(const config::Option& option) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
+/// What stands for the value of a flag; empty for a boolean, which has none.
+std::string placeholder_of(const config::Option& option) {
+  struct Placeholder {
+    const char* operator()(const bool*) const { return ""; }
+    const char* operator()(const int*) const { return "N"; }
+    const char* operator()(const std::size_t*) const { return "N"; }
+    const char* operator()(const double*) const { return "X"; }
+    const char* operator()(const std::string*) const { return "TEXT"; }
+    const char* operator()(const codec::CodecSpec*) const { return "CODEC"; }
+    const char* operator()(const config::Structured&) const { return "JSON"; }
+  };
+  return option.choices.empty() ? std::visit(Placeholder{}, option.field) : "NAME";
+}
+
+/// The first line is the option's own text.
 std::string help_of(const config::Option& option) {
   std::string help = fmt::format("{}\n{} [{}]; JSON {}", option.help,
                                  config::describe_values(option), shown_value(option), option.path);
   if (!option.other_flags.empty()) {
     help += fmt::format("; also {}", fmt::join(option.other_flags, " "));
   }
+  if (config::is_boolean(option)) help += fmt::format("; off: {}", config::negative_flag(option));
   return help;
 }
 
-/// `text`: empty for a name that is not listed, or --help would be twice as long.
-void add_boolean(CLI::App& cli, const std::string& flag, const char* value, config::Option& option,
-                 Given& given, const std::string& help) {
-  CLI::Option* const added = cli.add_flag_callback(
-      flag,
-      [&option, &given, flag, value] {
-        given.push_back({&option, flag, value});
-      },
-      help);
-  if (help.empty()) added->group("");
+/// The flag itself is shown under the heading of its group; its other names are only taken.
+void add_flag(CLI::App& cli, config::Option& option, const std::string& heading, Given& given) {
+  const auto add = [&](const std::string& names, const std::string& flag, const char* on) {
+    CLI::Option* const added = config::is_boolean(option)
+                                   ? cli.add_flag_callback(flag,
+                                                           [&option, &given, flag, on] {
+                                                             given.push_back({&option, flag, on});
+                                                           })
+                                   : cli.add_option_function<std::string>(
+                                         names, [&option, &given, flag](const std::string& text) {
+                                           given.push_back({&option, flag, text});
+                                         });
+    added->group("");
+    return added;
+  };
+  add(option.letter.empty() ? option.flag : option.letter + "," + option.flag, option.flag, "true")
+      ->description(help_of(option))
+      ->default_str(shown_value(option))
+      ->group(heading)
+      ->type_name(placeholder_of(option));
+  for (const std::string& other : option.other_flags) add(other, other, "true");
+  if (config::is_boolean(option)) {
+    const std::string negative = config::negative_flag(option);
+    add(negative, negative, "false");
+  }
 }
 
-void add_flag(CLI::App& cli, config::Option& option, Given& given) {
-  const bool boolean = std::holds_alternative<bool*>(option.field);
-  const auto add = [&](const std::string& flag, const std::string& names, const std::string& help) {
-    if (boolean) return add_boolean(cli, flag, "true", option, given, help);
-    CLI::Option* const added = cli.add_option_function<std::string>(
-        names,
-        [&option, &given, flag](const std::string& text) {
-          given.push_back({&option, flag, text});
-        },
-        help);
-    added->type_name("");
-    if (help.empty()) added->group("");
-  };
-  add(option.flag, option.letter.empty() ? option.flag : option.letter + "," + option.flag,
-      help_of(option));
-  for (const std::string& other : option.other_flags) add(other, other, "");
-  if (boolean) add_boolean(cli, config::negative_flag(option), "false", option, given, "");
+void add_flags(CLI::App& cli, App& app, Given& given) {
+  for (const config::OptionGroup& group : app.groups) {
+    for (config::Option& option : app.options) {
+      if (config::group_of(option.path, app.groups).name == group.name) {
+        add_flag(cli, option, heading_of(group), given);
+      }
+    }
+  }
 }
 
 nlohmann::json number_or_text(const std::string& text) {
@@ -80,7 +103,7 @@ nlohmann::json number_or_text(const std::string& text) {
 }
 
 /// Flags of what is not here: a value that changes nothing is taken, with a warning.
-void add_deepspeed_flags(CLI::App& cli, std::vector<std::string>& known,
+void add_deepspeed_flags(CLI::App& cli, const App& app, std::vector<std::string>& known,
                          std::vector<std::string>& warnings) {
   for (const config::DeepSpeedKey& key : config::deepspeed_keys()) {
     if (key.flag.empty()) continue;
@@ -90,8 +113,9 @@ void add_deepspeed_flags(CLI::App& cli, std::vector<std::string>& known,
            [&key, &warnings](const std::string& text) {
              warnings.push_back(config::accept(key, number_or_text(text), key.flag));
            },
-           "Of Megatron's: " + key.why)
-        ->type_name("");
+           "Flag of Megatron's that may say 1: " + key.why)
+        ->group(heading_of(config::group_of(key.path, app.groups)))
+        ->type_name("N");
   }
 }
 
@@ -162,24 +186,33 @@ std::string one_line(std::string text) {
 
 CommandLine parse_command_line(App& app, int argc, char** argv) {
   const std::string program = "zpp_" + app.name;
-  CLI::App cli(app.summary, program);
-  cli.footer("A flag that is true or false is turned off by --no-FLAG.");
+  CLI::App cli;
   CommandLine line;
   Given given;
   std::string config;
   std::string output;
   std::string json;
-  cli.set_help_flag("--help,-h", "Print this and exit");
+  std::string timeout;
+  std::vector<std::string> known{"--help", "--help-all", "--version", "--output", "--json"};
+  // Repeated flags are refused below, in words of our own.
+  cli.option_defaults()
+      ->group(heading_of(general_group()))
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  std::string help_group;
+  cli.set_help_flag();  // CLI11's takes no group
+  const CLI::Option* const help =
+      cli.add_option("-h,--help", help_group, "Print this, or all flags of one group, and exit")
+          ->expected(0, 1)
+          ->type_name("[GROUP]");
+  bool help_all = false;
+  cli.add_flag("--help-all", help_all, "Print all flags and exit");
   cli.set_version_flag("--version", program + " " + trace::describe_version(),
                        "Print the version and exit");
-  // Repeated flags are refused below, in words of our own.
-  cli.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-  std::string timeout;
-  std::vector<std::string> known{"--help", "--version", "--output", "--json"};
   if (!app.options.empty()) {
     cli.add_option(app.config_flags, config,
                    app.config_file ? app.config_file->help
-                                   : "JSON file with the keys below; flags override it")
+                                   : "JSON file with the keys that --help-all names; flags "
+                                     "override it")
         ->type_name("FILE.json");
     known.emplace_back("--config");
   }
@@ -188,32 +221,32 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
     cli.add_flag_callback(
         answer.flag, [&line, &answer] { line.answer = answer.text(); }, answer.help);
   }
-  if (config::reads_deepspeed(app.options)) add_deepspeed_flags(cli, known, line.warnings);
+  if (config::reads_deepspeed(app.options)) add_deepspeed_flags(cli, app, known, line.warnings);
   cli.add_option("--output", output, "Folder of the results, made where missing")->type_name("DIR");
   cli.add_option(app.json_flags, json, "Write a summary there")->type_name("FILE");
   if (!app.run_alone) {
     known.emplace_back("--timeout");
     cli.add_option(app.timeout_flags, timeout,
-                   fmt::format("Where an operation waits longer for other ranks, all end with exit "
-                               "code 124, and leave in --output what each did last; 0: no limit\n"
-                               "in seconds [{}]",
-                               line.timeout))
-        ->type_name("");
+                   "Longest wait of an operation for other ranks, in seconds; then all end with "
+                   "exit code 124, and leave in --output what each did last; 0: no limit")
+        ->default_str(fmt::format("{}", line.timeout))
+        ->type_name("X");
   }
-  for (auto& option : app.options) add_flag(cli, option, given);
+  add_flags(cli, app, given);
   for (const auto& flag : config::flags_of(app.options)) known.push_back(flag);
-  cli.get_formatter()->column_width(36);
   cli.allow_extras();
   try {
     cli.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    line.answer = cli.help();
-    return line;
   } catch (const CLI::CallForVersion& version) {
     line.answer = std::string(version.what()) + "\n";
     return line;
   } catch (const CLI::ParseError& error) {
     throw Error(ExitCode::usage, one_line(error.what()) + ": see --help");
+  }
+  if (help->count() > 0) {
+    line.answer = help_group.empty() ? brief_help(cli, app) : group_help(cli, app, help_group);
+  } else if (help_all) {
+    line.answer = full_help(cli, app);
   }
   if (line.answer) return line;
   for (const GivenFlag& each : given) refuse_flag_as_value(each.flag, each.text);

@@ -1,5 +1,5 @@
-// The command line of every program: --help, --version, --config, --output, --json, --timeout and
-// one flag per option. Touches neither MPI nor the network.
+// The command line of every program: --help, --help-all, --version, --config, --output, --json,
+// --timeout and one flag per option. Touches neither MPI nor the network.
 #pragma once
 
 #include <filesystem>
@@ -12,7 +12,7 @@
 namespace zeropp::app {
 
 struct CommandLine {
-  std::optional<std::string> answer;  ///< --help, --version or App::answers: print this and end
+  std::optional<std::string> answer;  ///< of --help, --version and the like: print this and end
   std::vector<std::string> warnings;  ///< of what is accepted and changes nothing
   std::optional<std::filesystem::path> output;
   std::optional<std::filesystem::path> json;

@@ -30,6 +30,11 @@ void install_interrupt_handlers() {
   for (const int signal : kHandled) sigaction(signal, &action, nullptr);
 }
 
+int more_pressing(int a, int b) {
+  if (a == 0 || b == 0) return a == 0 ? b : a;
+  return place_of(a) < place_of(b) ? b : a;
+}
+
 int interrupted() {
   for (std::size_t place = kHandled.size(); place-- > 0;) {
     if (received[place] != 0) return kHandled.at(place);
@@ -38,10 +43,12 @@ int interrupted() {
 }
 
 int agreed_interrupt(comm::Control& control) {
-  const int own = interrupted();
-  std::array<double, 1> weight{own == 0 ? 0.0 : 1.0 + static_cast<double>(place_of(own))};
-  control.all_reduce_max(weight);
-  return weight[0] == 0 ? 0 : kHandled.at(static_cast<std::size_t>(weight[0]) - 1);
+  const std::array<double, 1> own{static_cast<double>(interrupted())};
+  int agreed = 0;
+  for (const double one : control.all_gather(own)) {
+    agreed = more_pressing(agreed, static_cast<int>(one));
+  }
+  return agreed;
 }
 
 const char* name_of_interrupt(int signal) {

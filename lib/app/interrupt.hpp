@@ -11,12 +11,15 @@ namespace zeropp::app {
 /// Call once, first of all: a batch system may warn a job that is still starting.
 void install_interrupt_handlers();
 
-/// The signal that this process got, or 0. Of several SIGINT counts before SIGTERM, and that before
-/// SIGUSR1, whatever order they came in.
+/// The signal that counts more, each of `a` and `b` being a handled signal or 0: SIGINT counts
+/// most, then SIGTERM, then SIGUSR1, whatever order they came in.
+int more_pressing(int a, int b);
+
+/// The signal that this process got, or 0; of several the one that counts most.
 int interrupted();
 
 /// At a boundary that every rank reaches: the signal that any rank got, the same one on all; 0 when
-/// none did. Of several the one that counts most, as in interrupted().
+/// none did. Of several the one that counts most.
 int agreed_interrupt(comm::Control& control);
 
 /// "SIGTERM".

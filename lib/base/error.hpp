@@ -7,7 +7,7 @@
 
 namespace zeropp {
 
-/// Exit codes of every program (README, "Exit codes").
+/// Exit codes of every program (docs/reference/exit-codes.md).
 enum class ExitCode : int {
   ok = 0,
   check_failed = 1,   ///< verdict INVALID

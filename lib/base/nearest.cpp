@@ -1,6 +1,7 @@
 #include "lib/base/nearest.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <limits>
 
 namespace zeropp {
@@ -27,10 +28,18 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 std::string nearest(std::string_view name, const std::vector<std::string>& known) {
+  // Letters of the other case are the least difference.
+  const auto lower = [](std::string_view text) {
+    std::string folded(text);
+    for (char& c : folded) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return folded;
+  };
+  const std::string wanted = lower(name);
   std::string best;
   std::size_t least = std::numeric_limits<std::size_t>::max();
   for (const auto& candidate : known) {
-    const std::size_t distance = edit_distance(name, candidate);
+    const std::size_t distance =
+        2 * edit_distance(wanted, lower(candidate)) + (name == candidate ? 0 : 1);
     if (distance < least) {
       least = distance;
       best = candidate;

@@ -10,24 +10,15 @@ namespace zeropp::collective {
 
 namespace {
 
-/// The hop of error feedback that an all-gather's encoding is.
-constexpr int kFeedbackHop = 2;
-
-codec::Layout layout_of(std::size_t length, std::size_t block) {
-  auto layout = codec::Layout::contiguous(length);
-  layout.padded = round_up(length, block);
-  return layout;
-}
-
 HopErrors* errors_of(const AllGatherPlan& plan) {
   return plan.feedback == nullptr ? nullptr
-                                  : plan.feedback->add_hop(kFeedbackHop, 1, plan.parts.count);
+                                  : plan.feedback->add_hop(kGatherFeedbackHop, 1, plan.parts.count);
 }
 
 }  // namespace
 
 AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
-                             const AllGatherAlgorithm& algorithm, std::size_t depth)
+                             const AllGatherAlgorithm& algorithm)
     : group_(context.group),
       runtime_(*context.device.runtime),
       plan_(plan),
@@ -38,14 +29,13 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                                 .algorithm = std::string(algorithm.name),
                                 .codec = codec_.name(),
                                 .group = context.group.name(),
-                                .path = feedback_path("", plan.feedback, {kFeedbackHop}),
+                                .path = feedback_path("", plan.feedback, {kGatherFeedbackHop}),
                                 .modelled = algorithm.traits.modelled}),
+      layout_(codec_, plan, algorithm.traits, size()),
+      traffic_(algorithm.traffic(ranks_of(context), layout_.part_bytes, layout_.pieces.size())),
       encode_(codec_, errors_of(plan), plan.feedback == nullptr ? 0 : plan.feedback->options().beta,
-              layout_of(plan.parts.count, codec_.block()), space_) {
-  for (const Chunk& chunk : chunk_plan(plan.parts.count, depth, codec_.block())) {
-    const std::size_t bytes = codec_.wire_bytes(chunk.length);
-    pieces_.push_back({chunk, bytes, space_.reserve(size() * bytes), nullptr});
-  }
+              layout_.feedback) {
+  for (const GatherLayout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
 }
 
 void AllGatherBase::start(ConstView part, View full, std::span<std::byte> workspace,
@@ -82,7 +72,7 @@ void AllGatherBase::place_own() {
 void AllGatherBase::encode(const Piece& piece, std::size_t index) {
   meter_.kernels([&] {
     encode_.encode(part_.part(piece.chunk.first, piece.chunk.length),
-                   layout_of(piece.chunk.length, codec_.block()),
+                   gathered_layout(piece.chunk.length, codec_.block()),
                    std::max<std::size_t>(1, plan_.parts.count), piece.chunk.first,
                    {slot(piece, index), piece.image_bytes}, stream_,
                    draw_of(key_, kGatherHop, rank(), rank(), piece.chunk.first));

@@ -1,13 +1,12 @@
-// What every all-gather algorithm keeps: its plan cut into chunks, the wire images of each chunk in
-// the workspace (one slot a rank), checks of the memory it is given, accounting. An algorithm fills
-// in begin() and complete().
+// What every all-gather algorithm keeps: its plan cut into chunks (gather_layout.hpp), checks of
+// the memory it is given, accounting. An algorithm fills in begin() and complete().
 #pragma once
 
 #include <vector>
 
-#include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
-#include "lib/collective/error_feedback.hpp"
+#include "lib/collective/gather_layout.hpp"
+#include "lib/collective/hop_encode.hpp"
 #include "lib/collective/meter.hpp"
 
 namespace zeropp::collective {
@@ -17,12 +16,14 @@ class AllGatherBase : public AllGather {
   void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
              std::uint64_t key) final;
   void finish(StreamHandle stream) final;
-  [[nodiscard]] std::size_t workspace_bytes() const final { return space_.bytes(); }
+  [[nodiscard]] std::size_t workspace_bytes() const final { return layout_.workspace; }
+  [[nodiscard]] comm::Bytes volume() const final { return traffic_.bytes; }
+  [[nodiscard]] Messages messages() const final { return traffic_.messages; }
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
 
  protected:
   AllGatherBase(const Context& context, const AllGatherPlan& plan,
-                const AllGatherAlgorithm& algorithm, std::size_t depth);
+                const AllGatherAlgorithm& algorithm);
 
   /// Encodes and starts the transfer; memory of the run is in part_, full_; work goes to
   /// stream_.
@@ -32,14 +33,9 @@ class AllGatherBase : public AllGather {
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(group_.size()); }
   [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(group_.rank()); }
-  /// Bytes of the wire image of a whole part: chunks add up to it.
-  [[nodiscard]] std::size_t part_bytes() const { return codec_.wire_bytes(plan_.parts.count); }
+  [[nodiscard]] std::size_t part_bytes() const { return layout_.part_bytes; }
 
-  /// A chunk and its images: slot s begins at s * image_bytes.
-  struct Piece {
-    Chunk chunk;
-    std::size_t image_bytes;
-    std::size_t offset;  ///< of slot 0 in the workspace
+  struct Piece : GatherLayout::Piece {
     std::unique_ptr<comm::Work> work;
   };
   [[nodiscard]] std::byte* slot(const Piece& piece, std::size_t index) const {
@@ -71,7 +67,8 @@ class AllGatherBase : public AllGather {
   std::uint64_t key_ = 0;  ///< of the run's draws
 
  private:
-  WorkspacePlan space_;
+  GatherLayout layout_;
+  Traffic traffic_;
   HopEncode encode_;
   std::span<std::byte> workspace_;
 };

@@ -52,7 +52,7 @@ AllToAll::AllToAll(const Context& context, const AllToAllPlan& plan)
 }
 
 comm::Bytes AllToAll::volume() const {
-  return bytes_to_others(group_, codec_.wire_bytes(plan_.parts.count));
+  return bytes_to_others(group_.shape(), codec_.wire_bytes(plan_.parts.count));
 }
 
 void AllToAll::start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream) {

@@ -21,6 +21,8 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
+#include "lib/collective/description.hpp"
+#include "lib/collective/plan.hpp"
 #include "lib/collective/traits.hpp"
 #include "lib/comm/traffic.hpp"
 #include "lib/comm/world.hpp"
@@ -28,20 +30,6 @@
 #include "lib/trace/recorder.hpp"
 
 namespace zeropp::collective {
-
-class ErrorFeedback;
-
-/// The strided parts of a sharded buffer: part r begins at r * stride (elements) and has `count`
-/// elements. stride == count for a dense buffer; larger when the parts are the same sub-range of
-/// every rank's shard.
-struct Parts {
-  std::size_t count = 0;
-  std::size_t stride = 0;
-  static Parts dense(std::size_t count) { return {count, count}; }
-};
-
-/// Numbers of messages, by link class as bytes are.
-using Messages = comm::Bytes;
 
 /// Every rank's part -> all parts on every rank: the same bits everywhere, since the own part goes
 /// through the codec as well. `part` may lie inside `full`, at its own place.
@@ -84,40 +72,6 @@ class ReduceScatter {
   [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;
 };
 
-/// What a run is for: copied into its trace row.
-struct Label {
-  std::string purpose;
-  std::string phase;
-};
-
-struct AllGatherPlan {
-  Parts parts;
-  Dtype memory = Dtype::fp32;  ///< dtype of `part`; `none` sends this dtype
-  codec::CodecSpec codec;
-  std::size_t depth = 1;  ///< pipeline chunks; 1: none
-  Label label;
-  /// As of a reduce-scatter: of what encoding the own part loses, its hop 2. For algorithms with
-  /// the trait `any_codec`.
-  ErrorFeedback* feedback = nullptr;
-};
-
-struct ReduceScatterPlan {
-  Parts parts;
-  Dtype memory = Dtype::fp32;  ///< dtype of `full`
-  /// Dtype that `none` sends and that logical bytes are counted in: gradients may lie in memory as
-  /// fp32 and travel as bf16. Codecs are bound with it: Codec(spec, plain).
-  Dtype plain = Dtype::fp32;
-  codec::CodecSpec
-      codec_first;  ///< the only codec of one-hop algorithms; inside the node for 2-hop
-  codec::CodecSpec codec_second;  ///< across nodes for 2-hop; ignored elsewhere
-  std::size_t depth = 1;
-  Label label;
-  /// Of this plan and of others of the same parts that run in its place (error_feedback.hpp),
-  /// outlives it; null: none. For algorithms with the trait `feedback`.
-  ErrorFeedback* feedback = nullptr;
-  int only_hop = 1;  ///< of `feedback`: which of the hops the one of `1-hop` is
-};
-
 /// What an algorithm gets to plan with. `groups` and `recorder` outlive it. `group`: the
 /// communicator to run on; hierarchical algorithms use groups.node and groups.rail and need group
 /// == *groups.world. `device`: the one that the groups were made for; its kernels encode and
@@ -129,6 +83,9 @@ struct Context {
   Device device = Device::host();
 };
 
+/// Of the ranks that a context's collectives run on.
+Ranks ranks_of(const Context& context);
+
 /// Registry entry: what an algorithm's file in all_gather/ or reduce_scatter/ defines, as the
 /// object all_gather_STEM or reduce_scatter_STEM where STEM is the file's name (entries.hpp).
 /// `name` is what users write.
@@ -136,6 +93,8 @@ struct AllGatherAlgorithm {
   std::string_view name;
   std::string_view summary;
   Traits traits;
+  /// Closed form, by the bytes of a part's wire image and the chunks that it is cut into.
+  Traffic (*traffic)(const Ranks&, std::size_t part_bytes, std::size_t chunks);
   std::unique_ptr<AllGather> (*plan)(const Context&, const AllGatherPlan&);
 };
 struct ReduceScatterAlgorithm {
@@ -145,6 +104,8 @@ struct ReduceScatterAlgorithm {
   /// Ranks whose values a sum may hold that is encoded again on its way: where values travel in a
   /// type of small range, it has to have room for so many.
   std::size_t (*ranks_in_sums)(const comm::Topology&);
+  /// Closed form of what `plan` makes.
+  Description (*describe)(const Ranks&, const ReduceScatterPlan&);
   std::unique_ptr<ReduceScatter> (*plan)(const Context&, const ReduceScatterPlan&);
 };
 

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/codec/wire.hpp"
+#include "lib/base/checked.hpp"
 #include "lib/base/defect.hpp"
 
 namespace zeropp::collective {
@@ -14,10 +15,19 @@ codec::CodecSpec spec_of(ErrorStorage storage) {
   return storage == ErrorStorage::int8 ? codec::CodecSpec{"int8", 256, {}} : codec::CodecSpec{};
 }
 
+/// Of errors in fp32.
+std::size_t row_stride(std::size_t count) {
+  return round_up(count, codec::kWireAlignment / sizeof(float));
+}
+
 }  // namespace
 
 std::size_t error_bytes(ErrorStorage storage, std::size_t parts, std::size_t count) {
   return 2 * parts * codec::Codec(spec_of(storage), Dtype::fp32).wire_bytes(count);
+}
+
+std::size_t error_scratch_bytes(ErrorStorage storage, std::size_t parts, std::size_t count) {
+  return storage == ErrorStorage::int8 ? parts * row_stride(count) * sizeof(float) : 0;
 }
 
 HopErrors::HopErrors(ErrorStorage storage, std::size_t parts, std::size_t count,
@@ -25,15 +35,11 @@ HopErrors::HopErrors(ErrorStorage storage, std::size_t parts, std::size_t count,
     : storage_(spec_of(storage), Dtype::fp32, device.backend),
       parts_(parts),
       count_(count),
-      stride_(round_up(count, codec::kWireAlignment / sizeof(float))),
+      stride_(row_stride(count)),
       image_bytes_(storage_.wire_bytes(count)),
       device_(device),
       kept_(Buffer::zeros(parts * image_bytes_ / sizeof(float), Dtype::fp32, device.memory)),
       next_(Buffer::zeros(parts * image_bytes_ / sizeof(float), Dtype::fp32, device.memory)) {}
-
-std::size_t HopErrors::scratch_bytes() const {
-  return rounded() ? parts_ * stride_ * sizeof(float) : 0;
-}
 
 codec::Errors HopErrors::open(std::byte* scratch, StreamHandle stream) {
   const Buffer& from = fresh_ ? kept_ : next_;
@@ -87,53 +93,6 @@ HopErrors* ErrorFeedback::add_hop(int hop, std::size_t parts, std::size_t count)
     throw std::logic_error("error feedback: plans of other parts share it");
   }
   return errors.get();
-}
-
-std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
-                          std::initializer_list<int> hops) {
-  std::string shown(path);
-  const char* before = path.empty() ? "feedback:" : "+feedback:";
-  for (const int hop : hops) {
-    if (feedback == nullptr || !feedback->in(hop)) continue;
-    shown += std::string(std::exchange(before, ",")) + (hop == 1 ? "intra" : "inter");
-  }
-  return shown;
-}
-
-HopEncode::HopEncode(codec::Codec codec, HopErrors* errors, float beta,
-                     const codec::Layout& largest, WorkspacePlan& space)
-    : codec_(std::move(codec)), errors_(errors), beta_(beta) {
-  if (errors_ == nullptr) return;
-  scratch_ = space.reserve(codec::FeedbackEncode::scratch_elements(largest) * sizeof(float));
-  rows_ = space.reserve(errors_->scratch_bytes());
-}
-
-void HopEncode::begin(std::byte* workspace, StreamHandle stream) {
-  if (errors_ == nullptr) return;
-  workspace_ = workspace;
-  open_ = errors_->open(workspace_ + rows_, stream);
-}
-
-void HopEncode::end(StreamHandle stream) {
-  if (errors_ != nullptr) errors_->close(workspace_ + rows_, stream);
-}
-
-void HopEncode::encode(ConstView values, const codec::Layout& layout, std::size_t values_stride,
-                       std::size_t first, codec::WireImages out, StreamHandle stream,
-                       const codec::Draw& draw) const {
-  if (errors_ == nullptr) {
-    codec_.encode(values, layout, out, stream, draw);
-    return;
-  }
-  // The strides of values are multiples of a part's; those of errors the same multiples of a row's.
-  codec::Errors errors = open_;
-  errors.current += first;
-  errors.next += first;
-  errors.image_stride = layout.image_stride / values_stride * errors_->stride();
-  errors.slice_stride = layout.slice_stride / values_stride * errors_->stride();
-  codec::FeedbackEncode(codec_, beta_)
-      .run(values, layout, errors, out, reinterpret_cast<float*>(workspace_ + scratch_), stream,
-           draw);
 }
 
 }  // namespace zeropp::collective

@@ -10,15 +10,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <span>
-#include <string>
-#include <string_view>
 #include <vector>
 
 #include "kernels/codec/feedback.hpp"
-#include "lib/collective/chunks.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 
@@ -38,6 +34,9 @@ struct FeedbackOptions {
 /// images of `count` values each, in fp32 or int8:256.
 std::size_t error_bytes(ErrorStorage storage, std::size_t parts, std::size_t count);
 
+/// Closed form: what they take of the workspace of a run, as rows in fp32, where they are rounded.
+std::size_t error_scratch_bytes(ErrorStorage storage, std::size_t parts, std::size_t count);
+
 /// The errors of one hop: `parts` rows of `count` values.
 class HopErrors {
  public:
@@ -45,11 +44,10 @@ class HopErrors {
   HopErrors(ErrorStorage storage, std::size_t parts, std::size_t count, const Device& device);
 
   /// Before and after what a run encodes: the rows in fp32, element e of row r at [r * stride() +
-  /// e]. `scratch`: scratch_bytes(), the same in both.
+  /// e]. `scratch`: error_scratch_bytes(), the same in both.
   codec::Errors open(std::byte* scratch, StreamHandle stream);
   void close(const std::byte* scratch, StreamHandle stream);
   [[nodiscard]] std::size_t stride() const { return stride_; }
-  [[nodiscard]] std::size_t scratch_bytes() const;
 
   void commit();
   void discard() { fresh_ = true; }
@@ -102,39 +100,6 @@ class ErrorFeedback {
   FeedbackOptions options_;
   Device device_;
   std::array<std::unique_ptr<HopErrors>, 2> hops_;
-};
-
-/// What the trace shows of a plan with these hops: "composed+feedback:intra,inter",
-/// "feedback:intra"; `path` itself where none of them feeds back.
-std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
-                          std::initializer_list<int> hops);
-
-/// What a hop encodes, with feedback or without: owns the scratch it takes of a plan's workspace.
-class HopEncode {
- public:
-  /// `errors`: null without feedback; else `largest` is the Layout of most values that encode()
-  /// will get.
-  HopEncode(codec::Codec codec, HopErrors* errors, float beta, const codec::Layout& largest,
-            WorkspacePlan& space);
-
-  /// Around the encode() calls of a run. `workspace`: what the plan reserved from.
-  void begin(std::byte* workspace, StreamHandle stream);
-  void end(StreamHandle stream);
-  /// `layout` with strides of whole parts: part p of the values is row p of the errors; values
-  /// begin at element `first` of their parts. `values_stride`: elements between parts.
-  void encode(ConstView values, const codec::Layout& layout, std::size_t values_stride,
-              std::size_t first, codec::WireImages out, StreamHandle stream,
-              const codec::Draw& draw) const;
-  [[nodiscard]] bool feeds_back() const { return errors_ != nullptr; }
-
- private:
-  codec::Codec codec_;
-  HopErrors* errors_;
-  float beta_;
-  std::size_t scratch_ = 0;
-  std::size_t rows_ = 0;
-  std::byte* workspace_ = nullptr;
-  codec::Errors open_;
 };
 
 }  // namespace zeropp::collective

@@ -6,43 +6,64 @@
 
 namespace zeropp::collective {
 
+namespace {
+
+/// For every rank an image of its part.
+codec::Layout layout_of(const ReduceCut& cut, const Parts& parts, std::size_t ranks,
+                        const Chunk& chunk) {
+  return {.images = ranks,
+          .image_stride = parts.stride,
+          .slices = 1,
+          .slice_stride = 0,
+          .length = chunk.length,
+          .padded = cut.padded(chunk)};
+}
+
+}  // namespace
+
+OneHopLayout::OneHopLayout(const ReduceCut& cut, const ReduceScatterPlan& plan,
+                           const codec::Codec& codec, std::size_t ranks, int hop)
+    : lies_encoded(codec.name() == "none" && plan.memory == plan.plain &&
+                   plan.feedback == nullptr && plan.parts.stride == plan.parts.count &&
+                   cut.chunks.size() == 1 &&
+                   codec.wire_bytes(cut.padded_part()) == plan.parts.count * size_of(plan.memory)) {
+  WorkspacePlan space;
+  feedback = reserve_hop(space, plan.feedback, hop, ranks, cut.count,
+                         layout_of(cut, plan.parts, ranks, cut.longest_chunk()));
+  for (const Chunk& chunk : cut.chunks) {
+    const std::size_t bytes = codec.wire_bytes(cut.padded(chunk));
+    const std::size_t out = lies_encoded ? 0 : space.reserve(ranks * bytes);
+    pieces.push_back({chunk, bytes, out, space.reserve(ranks * bytes)});
+  }
+  workspace = space.bytes();
+}
+
+Description describe_one_hop(const comm::GroupShape& group, const ReduceScatterPlan& plan,
+                             const ReduceScatterAlgorithm& algorithm, const codec::Codec& codec,
+                             std::size_t block, int hop) {
+  const ReduceCut cut(plan, algorithm.traits, block);
+  return {{bytes_to_others(group, codec.wire_bytes(cut.padded_part())),
+           messages_to_others(group, cut.chunks.size())},
+          OneHopLayout(cut, plan, codec, group.size, hop).workspace};
+}
+
 OneHopReduce::OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
                            const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
                            const std::string& codec_name, std::size_t block, int hop)
     : ReduceScatterBase(context, plan, algorithm, codec_name,
-                        feedback_path("", plan.feedback, {hop}), block, plan.depth),
+                        feedback_path("", plan.feedback, {hop}), block),
       codec_(std::move(codec)),
-      encode_(feedback_in(hop, codec_, size(), layout(longest_chunk()))) {
-  for (const Chunk& chunk : chunks_) {
-    const std::size_t bytes = codec_.wire_bytes(padded(chunk));
-    const std::size_t out = lies_encoded() ? 0 : space_.reserve(size() * bytes);
-    pieces_.push_back({chunk, bytes, out, space_.reserve(size() * bytes), nullptr});
-  }
+      layout_(cut_, plan, codec_, size(), hop),
+      encode_(feedback_in(hop, codec_, size(), layout_.feedback)) {
+  for (const OneHopLayout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
 }
-
-comm::Bytes OneHopReduce::volume() const {
-  return bytes_to_others(group_, codec_.wire_bytes(padded_part()));
-}
-
-Messages OneHopReduce::messages() const { return messages_to_others(group_, pieces_.size()); }
 
 codec::Layout OneHopReduce::layout(const Chunk& chunk) const {
-  return {.images = size(),
-          .image_stride = plan_.parts.stride,
-          .slices = 1,
-          .slice_stride = 0,
-          .length = chunk.length,
-          .padded = padded(chunk)};
-}
-
-bool OneHopReduce::lies_encoded() const {
-  return codec_.name() == "none" && plan_.memory == plan_.plain && plan_.feedback == nullptr &&
-         plan_.parts.stride == plan_.parts.count && chunks_.size() == 1 &&
-         codec_.wire_bytes(padded_part()) == plan_.parts.count * size_of(plan_.memory);
+  return layout_of(cut_, plan_.parts, size(), chunk);
 }
 
 void OneHopReduce::begin() {
-  if (lies_encoded()) {
+  if (layout_.lies_encoded) {
     Piece& piece = pieces_.front();
     piece.work = swap_pieces(meter_, group_, static_cast<const std::byte*>(full_.data),
                              at(piece.in), piece.image_bytes, stream_);

@@ -7,39 +7,55 @@
 #include <memory>
 #include <vector>
 
-#include "lib/collective/error_feedback.hpp"
+#include "lib/collective/hop_encode.hpp"
 #include "lib/collective/reduce_scatter_base.hpp"
 
 namespace zeropp::collective {
 
-class OneHopReduce final : public ReduceScatterBase {
- public:
-  /// `codec` runs; `codec_name` is what the trace shows; parts are padded to `block`. `hop`: 1, or
-  /// 2 where this is the second hop of two.
-  OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
-               const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
-               const std::string& codec_name, std::size_t block, int hop = 1);
-
-  [[nodiscard]] comm::Bytes volume() const override;
-  [[nodiscard]] Messages messages() const override;
-
- private:
-  void begin() override;
-  void complete() override;
-
+/// Its closed form: where the images of each chunk lie, and what they add up to.
+struct OneHopLayout {
   /// A chunk: one image to and from every rank.
   struct Piece {
     Chunk chunk;
     std::size_t image_bytes;
     std::size_t out;  ///< nothing where it lies encoded
     std::size_t in;
+  };
+
+  /// `codec`, on any back end, runs; `hop`: 1, or 2 where this is the second hop of two.
+  OneHopLayout(const ReduceCut& cut, const ReduceScatterPlan& plan, const codec::Codec& codec,
+               std::size_t ranks, int hop);
+
+  HopSpace feedback;
+  /// Whether images are what lies in memory: whole, uncompressed, of the dtype that travels.
+  bool lies_encoded;
+  std::vector<Piece> pieces;
+  std::size_t workspace;
+};
+
+Description describe_one_hop(const comm::GroupShape& group, const ReduceScatterPlan& plan,
+                             const ReduceScatterAlgorithm& algorithm, const codec::Codec& codec,
+                             std::size_t block, int hop = 1);
+
+class OneHopReduce final : public ReduceScatterBase {
+ public:
+  /// `codec` runs; `codec_name` is what the trace shows; parts are padded to `block`. `hop`: as of
+  /// the layout.
+  OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
+               const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
+               const std::string& codec_name, std::size_t block, int hop = 1);
+
+ private:
+  void begin() override;
+  void complete() override;
+
+  struct Piece : OneHopLayout::Piece {
     std::unique_ptr<comm::Work> work;
   };
   [[nodiscard]] codec::Layout layout(const Chunk& chunk) const;
-  /// Whether images are what lies in memory: whole, uncompressed, of the dtype that travels.
-  [[nodiscard]] bool lies_encoded() const;
 
   codec::Codec codec_;
+  OneHopLayout layout_;
   std::vector<Piece> pieces_;
   HopEncode encode_;
 };

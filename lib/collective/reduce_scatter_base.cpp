@@ -1,7 +1,5 @@
 #include "lib/collective/reduce_scatter_base.hpp"
 
-#include <algorithm>
-
 #include "lib/collective/require.hpp"
 
 namespace zeropp::collective {
@@ -9,7 +7,7 @@ namespace zeropp::collective {
 ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatterPlan& plan,
                                      const ReduceScatterAlgorithm& algorithm,
                                      const std::string& codec, std::string_view path,
-                                     std::size_t block, std::size_t depth)
+                                     std::size_t block)
     : group_(context.group),
       plan_(plan),
       meter_(context.recorder, {.operation = "reduce_scatter",
@@ -20,20 +18,14 @@ ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatter
                                 .group = context.group.name(),
                                 .path = std::string(path),
                                 .modelled = algorithm.traits.modelled}),
-      chunks_(chunk_plan(plan.parts.count, depth, block)),
-      block_(block) {}
+      cut_(plan, algorithm.traits, block),
+      description_(algorithm.describe(ranks_of(context), plan)) {}
 
 HopEncode ReduceScatterBase::feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
-                                         const codec::Layout& largest) {
-  if (plan_.feedback == nullptr) return {codec, nullptr, 0, largest, space_};
+                                         const HopSpace& space) {
+  if (plan_.feedback == nullptr) return {codec, nullptr, 0, {}};
   return {codec, plan_.feedback->add_hop(hop, parts, plan_.parts.count),
-          plan_.feedback->options().beta, largest, space_};
-}
-
-Chunk ReduceScatterBase::longest_chunk() const {
-  Chunk longest;
-  for (const Chunk& chunk : chunks_) longest.length = std::max(longest.length, chunk.length);
-  return longest;
+          plan_.feedback->options().beta, space};
 }
 
 void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> workspace,

@@ -1,15 +1,15 @@
 // What every reduce-scatter algorithm keeps: its plan cut into chunks, checks of the memory it is
-// given, accounting. An algorithm reserves workspace when planned and fills in begin() and
-// complete().
+// given, accounting. An algorithm says in its entry what it moves and takes, and fills in begin()
+// and complete().
 #pragma once
 
 #include <vector>
 
-#include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/collective/draws.hpp"
-#include "lib/collective/error_feedback.hpp"
+#include "lib/collective/hop_encode.hpp"
 #include "lib/collective/meter.hpp"
+#include "lib/collective/reduce_cut.hpp"
 
 namespace zeropp::collective {
 
@@ -18,7 +18,9 @@ class ReduceScatterBase : public ReduceScatter {
   void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
              std::uint64_t key) final;
   void finish(StreamHandle stream) final;
-  [[nodiscard]] std::size_t workspace_bytes() const final { return space_.bytes(); }
+  [[nodiscard]] std::size_t workspace_bytes() const final { return description_.workspace; }
+  [[nodiscard]] comm::Bytes volume() const final { return description_.bytes; }
+  [[nodiscard]] Messages messages() const final { return description_.messages; }
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
 
  protected:
@@ -26,7 +28,7 @@ class ReduceScatterBase : public ReduceScatter {
   /// parts are padded to.
   ReduceScatterBase(const Context& context, const ReduceScatterPlan& plan,
                     const ReduceScatterAlgorithm& algorithm, const std::string& codec,
-                    std::string_view path, std::size_t block, std::size_t depth);
+                    std::string_view path, std::size_t block);
 
   /// Encodes and starts the transfer; memory of the run is in full_, sum_; work goes to
   /// stream_.
@@ -36,11 +38,7 @@ class ReduceScatterBase : public ReduceScatter {
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(group_.size()); }
   [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(group_.rank()); }
-  /// Values of a chunk on the wire; the padded chunks add up to the padded part.
-  [[nodiscard]] std::size_t padded(const Chunk& chunk) const {
-    return round_up(chunk.length, block_);
-  }
-  [[nodiscard]] std::size_t padded_part() const { return round_up(plan_.parts.count, block_); }
+  [[nodiscard]] std::size_t padded(const Chunk& chunk) const { return cut_.padded(chunk); }
   /// Workspace at an offset that was reserved.
   [[nodiscard]] std::byte* at(std::size_t offset) const { return workspace_.data() + offset; }
   /// The strided slices of `chunk`, from the part of rank `part` on.
@@ -55,23 +53,21 @@ class ReduceScatterBase : public ReduceScatter {
   [[nodiscard]] float* sum(const Chunk& chunk) const { return sum_.as<float>() + chunk.first; }
 
   /// What encodes hop `hop` (1 or 2), which sends `parts` parts: with feedback where the plan asks
-  /// for it. `largest`: of the longest chunk. For the constructors of algorithms.
+  /// for it, in the space that was reserved. For the constructors of algorithms.
   [[nodiscard]] HopEncode feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
-                                      const codec::Layout& largest);
-  [[nodiscard]] Chunk longest_chunk() const;
+                                      const HopSpace& space);
 
   comm::Communicator& group_;
   ReduceScatterPlan plan_;
   Meter meter_;
-  WorkspacePlan space_;
-  std::vector<Chunk> chunks_;
+  ReduceCut cut_;
   ConstView full_;
   View sum_;
   StreamHandle stream_;
   std::uint64_t key_ = 0;  ///< of the run's draws
 
  private:
-  std::size_t block_;
+  Description description_;
   std::span<std::byte> workspace_;
 };
 

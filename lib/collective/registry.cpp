@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <string>
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/collective/entries.hpp"
+#include "lib/collective/gather_layout.hpp"
 #include "lib/collective/require.hpp"
 
 namespace zeropp::collective {
@@ -31,8 +33,26 @@ const Algorithm& find(const char* operation, std::string_view name,
                           operation, name, nearest(name, names), fmt::join(names, ", ")));
 }
 
+/// What refusals know of the ranks: their topology, and whether the group is the one whose nodes
+/// and rails a hierarchical algorithm uses.
+struct GroupInJob {
+  const comm::Topology& topology;
+  std::string group;
+  bool is_world;
+};
+
+GroupInJob place_of(const Ranks& ranks) {
+  return {ranks.levels.topology, ranks.group.name, ranks.group == ranks.levels.world};
+}
+
+/// Without shapes, which take a look at every rank; a world of other groups is not the same one.
+GroupInJob place_of(const Context& context) {
+  return {context.groups.topology, context.group.name(),
+          &context.group == context.groups.world.get()};
+}
+
 template <class Algorithm>
-void require_possible(const char* operation, const Algorithm& algorithm, const Context& context,
+void require_possible(const char* operation, const Algorithm& algorithm, const GroupInJob& place,
                       const codec::CodecSpec& codec, const Parts& parts, std::size_t depth) {
   if (!algorithm.traits.any_codec && codec.format != "none") {
     throw Error(
@@ -50,24 +70,52 @@ void require_possible(const char* operation, const Algorithm& algorithm, const C
     throw std::invalid_argument(fmt::format("{}: parts of {} elements overlap at a stride of {}",
                                             operation, parts.count, parts.stride));
   }
-  if (context.groups.memory != context.device.memory) {
-    throw std::logic_error(
-        fmt::format("{}: its groups were made for the memory of another device", operation));
-  }
   if (!algorithm.traits.hierarchical) return;
-  const comm::Topology& topology = context.groups.topology;
-  if (!topology.uniform()) {
+  if (!place.topology.uniform()) {
     throw Error(
         ExitCode::environment,
         fmt::format("{} algorithm '{}' needs nodes of equal size, this job has {}: start the "
                     "same number of ranks on every node, declare a node size, or choose "
                     "'flat'",
-                    operation, algorithm.name, topology.describe()));
+                    operation, algorithm.name, place.topology.describe()));
   }
-  if (&context.group != context.groups.world.get()) {
+  if (!place.is_world) {
     throw Error(ExitCode::usage,
                 fmt::format("{} algorithm '{}' runs on all ranks, not on group '{}': choose 'flat'",
-                            operation, algorithm.name, context.group.name()));
+                            operation, algorithm.name, place.group));
+  }
+}
+
+void require_possible(const AllGatherAlgorithm& entry, const GroupInJob& place,
+                      const AllGatherPlan& plan) {
+  require_possible("all-gather", entry, place, plan.codec, plan.parts, plan.depth);
+  require_uncut("all-gather", plan.codec, plan.depth);
+  if (plan.feedback != nullptr && !entry.traits.any_codec) {
+    throw Error(
+        ExitCode::usage,
+        fmt::format("all-gather algorithm '{}' encodes nothing that error feedback could be "
+                    "of: choose direct, or leave error feedback out",
+                    entry.name));
+  }
+}
+
+void require_possible(const ReduceScatterAlgorithm& entry, const GroupInJob& place,
+                      const ReduceScatterPlan& plan) {
+  require_possible("reduce-scatter", entry, place, plan.codec_first, plan.parts, plan.depth);
+  require_uncut("reduce-scatter", plan.codec_first, plan.depth);
+  if (entry.traits.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
+  if (plan.feedback != nullptr && !entry.traits.feedback) {
+    throw Error(ExitCode::usage,
+                fmt::format("reduce-scatter algorithm '{}' has no hops that error feedback could "
+                            "be in: choose 2-hop or 1-hop, or leave error feedback out",
+                            entry.name));
+  }
+}
+
+void require_own_memory(const char* operation, const Context& context) {
+  if (context.groups.memory != context.device.memory) {
+    throw std::logic_error(
+        fmt::format("{}: its groups were made for the memory of another device", operation));
   }
 }
 
@@ -109,18 +157,30 @@ const ReduceScatterAlgorithm& find_reduce_scatter(std::string_view algorithm) {
   return find("reduce-scatter", algorithm, reduce_scatter_algorithms());
 }
 
+Ranks ranks_of(const Context& context) { return {context.groups.levels(), context.group.shape()}; }
+
+Description describe_all_gather(std::string_view algorithm, const Ranks& ranks,
+                                const AllGatherPlan& plan) {
+  const auto& entry = find_all_gather(algorithm);
+  require_possible(entry, place_of(ranks), plan);
+  return as_usage_error([&]() -> Description {
+    const GatherLayout layout({plan.codec, plan.memory}, plan, entry.traits, ranks.group.size);
+    return {entry.traffic(ranks, layout.part_bytes, layout.pieces.size()), layout.workspace};
+  });
+}
+
+Description describe_reduce_scatter(std::string_view algorithm, const Ranks& ranks,
+                                    const ReduceScatterPlan& plan) {
+  const auto& entry = find_reduce_scatter(algorithm);
+  require_possible(entry, place_of(ranks), plan);
+  return as_usage_error([&] { return entry.describe(ranks, plan); });
+}
+
 std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Context& context,
                                            const AllGatherPlan& plan) {
   const auto& entry = find_all_gather(algorithm);
-  require_possible("all-gather", entry, context, plan.codec, plan.parts, plan.depth);
-  require_uncut("all-gather", plan.codec, plan.depth);
-  if (plan.feedback != nullptr && !entry.traits.any_codec) {
-    throw Error(
-        ExitCode::usage,
-        fmt::format("all-gather algorithm '{}' encodes nothing that error feedback could be "
-                    "of: choose direct, or leave error feedback out",
-                    entry.name));
-  }
+  require_own_memory("all-gather", context);
+  require_possible(entry, place_of(context), plan);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
 
@@ -128,15 +188,8 @@ std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm,
                                                    const Context& context,
                                                    const ReduceScatterPlan& plan) {
   const auto& entry = find_reduce_scatter(algorithm);
-  require_possible("reduce-scatter", entry, context, plan.codec_first, plan.parts, plan.depth);
-  require_uncut("reduce-scatter", plan.codec_first, plan.depth);
-  if (entry.traits.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
-  if (plan.feedback != nullptr && !entry.traits.feedback) {
-    throw Error(ExitCode::usage,
-                fmt::format("reduce-scatter algorithm '{}' has no hops that error feedback could "
-                            "be in: choose 2-hop or 1-hop, or leave error feedback out",
-                            entry.name));
-  }
+  require_own_memory("reduce-scatter", context);
+  require_possible(entry, place_of(context), plan);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
 

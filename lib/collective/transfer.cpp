@@ -5,21 +5,22 @@
 namespace zeropp::collective {
 
 namespace {
-std::size_t index_of(int rank) { return static_cast<std::size_t>(rank); }
 int next_of(const comm::Communicator& group) { return (group.rank() + 1) % group.size(); }
 }  // namespace
 
 std::unique_ptr<comm::Work> swap_pieces(Meter& meter, comm::Communicator& group,
                                         const std::byte* out, std::byte* in, std::size_t bytes,
                                         StreamHandle stream) {
-  return meter.counted([&](comm::Bytes& sent) { return group.swap(out, in, bytes, stream, sent); });
+  return meter.counted(
+      [&](comm::Bytes& sent) { return group.exchange_equal(out, in, bytes, stream, sent); });
 }
 
 std::unique_ptr<comm::Work> share_piece(Meter& meter, comm::Communicator& group, std::byte* pieces,
                                         std::size_t stride, std::size_t bytes,
                                         StreamHandle stream) {
-  return meter.counted(
-      [&](comm::Bytes& sent) { return group.share(pieces, stride, bytes, stream, sent); });
+  return meter.counted([&](comm::Bytes& sent) {
+    return group.all_gather_in_place(pieces, stride, bytes, stream, sent);
+  });
 }
 
 std::unique_ptr<comm::Work> ring_step(Meter& meter, comm::Communicator& group, const std::byte* out,
@@ -29,18 +30,6 @@ std::unique_ptr<comm::Work> ring_step(Meter& meter, comm::Communicator& group, c
   return meter.counted([&](comm::Bytes& sent) {
     return group.exchange({&send, 1}, {&receive, 1}, stream, sent);
   });
-}
-
-comm::Bytes bytes_to_others(const comm::Communicator& group, std::size_t bytes) {
-  comm::Bytes sum;
-  for (int peer = 0; peer < group.size(); ++peer) sum.add(group.link_to(peer), bytes);
-  return sum;
-}
-
-comm::Bytes bytes_along_ring(const comm::Communicator& group, std::size_t bytes) {
-  comm::Bytes sum;
-  sum.add(group.link_to(next_of(group)), index_of(group.size() - 1) * bytes);
-  return sum;
 }
 
 }  // namespace zeropp::collective

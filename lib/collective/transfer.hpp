@@ -25,18 +25,4 @@ std::unique_ptr<comm::Work> share_piece(Meter& meter, comm::Communicator& group,
 std::unique_ptr<comm::Work> ring_step(Meter& meter, comm::Communicator& group, const std::byte* out,
                                       std::byte* in, std::size_t bytes, StreamHandle stream);
 
-/// What this rank sends to the others of `group` at `bytes` each.
-comm::Bytes bytes_to_others(const comm::Communicator& group, std::size_t bytes);
-
-/// What this rank sends along a ring of size - 1 steps at `bytes` each.
-comm::Bytes bytes_along_ring(const comm::Communicator& group, std::size_t bytes);
-
-/// The same of messages: so many to everyone, or in every step.
-inline Messages messages_to_others(const comm::Communicator& group, std::size_t messages) {
-  return bytes_to_others(group, messages);
-}
-inline Messages messages_along_ring(const comm::Communicator& group, std::size_t messages) {
-  return bytes_along_ring(group, messages);
-}
-
 }  // namespace zeropp::collective

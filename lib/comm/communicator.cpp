@@ -2,8 +2,18 @@
 
 namespace zeropp::comm {
 
-std::unique_ptr<Work> Communicator::swap(const std::byte* out, std::byte* in, std::size_t bytes,
-                                         StreamHandle stream, Bytes& sent) {
+GroupShape Communicator::shape() const {
+  GroupShape shape{.name = name(), .size = static_cast<std::size_t>(size())};
+  for (int peer = 0; peer < size(); ++peer) {
+    if (link_to(peer) == LinkClass::intra_node) ++shape.node_peers;
+  }
+  shape.next = link_to((rank() + 1) % size());
+  return shape;
+}
+
+std::unique_ptr<Work> Communicator::exchange_equal(const std::byte* out, std::byte* in,
+                                                   std::size_t bytes, StreamHandle stream,
+                                                   Bytes& sent) {
   std::vector<Send> sends;
   std::vector<Receive> receives;
   for (int peer = 0; peer < size(); ++peer) {
@@ -14,8 +24,9 @@ std::unique_ptr<Work> Communicator::swap(const std::byte* out, std::byte* in, st
   return exchange(sends, receives, stream, sent);
 }
 
-std::unique_ptr<Work> Communicator::share(std::byte* pieces, std::size_t stride, std::size_t bytes,
-                                          StreamHandle stream, Bytes& sent) {
+std::unique_ptr<Work> Communicator::all_gather_in_place(std::byte* pieces, std::size_t stride,
+                                                        std::size_t bytes, StreamHandle stream,
+                                                        Bytes& sent) {
   std::vector<Send> sends;
   std::vector<Receive> receives;
   const std::byte* const own = pieces + static_cast<std::size_t>(rank()) * stride;

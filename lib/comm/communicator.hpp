@@ -14,6 +14,7 @@
 
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
+#include "lib/comm/shape.hpp"
 #include "lib/comm/topology.hpp"
 #include "lib/comm/traffic.hpp"
 
@@ -40,19 +41,19 @@ class Work {
   virtual void wait(StreamHandle stream) = 0;
 };
 
-/// Bytes of a piece from which copy engines take it, between places in offered memory. Shorter ones
-/// arrive as soon or sooner by a kernel: an operation of the copy engines takes some 30 us to begin
-/// and end.
+/// Bytes of a piece from which copy engines take it, between places in registered memory. Shorter
+/// ones arrive as soon or sooner by a kernel: an operation of the copy engines takes some 30 us to
+/// begin and end.
 inline constexpr std::size_t kFewestCopied = std::size_t{4} << 20U;
 
 /// Memory that a group's ranks may write into; until it is destroyed, which is before the memory is
 /// freed and before the communicator is.
-class OfferedMemory {
+class RegisteredMemory {
  public:
-  OfferedMemory() = default;
-  virtual ~OfferedMemory() = default;
-  OfferedMemory(const OfferedMemory&) = delete;
-  OfferedMemory& operator=(const OfferedMemory&) = delete;
+  RegisteredMemory() = default;
+  virtual ~RegisteredMemory() = default;
+  RegisteredMemory(const RegisteredMemory&) = delete;
+  RegisteredMemory& operator=(const RegisteredMemory&) = delete;
 };
 
 class Communicator {
@@ -67,6 +68,8 @@ class Communicator {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
   [[nodiscard]] virtual LinkClass link_to(int peer) const = 0;
+  /// Of what closed forms are made.
+  [[nodiscard]] GroupShape shape() const;
 
   /// Starts all sends and receives as one operation. Messages between one pair of ranks match in
   /// order. Messages to the own rank are allowed (copied, not counted). Zero bytes: no message.
@@ -74,21 +77,24 @@ class Communicator {
                                                        std::span<const Receive> receives,
                                                        StreamHandle stream, Bytes& sent) = 0;
 
-  /// Messages of one size to everyone, which a communicator may carry otherwise than exchange();
-  /// counted alike. Pieces are of `bytes`, that of rank p begins p * `bytes` (of share: `stride`)
-  /// behind the first. Piece p of `out` goes to rank p, piece p of `in` comes from rank p; the own
-  /// one is copied.
-  [[nodiscard]] virtual std::unique_ptr<Work> swap(const std::byte* out, std::byte* in,
-                                                   std::size_t bytes, StreamHandle stream,
-                                                   Bytes& sent);
-  /// The own piece of `pieces`, which is there, goes to every other rank, the others come.
-  [[nodiscard]] virtual std::unique_ptr<Work> share(std::byte* pieces, std::size_t stride,
-                                                    std::size_t bytes, StreamHandle stream,
-                                                    Bytes& sent);
-  /// Collective: every rank offers as much memory (of Buffer::shareable()), and swaps and shares at
-  /// the same places in it. Large ones need no kernel then. Null where the group has no use for it;
-  /// Error(environment) where it was made to use it and cannot.
-  [[nodiscard]] virtual std::unique_ptr<OfferedMemory> offer(std::span<std::byte> /*memory*/) {
+  /// An all-to-all of equal pieces, which a communicator may carry otherwise than exchange(); bytes
+  /// are counted alike. Piece p of `out`, `bytes` long, lies p * `bytes` behind the first and goes
+  /// to rank p; piece p of `in` comes from rank p. The own piece is copied.
+  [[nodiscard]] virtual std::unique_ptr<Work> exchange_equal(const std::byte* out, std::byte* in,
+                                                             std::size_t bytes, StreamHandle stream,
+                                                             Bytes& sent);
+  /// An all-gather whose own piece lies in `pieces` already, at rank() * `stride`: it goes to every
+  /// other rank, and theirs come to their places. Carried and counted as exchange_equal() is.
+  [[nodiscard]] virtual std::unique_ptr<Work> all_gather_in_place(std::byte* pieces,
+                                                                  std::size_t stride,
+                                                                  std::size_t bytes,
+                                                                  StreamHandle stream, Bytes& sent);
+  /// Collective: every rank registers as much memory (of Buffer::shareable()), and calls
+  /// exchange_equal() and all_gather_in_place() at the same places in it. Large pieces need no
+  /// kernel then. Null where the group has no use for it; Error(environment) where it was made to
+  /// use it and cannot.
+  [[nodiscard]] virtual std::unique_ptr<RegisteredMemory> register_memory(
+      std::span<std::byte> /*memory*/) {
     return nullptr;
   }
 

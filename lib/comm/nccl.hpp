@@ -23,7 +23,7 @@ struct NcclPlace {
 /// How a group's bytes are moved.
 struct NcclRoutes {
   std::size_t lanes = 1;  ///< communicators that share messages to other nodes (lanes.hpp)
-  /// Swaps and shares inside a node by copy engines, where both ends lie in offered memory.
+  /// Equal pieces travel inside a node by copy engines, where both ends lie in registered memory.
   bool copy_engines = false;
 };
 

@@ -16,6 +16,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/poll.hpp"
 #include "lib/comm/communicator.hpp"
+#include "lib/comm/shape.hpp"
 #include "lib/comm/topology.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
@@ -69,7 +70,7 @@ struct Groups {
   MemoryKind memory = MemoryKind::host;  ///< that the groups move
   /// Work::wait() enqueues a wait on the stream and returns (NCCL); else the host waits.
   bool waits_on_stream = false;
-  bool copy_engines = false;  ///< large swaps and shares in offered memory take no kernels
+  bool copy_engines = false;  ///< large equal pieces in registered memory take no kernels
   std::unique_ptr<Communicator> world;
   std::unique_ptr<Communicator> node;
   std::unique_ptr<Communicator> rail;
@@ -81,12 +82,16 @@ struct Groups {
   [[nodiscard]] Groups& sharding() { return shards ? *shards : *this; }
   [[nodiscard]] const Groups& sharding() const { return shards ? *shards : *this; }
 
+  /// Without what moves bytes: all of it, and that of these ranks alone.
+  [[nodiscard]] JobShape shape() const;
+  [[nodiscard]] LevelShape levels() const;
   /// Memory that collectives of these groups may borrow, shareable where they have use for it.
   [[nodiscard]] Buffer make_memory(std::size_t bytes) const;
-  /// Collective: offers it to all of them, to be kept until it is freed. `control`: of the ranks
-  /// of all groups, which agree after each group; where one cannot offer it, all throw AgreedError.
-  [[nodiscard]] std::vector<std::unique_ptr<OfferedMemory>> offer(const Buffer& buffer,
-                                                                  Control& control) const;
+  /// Collective: registers it with all of them, to be kept until it is freed. `control`: of the
+  /// ranks of all groups, which agree after each group; where one cannot register it, all throw
+  /// AgreedError.
+  [[nodiscard]] std::vector<std::unique_ptr<RegisteredMemory>> register_memory(
+      const Buffer& buffer, Control& control) const;
 };
 
 /// What moves the bytes of a group: MPI (device memory is staged through pinned host memory) or
@@ -105,7 +110,7 @@ struct GroupOptions {
   /// Of NCCL: how many communicators carry what a rail, or the replicas, send (lib/comm/lanes.hpp);
   /// at least 1. Where each node has one rank, the ranks that share weights are a rail.
   std::size_t rail_lanes = 1;
-  /// Of NCCL: swaps and shares inside nodes by copy engines, where memory is offered.
+  /// NCCL only: equal pieces travel inside nodes by copy engines, where memory is registered.
   bool copy_engines = false;
   /// Of MPI: longer ones are split (tests lower it).
   std::size_t max_message_bytes = std::size_t{1} << 30U;

@@ -153,8 +153,8 @@ class Measured {
   mutable bool asked_ = false;
 };
 
-/// Images lie in the engine's arena, which is offered; what is gathered in place does at stage 3,
-/// and in one piece.
+/// Images lie in the engine's arena, which is registered; what is gathered in place does at stage
+/// 3, and in one piece.
 bool gathers_in_offered_memory(const TrainConfig& c) {
   return c.zero.quantized_weights || (c.zero.stage == 3 && c.zero.pipeline_depth == 1);
 }
@@ -311,8 +311,8 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
   const zero::Options& zero = c.zero;
   const bool one_node = machine.node_count == 1;
   // Several levels send images inside nodes, which lie in the arena.
-  const auto inside_nodes = [&](const collective::Algorithm& algorithm, bool offered) {
-    return algorithm.traits.to_everyone && (one_node ? offered : algorithm.traits.hierarchical);
+  const auto inside_nodes = [&](const collective::Algorithm& algorithm, bool registered) {
+    return algorithm.traits.to_everyone && (one_node ? registered : algorithm.traits.hierarchical);
   };
   const bool used =
       inside_nodes(find(machine.all_gather, zero.all_gather_algorithm, ""),

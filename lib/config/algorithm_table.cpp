@@ -35,7 +35,7 @@ Error not_a_sweep(const std::string& name) {
 
 }  // namespace
 
-std::string AlgorithmTable::Place::describe() const {
+std::string AlgorithmTable::MeasuredOn::describe() const {
   const std::size_t node = std::max<std::size_t>(1, ranks_per_node);
   return fmt::format("{} x {} ranks on {} over {}, pipeline depth {}{}", world_size / node,
                      ranks_per_node, backend, transport, pipeline_depth,
@@ -81,7 +81,7 @@ AlgorithmTable AlgorithmTable::read(const std::filesystem::path& path) {
   return table;
 }
 
-void AlgorithmTable::require_made_on(const Place& place) const {
+void AlgorithmTable::require_made_on(const MeasuredOn& place) const {
   if (place == place_) return;
   throw Error(ExitCode::usage,
               fmt::format("{}: {} was measured with {}, this run has {}: run zpp_sweep as this run "

@@ -14,7 +14,7 @@ namespace zeropp::config {
 class AlgorithmTable {
  public:
   /// What a table holds for.
-  struct Place {
+  struct MeasuredOn {
     std::size_t world_size = 0;
     std::size_t ranks_per_node = 0;
     std::string backend;
@@ -24,7 +24,7 @@ class AlgorithmTable {
 
     /// "2 x 2 ranks on cuda over nccl, pipeline depth 1, copy engines"
     [[nodiscard]] std::string describe() const;
-    bool operator==(const Place&) const = default;
+    bool operator==(const MeasuredOn&) const = default;
   };
 
   /// Throws Error(io) for a file that cannot be read, Error(usage) for one that is no sweep's, or
@@ -32,7 +32,7 @@ class AlgorithmTable {
   static AlgorithmTable read(const std::filesystem::path& path);
 
   /// Throws Error(usage) where it was measured somewhere else.
-  void require_made_on(const Place& place) const;
+  void require_made_on(const MeasuredOn& place) const;
 
   struct Question {
     std::string collective;  ///< "all_gather", "reduce_scatter"
@@ -56,7 +56,7 @@ class AlgorithmTable {
     double microseconds;
   };
   std::string name_;  ///< the file, for messages
-  Place place_;
+  MeasuredOn place_;
   std::vector<Row> rows_;  ///< by size
 };
 

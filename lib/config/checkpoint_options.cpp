@@ -10,13 +10,14 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
       {{.path = "zeropp.checkpoint.save",
         .flag = "--save",
         .field = &c.checkpoint.save,
-        .help = "Folder for checkpoints, which all ranks see: the last step's, and those of the "
-                "interval; empty: none"},
+        .help = "Folder for checkpoints, which all ranks see; it gets the last step's, and those "
+                "of the interval; empty: none"},
        {.path = "zeropp.checkpoint.load",
         .flag = "--load",
         .field = &c.checkpoint.load,
-        .help = "Folder of checkpoints: the run goes on from its newest, of any number of ranks "
-                "and any stage; without one in it, it begins at the first step; empty: none"},
+        .help = "Folder of checkpoints whose newest the run goes on from; it may be of any number "
+                "of ranks and any stage; without one in the folder, the run begins at the first "
+                "step; empty: none"},
        {.path = "zeropp.checkpoint.weights",
         .flag = "--load-weights",
         .field = &c.checkpoint.weights,
@@ -28,8 +29,8 @@ void add_checkpoint(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--gather-weights-on-save",
         .other_flags = {"--zero3_save_16bit_model"},
         .field = &c.checkpoint.gather_weights,
-        .help = "A checkpoint holds the weights in one file too, for transformers, as GPT-2's, in "
-                "the type that is computed in (at any stage)",
+        .help = "Write the weights into one file of each checkpoint too, for transformers, as "
+                "GPT-2's, in the type that is computed in (at any stage)",
         .in_effect = [=] { return saves() && gpt(); },
         .effect_needs = "zeropp.checkpoint.save and zeropp.model.name gpt",
         .automatic = keep_default},

@@ -115,7 +115,7 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.gradient_codec_intra",
        .flag = "--gradient-codec-intra",
        .field = &c.zero.gradient_codec_intra,
-       .help = "Wire format of qgZ inside a node, and of algorithms with one hop",
+       .help = "Wire format of qgZ inside a node; of algorithms with one hop too",
        .in_effect = fixed_gradients,
        .effect_needs = gradient_codecs_need},
       {.path = "zeropp.gradient_codec_inter",
@@ -127,8 +127,8 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.codec_schedule",
        .flag = "--codec-schedule",
        .field = codec_schedule_field(c.zero.codec_schedule),
-       .help =
-           "Codecs that hold from a step on, for some units or all: of several entries the last",
+       .help = "Codecs that hold from a step on, for some units or all; of several entries the "
+               "last holds",
        .in_effect = compresses,
        .effect_needs = compression},
       {.path = "zeropp.adaptive_bits.values",
@@ -166,7 +166,7 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.adaptive_bits.budget_codec",
        .flag = "--adaptive-bits-budget-codec",
        .field = &c.zero.adaptive_bits.budget_codec,
-       .help = "The budget of a step is what this codec would send for all units",
+       .help = "Codec whose bytes for all units are the budget of a step",
        .in_effect = [&c, adaptive] { return adaptive() && c.zero.adaptive_bits.budget_bytes == 0; },
        .effect_needs = "zeropp.adaptive_bits.values, without zeropp.adaptive_bits.budget_bytes"},
       {.path = "zeropp.adaptive_bits.budget_bytes",
@@ -181,7 +181,8 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
       {.path = "zeropp.adaptive_bits.interval",
        .flag = "--adaptive-bits-interval",
        .field = &c.zero.adaptive_bits.interval,
-       .help = "Widths are chosen after the first step and every so many later; these take longer",
+       .help = "Steps between choices of widths, the first of which comes after the first step; "
+               "such steps take longer",
        .unit = "steps",
        .range = at_least(1),
        .in_effect = adaptive,

@@ -27,7 +27,7 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.model.hidden_size",
         .flag = "--hidden-size",
         .field = &c.model.hidden_size,
-        .help = "Width of the residual stream, or parameters of a unit of the quadratic model",
+        .help = "Width of the residual stream; of the quadratic model, parameters of a unit",
         .range = between(1, kLargestSize)},
        {.path = "zeropp.model.num_attention_heads",
         .flag = "--num-attention-heads",
@@ -39,7 +39,7 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.model.seq_length",
         .flag = "--seq-length",
         .field = &c.model.seq_length,
-        .help = "Tokens a sequence",
+        .help = "Tokens in a sequence",
         .unit = "tokens",
         .range = between(1, kLargestSize)},
        {.path = "zeropp.model.vocab_size",
@@ -52,7 +52,7 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.model.tied_head",
         .flag = "--tied-head",
         .field = &c.model.tied_head,
-        .help = "The head reads the token embedding again",
+        .help = "Let the head read the token embedding again",
         .in_effect = transformer,
         .effect_needs = "a transformer as zeropp.model.name"},
        {.path = "zeropp.model.recompute_activations",
@@ -68,7 +68,8 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.model.recompute_interval",
         .flag = "--recompute-interval",
         .field = &c.model.recompute_interval,
-        .help = "Of so many blocks one recomputes, the first; the others keep their activations",
+        .help =
+            "Recompute one block in every N, the first of them; the others keep their activations",
         .unit = "blocks",
         .range = between(1, kLargestSize),
         .in_effect = [&c, transformer] { return transformer() && c.model.recompute_activations; },
@@ -77,8 +78,8 @@ void add_model(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--cpu-checkpointing",
         .other_flags = {"--checkpoint-in-cpu"},
         .field = &c.model.cpu_checkpointing,
-        .help = "Inputs of blocks that recompute, but for two, wait for backward in page-locked "
-                "memory of the host: the same bits",
+        .help = "Keep the inputs of blocks that recompute, but for two, in page-locked memory of "
+                "the host until backward; the bits are the same",
         .in_effect =
             [&c, transformer] {
               return transformer() && model::recomputing_blocks(c.model) > model::kInputSlots;
@@ -97,14 +98,15 @@ void add_data(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.data.path",
         .flag = "--data-path",
         .field = &c.data.path,
-        .help = "File of the source: text, tokens of llm.c, or those of Megatron-LM without .bin "
-                "and .idx",
+        .help = "File of the source: text, or tokens of llm.c or Megatron-LM; the latter without "
+                ".bin and .idx",
         .in_effect = [&c] { return data::reads_file(c.data); },
         .effect_needs = "zeropp.data.source text, llmc or megatron"},
        {.path = "zeropp.data.vocab_size",
         .flag = "--data-vocab-size",
         .field = &c.data.vocab_size,
-        .help = "Tokens of the tokenizer that wrote the file of ids, which are below",
+        .help =
+            "Size of the vocabulary that the file of ids was written with; every id is below it",
         .unit = "tokens",
         .range = between(0, kLargestSize),
         .in_effect = [&c] { return data::reads_ids(c.data); },

@@ -31,19 +31,19 @@ void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& op
       {{.path = "zero_optimization.offload_optimizer.device",
         .flag = "--offload-optimizer",
         .field = &optimizer.device,
-        .help = "Where master weights and what the optimizer keeps lie: cpu is the host's memory, "
-                "nvme files; the host steps",
+        .help = "Place of master weights and of what the optimizer keeps; cpu is the host's "
+                "memory, nvme files; the host steps",
         .choices = {"none", "cpu", "nvme"}},
        on_file({.path = "zero_optimization.offload_optimizer.nvme_path",
                 .flag = "--offload-optimizer-nvme-path",
                 .field = &optimizer.nvme_path,
-                .help = "Folder of the files, on a disk of each node; they have no name and are "
-                        "gone with the process"}),
+                .help = "Folder of the optimizer's files, on a disk of each node; they have no "
+                        "name and are gone with the process"}),
        offloaded({.path = "zero_optimization.offload_optimizer.pin_memory",
                   .flag = "--offload-optimizer-pin-memory",
                   .field = &optimizer.pin_memory,
-                  .help = "What lies on the host is page-locked; what gradients and weights "
-                          "travel through always is"}),
+                  .help = "Page-lock what lies on the host; what gradients and weights travel "
+                          "through always is"}),
        offloaded({.path = "zero_optimization.offload_optimizer.buffer_count",
                   .flag = "--offload-optimizer-buffer-count",
                   .field = &optimizer.buffer_count,
@@ -53,33 +53,32 @@ void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& op
        offloaded({.path = "zero_optimization.offload_optimizer.ratio",
                   .flag = "--offload-optimizer-ratio",
                   .field = &optimizer.ratio,
-                  .help = "Share of the elements of each unit that lies there; the rest stays on "
+                  .help = "Share of the elements of each unit that is offloaded; the rest stays on "
                           "the device",
                   .range = between(0, 1)}),
        on_file({.path = "zero_optimization.offload_optimizer.pipeline_read",
                 .flag = "--offload-optimizer-pipeline-read",
                 .field = &optimizer.pipeline_read,
-                .help = "Pieces are read while the ones before are updated"}),
+                .help = "Read pieces while the ones before are updated"}),
        on_file({.path = "zero_optimization.offload_optimizer.pipeline_write",
                 .flag = "--offload-optimizer-pipeline-write",
                 .field = &optimizer.pipeline_write,
-                .help = "Pieces are written while the next ones are updated"}),
+                .help = "Write pieces while the next ones are updated"}),
        offloaded({.path = "zeropp.offload_piece_size",
                   .flag = "--offload-piece-size",
                   .field = &optimizer.piece_size,
-                  .help = "Of a piece that goes to the host and back, at most",
+                  .help = "Largest piece that goes to the host and back",
                   .unit = "elements",
                   .range = at_least(1),
                   .binary_suffix = true})});
-  table.push_back(
-      offloaded({.path = "zero_optimization.sub_group_size",
-                 .flag = "--sub-group-size",
-                 .field = &optimizer.sub_group_size,
-                 .help = "Of what is offloaded, elements that are updated at a time: no piece that "
-                         "goes to the host and back has more",
-                 .unit = "elements",
-                 .range = at_least(1),
-                 .binary_suffix = true}));
+  table.push_back(offloaded({.path = "zero_optimization.sub_group_size",
+                             .flag = "--sub-group-size",
+                             .field = &optimizer.sub_group_size,
+                             .help = "Elements of what is offloaded that are updated at a time; no "
+                                     "piece that goes to the host and back has more",
+                             .unit = "elements",
+                             .range = at_least(1),
+                             .binary_suffix = true}));
 }
 
 void add_param(std::vector<Option>& table, zero::Options& zero) {
@@ -91,20 +90,20 @@ void add_param(std::vector<Option>& table, zero::Options& zero) {
       {{.path = "zero_optimization.offload_param.device",
         .flag = "--offload-param",
         .field = &param.device,
-        .help = "Where the weights lie that are gathered at stage 3, each unit's until then: cpu "
-                "is the host's memory, nvme files; with the optimizer there",
+        .help = "Place of the weights until they are gathered, at stage 3; cpu is the host's "
+                "memory, nvme files; the optimizer has to be offloaded too",
         .choices = {"none", "cpu", "nvme"},
         .effect_needs = "zero_optimization.stage 3",
         .ruled_out = [&zero](const auto&) { return zero.stage < 3; }},
        on_file({.path = "zero_optimization.offload_param.nvme_path",
                 .flag = "--offload-param-nvme-path",
                 .field = &param.nvme_path,
-                .help = "Folder of the files, as for the optimizer"}),
+                .help = "Folder of the files of weights, on a disk of each node"}),
        {.path = "zero_optimization.offload_param.pin_memory",
         .flag = "--offload-param-pin-memory",
         .field = &param.pin_memory,
-        .help = "Those on the host are page-locked; those of fp32 are the optimizer's own, where "
-                "that is there too",
+        .help = "Page-lock the weights on the host; those of fp32 are the optimizer's own, where "
+                "it is on the host too",
         .in_effect = [&param] { return param.enabled(); },
         .effect_needs = "zero_optimization.offload_param.device cpu or nvme"},
        on_file({.path = "zero_optimization.offload_param.buffer_count",
@@ -115,8 +114,8 @@ void add_param(std::vector<Option>& table, zero::Options& zero) {
        on_file({.path = "zero_optimization.offload_param.max_in_cpu",
                 .flag = "--offload-param-max-in-cpu",
                 .field = &param.max_in_cpu,
-                .help = "Of a rank, how much stays in the host's memory all the same: the shards "
-                        "of the first units",
+                .help = "Elements of a rank that stay in the host's memory all the same, the "
+                        "shards of the first units",
                 .unit = "elements",
                 .range = at_least(0),
                 .binary_suffix = true})});
@@ -127,32 +126,33 @@ void add_aio(std::vector<Option>& table, zero::Options& zero) {
   const Needs on_file{
       [&zero] { return zero.offload_optimizer.on_file() || zero.offload_param.on_file(); },
       "zero_optimization.offload_optimizer.device or offload_param.device nvme"};
-  table.insert(table.end(),
-               {on_file({.path = "aio.block_size",
-                         .flag = "--aio-block-size",
-                         .field = &zero.aio.block_size,
-                         .help = "Of a request for a part of a transfer; a multiple of 4096",
-                         .unit = "bytes",
-                         .range = between(kPage, 1U << 30U),
-                         .binary_suffix = true}),
-                on_file({.path = "aio.queue_depth",
-                         .flag = "--aio-queue-depth",
-                         .field = &zero.aio.queue_depth,
-                         .help = "Requests of a thread that are in flight at once",
-                         .range = between(1, 4096)}),
-                on_file({.path = "aio.thread_count",
-                         .flag = "--aio-thread-count",
-                         .field = &zero.aio.threads,
-                         .help = "Threads that read and write a file, each with its own queue",
-                         .range = between(1, 64)}),
-                on_file({.path = "aio.single_submit",
-                         .flag = "--aio-single-submit",
-                         .field = &zero.aio.single_submit,
-                         .help = "A system call for each request, not for all that there are"}),
-                on_file({.path = "aio.overlap_events",
-                         .flag = "--aio-overlap-events",
-                         .field = &zero.aio.overlap_events,
-                         .help = "New requests set out before all earlier ones are complete"})});
+  table.insert(
+      table.end(),
+      {on_file({.path = "aio.block_size",
+                .flag = "--aio-block-size",
+                .field = &zero.aio.block_size,
+                .help = "Size of a request for a part of a transfer; a multiple of 4096",
+                .unit = "bytes",
+                .range = between(kPage, 1U << 30U),
+                .binary_suffix = true}),
+       on_file({.path = "aio.queue_depth",
+                .flag = "--aio-queue-depth",
+                .field = &zero.aio.queue_depth,
+                .help = "Requests of a thread that are in flight at once",
+                .range = between(1, 4096)}),
+       on_file({.path = "aio.thread_count",
+                .flag = "--aio-thread-count",
+                .field = &zero.aio.threads,
+                .help = "Threads that read and write a file, each with its own queue",
+                .range = between(1, 64)}),
+       on_file({.path = "aio.single_submit",
+                .flag = "--aio-single-submit",
+                .field = &zero.aio.single_submit,
+                .help = "Make a system call for each request, not for all that there are"}),
+       on_file({.path = "aio.overlap_events",
+                .flag = "--aio-overlap-events",
+                .field = &zero.aio.overlap_events,
+                .help = "Send new requests before all earlier ones are complete"})});
 }
 
 /// Throws Error(usage) where files have no place, or blocks that no disk takes.

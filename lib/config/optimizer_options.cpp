@@ -46,7 +46,7 @@ void add_schedule(std::vector<Option>& table, TrainConfig& c) {
       {{.path = "scheduler.type",
         .flag = "--scheduler",
         .field = &schedule.type,
-        .help = "What the learning rate does from step to step; a skipped step does not count",
+        .help = "Schedule of the learning rate; a skipped step does not count",
         .choices = optim::schedule_types()},
        parameter("warmup_min_lr", {.flag = "--warmup-min-lr",
                                    .field = &schedule.warmup_min_lr,
@@ -57,8 +57,8 @@ void add_schedule(std::vector<Option>& table, TrainConfig& c) {
            "warmup_max_lr",
            {.flag = "--warmup-max-lr",
             .field = &schedule.warmup_max_lr,
-            .help = "Learning rate at its end; not given, or auto: optimizer.params.lr, but "
-                    "of WarmupDecayLR, where it is not given, 0.001",
+            .help = "Learning rate at the end of the warm-up; not given, or auto: "
+                    "optimizer.params.lr, but of WarmupDecayLR, where it is not given, 0.001",
             .range = between(0, kLargestFloat),
             .automatic = [&c] { c.optimizer.schedule.warmup_max_lr = c.optimizer.learning_rate; }}),
        parameter("warmup_num_steps", {.flag = "--lr-warmup-iters",
@@ -67,11 +67,11 @@ void add_schedule(std::vector<Option>& table, TrainConfig& c) {
                                       .unit = "steps",
                                       .range = at_least(1),
                                       .automatic = [&schedule] { schedule.warmup_num_steps = 2; }}),
-       parameter("warmup_type", {.flag = "--warmup-type",
-                                 .field = &schedule.warmup_type,
-                                 .help = "How the rate rises: with the logarithm of the step, or "
-                                         "with the step",
-                                 .choices = {"log", "linear"}}),
+       parameter("warmup_type",
+                 {.flag = "--warmup-type",
+                  .field = &schedule.warmup_type,
+                  .help = "Rise of the rate, with the logarithm of the step or with the step",
+                  .choices = {"log", "linear"}}),
        parameter("total_num_steps",
                  {.flag = "--lr-decay-iters",
                   .field = &schedule.total_num_steps,
@@ -134,7 +134,7 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
        parameter("eps", {.path = "optimizer.params.eps",
                          .flag = "--adam-eps",
                          .field = &c.optimizer.epsilon,
-                         .help = "Added to the root of the second moment",
+                         .help = "Number that is added to the root of the second moment",
                          .range = between(kSmallestFloat, kLargestFloat),
                          .automatic = keep_default}),
        parameter("weight_decay",
@@ -160,13 +160,13 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
        parameter("momentum", {.path = "optimizer.params.momentum",
                               .flag = "--sgd-momentum",
                               .field = &c.optimizer.momentum,
-                              .help = "Share of the previous steps' sum that stays in it; 0: "
-                                      "none, and no memory for it",
+                              .help = "Share of the previous steps' sum that stays in SGD's sum; "
+                                      "0: none, and no memory for it",
                               .range = below_one}),
        {.path = "optimizer.params.nesterov",
         .flag = "--sgd-nesterov",
         .field = &c.optimizer.nesterov,
-        .help = "Nesterov's momentum",
+        .help = "Use Nesterov's momentum",
         .in_effect =
             [&c] { return optim::reads(c.optimizer.type, "nesterov") && c.optimizer.momentum > 0; },
         .effect_needs =

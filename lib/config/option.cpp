@@ -318,6 +318,8 @@ std::vector<std::string> paths_of(const std::vector<Option>& options) {
   return paths;
 }
 
+bool is_boolean(const Option& option) { return std::holds_alternative<bool*>(option.field); }
+
 std::string negative_flag(const Option& option) { return "--no-" + option.flag.substr(2); }
 
 std::vector<std::string> flags_of(const std::vector<Option>& options) {
@@ -326,7 +328,7 @@ std::vector<std::string> flags_of(const std::vector<Option>& options) {
     flags.push_back(option.flag);
     if (!option.letter.empty()) flags.push_back(option.letter);
     for (const std::string& other : option.other_flags) flags.push_back(other);
-    if (std::holds_alternative<bool*>(option.field)) flags.push_back(negative_flag(option));
+    if (is_boolean(option)) flags.push_back(negative_flag(option));
   }
   return flags;
 }

@@ -49,6 +49,7 @@ struct Option {
   std::vector<std::string> other_flags = {};
   std::string nickname = {};  ///< "qwz": what it is called and not spelled, for suggestions
   Field field = {};
+  /// Plain text. --help prints it up to the first semicolon or full stop, --help GROUP all of it.
   std::string help = {};
   std::string unit = {};  ///< "elements", "seconds"; empty for pure numbers and names
   Range range = {};
@@ -100,6 +101,8 @@ std::string leave_out_idle(std::vector<Option>& options);
 
 /// Whether the file or a flag set the option with this path.
 bool is_given(const std::vector<Option>& options, std::string_view path);
+
+bool is_boolean(const Option& option);
 
 /// "--no-overlap-comm": what turns a boolean off.
 std::string negative_flag(const Option& option);

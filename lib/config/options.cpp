@@ -3,8 +3,10 @@
 #include "lib/config/options.hpp"
 
 #include <limits>
+#include <string>
 #include <utility>
 
+#include "lib/config/back_end_options.hpp"
 #include "lib/config/checkpoint_options.hpp"
 #include "lib/config/codec_choice.hpp"
 #include "lib/config/model_options.hpp"
@@ -22,7 +24,8 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
       {{.path = "zero_optimization.stage",
         .flag = "--zero-stage",
         .field = &c.zero.stage,
-        .help = "What is sharded: 0 nothing, 1 optimizer, 2 and gradients, 3 and parameters",
+        .help =
+            "Stage of ZeRO: 0 shards nothing, 1 the optimizer, 2 gradients too, 3 parameters too",
         .range = between(0, 3)},
        {.path = "zero_optimization.zero_quantized_weights",
         .flag = "--zero-quantized-weights",
@@ -35,8 +38,8 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--zero-hpz-partition-size",
         .nickname = "hpz",
         .field = &c.zero.hpz_partition_size,
-        .help = "hpZ: ranks that hold one secondary copy of all weights (stage 3); 1 is off, auto: "
-                "the ranks of a node",
+        .help = "hpZ: ranks with one secondary copy of all weights (stage 3); 1 is off, auto: the "
+                "ranks of a node",
         .unit = "ranks",
         .range = at_least(1),
         .effect_needs = "zero_optimization.stage 3",
@@ -45,7 +48,7 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.shard_group_size",
         .flag = "--shard-group-size",
         .field = &c.zero.shard_group_size,
-        .help = "MiCS, hybrid sharding: ranks that shard one copy of everything at stage 3; other "
+        .help = "Ranks that shard one copy of everything at stage 3 (MiCS, hybrid sharding); other "
                 "groups hold the same, and gradients are summed over them once a step; 0: all "
                 "ranks, auto: those of a node",
         .unit = "ranks",
@@ -103,17 +106,17 @@ void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
       {{.path = "zero_optimization.stage3_max_reuse_distance",
         .flag = "--max-reuse-distance",
         .field = &c.zero.max_reuse_distance,
-        .help = "Weights are kept until their next use where fewer elements are used in between, "
-                "as long as all that are kept are within stage3_max_live_parameters; 0 is off",
+        .help =
+            "Keep weights until their next use where fewer elements than this are used in between, "
+            "as long as all that are kept are within stage3_max_live_parameters; 0 is off",
         .unit = "elements",
         .in_effect = [&c] { return c.zero.stage == 3; },
         .effect_needs = "zero_optimization.stage 3"},
        {.path = "zero_optimization.stage3_param_persistence_threshold",
         .flag = "--param-persistence-threshold",
         .field = &c.zero.persistence_threshold,
-        .help =
-            "Units (embeddings, blocks, head) of at most so many parameters stay whole on every "
-            "rank, gathered once a step; 0 is off; auto: 10 hidden_size",
+        .help = "Largest unit (embedding, block, head) that stays whole on every rank, gathered "
+                "once a step; 0 is off; auto: 10 hidden_size",
         .unit = "elements",
         .in_effect = [&c] { return c.zero.stage == 3; },
         .effect_needs = "zero_optimization.stage 3",
@@ -165,7 +168,7 @@ void add_error_feedback(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.error_feedback.dtype",
         .flag = "--error-feedback-dtype",
         .field = &c.zero.error_feedback.dtype,
-        .help = "What errors are kept in",
+        .help = "Type that errors are kept in",
         .choices = {"fp32", "int8"},
         .in_effect = feedback,
         .effect_needs = feedback_needs},
@@ -184,32 +187,29 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
       {{.path = "zeropp.all_gather_algorithm",
         .flag = "--all-gather-algorithm",
         .field = &c.zero.all_gather_algorithm,
-        .help =
-            "Name from zpp_info, or auto: two-level with several nodes of several ranks; direct "
-            "with nodes of one rank that send on lanes; else over nccl, where nothing is "
-            "deterministic, direct with qwZ (native-images with a "
-            "pipeline) and native without; else flat"},
+        .help = "Algorithm of weight gathers, a name from zpp_info or auto; auto is two-level with "
+                "several nodes of several ranks, direct with nodes of one rank that send on lanes, "
+                "else over nccl, where nothing is deterministic, direct with qwZ (native-images "
+                "with a pipeline) and native without, else flat"},
        {.path = "zeropp.secondary_gather_algorithm",
         .flag = "--secondary-gather-algorithm",
         .field = &c.zero.secondary_gather_algorithm,
-        .help = "Of hpZ's gather: a name from zpp_info, or auto: native over nccl where nothing is "
-                "deterministic, else flat",
+        .help = "Algorithm of hpZ's gather, a name from zpp_info or auto; auto is native over nccl "
+                "where nothing is deterministic, else flat",
         .in_effect = [&c] { return c.zero.hpz_partition_size > 1; },
         .effect_needs = "zero_optimization.zero_hpz_partition_size above 1"},
        {.path = "zeropp.reduce_scatter_algorithm",
         .flag = "--reduce-scatter-algorithm",
         .field = &c.zero.reduce_scatter_algorithm,
         .help =
-            "Name from zpp_info, or auto: 2-hop with qgZ, ordered when deterministic, 2-hop with "
-            "several nodes of several ranks, 1-hop with nodes of one rank that send on lanes, "
-            "native "
-            "over nccl on one node, else flat"},
+            "Algorithm of gradient reductions, a name from zpp_info or auto; auto is 2-hop with "
+            "qgZ, ordered when deterministic, 2-hop with several nodes of several ranks, 1-hop "
+            "with nodes of one rank that send on lanes, native over nccl on one node, else flat"},
        {.path = "zeropp.algorithm_table",
         .flag = "--algorithm-table",
         .field = &c.algorithm_table,
-        .help =
-            "JSON of a zpp_sweep run on the same ranks: auto takes the algorithms that were the "
-            "fastest there for a unit of this model, instead of the rules above; empty: none",
+        .help = "JSON of a zpp_sweep run on the same ranks; auto takes the algorithms that were "
+                "the fastest there for a unit of this model, instead of its own rules; empty: none",
         // Once they are chosen, their names are what is in effect.
         .in_effect =
             [&c] {
@@ -221,7 +221,7 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.gradient_dtype",
         .flag = "--gradient-dtype",
         .field = &c.zero.gradient_dtype,
-        .help = "Of the gradients of blocks and head until they are reduced: bf16 halves what "
+        .help = "Type of the gradients of blocks and head until they are reduced; bf16 halves what "
                 "backward writes and reductions read, and rounds each gradient once before its sum",
         .choices = {"fp32", "bf16"},
         .in_effect = [&c] { return c.bf16 && c.zero.stage >= 2; },
@@ -234,9 +234,8 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.deterministic",
         .flag = "--deterministic",
         .field = &c.zero.deterministic,
-        .help =
-            "The same bits on every run, with hpZ on and off and, with one micro-step a step, at "
-            "every stage"}});
+        .help = "Compute the same bits on every run, with hpZ on and off and, with one micro-step "
+                "a step, at every stage"}});
 }
 
 void add_zero(std::vector<Option>& table, TrainConfig& c) {
@@ -248,12 +247,14 @@ void add_zero(std::vector<Option>& table, TrainConfig& c) {
 }
 
 void add_run(std::vector<Option>& table, TrainConfig& c) {
+  const std::string scope = "zeropp.";
   table.insert(
       table.end(),
       {{.path = "train_batch_size",
         .flag = "--global-batch-size",
         .field = &c.train_batch_size,
-        .help = "Sequences a step over all ranks; any two of the three batch sizes give the third",
+        .help =
+            "Sequences in a step over all ranks; any two of the three batch sizes give the third",
         .unit = "sequences",
         .range = at_least(1),
         .automatic = keep_default},
@@ -261,33 +262,23 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--micro-batch-size",
         .other_flags = {"--batch-size"},
         .field = &c.train_micro_batch_size_per_gpu,
-        .help = "Sequences a rank and micro-step",
+        .help = "Sequences that a rank takes in a micro-step",
         .unit = "sequences",
         .range = at_least(1),
         .automatic = keep_default},
        {.path = "gradient_accumulation_steps",
         .flag = "--gradient-accumulation-steps",
         .field = &c.gradient_accumulation_steps,
-        .help = "Micro-steps a step",
+        .help = "Micro-steps in a step",
         .range = between(1, static_cast<double>(kMostAccumulationSteps)),
         .automatic = keep_default},
-       {.path = "zeropp.backend",
-        .flag = "--backend",
-        .field = &c.backend,
-        .help = "What computes; auto: cuda where every rank has a GPU of its own, else host",
-        .choices = {"auto", "host", "cuda"}},
-       {.path = "zeropp.transport",
-        .flag = "--transport",
-        .field = &c.transport,
-        .help =
-            "What moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, mpi goes "
-            "through host memory and lets ranks share a GPU",
-        .choices = {"auto", "mpi", "nccl"}},
+       backend_option(c.backend, scope),
+       transport_option(c.transport, scope),
        {.path = "zeropp.autotune_gemm",
         .flag = "--autotune-gemm",
         .field = &c.autotune_gemm,
-        .help = "Back end cuda: time cuBLASLt's algorithms for each matrix product in the first "
-                "step and keep the fastest; runs and ranks may choose differently"},
+        .help = "Time cuBLASLt's algorithms for each matrix product in the first step and keep the "
+                "fastest (back end cuda); runs and ranks may choose differently"},
        {.path = "zeropp.device_memory_limit",
         .flag = "--device-memory-limit",
         .field = &c.device_memory_limit,
@@ -296,36 +287,10 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
                 "fit; 0: none",
         .unit = "bytes",
         .binary_suffix = true},
-       {.path = "zeropp.gpu_sampling",
-        .flag = "--gpu-sampling",
-        .field = &c.gpu_sampling,
-        .help = "Between readings of clocks, power, temperature and throttle reasons of each "
-                "rank's GPU, for the trace; 0: none",
-        .unit = "seconds",
-        .range = between(0, 3600),
-        .in_effect = [&c] { return c.backend != "host"; },
-        .effect_needs = "zeropp.backend cuda"},
-       {.path = "zeropp.copy_engines",
-        .flag = "--copy-engines",
-        .field = &c.copy_engines,
-        .help = "Messages of one size to everyone inside a node (direct, 1-hop, and inside nodes "
-                "two-level and 2-hop) go by the GPUs' copy engines, which leave the "
-                "multiprocessors to arithmetic; auto: where NCCL can",
-        .choices = {"auto", "on", "off"}},
-       {.path = "zeropp.rail_lanes",
-        .flag = "--rail-lanes",
-        .field = &c.rail_lanes,
-        .help =
-            "NCCL communicators that share what two-level and 2-hop send between nodes, or what "
-            "nodes of one rank send themselves, hpZ's gathers apart: each has a thread of its own "
-            "for its sockets; 0: over sockets 4, or 8 with nodes of one rank, else 1",
-        .range = between(0, 16)},
-       {.path = "zeropp.node_size",
-        .flag = "--node-size",
-        .field = &c.node_size,
-        .help = "Declare nodes of this many ranks (results are marked emulated); 0: as found",
-        .unit = "ranks",
-        .range = between(0, std::numeric_limits<int>::max())},
+       gpu_sampling_option(c.gpu_sampling, c.backend, scope),
+       copy_engines_option(c.copy_engines, scope),
+       rail_lanes_option(c.rail_lanes, scope),
+       node_size_option(c.node_size, scope),
        {.path = "zeropp.seed",
         .flag = "--seed",
         .field = &c.seed,
@@ -344,7 +309,7 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.evaluation_batches",
         .flag = "--eval-iters",
         .field = &c.evaluation_batches,
-        .help = "Micro-batches a rank in one evaluation",
+        .help = "Micro-batches of a rank in one evaluation",
         .range = at_least(1),
         .in_effect = [&c] { return c.evaluation_interval > 0; },
         .effect_needs = "zeropp.evaluation_interval"},

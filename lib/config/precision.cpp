@@ -37,7 +37,7 @@ void add_precision(std::vector<Option>& table, TrainConfig& c) {
        dynamic({.path = "fp16.initial_scale_power",
                 .flag = "--initial-scale-power",
                 .field = &c.zero.loss_scale.initial_power,
-                .help = "The dynamic loss scale begins at 2 to this power",
+                .help = "Power of 2 at which the dynamic loss scale begins",
                 .range = between(0, std::log2(zero::kLargestLossScale))}),
        dynamic({.path = "fp16.loss_scale_window",
                 .flag = "--loss-scale-window",
@@ -60,7 +60,7 @@ void add_precision(std::vector<Option>& table, TrainConfig& c) {
        dynamic({.path = "fp16.min_loss_scale",
                 .flag = "--min-loss-scale",
                 .field = &c.zero.loss_scale.minimum,
-                .help = "The loss scale is halved down to this; an overflow at it ends the run",
+                .help = "Least loss scale; an overflow at it ends the run",
                 .range = between(std::numeric_limits<float>::min(), zero::kLargestLossScale)})});
 }
 

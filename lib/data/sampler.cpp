@@ -42,7 +42,7 @@ void Sampler::fill(Part part, std::size_t first, std::size_t row, TokenBatch& ba
   source_.read(part, first + seq_length_, targets.last(1));
 }
 
-void Sampler::train(std::uint64_t step, std::size_t micro_step, Place place,
+void Sampler::train(std::uint64_t step, std::size_t micro_step, DataRank place,
                     TokenBatch& batch) const {
   resize(batch);
   const std::size_t places = source_.tokens(Part::train) - seq_length_;
@@ -67,7 +67,7 @@ std::size_t Sampler::held_out_batches(std::size_t world_size) const {
   return batches;
 }
 
-void Sampler::held_out(std::size_t index, Place place, TokenBatch& batch) const {
+void Sampler::held_out(std::size_t index, DataRank place, TokenBatch& batch) const {
   resize(batch);
   const std::size_t first = (index * place.world_size + place.rank) * micro_batch_;
   for (std::size_t row = 0; row < micro_batch_; ++row) {

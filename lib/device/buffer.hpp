@@ -20,7 +20,7 @@ class Buffer {
   Buffer(Buffer&&) = default;
   Buffer& operator=(Buffer&&) = default;
 
-  /// The same, for comm::Communicator::offer().
+  /// The same, for comm::Communicator::register_memory().
   static Buffer shareable(std::size_t bytes, MemoryKind kind);
   /// Zeroed memory for `count` elements, ready on return.
   static Buffer zeros(std::size_t count, Dtype dtype, MemoryKind kind);

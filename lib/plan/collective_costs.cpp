@@ -16,7 +16,7 @@ namespace {
 /// Times of messages between the ranks of a place.
 class Links {
  public:
-  explicit Links(const Place& place)
+  explicit Links(const ClusterGroup& place)
       : place_(place),
         node_links_(place.cluster.node_links),
         rails_(place.cluster.rails),
@@ -90,7 +90,7 @@ class Links {
     stages.add(inside > across ? Resource::node_links : Resource::rails, std::max(inside, across));
   }
 
-  const Place& place_;
+  const ClusterGroup& place_;
   const NodeLinks& node_links_;
   const Rails& rails_;
   const LaneRate& lane_;        ///< of rails
@@ -160,7 +160,7 @@ double kernel_seconds(double bytes, const Cluster& cluster) {
   return bytes / cluster.gpu.memory_rate;
 }
 
-OpCost gather_cost(const GatherShape& shape, const Place& place) {
+OpCost gather_cost(const GatherShape& shape, const ClusterGroup& place) {
   const Links links(place);
   const double whole =
       static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
@@ -196,7 +196,7 @@ OpCost gather_cost(const GatherShape& shape, const Place& place) {
   return pipelined(cost);
 }
 
-OpCost reduce_cost(const ReduceShape& shape, const Place& place) {
+OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& place) {
   const Links links(place);
   const double sum = static_cast<double>(shape.count) * sizeof(float);
   const double memory =

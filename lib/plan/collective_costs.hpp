@@ -14,7 +14,7 @@
 namespace zeropp::plan {
 
 /// Where collectives run. `ranks_per_group` of a group inside a node (hpZ) replaces the topology.
-struct Place {
+struct ClusterGroup {
   const Cluster& cluster;
   std::size_t nodes = 1;
   std::size_t ranks_per_node = 1;
@@ -34,7 +34,7 @@ struct GatherShape {
   std::size_t depth = 1;  ///< pieces that it is cut into, where the algorithm cuts
 };
 /// Throws std::invalid_argument for an algorithm whose times are not known here.
-OpCost gather_cost(const GatherShape& shape, const Place& place);
+OpCost gather_cost(const GatherShape& shape, const ClusterGroup& place);
 
 /// The sum in fp32 of values of `memory`, `count` for each rank, which travel as `plain` or
 /// encoded.
@@ -48,7 +48,7 @@ struct ReduceShape {
   Dtype memory = Dtype::fp32;
   bool dense = true;  ///< the ranks' parts lie one behind the other
 };
-OpCost reduce_cost(const ReduceShape& shape, const Place& place);
+OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& place);
 
 /// A kernel that moves so many bytes of memory.
 double kernel_seconds(double bytes, const Cluster& cluster);

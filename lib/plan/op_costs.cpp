@@ -122,8 +122,8 @@ class Costs {
 
  private:
   /// Of consecutive ranks: part of a node, or whole nodes.
-  [[nodiscard]] Place group_of(std::size_t ranks) const {
-    Place place = world_;
+  [[nodiscard]] ClusterGroup group_of(std::size_t ranks) const {
+    ClusterGroup place = world_;
     place.nodes = std::max<std::size_t>(1, ranks / world_.ranks_per_node);
     place.ranks_per_node = std::min(ranks, world_.ranks_per_node);
     return place;
@@ -179,7 +179,7 @@ class Costs {
     return locked ? cluster_.host.link_rate : cluster_.host.pageable_rate;
   }
 
-  OpCost gather(const GatherShape& shape, const Place& place) {
+  OpCost gather(const GatherShape& shape, const ClusterGroup& place) {
     for (const auto& [known, where, cost] : gathers_) {
       if (where == &place && known.count == shape.count && known.memory == shape.memory &&
           known.codec == shape.codec) {
@@ -255,7 +255,7 @@ class Costs {
 
   struct Gather {
     GatherShape shape;
-    const Place* where;
+    const ClusterGroup* where;
     OpCost cost;
   };
   struct Reduction {
@@ -270,10 +270,10 @@ class Costs {
   const Workload& work_;
   const Cluster& cluster_;
   const zero::Options& options_;
-  Place world_;
-  Place sharding_;  ///< of the ranks that share a copy
-  Place secondary_;
-  Place across_;  ///< of the replicas of a shard
+  ClusterGroup world_;
+  ClusterGroup sharding_;  ///< of the ranks that share a copy
+  ClusterGroup secondary_;
+  ClusterGroup across_;  ///< of the replicas of a shard
   const zero::CodecChoice& choice_;
   std::vector<LayerCost> layers_;
   std::vector<double> offloaded_;  ///< by unit

@@ -7,11 +7,13 @@
 #include <numbers>
 #include <thread>
 
+#include "lib/app/interrupt.hpp"
 #include "lib/app/own_device.hpp"
 #include "lib/base/defect.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/train/memory_need.hpp"
+#include "lib/train/step_record.hpp"
 
 namespace zeropp::train {
 
@@ -28,6 +30,23 @@ void pad(Clock::time_point start) {
   constexpr std::chrono::milliseconds longer{6};
   std::this_thread::sleep_until(start + step +
                                 longer * int{defect::planted(defect::Kind::step_slower)});
+}
+
+StepRecord own_record(const zero::StepResult& result, const zero::UpdateTimes& before,
+                      double seconds) {
+  return {.loss = result.loss,
+          .sent = result.sent,
+          .predicted = result.predicted,
+          .interrupt = app::interrupted(),
+          .times = {.step = seconds,
+                    .forward = result.time_forward,
+                    .backward = result.time_backward,
+                    .exposed = result.time_exposed,
+                    .gather = result.time_gather,
+                    .reduce = result.time_reduce,
+                    .optimizer_before = before.optimizer,
+                    .offload_before = before.offload,
+                    .gather_before = before.gather}};
 }
 
 }  // namespace
@@ -104,14 +123,19 @@ void Session::run(const Watch& watch, std::uint64_t first) {
   const std::size_t interval = config_.evaluation_interval;
   recorder_.first_step = first;
   if (interval > 0) evaluate(first, watch);
+  interrupt_ = app::agreed_interrupt(context_.control());
   for (std::uint64_t done = first; done < config_.train_steps;) {
-    if (watch.end_early && watch.end_early(done)) break;
+    if (watch.end_early && watch.end_early(done, interrupt_)) break;
     const bool goes_on = step(done);
     ++done;
     if (watch.stepped) watch.stepped(done, recorder_.steps.back());
     if (!goes_on) break;
     const bool last = done == config_.train_steps;
-    if (interval > 0 && (last || done % interval == 0)) evaluate(done, watch);
+    if (interval > 0 && (last || done % interval == 0)) {
+      evaluate(done, watch);
+      // An evaluation may be long: a signal in it ends the run before the next step.
+      interrupt_ = app::more_pressing(interrupt_, app::agreed_interrupt(context_.control()));
+    }
   }
   const zero::UpdateTimes own = engine_->update_times();
   std::array<double, 3> slowest{own.optimizer, own.offload, own.gather};
@@ -130,43 +154,31 @@ bool Session::step(std::uint64_t step) {
       },
       &before);
   pad(start);
-  std::array<double, 1> loss{result.loss};
-  std::array<std::uint64_t, 4> bytes{result.sent.intra, result.sent.inter, result.predicted.intra,
-                                     result.predicted.inter};
-  {
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const StepRecord all = [&] {
     const trace::Timers::Scope scope(recorder_.timers, Category::communication);
-    context_.control().all_reduce_sum(loss);
-    context_.control().all_reduce_sum(bytes);
-  }
-  std::array<double, 9> slowest{std::chrono::duration<double>(Clock::now() - start).count(),
-                                result.time_forward,
-                                result.time_backward,
-                                result.time_exposed,
-                                result.time_gather,
-                                result.time_reduce,
-                                before.optimizer,
-                                before.offload,
-                                before.gather};
-  context_.control().all_reduce_max(slowest);
-  keep({slowest[6], slowest[7], slowest[8]});
+    return over_ranks(own_record(result, before, seconds), context_.control());
+  }();
+  interrupt_ = all.interrupt;
+  keep({all.times.optimizer_before, all.times.offload_before, all.times.gather_before});
   trace::StepRow row;
-  row.loss = loss[0] / static_cast<double>(place_.world_size);
+  row.loss = all.loss / static_cast<double>(place_.world_size);
   row.grad_norm = result.grad_norm;
-  row.time = slowest[0];
+  row.time = all.times.step;
   row.tokens_per_second =
       static_cast<double>(config_.train_batch_size * config_.model.seq_length) / row.time;
-  row.bytes_intra_node = bytes[0];
-  row.bytes_inter_node = bytes[1];
-  row.bytes_predicted_intra_node = bytes[2];
-  row.bytes_predicted_inter_node = bytes[3];
+  row.bytes_intra_node = all.sent.intra;
+  row.bytes_inter_node = all.sent.inter;
+  row.bytes_predicted_intra_node = all.predicted.intra;
+  row.bytes_predicted_inter_node = all.predicted.inter;
   row.learning_rate = result.learning_rate;
   row.loss_scale = result.loss_scale;
   row.skipped = result.skipped ? 1 : 0;
-  row.time_forward = slowest[1];
-  row.time_backward = slowest[2];
-  row.time_communication_exposed = slowest[3];
-  row.time_gather = slowest[4];
-  row.time_reduce = slowest[5];
+  row.time_forward = all.times.forward;
+  row.time_backward = all.times.backward;
+  row.time_communication_exposed = all.times.exposed;
+  row.time_gather = all.times.gather;
+  row.time_reduce = all.times.reduce;
   recorder_.steps.push_back(row);
   recorder_.gave_up = result.exhausted;
   return !result.exhausted;

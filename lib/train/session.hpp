@@ -21,8 +21,10 @@ namespace zeropp::train {
 
 /// Who follows a run. Called on every rank, in the same order; empty ones are left out.
 struct Watch {
-  /// Before the step after `steps_done` others: true ends the run. The same answer on all ranks.
-  std::function<bool(std::uint64_t steps_done)> end_early;
+  /// Before the step after `steps_done` others: true ends the run. `interrupt` is the signal that
+  /// any rank had got when the step before ended (lib/app/interrupt.hpp), or 0, the same on all
+  /// ranks; so is the answer.
+  std::function<bool(std::uint64_t steps_done, int interrupt)> end_early;
   std::function<void(std::uint64_t steps_done, const trace::StepRow&)> stepped;
   std::function<void(const trace::EvaluationRow&)> evaluated;
 };
@@ -56,7 +58,7 @@ class Session {
 
   const config::TrainConfig& config_;
   const app::Context& context_;
-  data::Place place_;
+  data::DataRank place_;
   ComputeDevice device_;
   trace::Recorder recorder_;
   comm::Groups groups_;
@@ -65,6 +67,7 @@ class Session {
   std::unique_ptr<zero::UnitModel> model_;
   std::unique_ptr<zero::Engine> engine_;
   data::TokenBatch batch_;
+  int interrupt_ = 0;  ///< signal that any rank had got when the last step ended, or 0
   std::size_t evaluation_batches_ = 0;  ///< micro-batches a rank and evaluation, as the data allows
 };
 

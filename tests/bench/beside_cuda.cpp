@@ -124,7 +124,7 @@ struct Bench {
                                                      .transport = comm::Transport::nccl,
                                                      .copy_engines = way == "copies"});
       const Buffer memory = groups.make_memory(kLargest);
-      const auto offers = groups.offer(memory, world.control());
+      const auto registered = groups.register_memory(memory, world.control());
       for (std::size_t bytes = kLargest >> 6U; bytes <= kLargest; bytes *= 4) {
         const std::size_t part = bytes / ranks / 256 * 256;
         const View full = memory.view(ranks * part / 2, Dtype::bf16);
@@ -132,10 +132,10 @@ struct Bench {
             full.part(static_cast<std::size_t>(groups.world->rank()) * part / 2, part / 2);
         const auto gather = [&] {
           comm::Bytes sent;
-          const auto work =
-              way == "all-gather"
-                  ? groups.world->native_all_gather(own, full, stream.handle())
-                  : groups.world->share(memory.data(), part, part, stream.handle(), sent);
+          const auto work = way == "all-gather"
+                                ? groups.world->native_all_gather(own, full, stream.handle())
+                                : groups.world->all_gather_in_place(memory.data(), part, part,
+                                                                    stream.handle(), sent);
           work->wait(stream.handle());
         };
         const double once = measure(gather, 4, 0).gathers;

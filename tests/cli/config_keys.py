@@ -1,7 +1,7 @@
 # ctest: name=config_keys timeout=180 labels=cli processors=2
 """No key of a DeepSpeed configuration is ignored in silence, as the program shows it: all keys that are accepted give one warning each, and
 some of those that are refused exit code 2 with the reason (config_keys_walk tries every key and value, contract9_options_matrix
-whether options have their effects). And README has the table that zpp_info prints."""
+whether options have their effects)."""
 
 import json
 import re
@@ -82,12 +82,6 @@ class Keys(zpp.TestCase):
                 self.assertEqual((result.code, len(result.errors("zpp_info"))), (zpp.USAGE, 1), result)
                 self.assertIn(f"{row[0]} {json.dumps(value, separators=(',', ':'))} is refused: {row[4]}; ", result.errors("zpp_info")[0])
                 self.assertNotIn("warning", result.stderr)
-
-    def test_readme_has_the_same_table(self):
-        text = (zpp.SOURCE / "README.md").read_text()
-        found = re.search(r"<!-- zpp_info --config-keys -->\n\n(.*?)\n<!-- end -->", text, re.DOTALL)
-        self.assertTrue(found, "README.md has no markers")
-        self.assertEqual(found[1], self.table, "put what zpp_info --config-keys prints between the markers")
 
 
 if __name__ == "__main__":

@@ -28,8 +28,8 @@ class ConvergenceScript(local_script.TestCase):
     script_path = zpp.SOURCE / "jobscripts" / "local" / "convergence.sh"
 
     def test_flags_exist(self):
-        program = local_script.run(zpp.BIN / "zpp_converge", "--help").stdout
-        converge = local_script.run(*zpp.VALIDATE, "converge", "--help").stdout
+        program = local_script.whole_help(zpp.BIN / "zpp_converge")
+        converge = local_script.whole_help(*zpp.VALIDATE, "converge")
         run, judge = self.dry_run("--", "--data-path", "text")
         for words, text in ((run[run.index(str(zpp.BIN / "zpp_converge")):], program), (judge, converge)):
             self.assertEqual({word for word in words if re.match("--[a-z]", word)} - set(re.findall("--[a-z][a-z-]*", text)), set(), words)

@@ -1,6 +1,6 @@
 # ctest: name=demo_committed timeout=240 processors=2
-"""The table of the demo in results/demo: a short run of each configuration that ./demo trains has the algorithms, bytes and
-ratios of its row, and README shows the ratios of the table."""
+"""The table of the demo in results/host-2core/demo: a short run of each configuration that ./demo trains has the algorithms,
+bytes and ratios of its row."""
 
 import re
 import shlex
@@ -37,7 +37,7 @@ class Demo(zpp.TestCase):
         done = zpp.Process([*zpp.VALIDATE, "report", "--output", self.folder, *traces]).end()
         self.assertEqual(done.code, 0, done)
         ours, committed = (rows(path.read_text()) for path in
-                           (self.folder / "table.md", zpp.SOURCE / "results" / "demo" / "table.md"))
+                           (self.folder / "table.md", zpp.SOURCE / "results" / "host-2core" / "demo" / "table.md"))
         self.assertEqual(list(ours[0]), list(committed[0]), "run ./demo and commit its table.md and demo.png")
         self.assertEqual([{name: row[name] for name in COMPARED} for row in committed],
                          [{name: row[name] for name in COMPARED} for row in ours])

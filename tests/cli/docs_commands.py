@@ -1,13 +1,14 @@
-# ctest: name=docs_commands timeout=300 labels=cli processors=4
-"""The commands in docs/. A block of language `sh` is run, block after block in one folder a page, for one step where it trains;
-before a block that is not run, a comment says why: <!-- not run: REASON -->. Of those every flag has to exist."""
+# ctest: name=docs_commands timeout=600 labels=cli processors=4
+"""The commands in README and docs/. A block of language `sh` is run, block after block in one folder a page, for
+one step where it trains; before a block that is not run, a comment says why: <!-- not run: REASON -->. Of those every flag has to exist."""
 
 import re
 
 import command_blocks
 import zpp
 
-PAGES = {page.relative_to(zpp.SOURCE).as_posix(): page.read_text() for page in sorted((zpp.SOURCE / "docs").rglob("*.md"))}
+PAGES = {page.relative_to(zpp.SOURCE).as_posix(): page.read_text()
+         for page in [zpp.SOURCE / "README.md", *sorted((zpp.SOURCE / "docs").rglob("*.md"))]}
 REASON = re.compile(r"<!-- not run: .+ -->\n\n(?=```sh\n)")
 SKIPPED = re.compile(REASON.pattern + command_blocks.FENCE.pattern.replace("^", "", 1), re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r"build(?:-cuda)?/bin/(zpp_\w+(?: [a-z]+)?)")
@@ -37,6 +38,14 @@ class Pages(zpp.TestCase):
         for name, result in done:
             with self.subTest(page=name, command=result.command):
                 self.assertEqual(result.code, zpp.OK, result)
+                self.assertNotIn("no size of a model", result.stderr)
+
+    def test_the_search_is_as_large_as_it_says(self):
+        text = PAGES["docs/howto/planning.md"]
+        said = re.search(r"The ([\d,]+)\s+combinations on 4,096 GPUs\s+of\s+this\s+example", text).group(1)
+        [command] = [line for block in command_blocks.fenced(text, "sh") for line in command_blocks.lines(block) if "16,64,512" in line]
+        done = self.check_ok(command_blocks.pasted(command.replace("16,64,512", "512"), command_blocks.clone(self.folder)))
+        self.assertIn(f"512 nodes x 8 ranks: {said.replace(',', '')} combinations", done.stdout)
 
     def test_flags_of_what_is_not_run_exist(self):
         helps = {}
@@ -47,7 +56,7 @@ class Pages(zpp.TestCase):
                 continue
             name = program[1]
             if name not in helps:
-                helps[name] = zpp.Process([zpp.BIN / name.split()[0], *name.split()[1:], "--help"]).end().stdout
+                helps[name] = zpp.Process([zpp.BIN / name.split()[0], *name.split()[1:], "--help-all"]).end().stdout
             for flag in re.findall(r"(?<=\s)--[\w-]+", line[program.end():]):
                 with self.subTest(line=line):
                     self.assertIn(flag, helps[name])

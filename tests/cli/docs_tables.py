@@ -1,5 +1,6 @@
 # ctest: name=docs_tables timeout=120 labels=cli
-"""The tables of docs/ are what the programs and results say today, and every figure with a unit in a concept's prose is in one."""
+"""The tables of README and docs/ are what the programs and results say today, and every figure with a unit
+in a concept's prose is in one."""
 
 import os
 import pathlib
@@ -12,8 +13,8 @@ import traffic
 import update
 import zpp
 
-PAGES = {page.relative_to(SOURCE).as_posix(): page.read_text() for page in sorted((SOURCE / "docs").rglob("*.md"))}
-QUANTITY = re.compile(r"(?<![\w.,])(\d[\d,]*\.?\d*) ?(GB|GiB|x)(?![\w/])")
+PAGES = {page.relative_to(SOURCE).as_posix(): page.read_text() for page in update.PAGES}
+QUANTITY = re.compile(r"(?<![\w.,/])(\d[\d,]*\.?\d*) ?(GB|GiB|x)(?![\w/])")
 
 
 def prose_and_tables(text):

@@ -44,7 +44,7 @@ class Info(unittest.TestCase):
         return json.loads((self.folder / name).read_text())
 
     def test_help_and_version(self):
-        done = call(PROGRAM, "--help")
+        done = call(PROGRAM, "--help-all")
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         for word in ("--config", "--output", "--json", "--zero-stage", "zero_optimization.stage",
                      "sequences", "int8:256"):

@@ -18,6 +18,10 @@ class Installation(zpp.TestCase):
         self.assertEqual({path.name for path in (prefix / "bin").iterdir()}, programs)
         share = prefix / "share" / "zeropp"
         self.assertEqual({path.name for path in share.iterdir()}, {"inputs", "validation"})
+        completions = prefix / "share" / "bash-completion" / "completions"
+        self.assertEqual({path.name for path in completions.iterdir()}, {f"{name}.bash" for name in programs})
+        self.assertTrue(all(path.exists() for path in completions.iterdir()))
+        self.assertIn("zpp_plan", self.check_ok(zpp.Process([prefix / "bin" / "zpp", "plan", "--version"]).end()).stdout)
         self.assertEqual([path for path in share.rglob("*") if path.is_dir() and not any(path.iterdir())], [])
         self.check_ok(zpp.launch([(2, [str(prefix / "bin" / "zpp_train"), "--config", str(share / "inputs" / "site_check.json"),
                                        "--backend", "host", "--node-size", "1", "--output", str(self.out)])]).end())

@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 
+import local_script
 import zpp
 
 FOLDER = zpp.SOURCE / "jobscripts" / "local"
@@ -40,9 +41,7 @@ def run(*words, **options):
 
 
 def flags_of(*program):
-    done = run(*program, "--help")
-    assert done.returncode == 0, done
-    flags = set(re.findall(r"--[a-z][a-z0-9-]*", done.stdout))
+    flags = set(re.findall(r"--[a-z][a-z0-9-]*", local_script.whole_help(*program)))
     return flags | {f"--no-{flag[2:]}" for flag in flags}
 
 

@@ -16,7 +16,7 @@ class LimitKeys(local_script.TestCase):
         return ["--gpus", "4", "--backend", "host", "--layers", "3", "--hidden", "64", "--steps", "1", "--warmup", "1", *more]
 
     def test_flags_exist(self):
-        program = local_script.run(zpp.BIN / "zpp_train", "--help").stdout
+        program = local_script.whole_help(zpp.TRAIN)
         known = set(re.findall("--[a-z][a-z0-9-]*", program))
         runs = self.dry_run(*self.words())
         self.assertEqual(len(runs), 15)

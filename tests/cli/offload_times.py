@@ -17,7 +17,7 @@ class OffloadTimes(local_script.TestCase):
                 "--copy", "1M", *more]
 
     def test_flags_exist(self):
-        program = local_script.run(zpp.BIN / "zpp_train", "--help").stdout
+        program = local_script.whole_help(zpp.TRAIN)
         known = set(re.findall("--(?:no-)?[a-z][a-z0-9-]*", program))
         runs = [run for run in self.dry_run(*self.words()) if str(zpp.BIN / "zpp_train") in run]
         self.assertEqual(len(runs), 3 * 2 + 3 * 2)

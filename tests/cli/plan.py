@@ -28,7 +28,7 @@ class Estimates(Program):
     def test_help_and_version(self):
         for words in (["--help"], ["estimate", "--help"], ["search", "--help"]):
             result = self.check_ok(self.plan(*words))
-            for part in ("zpp_plan search", "--nodes", "--zero-stage", "--memory-limit" if "search" in words else "--step"):
+            for part in ("  search ", "--nodes", "--zero-stage", "--memory-limit" if "search" in words else "--step"):
                 self.assertIn(part, result.stdout)
         self.assertTrue(self.check_ok(self.plan("--version")).stdout.startswith("zpp_plan "))
 
@@ -58,7 +58,7 @@ class Estimates(Program):
         config = {"train_micro_batch_size_per_gpu": 2, "bf16": {"enabled": True}, "zeropp": {"node_size": 2},
                   "zero_optimization": {"stage": 3, "zero_quantized_weights": True}}
         path = self.write_json("config.json", config)
-        self.refused("--config", path, "--ranks-per-node", "4", parts=("zeropp.node_size 2", "--ranks-per-node"))
+        self.refused("--config", path, "--num-layers", "4", "--ranks-per-node", "4", parts=("zeropp.node_size 2", "--ranks-per-node"))
         result, _ = self.planned("--config", path, "--nodes", "3", "--num-layers", "4")
         self.assertIn("3 nodes x 2 ranks", result.stdout)
 
@@ -67,7 +67,7 @@ class Estimates(Program):
         self.refused(*MODEL, "--ranks-per-node", "4", "--zero-hpz-partition-size", "3", parts=("zero_hpz_partition_size",))
         self.refused(*MODEL, "--zero-stagee", "3", parts=("--zero-stagee", "--zero-stage)"))
         self.refused("serach", parts=('"serach"', "nearest: search"))
-        self.refused("--nodes", "2000000000", "--ranks-per-node", "2000000000", parts=("ranks",))
+        self.refused(*MODEL, "--nodes", "2000000000", "--ranks-per-node", "2000000000", parts=("ranks",))
         self.refused("--nodes", "0", parts=("--nodes",))
 
     def test_more_ranks_than_any_machine_has(self):
@@ -96,18 +96,16 @@ class Configurations(Program):
         path = self.configuration(zero_hpz_partition_size=4)
         for command in ([], ["search"], ["time", "--cluster", self.CLUSTER], ["breakeven", "--cluster", self.CLUSTER], ["savings"]):
             with self.subTest(command):
-                self.assertIn("--deepspeed_config", self.check_ok(self.plan(*command, "--help")).stdout)
+                self.assertIn("--deepspeed_config", self.check_ok(self.plan(*command, "--help-all")).stdout)
         result, warnings = self.warned("--deepspeed_config", path, *MODEL)
         self.assertEqual((result.stdout, warnings), (self.warned("--config", path, *MODEL)[0].stdout, []))
 
     def test_a_file_without_a_model(self):
         path = self.configuration()
-        for command in ([], ["search"], ["time", "--cluster", self.CLUSTER], ["breakeven", "--cluster", self.CLUSTER]):
-            with self.subTest(command):
-                _, warnings = self.warned(*command, "--config", path)
-                self.assertEqual(len(warnings), 1, warnings)
-                for part in ("no size of a model is given", "--num-layers 2 --hidden-size 64", "--vocab-size"):
-                    self.assertIn(part, warnings[0])
+        for command in ([], ["compare"], ["search"], ["time", "--cluster", self.CLUSTER], ["breakeven", "--cluster", self.CLUSTER]):
+            for words in ([], ["--config", path]):
+                with self.subTest(command=command, words=words):
+                    self.refused(*command, *words, parts=("no size of a model is given", "--model-preset", "--hf-config", "--vocab-size"))
 
     def test_break_even_turns_the_parts_itself(self):
         words = ["breakeven", "--cluster", self.CLUSTER, *MODEL[:-1], "--nodes", "2"]
@@ -147,7 +145,8 @@ class Configurations(Program):
     def test_a_cluster_file_that_is_not_there(self):
         for command in (["time"], ["breakeven"], ["search", "--goal", "time"], ["calibrate", "measured.json", "--calibrated", "made.json"]):
             with self.subTest(command):
-                error = self.check_fails(self.plan(*command, "--cluster", "none.json"), zpp.IO, "cluster file none.json", "check --cluster",
+                model = [] if command[0] == "calibrate" else MODEL
+                error = self.check_fails(self.plan(*command, *model, "--cluster", "none.json"), zpp.IO, "cluster file none.json", "check --cluster",
                                          program="zpp_plan")
                 self.assertNotIn("--config", error)
 
@@ -269,14 +268,14 @@ class Searches(Program):
             self.assertEqual(json.loads(plan["config_json"])["zeropp"]["rail_lanes"], lanes, cluster)
 
     def test_refusals(self):
-        self.refused("search", "--goal", "time", parts=("--goal time", "--cluster"))
-        self.refused("search", "--rail-gb-per-s", "3", parts=("--rail-gb-per-s", "--cluster"))
+        self.refused("search", *MODEL, "--goal", "time", parts=("--goal time", "--cluster"))
+        self.refused("search", *MODEL, "--rail-gb-per-s", "3", parts=("--rail-gb-per-s", "--cluster"))
         for nodes in ("", "0", "1,", "1,x", "-2", "1 2"):
             with self.subTest(nodes=nodes):
-                self.assertEqual(self.plan("search", f"--nodes={nodes}").code, zpp.USAGE)
-        self.refused("search", "--goal", "beauty", parts=("--goal", "bytes"))
-        self.refused("search", "--step", "3", parts=("--step",))
-        self.refused("search", "--measure-quantization-error", "1", parts=("zeropp.measure_quantization_error", "not searched"))
+                self.assertEqual(self.plan("search", *MODEL, f"--nodes={nodes}").code, zpp.USAGE)
+        self.refused("search", *MODEL, "--goal", "beauty", parts=("--goal", "bytes"))
+        self.refused("search", *MODEL, "--step", "3", parts=("--step",))
+        self.refused("search", *MODEL, "--measure-quantization-error", "1", parts=("zeropp.measure_quantization_error", "not searched"))
 
 
 zpp.main()

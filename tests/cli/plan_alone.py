@@ -10,6 +10,7 @@ CLUSTER = zpp.SOURCE / "inputs" / "clusters" / "h200-dgx.json"
 MODEL = ["--num-layers", "2", "--hidden-size", "64", "--seq-length", "32", "--bf16", "--nodes", "2", "--ranks-per-node", "4",
          "--all-gather-algorithm", "two-level"]
 COMMANDS = {"estimate": MODEL, "search": MODEL, "time": [*MODEL, "--cluster", CLUSTER], "breakeven": [*MODEL, "--cluster", CLUSTER],
+            "compare": MODEL,
             "savings": ["--table"]}
 BROKEN = {"OMPI_MCA_pml": "of_no_name"}  # MPI_Init ends the process
 
@@ -36,7 +37,7 @@ class Alone(zpp.TestCase):
     def test_there_is_nobody_to_wait_for(self):
         for command in COMMANDS:
             self.check_fails(zpp.Process([planned.PLAN, command, "--timeout", "3"]).end(), zpp.USAGE, "--timeout", program="zpp_plan")
-            self.assertNotIn("--timeout", self.check_ok(zpp.Process([planned.PLAN, command, "--help"]).end()).stdout)
+            self.assertNotIn("--timeout", self.check_ok(zpp.Process([planned.PLAN, command, "--help-all"]).end()).stdout)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ RUNS |= {
     "plan": (1, ["zpp_plan", *PLANNED], ["Planned traffic, over all ranks", "Planned collectives of a step", "Planned memory of a rank"]),
     "plan search": (1, ["zpp_plan", "search", *PLANNED], ["Searches", "Configurations that no other beats"]),
     "plan time": (1, ["zpp_plan", "time", *PLANNED, *CLUSTER], ["Planned time of a step"]),
+    "plan compare": (1, ["zpp_plan", "compare", *PLANNED], ["What each part saves"]),
     "plan breakeven": (1, ["zpp_plan", "breakeven", *PLANNED, *CLUSTER], ["Where each part pays"]),
 }
 MADE = {"train": ["Bytes sent, over all ranks and steps", "Collectives", "Memory of rank 0", "Quantization errors", "Held-out loss", "Time of the host"],
@@ -49,7 +50,7 @@ class PlanReport(zpp.TestCase):
         self.assertEqual({*RUNS, *MADE}, set(trace_format.COLUMNS_OF))
         self.assertEqual(set(html_sections.SECTIONS), set(trace_format.COLUMNS_OF))
         done = self.report(*traces, "--output", self.out)
-        self.assertEqual((done.stdout, done.stderr), (f"{self.out / 'report.html'}: 9 traces, all VALID\n", ""), done)
+        self.assertEqual((done.stdout, done.stderr), (f"{self.out / 'report.html'}: 10 traces, all VALID\n", ""), done)
         page = html_case.Page((self.out / "report.html").read_text(encoding="utf-8"))
         page.check_images()
         self.assertFalse(any("mathdefault" in image for image in page.images))  # ticks whose mathematics stayed text

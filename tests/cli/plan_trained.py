@@ -86,7 +86,7 @@ class Trained(zpp.TestCase):
         self.assertEqual(planned.wrong_memory(trace, planned.plan(trace)), [])
 
     def test_adaptive_bits_are_refused(self):
-        result = zpp.Process([planned.PLAN, "--zero-quantized-weights", "--adaptive-bits", "weights"], cwd=self.folder).end()
+        result = zpp.Process([planned.PLAN, "--num-layers", "2", "--zero-quantized-weights", "--adaptive-bits", "weights"], cwd=self.folder).end()
         self.check_fails(result, zpp.USAGE, "zeropp.adaptive_bits", "budget_codec", program="zpp_plan")
 
 

@@ -1,5 +1,5 @@
 # ctest: name=random_options timeout=600 labels=cli processors=4
-"""Random options of zpp_train, made from its own option table (tools/option_table.cpp): each set ends with VALID, from the
+"""Random options of zpp_train, made from the option table of zpp_info --json: each set ends with VALID, from the
 program and from the trace checker, or with one error line and exit code 2 or 3; pairs of runs that must agree bit for
 bit do. The seed is the day's, and is printed; a set that fails is printed with as few options as still fail.
 
@@ -39,11 +39,10 @@ class Table:
     """The option table, and a random value for each option."""
 
     def __init__(self, folder):
-        self.options = json.loads(subprocess.run([zpp.TEST_BIN / "option_table"], check=True, capture_output=True).stdout)
-        self.options = [option for option in self.options if option["path"] not in FIXED]
         path = folder / "info.json"
         subprocess.run([zpp.INFO, "--json", path], check=True, capture_output=True)
         info = json.loads(path.read_text())
+        self.options = [option for option in info["options"] if option["path"] not in FIXED]
         self.codecs = info["codecs"]
         names = {kind: [row["name"] for row in info[kind]] for kind in ("all_gather", "reduce_scatter", "models")}
         self.texts = {"zeropp.all_gather_algorithm": names["all_gather"],

@@ -362,7 +362,7 @@ class Supervised(Base):
 class Shipped(Base):
     def test_studies(self):
         """Each flag of each run exists, and each study is named as its file."""
-        text = subprocess.run([zpp.TRAIN, "--help"], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run([zpp.TRAIN, "--help-all"], capture_output=True, text=True, check=True).stdout
         known = set(re.findall(r"--[a-z][a-z0-9-]*", text))
         known |= {f"--no-{flag[2:]}" for flag in known}
         studies = [path for path in (zpp.SOURCE / "inputs" / "studies").glob("*.json")

@@ -48,7 +48,8 @@ class Summarize(zpp.TestCase):
             "converge": (synthetic_converge.write(self.folder / "converge" / "converge.h5", *synthetic_converge.make()),
                          ["text: 4 settings, 24 runs, 6 seeds", "1 of 1 contracts hold", "counted as predicted"])}
         plans = {"plan": ["2 nodes x 8 ranks", "messages", "memory of a rank: "], "plan search": ["possible", "that no other beats"],
-                 "plan time": ["step on ", "bound by "], "plan breakeven": ["qwZ pays ", "all pays "]}
+                 "plan time": ["step on ", "bound by "], "plan breakeven": ["qwZ pays ", "all pays "],
+                 "plan compare": ["all: ", "times fewer bytes out of a node"]}
         for name, parts in plans.items():
             words = [*PLANNED, *(["--cluster", CLUSTER] if name in ("plan time", "plan breakeven") else [])]
             command = ["zpp_plan", *name.split()[1:], *words]

@@ -9,7 +9,7 @@ import re
 
 import local_script
 import zpp
-from local_script import option, run
+from local_script import option, run, whole_help
 
 SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "sweep.sh"
 PEER = (*zpp.VALIDATE, "peer-collectives")
@@ -18,10 +18,8 @@ SHARED = ("-b", "-e", "-f", "-w", "-d", "--collective", "--max-seconds", "--node
 
 
 def flags_of(*program):
-    """All flags in its --help, short ones too."""
-    done = run(*program, "--help")
-    assert done.returncode == 0, done
-    return set(re.findall(r"(?<!\w)--?[a-zA-Z][a-z0-9_-]*", done.stdout))
+    """All flags in its help, short ones too."""
+    return set(re.findall(r"(?<!\w)--?[a-zA-Z][a-z0-9_-]*", whole_help(*program)))
 
 
 class SweepScript(local_script.TestCase):

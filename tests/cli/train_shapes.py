@@ -8,7 +8,7 @@ import re
 
 import local_script
 import zpp
-from local_script import option, run
+from local_script import option, run, whole_help
 
 SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "train_shapes.sh"
 PEER = (*zpp.VALIDATE, "peer-fsdp2")
@@ -25,10 +25,8 @@ def read(path):
 
 
 def flags_of(*program):
-    """The long flags in its --help, with the --no- form of those that are true or false."""
-    done = run(*program, "--help")
-    assert done.returncode == 0, done
-    flags = set(re.findall(r"--[a-z][a-z0-9-]*", done.stdout))
+    """The long flags in its help, with the --no- form of those that are true or false."""
+    flags = set(re.findall(r"--[a-z][a-z0-9-]*", whole_help(*program)))
     return flags | {f"--no-{flag[2:]}" for flag in flags}
 
 

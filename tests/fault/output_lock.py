@@ -19,7 +19,7 @@ PROGRAMS = {
     "fabric": ["--backend", "host", "--fabric-bytes", "4K"],
     "kernels": ["--filter", "^copy", "--values", "1000", "--samples", "5", "--backend", "host"],
     "converge": ["--config", "matrix.json"],
-    "plan": ["estimate", "--nodes", "1", "--ranks-per-node", "2", "--micro-batch-size", "1"],
+    "plan": ["estimate", "--num-layers", "2", "--nodes", "1", "--ranks-per-node", "2", "--micro-batch-size", "1"],
 }
 
 

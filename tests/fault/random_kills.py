@@ -5,7 +5,7 @@ names the rank and its or the others' operation. Every other run has a launcher 
 
   random_kills.py [--count 2] [--seed 1] [--table FILE]     runs of each program; a row of each run
 
-The table in results/kills-host-2core/ is of --count 200."""
+The table in results/host-2core/rank-kills/ is of --count 200."""
 
 import argparse
 import os

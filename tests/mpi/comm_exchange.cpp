@@ -112,14 +112,14 @@ TEST(Exchange, LanesOfARailCarryOneMessage) {
   }
 }
 
-/// Pieces of one size to and from everyone, in memory that the group was offered.
+/// Pieces of one size to and from everyone, in memory that the group has registered.
 struct Pieces {
   Pieces(const Groups& groups, const Communicator& comm, std::size_t bytes_)
       : size(static_cast<std::size_t>(comm.size())),
         rank(comm.rank()),
         bytes(bytes_),
         memory(groups.make_memory(2 * size * bytes)),
-        offers(groups.offer(memory, test::world().control())) {
+        registered(groups.register_memory(memory, test::world().control())) {
     test::device().runtime->fill(memory.data(), memory.bytes(), memory.kind(), std::byte{0xEE});
   }
   [[nodiscard]] std::byte* out() const { return memory.data(); }
@@ -144,7 +144,7 @@ struct Pieces {
   int rank;
   std::size_t bytes;
   Buffer memory;
-  std::vector<std::unique_ptr<OfferedMemory>> offers;
+  std::vector<std::unique_ptr<RegisteredMemory>> registered;
 };
 
 /// Short pieces go by messages, long ones by copy engines where there are any: each arrives.
@@ -168,14 +168,14 @@ TEST(Exchange, PiecesOfOneSizeToEveryone) {
             pieces.put(at(pieces.out(), peer), comm->rank(), peer);
           }
           Bytes swapped;
-          comm->swap(pieces.out(), pieces.in(), bytes, stream(), swapped)->wait(stream());
+          comm->exchange_equal(pieces.out(), pieces.in(), bytes, stream(), swapped)->wait(stream());
           EXPECT_EQ(swapped, expected);
           for (int peer = 0; peer < comm->size(); ++peer) {
             pieces.expect(at(pieces.in(), peer), peer, comm->rank());
           }
           Bytes shared;
           pieces.put(at(pieces.out(), comm->rank()), comm->rank(), 99);
-          comm->share(pieces.out(), bytes, bytes, stream(), shared)->wait(stream());
+          comm->all_gather_in_place(pieces.out(), bytes, bytes, stream(), shared)->wait(stream());
           EXPECT_EQ(shared, expected);
           for (int peer = 0; peer < comm->size(); ++peer) {
             pieces.expect(at(pieces.out(), peer), peer, 99);
@@ -196,7 +196,7 @@ TEST(Exchange, PiecesThatDoNotTouch) {
   test::device().runtime->fill(pieces.out() + own * 64 + 24, 40, pieces.memory.kind(),
                                std::byte{0xEE});
   Bytes sent;
-  groups.world->share(pieces.out(), 64, 24, stream(), sent)->wait(stream());
+  groups.world->all_gather_in_place(pieces.out(), 64, 24, stream(), sent)->wait(stream());
   std::vector<std::byte> all(pieces.size * 64);
   test::stream().copy(all.data(), pieces.out(), all.size());
   test::stream().synchronize();

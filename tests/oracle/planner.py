@@ -110,8 +110,8 @@ class Planner(unittest.TestCase):
         committed = CLUSTERS / "h200-2x2-emulated.json"
         made = self.folder / "made.json"
         result = plan(zpp.SOURCE, "calibrate", "results/1x-NVIDIA-H200/kernels/zpp_kernels.json",
-                      "results/2x-NVIDIA-H200/sweep-f5de46e/runs/001-bfloat16-node-sweep.json",
-                      "results/4x-NVIDIA-H200/rails/rails.json", "--cluster", committed, "--calibrated", made)
+                      "results/2x-NVIDIA-H200/collectives/decoded-at-the-end/runs/001-bfloat16-node-sweep.json",
+                      "results/4x-NVIDIA-H200/emulated-nodes/rails/lanes-started-apart.json", "--cluster", committed, "--calibrated", made)
         self.assertEqual(result.code, zpp.OK, result)
         self.assertEqual(json.loads(made.read_text()), json.loads(committed.read_text()))
 

@@ -1,6 +1,6 @@
 # ctest: name=docs_pages timeout=60 labels=style
-"""The pages in docs/: lines and pages of a length that is read, drawings that their scripts make, and exit codes and messages that
-programs have."""
+"""The pages in docs/: lines and pages of a length that is read, contents that have every page, drawings that their scripts
+make, and exit codes and messages that programs have."""
 
 import importlib.util
 import os
@@ -16,8 +16,8 @@ OTHERS = {"There are not enough slots available in the system"}  # Open MPI's
 
 
 def too_long(name, text):
-    """A row of a table is one line, however long; what a program made is as long as it is."""
-    text = re.sub(r"<!-- table: .*?<!-- end -->", "", text, flags=re.DOTALL)
+    """A row of a table is one line, however long; what a program made is as long as it is, and nobody reads a toctree."""
+    text = re.sub(r"<!-- table: .*?<!-- end -->|^```\{toctree\}.*?^```$", "", text, flags=re.DOTALL | re.MULTILINE)
     for number, line in enumerate(text.splitlines(), 1):
         if len(line) > COLUMNS and not line.startswith("|"):
             yield f"{name}:{number}: {len(line)} columns, {COLUMNS} are the most"
@@ -41,6 +41,14 @@ def drawings():
     for path in (DOCS / "figures").glob("*.svg"):
         if path.stem not in scripts:
             yield f"docs/figures/{path.name}: no script draws it"
+
+
+def unlisted(contents):
+    """Pages that the contents of docs/index.md do not link to: who reads on a forge sees no sidebar."""
+    for page in sorted(DOCS.rglob("*.md")):
+        name = page.relative_to(DOCS).as_posix()
+        if name != "index.md" and f"]({name})" not in contents:
+            yield f"docs/{name}: docs/index.md does not link to it"
 
 
 def exit_codes():
@@ -67,8 +75,9 @@ def messages():
         yield "docs/troubleshooting.md: shows hardly a message"
 
 
+assert len(list(unlisted(""))) > 20
 assert len(list(too_long("planted", "x" * 121 + "\n| " + "x" * 200 + "\n" + "\n" * 130))) == 2
 errors = [error for page in sorted(DOCS.rglob("*.md")) for error in too_long(page.relative_to(SOURCE).as_posix(), page.read_text())]
-errors += [*drawings(), *exit_codes(), *messages()]
+errors += [*unlisted((DOCS / "index.md").read_text()), *drawings(), *exit_codes(), *messages()]
 print("\n".join(errors))
 sys.exit(1 if errors else 0)

@@ -148,7 +148,7 @@ class EngineCase {
   [[nodiscard]] comm::Groups& groups() { return *groups_; }
 
  private:
-  [[nodiscard]] data::Place place() const {
+  [[nodiscard]] data::DataRank place() const {
     return {static_cast<std::size_t>(groups_->world->rank()),
             static_cast<std::size_t>(groups_->world->size())};
   }

@@ -6,6 +6,7 @@
 #include "kernels/core/host_runtime.hpp"
 #include "lib/device/runtime.hpp"
 #include "tests/support/gpu.hpp"
+#include "tests/support/test_files.hpp"
 
 int main(int argc, char** argv) {
   using namespace zeropp;
@@ -16,5 +17,5 @@ int main(int argc, char** argv) {
   use_gpu(0);
   const HostRuntime runtime;
   testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return test::run_tests(argv[0]);
 }

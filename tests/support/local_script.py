@@ -1,5 +1,6 @@
 """What the tests of the studies in jobscripts/local/ share: calls of the script, and of it with --dry-run."""
 
+import pathlib
 import shlex
 import subprocess
 import sys
@@ -9,6 +10,14 @@ import zpp
 
 def run(*words, **options):
     return subprocess.run([str(word) for word in words], capture_output=True, text=True, timeout=240, **options)
+
+
+def whole_help(*program):
+    """With all flags: --help-all of our programs; tools in Python have --help alone."""
+    word = "--help-all" if pathlib.Path(program[0]).parent == zpp.BIN else "--help"
+    done = run(*program, word)
+    assert done.returncode == 0, done
+    return done.stdout
 
 
 def option(command, flag):

@@ -13,6 +13,7 @@
 #include "tests/support/gpu.hpp"
 #include "tests/support/host_rank.hpp"
 #include "tests/support/mpi_world.hpp"
+#include "tests/support/test_files.hpp"
 
 namespace zeropp::test {
 namespace {
@@ -91,7 +92,7 @@ int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     // After the printer of results; GoogleTest owns it.
     testing::UnitTest::GetInstance()->listeners().Append(new test::EndAllRanks);
-    status = RUN_ALL_TESTS();
+    status = test::run_tests(argv[0]);
   }
   test::kept.clear();
   test::instance.reset();

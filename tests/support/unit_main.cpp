@@ -2,9 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "kernels/core/host_runtime.hpp"
+#include "tests/support/test_files.hpp"
 
 int main(int argc, char** argv) {
   const zeropp::HostRuntime runtime;
   testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return zeropp::test::run_tests(argv[0]);
 }

@@ -1,4 +1,4 @@
-// ctest: name=base_async_file_threads timeout=30
+// ctest: name=base_async_file_threads program=own timeout=30
 // A file whose threads cannot all be started: an Error that says so, and nothing is left of those
 // that were. The program's own pthread_create() starts as many as a test allows.
 #include <dlfcn.h>

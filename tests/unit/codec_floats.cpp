@@ -13,7 +13,7 @@ namespace {
 using codec::Codec;
 using codec::Layout;
 
-constexpr std::size_t kBlock = 32;
+constexpr std::size_t kFloatBlock = 32;
 
 /// From the OCP specifications of 8-bit floating point and of Microscaling: the widths, the largest
 /// element, and codes with their values.
@@ -58,23 +58,23 @@ class SmallFloats : public testing::TestWithParam<Element> {
   };
 
   [[nodiscard]] Block through(std::vector<float> values) const {
-    values.resize(kBlock, 0.0F);
+    values.resize(kFloatBlock, 0.0F);
     const Wire wire = encoded(codec_, Values(values, Dtype::fp32));
     const std::vector<std::byte> image = wire.image();
-    Block block{std::vector<unsigned>(kBlock, 0U), 0, {}};
+    Block block{std::vector<unsigned>(kFloatBlock, 0U), 0, {}};
     // Bit by bit: planes of 8, 4 and 2 bits.
     std::size_t offset = 0;
     unsigned shift = 0;
     for (unsigned width = 8; width > 0; width /= 2) {
       if ((bits_ & width) == 0) continue;
-      for (std::size_t i = 0; i < kBlock; ++i) {
+      for (std::size_t i = 0; i < kFloatBlock; ++i) {
         for (unsigned k = 0; k < width; ++k) {
           const std::size_t bit = i * width + k;
           const auto byte = std::to_integer<unsigned>(image[offset + bit / 8]);
           block.codes[i] |= ((byte >> (bit % 8)) & 1U) << (shift + k);
         }
       }
-      offset += kBlock * width / 8;
+      offset += kFloatBlock * width / 8;
       shift += width;
     }
     offset = (offset + 15) / 16 * 16;
@@ -83,8 +83,8 @@ class SmallFloats : public testing::TestWithParam<Element> {
     block.scale = element_.power_of_two
                       ? (low == 255 ? std::nan("") : std::ldexp(1.0, static_cast<int>(low) - 127))
                       : double{to_float(Bf16{static_cast<std::uint16_t>(low | (high << 8U))})};
-    const Values back = decoded(codec_, wire, kBlock, Dtype::fp32);
-    for (std::size_t i = 0; i < kBlock; ++i) block.back.push_back(back[i]);
+    const Values back = decoded(codec_, wire, kFloatBlock, Dtype::fp32);
+    for (std::size_t i = 0; i < kFloatBlock; ++i) block.back.push_back(back[i]);
     return block;
   }
 
@@ -169,7 +169,7 @@ TEST_P(SmallFloats, NonFiniteBlocksAreNanWithZeroPayload) {
   for (const float bad : {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()}) {
     const Block block = through({1.0F, bad, -3.0F});
     EXPECT_TRUE(std::isnan(block.scale));
-    EXPECT_EQ(block.codes, std::vector<unsigned>(kBlock, 0U));
+    EXPECT_EQ(block.codes, std::vector<unsigned>(kFloatBlock, 0U));
     for (const float value : block.back) EXPECT_EQ(bits_of(value), kCanonicalNan32);
   }
 }

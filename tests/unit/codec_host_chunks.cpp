@@ -68,8 +68,8 @@ class HostChunks : public testing::Test {
   }
 };
 
-using Formats = testing::Types<codec::format::int4::Format, codec::format::int8::Format>;
-TYPED_TEST_SUITE(HostChunks, Formats);
+using ChunkFormats = testing::Types<codec::format::int4::Format, codec::format::int8::Format>;
+TYPED_TEST_SUITE(HostChunks, ChunkFormats);
 
 TYPED_TEST(HostChunks, EncodeBlocksOfEveryScale) {
   std::mt19937 engine(1);

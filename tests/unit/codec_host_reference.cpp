@@ -120,8 +120,8 @@ class HostReference : public testing::Test {
   }
 };
 
-using Formats = testing::Types<codec::format::int4::Format, codec::format::int8::Format>;
-TYPED_TEST_SUITE(HostReference, Formats);
+using ReferenceFormats = testing::Types<codec::format::int4::Format, codec::format::int8::Format>;
+TYPED_TEST_SUITE(HostReference, ReferenceFormats);
 
 TYPED_TEST(HostReference, HasTheBytesAndValuesOfSingleValues) {
   std::mt19937 engine(31);

@@ -50,8 +50,8 @@ class IntegerWords : public testing::Test {
   }
 };
 
-using Formats = testing::Types<codec::format::int4::Format, codec::format::int8::Format>;
-TYPED_TEST_SUITE(IntegerWords, Formats);
+using WordFormats = testing::Types<codec::format::int4::Format, codec::format::int8::Format>;
+TYPED_TEST_SUITE(IntegerWords, WordFormats);
 
 struct OtherDecode : codec::format::int4::Format {
   static float decode(Code /*code*/, float scale) { return scale; }
@@ -63,29 +63,29 @@ TYPED_TEST(IntegerWords, StandInForTheFormatAndForNoOther) {
 }
 
 TYPED_TEST(IntegerWords, GiveEveryCodeInEveryPlace) {
-  using Words = typename TestFixture::WordMaths;
-  for (int i = 0; i < Words::kCodes; ++i) {
+  using Maths = typename TestFixture::WordMaths;
+  for (int i = 0; i < Maths::kCodes; ++i) {
     const auto shift = static_cast<unsigned>(i) * static_cast<unsigned>(TypeParam::bits);
     for (std::uint32_t field = 0; field <= TestFixture::kField; ++field) {
       for (const std::uint32_t others : {0U, ~0U, 0x5A93C6F1U}) {
         const std::uint32_t word = (others & ~(TestFixture::kField << shift)) | (field << shift);
         const auto expected = static_cast<float>(TestFixture::code_of(field));
-        ASSERT_EQ(bits_of(Words::value(word, i)), bits_of(expected)) << "place " << i;
+        ASSERT_EQ(bits_of(Maths::value(word, i)), bits_of(expected)) << "place " << i;
       }
     }
   }
 }
 
 TYPED_TEST(IntegerWords, KnowTheScalesOfProductsThatSaturateNowhere) {
-  using Words = typename TestFixture::WordMaths;
+  using Maths = typename TestFixture::WordMaths;
   for (const int top : {15, 127}) {
     for (std::uint32_t bits = 0; bits < 0x10000U; ++bits) {
       const float scale = to_float(Bf16{static_cast<std::uint16_t>(bits)});
       const double largest =
           std::ldexp(std::fabs(double{scale}), static_cast<int>(TypeParam::bits) - 1);
-      ASSERT_EQ(Words::products_reach_at_most(top, scale), largest <= std::ldexp(1.0, top))
+      ASSERT_EQ(Maths::products_reach_at_most(top, scale), largest <= std::ldexp(1.0, top))
           << std::hex << bits;
-      if (!Words::products_reach_at_most(top, scale)) continue;
+      if (!Maths::products_reach_at_most(top, scale)) continue;
       for (std::uint32_t field = 0; field <= TestFixture::kField; ++field) {
         const auto code = TestFixture::code_of(field);
         ASSERT_EQ(bits_of(codec::multiply(static_cast<float>(code), scale)),
@@ -98,7 +98,7 @@ TYPED_TEST(IntegerWords, KnowTheScalesOfProductsThatSaturateNowhere) {
 
 // Rounding is monotonic: where the largest magnitude stays within qmax without a clamp, all do.
 TYPED_TEST(IntegerWords, EncodeTheExtremesOfEveryScale) {
-  using Words = typename TestFixture::WordMaths;
+  using Maths = typename TestFixture::WordMaths;
   using Values = typename TestFixture::WordValues;
   std::uint32_t smallest = 0;
   const std::uint32_t last = TypeParam::scale_of(kLargestFinite32).bits;
@@ -117,7 +117,7 @@ TYPED_TEST(IntegerWords, EncodeTheExtremesOfEveryScale) {
           values[i] = i % 2 == 0 ? part : -part;
           if (std::fabs(values[i]) > most) values[i] = most;
         }
-        ASSERT_EQ(Words::encode(values.data(), reciprocal),
+        ASSERT_EQ(Maths::encode(values.data(), reciprocal),
                   TestFixture::word_by_value(values, reciprocal))
             << std::hex << "scale " << bits << ", largest " << bits_of(most) << ", base "
             << bits_of(base);
@@ -130,7 +130,7 @@ TYPED_TEST(IntegerWords, EncodeTheExtremesOfEveryScale) {
 
 // All steps between two integers and all ties, in every place of a word.
 TYPED_TEST(IntegerWords, RoundAsTheFormatDoes) {
-  using Words = typename TestFixture::WordMaths;
+  using Maths = typename TestFixture::WordMaths;
   using Values = typename TestFixture::WordValues;
   constexpr int qmax = TestFixture::kCodes / 2 - 1;
   for (const float reciprocal : {1.0F, 0.99999994F, 0x1.008p0F, 0x1.55p-3F}) {
@@ -140,7 +140,7 @@ TYPED_TEST(IntegerWords, RoundAsTheFormatDoes) {
         const int eighths = (i + static_cast<int>(k) * 37) % (64 * qmax + 1);
         values[k] = static_cast<float>(eighths) / 64.0F;
       }
-      ASSERT_EQ(Words::encode(values.data(), reciprocal),
+      ASSERT_EQ(Maths::encode(values.data(), reciprocal),
                 TestFixture::word_by_value(values, reciprocal))
           << i << " at " << reciprocal;
     }

@@ -10,7 +10,7 @@ namespace {
 using codec::Codec;
 using codec::Layout;
 
-constexpr std::size_t kBlock = 32;
+constexpr std::size_t kIntegerBlock = 32;
 
 struct Block {
   std::vector<int> q;
@@ -22,38 +22,40 @@ class Integers : public testing::TestWithParam<int> {
  protected:
   int bits_ = GetParam();
   int qmax_ = (1 << (bits_ - 1)) - 1;
-  Codec codec_{{"int" + std::to_string(bits_), kBlock, {}}, Dtype::fp32};
+  Codec codec_{{"int" + std::to_string(bits_), kIntegerBlock, {}}, Dtype::fp32};
 
   /// Encodes one block that begins with `values`, and takes its image apart.
   Block encode(std::vector<float> values) {
-    values.resize(kBlock, 0.0F);
-    Wire wire(codec_, kBlock);
-    codec_.encode(ConstView::of(values.data(), kBlock), Layout::contiguous(kBlock), wire.images(),
-                  {});
+    values.resize(kIntegerBlock, 0.0F);
+    Wire wire(codec_, kIntegerBlock);
+    codec_.encode(ConstView::of(values.data(), kIntegerBlock), Layout::contiguous(kIntegerBlock),
+                  wire.images(), {});
     const std::vector<std::byte> image = wire.image();
     Block block{{}, 0};
-    for (std::size_t i = 0; i < kBlock; ++i) {
+    for (std::size_t i = 0; i < kIntegerBlock; ++i) {
       const auto byte = std::to_integer<unsigned>(image[i * static_cast<unsigned>(bits_) / 8]);
       const unsigned code = bits_ == 8 ? byte : (i % 2 == 0 ? byte & 15U : byte >> 4U);
       block.q.push_back(static_cast<int>(code) -
                         (code > static_cast<unsigned>(qmax_) ? 1 << bits_ : 0));
     }
-    std::memcpy(&block.scale_bits, image.data() + kBlock * static_cast<unsigned>(bits_) / 8, 2);
+    std::memcpy(&block.scale_bits, image.data() + kIntegerBlock * static_cast<unsigned>(bits_) / 8,
+                2);
     last_ = image;
     return block;
   }
 
   std::vector<float> decode_last() {
-    std::vector<float> values(kBlock, -1.0F);
+    std::vector<float> values(kIntegerBlock, -1.0F);
     const Wire wire = restored();
-    codec_.decode(wire.images(), Layout::contiguous(kBlock), View::of(values.data(), kBlock), {});
+    codec_.decode(wire.images(), Layout::contiguous(kIntegerBlock),
+                  View::of(values.data(), kIntegerBlock), {});
     return values;
   }
 
   std::vector<float> add_last(float start) {
-    std::vector<float> values(kBlock, start);
+    std::vector<float> values(kIntegerBlock, start);
     const Wire wire = restored();
-    codec_.decode_add(wire.images(), kBlock, kBlock, values.data(), {});
+    codec_.decode_add(wire.images(), kIntegerBlock, kIntegerBlock, values.data(), {});
     return values;
   }
 
@@ -72,7 +74,7 @@ TEST_P(Integers, FollowTheRuleOnRandomBlocks) {
   std::uniform_int_distribution<int> exponent(-115, 120);
   for (int round = 0; round < 5000; ++round) {
     const double magnitude = std::ldexp(1.0, exponent(engine));
-    std::vector<float> values(kBlock);
+    std::vector<float> values(kIntegerBlock);
     double absmax = 0;
     for (float& value : values) {
       value = static_cast<float>(normal(engine) * magnitude);
@@ -85,7 +87,7 @@ TEST_P(Integers, FollowTheRuleOnRandomBlocks) {
     ASSERT_GE(scale * qmax_, absmax);
     ASSERT_LT(below * qmax_, absmax);
     const std::vector<float> decoded = decode_last();
-    for (std::size_t i = 0; i < kBlock; ++i) {
+    for (std::size_t i = 0; i < kIntegerBlock; ++i) {
       const float product = values[i] * (1.0F / block.scale());
       ASSERT_EQ(block.q[i], static_cast<int>(std::nearbyint(product)));
       ASSERT_LE(std::abs(block.q[i]), qmax_);
@@ -109,7 +111,7 @@ TEST_P(Integers, NonFiniteBlockIsCanonicalNanWithZeroPayload) {
                           Limits::infinity(), -Limits::infinity()}) {
     const Block block = encode({1.0F, bad, -3.0F});
     EXPECT_EQ(block.scale_bits, 0x7FC0U);
-    EXPECT_EQ(block.q, std::vector<int>(kBlock, 0));
+    EXPECT_EQ(block.q, std::vector<int>(kIntegerBlock, 0));
     for (const float value : decode_last()) EXPECT_EQ(bits_of(value), 0x7FC00000U);
     for (const float value : add_last(2.0F)) EXPECT_EQ(bits_of(value), 0x7FC00000U);
   }
@@ -122,7 +124,7 @@ TEST_P(Integers, ZeroAndFlushedBlocksAreZero) {
        {0.0F, -0.0F, std::numeric_limits<float>::denorm_min(), tiny, qmax * tiny * 0.992F}) {
     const Block block = encode({largest, -largest / 2});
     EXPECT_EQ(block.scale_bits, 0U);
-    EXPECT_EQ(block.q, std::vector<int>(kBlock, 0));
+    EXPECT_EQ(block.q, std::vector<int>(kIntegerBlock, 0));
     for (const float value : decode_last()) EXPECT_EQ(bits_of(value), 0U);
     for (const float value : add_last(2.0F)) EXPECT_EQ(value, 2.0F);
   }

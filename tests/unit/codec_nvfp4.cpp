@@ -12,7 +12,7 @@ namespace {
 
 using codec::Codec;
 
-constexpr std::size_t kBlock = 16;
+constexpr std::size_t kNvfp4Block = 16;
 
 /// What an image has, taken apart.
 struct Image {
@@ -38,15 +38,15 @@ struct Image {
 Image through(const std::vector<float>& values) {
   const Codec codec(codec::parse_codec("nvfp4"), Dtype::fp32);
   const std::size_t n = values.size();
-  const std::size_t blocks = (n + kBlock - 1) / kBlock;
+  const std::size_t blocks = (n + kNvfp4Block - 1) / kNvfp4Block;
   const Wire wire = encoded(codec, Values(values, Dtype::fp32));
   const std::vector<std::byte> bytes = wire.image();
   Image image;
-  for (std::size_t i = 0; i < blocks * kBlock; ++i) {
+  for (std::size_t i = 0; i < blocks * kNvfp4Block; ++i) {
     const auto byte = std::to_integer<unsigned>(bytes[i / 2]);
     image.codes.push_back(i % 2 == 0 ? byte & 15U : byte >> 4U);
   }
-  const std::size_t scales = (blocks * kBlock / 2 + 15) / 16 * 16;
+  const std::size_t scales = (blocks * kNvfp4Block / 2 + 15) / 16 * 16;
   for (std::size_t b = 0; b < blocks; ++b) {
     image.scales.push_back(std::to_integer<unsigned>(bytes[scales + b]));
   }
@@ -62,26 +62,26 @@ Image through(const std::vector<float>& values) {
 TEST(Nvfp4, BytesByHand) {
   // Image scale 1: the largest value is 6 * 448. The third block is of the smallest scale, the
   // fourth of zeros, the fifth is cut.
-  std::vector<float> values(4 * kBlock + 3, 0.0F);
+  std::vector<float> values(4 * kNvfp4Block + 3, 0.0F);
   values[0] = 2688.0F;
   values[1] = -448.0F;
   const float ladder[] = {0.5F, 1, 1.5F, 2, 3, 4, 6, -0.5F, -6};
-  std::copy(std::begin(ladder), std::end(ladder), values.begin() + kBlock);
-  values[2 * kBlock + 5] = 0x6p-9F;
-  values[2 * kBlock + 6] = -0x1p-9F;
-  values[4 * kBlock] = 12.0F;
+  std::copy(std::begin(ladder), std::end(ladder), values.begin() + kNvfp4Block);
+  values[2 * kNvfp4Block + 5] = 0x6p-9F;
+  values[2 * kNvfp4Block + 6] = -0x1p-9F;
+  values[4 * kNvfp4Block] = 12.0F;
   const Image image = through(values);
   EXPECT_EQ(image.image_scale, 1.0F);
   EXPECT_EQ(image.tail, std::vector<std::byte>(12, std::byte{0}));
   EXPECT_EQ(image.scales, (std::vector<unsigned>{0x7E, 0x38, 0x01, 0x00, 0x40}));
-  std::vector<unsigned> codes(5 * kBlock, 0U);
+  std::vector<unsigned> codes(5 * kNvfp4Block, 0U);
   codes[0] = 7;
   codes[1] = 8 + 2;
   const unsigned of_ladder[] = {1, 2, 3, 4, 5, 6, 7, 8 + 1, 8 + 7};
-  std::copy(std::begin(of_ladder), std::end(of_ladder), codes.begin() + kBlock);
-  codes[2 * kBlock + 5] = 7;
-  codes[2 * kBlock + 6] = 8 + 2;
-  codes[4 * kBlock] = 7;
+  std::copy(std::begin(of_ladder), std::end(of_ladder), codes.begin() + kNvfp4Block);
+  codes[2 * kNvfp4Block + 5] = 7;
+  codes[2 * kNvfp4Block + 6] = 8 + 2;
+  codes[4 * kNvfp4Block] = 7;
   EXPECT_EQ(image.codes, codes);
   EXPECT_EQ(image.back, values);
 }
@@ -93,11 +93,12 @@ TEST(Nvfp4, ScalesAndErrorsFollowFromTheLargestValues) {
   std::uniform_int_distribution<int> exponent(-80, 110);
   for (int round = 0; round < 300; ++round) {
     const int unit = exponent(engine);
-    std::vector<float> values(12 * kBlock);
+    std::vector<float> values(12 * kNvfp4Block);
     for (std::size_t b = 0; b < 12; ++b) {
       const int smaller = spread(engine);
-      for (std::size_t i = 0; i < kBlock; ++i) {
-        values[b * kBlock + i] = static_cast<float>(std::ldexp(normal(engine), unit + smaller));
+      for (std::size_t i = 0; i < kNvfp4Block; ++i) {
+        values[b * kNvfp4Block + i] =
+            static_cast<float>(std::ldexp(normal(engine), unit + smaller));
       }
     }
     const Values given(values, Dtype::fp32);
@@ -107,10 +108,10 @@ TEST(Nvfp4, ScalesAndErrorsFollowFromTheLargestValues) {
     const double g = image.image_scale;
     ASSERT_NEAR(g, largest / 2688, largest / 2688 * 0x1p-23);
     for (std::size_t b = 0; b < 12; ++b) {
-      const double wanted = double{block_absmax(given, kBlock, b * kBlock)} / 6;
+      const double wanted = double{block_absmax(given, kNvfp4Block, b * kNvfp4Block)} / 6;
       const double scale = image.scale(b);
       ASSERT_NEAR(scale, wanted, std::max(wanted * 0x1p-4, g * 0x1p-10) * (1 + 0x1p-18));
-      for (std::size_t i = b * kBlock; i < (b + 1) * kBlock; ++i) {
+      for (std::size_t i = b * kNvfp4Block; i < (b + 1) * kNvfp4Block; ++i) {
         const double x = values[i];
         // Neighbouring elements are at most 2 apart up to 6.
         const double bound = std::max(std::fabs(x) - 6 * scale, scale) + std::fabs(x) * 0x1p-20;
@@ -123,20 +124,20 @@ TEST(Nvfp4, ScalesAndErrorsFollowFromTheLargestValues) {
 TEST(Nvfp4, ABlockThatIsNotFiniteTakesNoOtherWithIt) {
   using Limits = std::numeric_limits<float>;
   for (const float bad : {Limits::quiet_NaN(), Limits::infinity(), -Limits::infinity()}) {
-    std::vector<float> values(3 * kBlock, 0.0F);
+    std::vector<float> values(3 * kNvfp4Block, 0.0F);
     values[2] = 2688.0F;
-    values[kBlock] = 1e30F;
-    values[kBlock + 1] = bad;
-    values[2 * kBlock] = 6.0F;
+    values[kNvfp4Block] = 1e30F;
+    values[kNvfp4Block + 1] = bad;
+    values[2 * kNvfp4Block] = 6.0F;
     const Image image = through(values);
     EXPECT_EQ(image.image_scale, 1.0F) << "of the finite blocks";
     EXPECT_EQ(image.scales, (std::vector<unsigned>{0x7E, 0x7F, 0x38}));
-    for (std::size_t i = kBlock; i < 2 * kBlock; ++i) {
+    for (std::size_t i = kNvfp4Block; i < 2 * kNvfp4Block; ++i) {
       EXPECT_EQ(image.codes[i], 0U);
       EXPECT_EQ(bits_of(image.back[i]), kCanonicalNan32);
     }
     EXPECT_EQ(image.back[2], 2688.0F);
-    EXPECT_EQ(image.back[2 * kBlock], 6.0F);
+    EXPECT_EQ(image.back[2 * kNvfp4Block], 6.0F);
   }
 }
 

@@ -13,7 +13,7 @@ namespace {
 using codec::Codec;
 using codec::Layout;
 
-constexpr std::size_t kBlock = 64;
+constexpr std::size_t kOptionBlock = 64;
 
 class IntegerOptions : public testing::TestWithParam<int> {
  protected:
@@ -47,13 +47,13 @@ class IntegerOptions : public testing::TestWithParam<int> {
 
   [[nodiscard]] Block through(const std::string& options, std::vector<float> values) const {
     const Codec codec = bind(options);
-    values.resize(kBlock, 0.0F);
+    values.resize(kOptionBlock, 0.0F);
     const Wire wire = encoded(codec, Values(values, Dtype::fp32));
     Block block{values, {}};
-    const Values back = decoded(codec, wire, kBlock, Dtype::fp32);
-    for (std::size_t i = 0; i < kBlock; ++i) block.back.push_back(back[i]);
+    const Values back = decoded(codec, wire, kOptionBlock, Dtype::fp32);
+    for (std::size_t i = 0; i < kOptionBlock; ++i) block.back.push_back(back[i]);
     const std::vector<std::byte> image = wire.image();
-    const std::size_t payload = (kBlock * static_cast<unsigned>(bits_) / 8 + 15) / 16 * 16;
+    const std::size_t payload = (kOptionBlock * static_cast<unsigned>(bits_) / 8 + 15) / 16 * 16;
     const std::byte* const stored = image.data() + payload;
     if (options.find("s32") != std::string::npos) {
       float both[2];
@@ -77,7 +77,7 @@ class IntegerOptions : public testing::TestWithParam<int> {
     std::uniform_int_distribution<int> exponent(-100, 110);
     for (int round = 0; round < 2000; ++round) {
       const double magnitude = std::ldexp(1.0, exponent(engine));
-      std::vector<float> values(kBlock);
+      std::vector<float> values(kOptionBlock);
       for (float& value : values) value = static_cast<float>(normal(engine) * magnitude);
       check(through(options, values));
       if (HasFatalFailure()) return;
@@ -130,7 +130,7 @@ TEST_P(IntegerOptions, AsymmetricLevelsReachFromMinimumToMaximum) {
 }
 
 TEST_P(IntegerOptions, AnAsymmetricBlockOfOneValueIsItsMinimum) {
-  const Block block = through("asym", std::vector<float>(kBlock, 1.5F));
+  const Block block = through("asym", std::vector<float>(kOptionBlock, 1.5F));
   EXPECT_EQ(block.scale, 0);
   EXPECT_EQ(block.back, block.values);
 }
@@ -145,7 +145,7 @@ TEST_P(IntegerOptions, ARangeThatOverflowsIsNotFinite) {
       EXPECT_TRUE(std::isfinite(value));
     }
   }
-  for (const float value : through("had32", std::vector<float>(kBlock, 0x1p120F)).back) {
+  for (const float value : through("had32", std::vector<float>(kOptionBlock, 0x1p120F)).back) {
     EXPECT_EQ(bits_of(value), kCanonicalNan32);
   }
 }
@@ -166,12 +166,12 @@ class ManyLevels : public IntegerOptions {};
 TEST_P(ManyLevels, ARotationSpreadsAnOutlier) {
   std::mt19937 engine(5);
   std::normal_distribution<float> normal;
-  std::vector<float> values(kBlock);
+  std::vector<float> values(kOptionBlock);
   for (float& value : values) value = normal(engine);
   values[7] = 100;
   const auto squares = [](const Block& block) {
     double sum = 0;
-    for (std::size_t i = 0; i < kBlock; ++i) {
+    for (std::size_t i = 0; i < kOptionBlock; ++i) {
       sum += std::pow(double{block.values[i]} - double{block.back[i]}, 2);
     }
     return sum;
@@ -183,22 +183,23 @@ TEST_P(IntegerOptions, RotatedSumsAreRotatedBackOnce) {
   // Equal codes of opposite signs, image by image.
   const Codec codec = bind("had32");
   constexpr std::size_t images = 16;
-  Wire wire(codec, kBlock, images);
-  std::vector<double> exact(kBlock, 0.0);
-  std::vector<float> values = random_values(kBlock, 77);
+  Wire wire(codec, kOptionBlock, images);
+  std::vector<double> exact(kOptionBlock, 0.0);
+  std::vector<float> values = random_values(kOptionBlock, 77);
   for (float& value : values) value = std::remainder(value, 8.0F);
   for (std::size_t image = 0; image < images; ++image) {
     codec::WireImages one = wire.images();
     one.data += image * one.stride;
-    codec.encode(ConstView::of(values.data(), kBlock), Layout::contiguous(kBlock), one, {});
-    std::vector<float> back(kBlock);
-    codec.decode(one, Layout::contiguous(kBlock), View::of(back.data(), kBlock), {});
-    for (std::size_t i = 0; i < kBlock; ++i) exact[i] += back[i];
+    codec.encode(ConstView::of(values.data(), kOptionBlock), Layout::contiguous(kOptionBlock), one,
+                 {});
+    std::vector<float> back(kOptionBlock);
+    codec.decode(one, Layout::contiguous(kOptionBlock), View::of(back.data(), kOptionBlock), {});
+    for (std::size_t i = 0; i < kOptionBlock; ++i) exact[i] += back[i];
     for (float& value : values) value = -value;
   }
-  std::vector<float> sum(kBlock, -1.0F);
-  codec.decode_reduce(wire.images(), images, kBlock, kBlock, sum.data(), {});
-  for (std::size_t i = 0; i < kBlock; ++i) {
+  std::vector<float> sum(kOptionBlock, -1.0F);
+  codec.decode_reduce(wire.images(), images, kOptionBlock, kOptionBlock, sum.data(), {});
+  for (std::size_t i = 0; i < kOptionBlock; ++i) {
     EXPECT_EQ(sum[i], 0.0F);
     EXPECT_NEAR(exact[i], 0.0, 1e-4);
   }

@@ -16,7 +16,7 @@ using codec::Codec;
 using codec::Draw;
 using codec::Layout;
 
-constexpr std::size_t kBlock = 64;
+constexpr std::size_t kDrawnBlock = 64;
 /// Standard errors: of a few thousand means one is beyond by chance once in 10^5 runs.
 constexpr double kLimit = 6;
 
@@ -66,7 +66,7 @@ class Stochastic : public testing::TestWithParam<const char*> {
   static std::vector<float> block_of(std::uint32_t seed) {
     std::mt19937 engine(seed);
     std::normal_distribution<float> normal;
-    std::vector<float> values(kBlock);
+    std::vector<float> values(kDrawnBlock);
     for (float& value : values) value = std::clamp(normal(engine), -2.0F, 2.0F);
     values[5] = -2.5F;
     return values;
@@ -113,7 +113,7 @@ class Coins : public testing::Test {
 
   static std::vector<float> tosses(const Draw& draw, std::size_t image = 0) {
     std::vector<float> values(kTosses, 0.5F);
-    for (std::size_t i = 0; i < kTosses; i += kBlock) values[i] = 7.0F;
+    for (std::size_t i = 0; i < kTosses; i += kDrawnBlock) values[i] = 7.0F;
     const Codec codec(codec::parse_codec("int4:64+sr"), Dtype::fp32);
     Wire wire(codec, kTosses, image + 1);
     const Layout layout{image + 1, 0, 1, 0, kTosses, kTosses};
@@ -130,7 +130,7 @@ class Coins : public testing::Test {
     double same = 0;
     double count = 0;
     for (std::size_t i = 0; i < kTosses; ++i) {
-      if (i % kBlock == 0) continue;
+      if (i % kDrawnBlock == 0) continue;
       EXPECT_TRUE(a[i] == 0 || a[i] == 1);
       ++count;
       same += a[i] == b[i] ? 1 : 0;
@@ -151,7 +151,7 @@ TEST_F(Coins, OfOtherKeysAndNumbersAreIndependent) {
   // Neighbours.
   std::vector<float> shifted(given.begin() + 1, given.end());
   shifted.push_back(0);
-  std::vector<float> groups(given.begin() + kBlock, given.end());
+  std::vector<float> groups(given.begin() + kDrawnBlock, given.end());
   groups.resize(kTosses, 0);
   EXPECT_LT(agreement(given, shifted), kLimit + 3) << "one of 64 neighbours is no toss";
   EXPECT_LT(agreement(given, groups), kLimit);
@@ -160,21 +160,22 @@ TEST_F(Coins, OfOtherKeysAndNumbersAreIndependent) {
 TEST_F(Coins, ASliceIsNumberedByItsStep) {
   const Codec codec(codec::parse_codec("int4:64+sr"), Dtype::fp32);
   const std::vector<float> values = [] {
-    std::vector<float> all(2 * kBlock, 0.5F);
-    all[0] = all[kBlock] = 7.0F;
+    std::vector<float> all(2 * kDrawnBlock, 0.5F);
+    all[0] = all[kDrawnBlock] = 7.0F;
     return all;
   }();
-  Wire together(codec, 2 * kBlock);
-  codec.encode(ConstView::of(values.data(), values.size()), {1, 0, 2, kBlock, kBlock, kBlock},
-               together.images(), {}, {.key = 3, .first = 64, .slice_step = 4096});
-  std::vector<float> back(2 * kBlock);
+  Wire together(codec, 2 * kDrawnBlock);
+  codec.encode(ConstView::of(values.data(), values.size()),
+               {1, 0, 2, kDrawnBlock, kDrawnBlock, kDrawnBlock}, together.images(), {},
+               {.key = 3, .first = 64, .slice_step = 4096});
+  std::vector<float> back(2 * kDrawnBlock);
   codec.decode(together.images(), Layout::contiguous(back.size()),
                View::of(back.data(), back.size()), {});
-  const std::vector<float> slice(values.begin(), values.begin() + kBlock);
+  const std::vector<float> slice(values.begin(), values.begin() + kDrawnBlock);
   for (const std::size_t j : {0U, 1U}) {
     const std::vector<float> alone = through(codec, slice, {.key = 3, .first = 64 + j * 4096});
     EXPECT_TRUE(std::equal(alone.begin(), alone.end(),
-                           back.begin() + static_cast<std::ptrdiff_t>(j * kBlock)));
+                           back.begin() + static_cast<std::ptrdiff_t>(j * kDrawnBlock)));
   }
 }
 

@@ -1,4 +1,4 @@
-// ctest: name=comm_watchdog_idle timeout=60
+// ctest: name=comm_watchdog_idle program=own timeout=60
 // The watchdog of rank 0 that waits for the others' flight records does not ask again and again
 // for news on a connection that is over. The program's own poll() tells what is asked for.
 #include <gtest/gtest.h>

@@ -7,8 +7,10 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <stdexcept>
 
 #include "lib/base/error.hpp"
+#include "lib/config/groups.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
 #include "tests/support/another_value.hpp"
@@ -22,7 +24,7 @@ using test::refusal;
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string refusal_of(const std::string& text) {
+std::string refusal_of_text(const std::string& text) {
   TrainConfig config;
   auto table = options(config);
   return refusal([&] { read_text(text, "x.json", table); });
@@ -52,6 +54,25 @@ TEST(ConfigOptions, PathsAndFlagsAreUniqueAndDescribed) {
     EXPECT_EQ(option.in_effect || option.ruled_out, !option.effect_needs.empty()) << option.path;
   }
   for (const auto& flag : flags_of(table)) EXPECT_TRUE(flags.insert(flag).second) << flag;
+}
+
+TEST(ConfigOptions, EachIsInAGroup) {
+  TrainConfig config;
+  std::set<std::string> named;
+  for (const auto& option : options(config)) {
+    named.insert(group_of(option.path, option_groups()).name);
+  }
+  EXPECT_EQ(named.size(), option_groups().size());
+  EXPECT_EQ(group_of("zero_optimization.stage", option_groups()).name, "sharding");
+  EXPECT_EQ(group_of("zero_optimization.stage3_max_live_parameters", option_groups()).name,
+            "communication");
+  EXPECT_THROW((void)group_of("zeropp.other", option_groups()), std::logic_error);
+}
+
+TEST(ConfigOptions, CommonFlagsExist) {
+  TrainConfig config;
+  const auto flags = flags_of(options(config));
+  for (const auto& flag : common_flags()) EXPECT_THAT(flags, testing::Contains(flag));
 }
 
 TEST(ConfigOptions, EveryOptionIsReadFromJsonAndFromText) {
@@ -85,11 +106,11 @@ TEST(ConfigOptions, EveryOptionRefusesTheWrongTypeAndNamesItsKey) {
     const bool text = std::holds_alternative<std::string*>(entry.field) ||
                       std::holds_alternative<codec::CodecSpec*>(entry.field);
     for (const std::string wrong : {text ? "7" : "\"seven\"", "{\"a\":1}", "[1,2,3]"}) {
-      const auto message = refusal_of(document(entry.path, wrong, "0.5"));
+      const auto message = refusal_of_text(document(entry.path, wrong, "0.5"));
       EXPECT_THAT(message, AllOf(HasSubstr("x.json"), HasSubstr(entry.path))) << wrong;
     }
     if (!entry.path.starts_with("zeropp.")) continue;  // of DeepSpeed's keys null leaves them out
-    EXPECT_THAT(refusal_of(document(entry.path, "null", "")), HasSubstr(entry.path));
+    EXPECT_THAT(refusal_of_text(document(entry.path, "null", "")), HasSubstr(entry.path));
   }
 }
 
@@ -100,23 +121,24 @@ TEST(ConfigOptions, NumbersOutOfRangeAreRefused) {
                         std::holds_alternative<int*>(entry.field);
     if (!number) continue;
     for (const std::string wrong : {"-1", "-1e3", "1.5", "1e30", "18446744073709551616", "true"}) {
-      EXPECT_THAT(refusal_of(document(entry.path, wrong, "")), HasSubstr(entry.path)) << wrong;
+      EXPECT_THAT(refusal_of_text(document(entry.path, wrong, "")), HasSubstr(entry.path)) << wrong;
     }
   }
-  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"stage":4}})"), HasSubstr("from 0 to 3"));
-  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":[1.0,0.9]}}})"), HasSubstr("betas.0"));
+  EXPECT_THAT(refusal_of_text(R"({"zero_optimization":{"stage":4}})"), HasSubstr("from 0 to 3"));
+  EXPECT_THAT(refusal_of_text(R"({"optimizer":{"params":{"betas":[1.0,0.9]}}})"),
+              HasSubstr("betas.0"));
   for (const std::string wrong : {"0", "1e-39", "1e39"}) {
-    EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"eps":)" + wrong + "}}}"),
+    EXPECT_THAT(refusal_of_text(R"({"optimizer":{"params":{"eps":)" + wrong + "}}}"),
                 AllOf(HasSubstr("optimizer.params.eps"), HasSubstr("from 1.17")));
   }
   for (const char* path :
        {"optimizer.params.lr", "optimizer.params.weight_decay", "gradient_clipping"}) {
-    EXPECT_THAT(refusal_of(document(path, "3.5e38", "")),
+    EXPECT_THAT(refusal_of_text(document(path, "3.5e38", "")),
                 AllOf(HasSubstr(path), HasSubstr("e+38")));
   }
-  EXPECT_THAT(refusal_of(R"({"gradient_accumulation_steps":4097})"),
+  EXPECT_THAT(refusal_of_text(R"({"gradient_accumulation_steps":4097})"),
               AllOf(HasSubstr("gradient_accumulation_steps"), HasSubstr("from 1 to 4096")));
-  EXPECT_THAT(refusal_of(R"({"gradient_clipping":-0.1})"), HasSubstr("gradient_clipping"));
+  EXPECT_THAT(refusal_of_text(R"({"gradient_clipping":-0.1})"), HasSubstr("gradient_clipping"));
 }
 
 TEST(ConfigOptions, FlagsRefuseWhatIsNoNumber) {
@@ -195,24 +217,26 @@ TEST(ConfigOptions, WholeNumbersMayBeWrittenAsFloats) {
 }
 
 TEST(ConfigOptions, UnknownKeysNameTheirPathAndTheNearest) {
-  EXPECT_THAT(refusal_of(R"({"zero_optimization":{"stag":3}})"),
+  EXPECT_THAT(refusal_of_text(R"({"zero_optimization":{"stag":3}})"),
               AllOf(HasSubstr("zero_optimization.stag "),
                     HasSubstr("nearest known: zero_optimization.stage)")));
-  EXPECT_THAT(refusal_of(R"({"fp16":{"enable":true}})"),
+  EXPECT_THAT(refusal_of_text(R"({"fp16":{"enable":true}})"),
               AllOf(HasSubstr("fp16.enable "), HasSubstr("fp16.enabled")));
-  EXPECT_THAT(refusal_of(R"({"zeropp":{"model":{"layers":2}}})"), HasSubstr("zeropp.model.layers"));
-  EXPECT_THAT(refusal_of(R"({"schedule":{}})"), HasSubstr("unknown key schedule "));
-  EXPECT_THAT(refusal_of(R"({"schedule":[]})"), HasSubstr("unknown key schedule "));
-  EXPECT_THAT(refusal_of(R"({"activation_checkpointing":{"partition_activation":true}})"),
+  EXPECT_THAT(refusal_of_text(R"({"zeropp":{"model":{"layers":2}}})"),
+              HasSubstr("zeropp.model.layers"));
+  EXPECT_THAT(refusal_of_text(R"({"schedule":{}})"), HasSubstr("unknown key schedule "));
+  EXPECT_THAT(refusal_of_text(R"({"schedule":[]})"), HasSubstr("unknown key schedule "));
+  EXPECT_THAT(refusal_of_text(R"({"activation_checkpointing":{"partition_activation":true}})"),
               HasSubstr("nearest known: activation_checkpointing.partition_activations"));
-  EXPECT_THAT(refusal_of(R"({"zero_optimization":3})"), HasSubstr("must be an object"));
-  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"betas":[0.9]}}})"), HasSubstr("2 entries"));
-  EXPECT_THAT(refusal_of(R"({"bf16":[true]})"), HasSubstr("be an object"));
-  EXPECT_THAT(refusal_of(R"({"zeropp":{"weight_codec":"int9:256"}})"),
+  EXPECT_THAT(refusal_of_text(R"({"zero_optimization":3})"), HasSubstr("must be an object"));
+  EXPECT_THAT(refusal_of_text(R"({"optimizer":{"params":{"betas":[0.9]}}})"),
+              HasSubstr("2 entries"));
+  EXPECT_THAT(refusal_of_text(R"({"bf16":[true]})"), HasSubstr("be an object"));
+  EXPECT_THAT(refusal_of_text(R"({"zeropp":{"weight_codec":"int9:256"}})"),
               HasSubstr("zeropp.weight_codec"));
-  EXPECT_THAT(refusal_of(R"({"optimizer":{"type":"AdmaW"}})"),
+  EXPECT_THAT(refusal_of_text(R"({"optimizer":{"type":"AdmaW"}})"),
               AllOf(HasSubstr("optimizer.type"), HasSubstr("nearest: AdamW")));
-  EXPECT_THAT(refusal_of(R"({"optimizer":{"type":"SGD","params":{"momentun":0.9}}})"),
+  EXPECT_THAT(refusal_of_text(R"({"optimizer":{"type":"SGD","params":{"momentun":0.9}}})"),
               HasSubstr("nearest known: optimizer.params.momentum"));
 }
 
@@ -225,49 +249,51 @@ TEST(ConfigOptions, KeysAndValuesAreShownAsFarAsALineHasRoom) {
         R"({"aio":{"use_gds":")" + longest + "\"}}",
         R"({"zeropp":{"weight_codec":")" + longest + "\"}}", "{\"" + longest,
         R"({"zeropp":{"codec_schedule":[{")" + longest + R"(":1}]}})"}) {
-    const std::string message = refusal_of(text);
+    const std::string message = refusal_of_text(text);
     EXPECT_LT(message.size(), 1500U) << text.substr(0, 40);
     EXPECT_THAT(message, HasSubstr("...")) << text.substr(0, 40);
   }
-  EXPECT_THAT(refusal_of(R"({"a\u0000b":1})"), HasSubstr("unknown key a\\x00b (nearest"));
-  EXPECT_THAT(refusal_of(R"({"a\u0000b":1,"a\u0000b":1})"), HasSubstr("a\\x00b appears twice"));
+  EXPECT_THAT(refusal_of_text(R"({"a\u0000b":1})"), HasSubstr("unknown key a\\x00b (nearest"));
+  EXPECT_THAT(refusal_of_text(R"({"a\u0000b":1,"a\u0000b":1})"),
+              HasSubstr("a\\x00b appears twice"));
 }
 
 TEST(ConfigOptions, WhatIsNotOfThisTypeIsRefusedForIt) {
-  EXPECT_THAT(refusal_of(R"({"optimizer":{"params":{"freeze_step":9},"type":"OneBitAdam"}})"),
+  EXPECT_THAT(refusal_of_text(R"({"optimizer":{"params":{"freeze_step":9},"type":"OneBitAdam"}})"),
               AllOf(HasSubstr("optimizer.type: must be one of "), HasSubstr("OneBitAdam")));
-  EXPECT_THAT(refusal_of(R"({"scheduler":{"params":{"cycle_max_lr":9},"type":"OneCycle"}})"),
+  EXPECT_THAT(refusal_of_text(R"({"scheduler":{"params":{"cycle_max_lr":9},"type":"OneCycle"}})"),
               AllOf(HasSubstr("scheduler.type: must be one of "), HasSubstr("OneCycle")));
 }
 
 TEST(ConfigOptions, DuplicatesAreRefused) {
-  EXPECT_THAT(refusal_of(R"({"zeropp":{"seed":1},"gradient_clipping":1,"zeropp":{"seed":2}})"),
+  EXPECT_THAT(refusal_of_text(R"({"zeropp":{"seed":1},"gradient_clipping":1,"zeropp":{"seed":2}})"),
               HasSubstr("zeropp appears twice"));
-  EXPECT_THAT(refusal_of(R"({"zeropp":{"seed":1,"model":{"num_layers":1},"seed":1}})"),
+  EXPECT_THAT(refusal_of_text(R"({"zeropp":{"seed":1,"model":{"num_layers":1},"seed":1}})"),
               HasSubstr("zeropp.seed appears twice"));
 }
 
 TEST(ConfigOptions, MalformedJsonNamesFileLineAndColumn) {
-  EXPECT_THAT(refusal_of("{\n  \"a\": 1,\n  oops\n}"), testing::StartsWith("x.json:3:3:"));
-  EXPECT_THAT(refusal_of("{\"a\" 1}"), testing::StartsWith("x.json:1:6:"));
-  EXPECT_THAT(refusal_of(""), testing::StartsWith("x.json:1:1:"));
-  EXPECT_THAT(refusal_of("{\"gradient_clipping\": NaN}"), testing::StartsWith("x.json:1:"));
-  EXPECT_THAT(refusal_of("{\"gradient_clipping\": 1e999}"), HasSubstr("x.json"));
-  EXPECT_THAT(refusal_of("[1]"), HasSubstr("JSON object"));
+  EXPECT_THAT(refusal_of_text("{\n  \"a\": 1,\n  oops\n}"), testing::StartsWith("x.json:3:3:"));
+  EXPECT_THAT(refusal_of_text("{\"a\" 1}"), testing::StartsWith("x.json:1:6:"));
+  EXPECT_THAT(refusal_of_text(""), testing::StartsWith("x.json:1:1:"));
+  EXPECT_THAT(refusal_of_text("{\"gradient_clipping\": NaN}"), testing::StartsWith("x.json:1:"));
+  EXPECT_THAT(refusal_of_text("{\"gradient_clipping\": 1e999}"), HasSubstr("x.json"));
+  EXPECT_THAT(refusal_of_text("[1]"), HasSubstr("JSON object"));
   for (const std::string comma : {"{\n \"bf16\": {},\n}", "{\n \"a\": [1] ,]}"}) {
-    EXPECT_THAT(refusal_of(comma),
+    EXPECT_THAT(refusal_of_text(comma),
                 AllOf(HasSubstr("x.json:2:"), HasSubstr("malformed JSON: a comma before "),
                       testing::EndsWith("leave it out")));
   }
-  EXPECT_THAT(refusal_of("{\"bf16\": {},\n \"gradient_clipping\": 1e999}"),
+  EXPECT_THAT(refusal_of_text("{\"bf16\": {},\n \"gradient_clipping\": 1e999}"),
               testing::StrEq(
                   "x.json:2:23: malformed JSON: the number 1e999 is beyond what a double holds"));
   using namespace std::string_literals;
   for (const std::string& nul : {"{}\0\0"s, "{}\0{"s, "{\"bf16\"\0:{}}"s}) {
-    EXPECT_THAT(refusal_of(nul), AllOf(testing::StartsWith("x.json:1:"), HasSubstr("a NUL byte")));
+    EXPECT_THAT(refusal_of_text(nul),
+                AllOf(testing::StartsWith("x.json:1:"), HasSubstr("a NUL byte")));
   }
-  EXPECT_THAT(refusal_of(std::string(1000, '[')), HasSubstr("x.json"));
-  EXPECT_THAT(refusal_of("{\"\xff\": 1}"), testing::StartsWith("x.json:1:"));
+  EXPECT_THAT(refusal_of_text(std::string(1000, '[')), HasSubstr("x.json"));
+  EXPECT_THAT(refusal_of_text("{\"\xff\": 1}"), testing::StartsWith("x.json:1:"));
 }
 
 TEST(ConfigOptions, MissingFilesAreInputErrors) {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kVocab = 13;
 
-Options small(bool tied) {
+Options small_encoder(bool tied) {
   Options options;
   options.name = "encoder";
   options.num_layers = 2;
@@ -28,8 +28,8 @@ Options small(bool tied) {
 }
 
 template <class Model>
-struct Fixture {
-  explicit Fixture(const Options& options, std::size_t micro_batch = 2)
+struct EncoderFixture {
+  explicit EncoderFixture(const Options& options, std::size_t micro_batch = 2)
       : model(
             options,
             {.micro_batch = micro_batch, .vocab_size = kVocab, .device = device, .timers = timers}),
@@ -127,8 +127,8 @@ TEST(TokenMasking, DependsOnTheSequenceAlone) {
 
 TEST(Encoder, HasARowForTheMaskToken) {
   for (const bool tied : {true, false}) {
-    const Fixture<Encoder> encoder(small(tied));
-    const Fixture<Gpt> gpt(small(tied));
+    const EncoderFixture<Encoder> encoder(small_encoder(tied));
+    const EncoderFixture<Gpt> gpt(small_encoder(tied));
     ASSERT_EQ(encoder.model.units().size(), gpt.model.units().size());
     for (std::size_t u = 0; u < gpt.model.units().size(); ++u) {
       const auto& tensors = encoder.model.units()[u].tensors;
@@ -147,7 +147,7 @@ TEST(Encoder, HasARowForTheMaskToken) {
 /// At the usual initial weights the loss is that of a uniform guess, whatever the share that
 /// counts.
 TEST(Encoder, FirstLossIsLogOfTheVocabulary) {
-  Fixture<Encoder> fixture(small(true));
+  EncoderFixture<Encoder> fixture(small_encoder(true));
   fixture.local.initialise(7);
   for (const std::size_t length : {1U, 7U, 20U}) {
     const auto tokens = test::tokens(2 * length, kVocab, 1);
@@ -157,7 +157,7 @@ TEST(Encoder, FirstLossIsLogOfTheVocabulary) {
 
 /// The loss of a token that is masked in the first half changes with one behind it.
 TEST(Encoder, AttendsToBothSides) {
-  Fixture<Encoder> fixture(small(true), 1);
+  EncoderFixture<Encoder> fixture(small_encoder(true), 1);
   // Every token is its neighbours' evidence: the gradient of the last position's embedding is not
   // zero, though the last token is none that counts.
   auto tokens = test::tokens(20, kVocab, 1);
@@ -180,7 +180,7 @@ TEST(Encoder, AttendsToBothSides) {
 /// Central differences of the loss along a random direction in each tensor.
 TEST(Encoder, GradientAgreesWithFiniteDifferences) {
   for (const bool tied : {true, false}) {
-    Fixture<Encoder> fixture(small(tied));
+    EncoderFixture<Encoder> fixture(small_encoder(tied));
     const auto tokens = test::tokens(40, kVocab, 3);
     const zero::Batch batch{2, 20, tokens, tokens};
     fixture.local.forward(batch, true);
@@ -218,10 +218,10 @@ TEST(Encoder, GradientAgreesWithFiniteDifferences) {
 }
 
 TEST(Encoder, RecomputingChangesNoBit) {
-  Options options = small(true);
-  Fixture<Encoder> kept(options);
+  Options options = small_encoder(true);
+  EncoderFixture<Encoder> kept(options);
   options.recompute_activations = true;
-  Fixture<Encoder> recomputed(options);
+  EncoderFixture<Encoder> recomputed(options);
   const auto tokens = test::tokens(40, kVocab, 3);
   const zero::Batch batch{2, 20, tokens, tokens};
   EXPECT_EQ(kept.local.forward(batch, true), recomputed.local.forward(batch, true));
@@ -232,7 +232,7 @@ TEST(Encoder, RecomputingChangesNoBit) {
 }
 
 TEST(Encoder, RefusesTheMaskTokenAsInput) {
-  Fixture<Encoder> fixture(small(true));
+  EncoderFixture<Encoder> fixture(small_encoder(true));
   std::vector<std::int32_t> tokens(20, 12);
   EXPECT_NO_THROW(fixture.model.begin({1, 20, tokens, tokens}, true, {}));
   tokens[3] = static_cast<std::int32_t>(kVocab);

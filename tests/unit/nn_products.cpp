@@ -9,7 +9,7 @@ namespace {
 
 using namespace zeropp::test;
 
-const NnOps& ops = host_nn_ops();
+const NnOps& product_ops = host_nn_ops();
 
 /// Counts how often products began and ended.
 struct Observer final : ProductObserver {
@@ -53,7 +53,7 @@ TEST_P(Linear, ForwardAndBackward) {
         }
       }
     }
-    Floats workspace = poisoned(ops.linear_workspace(shape, GetParam()));
+    Floats workspace = poisoned(product_ops.linear_workspace(shape, GetParam()));
     Observer observer;
     const NnContext context{{}, &observer, view(workspace)};
     for (const bool with_bias : {false, true}) {
@@ -64,35 +64,35 @@ TEST_P(Linear, ForwardAndBackward) {
           if (with_residual) expected[k] += d(residual[k]);
         }
         Floats y = poisoned(rows * out);
-        ops.linear_forward(context, shape, view(x), weight.memory(),
-                           with_bias ? bias.memory() : ConstView{},
-                           with_residual ? view(residual) : ConstView{}, view(y));
+        product_ops.linear_forward(context, shape, view(x), weight.memory(),
+                                   with_bias ? bias.memory() : ConstView{},
+                                   with_residual ? view(residual) : ConstView{}, view(y));
         expect_close(y, expected, 2e-5, "y");
       }
     }
     EXPECT_EQ(observer.entered, 4);
     Floats dx = poisoned(rows * in);
-    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), true,
-                        view(d_weight), view(d_bias));
+    product_ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
+                                true, view(d_weight), view(d_bias));
     EXPECT_EQ(observer.entered, 5);
     EXPECT_EQ(observer.inside, 0);
     expect_close(dx, expected_dx, 1e-4, "dx");
     expect_close(d_weight, expected_weight, 2e-5, "weight gradient");
     expect_close(d_bias, expected_bias, 2e-5, "bias gradient");
     // Without a bias, and added once more to the weight's gradient.
-    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), true,
-                        view(d_weight), {});
+    product_ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
+                                true, view(d_weight), {});
     expect_close(d_bias, expected_bias, 2e-5, "bias gradient left alone");
 
     // Written instead of added: the bits of a sum that begins with zeros.
     std::fill(d_weight.begin(), d_weight.end(), 0.0F);
     std::fill(d_bias.begin(), d_bias.end(), 0.0F);
-    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), true,
-                        view(d_weight), view(d_bias));
+    product_ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
+                                true, view(d_weight), view(d_bias));
     Floats written_weight = poisoned(in * out);
     Floats written_bias = poisoned(out);
-    ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), false,
-                        view(written_weight), view(written_bias));
+    product_ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
+                                false, view(written_weight), view(written_bias));
     expect_same_bits(written_weight, d_weight, "weight gradient, written");
     expect_same_bits(written_bias, d_bias, "bias gradient, written");
 
@@ -105,8 +105,8 @@ TEST_P(Linear, ForwardAndBackward) {
         for (std::size_t i = 0; add && i < total.size(); ++i) total[i] += before[i];
         return loaded(stored(total, GetParam()), GetParam());
       };
-      ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx), add,
-                          narrow_weight.view(), narrow_bias.view());
+      product_ops.linear_backward(context, shape, view(dy), view(x), weight.memory(), {}, view(dx),
+                                  add, narrow_weight.view(), narrow_bias.view());
       if (!add || GetParam() != Dtype::fp32) {  // of fp32 the library adds as it multiplies
         expect_same_bits(narrow_weight.now(), sums(narrow_weight.wide, written_weight), "narrow");
       }
@@ -136,15 +136,15 @@ TEST_P(Linear, StridedRowsAndGelu) {
     for (const float value : values) result.push_back(bits_of(value));
     return result;
   };
-  Floats workspace = poisoned(ops.linear_workspace(plain, GetParam()));
+  Floats workspace = poisoned(product_ops.linear_workspace(plain, GetParam()));
   const NnContext context{{}, nullptr, view(workspace)};
   Floats y = poisoned(plain.rows * plain.out);
   Floats y_strided = poisoned(strided.rows * strided.stride());
-  ops.linear_forward(context, plain, view(x), weight.memory(), bias.memory(), view(residual),
-                     view(y));
+  product_ops.linear_forward(context, plain, view(x), weight.memory(), bias.memory(),
+                             view(residual), view(y));
   const Floats residual_strided = spread(residual);
-  ops.linear_forward(context, strided, view(x), weight.memory(), bias.memory(),
-                     view(residual_strided), view(y_strided));
+  product_ops.linear_forward(context, strided, view(x), weight.memory(), bias.memory(),
+                             view(residual_strided), view(y_strided));
   EXPECT_EQ(bits(y_strided), bits(spread(y))) << "and nothing between the rows is written";
 
   Floats dx = poisoned(x.size());
@@ -154,10 +154,10 @@ TEST_P(Linear, StridedRowsAndGelu) {
   Floats d_bias = normals(plain.out, 6);
   Floats d_bias_strided = d_bias;
   const Floats y_spread = spread(y);
-  ops.linear_backward(context, plain, view(std::as_const(y)), view(x), weight.memory(), {},
-                      view(dx), true, view(d_weight), view(d_bias));
-  ops.linear_backward(context, strided, view(y_spread), view(x), weight.memory(), {},
-                      view(dx_strided), true, view(d_weight_strided), view(d_bias_strided));
+  product_ops.linear_backward(context, plain, view(std::as_const(y)), view(x), weight.memory(), {},
+                              view(dx), true, view(d_weight), view(d_bias));
+  product_ops.linear_backward(context, strided, view(y_spread), view(x), weight.memory(), {},
+                              view(dx_strided), true, view(d_weight_strided), view(d_bias_strided));
   EXPECT_EQ(dx_strided, dx);
   EXPECT_EQ(d_weight_strided, d_weight);
   EXPECT_EQ(d_bias_strided, d_bias);
@@ -165,10 +165,10 @@ TEST_P(Linear, StridedRowsAndGelu) {
   Floats pre = poisoned(y.size());
   Floats activated = poisoned(y.size());
   Floats expected_pre = poisoned(y.size());
-  ops.linear_forward(context, plain, view(x), weight.memory(), bias.memory(), {},
-                     view(expected_pre));
-  ops.linear_gelu_forward(context, plain, view(x), weight.memory(), bias.memory(), view(pre),
-                          view(activated));
+  product_ops.linear_forward(context, plain, view(x), weight.memory(), bias.memory(), {},
+                             view(expected_pre));
+  product_ops.linear_gelu_forward(context, plain, view(x), weight.memory(), bias.memory(),
+                                  view(pre), view(activated));
   EXPECT_EQ(pre, expected_pre);
   for (std::size_t i = 0; i < pre.size(); ++i) EXPECT_EQ(activated[i], Gelu::value(pre[i]));
 
@@ -177,10 +177,10 @@ TEST_P(Linear, StridedRowsAndGelu) {
   Floats d_activated = poisoned(y.size());
   Floats d_pre = poisoned(y.size());
   Floats d_second(next.in * next.out);
-  ops.linear_backward(context, next, view(dy), view(activated), second.memory(), {},
-                      view(d_activated), true, view(d_second), {});
-  ops.linear_backward(context, next, view(dy), view(activated), second.memory(), view(pre),
-                      view(d_pre), true, view(d_second), {});
+  product_ops.linear_backward(context, next, view(dy), view(activated), second.memory(), {},
+                              view(d_activated), true, view(d_second), {});
+  product_ops.linear_backward(context, next, view(dy), view(activated), second.memory(), view(pre),
+                              view(d_pre), true, view(d_second), {});
   for (std::size_t i = 0; i < pre.size(); ++i) {
     EXPECT_EQ(d_pre[i], d_activated[i] * Gelu::derivative(pre[i]));
   }
@@ -188,13 +188,13 @@ TEST_P(Linear, StridedRowsAndGelu) {
 
 TEST_P(Linear, NarrowWeightsNeedTheWorkspace) {
   if (GetParam() == Dtype::fp32) {
-    EXPECT_EQ(ops.linear_workspace({3, 10, 10}, Dtype::fp32), 0U);
+    EXPECT_EQ(product_ops.linear_workspace({3, 10, 10}, Dtype::fp32), 0U);
     return;
   }
   const Floats x = normals(4, 1);
   const Weights weight(8, 2, GetParam());
   Floats y(2);
-  EXPECT_THROW(ops.linear_forward({}, {1, 4, 2}, view(x), weight.memory(), {}, {}, view(y)),
+  EXPECT_THROW(product_ops.linear_forward({}, {1, 4, 2}, view(x), weight.memory(), {}, {}, view(y)),
                std::invalid_argument);
 }
 
@@ -252,7 +252,7 @@ struct Reference {
 
 /// What attention keeps from forward to backward: as large as it asks for, and no more.
 Floats saved_for(const AttentionShape& shape) {
-  return poisoned((ops.attention_saved_bytes(shape, Dtype::fp32) + 3) / 4);
+  return poisoned((product_ops.attention_saved_bytes(shape, Dtype::fp32) + 3) / 4);
 }
 
 TEST(Attention, ForwardAndBackward) {
@@ -273,11 +273,12 @@ TEST(Attention, ForwardAndBackward) {
     Floats saved = saved_for(shape);
     Floats y = poisoned(rows * shape.hidden);
     Floats d_qkv = poisoned(qkv.size());
-    Floats workspace = poisoned(ops.attention_workspace(shape, Dtype::fp32));
+    Floats workspace = poisoned(product_ops.attention_workspace(shape, Dtype::fp32));
     Observer observer;
     const NnContext context{{}, &observer, view(workspace)};
-    ops.attention_forward(context, shape, view(qkv), view(saved), view(y));
-    ops.attention_backward(context, shape, view(dy), view(qkv), view(saved), view(y), view(d_qkv));
+    product_ops.attention_forward(context, shape, view(qkv), view(saved), view(y));
+    product_ops.attention_backward(context, shape, view(dy), view(qkv), view(saved), view(y),
+                                   view(d_qkv));
     EXPECT_EQ(observer.inside, 0);
     EXPECT_EQ(observer.entered, 4);
     expect_close(y, reference.y, 1e-5, "y");
@@ -290,7 +291,7 @@ TEST(Attention, LargeScoresStayFinite) {
   const Floats qkv = normals(9 * 12, 1, 100.0F);
   Floats saved = saved_for(shape);
   Floats y = poisoned(9 * 4);
-  ops.attention_forward({}, shape, view(qkv), view(saved), view(y));
+  product_ops.attention_forward({}, shape, view(qkv), view(saved), view(y));
   for (const float value : y) EXPECT_TRUE(std::isfinite(value));
 }
 
@@ -299,19 +300,19 @@ TEST(Attention, TooSmallASavedStateIsRefused) {
   const Floats qkv = normals(9 * 12, 1);
   Floats saved = saved_for(shape);
   Floats y = poisoned(9 * 4);
-  EXPECT_THROW(
-      ops.attention_forward({}, shape, view(qkv), view(saved).part(0, saved.size() - 1), view(y)),
-      std::invalid_argument);
+  EXPECT_THROW(product_ops.attention_forward({}, shape, view(qkv),
+                                             view(saved).part(0, saved.size() - 1), view(y)),
+               std::invalid_argument);
 }
 
 /// Memory for the largest shape serves all smaller ones.
 TEST(Attention, MemoryGrowsWithTheShape) {
   const AttentionShape largest{3, 16, 4, 32};
   for (const AttentionShape shape : {AttentionShape{2, 16, 4, 32}, {3, 15, 4, 32}, {1, 1, 4, 32}}) {
-    EXPECT_LE(ops.attention_saved_bytes(shape, Dtype::fp32),
-              ops.attention_saved_bytes(largest, Dtype::fp32));
-    EXPECT_LE(ops.attention_workspace(shape, Dtype::fp32),
-              ops.attention_workspace(largest, Dtype::fp32));
+    EXPECT_LE(product_ops.attention_saved_bytes(shape, Dtype::fp32),
+              product_ops.attention_saved_bytes(largest, Dtype::fp32));
+    EXPECT_LE(product_ops.attention_workspace(shape, Dtype::fp32),
+              product_ops.attention_workspace(largest, Dtype::fp32));
   }
 }
 

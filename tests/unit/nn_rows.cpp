@@ -9,7 +9,7 @@ namespace {
 
 using namespace zeropp::test;
 
-const NnOps& ops = host_nn_ops();
+const NnOps& row_ops = host_nn_ops();
 
 class ByDtype : public testing::TestWithParam<Dtype> {};
 INSTANTIATE_TEST_SUITE_P(, ByDtype, testing::Values(Dtype::fp32, Dtype::bf16, Dtype::fp16),
@@ -24,7 +24,7 @@ TEST_P(ByDtype, EmbeddingForwardAndBackward) {
     const Weights positions((length + 2) * hidden, 2, GetParam());
     const auto ids = tokens(rows, vocab, 3);
     Floats y = poisoned(rows * hidden);
-    ops.embedding_forward({}, shape, ids.data(), table.memory(), positions.memory(), view(y));
+    row_ops.embedding_forward({}, shape, ids.data(), table.memory(), positions.memory(), view(y));
 
     const Floats dy = normals(rows * hidden, 4);
     Floats d_table = normals(vocab * hidden, 5);
@@ -41,8 +41,8 @@ TEST_P(ByDtype, EmbeddingForwardAndBackward) {
         expected_positions[row % length * hidden + j] += d(dy[row * hidden + j]);
       }
     }
-    ops.embedding_backward({}, shape, ids.data(), view(std::as_const(dy)), view(d_table),
-                           view(d_positions));
+    row_ops.embedding_backward({}, shape, ids.data(), view(std::as_const(dy)), view(d_table),
+                               view(d_positions));
     expect_close(y, expected_y, 1e-6, "y");
     expect_close(d_table, expected_table, 1e-5, "token gradient");
     expect_close(d_positions, expected_positions, 1e-5, "position gradient");
@@ -60,8 +60,8 @@ TEST_P(ByDtype, LayernormForwardAndBackward) {
     Floats y = poisoned(rows * hidden);
     Floats mean = poisoned(rows);
     Floats rstd = poisoned(rows);
-    ops.layernorm_forward({}, rows, hidden, view(x), weight.memory(), bias.memory(), view(y),
-                          view(mean), view(rstd));
+    row_ops.layernorm_forward({}, rows, hidden, view(x), weight.memory(), bias.memory(), view(y),
+                              view(mean), view(rstd));
     Floats dx = poisoned(rows * hidden);
     Floats dx_added = normals(rows * hidden, 5);
     Floats d_weight = normals(hidden, 6);
@@ -101,34 +101,35 @@ TEST_P(ByDtype, LayernormForwardAndBackward) {
       }
     }
     expect_close(y, expected_y, 1e-5, "y");
-    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                           view(rstd), false, view(dx), true, view(d_weight), view(d_bias));
+    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                               view(rstd), false, view(dx), true, view(d_weight), view(d_bias));
     expect_close(dx, expected_dx, 1e-5, "dx");
     expect_close(d_weight, expected_weight, 1e-5, "weight gradient");
     expect_close(d_bias, expected_bias, 1e-5, "bias gradient");
-    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                           view(rstd), true, view(dx_added), true, view(d_weight), view(d_bias));
+    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                               view(rstd), true, view(dx_added), true, view(d_weight),
+                               view(d_bias));
     expect_close(dx_added, expected_added, 1e-5, "dx added");
 
     // Written instead of added: the bits of a sum that begins with zeros.
     std::fill(d_weight.begin(), d_weight.end(), 0.0F);
     std::fill(d_bias.begin(), d_bias.end(), 0.0F);
-    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                           view(rstd), false, view(dx), true, view(d_weight), view(d_bias));
+    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                               view(rstd), false, view(dx), true, view(d_weight), view(d_bias));
     Floats written_weight = poisoned(hidden);
     Floats written_bias = poisoned(hidden);
-    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                           view(rstd), false, view(dx), false, view(written_weight),
-                           view(written_bias));
+    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                               view(rstd), false, view(dx), false, view(written_weight),
+                               view(written_bias));
     expect_same_bits(written_weight, d_weight, "weight gradient, written");
     expect_same_bits(written_bias, d_bias, "bias gradient, written");
 
     // In 16 bits: the same sums, rounded once.
     Weights narrow_weight(hidden, 8, GetParam());
     Weights narrow_bias(hidden, 9, GetParam());
-    ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
-                           view(rstd), false, view(dx), false, narrow_weight.view(),
-                           narrow_bias.view());
+    row_ops.layernorm_backward({}, rows, hidden, view(dy), view(x), weight.memory(), view(mean),
+                               view(rstd), false, view(dx), false, narrow_weight.view(),
+                               narrow_bias.view());
     const auto rounded = [](const Floats& sums) {
       return loaded(stored(sums, GetParam()), GetParam());
     };
@@ -157,14 +158,14 @@ TEST(CrossEntropy, LossAndGradient) {
     }
     Floats gradient = logits;
     Floats loss = poisoned(rows);
-    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, true, 1.0F, view(gradient),
-                      view(loss));
+    row_ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, true, 1.0F, view(gradient),
+                          view(loss));
     expect_close(loss, expected_loss, 2e-6, "loss");
     expect_close(gradient, expected_gradient, 1e-6, "gradient");
     Floats lost = logits;
     Floats loss_only = poisoned(rows);
-    ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, false, 1.0F, view(lost),
-                      view(loss_only));
+    row_ops.cross_entropy({}, rows, vocab, vocab, targets.data(), rows, false, 1.0F, view(lost),
+                          view(loss_only));
     EXPECT_EQ(loss_only, loss);
   }
 }
@@ -181,10 +182,10 @@ TEST(CrossEntropy, PaddedRowsGiveTheSameAndZeros) {
   const auto targets = tokens(kRows, kVocab, 2);
   Floats loss = poisoned(kRows);
   Floats padded_loss = poisoned(kRows);
-  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), kRows, true, 1.0F, view(dense),
-                    view(loss));
-  ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), kRows, true, 1.0F, view(padded),
-                    view(padded_loss));
+  row_ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), kRows, true, 1.0F, view(dense),
+                        view(loss));
+  row_ops.cross_entropy({}, kRows, kVocab, kStride, targets.data(), kRows, true, 1.0F, view(padded),
+                        view(padded_loss));
   EXPECT_EQ(padded_loss, loss);
   for (std::size_t i = 0; i < padded.size(); ++i) {
     const std::size_t column = i % kStride;
@@ -214,10 +215,10 @@ TEST(CrossEntropy, NegativeTargetsDoNotCount) {
   }
   Floats loss = poisoned(kRows);
   Floats loss_alone = poisoned(counted.size());
-  ops.cross_entropy({}, counted.size(), kVocab, kVocab, counted.data(), counted.size(), true, 1.0F,
-                    view(alone), view(loss_alone));
-  ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), counted.size(), true, 1.0F,
-                    view(gradient), view(loss));
+  row_ops.cross_entropy({}, counted.size(), kVocab, kVocab, counted.data(), counted.size(), true,
+                        1.0F, view(alone), view(loss_alone));
+  row_ops.cross_entropy({}, kRows, kVocab, kVocab, targets.data(), counted.size(), true, 1.0F,
+                        view(gradient), view(loss));
   std::size_t next = 0;
   for (std::size_t r = 0; r < kRows; ++r) {
     const bool counts = targets[r] >= 0;
@@ -229,8 +230,8 @@ TEST(CrossEntropy, NegativeTargetsDoNotCount) {
   }
   double mean = 0.0;
   double mean_alone = 0.0;
-  ops.add_mean({}, view(loss), counted.size(), &mean);
-  ops.add_mean({}, view(loss_alone), counted.size(), &mean_alone);
+  row_ops.add_mean({}, view(loss), counted.size(), &mean);
+  row_ops.add_mean({}, view(loss_alone), counted.size(), &mean_alone);
   EXPECT_DOUBLE_EQ(mean, mean_alone);
 }
 
@@ -238,7 +239,7 @@ TEST(CrossEntropy, LargeLogitsAndNan) {
   const std::vector<std::int32_t> targets = {0, 1};
   Floats logits = {1e4F, -1e4F, 0.0F, std::numeric_limits<float>::quiet_NaN()};
   Floats loss = poisoned(2);
-  ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, view(logits), view(loss));
+  row_ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, view(logits), view(loss));
   EXPECT_NEAR(loss[0], 0.0F, 1e-6F);
   EXPECT_TRUE(std::isnan(loss[1])) << "a NaN must not disappear";
   EXPECT_TRUE(std::isnan(logits[2]) && std::isnan(logits[3]));
@@ -248,11 +249,11 @@ TEST(Mean, SumsInDoublePrecisionUntilTaken) {
   const Floats values(1'000'000, 0.1F);
   const Floats others = {2.0F, 3.0F};
   double total = 0.0;
-  ops.add_mean({}, view(values), values.size(), &total);
+  row_ops.add_mean({}, view(values), values.size(), &total);
   EXPECT_NEAR(total, d(0.1F), 1e-12);
-  ops.add_mean({}, view(others), others.size(), &total);
+  row_ops.add_mean({}, view(others), others.size(), &total);
   double taken = -1.0;
-  ops.take_total({}, &total, &taken);
+  row_ops.take_total({}, &total, &taken);
   EXPECT_NEAR(taken, d(0.1F) + 2.5, 1e-12);
   EXPECT_EQ(total, 0.0);
 }
@@ -263,7 +264,7 @@ TEST(Views, WrongOnesAreRefused) {
   std::vector<Bf16> narrow(4);
   const std::vector<std::int32_t> targets = {0, 1};
   const auto run = [&](const View& values) {
-    ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, values, view(loss));
+    row_ops.cross_entropy({}, 2, 2, 2, targets.data(), 2, true, 1.0F, values, view(loss));
   };
   EXPECT_NO_THROW(run(view(logits)));
   EXPECT_THROW(run(View::of(logits.data(), 3)), std::invalid_argument);

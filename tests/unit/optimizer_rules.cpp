@@ -20,7 +20,7 @@
 namespace zeropp::optim {
 namespace {
 
-std::vector<float> random_values(std::size_t n, unsigned seed) {
+std::vector<float> drawn_values(std::size_t n, unsigned seed) {
   std::mt19937 engine(seed);
   std::normal_distribution<float> normal;
   std::vector<float> values(n);
@@ -63,11 +63,11 @@ class EveryOptimizer : public testing::TestWithParam<Options> {};
 TEST_P(EveryOptimizer, FollowsTheFormulaInDoublePrecisionForManySteps) {
   for (const std::size_t n : {1U, 31U, 1024U, 2500U}) {
     for (const bool decays : {true, false}) {
-      Parameters parameters(GetParam(), random_values(n, 1));
+      Parameters parameters(GetParam(), drawn_values(n, 1));
       std::vector<test::ReferenceParameter> expected(n);
       for (std::size_t i = 0; i < n; ++i) expected[i].weight = parameters.weight[i];
       for (std::uint64_t t = 1; t <= 20; ++t) {
-        const std::vector<float> gradient = random_values(n, 100 + static_cast<unsigned>(t));
+        const std::vector<float> gradient = drawn_values(n, 100 + static_cast<unsigned>(t));
         const float clip = t % 2 == 0 ? 0.5F : 1.0F;
         const float mean = t % 3 == 0 ? 0.125F : 1.0F;
         parameters.step({t, {mean, clip}}, decays, gradient);
@@ -99,9 +99,9 @@ TEST_P(EveryOptimizer, KeepsWhatItsFormulaNeeds) {
 TEST_P(EveryOptimizer, CutsTheSixteenBitShardFromTheNewWeights) {
   constexpr std::size_t kCount = 2500;
   for (const Dtype dtype : {Dtype::bf16, Dtype::fp16}) {
-    Parameters parameters(GetParam(), random_values(kCount, 1));
+    Parameters parameters(GetParam(), drawn_values(kCount, 1));
     parameters.weight[7] = 3e38F;
-    const std::vector<float> gradient = random_values(kCount, 2);
+    const std::vector<float> gradient = drawn_values(kCount, 2);
     std::vector<std::uint16_t> shard(kCount, 0xA5A5);
     parameters.step({1, {1.0F, 1.0F}}, true, gradient, {shard.data(), kCount, dtype});
     for (std::size_t i = 0; i < kCount; ++i) {
@@ -132,10 +132,10 @@ TEST_P(EveryOptimizer, TakesTheRateOfItsSchedule) {
                           .warmup_max_lr = 0.03,
                           .warmup_num_steps = 3,
                           .total_num_steps = 7};
-    Parameters parameters(scheduled, random_values(100, 1));
+    Parameters parameters(scheduled, drawn_values(100, 1));
     Parameters expected(GetParam(), parameters.weight);
     for (std::uint64_t t = 1; t <= 9; ++t) {
-      const std::vector<float> gradient = random_values(100, 10 + static_cast<unsigned>(t));
+      const std::vector<float> gradient = drawn_values(100, 10 + static_cast<unsigned>(t));
       parameters.step({t, {1.0F, 1.0F}}, true, gradient);
       expected.options.learning_rate = learning_rate(scheduled, t);
       expected.step({t, {1.0F, 1.0F}}, true, gradient);
@@ -148,10 +148,10 @@ TEST_P(EveryOptimizer, TakesTheRateOfItsSchedule) {
 TEST_P(EveryOptimizer, RoundsTheMeanBeforeItClips) {
   constexpr std::size_t kCount = 5000;
   constexpr float kMean = 1.0F / 3.0F;
-  Parameters folded(GetParam(), random_values(kCount, 1));
+  Parameters folded(GetParam(), drawn_values(kCount, 1));
   Parameters apart(GetParam(), folded.weight);
   for (std::uint64_t t = 1; t <= 3; ++t) {
-    const std::vector<float> sum = random_values(kCount, 10 + static_cast<unsigned>(t));
+    const std::vector<float> sum = drawn_values(kCount, 10 + static_cast<unsigned>(t));
     std::vector<float> gradient = sum;
     for (float& value : gradient) value *= kMean;
     folded.step({t, {kMean, 0.7F}}, true, sum);
@@ -165,9 +165,9 @@ TEST_P(EveryOptimizer, RoundsTheMeanBeforeItClips) {
 TEST_P(EveryOptimizer, TakesPiecesOfAnyLengthAtOnce) {
   constexpr std::size_t kCount = 20'000;
   const Step step{1, {0.25F, 0.9F}};
-  const std::vector<float> gradient = random_values(kCount, 2);
+  const std::vector<float> gradient = drawn_values(kCount, 2);
   std::mt19937 random(3);
-  Parameters together(GetParam(), random_values(kCount, 1));
+  Parameters together(GetParam(), drawn_values(kCount, 1));
   Parameters apart(GetParam(), together.weight);
   std::vector<UpdatePiece> pieces;
   for (std::size_t first = 0; first < kCount;) {

@@ -42,7 +42,7 @@ constexpr double kShard = 2.0 * kCount;  ///< bytes in bf16
 
 TEST(PlanCosts, GathersSendWhatTheirAlgorithmSays) {
   const Cluster cluster = round_numbers(4);
-  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const ClusterGroup place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
   const auto cost = [&](const char* algorithm) {
     return gather_cost({algorithm, kCount, Dtype::bf16, {}}, place);
   };
@@ -61,7 +61,7 @@ TEST(PlanCosts, GathersSendWhatTheirAlgorithmSays) {
   // Each rank to all others: 8 of its images leave the node.
   EXPECT_NEAR(seconds_on(cost("direct"), Resource::rails), 8 * kShard / 1e10, 1e-12);
   EXPECT_THROW(cost("unheard"), std::invalid_argument);
-  const Place alone{.cluster = cluster, .nodes = 1, .ranks_per_node = 1, .rail_lanes = 1};
+  const ClusterGroup alone{.cluster = cluster, .nodes = 1, .ranks_per_node = 1, .rail_lanes = 1};
   EXPECT_EQ(
       seconds_on(gather_cost({"native", kCount, Dtype::bf16, {}}, alone), Resource::node_links), 0);
 }
@@ -70,7 +70,7 @@ TEST(PlanCosts, LinksCarryWhatWasMeasuredOfTheMessageAndTheRoute) {
   Cluster cluster = round_numbers(4);
   cluster.rails.lanes.front().sizes = {{2 * kShard, 5e9}};
   cluster.rails.ring_rate = 1.6e10;
-  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const ClusterGroup place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
   const auto on_rails = [&](const char* algorithm) {
     return seconds_on(gather_cost({algorithm, kCount, Dtype::bf16, {}}, place), Resource::rails);
   };
@@ -86,7 +86,7 @@ TEST(PlanCosts, LanesServeRailsAndTheWorldWhereNodesHaveOneRank) {
   cluster.rails.lanes.push_back({8, 0, 4e10, {}});
   cluster.rails.ring_rate = 1.6e10;
   const auto on_rails = [&](const char* algorithm, std::size_t ranks_per_node) {
-    const Place place{
+    const ClusterGroup place{
         .cluster = cluster, .nodes = 3, .ranks_per_node = ranks_per_node, .rail_lanes = 8};
     return seconds_on(gather_cost({algorithm, kCount, Dtype::bf16, {}}, place), Resource::rails);
   };
@@ -101,7 +101,7 @@ TEST(PlanCosts, LanesServeRailsAndTheWorldWhereNodesHaveOneRank) {
 
 TEST(PlanCosts, DeeperPipelinesHideWhatIsShorter) {
   const Cluster cluster = round_numbers(4);
-  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const ClusterGroup place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
   const codec::CodecSpec int8{"int8", 256, {}};
   const auto gather = [&](const char* algorithm, std::size_t depth) {
     return gather_cost({algorithm, kCount, Dtype::bf16, int8, depth}, place);
@@ -128,7 +128,7 @@ TEST(PlanCosts, DeeperPipelinesHideWhatIsShorter) {
 
 TEST(PlanCosts, CodecsShortenTransfers) {
   const Cluster cluster = round_numbers(4);
-  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const ClusterGroup place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
   const codec::CodecSpec int8{"int8", 256, {}};
   const double image = static_cast<double>(codec::Codec(int8, Dtype::bf16).wire_bytes(kCount));
   const OpCost cost = gather_cost({"two-level", kCount, Dtype::bf16, int8}, place);
@@ -138,7 +138,7 @@ TEST(PlanCosts, CodecsShortenTransfers) {
 
 TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
   const Cluster cluster = round_numbers(4);
-  const Place place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
+  const ClusterGroup place{.cluster = cluster, .nodes = 3, .ranks_per_node = 4, .rail_lanes = 1};
   const codec::CodecSpec int4{"int4", 128, {}};
   const codec::Codec codec(int4, Dtype::bf16);
   const auto slice = static_cast<double>(codec.wire_bytes(kCount));
@@ -179,7 +179,7 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
     EXPECT_NEAR(seconds_on(apart.start, Resource::gpu), 2 * 12 * kShard / 1e12, 1e-12);
   }
   // On one node its first hop is all that there is.
-  const Place node{.cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1};
+  const ClusterGroup node{.cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1};
   const OpCost inside = reduce_cost({"2-hop", kCount, Dtype::bf16, int4, int4}, node);
   EXPECT_NEAR(seconds_on(inside, Resource::node_links), 3 * slice / 1e11, 1e-12);
   EXPECT_EQ(seconds_on(inside, Resource::rails), 0);
@@ -188,7 +188,7 @@ TEST(PlanCosts, ReductionsSendWhatTheirAlgorithmSays) {
 TEST(PlanCosts, CopyEnginesTakeLargePieces) {
   Cluster cluster = round_numbers(4);
   cluster.node_links.copies_rate = 2e11;
-  Place node{
+  ClusterGroup node{
       .cluster = cluster, .nodes = 1, .ranks_per_node = 4, .rail_lanes = 1, .copy_engines = true};
   constexpr std::size_t kFewest = 2U << 20U;  // 4 MiB in bf16
   const double part = 2.0 * kFewest;
@@ -207,7 +207,7 @@ TEST(PlanCosts, CopyEnginesTakeLargePieces) {
             0);
 }
 
-model::Options gpt() {
+model::Options costed_gpt() {
   return {.name = "gpt",
           .num_layers = 4,
           .hidden_size = 1024,
@@ -218,7 +218,7 @@ model::Options gpt() {
 
 TEST(PlanCosts, LayersTakeTheirOperationsAndBytes) {
   const Gpu gpu = round_numbers(4).gpu;
-  const auto costs = layer_costs(gpt(), 2, Dtype::bf16, gpu);
+  const auto costs = layer_costs(costed_gpt(), 2, Dtype::bf16, gpu);
   ASSERT_EQ(costs.size(), 6U);
   const double rows = 2 * 512;
   const double width = 1024;
@@ -229,7 +229,7 @@ TEST(PlanCosts, LayersTakeTheirOperationsAndBytes) {
   EXPECT_NEAR(costs[5].forward,
               2 * rows * width * 5000 / 1e14 + 4 * rows * width / 1e12 + 4 * rows * 5000 / 1e12,
               1e-12);
-  model::Options again = gpt();
+  model::Options again = costed_gpt();
   again.recompute_activations = true;
   const auto recomputed = layer_costs(again, 2, Dtype::bf16, gpu);
   // All that backward reads again but the last product's output, and not in the last block.
@@ -243,7 +243,7 @@ TEST(PlanCosts, LayersTakeTheirOperationsAndBytes) {
 
 TEST(PlanCosts, InputsAreCopiedBesideTheirBlocks) {
   const Gpu gpu = round_numbers(4).gpu;
-  model::Options model = gpt();
+  model::Options model = costed_gpt();
   model.num_layers = 7;
   model.recompute_activations = true;
   model.cpu_checkpointing = true;
@@ -285,7 +285,7 @@ TEST(PlanCosts, ShapesTakeTheNearestRate) {
 
 config::TrainConfig resolved(int stage) {
   config::TrainConfig config;
-  config.model = gpt();
+  config.model = costed_gpt();
   config.zero.stage = stage;
   config.zero.compute = Dtype::bf16;
   config.zero.all_gather_algorithm = "two-level";
@@ -307,7 +307,7 @@ StepTime timed(const config::TrainConfig& config, const Cluster& cluster) {
 TEST(PlanCosts, WhatIsLeftOfAProduct) {
   // d seconds of the smallest product: 1, 3, 4 and 4 of them, once forward and twice backward.
   const double d = 2.0 * (2 * 512) * 1024 * 1024 / 1e14;
-  EXPECT_NEAR(product_rest(gpt(), 2, Dtype::bf16, round_numbers(4).gpu),
+  EXPECT_NEAR(product_rest(costed_gpt(), 2, Dtype::bf16, round_numbers(4).gpu),
               d * (1 + 9 + 16 + 16) / (2 * (1 + 3 + 4 + 4)), 1e-15);
 }
 
@@ -317,7 +317,7 @@ TEST(PlanCosts, StepsOfEveryStage) {
     const StepTime step = timed(resolved(stage), cluster);
     // No step is shorter than its layers, and phases cover it.
     double layers = 0;
-    for (const LayerCost& layer : layer_costs(gpt(), 2, Dtype::bf16, cluster.gpu)) {
+    for (const LayerCost& layer : layer_costs(costed_gpt(), 2, Dtype::bf16, cluster.gpu)) {
       layers += layer.forward + layer.backward;
     }
     EXPECT_GE(step.seconds, layers) << "stage " << stage;
@@ -337,7 +337,7 @@ TEST(PlanCosts, HpzGroupsAcrossNodesHaveNoLanes) {
     config.zero.hpz_partition_size = hpz;
     return step_time(PlannedRun(config, planned_topology(4, 1), 5000), cluster).backward;
   };
-  const model::Options model = gpt();
+  const model::Options model = costed_gpt();
   const double sent = 12.0 * static_cast<double>(model.num_layers * model.hidden_size) *
                       static_cast<double>(model.hidden_size);  // half of the blocks, in bf16
   EXPECT_GT(seconds(2), sent / 1e8);

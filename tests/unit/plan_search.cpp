@@ -18,11 +18,12 @@
 namespace zeropp::plan {
 namespace {
 
-constexpr std::size_t kVocab = 300;
+constexpr std::size_t kSearchedVocab = 300;
 
 config::TrainConfig base() {
   config::TrainConfig config;
-  config.model = {.num_layers = 4, .hidden_size = 96, .seq_length = 32, .vocab_size = kVocab};
+  config.model = {
+      .num_layers = 4, .hidden_size = 96, .seq_length = 32, .vocab_size = kSearchedVocab};
   config.bf16 = true;
   config.backend = "cuda";
   config.zero.reduce_bucket_size = 100'000;
@@ -39,7 +40,8 @@ config::Machine machine_of(const comm::Topology& topology) {
 SearchResult searched(const config::TrainConfig& config, const comm::Topology& topology,
                       const SearchLimits& limits = {}) {
   const config::Machine machine = machine_of(topology);
-  return search(config, whole_space(config, topology, machine), topology, machine, kVocab, limits);
+  return search(config, whole_space(config, topology, machine), topology, machine, kSearchedVocab,
+                limits);
 }
 
 bool no_worse(const Candidate& a, const Candidate& b) {
@@ -49,7 +51,7 @@ bool no_worse(const Candidate& a, const Candidate& b) {
 }
 
 void expect_planned(const Candidate& candidate, const comm::Topology& topology) {
-  const Estimate own = estimate(PlannedRun(candidate.config, topology, kVocab));
+  const Estimate own = estimate(PlannedRun(candidate.config, topology, kSearchedVocab));
   EXPECT_EQ(own.step.total().bytes, candidate.step);
   EXPECT_EQ(own.memory_bytes, candidate.memory);
 }
@@ -94,7 +96,7 @@ TEST(Search, ManyMicroStepsAtEveryStage) {
       const config::Machine machine = machine_of(topology);
       SearchSpace space = whole_space(config, topology, machine);
       space.stages = {stage};
-      const SearchResult result = search(config, space, topology, machine, kVocab, {});
+      const SearchResult result = search(config, space, topology, machine, kSearchedVocab, {});
       ASSERT_FALSE(result.best.empty());
       for (std::size_t i = 0; i < result.best.size(); i += 1 + result.best.size() / 4) {
         EXPECT_EQ(result.best[i].config.zero.accumulation_steps, micro_steps);
@@ -108,7 +110,7 @@ TEST(Search, NothingIsBeatenAndNothingIsMissing) {
   const comm::Topology topology = planned_topology(2, 2);
   const config::Machine machine = machine_of(topology);
   SearchSpace space = whole_space(base(), topology, machine);
-  const SearchResult whole = search(base(), space, topology, machine, kVocab, {});
+  const SearchResult whole = search(base(), space, topology, machine, kSearchedVocab, {});
   for (const Candidate& a : whole.best) {
     for (const Candidate& b : whole.best) EXPECT_TRUE(&a == &b || !no_worse(a, b));
   }
@@ -117,7 +119,7 @@ TEST(Search, NothingIsBeatenAndNothingIsMissing) {
   for (const codec::CodecSpec& weights : space.weight_codecs) {
     SearchSpace part = space;
     part.weight_codecs = {weights};
-    const SearchResult found = search(base(), part, topology, machine, kVocab, {});
+    const SearchResult found = search(base(), part, topology, machine, kSearchedVocab, {});
     possible += found.possible;
     for (const Candidate& candidate : found.best) {
       EXPECT_TRUE(std::ranges::any_of(
@@ -166,7 +168,7 @@ double shortest_of_all(const config::TrainConfig& config, const SearchSpace& spa
   double shortest = std::numeric_limits<double>::infinity();
   const auto time_all = [&](const SearchSpace& one) {
     const SearchResult found =
-        search(config, one, topology, machine, kVocab, {}, seconds_on(cluster, topology));
+        search(config, one, topology, machine, kSearchedVocab, {}, seconds_on(cluster, topology));
     for (const Candidate& candidate : found.best) {
       shortest = std::min(shortest, candidate.seconds.value());
     }
@@ -221,11 +223,11 @@ TEST(Search, FindsTheFastestOfAll) {
     space.gradient_codecs = {{codec::parse_codec("none"), codec::parse_codec("none")},
                              {codec::parse_codec("int8:128"), codec::parse_codec("int4:128")}};
     const SearchResult found =
-        search(config, space, topology, machine, kVocab, {}, seconds_on(cluster, topology));
+        search(config, space, topology, machine, kSearchedVocab, {}, seconds_on(cluster, topology));
     const Candidate& fastest = *std::ranges::min_element(found.best, {}, &Candidate::seconds);
     EXPECT_DOUBLE_EQ(fastest.seconds.value(), shortest_of_all(config, space, topology, cluster));
     // Who does not look at times does not have it, where others send, hold and compute no more.
-    const SearchResult untimed = search(config, space, topology, machine, kVocab, {});
+    const SearchResult untimed = search(config, space, topology, machine, kSearchedVocab, {});
     beaten_without_times += std::ranges::none_of(untimed.best, [&](const Candidate& other) {
       return other.config.zero.all_gather_algorithm == fastest.config.zero.all_gather_algorithm &&
              other.config.zero.reduce_scatter_algorithm ==
@@ -259,7 +261,7 @@ config::TrainConfig some_base(std::mt19937& generator, const comm::Topology& top
   config::TrainConfig config = base();
   config.model.name = one_of<std::string>(generator, {"gpt", "encoder"});
   config.model.hidden_size = one_of<std::size_t>(generator, {96, 256});
-  config.model.vocab_size = one_of<std::size_t>(generator, {0, kVocab});
+  config.model.vocab_size = one_of<std::size_t>(generator, {0, kSearchedVocab});
   config.zero.reduce_bucket_size = one_of<std::size_t>(generator, {100'000, 10'000'000});
   config.zero.persistence_threshold = one_of<std::size_t>(generator, {0, 1000});
   config.train_batch_size =
@@ -282,7 +284,7 @@ TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
     const config::Machine machine = machine_of(topology);
     const SearchSpace space = some_of(whole_space(config, topology, machine), generator);
     SearchResult result =
-        search(config, space, topology, machine, kVocab, {}, seconds_on(cluster, topology));
+        search(config, space, topology, machine, kSearchedVocab, {}, seconds_on(cluster, topology));
     std::ranges::shuffle(result.best, generator);
     result.best.resize(std::min<std::size_t>(result.best.size(), 12));
     for (const Candidate& row : result.best) {
@@ -290,7 +292,7 @@ TEST(Search, RowsHaveTheNumbersOfTheirRunsAlone) {
                                       << row.config.zero.hpz_partition_size << ", micro-steps "
                                       << row.config.gradient_accumulation_steps);
       expect_planned(row, topology);
-      const StepTime alone = step_time(PlannedRun(row.config, topology, kVocab), cluster);
+      const StepTime alone = step_time(PlannedRun(row.config, topology, kSearchedVocab), cluster);
       EXPECT_EQ(row.seconds, alone.seconds);
       // Micro-steps that are repeated take as long as those that are simulated, every one.
       EXPECT_NEAR(alone.seconds, alone.timeline.seconds, 1e-6 * alone.seconds);
@@ -307,7 +309,7 @@ TEST(Search, AsksForTimeOfTheBest) {
   const config::Machine machine = machine_of(topology);
   std::size_t asked = 0;
   const SearchResult result =
-      search(base(), whole_space(base(), topology, machine), topology, machine, kVocab, {},
+      search(base(), whole_space(base(), topology, machine), topology, machine, kSearchedVocab, {},
              [&](const Candidate& candidate, const SharedPlan& plan) {
                ++asked;
                EXPECT_EQ(plan.step, candidate.step);

@@ -24,8 +24,8 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-/// What README says may change from a checkpoint to the run that goes on from it: options by their
-/// path, or by the begin of it.
+/// What docs/howto/checkpoints.md says may change from a checkpoint to the run that goes on from
+/// it: options by their path, or by the begin of it.
 const std::vector<std::string> kMayChange{
     // where and how state is kept, sent and computed with
     "zero_optimization.", "zeropp.shard_group_size", "zeropp.error_feedback.",

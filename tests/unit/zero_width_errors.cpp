@@ -19,7 +19,7 @@ std::vector<float> normal_values(std::size_t count, float scale, unsigned seed) 
 }
 
 /// Of all values, as the wire has them.
-double error_of(const char* name, const std::vector<float>& values) {
+double codec_error_of(const char* name, const std::vector<float>& values) {
   const codec::Codec codec(codec::parse_codec(name), Dtype::fp32);
   const auto layout = codec::Layout::contiguous(values.size());
   Buffer image(codec.wire_bytes(values.size()), MemoryKind::host);
@@ -74,7 +74,7 @@ TEST(WidthErrors, OfShardsAreWhatTheCodecsLose) {
   ASSERT_EQ(found.size(), 3U);
   for (std::size_t u = 0; u < 3; ++u) {
     for (std::size_t i = 0; i < 3; ++i) {
-      const double exact = error_of(to_string(codecs()[i]).c_str(), values[u]);
+      const double exact = codec_error_of(to_string(codecs()[i]).c_str(), values[u]);
       // Whole shards exactly, but for the order of sums; of a sample its own noise is left.
       EXPECT_NEAR(found[u][i], exact, exact * (u < 2 ? 1e-12 : 0.05)) << u << " " << i;
     }
@@ -99,7 +99,7 @@ TEST(WidthErrors, OfGradientsAreOfTheOwnShard) {
                                  full.begin() + static_cast<std::ptrdiff_t>((rank + 1) * shard));
     const auto found = errors.measure(stream);
     for (std::size_t i = 0; i < 3; ++i) {
-      const double exact = error_of(to_string(codecs()[i]).c_str(), own);
+      const double exact = codec_error_of(to_string(codecs()[i]).c_str(), own);
       EXPECT_NEAR(found[0][i], exact, exact * 1e-12);
     }
   }

@@ -10,6 +10,7 @@ PROGRAM, USAGE, ENVIRONMENT = "zpp-validate", 2, 3
 
 def overview():
     lines = [f"example: {PROGRAM} check {COMMANDS['check'].example}", "",
+             f"{PROGRAM}: Judges, compares and draws what the programs write.",
              f"usage: {PROGRAM} COMMAND ...    ({PROGRAM} COMMAND --help says more)"]
     width = max(map(len, COMMANDS)) + 2
     for title, group in GROUPS.items():

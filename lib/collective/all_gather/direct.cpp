@@ -12,14 +12,7 @@ namespace {
 class Direct final : public OneStepGather {
  public:
   Direct(const Context& context, const AllGatherPlan& plan)
-      : OneStepGather(context, plan, all_gather_direct, plan.depth) {}
-
-  [[nodiscard]] comm::Bytes volume() const override {
-    return bytes_to_others(group_, part_bytes());
-  }
-  [[nodiscard]] Messages messages() const override {
-    return messages_to_others(group_, pieces_.size());
-  }
+      : OneStepGather(context, plan, all_gather_direct) {}
 
  private:
   /// An image has no padding either, and nothing is added to values before they are encoded.
@@ -58,6 +51,9 @@ const AllGatherAlgorithm all_gather_direct = {
                .modelled = false,
                .deterministic = true,
                .to_everyone = true},
+    .traffic = [](const Ranks& ranks, std::size_t part_bytes, std::size_t chunks) -> Traffic {
+      return {bytes_to_others(ranks.group, part_bytes), messages_to_others(ranks.group, chunks)};
+    },
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Direct>(context, plan);
     }};

@@ -11,14 +11,7 @@ namespace {
 class Flat final : public AllGatherBase {
  public:
   Flat(const Context& context, const AllGatherPlan& plan)
-      : AllGatherBase(context, plan, all_gather_flat, plan.depth) {}
-
-  [[nodiscard]] comm::Bytes volume() const override {
-    return bytes_along_ring(group_, part_bytes());
-  }
-  [[nodiscard]] Messages messages() const override {
-    return messages_along_ring(group_, pieces_.size());
-  }
+      : AllGatherBase(context, plan, all_gather_flat) {}
 
  private:
   void begin() override {
@@ -57,6 +50,9 @@ const AllGatherAlgorithm all_gather_flat = {
     .name = "flat",
     .summary = "ring in rank order, images passed on encoded",
     .traits = {.hierarchical = false, .any_codec = true, .modelled = false, .deterministic = true},
+    .traffic = [](const Ranks& ranks, std::size_t part_bytes, std::size_t chunks) -> Traffic {
+      return {bytes_along_ring(ranks.group, part_bytes), messages_along_ring(ranks.group, chunks)};
+    },
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Flat>(context, plan);
     }};

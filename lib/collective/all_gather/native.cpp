@@ -3,7 +3,6 @@
 // through the workspace.
 #include "lib/collective/all_gather_base.hpp"
 #include "lib/collective/entries.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -12,14 +11,7 @@ namespace {
 class Native final : public AllGatherBase {
  public:
   Native(const Context& context, const AllGatherPlan& plan)
-      : AllGatherBase(context, plan, all_gather_native, /*depth=*/1) {}
-
-  [[nodiscard]] comm::Bytes volume() const override {
-    return bytes_along_ring(group_, part_bytes());
-  }
-  [[nodiscard]] Messages messages() const override {
-    return messages_along_ring(group_, pieces_.size());
-  }
+      : AllGatherBase(context, plan, all_gather_native) {}
 
  private:
   void begin() override {
@@ -59,6 +51,9 @@ const AllGatherAlgorithm all_gather_native = {
                .modelled = true,
                .deterministic = true,
                .uncut = true},
+    .traffic = [](const Ranks& ranks, std::size_t part_bytes, std::size_t chunks) -> Traffic {
+      return {bytes_along_ring(ranks.group, part_bytes), messages_along_ring(ranks.group, chunks)};
+    },
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<Native>(context, plan);
     }};

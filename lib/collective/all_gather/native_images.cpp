@@ -2,7 +2,6 @@
 // bytes. They are modelled as a ring. Chunks are encoded and decoded while others travel.
 #include "lib/collective/entries.hpp"
 #include "lib/collective/one_step_gather.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -11,14 +10,7 @@ namespace {
 class NativeImages final : public OneStepGather {
  public:
   NativeImages(const Context& context, const AllGatherPlan& plan)
-      : OneStepGather(context, plan, all_gather_native_images, plan.depth) {}
-
-  [[nodiscard]] comm::Bytes volume() const override {
-    return bytes_along_ring(group_, part_bytes());
-  }
-  [[nodiscard]] Messages messages() const override {
-    return messages_along_ring(group_, pieces_.size());
-  }
+      : OneStepGather(context, plan, all_gather_native_images), shape_(context.group.shape()) {}
 
  private:
   /// An image fills whole 16-byte units. For the vendor it is values of the widest type, which keep
@@ -28,8 +20,10 @@ class NativeImages final : public OneStepGather {
     const View images(slot(piece, 0), size() * elements, Dtype::fp32, full_.kind);
     const View own = images.part(rank() * elements, elements);
     piece.work = meter_.transfer([&] { return group_.native_all_gather(own, images, stream_); });
-    meter_.count_wire(bytes_along_ring(group_, piece.image_bytes));
+    meter_.count_wire(bytes_along_ring(shape_, piece.image_bytes));
   }
+
+  comm::GroupShape shape_;
 };
 
 }  // namespace
@@ -38,6 +32,9 @@ const AllGatherAlgorithm all_gather_native_images = {
     .name = "native-images",
     .summary = "the vendor's own, of encoded images in chunks; bytes are modelled",
     .traits = {.hierarchical = false, .any_codec = true, .modelled = true, .deterministic = true},
+    .traffic = [](const Ranks& ranks, std::size_t part_bytes, std::size_t chunks) -> Traffic {
+      return {bytes_along_ring(ranks.group, part_bytes), messages_along_ring(ranks.group, chunks)};
+    },
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<NativeImages>(context, plan);
     }};

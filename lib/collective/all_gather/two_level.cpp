@@ -12,20 +12,9 @@ namespace {
 class TwoLevel final : public AllGatherBase {
  public:
   TwoLevel(const Context& context, const AllGatherPlan& plan)
-      : AllGatherBase(context, plan, all_gather_two_level, plan.depth),
+      : AllGatherBase(context, plan, all_gather_two_level),
         node_(*context.groups.node),
         rail_(*context.groups.rail) {}
-
-  [[nodiscard]] comm::Bytes volume() const override {
-    comm::Bytes sum = bytes_to_others(rail_, part_bytes());
-    sum += bytes_to_others(node_, nodes() * part_bytes());
-    return sum;
-  }
-  [[nodiscard]] Messages messages() const override {
-    Messages sum = messages_to_others(rail_, pieces_.size());
-    sum += messages_to_others(node_, pieces_.size());
-    return sum;
-  }
 
  private:
   [[nodiscard]] std::size_t nodes() const { return static_cast<std::size_t>(rail_.size()); }
@@ -75,6 +64,13 @@ const AllGatherAlgorithm all_gather_two_level = {
                .modelled = false,
                .deterministic = true,
                .to_everyone = true},
+    .traffic = [](const Ranks& ranks, std::size_t part_bytes, std::size_t chunks) -> Traffic {
+      const auto& [topology, world, node, rail] = ranks.levels;
+      Traffic sum{bytes_to_others(rail, part_bytes), messages_to_others(rail, chunks)};
+      sum.bytes += bytes_to_others(node, rail.size * part_bytes);
+      sum.messages += messages_to_others(node, chunks);
+      return sum;
+    },
     .plan = [](const Context& context, const AllGatherPlan& plan) -> std::unique_ptr<AllGather> {
       return std::make_unique<TwoLevel>(context, plan);
     }};

@@ -14,35 +14,47 @@ namespace zeropp::collective {
 
 namespace {
 
-class Flat final : public ReduceScatterBase {
- public:
-  Flat(const Context& context, const ReduceScatterPlan& plan, codec::Codec codec)
-      : ReduceScatterBase(context, plan, reduce_scatter_flat, codec.name(), "", codec.block(),
-                          plan.depth),
-        codec_(std::move(codec)),
-        fp32_({}, Dtype::fp32, context.device.backend) {
-    std::size_t largest = 0;
-    for (const Chunk& chunk : chunks_) {
-      const std::size_t bytes = codec_.wire_bytes(padded(chunk));
-      pieces_.push_back({chunk, bytes, space_.reserve(bytes), space_.reserve(bytes), nullptr});
-      largest = std::max(largest, fp32_.wire_bytes(padded(chunk)));
-    }
-    partial_ = space_.reserve(largest);
-  }
-
-  [[nodiscard]] comm::Bytes volume() const override {
-    return bytes_along_ring(group_, codec_.wire_bytes(padded_part()));
-  }
-  [[nodiscard]] Messages messages() const override {
-    return messages_along_ring(group_, pieces_.size());
-  }
-
- private:
+/// An image of each chunk to the next rank and one from the last, and the partial sum in fp32.
+struct Layout {
   struct Piece {
     Chunk chunk;
     std::size_t image_bytes;
     std::size_t out;
     std::size_t in;
+  };
+
+  Layout(const ReduceCut& cut, const codec::Codec& codec) {
+    const codec::Codec fp32({}, Dtype::fp32);
+    WorkspacePlan space;
+    std::size_t largest = 0;
+    for (const Chunk& chunk : cut.chunks) {
+      const std::size_t bytes = codec.wire_bytes(cut.padded(chunk));
+      const std::size_t out = space.reserve(bytes);
+      pieces.push_back({chunk, bytes, out, space.reserve(bytes)});
+      largest = std::max(largest, fp32.wire_bytes(cut.padded(chunk)));
+    }
+    partial = space.reserve(largest);
+    workspace = space.bytes();
+  }
+
+  std::vector<Piece> pieces;
+  std::size_t partial;
+  std::size_t workspace;
+};
+
+class Flat final : public ReduceScatterBase {
+ public:
+  Flat(const Context& context, const ReduceScatterPlan& plan, codec::Codec codec)
+      : ReduceScatterBase(context, plan, reduce_scatter_flat, codec.name(), "", codec.block()),
+        codec_(std::move(codec)),
+        fp32_({}, Dtype::fp32, context.device.backend) {
+    const Layout layout(cut_, codec_);
+    for (const Layout::Piece& piece : layout.pieces) pieces_.push_back({piece, nullptr});
+    partial_ = layout.partial;
+  }
+
+ private:
+  struct Piece : Layout::Piece {
     std::unique_ptr<comm::Work> work;
   };
 
@@ -118,6 +130,13 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
         [](const comm::Topology& topology) {
           return std::max<std::size_t>(1, static_cast<std::size_t>(topology.world_size) - 1);
         },
+    .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
+      const codec::Codec codec(plan.codec_first, plan.plain);
+      const ReduceCut cut(plan, reduce_scatter_flat.traits, codec.block());
+      return {{bytes_along_ring(ranks.group, codec.wire_bytes(cut.padded_part())),
+               messages_along_ring(ranks.group, cut.chunks.size())},
+              Layout(cut, codec).workspace};
+    },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Flat>(

@@ -5,42 +5,46 @@
 
 #include "lib/collective/entries.hpp"
 #include "lib/collective/reduce_scatter_base.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
 namespace {
 
+/// What the vendor is given and gives, where that is not the caller's memory.
+struct Layout {
+  Layout(const ReduceScatterPlan& plan, const codec::Codec& identity, std::size_t ranks)
+      : as_is(plan.parts.stride == plan.parts.count && plan.memory == plan.plain),
+        direct(as_is && plan.plain == Dtype::fp32),
+        part_bytes(identity.wire_bytes(plan.parts.count)) {
+    WorkspacePlan space;
+    packed = space.reserve(as_is ? 0 : ranks * part_bytes);
+    reduced = space.reserve(direct ? 0 : part_bytes);
+    workspace = space.bytes();
+  }
+
+  bool as_is;   ///< the vendor can take the input as it lies
+  bool direct;  ///< the vendor's result is the result
+  std::size_t part_bytes;
+  std::size_t packed;
+  std::size_t reduced;
+  std::size_t workspace;
+};
+
 class Native final : public ReduceScatterBase {
  public:
   Native(const Context& context, const ReduceScatterPlan& plan, codec::Codec identity)
       : ReduceScatterBase(context, plan, reduce_scatter_native, identity.name(), "",
-                          identity.block(), /*depth=*/1),
+                          identity.block()),
         identity_(std::move(identity)),
-        part_bytes_(identity_.wire_bytes(plan.parts.count)),
-        packed_(space_.reserve(as_is() ? 0 : size() * part_bytes_)),
-        reduced_(space_.reserve(direct() ? 0 : part_bytes_)) {}
-
-  [[nodiscard]] comm::Bytes volume() const override {
-    return bytes_along_ring(group_, part_bytes_);
-  }
-  [[nodiscard]] Messages messages() const override {
-    return messages_along_ring(group_, chunks_.size());
-  }
+        layout_(plan, identity_, size()) {}
 
  private:
-  /// The vendor can take the input as it lies.
-  [[nodiscard]] bool as_is() const {
-    return plan_.parts.stride == plan_.parts.count && plan_.memory == plan_.plain;
-  }
-  /// The vendor's result is the result.
-  [[nodiscard]] bool direct() const { return as_is() && plan_.plain == Dtype::fp32; }
-
   void begin() override {
-    for (const Chunk& chunk : chunks_) {  // the whole part, or nothing
-      const std::size_t elements = as_is() ? chunk.length : part_bytes_ / size_of(plan_.plain);
+    for (const Chunk& chunk : cut_.chunks) {  // the whole part, or nothing
+      const std::size_t elements =
+          layout_.as_is ? chunk.length : layout_.part_bytes / size_of(plan_.plain);
       ConstView in = full_.part(0, size() * elements);
-      if (!as_is()) {
+      if (!layout_.as_is) {
         const codec::Layout layout{.images = size(),
                                    .image_stride = plan_.parts.stride,
                                    .slices = 1,
@@ -48,31 +52,31 @@ class Native final : public ReduceScatterBase {
                                    .length = chunk.length,
                                    .padded = chunk.length};
         meter_.kernels([&] {
-          identity_.encode(slices(chunk), layout, {at(packed_), part_bytes_}, stream_);
+          identity_.encode(slices(chunk), layout, {at(layout_.packed), layout_.part_bytes},
+                           stream_);
         });
-        in = {at(packed_), size() * elements, plan_.plain, full_.kind};
+        in = {at(layout_.packed), size() * elements, plan_.plain, full_.kind};
       }
-      const View out = direct() ? sum_ : View(at(reduced_), elements, plan_.plain, full_.kind);
+      const View out =
+          layout_.direct ? sum_ : View(at(layout_.reduced), elements, plan_.plain, full_.kind);
       work_ = meter_.transfer([&] { return group_.native_reduce_scatter(in, out, stream_); });
       meter_.count_wire(volume());
     }
   }
 
   void complete() override {
-    for (const Chunk& chunk : chunks_) {
+    for (const Chunk& chunk : cut_.chunks) {
       meter_.wait(work_, stream_);
-      if (direct()) continue;
+      if (layout_.direct) continue;
       meter_.kernels([&] {
-        identity_.decode({at(reduced_), part_bytes_}, codec::Layout::contiguous(chunk.length), sum_,
-                         stream_);
+        identity_.decode({at(layout_.reduced), layout_.part_bytes},
+                         codec::Layout::contiguous(chunk.length), sum_, stream_);
       });
     }
   }
 
   codec::Codec identity_;
-  std::size_t part_bytes_;
-  std::size_t packed_;
-  std::size_t reduced_;
+  Layout layout_;
   std::unique_ptr<comm::Work> work_;
 };
 
@@ -88,6 +92,14 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
                .uncut = true},
     // The vendor adds in the type that travels: what leaves its range becomes infinite.
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
+    .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
+      const codec::Codec identity(plan.codec_first, plan.plain);
+      const ReduceCut cut(plan, reduce_scatter_native.traits, identity.block());
+      const Layout layout(plan, identity, ranks.group.size);
+      return {{bytes_along_ring(ranks.group, layout.part_bytes),
+               messages_along_ring(ranks.group, cut.chunks.size())},
+              layout.workspace};
+    },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       return std::make_unique<Native>(

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <vector>
 
 #include "lib/collective/entries.hpp"
@@ -21,9 +22,9 @@ namespace zeropp::collective {
 namespace {
 
 struct Codecs {
-  Codecs(const Context& context, const ReduceScatterPlan& plan)
-      : first(plan.codec_first, plan.plain, context.device.backend),
-        second(plan.codec_second, plan.plain, context.device.backend) {}
+  explicit Codecs(const ReduceScatterPlan& plan, Backend backend = Backend::host)
+      : first(plan.codec_first, plan.plain, backend),
+        second(plan.codec_second, plan.plain, backend) {}
   [[nodiscard]] std::string name() const { return first.name() + "/" + second.name(); }
   [[nodiscard]] std::size_t block() const { return std::max(first.block(), second.block()); }
 
@@ -31,23 +32,37 @@ struct Codecs {
   codec::Codec second;
 };
 
-class TwoHop final : public ReduceScatterBase {
- public:
-  TwoHop(const Context& context, const ReduceScatterPlan& plan, const Codecs& codecs)
-      : TwoHop(context, plan, codecs, codec::ReduceEncode(codecs.first, codecs.second)) {}
+struct Shape {
+  std::size_t nodes;
+  std::size_t locals;
+};
 
-  [[nodiscard]] comm::Bytes volume() const override {
-    comm::Bytes sum = bytes_to_others(node_, codecs_.first.wire_bytes(nodes() * padded_part()));
-    sum += bytes_to_others(rail_, codecs_.second.wire_bytes(padded_part()));
-    return sum;
-  }
-  [[nodiscard]] Messages messages() const override {
-    Messages sum = messages_to_others(node_, pieces_.size());
-    sum += messages_to_others(rail_, pieces_.size());
-    return sum;
-  }
+/// For every rank of the node an image of the slices that its rail ends with.
+codec::Layout first_layout(const ReduceCut& cut, const Parts& parts, const Shape& shape,
+                           const Chunk& chunk) {
+  return {.images = shape.locals,
+          .image_stride = parts.stride,
+          .slices = shape.nodes,
+          .slice_stride = shape.locals * parts.stride,
+          .length = chunk.length,
+          .padded = cut.padded(chunk)};
+}
+/// Of the node's sums in scratch: an image for every node.
+codec::Layout second_layout(const ReduceCut& cut, const Shape& shape, const Chunk& chunk) {
+  return {.images = shape.nodes,
+          .image_stride = cut.padded(chunk),
+          .slices = 1,
+          .slice_stride = 0,
+          .length = chunk.length,
+          .padded = cut.padded(chunk)};
+}
 
- private:
+/// Whether the sums over the node lie in scratch for the errors of the second hop.
+bool feeds_back_sums(const ReduceScatterPlan& plan) {
+  return plan.feedback != nullptr && plan.feedback->in(2);
+}
+
+struct Layout {
   /// A chunk: on the first hop an image of K slices to and from every rank of the node, on the
   /// second one of a slice to and from every node.
   struct Piece {
@@ -58,56 +73,78 @@ class TwoHop final : public ReduceScatterBase {
     std::size_t first_in;
     std::size_t second_out;
     std::size_t second_in;
+  };
+
+  Layout(const ReduceCut& cut, const ReduceScatterPlan& plan, const Codecs& codecs,
+         const codec::ReduceEncode& between, const Shape& shape) {
+    const auto [nodes, locals] = shape;
+    const Chunk longest = cut.longest_chunk();
+    WorkspacePlan space;
+    first_feedback = reserve_hop(space, plan.feedback, 1, nodes * locals, cut.count,
+                                 first_layout(cut, plan.parts, shape, longest));
+    second_feedback =
+        reserve_hop(space, plan.feedback, 2, nodes, cut.count, second_layout(cut, shape, longest));
+    std::size_t largest = 0;
+    for (const Chunk& chunk : cut.chunks) {
+      const std::size_t padded = cut.padded(chunk);
+      const std::size_t first = codecs.first.wire_bytes(nodes * padded);
+      const std::size_t second = codecs.second.wire_bytes(padded);
+      pieces.push_back({chunk, first, second, space.reserve(locals * first),
+                        space.reserve(locals * first), space.reserve(nodes * second),
+                        space.reserve(nodes * second)});
+      largest = std::max(largest, feeds_back_sums(plan) ? nodes * padded
+                                                        : between.scratch_elements(nodes, padded));
+    }
+    scratch = space.reserve(largest * sizeof(float));
+    workspace = space.bytes();
+  }
+
+  HopSpace first_feedback;
+  HopSpace second_feedback;
+  std::vector<Piece> pieces;
+  std::size_t scratch;
+  std::size_t workspace;
+};
+
+class TwoHop final : public ReduceScatterBase {
+ public:
+  TwoHop(const Context& context, const ReduceScatterPlan& plan, const Codecs& codecs)
+      : TwoHop(context, plan, codecs, codec::ReduceEncode(codecs.first, codecs.second)) {}
+
+ private:
+  struct Piece : Layout::Piece {
     std::unique_ptr<comm::Work> work;
   };
 
   TwoHop(const Context& context, const ReduceScatterPlan& plan, const Codecs& codecs,
          codec::ReduceEncode between)
       : ReduceScatterBase(context, plan, reduce_scatter_two_hop, codecs.name(), path(plan, between),
-                          codecs.block(), plan.depth),
+                          codecs.block()),
         node_(*context.groups.node),
         rail_(*context.groups.rail),
         codecs_(codecs),
         between_(std::move(between)),
-        encode_first_(feedback_in(1, codecs_.first, size(), first_layout(longest_chunk()))),
-        encode_second_(feedback_in(2, codecs_.second, nodes(), second_layout(longest_chunk()))) {
-    std::size_t scratch = 0;
-    for (const Chunk& chunk : chunks_) {
-      const std::size_t first = codecs_.first.wire_bytes(nodes() * padded(chunk));
-      const std::size_t second = codecs_.second.wire_bytes(padded(chunk));
-      pieces_.push_back({chunk, first, second, space_.reserve(locals() * first),
-                         space_.reserve(locals() * first), space_.reserve(nodes() * second),
-                         space_.reserve(nodes() * second), nullptr});
-      scratch = std::max(scratch, encode_second_.feeds_back()
-                                      ? nodes() * padded(chunk)
-                                      : between_.scratch_elements(nodes(), padded(chunk)));
-    }
-    scratch_ = space_.reserve(scratch * sizeof(float));
+        layout_(cut_, plan, codecs_, between_, shape()),
+        encode_first_(feedback_in(1, codecs_.first, size(), layout_.first_feedback)),
+        encode_second_(feedback_in(2, codecs_.second, nodes(), layout_.second_feedback)) {
+    // Codecs of a device could be fused in other pairs than those of the host, which describe.
+    if (layout_.workspace != workspace_bytes())
+      throw std::logic_error("2-hop: its workspace is not the described one");
+    for (const Layout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
   }
 
   static std::string path(const ReduceScatterPlan& plan, const codec::ReduceEncode& between) {
-    const bool feeds_back = plan.feedback != nullptr && plan.feedback->in(2);
-    return feedback_path(feeds_back ? "composed" : between.path(), plan.feedback, {1, 2});
+    return feedback_path(feeds_back_sums(plan) ? "composed" : between.path(), plan.feedback,
+                         {1, 2});
   }
-  /// For every rank of the node an image of the slices that its rail ends with.
   [[nodiscard]] codec::Layout first_layout(const Chunk& chunk) const {
-    return {.images = locals(),
-            .image_stride = plan_.parts.stride,
-            .slices = nodes(),
-            .slice_stride = locals() * plan_.parts.stride,
-            .length = chunk.length,
-            .padded = padded(chunk)};
+    return collective::first_layout(cut_, plan_.parts, shape(), chunk);
   }
-  /// Of the node's sums in scratch: an image for every node.
   [[nodiscard]] codec::Layout second_layout(const Chunk& chunk) const {
-    return {.images = nodes(),
-            .image_stride = padded(chunk),
-            .slices = 1,
-            .slice_stride = 0,
-            .length = chunk.length,
-            .padded = padded(chunk)};
+    return collective::second_layout(cut_, shape(), chunk);
   }
 
+  [[nodiscard]] Shape shape() const { return {nodes(), locals()}; }
   [[nodiscard]] std::size_t nodes() const { return static_cast<std::size_t>(rail_.size()); }
   [[nodiscard]] std::size_t locals() const { return static_cast<std::size_t>(node_.size()); }
 
@@ -149,7 +186,7 @@ class TwoHop final : public ReduceScatterBase {
   void sum_and_encode(const Piece& piece) {
     const codec::ConstWireImages in{at(piece.first_in), piece.first_bytes};
     const codec::WireImages out{at(piece.second_out), piece.second_bytes};
-    auto* const scratch = reinterpret_cast<float*>(at(scratch_));
+    auto* const scratch = reinterpret_cast<float*>(at(layout_.scratch));
     const std::size_t count = padded(piece.chunk);
     codec::Draw draws = draw(piece.chunk, 1, static_cast<std::size_t>(node_.rank()));
     draws.image_step *= locals();
@@ -176,23 +213,43 @@ class TwoHop final : public ReduceScatterBase {
   comm::Communicator& rail_;
   Codecs codecs_;
   codec::ReduceEncode between_;
+  Layout layout_;
   HopEncode encode_first_;
   HopEncode encode_second_;
   std::vector<Piece> pieces_;
-  std::size_t scratch_ = 0;
 };
 
-std::unique_ptr<ReduceScatter> plan_two_hop(const Context& context, const ReduceScatterPlan& plan) {
-  const Codecs codecs(context, plan);
-  // One node has no second hop, nodes of one rank have no first: what remains still compresses.
-  const comm::Topology& topology = context.groups.topology;
-  if (topology.node_count > 1 && topology.ranks_per_node > 1) {
-    return std::make_unique<TwoHop>(context, plan, codecs);
+/// One node has no second hop, nodes of one rank have no first: the hop that remains still
+/// compresses. 0: both are there.
+int only_hop(const comm::Topology& topology) {
+  if (topology.node_count > 1 && topology.ranks_per_node > 1) return 0;
+  return topology.node_count == 1 ? 1 : 2;
+}
+
+Description describe_two_hop(const Ranks& ranks, const ReduceScatterPlan& plan) {
+  const Codecs codecs(plan);
+  const auto& [topology, world, node, rail] = ranks.levels;
+  if (const int hop = only_hop(topology); hop != 0) {
+    return describe_one_hop(ranks.group, plan, reduce_scatter_two_hop,
+                            hop == 1 ? codecs.first : codecs.second, codecs.block(), hop);
   }
-  const bool first = topology.node_count == 1;
-  const codec::Codec& only = first ? codecs.first : codecs.second;
+  const ReduceCut cut(plan, reduce_scatter_two_hop.traits, codecs.block());
+  const std::size_t padded = cut.padded_part();
+  Traffic sum{bytes_to_others(node, codecs.first.wire_bytes(rail.size * padded)),
+              messages_to_others(node, cut.chunks.size())};
+  sum.bytes += bytes_to_others(rail, codecs.second.wire_bytes(padded));
+  sum.messages += messages_to_others(rail, cut.chunks.size());
+  const codec::ReduceEncode between(codecs.first, codecs.second);
+  return {sum, Layout(cut, plan, codecs, between, {rail.size, node.size}).workspace};
+}
+
+std::unique_ptr<ReduceScatter> plan_two_hop(const Context& context, const ReduceScatterPlan& plan) {
+  const Codecs codecs(plan, context.device.backend);
+  const int hop = only_hop(context.groups.topology);
+  if (hop == 0) return std::make_unique<TwoHop>(context, plan, codecs);
+  const codec::Codec& only = hop == 1 ? codecs.first : codecs.second;
   return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_two_hop, only, only.name(),
-                                        codecs.block(), first ? 1 : 2);
+                                        codecs.block(), hop);
 }
 
 }  // namespace
@@ -210,6 +267,7 @@ const ReduceScatterAlgorithm reduce_scatter_two_hop = {
         [](const comm::Topology& topology) {
           return topology.node_count > 1 ? static_cast<std::size_t>(topology.ranks_per_node) : 1;
         },
+    .describe = describe_two_hop,
     .plan = plan_two_hop};
 
 }  // namespace zeropp::collective

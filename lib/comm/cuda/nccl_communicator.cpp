@@ -131,31 +131,33 @@ std::unique_ptr<Work> NcclCommunicator::exchange(std::span<const Send> sends,
   return started();
 }
 
-std::unique_ptr<Work> NcclCommunicator::swap(const std::byte* out, std::byte* in, std::size_t bytes,
-                                             StreamHandle stream, Bytes& sent) {
+std::unique_ptr<Work> NcclCommunicator::exchange_equal(const std::byte* out, std::byte* in,
+                                                       std::size_t bytes, StreamHandle stream,
+                                                       Bytes& sent) {
   const std::size_t all = links_.size() * bytes;
   if (!copies_ || !copies_->carries(out, all, bytes) || !copies_->carries(in, all, bytes)) {
-    return Communicator::swap(out, in, bytes, stream, sent);
+    return Communicator::exchange_equal(out, in, bytes, stream, sent);
   }
   follow(stream);
-  copies_->swap(out, in, bytes, native(own().stream));
+  copies_->exchange_equal(out, in, bytes, native(own().stream));
   count_to_others(bytes, sent);
   return started();
 }
 
-std::unique_ptr<Work> NcclCommunicator::share(std::byte* pieces, std::size_t stride,
-                                              std::size_t bytes, StreamHandle stream, Bytes& sent) {
+std::unique_ptr<Work> NcclCommunicator::all_gather_in_place(std::byte* pieces, std::size_t stride,
+                                                            std::size_t bytes, StreamHandle stream,
+                                                            Bytes& sent) {
   if (!copies_ || stride != bytes || !copies_->carries(pieces, links_.size() * bytes, bytes)) {
-    return Communicator::share(pieces, stride, bytes, stream, sent);
+    return Communicator::all_gather_in_place(pieces, stride, bytes, stream, sent);
   }
   follow(stream);
-  copies_->share(pieces, bytes, native(own().stream));
+  copies_->all_gather_in_place(pieces, bytes, native(own().stream));
   count_to_others(bytes, sent);
   return started();
 }
 
-std::unique_ptr<OfferedMemory> NcclCommunicator::offer(std::span<std::byte> memory) {
-  return copies_ ? copies_->offer(memory) : nullptr;
+std::unique_ptr<RegisteredMemory> NcclCommunicator::register_memory(std::span<std::byte> memory) {
+  return copies_ ? copies_->register_memory(memory) : nullptr;
 }
 
 void NcclCommunicator::count_to_others(std::size_t bytes, Bytes& sent) const {

@@ -3,7 +3,7 @@
 // host waits for none. Operations of one group run one after the other, in the order in which they
 // were started, which is the same on all ranks; those of different groups overlap. Messages to
 // other nodes are cut over lanes (lib/comm/lanes.hpp), each an NCCL communicator with a stream; all
-// else runs on the first's stream, large swaps and shares by copy engines (nccl_copies.hpp).
+// else runs on the first's stream, large equal pieces by copy engines (nccl_copies.hpp).
 #pragma once
 
 #include <deque>
@@ -37,12 +37,14 @@ class NcclCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                std::span<const Receive> receives,
                                                StreamHandle stream, Bytes& sent) override;
-  [[nodiscard]] std::unique_ptr<Work> swap(const std::byte* out, std::byte* in, std::size_t bytes,
-                                           StreamHandle stream, Bytes& sent) override;
-  [[nodiscard]] std::unique_ptr<Work> share(std::byte* pieces, std::size_t stride,
-                                            std::size_t bytes, StreamHandle stream,
-                                            Bytes& sent) override;
-  [[nodiscard]] std::unique_ptr<OfferedMemory> offer(std::span<std::byte> memory) override;
+  [[nodiscard]] std::unique_ptr<Work> exchange_equal(const std::byte* out, std::byte* in,
+                                                     std::size_t bytes, StreamHandle stream,
+                                                     Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<Work> all_gather_in_place(std::byte* pieces, std::size_t stride,
+                                                          std::size_t bytes, StreamHandle stream,
+                                                          Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<RegisteredMemory> register_memory(
+      std::span<std::byte> memory) override;
   [[nodiscard]] std::unique_ptr<Work> native_all_gather(ConstView part, View full,
                                                         StreamHandle stream) override;
   [[nodiscard]] std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,

@@ -16,10 +16,10 @@ bool nccl_has_copy_engines() {
   return ncclGetVersion(&version) == ncclSuccess && version >= NCCL_VERSION(2, 28, 3);
 }
 
-class NcclCopies::Window final : public OfferedMemory {
+class NcclCopies::Window final : public RegisteredMemory {
  public:
   Window(NcclCopies& copies, std::span<std::byte> memory) : copies_(&copies), memory_(memory) {
-    copies.handle_.run("offer of memory", memory.size(), [&](ncclComm_t comm) {
+    copies.handle_.run("registration of memory", memory.size(), [&](ncclComm_t comm) {
       return ncclCommWindowRegister(comm, memory.data(), memory.size(), &window_,
                                     NCCL_WIN_COLL_SYMMETRIC);
     });
@@ -44,13 +44,14 @@ class NcclCopies::Window final : public OfferedMemory {
   ncclWindow_t window_ = nullptr;
 };
 
-std::unique_ptr<OfferedMemory> NcclCopies::offer(std::span<std::byte> memory) {
+std::unique_ptr<RegisteredMemory> NcclCopies::register_memory(std::span<std::byte> memory) {
   if (memory.empty()) return nullptr;
   return std::make_unique<Window>(*this, memory);
 }
 
-void NcclCopies::swap(const std::byte* out, std::byte* in, std::size_t bytes, cudaStream_t stream) {
-  handle_.run("swap", bytes, [&](ncclComm_t comm) {
+void NcclCopies::exchange_equal(const std::byte* out, std::byte* in, std::size_t bytes,
+                                cudaStream_t stream) {
+  handle_.run("equal exchange", bytes, [&](ncclComm_t comm) {
     return ncclAlltoAll(out, in, bytes, ncclUint8, comm, stream);
   });
 }
@@ -59,14 +60,14 @@ void NcclCopies::swap(const std::byte* out, std::byte* in, std::size_t bytes, cu
 
 bool nccl_has_copy_engines() { return false; }
 
-std::unique_ptr<OfferedMemory> NcclCopies::offer(std::span<std::byte>) {
+std::unique_ptr<RegisteredMemory> NcclCopies::register_memory(std::span<std::byte>) {
   throw Error(ExitCode::environment,
               fmt::format("NCCL group '{}': this build's NCCL {}.{} does not use copy engines: "
                           "choose --copy-engines off, or build with 2.28.3 or later",
                           group_, NCCL_MAJOR, NCCL_MINOR));
 }
 
-void NcclCopies::swap(const std::byte*, std::byte*, std::size_t, cudaStream_t) {}
+void NcclCopies::exchange_equal(const std::byte*, std::byte*, std::size_t, cudaStream_t) {}
 
 #endif
 
@@ -76,9 +77,9 @@ bool NcclCopies::carries(const std::byte* first, std::size_t all, std::size_t by
          });
 }
 
-void NcclCopies::share(std::byte* pieces, std::size_t bytes, cudaStream_t stream) {
+void NcclCopies::all_gather_in_place(std::byte* pieces, std::size_t bytes, cudaStream_t stream) {
   const std::byte* const own = pieces + static_cast<std::size_t>(rank_) * bytes;
-  handle_.run("share", bytes, [&](ncclComm_t comm) {
+  handle_.run("all-gather in place", bytes, [&](ncclComm_t comm) {
     return ncclAllGather(own, pieces, bytes, ncclUint8, comm, stream);
   });
 }

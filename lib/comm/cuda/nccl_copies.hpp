@@ -1,7 +1,7 @@
 // A group's messages of one size to everyone by the GPUs' copy engines: an NCCL communicator that
-// takes no multiprocessor where both ends lie in memory that all ranks offered at the same places.
-// Kernels that move bytes take multiprocessors and, beside products, half of their speed. Source:
-// NCCL's guide, "zero-CTA" policy and symmetric windows.
+// takes no multiprocessor where both ends lie in memory that all ranks registered at the same
+// places. Kernels that move bytes take multiprocessors and, beside products, half of their speed.
+// Source: NCCL's guide, "zero-CTA" policy and symmetric windows.
 #pragma once
 
 #include <cstddef>
@@ -22,13 +22,13 @@ class NcclCopies {
       : group_(group), rank_(rank), handle_(group, rank, size, id, NcclHandle::Kind::copies) {}
 
   /// Collective. Throws Error(environment) where NCCL cannot let others into the memory.
-  [[nodiscard]] std::unique_ptr<OfferedMemory> offer(std::span<std::byte> memory);
+  [[nodiscard]] std::unique_ptr<RegisteredMemory> register_memory(std::span<std::byte> memory);
   /// Whether pieces of `bytes`, `all` bytes of them at `first`, go this way.
   [[nodiscard]] bool carries(const std::byte* first, std::size_t all, std::size_t bytes) const;
 
   /// As those of a Communicator, on `stream`; carries() everything.
-  void swap(const std::byte* out, std::byte* in, std::size_t bytes, cudaStream_t stream);
-  void share(std::byte* pieces, std::size_t bytes, cudaStream_t stream);
+  void exchange_equal(const std::byte* out, std::byte* in, std::size_t bytes, cudaStream_t stream);
+  void all_gather_in_place(std::byte* pieces, std::size_t bytes, cudaStream_t stream);
 
  private:
   class Window;

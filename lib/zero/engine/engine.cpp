@@ -48,10 +48,10 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
 
 void Engine::prepare() {
   if (std::exchange(prepared_, true)) return;
-  offers_ = context_.groups.offer(memory_.arena, context_.control);
+  registered_ = context_.groups.register_memory(memory_.arena, context_.control);
   if (&context_.reduce_groups != &context_.groups) {
-    for (auto& offer : context_.reduce_groups.offer(memory_.arena, context_.control))
-      offers_.push_back(std::move(offer));
+    for (auto& one : context_.reduce_groups.register_memory(memory_.arena, context_.control))
+      registered_.push_back(std::move(one));
   }
   codecs_.agree();
 }

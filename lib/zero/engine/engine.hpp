@@ -45,7 +45,7 @@ class Engine {
 
   /// Before the first step; once, which step() and evaluate() see to where nobody did. Collective.
   /// All ranks throw AgreedError: usage where adaptive bits cannot keep their budget, environment
-  /// where a rank cannot offer its memory to copy engines.
+  /// where a rank cannot register its memory for copy engines.
   void prepare();
   /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
   /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
@@ -105,7 +105,8 @@ class Engine {
   Progress progress_;
   EngineContext context_;
   RankMemory memory_;
-  std::vector<std::unique_ptr<comm::OfferedMemory>> offers_;  ///< of the arena, to both groups
+  std::vector<std::unique_ptr<comm::RegisteredMemory>>
+      registered_;  ///< the arena, with both groups
   RankOptimizer optimizer_;
   CodecController codecs_;
   CheckpointState state_;

@@ -89,7 +89,7 @@ std::vector<View> RankMemory::own_gradients() const {
   return own;
 }
 
-View RankMemory::follower(std::size_t unit) const {
+View RankMemory::compute_shard(std::size_t unit) const {
   if (!preset_.shard_optimizer) return resident(unit);
   if (!compute_shards.empty() && compute_shards[unit].bytes() > 0)
     return compute_shards[unit].view(plans_.units[unit].shard, compute_);

@@ -51,7 +51,7 @@ struct RankMemory {
   [[nodiscard]] std::vector<View> own_gradients() const;
   /// The weights in the compute dtype that follow the master: the own shard, or everything at stage
   /// 0. Empty where the master itself serves.
-  [[nodiscard]] View follower(std::size_t unit) const;
+  [[nodiscard]] View compute_shard(std::size_t unit) const;
   [[nodiscard]] View resident(std::size_t unit) const;
   [[nodiscard]] View gradient_shard(const Segment& segment) const;
 

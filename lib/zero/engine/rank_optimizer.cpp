@@ -37,7 +37,7 @@ RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options&
   }
   if (context.options.offload_optimizer.enabled()) {
     std::vector<View> weights;
-    for (std::size_t u = 0; u < units.size(); ++u) weights.push_back(memory.follower(u));
+    for (std::size_t u = 0; u < units.size(); ++u) weights.push_back(memory.compute_shard(u));
     offloaded_.emplace(context.model.units(), units, memory.own_gradients(), weights,
                        filed_ ? &*filed_ : nullptr, context.preset.shard_optimizer,
                        context.shard_rank(), context.options, options, context.device,
@@ -56,7 +56,7 @@ std::vector<UnitArrays> RankOptimizer::device_arrays() const {
     const std::size_t count = gradient.count - first;
     const bool narrow = context_.options.compute != Dtype::fp32;
     const View weights =
-        narrow && count > 0 ? memory_.follower(arrays.size()).part(first, count) : View{};
+        narrow && count > 0 ? memory_.compute_shard(arrays.size()).part(first, count) : View{};
     arrays.push_back({{first, count}, {{gradient.part(first, count), weights}}});
   }
   return arrays;
@@ -78,7 +78,7 @@ void RankOptimizer::update(const Op& op, std::uint64_t t, float mean, double cli
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   if (defect::planted(defect::Kind::bf16_as_fp16)) {
-    const View weights = memory_.follower(unit);
+    const View weights = memory_.compute_shard(unit);
     context_.device.memory_ops->convert({weights.data, weights.count, Dtype::fp16, weights.kind},
                                         weights, on.handle());
   }
@@ -87,7 +87,7 @@ void RankOptimizer::update(const Op& op, std::uint64_t t, float mean, double cli
 
 /// Of the part that the device steps.
 void RankOptimizer::cast_to_compute(std::size_t unit, const Stream& on) const {
-  const View weights = memory_.follower(unit);
+  const View weights = memory_.compute_shard(unit);
   const Extent& here = shard_.extent(unit);
   if (weights.count == 0 || here.count == 0) return;
   context_.device.memory_ops->convert(shard_.master(unit), weights.part(here.begin, here.count),

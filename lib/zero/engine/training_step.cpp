@@ -103,7 +103,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
     optimizer_.begin_step(context_.compute());
     execute(plan.update, update_clock_,
             {// Stream `update` at stage 3, beside the next step's first gathers, else `compute`.
-             .update = [&](const Op& op) { optimizer_.update(op, t, mean(), clip); },
+             .update = [&](const Op& op) { optimizer_.update(op, t, gradient_scale(), clip); },
              // Stream `gather`: whole updated weights (stages 1 and 2, and units that persist).
              .refresh = [&](const Op& op) { operations_.refresh(op); }});
     optimizer_.settle();
@@ -181,7 +181,7 @@ void TrainingStep::start_norm() {
       context_.progress.steps.taken == 2 && !context_.recorder.counters.contains("nonfinite_steps");
   plant_defects(memory_.own_gradients(), is_third_step);
   const Timed scope(context_.recorder.timers, Category::optimizer);
-  norm_.start(mean(), context_.compute());
+  norm_.start(gradient_scale(), context_.compute());
 }
 
 double TrainingStep::wait_for_loss() {
@@ -206,7 +206,7 @@ double TrainingStep::clip_factor(double norm) const {
   return largest > 0 && norm > largest ? largest / norm : 1.0;
 }
 
-float TrainingStep::mean() const {
+float TrainingStep::gradient_scale() const {
   const auto micro_steps = static_cast<double>(context_.options.accumulation_steps);
   const auto mean = static_cast<float>(1.0 / (averaged_over(context_.groups) * micro_steps));
   double scale = loss_scale_.value();

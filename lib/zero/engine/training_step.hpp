@@ -60,7 +60,7 @@ class TrainingStep {
   [[nodiscard]] double global_norm() const;
   [[nodiscard]] double clip_factor(double norm) const;
   /// What the sums of gradients are multiplied by: makes them the mean, of the loss as it is.
-  [[nodiscard]] float mean() const;
+  [[nodiscard]] float gradient_scale() const;
   [[nodiscard]] UpdateTimes read_update_times() const;
   [[nodiscard]] comm::Bytes sent() const;
 

@@ -97,8 +97,8 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
   std::size_t begin = 0;
   for (const UpdateRange& range : arrays.ranges) {
     const std::size_t before = pieces.size();
-    const bool narrow = range.follower.count > 0;
-    if (narrow) follower_ = range.follower.dtype;
+    const bool narrow = range.compute_shard.count > 0;
+    if (narrow) compute_dtype_ = range.compute_shard.dtype;
     // Array i (0: the master) of the elements from `at` of the extent.
     const auto place = [&](std::size_t i, std::size_t at) {
       if (!range.arrays.empty()) return View(range.arrays[i].part(at - begin, 0));
@@ -112,7 +112,7 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
                 .gradient = range.gradient.part(at - begin, elements).as<float>(),
                 .weight = place(0, at).as<float>(),
                 .state = {},
-                .narrow = narrow ? range.follower.part(at - begin, elements).data : nullptr,
+                .narrow = narrow ? range.compute_shard.part(at - begin, elements).data : nullptr,
                 .count = static_cast<std::uint32_t>(elements),
                 .decay = tensor.decay || options_.decayed == "all"};
             for (std::size_t i = 0; i < rule_.states; ++i) {
@@ -129,9 +129,9 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
 
 void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float mean, double clip,
                          StreamHandle stream) const {
-  rule_.on(device_.memory)(options_,
-                           {.t = t, .scale = {.mean = mean, .clip = static_cast<float>(clip)}},
-                           follower_, pieces_.all().subspan(pieces.first, pieces.count), stream);
+  rule_.on(device_.memory)(
+      options_, {.t = t, .scale = {.mean = mean, .clip = static_cast<float>(clip)}}, compute_dtype_,
+      pieces_.all().subspan(pieces.first, pieces.count), stream);
 }
 
 void OptimizerShard::update(std::size_t unit, std::uint64_t t, float mean, double clip,

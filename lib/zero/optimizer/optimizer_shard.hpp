@@ -27,8 +27,9 @@ namespace zeropp::zero {
 /// What a step reads and writes beside the optimizer's own state: consecutive elements of a unit,
 /// where they lie in every step.
 struct UpdateRange {
-  View gradient;  ///< fp32: the sum over ranks and micro-steps
-  View follower;  ///< 16-bit weights that follow the master, of one dtype in all units; or empty
+  View gradient;       ///< fp32: the sum over ranks and micro-steps
+  View compute_shard;  ///< 16-bit weights that follow the master, of one dtype in all units; or
+                       ///< empty
   /// fp32, of the range: master and what the optimizer keeps, where they lie while it is updated;
   /// empty: in this object's memory.
   std::vector<View> arrays = {};
@@ -73,7 +74,7 @@ class OptimizerShard {
   }
 
   /// Step t (1, 2, ...) of one unit, in one launch: with mean * gradient, clipped by the
-  /// factor `clip`. The unit's follower is rounded from the new master.
+  /// factor `clip`. The unit's compute_shard is rounded from the new master.
   void update(std::size_t unit, std::uint64_t t, float mean, double clip,
               StreamHandle stream) const;
   /// The same of one range alone, and of that part `index` of `parts`, which may run side by side.
@@ -117,7 +118,7 @@ class OptimizerShard {
   ComputeDevice device_;
   Workers workers_;
   std::vector<State> units_;
-  Dtype follower_ = Dtype::fp32;  ///< fp32: there are none
+  Dtype compute_dtype_ = Dtype::fp32;  ///< fp32: there are none
   Table<optim::UpdatePiece> pieces_;
 };
 

@@ -6,7 +6,7 @@ namespace zeropp::zero {
 
 namespace {
 
-struct Place {
+struct UnitUse {
   std::size_t use;
   std::size_t at;
 };
@@ -39,8 +39,8 @@ std::vector<std::vector<Reuse>> plan_reuse(const ScheduleInput& input,
     before.push_back(total);
   }
   // Next uses, from the last one on.
-  std::vector<std::vector<std::optional<Place>>> next(uses.size());
-  std::vector<std::optional<Place>> latest(input.units.size());
+  std::vector<std::vector<std::optional<UnitUse>>> next(uses.size());
+  std::vector<std::optional<UnitUse>> latest(input.units.size());
   for (std::size_t use = uses.size(); use-- > 0;) {
     for (const std::size_t unit : units_of(use)) next[use].push_back(latest[unit]);
     for (std::size_t at = 0; at < units_of(use).size(); ++at) latest[units_of(use)[at]] = {use, at};
@@ -52,7 +52,7 @@ std::vector<std::vector<Reuse>> plan_reuse(const ScheduleInput& input,
       if (plan[use][at].is_there) kept -= elements(units[at]);
     }
     for (std::size_t at = 0; at < units.size(); ++at) {
-      const std::optional<Place>& to = next[use][at];
+      const std::optional<UnitUse>& to = next[use][at];
       const std::size_t size = elements(units[at]);
       if (!to || size == 0 || before[to->use] - before[use + 1] >= input.reuse_elements ||
           kept + size > input.max_live_elements) {

@@ -1,5 +1,5 @@
 """What is wrong with a trace of zpp_plan. Of an estimate, bytes, messages and memory are derived again from its units and configuration;
-of a search, a step in time and break-even rates, it is looked at whether their numbers fit each other."""
+of a search, a step in time, a comparison and break-even rates, it is looked at whether their numbers fit each other."""
 
 import json
 import math
@@ -169,8 +169,33 @@ class BreakEven(PlanChecker):
                          f"{where}: speedup is not that over {rows[0]['feature']}")
 
 
+class Comparison(PlanChecker):
+    def check_plan(self):
+        rows = self.trace.rows("comparison")
+        self.require([row["feature"] for row in rows] == FEATURES, f"/comparison has not exactly {', '.join(FEATURES)}")
+        timed = not any(math.isnan(row["step_seconds"]) for row in rows)
+        for row in rows:
+            where = f"/comparison: {row['feature']}"
+            self.require(row["memory"] > 0, f"{where}: no memory")
+            self.require(math.isclose(row["reduction"] * row["bytes_out_of_node"], rows[0]["bytes_out_of_node"], rel_tol=CLOSE),
+                         f"{where}: reduction is not that of {rows[0]['feature']} over it")
+            if timed:
+                self.check_times(where, row, rows[0])
+            else:
+                self.require(all(math.isnan(row[name]) for name in ("step_seconds", "speedup", "link_rate")) and not row["bound"],
+                             f"{where}: times of some rows alone")
+
+    def check_times(self, where, row, before):
+        self.require(0 < row["step_seconds"] < math.inf, f"{where}: step_seconds is {row['step_seconds']}")
+        self.require(math.isclose(row["speedup"] * row["step_seconds"], before["step_seconds"], rel_tol=CLOSE),
+                     f"{where}: speedup is not that over {before['feature']}")
+        self.require(0 <= row["link_rate"] <= FASTEST_LINK, f"{where}: link_rate was not tried")
+        self.require(row["bound"], f"{where}: bound is empty")
+
+
 # By what zpp_plan was asked for, as trace_file names it.
-CHECKERS = {"plan": Estimate, "plan search": Search, "plan time": Time, "plan breakeven": BreakEven}
+CHECKERS = {"plan": Estimate, "plan search": Search, "plan time": Time, "plan breakeven": BreakEven,
+            "plan compare": Comparison}
 
 
 def problems(trace):

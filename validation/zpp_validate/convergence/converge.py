@@ -14,9 +14,8 @@ a matrix that fails nothing else is said. Then each setting of the levels markov
 and the published order of codecs, claim by claim (ladder.py), and what error feedback changes (feedback_effect.py). What the data do
 not support is said as plainly as what they do: neither makes a matrix INVALID.
 
-Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for README, where a setting has a
-baseline). Prints the
-table, and VALID or INVALID: reason. Exit codes: 0 VALID, 1 INVALID, 2 usage or unreadable.
+Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for the
+docs, where a setting has a baseline). Prints the table, and VALID or INVALID: reason. Exit codes: 0 VALID, 1 INVALID, 2 usage or unreadable.
 """
 
 import argparse

@@ -1,4 +1,5 @@
-"""Tables of a judged matrix in Markdown, the chapter that README takes from them, and the same rows as HDF5."""
+"""Tables of a judged matrix in Markdown, the chapter whose tables docs/howto/safe-compression.md shows, and the same
+rows as HDF5."""
 
 import math
 
@@ -127,7 +128,7 @@ def codec_cells(setting):
 
 
 def chapter(study, rows, claims, effects, margin, command):
-    """The chapter of README, of the hardest level that was run; `rows`: one at least."""
+    """The chapter of docs/howto/safe-compression.md, of the hardest level that was run; `rows`: one at least."""
     level = next(name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in rows))
     own = [row for row in rows if row.setting.level == level]
     own.sort(key=lambda row: (math.isnan(row.setting.bits), row.setting.bits, row.setting.index))

@@ -15,37 +15,41 @@ from zpp_validate.stats import sample_statistics
 from zpp_validate.tables.train_table import NOISY
 
 # Nodes of one GPU each; their rails were measured once, before the first of these studies.
-EMULATED_ON_TWO = ["1.64b-emulated", "1.64b-emulated-lanes", "1.64b-emulated-4-lanes", "1.64b-emulated-16-lanes", "1.64b-emulated-lanes-b",
-                   "1.64b-emulated-mixed"]
+EMULATED_ON_TWO = [f"emulated-nodes/{study}" for study in ("one-lane", "eight-lanes", "four-lanes", "sixteen-lanes", "eight-lanes-second-session",
+                                                           "eight-lanes-vendor-gathers")]
 # By machine of results/, which cluster file stands for a study: rails as they were measured in its session, and since 397c432, which
 # starts the lanes of a rail in one NCCL group, with a bench_rails that does so too (h200-2x2-emulated-b).
 STUDIES = {
-    "1x-NVIDIA-H200": {"offload": "h200-1x-host", "offload-7cdddc9": "h200-1x-host", "shapes": "h200-1x-host"},
-    "2x-NVIDIA-H200": {"gradient-dtype": "h200-4x-node", "copy-engines": "h200-4x-node", "reductions": "h200-4x-node", "training": "h200-4x-node",
-        **dict.fromkeys(EMULATED_ON_TWO, "h200-2x1-emulated")},
+    "1x-NVIDIA-H200": {"offload-to-host/optimizer-and-largest-model": "h200-1x-host", "offload-to-host/optimizer-and-weights": "h200-1x-host",
+                       "steps-of-one-gpu": "h200-1x-host"},
+    "2x-NVIDIA-H200": {"gradients-in-bf16": "h200-4x-node", "copy-engines": "h200-4x-node", "many-reductions/two-at-a-time": "h200-4x-node",
+                       "beside-fsdp2": "h200-4x-node", **dict.fromkeys(EMULATED_ON_TWO, "h200-2x1-emulated")},
     "4x-NVIDIA-H200": {
-        "1.64b-node-a": "h200-4x-node", "1.64b-node-b": "h200-4x-node", "6.86b-node": "h200-4x-node", "18.7b-node-a": "h200-4x-node",
-        "18.7b-node-b": "h200-4x-node", "18.7b-node-c": "h200-4x-node", "1.64b-emulated": "h200-2x2-emulated", "1.64b-emulated-lanes/1": "h200-2x2-emulated",
-        "1.64b-emulated-lanes/4-one-group": "h200-2x2-emulated-b", "1.64b-emulated-lanes/8": "h200-2x2-emulated",
-        "1.64b-emulated-one-lane": "h200-2x2-emulated", "1.64b-emulated-b": "h200-2x2-emulated-b",
-        "1.64b-emulated-groups": "h200-2x2-emulated-b", "18.7b-emulated": "h200-2x2-emulated-b",
-        "18.7b-emulated-single": "h200-2x2-emulated-b", "1.64b-emulated-4x4": "h200-2x2-emulated-4x4", "tutorial": "h200-4x-node"},
-    "8x-NVIDIA-H200": {"1.64b-node": "h200-dgx", "18.7b-node": "h200-dgx"},
+        **{f"beside-fsdp2/{study}": "h200-4x-node" for study in ("1.64b-untuned", "1.64b-tuned", "6.86b", "18.7b-first-session", "18.7b-second-session",
+                                                                 "18.7b-bf16-gradients")},
+        **{f"emulated-nodes/{study}": cluster for study, cluster in (
+            ("1.64b-four-lanes", "h200-2x2-emulated"), ("1.64b-all-one-lane", "h200-2x2-emulated"),
+            ("1.64b-all-four-lanes-one-group", "h200-2x2-emulated-b"), ("1.64b-all-eight-lanes", "h200-2x2-emulated"),
+            ("1.64b-one-lane", "h200-2x2-emulated"), ("1.64b-four-lanes-second-session", "h200-2x2-emulated-b"),
+            ("1.64b-shard-groups", "h200-2x2-emulated-b"), ("18.7b-compressed", "h200-2x2-emulated-b"),
+            ("18.7b-each-part", "h200-2x2-emulated-b"), ("1.64b-4x4-sockets", "h200-2x2-emulated-4x4"))},
+        "deepspeed-tutorial": "h200-4x-node"},
+    "8x-NVIDIA-H200": {"beside-fsdp2/1.64b": "h200-dgx", "beside-fsdp2/18.7b": "h200-dgx"},
 }
 CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
 # Steps that are not timed, of studies without a list of runs.
-WARM_UPS = {"gradient-dtype": 3, "copy-engines": 3, "tutorial": 5, "shapes": 3, "reductions": 5}
+WARM_UPS = {"gradients-in-bf16": 3, "copy-engines": 3, "deepspeed-tutorial": 5, "steps-of-one-gpu": 3, "many-reductions/two-at-a-time": 5}
 # Of programs that have two reductions under way; those before began one when the one before it had ended.
-REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("reductions", "training", *EMULATED_ON_TWO)}
+REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *EMULATED_ON_TWO)}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 
-CALIBRATED_ON = ["1.64b-node-b/none", "6.86b-node/none", "18.7b-node-b/none", "18.7b-node-b/qwz-qgz"]
+CALIBRATED_ON = [f"beside-fsdp2/{run}" for run in ("1.64b-tuned/none", "6.86b/none", "18.7b-second-session/none", "18.7b-second-session/qwz-qgz")]
 # What layers lose beside kernels of NCCL they do not lose on one GPU: its own value of that constant.
 ALONE = "h200-1x-host"
-CALIBRATED_ALONE_ON = ["1x/shapes/gpt-2.6b", "1x/shapes/gpt-3.9b"]
+CALIBRATED_ALONE_ON = ["1x/steps-of-one-gpu/gpt-2.6b", "1x/steps-of-one-gpu/gpt-3.9b"]
 ALONE_CONSTANT = ("gpu.layer_gap_us", "us a layer and pass on one GPU", 0, 300)
 # No bandwidth of these rails was measured apart: the one of the trace.
-CALIBRATED_RAILS_ON = "1.64b-emulated-4x4/none"
+CALIBRATED_RAILS_ON = "emulated-nodes/1.64b-4x4-sockets/none"
 RAIL_CONSTANT = ("rails.lanes.0.gb_per_s", "GB/s of a rail with 4 x 4 sockets, in one collective", 2, 30)
 RING = ("rails.ring_gb_per_s", "GB/s that leave a node in the vendor's ring; not fitted: published for 2 x 4 such nodes", 2, 30)
 TWO_LANES = 1.4  # times what one carries: measured with default sockets

@@ -119,8 +119,19 @@ def break_even(trace, figure):
     axes.set(title="Bandwidth a GPU between nodes, below which each part pays", xlabel="Gbit/s")
 
 
+def comparison(trace, figure):
+    bars, rows = figure.subplots(1, 2), trace.rows("comparison")
+    timed = not any(np.isnan(row["step_seconds"]) for row in rows)
+    second = [1e3 * row["step_seconds"] if timed else row["memory"] / 2**30 for row in rows]
+    for axes, values, title, unit in ((bars[0], [1e-9 * row["bytes_out_of_node"] for row in rows], "Out of a node in a step", "GB (10\u2079 bytes)"),
+                                      (bars[1], second, *(("Step", "ms") if timed else ("Memory of a rank", "GiB")))):
+        axes.barh([row["feature"] for row in rows], values)
+        axes.invert_yaxis()
+        axes.set(title=title, xlabel=unit)
+
+
 PICTURES = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
-            "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}
+            "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even, "plan compare": comparison}
 
 
 def figure_of(trace):

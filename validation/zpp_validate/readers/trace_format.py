@@ -117,7 +117,7 @@ CONVERGE_COLUMNS = {
 }
 
 # zpp_plan, by the command that was asked for, and how its trace is told: by a group.
-PLAN_COMMANDS = {"search": "searches", "time": "time", "breakeven": "break_even"}  # else estimate
+PLAN_COMMANDS = {"compare": "comparison", "search": "searches", "time": "time", "breakeven": "break_even"}  # else estimate
 PLAN_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "units": {"name": "S", "elements": "u elements"},
@@ -146,6 +146,11 @@ BREAK_EVEN_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "break_even": {"feature": "S", "link_rate": "f bytes/s", "gpu_rate": "f bytes/s", "step_seconds": "f s", "speedup": "f 1"},
 }
+COMPARISON_COLUMNS = {
+    "ranks": COLUMNS["ranks"],
+    "comparison": {"feature": "S", "bytes_out_of_node": "u bytes", "reduction": "f 1", "memory": "u bytes", "step_seconds": "f s", "speedup": "f 1",
+                   "link_rate": "f bytes/s", "bound": "S"},
+}
 # Attributes of groups of zpp_plan.
 PLAN_ATTRIBUTES = {
     "plan": {"job": {"world_size": "u", "node_count": "u", "ranks_per_node": "u", "parameters": "u", "memory_bytes": "u", "tokens_per_step": "f",
@@ -157,4 +162,4 @@ PLAN_ATTRIBUTES = {
 
 COLUMNS_OF = {"train": COLUMNS, "sweep": SWEEP_COLUMNS, "fabric": FABRIC_COLUMNS, "kernels": KERNELS_COLUMNS,
               "converge": CONVERGE_COLUMNS, "plan": PLAN_COLUMNS, "plan search": PLAN_SEARCH_COLUMNS, "plan time": PLAN_TIME_COLUMNS,
-              "plan breakeven": BREAK_EVEN_COLUMNS}
+              "plan breakeven": BREAK_EVEN_COLUMNS, "plan compare": COMPARISON_COLUMNS}

@@ -243,5 +243,12 @@ def break_even(trace):
     return listed("Where each part pays", ("feature", "#below Gbit/s a link", "#Gbit/s a GPU", "#step ms here", "#speed-up here"), rows)
 
 
+def comparison(trace):
+    rows = [[row["feature"], whole(row["bytes_out_of_node"]), real(row["reduction"]), bytes_text(row["memory"]), real(1e3 * row["step_seconds"]),
+             real(row["speedup"]), real(8e-9 * row["link_rate"]), row["bound"] or "-"] for row in trace.rows("comparison")]
+    return listed("What each part saves", ("feature", "#bytes out of a node", "#factor", "#memory", "#step ms", "#speed-up", "#pays below Gbit/s a link",
+                                           "bound by"), rows)
+
+
 SECTIONS = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
-            "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}
+            "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even, "plan compare": comparison}

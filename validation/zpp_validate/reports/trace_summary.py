@@ -94,8 +94,13 @@ def break_even(trace):
     return [f"{row['feature']} pays {shown(row)}; here {row['speedup']:.3g} times as fast" for row in trace.rows("break_even")[1:]]
 
 
+def comparison(trace):
+    return [f"{row['feature']}: {row['reduction']:.4g} times fewer bytes out of a node, {bytes_text(row['memory'])} a rank"
+            + ("" if math.isnan(row["speedup"]) else f", {row['speedup']:.3g} times as fast") for row in trace.rows("comparison")[1:]]
+
+
 SUMMARIES = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,
-             "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even}
+             "plan search": plan_search, "plan time": plan_time, "plan breakeven": break_even, "plan compare": comparison}
 
 
 def lines_of(trace):

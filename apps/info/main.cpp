@@ -1,0 +1,196 @@
+// zpp_info: what this build is, what it runs on, what can be chosen, and what a configuration of
+// the trainer becomes here, without running it.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "apps/info/option_table.hpp"
+#include "kernels/codec/spec.hpp"
+#include "kernels/optim/registry.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/registries.hpp"
+#include "lib/base/atomic_file.hpp"
+#include "lib/collective/collective.hpp"
+#include "lib/config/deepspeed_keys.hpp"
+#include "lib/config/options.hpp"
+#include "lib/data/token_source.hpp"
+#include "lib/device/runtime.hpp"
+#include "lib/model/registry.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+#include "lib/trace/sinks/table.hpp"
+
+namespace {
+
+using nlohmann::json;
+using namespace zeropp;
+
+/// The entries of one registry of collectives.
+template <class Algorithm>
+json described(const std::vector<const Algorithm*>& entries) {
+  json rows = json::array();
+  for (const Algorithm* entry : entries) {
+    rows.push_back({{"name", entry->name},
+                    {"hierarchical", entry->traits.hierarchical},
+                    {"any_codec", entry->traits.any_codec},
+                    {"modelled", entry->traits.modelled},
+                    {"deterministic", entry->traits.deterministic},
+                    {"uncut", entry->traits.uncut},
+                    {"summary", entry->summary}});
+  }
+  return rows;
+}
+
+json describe(const app::Context& context) {
+  const trace::Provenance p = context.provenance();
+  const comm::Topology& t = context.topology();
+  json info{{"schema", "zeropp-info"}, {"schema_version", "1.2"}};
+  info["versions"] = {{"zeropp", p.version},        {"git_commit", p.git_commit},
+                      {"git_dirty", p.git_dirty},   {"build_type", p.build_type},
+                      {"compiler", p.cxx_compiler}, {"mpi", p.mpi_library},
+                      {"hdf5", p.hdf5_version},     {"kokkos", p.kokkos_version},
+                      {"blas", p.blas_library},     {"cuda", p.cuda_versions}};
+  info["gpus"] = json::array();
+  for (const GpuInfo& gpu : visible_gpus()) {
+    info["gpus"].push_back({{"name", gpu.name},
+                            {"uuid", gpu.uuid},
+                            {"pci", gpu.pci},
+                            {"compute_capability", gpu.compute_capability},
+                            {"memory", gpu.memory}});
+  }
+  info["topology"] = {{"world_size", t.world_size},
+                      {"node_count", t.node_count},
+                      {"ranks_per_node", t.ranks_per_node},
+                      {"emulated", t.emulated},
+                      {"description", t.describe()}};
+  info["codecs"] = json::array();
+  for (const auto& format : codec::formats()) {
+    info["codecs"].push_back({{"name", format.name},
+                              {"bits", format.bits},
+                              {"scale_bytes", format.scale_bytes},
+                              {"scales_images", format.scales_images},
+                              {"default_block", format.default_block},
+                              {"minimum_block", format.minimum_block},
+                              {"maximum_block", format.maximum_block},
+                              {"summary", format.summary}});
+  }
+  info["all_gather"] = described(collective::all_gather_algorithms());
+  info["reduce_scatter"] = described(collective::reduce_scatter_algorithms());
+  info["configuration"] = json::parse(context.config_json());
+  info["options"] = zeropp::info::option_table();
+  info["option_groups"] = zeropp::info::option_groups();
+  info["models"] = json::array();
+  for (const auto name : model::model_names()) info["models"].push_back({{"name", name}});
+  info["optimizers"] = json::array();
+  for (const auto* entry : optim::rules()) {
+    info["optimizers"].push_back(
+        {{"name", entry->info.name},
+         {"parameters", fmt::to_string(fmt::join(entry->info.parameters, ", "))},
+         {"summary", entry->info.summary}});
+  }
+  info["token_sources"] = json::array();
+  for (const auto name : data::source_names()) info["token_sources"].push_back({{"name", name}});
+  return info;
+}
+
+std::string cell(const json& value) {
+  if (value.is_boolean()) return value.get<bool>() ? "yes" : "no";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+void print(const json& info) {
+  for (const char* section : {"versions", "topology"}) {
+    trace::TextTable table({section, ""});
+    for (const auto& [key, value] : info[section].items()) table.add({key, cell(value)});
+    fmt::print("{}\n", table.str());
+  }
+  // The keys of JSON objects are sorted; a table reads better with the name first.
+  for (const auto& [section, keys] :
+       std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
+           {"gpus", {"uuid", "pci", "compute_capability", "memory"}},
+           {"codecs",
+            {"bits", "scale_bytes", "default_block", "minimum_block", "maximum_block", "summary"}},
+           {"all_gather",
+            {"hierarchical", "any_codec", "modelled", "deterministic", "uncut", "summary"}},
+           {"reduce_scatter",
+            {"hierarchical", "any_codec", "modelled", "deterministic", "uncut", "summary"}},
+           {"models", {}},
+           {"optimizers", {"parameters", "summary"}},
+           {"token_sources", {}}}) {
+    std::vector<std::string> header{section};
+    header.insert(header.end(), keys.begin(), keys.end());
+    trace::TextTable table(header);
+    for (const auto& entry : info[section]) {
+      std::vector<std::string> row{cell(entry["name"])};
+      for (const auto& key : keys) row.push_back(cell(entry[key]));
+      table.add(std::move(row));
+    }
+    fmt::print("{}\n", table.str());
+  }
+}
+
+void print_configuration(const std::vector<config::Option>& options) {
+  trace::TextTable table({"configuration", "", "flag"});
+  for (const auto& option : options) {
+    if (option.in_effect && !option.in_effect()) continue;
+    table.add({option.path, cell(config::value_of(option)), option.flag});
+  }
+  fmt::print("{}", table.str());
+}
+
+/// Whether the configuration is one of more ranks than the one here, which judges it wrongly.
+bool is_of_more_ranks(const config::TrainConfig& config, const config::Machine& machine) {
+  const std::size_t group = config.zero.shard_group_size;
+  return machine.world_size == 1 &&
+         (config.zero.hpz_partition_size > 1 || config.train_batch_size > 0 ||
+          (group != zero::kAllRanks && group > 1));
+}
+
+void write(const json& info, const std::filesystem::path& path) {
+  preflight_write(path, 0);
+  trace::write_json(info, path);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  config::TrainConfig config;
+  app::App app{
+      .name = "info",
+      .summary = "Prints versions, topology, what can be chosen, and what a configuration becomes",
+      .examples = {"zpp_info --config-keys",
+                   "mpirun -n 4 zpp_info --config inputs/demo.json --node-size 2"},
+      .options = config::options(config),
+      .groups = config::option_groups(),
+      .common_flags = config::common_flags(),
+      .node_size = &config.node_size,
+      .config_flags = "--config,--deepspeed_config"};
+  app.answers = {
+      {.flag = "--config-keys",
+       .help = "Print every key of a configuration file and what it means here, and exit",
+       .text = [&] { return config::describe_keys(config::options(config)); }}};
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
+    try {
+      config::resolve(config, given, machine);
+    } catch (const Error& error) {
+      if (!is_of_more_ranks(config, machine)) throw;
+      throw Error(error.code(),
+                  fmt::format("{}. This was judged for the one rank that zpp_info runs "
+                              "on: start it on as many ranks as the training has, or "
+                              "ask zpp_plan with --nodes and --ranks-per-node",
+                              error.what()));
+    }
+  };
+  app.run = [](const app::Context& context) {
+    const json info = describe(context);
+    if (context.is_root()) {
+      print(info);
+      print_configuration(context.options());
+    }
+    context.agree_on([&] {
+      if (!context.is_root()) return;
+      if (context.output) write(info, *context.output / "info.json");
+      if (context.json) write(info, *context.json);
+    });
+    return ExitCode::ok;
+  };
+  return app::run(std::move(app), argc, argv);
+}

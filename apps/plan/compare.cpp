@@ -1,0 +1,74 @@
+// zpp_plan compare: what each part of ZeRO++ saves of a step of ZeRO-3, and whether it pays.
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "apps/plan/commands.hpp"
+#include "apps/plan/compare_outputs.hpp"
+#include "lib/app/app.hpp"
+#include "lib/app/outputs.hpp"
+#include "lib/app/run_trace.hpp"
+#include "lib/base/error.hpp"
+#include "lib/trace/sinks/hdf5_sink.hpp"
+#include "lib/trace/sinks/json_sink.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+/// What the command reads.
+struct Request {
+  ClusterJob on;
+  double gain = 0.05;
+};
+
+std::vector<config::Option> options(Request& asked) {
+  std::vector<config::Option> table = options(asked.on);
+  table.push_back(gain_option(asked.gain));
+  return table;
+}
+
+/// Reads the cluster where there is one.
+comm::Topology topology_for(ClusterJob& asked, const std::vector<config::Option>& given) {
+  if (!asked.source.is_named()) refuse_rates_of_no_cluster(asked, given);
+  const comm::Topology topology =
+      asked.source.is_named() ? read(asked, given) : topology_of(asked.job);
+  if (topology.node_count > 1) return topology;
+  throw Error(
+      ExitCode::usage,
+      "plan.nodes 1: nothing leaves a node, and compare says what ZeRO++ saves of what does: "
+      "give --nodes with 2 or more, or take zpp_plan time");
+}
+
+}  // namespace
+
+int run_compare(int argc, char** argv) {
+  Request asked;
+  comm::Topology topology;
+  Variants variants;
+  app::App app{.name = "plan", .options = options(asked), .config_flags = kConfigFlags};
+  describe(app, "compare");
+  app.resolve = [&](const std::vector<config::Option>& given, const config::Machine&) {
+    take_model(asked.on.job, given);
+    config::choose_automatic(given);  // once: variants are copies, which it does not reach
+    topology = topology_for(asked.on, given);
+    variants = variants_of(asked.on, topology, given, "compare");
+  };
+  app.run_alone = [&](const app::Call& call) {
+    const app::HeldOutputs held = app::preflight_outputs(call);
+    const Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
+    const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
+    const std::string text =
+        to_text(made, {variants.features.back(), topology, cluster, asked.gain});
+    std::fputs(text.c_str(), stdout);
+    trace::TraceData head = app::run_trace(call);
+    head.seed = asked.on.job.config.seed;
+    const trace::Document document = to_document(made, head);
+    trace::write_hdf5(document, call.trace_path());
+    if (call.json) trace::write_json(trace::to_json(document), *call.json);
+    return ExitCode::ok;
+  };
+  return app::run(std::move(app), argc, argv);
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,25 @@
+// A comparison as text for a terminal and as the group of a trace.
+#pragma once
+
+#include <string>
+
+#include "apps/plan/comparison.hpp"
+#include "lib/trace/document.hpp"
+
+namespace zeropp::plan {
+
+/// What else the text says.
+struct Compared {
+  const config::TrainConfig& all;  ///< with all parts on
+  const comm::Topology& topology;
+  const Cluster* cluster;  ///< null where no rates are known
+  double gain;
+};
+
+/// The table, and what follows from it in sentences; at most 120 columns.
+std::string to_text(const Comparison& comparison, const Compared& about);
+
+/// `head`: describe_run()'s, of the process that planned.
+trace::Document to_document(const Comparison& comparison, const trace::TraceData& head);
+
+}  // namespace zeropp::plan

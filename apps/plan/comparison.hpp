@@ -1,0 +1,40 @@
+// What each part of ZeRO++ saves of a step of ZeRO-3, and with rates how long steps take.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "apps/plan/variants.hpp"
+
+namespace zeropp::plan {
+
+inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// One feature. Times are kUnknown without a cluster.
+struct ComparedRow {
+  std::string feature;            ///< of kFeatures
+  std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step
+  double reduction = 1;           ///< bytes of ZeRO-3 over out_of_node
+  std::uint64_t memory = 0;       ///< bytes of a rank on its device
+  double seconds = kUnknown;      ///< of a step
+  double speedup = kUnknown;      ///< over ZeRO-3
+  double link_rate = kUnknown;    ///< bytes/s, as break_even(): the links below which it pays
+  std::string bound = {};         ///< what takes the largest part of a step; empty without times
+};
+
+struct Comparison {
+  std::size_t parameters = 0;
+  double tokens_per_step = 0;  ///< over all ranks
+  std::vector<ComparedRow> rows;
+  double reduction_of_one_micro_step = 1;  ///< of all parts together
+  bool vendors_are_faster = false;  ///< the time of ZeRO-3 is that with the vendor's collectives
+};
+
+/// `cluster`: null where no rates are known. Throws Error.
+Comparison compare(const Variants& variants, const comm::Topology& topology, const Cluster* cluster,
+                   std::size_t step, double gain);
+
+}  // namespace zeropp::plan

@@ -1,0 +1,96 @@
+#include "apps/plan/variants.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <string>
+
+#include "lib/base/error.hpp"
+#include "lib/base/log.hpp"
+#include "lib/data/token_source.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+constexpr std::array<std::string_view, 3> kTurned{"zero_optimization.zero_quantized_weights",
+                                                  "zero_optimization.zero_hpz_partition_size",
+                                                  "zero_optimization.zero_quantized_gradients"};
+
+void warn_of_turned(const std::vector<config::Option>& given, std::string_view command) {
+  std::vector<std::string> named;
+  for (const config::Option& option : given) {
+    const bool turned = std::ranges::find(kTurned, option.path) != kTurned.end();
+    if (turned && (option.given || option.is_automatic)) named.push_back(option.path);
+  }
+  if (named.empty()) return;
+  log::warn(
+      fmt::format("{} turns qwZ, hpZ (over the ranks of a node) and qgZ on and off itself: {} left "
+                  "out of account",
+                  command, fmt::join(named, ", ")));
+}
+
+void require_stage_3(const config::TrainConfig& config, std::string_view command) {
+  if (config.zero.stage == 3) return;
+  throw Error(ExitCode::usage,
+              fmt::format("zero_optimization.stage {}: {} compares with ZeRO-3, which hpZ "
+                          "needs: give --zero-stage 3",
+                          config.zero.stage, command));
+}
+
+}  // namespace
+
+config::Option gain_option(double& gain) {
+  return {.path = "plan.gain",
+          .flag = "--gain",
+          .field = &gain,
+          .help = "Share by which a step has to be shorter to pay",
+          .range = {.minimum = 0, .maximum = 1, .maximum_excluded = true}};
+}
+
+Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
+                     const std::vector<config::Option>& given, std::string_view command) {
+  config::TrainConfig& base = asked.job.config;
+  warn_of_turned(given, command);
+  require_stage_3(base, command);
+  // So that codecs that were given are in effect.
+  base.zero.quantized_weights = true;
+  base.zero.quantized_gradients = true;
+  Variants made;
+  for (const Feature& feature : kFeatures) {
+    config::TrainConfig config = base;
+    config.zero.quantized_weights = feature.qwz;
+    config.zero.quantized_gradients = feature.qgz;
+    config.zero.hpz_partition_size =
+        feature.hpz ? static_cast<std::size_t>(topology.ranks_per_node) : 1;
+    config::resolve(config, given, machine_for(asked, topology));
+    made.features.push_back(std::move(config));
+  }
+  made.vendors = made.features.front();
+  made.vendors.zero.all_gather_algorithm = "native";
+  made.vendors.zero.reduce_scatter_algorithm = "native";
+  if (made.vendors.zero.shard_group_size == zero::kAllRanks) made.vendors.rail_lanes = 1;
+  base = made.features.back();
+  return made;
+}
+
+PlannedRun planned(const config::TrainConfig& config, const comm::Topology& topology,
+                   std::size_t step) {
+  PlannedRun run(config, topology, data::vocab_size(config.data));
+  run.use_codecs_of(step);
+  return run;
+}
+
+PlannedVariants planned(const Variants& variants, const comm::Topology& topology,
+                        std::size_t step) {
+  PlannedVariants made;
+  for (const config::TrainConfig& config : variants.features) {
+    made.features.push_back(planned(config, topology, step));
+  }
+  made.baselines.push_back(planned(variants.vendors, topology, step));
+  made.baselines.push_back(planned(variants.features.front(), topology, step));
+  return made;
+}
+
+}  // namespace zeropp::plan

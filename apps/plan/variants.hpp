@@ -1,0 +1,53 @@
+// ZeRO-3 without and with the parts of ZeRO++, for the commands that compare them.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "apps/plan/cluster_job.hpp"
+#include "lib/plan/planned_run.hpp"
+
+namespace zeropp::plan {
+
+/// Which parts of ZeRO++ are on.
+struct Feature {
+  std::string_view name;
+  bool qwz;
+  bool hpz;
+  bool qgz;
+};
+inline constexpr std::array<Feature, 5> kFeatures{{{"none", false, false, false},
+                                                   {"qwZ", true, false, false},
+                                                   {"hpZ", false, true, false},
+                                                   {"qgZ", false, false, true},
+                                                   {"all", true, true, true}}};
+
+struct Variants {
+  /// In the order of kFeatures, resolved: the first is ZeRO-3.
+  std::vector<config::TrainConfig> features;
+  /// ZeRO-3 over the vendor's collectives, which are faster on fast links.
+  config::TrainConfig vendors;
+};
+
+/// --gain, which the commands share.
+config::Option gain_option(double& gain);
+
+/// Warns of what `given` says of the parts that `command` turns on and off itself. `topology`: of
+/// the job, whose codecs are in effect in the end. Throws Error, also at another stage than 3.
+Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
+                     const std::vector<config::Option>& given, std::string_view command);
+
+/// With the codecs of the step after `step` others.
+PlannedRun planned(const config::TrainConfig& config, const comm::Topology& topology,
+                   std::size_t step);
+
+/// The variants planned likewise.
+struct PlannedVariants {
+  std::vector<PlannedRun> features;   ///< in the order of kFeatures
+  std::vector<PlannedRun> baselines;  ///< the vendor's ZeRO-3, and the first of the features
+};
+PlannedVariants planned(const Variants& variants, const comm::Topology& topology, std::size_t step);
+
+}  // namespace zeropp::plan

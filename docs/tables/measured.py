@@ -1,0 +1,107 @@
+"""Tables of measured results, worked out from the raw data that is kept in results/.
+
+The table `headline` is README's: training beside PyTorch FSDP2, and what compression does to the loss.
+"""
+
+import csv
+import statistics
+import sys
+
+import h5py
+import markdown
+
+# The raw data of a row: the name of README's link, and the folder.
+STUDIES = {"nvlink": "results/2x-NVIDIA-H200/beside-fsdp2", "eight": "results/8x-NVIDIA-H200/beside-fsdp2/18.7b",
+           "nodes": "results/2x-NVIDIA-H200/emulated-nodes/eight-lanes"}
+CONVERGENCE = "results/host-2core/convergence"
+
+# (what is compared, study, shape, how the peer's runs begin, name of the run of ZeRO++)
+BESIDE_FSDP2 = (("ms: 1.64 B, 2 GPUs", "nvlink", "1.64b", "fsdp2", "all"),
+                ("ms: 6.86 B, 2 GPUs", "nvlink", "6.86b", "fsdp2", "all"),
+                ("ms: 18.7 B, 8 GPUs", "eight", "18.7b", "fsdp2", "qwz-qgz"),
+                ("ms: 1.64 B, 2 nodes", "nodes", "1.64b", "fsdp2", "qwz-qgz"),
+                ("ms: FSDP2 hybrid", "nodes", "1.64b", "hybrid", "qwz-qgz"))
+
+
+def study(programs, name, shape):
+    """Per name of a run of the study, its rows as zpp-validate train-table reads them from the raw JSON."""
+    sys.path.insert(0, str(programs.root / "validation"))
+    from zpp_validate.tables import train_table
+
+    rows, folder = {}, programs.root / STUDIES[name]
+    with open(folder / "runs.tsv", newline="") as stream:
+        for entry in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
+            if entry["shape"] == shape:
+                row = train_table.read_row(folder, entry)
+                if row.problems:
+                    raise ValueError(f"{name}: {row.name}: {row.problems}")
+                rows.setdefault(row.name, []).append(row)
+    return rows
+
+
+def step(rows):
+    """Milliseconds of the fastest of equal runs."""
+    return min(statistics.median(row.seconds) for row in rows) * 1e3
+
+
+def loss(programs, matrix, level):
+    """Of ZeRO++'s default codecs: the difference to ZeRO-3 with its interval, and the verdict."""
+    with h5py.File(programs.root / CONVERGENCE / matrix / "judged.h5") as file:
+        rows = file["judged"]
+        found = list(zip(rows["setting"][:], rows["level"][:]))
+        index = found.index((b"zero++", level.encode()))
+        mean, low, high = (rows[name][index] for name in ("difference", "low", "high"))
+        return f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", rows["verdict"][index].decode()
+
+
+def headline(programs):
+    """At most eight rows."""
+    cells = []
+    for what, name, shape, peer, compressed in BESIDE_FSDP2:
+        rows = study(programs, name, shape)
+        peers = [row for other, same in rows.items() if other.startswith(peer) for row in same]
+        times = [step(peers), step(rows["none"]), step(rows[compressed])]
+        cells.append([f"[{what}][{name}]", *(f"{time:.1f}" for time in times), f"{times[1] / times[2]:.1f}x as fast as ZeRO-3, {times[0] / times[2]:.1f}x as FSDP2"])
+    rows = study(programs, "nodes", "1.64b")
+    sent = [rows["fsdp2"][0].loopback, rows["none"][0].counted, rows["qwz-qgz"][0].counted]
+    cells.append(["[GB between nodes][nodes]", *(f"{each / 1e9:.2f}" for each in sent), f"{sent[1] / sent[2]:.1f}x less than ZeRO-3"])
+    for what, matrix, level in (("loss on Markov", "reduced", "markov"), ("loss on English", "order", "text")):
+        difference, interval, verdict = loss(programs, matrix, level)
+        cells.append([f"[{what}][{level}]", "-", "0", difference, f"{interval}, {verdict}"])
+    return markdown.table(["measured", "FSDP2", "ZeRO-3", "ZeRO++", "in short"], cells, right=(1, 2, 3))
+
+
+SHORTER = {"beta=0.0,dtype=fp32,hops=both,reset_period=0": "both", "int8:128/int4:128+had32": "int4+had32",
+           "not supported by the data": "not shown"}
+
+
+def chapter(matrix, number, columns):
+    """Columns of a table of what zpp-validate converge wrote about a matrix."""
+    def made(programs):
+        text = (programs.root / CONVERGENCE / matrix / "chapter.md").read_text()
+        table = [block for block in text.split("\n\n") if block.startswith("|")][number]
+        for words, short in SHORTER.items():
+            table = table.replace(words, short)
+        head, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+        chosen = [head.index(column) for column in columns]
+        return markdown.table(columns, [[row[index] for index in chosen] for row in rows], right=(columns.index("difference"),))
+    return made
+
+
+def predictions(programs):
+    """How far the planner's times lie from known ones, as results/planner has it."""
+    text = (programs.root / "results" / "planner" / "table.md").read_text()
+    return next(block for block in text.split("\n\n") if block.startswith("| rows not fitted on"))
+
+
+def savings(programs):
+    """What `zpp_plan savings --table` prints."""
+    rows = [[row["codec"], f"{row['bytes_per_value']:.4f}", f"{row['scale_overhead']:.2%}", f"{row['bytes_per_step']:.4f}",
+             f"{row['reduction_fp32']:.2f}x", f"{row['reduction_16bit']:.2f}x"] for row in programs.plan("savings", "--table")["rows"]]
+    return markdown.table(["codec", "bytes a value", "scales over codes", "bytes a step", "vs fp32 (8)", "vs 16 bit (4)"], rows, right=range(1, 6))
+
+
+SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict"]
+CLAIM = ["claim", "difference", "95 % interval", "p", "verdict"]
+TABLES = {"headline": headline, "safe-known-entropy": chapter("reduced", 0, SETTING), "safe-text": chapter("order", 0, SETTING),
+          "safe-order": chapter("order", 1, CLAIM), "savings": savings, "predictions": predictions}

@@ -1,0 +1,60 @@
+// How a hop of a collective encodes what it sends, with error feedback or without. A plan reserves
+// a hop's scratch in its workspace and owns the HopEncode; the errors are the caller's
+// (error_feedback.hpp). Work is enqueued on the stream of each call.
+#pragma once
+
+#include <cstddef>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+
+#include "kernels/codec/codec.hpp"
+#include "kernels/codec/draw.hpp"
+#include "kernels/codec/feedback.hpp"
+#include "lib/collective/chunks.hpp"
+#include "lib/collective/error_feedback.hpp"
+
+namespace zeropp::collective {
+
+/// What the trace shows of a plan with these hops: "composed+feedback:intra,inter",
+/// "feedback:intra"; `path` itself where none of them feeds back.
+std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
+                          std::initializer_list<int> hops);
+
+/// Where in a plan's workspace a hop with feedback has its scratch.
+struct HopSpace {
+  std::size_t scratch = 0;
+  std::size_t rows = 0;
+};
+/// Of hop `hop` (1 or 2), which sends `parts` parts of `count` values; nothing where `feedback`, of
+/// which the options are read, leaves it out. `largest`: the Layout of most values that are encoded
+/// at once.
+HopSpace reserve_hop(WorkspacePlan& space, const ErrorFeedback* feedback, int hop,
+                     std::size_t parts, std::size_t count, const codec::Layout& largest);
+
+/// What a hop encodes, with feedback or without.
+class HopEncode {
+ public:
+  /// `errors`: null without feedback; else `space` is what was reserved for it.
+  HopEncode(codec::Codec codec, HopErrors* errors, float beta, const HopSpace& space);
+
+  /// Around the encode() calls of a run. `workspace`: what the plan reserved from.
+  void begin(std::byte* workspace, StreamHandle stream);
+  void end(StreamHandle stream);
+  /// `layout` with strides of whole parts: part p of the values is row p of the errors; values
+  /// begin at element `first` of their parts. `values_stride`: elements between parts.
+  void encode(ConstView values, const codec::Layout& layout, std::size_t values_stride,
+              std::size_t first, codec::WireImages out, StreamHandle stream,
+              const codec::Draw& draw) const;
+  [[nodiscard]] bool feeds_back() const { return errors_ != nullptr; }
+
+ private:
+  codec::Codec codec_;
+  HopErrors* errors_;
+  float beta_;
+  HopSpace space_;
+  std::byte* workspace_ = nullptr;
+  codec::Errors open_;
+};
+
+}  // namespace zeropp::collective

@@ -1,0 +1,70 @@
+#include "lib/config/back_end_options.hpp"
+
+#include <limits>
+
+namespace zeropp::config {
+
+Option backend_option(std::string& field, const std::string& scope) {
+  return {
+      .path = scope + "backend",
+      .flag = "--backend",
+      .field = &field,
+      .help = "Back end that computes; auto: cuda where every rank has a GPU of its own, else host",
+      .choices = {"auto", "host", "cuda"}};
+}
+
+Option transport_option(std::string& field, const std::string& scope) {
+  return {.path = scope + "transport",
+          .flag = "--transport",
+          .field = &field,
+          .help =
+              "Library that moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, "
+              "mpi goes through host memory and lets ranks share a GPU",
+          .choices = {"auto", "mpi", "nccl"}};
+}
+
+Option copy_engines_option(std::string& field, const std::string& scope) {
+  return {.path = scope + "copy_engines",
+          .flag = "--copy-engines",
+          .field = &field,
+          .help =
+              "Send messages of one size inside a node by the GPUs' copy engines, which leave the "
+              "multiprocessors to arithmetic; direct, 1-hop, and inside nodes two-level and 2-hop "
+              "send such; auto: where NCCL can",
+          .choices = {"auto", "on", "off"}};
+}
+
+Option rail_lanes_option(std::size_t& field, const std::string& scope) {
+  return {.path = scope + "rail_lanes",
+          .flag = "--rail-lanes",
+          .field = &field,
+          .help =
+              "NCCL communicators that share what two-level and 2-hop send between nodes, or what "
+              "nodes of one rank send themselves, hpZ's gathers apart; each has a thread of its "
+              "own for its sockets; 0: over sockets 4, or 8 with nodes of one rank, else 1",
+          .range = between(0, 16)};
+}
+
+Option node_size_option(std::size_t& field, const std::string& scope) {
+  return {.path = scope + "node_size",
+          .flag = "--node-size",
+          .field = &field,
+          .help = "Declare nodes of this many ranks (results are marked emulated); 0: as found",
+          .unit = "ranks",
+          .range = between(0, std::numeric_limits<int>::max())};
+}
+
+Option gpu_sampling_option(double& field, const std::string& backend, const std::string& scope) {
+  return {.path = scope + "gpu_sampling",
+          .flag = "--gpu-sampling",
+          .field = &field,
+          .help =
+              "Time between readings of clocks, power, temperature and throttle reasons of each "
+              "rank's GPU, for the trace; 0: none",
+          .unit = "seconds",
+          .range = between(0, 3600),
+          .in_effect = [&backend] { return backend != "host"; },
+          .effect_needs = scope.empty() ? "--backend cuda" : scope + "backend cuda"};
+}
+
+}  // namespace zeropp::config

@@ -1,0 +1,168 @@
+# ctest: name=plan_compare timeout=120 labels=cli processors=2
+"""zpp_plan compare has the numbers that zpp_plan, time and breakeven have alone, with a cluster file, with a GPU as it is sold and without
+either; it takes a DeepSpeed configuration whatever that says of ZeRO++, and a model by flags, name or config.json of Hugging Face."""
+
+import json
+
+import planned
+import zpp
+
+CLUSTERS = zpp.SOURCE / "inputs" / "clusters"
+CLUSTER = ["--cluster", CLUSTERS / "h200-dgx.json"]
+SOLD = ["--gpu", "h100", "--node-gbit", "400"]
+MODEL = ["--num-layers", "6", "--hidden-size", "2048", "--num-attention-heads", "16", "--seq-length", "512", "--vocab-size", "50257"]
+JOB = [*MODEL, "--bf16", "--nodes", "4", "--gradient-accumulation-steps", "4"]
+QWZ, HPZ, QGZ = ["--zero-quantized-weights"], ["--zero-hpz-partition-size", "8"], ["--zero-quantized-gradients"]
+FLAGS = {"none": [], "qwZ": QWZ, "hpZ": HPZ, "qgZ": QGZ, "all": [*QWZ, *HPZ, *QGZ]}
+VENDORS = ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]
+# The files of inputs/clusters that are of sold machines: how each is made.
+SOLD_FILES = {
+    "hgx-a100": ["--gpu", "a100", "--node-gbit", "1600", "--node-links", "8"],
+    "hgx-b200": ["--gpu", "b200", "--node-gbit", "3200", "--node-links", "8"],
+    "hgx-h100": ["--gpu", "h100", "--node-gbit", "3200", "--node-links", "8"],
+    "l40s-ethernet": ["--gpu", "l40s", "--node-gbit", "100"],
+    "aws-p4d": ["--gpu", "a100-40gb", "--node-gbit", "400", "--node-links", "4"],
+    "aws-p5": ["--gpu", "h100", "--node-gbit", "3200", "--node-links", "32"],
+}
+
+
+class Case(zpp.TestCase):
+    def plan(self, *words):
+        return zpp.Process([planned.PLAN, *words], cwd=self.folder).end()
+
+    def told(self, *words):
+        """(result, JSON)"""
+        path = self.folder / "told.json"
+        result = self.plan(*words, "--output", self.out, "--json", path)
+        self.assertEqual(result.code, zpp.OK, result)
+        return result, json.loads(path.read_text())
+
+    def compared(self, *words):
+        """(result, {feature: row})"""
+        result, told = self.told("compare", *words)
+        for line in result.stdout.splitlines():
+            self.assertLessEqual(len(line), 120, line)
+        table = told["comparison"]
+        return result, {feature: {name: values[index] for name, values in table.items()} for index, feature in enumerate(table["feature"])}
+
+    def refused(self, *words, parts, code=zpp.USAGE):
+        self.check_fails(self.plan("compare", *words), code, *parts, program="zpp_plan")
+
+
+class Numbers(Case):
+    def check_bytes(self, rows, *words):
+        for feature, flags in FLAGS.items():
+            with self.subTest(feature):
+                _, alone = self.told(*words, *flags)
+                self.assertEqual(rows[feature]["bytes_out_of_node"], planned.traffic(alone)["step"][1] // 4)
+                self.assertEqual(rows[feature]["memory"], alone["job"]["memory_bytes"])
+                self.assertAlmostEqual(rows[feature]["reduction"], rows["none"]["bytes_out_of_node"] / rows[feature]["bytes_out_of_node"])
+
+    def check_times(self, rows, *words):
+        times = {feature: self.told("time", *words, *flags)[1]["time"] for feature, flags in FLAGS.items()}
+        vendors = self.told("time", *words, *VENDORS)[1]["time"]
+        times["none"] = min(times["none"], vendors, key=lambda time: time["step_seconds"])
+        even = self.told("breakeven", *words)[1]["break_even"]
+        self.assertEqual(even["feature"], list(FLAGS))
+        for index, feature in enumerate(FLAGS):
+            with self.subTest(feature):
+                row = rows[feature]
+                self.assertEqual((row["step_seconds"], row["bound"]), (times[feature]["step_seconds"], times[feature]["bound"]))
+                self.assertEqual([row[name] for name in ("step_seconds", "speedup", "link_rate")],
+                                 [even[name][index] for name in ("step_seconds", "speedup", "link_rate")])
+
+    def test_are_those_of_the_other_commands(self):
+        for cluster in (CLUSTER, SOLD):
+            with self.subTest(cluster):
+                result, rows = self.compared(*JOB, *cluster)
+                self.check_bytes(rows, *JOB, "--ranks-per-node", "8")
+                self.check_times(rows, *JOB, *cluster)
+                self.assertRegex(result.stdout, r"ZeRO\+\+ (pays|does not pay) here: it makes a step \d+\.\d\d times as fast")
+                self.assertIn("\nrates: ", result.stdout)
+
+    def test_without_a_cluster(self):
+        result, rows = self.compared(*JOB)
+        self.check_bytes(rows, *JOB)
+        self.assertTrue(all(row["step_seconds"] is None for row in rows.values()), rows)
+        self.assertNotIn("step ms", result.stdout)
+        self.assertIn("--gpu h100 --node-gbit 400", result.stdout)
+
+    def test_the_factor_is_explained(self):
+        result, rows = self.compared(*JOB)
+        _, once = self.compared(*JOB[:-1], "1")
+        self.assertIn(f"The factor is {rows['all']['reduction']:.2f} with 4 micro-steps a step (gradient accumulation) and "
+                      f"{once['all']['reduction']:.2f} with one:", " ".join(result.stdout.split()))
+        self.assertGreater(rows["all"]["reduction"], 1.5 * once["all"]["reduction"])
+        self.assertIn("ZeRO-3 gathers the weights across nodes 8 times", " ".join(result.stdout.split()))
+
+    def test_a_gpu_is_a_cluster_file(self):
+        """What --gpu stands for can be written, and gives the same answer as a file."""
+        made = self.folder / "made.json"
+        self.check_ok(self.plan("calibrate", *SOLD, "--calibrated", made))
+        self.assertEqual(self.compared(*JOB, *SOLD)[0].stdout, self.compared(*JOB, "--cluster", made)[0].stdout)
+
+    def test_the_committed_files_are_of_the_table(self):
+        made = self.folder / "made.json"
+        for name, flags in SOLD_FILES.items():
+            with self.subTest(name):
+                committed = json.loads((CLUSTERS / f"{name}.json").read_text())
+                self.check_ok(self.plan("calibrate", *flags, "--cluster-name", committed["name"], "--calibrated", made))
+                self.assertEqual(json.loads(made.read_text()), committed)
+
+    def test_what_does_not_fit_is_said(self):
+        result, _ = self.compared("--model-preset", "gpt-175b", "--bf16", "--nodes", "2", *SOLD)
+        self.assertRegex(" ".join(result.stdout.split()), r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, ZeRO\+\+ \(all\): this needs more than the 79.2 GiB")
+
+
+class Inputs(Case):
+    def configuration(self, **zero):
+        return self.write_json("ds_config.json", {"train_micro_batch_size_per_gpu": 1, "bf16": {"enabled": True},
+                                                  "zero_optimization": {"stage": 3, **zero}})
+
+    def test_a_configuration_says_what_it_will_of_zeropp(self):
+        words = [*MODEL, "--nodes", "4", "--config"]
+        without, _ = self.compared(*words, self.configuration())
+        self.assertEqual(without.stderr, "")
+        for zero in ({"zero_quantized_weights": True, "zero_hpz_partition_size": 8, "zero_quantized_gradients": True},
+                     {"zero_quantized_weights": False, "zero_hpz_partition_size": 1}):
+            result, _ = self.compared(*words, self.configuration(**zero))
+            self.assertEqual(result.stdout, without.stdout)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result)
+            self.assertIn("compare turns qwZ, hpZ", result.stderr)
+
+    def test_models_by_name_and_from_hugging_face(self):
+        shape = ["--num-layers", "12", "--hidden-size", "768", "--num-attention-heads", "12", "--seq-length", "1024", "--vocab-size", "50257"]
+        words = ["--bf16", "--nodes", "2"]
+        by_flags, _ = self.compared(*words, *shape)
+        self.assertEqual(self.compared(*words, "--model-preset", "gpt2-124m")[0].stdout, by_flags.stdout)
+        gpt2 = {"n_layer": 12, "n_embd": 768, "n_head": 12, "n_positions": 1024, "vocab_size": 50257}
+        llama = {"num_hidden_layers": 12, "hidden_size": 768, "num_attention_heads": 12, "max_position_embeddings": 1024, "vocab_size": 50257,
+                 "num_key_value_heads": 4, "intermediate_size": 2048, "hidden_act": "silu"}
+        for keys, part in ((gpt2, "approximated: nothing"), (llama, "4 key-value heads as 12, a gated MLP of width 2048 as a plain one of 3072")):
+            result, _ = self.compared(*words, "--hf-config", self.write_json("config.json", keys))
+            self.assertEqual(result.stdout, by_flags.stdout)
+            self.assertEqual(len(result.stderr.splitlines()), 1, result)
+            self.assertIn(part, result.stderr)
+        # A flag overrides what the name says, and the other commands take the name too.
+        longer, _ = self.compared(*words, *shape[:-4], "--seq-length", "2048", *shape[-2:])
+        self.assertEqual(self.compared(*words, "--model-preset", "gpt2-124m", "--seq-length", "2048")[0].stdout, longer.stdout)
+        self.assertEqual(self.told(*words, "--model-preset", "gpt2-124m")[0].stdout, self.told(*words, *shape)[0].stdout)
+
+    def test_refusals(self):
+        self.refused("--config", self.configuration(), "--nodes", "2", parts=("no size of a model is given", "gpt-7b", "--hf-config"))
+        self.refused(*JOB, *SOLD, *CLUSTER, parts=("--cluster", "--gpu h100", "leave one out"))
+        self.refused(*JOB, "--gpu", "h100", parts=("--node-gbit is missing", "--node-gbit 400"))
+        self.refused(*JOB, "--gpu", "h101", *SOLD[2:], parts=("--gpu", "nearest: h100"))
+        self.refused(*JOB, "--node-gbit", "400", parts=("plan.node_gbit", "--gpu"))
+        self.refused(*JOB, "--rail-gb-per-s", "4", parts=("--rail-gb-per-s", "--cluster or --gpu"))
+        self.refused(*MODEL, "--bf16", parts=("plan.nodes 1", "--nodes with 2"))
+        self.refused(*JOB, "--zero-stage", "2", parts=("zero_optimization.stage 2", "--zero-stage 3"))
+        self.refused(*JOB, "--model-preset", "gpt-8b", parts=("--model-preset", "gpt-7b"))
+        self.refused("--nodes", "2", "--model-preset", "gpt-7b", "--hf-config", "config.json", parts=("leave one out",))
+        self.refused("--nodes", "2", "--model", "quadratic", "--model-preset", "gpt-7b", parts=("quadratic", "leave --model-preset"))
+        self.refused("--nodes", "2", "--hf-config", "none.json", parts=("none.json", "--hf-config"), code=zpp.IO)
+        self.refused("--nodes", "2", "--hf-config", self.write_json("config.json", {"hidden_size": 8}), parts=("num_hidden_layers is missing",))
+
+
+if __name__ == "__main__":
+    zpp.main()
