@@ -30,7 +30,8 @@ namespace {
 constexpr int kSecondLooks = 3;
 
 /// Least threshold where ranks share processors. A link's time then depends on which ranks share
-/// one, for as long as they do: differences by a factor of 20 were seen on a machine without faults.
+/// one, for as long as they do: differences by a factor of 20 were seen on a machine without
+/// faults.
 constexpr double kThresholdOfShared = 29;
 
 /// The better of two looks: noise only makes links slower.
