@@ -147,7 +147,8 @@ TEST_P(Integers, LargestFiniteBlockStaysFinite) {
 }
 
 TEST_P(Integers, DeclareTheBoundOfTheirRule) {
-  const codec::FormatInfo& info = info_of("int" + std::to_string(bits_));
+  const std::string name = "int" + std::to_string(bits_);
+  const codec::FormatInfo& info = info_of(name);
   const auto qmax = static_cast<float>(qmax_);
   EXPECT_EQ(info.bits, static_cast<std::size_t>(bits_));
   EXPECT_EQ(info.scale_bytes, 2U);
