@@ -1,4 +1,4 @@
-# ctest: name=tests_found timeout=120 labels=unit
+# ctest: name=tests_found timeout=300 labels=unit
 """Every GoogleTest test is run exactly once: the links test_NAME to a program share out its tests, none without any,
 and CTest has an entry for each link. A link that the program does not know is refused."""
 

@@ -1,8 +1,8 @@
 # ctest: name=clang_tidy timeout=1200 labels=style,tidy processors=2
 """clang-tidy with .clang-tidy over kernels, lib, apps and python; CUDA C++ (.cu), whose language is nvcc's, is left out. Files
 that stand in for what a build lacks (*_absent.cpp) are read in every build, with the flags of the library. What passed
-is remembered in the build folder and checked again only when the file, an own header that it includes, or the
-rules have changed.
+is remembered in the user's cache folder, for all copies of the tree, and checked again only when the file, an own
+header that it includes, its flags, the rules or the tool have changed.
 
 Most of the time goes into the libraries' headers, so sources of the same flags are read joined into one: several times
 as fast as one by one. Those that a joined text's complaints name, be it only because two sources use one name, are read
@@ -31,9 +31,12 @@ if shutil.which(TOOL) is None:
     sys.exit(77)
 root = Path(os.environ["ZEROPP_SOURCE"])
 build = Path(os.environ["ZEROPP_BIN"]).parent
-passed = build / "tidy"
-passed.mkdir(exist_ok=True)
+passed = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "zeropp" / "tidy"
+passed.mkdir(parents=True, exist_ok=True)
+texts = build / "tidy"  # of joined sources
+texts.mkdir(exist_ok=True)
 generated = build / "generated"
+version = subprocess.run([TOOL, "--version"], capture_output=True, check=True).stdout
 
 
 def apart(commands):
@@ -67,7 +70,8 @@ def with_headers(source):
 
 
 def key(command):
-    digest = hashlib.sha256(command["command"].encode())
+    words = command["command"].replace(str(build), "BUILD").replace(str(root), "SOURCE")
+    digest = hashlib.sha256(version + words.encode())
     for file in [root / ".clang-tidy", *with_headers(Path(command["file"]))]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -88,14 +92,14 @@ def tidy(file, words, *options):
 
 def complaints_of_joined(commands, *options):
     """None where the joined sources have none; else those of `commands` that errors and warnings name, notes not counted."""
-    joined = passed / f"joined-{key(commands[0])}.cpp"
-    texts = [Path(command["file"]).read_text() for command in commands]
-    joined.write_text("\n".join(texts))
+    joined = texts / f"joined-{key(commands[0])}.cpp"
+    sources = [Path(command["file"]).read_text() for command in commands]
+    joined.write_text("\n".join(sources))
     result = tidy(joined, flags(commands[0]), *options)
     joined.unlink()
     if result.returncode == 0:
         return None
-    ends = list(itertools.accumulate(text.count("\n") + 1 for text in texts))
+    ends = list(itertools.accumulate(text.count("\n") + 1 for text in sources))
     lines = re.findall(rf"^{re.escape(str(joined))}:(\d+):\d+: (?:error|warning):", result.stdout, re.MULTILINE)
     return [commands[place] for place in sorted({bisect.bisect_left(ends, int(line)) for line in lines})]
 

@@ -15,6 +15,7 @@ Exit code 0: done; 1: failed in training, out of memory say; 2: usage; 3: no PyT
 
 import argparse
 import datetime
+import importlib
 import json
 import os
 import pathlib
@@ -32,6 +33,19 @@ def positive(text):
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
     return value
+
+
+def prepared(text):
+    """(module, function, keyword arguments) of --prepare."""
+    name, _, values = text.partition(" ")
+    module, colon, function = name.partition(":")
+    try:
+        keywords = json.loads(values or "{}")
+    except json.JSONDecodeError as error:
+        raise argparse.ArgumentTypeError(f"after '{name}', {error}") from None
+    if not (module and colon and function and isinstance(keywords, dict)):
+        raise argparse.ArgumentTypeError(f"'{text}' is no MODULE:FUNCTION with a JSON object of arguments")
+    return module, function, keywords
 
 
 def arguments(words):
@@ -52,6 +66,8 @@ def arguments(words):
     run.add_argument("--compile", action="store_true", help="torch.compile of each block and of the loss")
     run.add_argument("--reduce-dtype", choices=("bf16", "fp32"), default="bf16", help="of gradient reductions [bf16]")
     run.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu, over gloo: to try the script")
+    run.add_argument("--prepare", type=prepared, metavar="MODULE:FUNCTION[ JSON]",
+                     help="call the function with the sharded model, and the members of the JSON object as keyword arguments")
     place = parser.add_argument_group("nodes")
     place.add_argument("--hybrid", type=positive, metavar="NODE_SIZE",
                        help="shard inside groups of this many ranks, replicate across (HSDP)")
@@ -131,6 +147,9 @@ def train(options, place, torch, gpt):
     gpt.shard(model, mesh, {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype])
     model.to_empty(device=device)
     gpt.initialize(model, place.rank)
+    if options.prepare:
+        module, function, keywords = options.prepare
+        getattr(importlib.import_module(module), function)(model, **keywords)
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
     size = (options.micro_batch_size, options.seq_length)
     tokens, targets = (torch.randint(options.vocab_size, size, device=device) for _ in range(2))
@@ -178,6 +197,9 @@ def describe(options):
     if options.hybrid:
         parts.append(f"hybrid {options.hybrid}")
     parts += [name for name in ("compile", "recompute") if getattr(options, name)]
+    if options.prepare:
+        module, function, keywords = options.prepare
+        parts.append(f"{module}:{function} {json.dumps(keywords)}")
     return " ".join(parts)
 
 
