@@ -15,6 +15,8 @@ class AllReducePlan final : public Plan {
   /// Throws Error.
   AllReducePlan(zpp_comm& comm, const PlanRequest& request);
 
+  void forget_errors(StreamHandle stream) override { reduction_.forget_errors(stream); }
+
  protected:
   [[nodiscard]] std::size_t workspace_needed() const override { return layout_.bytes; }
   /// Everything is read before anything is written.

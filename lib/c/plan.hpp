@@ -29,6 +29,8 @@ class Plan {
   /// Collective, after allocate(): communicators that use registered memory get to know it.
   void register_workspace();
   void run(const void* in, void* out, StreamHandle stream);
+  /// Of error feedback, where the plan has it.
+  virtual void forget_errors(StreamHandle /*stream*/) {}
   [[nodiscard]] zpp_traffic traffic() const;
 
  protected:

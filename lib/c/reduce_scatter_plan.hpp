@@ -11,6 +11,8 @@ class ReduceScatterPlan final : public Plan {
   /// Throws Error.
   ReduceScatterPlan(zpp_comm& comm, const PlanRequest& request);
 
+  void forget_errors(StreamHandle stream) override { reduction_.forget_errors(stream); }
+
  protected:
   [[nodiscard]] std::size_t workspace_needed() const override;
   void check_overlap(const std::byte* in, const std::byte* out) const override;

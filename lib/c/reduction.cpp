@@ -30,9 +30,15 @@ void Reduction::keep_errors(StreamHandle stream) {
   if (!feedback_) return;
   ++runs_;
   for (const auto& errors : feedback_->hops()) {
-    if (!errors) continue;
-    errors->commit();
-    if (reset_period_ > 0 && runs_ % reset_period_ == 0) errors->reset(stream);
+    if (errors) errors->commit();
+  }
+  if (reset_period_ > 0 && runs_ % reset_period_ == 0) forget_errors(stream);
+}
+
+void Reduction::forget_errors(StreamHandle stream) const {
+  if (!feedback_) return;
+  for (const auto& errors : feedback_->hops()) {
+    if (errors) errors->reset(stream);
   }
 }
 

@@ -22,6 +22,7 @@ class Reduction {
   /// `full`: parts in the planned input dtype; `sum`: `count` elements of fp32.
   void run(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
            std::uint64_t key);
+  void forget_errors(StreamHandle stream) const;
   [[nodiscard]] std::size_t workspace_bytes() const { return reduce_->workspace_bytes(); }
   [[nodiscard]] comm::Bytes volume() const { return reduce_->volume(); }
   [[nodiscard]] std::size_t feedback_bytes() const;

@@ -105,6 +105,13 @@ zpp_status zpp_run(zpp_plan* made, const void* in, void* out, void* stream) {
   });
 }
 
+zpp_status zpp_plan_forget_errors(zpp_plan* made, void* stream) {
+  return guarded([&] {
+    require_given(made, "zpp_plan_forget_errors", "plan");
+    made->value->forget_errors({stream});
+  });
+}
+
 zpp_status zpp_plan_traffic(const zpp_plan* made, zpp_traffic* traffic) {
   return guarded([&] {
     require_given(made, "zpp_plan_traffic", "plan");

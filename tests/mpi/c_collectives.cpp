@@ -1,6 +1,7 @@
-// ctest: name=c_collectives np=1,2,4,6 timeout=240 link=zeropp_c
-// The collectives behind the C interface, over callbacks: bit for bit what those of lib/collective
-// give over MPI on the same input, with the bytes that they count and predict, at every node size.
+// ctest: name=c_collectives np=1,2,4,6 cuda=mpi,nccl timeout=240 link=zeropp_c
+// The collectives behind the C interface, over callbacks and over NCCL: bit for bit what those
+// of lib/collective give on the same input, with the bytes that they count and predict, at every
+// node size.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,6 +29,8 @@ using test::Poisoned;
 
 constexpr const char* kCodecs[] = {"none", "int8:256", "int4:128", "int4:128+had32", "fp8e4m3:128"};
 constexpr std::uint64_t kSeed = 77;
+
+bool over_nccl() { return test::transport() == comm::Transport::nccl; }
 
 zpp_dtype code_of(Dtype dtype) {
   return dtype == Dtype::fp32 ? ZPP_FP32 : dtype == Dtype::bf16 ? ZPP_BF16 : ZPP_FP16;
@@ -63,12 +66,13 @@ Poisoned gathered(Both& both, const std::string& algorithm, const codec::CodecSp
                                                  .memory = part.view.dtype,
                                                  .codec = codec,
                                                  .label = {"test", ""}});
-  const Buffer workspace(plan->workspace_bytes(), MemoryKind::host);
-  Poisoned full(both.ranks() * count, result);
-  plan->start(part.view, full.view, workspace.span(), {}, key);
-  plan->finish({});
+  const test::OnDevice in(part);
+  const test::OnDevice full(both.ranks() * count, result);
+  const test::DeviceBytes workspace(plan->workspace_bytes());
+  plan->start(in.view, full.view, workspace.span(), test::stream().handle(), key);
+  plan->finish(test::stream().handle());
   volume += plan->volume();
-  return full;
+  return full.download();
 }
 
 struct Reduced {
@@ -89,11 +93,13 @@ Poisoned reduced(Both& both, const Reduced& how, const Poisoned& full, std::uint
                                                      .codec_first = how.first,
                                                      .codec_second = how.second,
                                                      .label = {"test", ""}});
-  const Buffer workspace(plan->workspace_bytes(), MemoryKind::host);
-  Poisoned sum(count, Dtype::fp32);
-  plan->start(full.view, sum.view, workspace.span(), {}, key);
-  plan->finish({});
+  const test::OnDevice in(full);
+  const test::OnDevice out(count, Dtype::fp32);
+  const test::DeviceBytes workspace(plan->workspace_bytes());
+  plan->start(in.view, out.view, workspace.span(), test::stream().handle(), key);
+  plan->finish(test::stream().handle());
   volume += plan->volume();
+  const Poisoned sum = out.download();
   for (std::size_t e = 0; e < count; ++e) {
     test::store(sum.view, e, test::load(sum.view, e) * how.scale);
   }
@@ -108,6 +114,18 @@ Poisoned converted(const Poisoned& from, Dtype dtype) {
   return to;
 }
 
+/// One run between memory of the device; `out` keeps what it does not write.
+void run_once(const OwnedPlan& plan, const Poisoned& in, Poisoned& out) {
+  const test::OnDevice from(in);
+  const test::OnDevice to(out);
+  ASSERT_EQ(zpp_run(plan.get(), from.view.data, to.view.data, test::stream().handle().native),
+            ZPP_OK)
+      << zpp_last_error();
+  out.bytes = to.memory.download();
+  out.view.data = out.bytes.data();
+  ASSERT_EQ(from.memory.download(), in.bytes);
+}
+
 void expect_traffic(Both& both, const OwnedPlan& plan, std::uint64_t runs, comm::Bytes volume,
                     std::size_t sent_by_callbacks) {
   zpp_traffic traffic{};
@@ -117,7 +135,8 @@ void expect_traffic(Both& both, const OwnedPlan& plan, std::uint64_t runs, comm:
   EXPECT_EQ(traffic.sent_between_nodes, runs * volume.inter);
   EXPECT_EQ(traffic.predicted_inside_nodes, runs * volume.intra);
   EXPECT_EQ(traffic.predicted_between_nodes, runs * volume.inter);
-  EXPECT_EQ(both.callbacks.bytes_sent - sent_by_callbacks, runs * (volume.intra + volume.inter));
+  EXPECT_EQ(both.callbacks.bytes_sent - sent_by_callbacks,
+            over_nccl() ? 0 : runs * (volume.intra + volume.inter));
   EXPECT_FALSE(both.callbacks.saw_own_message);
 }
 
@@ -140,8 +159,7 @@ void verify_all_gather(Both& both, const std::string& algorithm, const char* cod
     const Poisoned wanted = gathered(both, algorithm, codec::parse_codec(codec), part, result,
                                      derived_key(kSeed, run, 0), volume);
     Poisoned full(both.ranks() * count, result);
-    ASSERT_EQ(zpp_run(plan.get(), part.bytes.data(), full.bytes.data(), nullptr), ZPP_OK)
-        << zpp_last_error();
+    ASSERT_NO_FATAL_FAILURE(run_once(plan, part, full));
     ASSERT_EQ(full.bytes, wanted.bytes);
   }
   expect_traffic(both, plan, 2, volume, before);
@@ -168,12 +186,9 @@ void verify_reduce_scatter(Both& both, const Reduced& how, Dtype dtype, Dtype re
   comm::Bytes volume;
   const Poisoned wanted =
       converted(reduced(both, how, full, derived_key(kSeed, 0, 0), volume), result);
-  const std::vector<std::byte> unchanged = full.bytes;
   Poisoned sum(count, result);
-  ASSERT_EQ(zpp_run(plan.get(), full.bytes.data(), sum.bytes.data(), nullptr), ZPP_OK)
-      << zpp_last_error();
+  ASSERT_NO_FATAL_FAILURE(run_once(plan, full, sum));
   ASSERT_EQ(sum.bytes, wanted.bytes);
-  EXPECT_EQ(full.bytes, unchanged);
   expect_traffic(both, plan, 1, volume, before);
 }
 
@@ -207,16 +222,16 @@ void verify_all_reduce(Both& both, const Reduced& how, Dtype dtype, Dtype result
                                                              : "direct",
                                    lossless ? codec::parse_codec(name_of(result)) : how.first,
                                    reduced(both, how, padded, key, volume), result, key, volume);
-  // In place where input and output have one dtype.
   Poisoned out(count, result);
-  if (dtype == result) out = in;
-  out.view.data = out.bytes.data();
-  ASSERT_EQ(zpp_run(plan.get(), dtype == result ? out.bytes.data() : in.bytes.data(),
-                    out.bytes.data(), nullptr),
-            ZPP_OK)
-      << zpp_last_error();
+  ASSERT_NO_FATAL_FAILURE(run_once(plan, in, out));
   ASSERT_TRUE(std::equal(out.bytes.begin(), out.bytes.end(), wanted.bytes.begin()));
   expect_traffic(both, plan, 1, volume, before);
+  if (dtype != result) return;
+  const test::OnDevice place(in);
+  ASSERT_EQ(zpp_run(plan.get(), place.view.data, place.view.data, test::stream().handle().native),
+            ZPP_OK)
+      << zpp_last_error();
+  ASSERT_EQ(place.memory.download(), out.bytes);
 }
 
 TEST(CCollectives, AllGathersAreThoseOverMpi) {
@@ -296,13 +311,16 @@ TEST(CCollectives, ThePartMayLieAtItsPlaceInTheResult) {
           test::make_plan(zpp_plan_all_gather, both.comm, test::plan_options(kCount, codec));
       const Poisoned part = input(both, Dtype::fp32, kCount);
       Poisoned apart(both.ranks() * kCount, Dtype::fp32);
-      ASSERT_EQ(zpp_run(plan.get(), part.bytes.data(), apart.bytes.data(), nullptr), ZPP_OK);
-      Poisoned inside(both.ranks() * kCount, Dtype::fp32);
-      std::byte* const own = inside.bytes.data() + both.rank() * part.bytes.size();
-      std::copy(part.bytes.begin(), part.bytes.end(), own);
-      ASSERT_EQ(zpp_run(plan.get(), own, inside.bytes.data(), nullptr), ZPP_OK);
-      EXPECT_EQ(inside.bytes, apart.bytes);
-      EXPECT_EQ(zpp_run(plan.get(), own + 4, inside.bytes.data(), nullptr), ZPP_USAGE);
+      ASSERT_NO_FATAL_FAILURE(run_once(plan, part, apart));
+      Poisoned initial(both.ranks() * kCount, Dtype::fp32);
+      const std::size_t own = both.rank() * part.bytes.size();
+      std::ranges::copy(part.bytes, initial.bytes.data() + own);
+      const test::OnDevice inside(initial);
+      void* const stream = test::stream().handle().native;
+      std::byte* const full = inside.memory.data();
+      ASSERT_EQ(zpp_run(plan.get(), full + own, full, stream), ZPP_OK) << zpp_last_error();
+      EXPECT_EQ(inside.memory.download(), apart.bytes);
+      EXPECT_EQ(zpp_run(plan.get(), full + own + 4, full, stream), ZPP_USAGE);
       EXPECT_THAT(zpp_last_error(), testing::HasSubstr("overlaps"));
     }
   }
@@ -322,12 +340,12 @@ TEST(CCollectives, WhatIsNotFiniteSpreads) {
       options.input = options.output = ZPP_BF16;
       Poisoned out(kCount, Dtype::bf16);
       const OwnedPlan sum = test::make_plan(zpp_plan_all_reduce, both.comm, options);
-      ASSERT_EQ(zpp_run(sum.get(), in.bytes.data(), out.bytes.data(), nullptr), ZPP_OK);
+      ASSERT_NO_FATAL_FAILURE(run_once(sum, in, out));
       EXPECT_FALSE(std::isfinite(test::load(out.view, 7))) << codec;
       EXPECT_FALSE(std::isfinite(test::load(out.view, 599))) << codec;
       Poisoned full(both.ranks() * kCount, Dtype::bf16);
       const OwnedPlan gather = test::make_plan(zpp_plan_all_gather, both.comm, options);
-      ASSERT_EQ(zpp_run(gather.get(), in.bytes.data(), full.bytes.data(), nullptr), ZPP_OK);
+      ASSERT_NO_FATAL_FAILURE(run_once(gather, in, full));
       EXPECT_FALSE(std::isfinite(test::load(full.view, 7))) << codec;
       EXPECT_FALSE(std::isfinite(test::load(full.view, 599))) << codec;
     }
@@ -361,24 +379,30 @@ TEST(CCollectives, ErrorsAreFedBack) {
                                                           .codec_second = codec,
                                                           .label = {"test", ""},
                                                           .feedback = &errors});
-        const Buffer workspace(own->workspace_bytes(), MemoryKind::host);
         const Poisoned full = input(both, Dtype::fp32, both.ranks() * kCount);
+        const test::OnDevice in(full);
+        const test::OnDevice wanted(kCount, Dtype::fp32);
+        const test::DeviceBytes workspace(own->workspace_bytes());
+        const StreamHandle stream = test::stream().handle();
         std::vector<std::vector<std::byte>> results;
-        for (int run = 1; run <= 3; ++run) {
-          Poisoned wanted(kCount, Dtype::fp32);
-          own->start(full.view, wanted.view, workspace.span(), {});
-          own->finish({});
+        for (int time = 1; time <= 3; ++time) {
+          own->start(in.view, wanted.view, workspace.span(), stream);
+          own->finish(stream);
           for (const auto& hop : errors.hops()) {
             if (hop) hop->commit();
-            if (hop && run == 2) hop->reset({});
+            if (hop && time == 2) hop->reset(stream);
           }
           Poisoned sum(kCount, Dtype::fp32);
-          ASSERT_EQ(zpp_run(plan.get(), full.bytes.data(), sum.bytes.data(), nullptr), ZPP_OK);
-          ASSERT_EQ(sum.bytes, wanted.bytes) << algorithm << " run " << run;
+          ASSERT_NO_FATAL_FAILURE(run_once(plan, full, sum));
+          ASSERT_EQ(sum.bytes, wanted.memory.download()) << algorithm << " run " << time;
           results.push_back(sum.bytes);
         }
         EXPECT_NE(results[1], results[0]);
         EXPECT_EQ(results[2], results[0]);
+        ASSERT_EQ(zpp_plan_forget_errors(plan.get(), stream.native), ZPP_OK);
+        Poisoned sum(kCount, Dtype::fp32);
+        ASSERT_NO_FATAL_FAILURE(run_once(plan, full, sum));
+        EXPECT_EQ(sum.bytes, results[0]);
       }
     }
   }
@@ -402,7 +426,8 @@ TEST_F(CErrors, PlansThatCannotBe) {
   options.algorithm = "two-levels";
   expect_refused(zpp_plan_all_gather, options, "the nearest known is 'two-level'");
   options.algorithm = "native";
-  expect_refused(zpp_plan_all_gather, options, "is the vendor's");
+  expect_refused(zpp_plan_all_gather, options,
+                 over_nccl() ? "carries no codec but 'none'" : "is the vendor's");
   options.algorithm = "1-hop";
   options.codec_between_nodes = "int4:128";
   expect_refused(zpp_plan_reduce_scatter, options, "has no effect with algorithm '1-hop'");
@@ -435,6 +460,12 @@ TEST_F(CErrors, OneRankIsWrongAndAllAreTold) {
 }
 
 TEST_F(CErrors, CommunicatorsThatCannotBe) {
+  const auto host = [](int rank, int size, int node_size) {
+    zpp_comm_options options = test::comm_options(rank, size, node_size);
+    options.device = ZPP_HOST;
+    options.transport = ZPP_CALLBACKS;
+    return options;
+  };
   const zpp_callbacks table = both_.callbacks.table();
   const auto refused = [&](const zpp_comm_options& options, const zpp_callbacks& callbacks,
                            const char* line) {
@@ -443,34 +474,35 @@ TEST_F(CErrors, CommunicatorsThatCannotBe) {
     EXPECT_THAT(zpp_last_error(), testing::HasSubstr(line));
     EXPECT_EQ(comm, nullptr);
   };
-  refused(test::host_options(0, 6, 4), table, "node_size 4 does not divide the size 6");
-  refused(test::host_options(6, 6, 2), table, "rank 6 of size 6");
-  zpp_comm_options options = test::host_options(0, 6, 2);
+  refused(host(0, 6, 4), table, "node_size 4 does not divide the size 6");
+  refused(host(6, 6, 2), table, "rank 6 of size 6");
+  zpp_comm_options options = host(0, 6, 2);
   options.transport = ZPP_NCCL;
   refused(options, table, "memory of GPUs only");
-  options = test::host_options(0, 6, 2);
+  options = host(0, 6, 2);
   options.struct_size = 1;
   refused(options, table, "struct_size");
   zpp_callbacks nothing = table;
   nothing.exchange = nullptr;
-  refused(test::host_options(0, 6, 2), nothing, "exchange is NULL");
+  refused(host(0, 6, 2), nothing, "exchange is NULL");
   EXPECT_EQ(zpp_comm_create(nullptr, &table, nullptr), ZPP_USAGE);
   EXPECT_THAT(zpp_last_error(), testing::HasSubstr("options is NULL"));
 }
 
 TEST_F(CErrors, ACallbackFails) {
-  if (both_.ranks() == 1) return;  // nothing is sent
+  if (both_.ranks() == 1 || over_nccl()) return;  // nothing is sent that way
   const OwnedPlan plan =
       test::make_plan(zpp_plan_all_gather, both_.comm, test::plan_options(8, "none"));
-  const std::vector<float> part(8);
-  std::vector<float> full(8 * both_.ranks());
+  const test::OnDevice part(8, Dtype::fp32);
+  const test::OnDevice full(8 * both_.ranks(), Dtype::fp32);
+  void* const stream = test::stream().handle().native;
   both_.callbacks.status = 42;
-  EXPECT_EQ(zpp_run(plan.get(), part.data(), full.data(), nullptr), ZPP_FAILED);
+  EXPECT_EQ(zpp_run(plan.get(), part.view.data, full.view.data, stream), ZPP_FAILED);
   EXPECT_THAT(zpp_last_error(), testing::HasSubstr("the callback returned 42"));
   both_.callbacks.status = 0;
-  EXPECT_EQ(zpp_run(plan.get(), part.data(), full.data(), nullptr), ZPP_OK);
-  EXPECT_EQ(zpp_run(plan.get(), nullptr, full.data(), nullptr), ZPP_USAGE);
-  EXPECT_EQ(zpp_run(nullptr, part.data(), full.data(), nullptr), ZPP_USAGE);
+  EXPECT_EQ(zpp_run(plan.get(), part.view.data, full.view.data, stream), ZPP_OK);
+  EXPECT_EQ(zpp_run(plan.get(), nullptr, full.view.data, stream), ZPP_USAGE);
+  EXPECT_EQ(zpp_run(nullptr, part.view.data, full.view.data, stream), ZPP_USAGE);
 }
 
 }  // namespace
