@@ -16,6 +16,7 @@ namespace {
 template <class Entries, class NameOf>
 std::string joined(const Entries& entries, NameOf name_of) {
   std::vector<std::string_view> names;
+  names.reserve(entries.size());
   for (const auto& entry : entries) names.push_back(name_of(entry));
   return fmt::format("{}", fmt::join(names, " "));
 }

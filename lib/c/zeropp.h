@@ -18,6 +18,7 @@
  * leaves its out-parameter NULL.
  *
  * Source: qwZ is section 3.1 and qgZ section 3.3 of ZeRO++ (arXiv 2306.10209). */
+/* NOLINTBEGIN(modernize-use-using,readability-identifier-naming): names and types of C. */
 #ifndef ZEROPP_C_ZEROPP_H_
 #define ZEROPP_C_ZEROPP_H_
 
@@ -177,3 +178,4 @@ ZPP_API const char* zpp_last_error(void);
 #endif
 
 #endif /* ZEROPP_C_ZEROPP_H_ */
+/* NOLINTEND(modernize-use-using,readability-identifier-naming) */
