@@ -1,0 +1,64 @@
+"""What tests with PyTorch share: runs a function on several ranks of this host over gloo, with a deadline, and skips where
+PyTorch is missing."""
+
+import importlib.util
+import os
+import sys
+import tempfile
+import traceback
+
+SKIPPED = 77
+
+
+def skip_without_torch():
+    """Before anything imports it."""
+    for module in ("torch", "numpy"):
+        if importlib.util.find_spec(module) is None:
+            print(f"skipped: {sys.executable} has no module {module}: set ZEROPP_TORCH_PYTHON to a Python that has it")
+            sys.exit(SKIPPED)
+
+
+def _rank(rank, size, node_size, file, function, arguments, results):
+    import datetime
+
+    import torch
+    import torch.distributed as dist
+
+    os.environ["LOCAL_WORLD_SIZE"] = str(node_size)
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=size,
+                            timeout=datetime.timedelta(seconds=60))
+    try:
+        results.put((rank, None, function(*arguments)))
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        results.put((rank, f"{type(error).__name__}: {error}\n{traceback.format_exc()}", None))
+    dist.destroy_process_group()
+
+
+def run(size, node_size, function, *arguments, timeout=120):
+    """What `function` returns on each rank, in rank order; raises AssertionError where one fails or does not end."""
+    import queue
+
+    import torch.multiprocessing as multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        results = context.SimpleQueue() if size == 0 else context.Queue()
+        ranks = [context.Process(target=_rank, daemon=True, args=(rank, size, node_size, f"{folder}/store", function,
+                                                                  arguments, results)) for rank in range(size)]
+        for process in ranks:
+            process.start()
+        found = {}
+        try:
+            while len(found) < size:
+                rank, failed, value = results.get(timeout=timeout)
+                assert failed is None, f"rank {rank} of {size}: {failed}"
+                found[rank] = value
+        except queue.Empty:
+            raise AssertionError(f"ranks {sorted(set(range(size)) - set(found))} of {size} do not end") from None
+        finally:
+            for process in ranks:
+                process.join(0 if len(found) < size else 30)
+                if process.is_alive():
+                    process.kill()
+    return [found[rank] for rank in range(size)]
