@@ -3,6 +3,8 @@ PyTorch is missing."""
 
 import importlib.util
 import os
+import pathlib
+import queue
 import sys
 import tempfile
 import traceback
@@ -10,12 +12,18 @@ import traceback
 SKIPPED = 77
 
 
-def skip_without_torch():
-    """Before anything imports it."""
-    for module in ("torch", "numpy"):
-        if importlib.util.find_spec(module) is None:
-            print(f"skipped: {sys.executable} has no module {module}: set ZEROPP_TORCH_PYTHON to a Python that has it")
-            sys.exit(SKIPPED)
+def with_torch():
+    """Goes on in the Python that ZEROPP_TORCH_PYTHON names, where this one has no PyTorch; skips where none has. The package is
+    that of the build."""
+    if importlib.util.find_spec("torch") is None:
+        other = os.environ.pop("ZEROPP_TORCH_PYTHON", None)
+        if other:
+            os.execv(other, [other, *sys.argv])
+        print(f"skipped: {sys.executable} has no PyTorch: set ZEROPP_TORCH_PYTHON to a Python that has it")
+        sys.exit(SKIPPED)
+    build = pathlib.Path(os.environ["ZEROPP_BIN"]).parent
+    sys.path.insert(0, str(build / "python"))
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(build / "python"), os.environ.get("PYTHONPATH", "")])
 
 
 def _rank(rank, size, node_size, file, function, arguments, results):
@@ -37,13 +45,11 @@ def _rank(rank, size, node_size, file, function, arguments, results):
 
 def run(size, node_size, function, *arguments, timeout=120):
     """What `function` returns on each rank, in rank order; raises AssertionError where one fails or does not end."""
-    import queue
-
     import torch.multiprocessing as multiprocessing
 
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
-        results = context.SimpleQueue() if size == 0 else context.Queue()
+        results = context.Queue()
         ranks = [context.Process(target=_rank, daemon=True, args=(rank, size, node_size, f"{folder}/store", function,
                                                                   arguments, results)) for rank in range(size)]
         for process in ranks:
