@@ -3,40 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
-#include <string_view>
 
 #include "lib/base/host_name.hpp"
 #include "lib/comm/nccl.hpp"
 
 namespace zeropp::app {
-
-namespace {
-
-bool is_set(const char* name, std::string_view value) {
-  const char* const set = std::getenv(name);
-  return set != nullptr && set == value;
-}
-
-/// As NCCL decides it: InfiniBand verbs, unless its environment says otherwise.
-bool can_take_rdma() {
-  if (is_set("NCCL_NET", "Socket") || is_set("NCCL_IB_DISABLE", "1")) return false;
-  std::error_code absent;
-  return std::filesystem::directory_iterator("/sys/class/infiniband", absent) !=
-         std::filesystem::directory_iterator{};
-}
-
-/// The same: memory that it shares by handles, and a rank that sees how its GPUs are joined.
-bool can_take_copy_engines() {
-  return comm::nccl_has_copy_engines() && !is_set("NCCL_CUMEM_ENABLE", "0") &&
-         !is_set("NCCL_P2P_DISABLE", "1") && !is_set("NCCL_WIN_ENABLE", "0") && nvlink_joins_gpus();
-}
-
-}  // namespace
 
 GpuPlacement place_on_gpus(const std::vector<VisibleGpus>& by_rank) {
   GpuPlacement placement;
@@ -94,8 +68,8 @@ GpuPlacement find_gpus(comm::World& world) {
   using nlohmann::json;
   json own{{"host", host_name()},
            {"uuids", json::array()},
-           {"rdma", can_take_rdma()},
-           {"copy_engines", can_take_copy_engines()}};
+           {"rdma", comm::nccl_can_take_rdma()},
+           {"copy_engines", comm::nccl_can_take_copy_engines()}};
   for (const GpuInfo& gpu : visible_gpus()) own["uuids"].push_back(gpu.uuid);
   json all = json::array();
   for (const std::string& text : world.control().gather(own.dump())) {

@@ -3,8 +3,6 @@
 // on them need no progress of MPI.
 #pragma once
 
-#include <mpi.h>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -68,9 +66,5 @@ class Lifeline {
   std::vector<std::byte> incoming_;
   bool over_ = false;
 };
-
-/// Rank 0: the connections to ranks 1, 2, ...; others: the one to rank 0. Collective over `comm`.
-/// Where one cannot be made, within 20 seconds, no rank has any: empty.
-std::vector<Lifeline> connect_lifelines(MPI_Comm comm);
 
 }  // namespace zeropp::comm

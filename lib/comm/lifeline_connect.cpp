@@ -1,6 +1,8 @@
 // How rank 0 and the others find each other: rank 0 listens on a port that the kernel chooses, and
 // tells all its addresses over MPI, with a secret that both sides show; nothing listens any more
 // once all have come.
+#include "lib/comm/lifeline_connect.hpp"
+
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
@@ -19,7 +21,6 @@
 #include <utility>
 
 #include "lib/base/host_name.hpp"
-#include "lib/comm/lifeline.hpp"
 #include "lib/comm/mpi_check.hpp"
 
 namespace zeropp::comm {

@@ -3,12 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "lib/comm/communicator.hpp"
-#include "lib/comm/mpi_handle.hpp"
 #include "lib/device/device.hpp"
 
 namespace zeropp::comm {
@@ -30,16 +31,25 @@ struct NcclRoutes {
 /// Whether this NCCL moves bytes by the GPUs' copy engines, where GPUs reach each other's memory.
 bool nccl_has_copy_engines();
 
-/// A communicator over the ranks of `group`, which is needed only until this returns; every one of
-/// them calls it, with the same `routes`.
+/// What this rank lets NCCL take: InfiniBand verbs, unless NCCL's environment says otherwise; and
+/// copy engines, for which it shares memory by handles and sees how its GPUs are joined.
+bool nccl_can_take_rdma();
+bool nccl_can_take_copy_engines();
+
+/// Copies the bytes of a group's rank 0 to its other ranks, which all call it.
+using FromFirstRank = std::function<void(std::span<std::byte> bytes)>;
+
+/// A communicator of rank `rank` of a group, whose ranks `links` leads to; every one of them calls
+/// it, with the same `routes`.
 /// Sets NCCL's environment before the first call that reads it: NCCL_NVLS_ENABLE=0,
 /// and with emulated nodes NCCL_HOSTID by node (neither shared memory nor peer-to-peer copies cross
 /// them) and, on one machine, NCCL_SOCKET_IFNAME=lo; what the user has set stays. `device` is the
 /// current GPU of the process. Throws Error(environment) with the remedy; where other ranks do not
 /// come, the watchdog ends the job (lib/comm/watchdog.hpp).
-std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
+std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
                                                      std::vector<LinkClass> links,
                                                      const Device& device, const NcclPlace& place,
-                                                     const NcclRoutes& routes);
+                                                     const NcclRoutes& routes,
+                                                     const FromFirstRank& from_first_rank);
 
 }  // namespace zeropp::comm

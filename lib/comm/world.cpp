@@ -14,7 +14,7 @@
 
 #include "lib/base/log.hpp"
 #include "lib/comm/flight_record.hpp"
-#include "lib/comm/lifeline.hpp"
+#include "lib/comm/lifeline_connect.hpp"
 #include "lib/comm/mpi_check.hpp"
 #include "lib/comm/mpi_communicator.hpp"
 #include "lib/comm/mpi_control.hpp"
@@ -65,8 +65,13 @@ std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle han
                                                 const GroupOptions& options, const NcclPlace& place,
                                                 std::size_t lanes) {
   if (options.transport == Transport::nccl) {
-    return make_nccl_communicator(name, std::move(handle), std::move(links), options.device, place,
-                                  {.lanes = lanes, .copy_engines = options.copy_engines});
+    int rank = 0;
+    check(MPI_Comm_rank(handle.get(), &rank));
+    return make_nccl_communicator(
+        name, rank, std::move(links), options.device, place,
+        {.lanes = lanes, .copy_engines = options.copy_engines}, [&](std::span<std::byte> bytes) {
+          check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, handle.get()));
+        });
   }
   auto over_mpi = std::make_unique<MpiCommunicator>(name, std::move(handle), std::move(links),
                                                     options.max_message_bytes);

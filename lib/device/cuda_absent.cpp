@@ -1,5 +1,6 @@
 // Stands for lib/device/cuda in a build without CUDA.
 #include "lib/base/error.hpp"
+#include "lib/device/current_gpu.hpp"
 #include "lib/device/gpu_memory_limit.hpp"
 #include "lib/device/range.hpp"
 #include "lib/device/runtime.hpp"
@@ -14,6 +15,7 @@ std::string no_gpu_reason() {
          "use --backend host";
 }
 void use_gpu(int) { throw Error(ExitCode::environment, no_gpu_reason()); }
+int current_gpu() { throw Error(ExitCode::environment, no_gpu_reason()); }
 std::size_t gpu_memory_used() { return 0; }
 void limit_gpu_memory(std::size_t) {}
 std::string cuda_versions() { return {}; }

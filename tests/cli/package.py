@@ -44,11 +44,16 @@ class Package(zpp.TestCase):
             self.assertEqual((done.code, done.stdout, done.stderr), (zpp.OK, f"4 ranks, {algorithm}, {codec}: 0 wrong values, "
                                                                      f"{sent} bytes sent by rank 0\n", ""), done)
 
+    def test_a_program_in_c_gathers(self):
+        """One rank, with the header and the library of the C interface alone."""
+        done = zpp.Process([str(PLACE / "build" / "c_consumer")]).end()
+        self.assertEqual((done.code, done.stdout, done.stderr), (zpp.OK, "1000 values, 1040 bytes of an image, direct\n", ""), done)
+
     def test_headers_keep_to_the_package(self):
         """Nothing of the source tree, nor an empty folder, nor what only the archive needs."""
         include = PREFIX / "include"
         self.assertEqual([path.name for path in include.iterdir()], ["zeropp"])
-        self.assertEqual({path.name for path in (include / "zeropp").iterdir()}, {"kernels", "lib"})
+        self.assertEqual({path.name for path in (include / "zeropp").iterdir()}, {"kernels", "lib", "zeropp.h"})
         self.assertEqual([path for path in include.rglob("*") if path.is_dir() and not any(path.iterdir())], [])
         for file in (PREFIX / "lib").rglob("*.cmake"):
             self.assertNotIn(str(zpp.SOURCE), file.read_text(), file)

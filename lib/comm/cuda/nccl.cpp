@@ -5,18 +5,25 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <span>
+#include <string_view>
+#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "lib/base/error.hpp"
 #include "lib/base/host_name.hpp"
 #include "lib/comm/cuda/nccl_communicator.hpp"
-#include "lib/comm/mpi_check.hpp"
 
 namespace zeropp::comm {
 
 namespace {
+
+bool is_set(const char* name, std::string_view value) {
+  const char* const set = std::getenv(name);
+  return set != nullptr && set == value;
+}
 
 void set_unless_user_did(const char* name, const std::string& value) {
   (void)setenv(name, value.c_str(), /*overwrite=*/0);
@@ -34,13 +41,24 @@ void set_environment(const NcclPlace& place) {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandle group,
+bool nccl_can_take_rdma() {
+  if (is_set("NCCL_NET", "Socket") || is_set("NCCL_IB_DISABLE", "1")) return false;
+  std::error_code absent;
+  return std::filesystem::directory_iterator("/sys/class/infiniband", absent) !=
+         std::filesystem::directory_iterator{};
+}
+
+bool nccl_can_take_copy_engines() {
+  return nccl_has_copy_engines() && !is_set("NCCL_CUMEM_ENABLE", "0") &&
+         !is_set("NCCL_P2P_DISABLE", "1") && !is_set("NCCL_WIN_ENABLE", "0") && nvlink_joins_gpus();
+}
+
+std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
                                                      std::vector<LinkClass> links,
                                                      const Device& device, const NcclPlace& place,
-                                                     const NcclRoutes& routes) {
+                                                     const NcclRoutes& routes,
+                                                     const FromFirstRank& from_first_rank) {
   set_environment(place);
-  int rank = 0;
-  check(MPI_Comm_rank(group.get(), &rank));
   const bool inside = links.size() > 1 && std::ranges::none_of(links, [](LinkClass link) {
                         return link == LinkClass::inter_node;
                       });
@@ -55,8 +73,7 @@ std::unique_ptr<Communicator> make_nccl_communicator(std::string name, CommHandl
                               name, ncclGetErrorString(status)));
     }
   }
-  check(MPI_Bcast(ids.data(), static_cast<int>(ids.size() * sizeof(ncclUniqueId)), MPI_BYTE, 0,
-                  group.get()));
+  from_first_rank(std::as_writable_bytes(std::span(ids)));
   return std::make_unique<NcclCommunicator>(std::move(name), rank, std::move(links), device,
                                             std::span(ids).first(routes.lanes),
                                             copies ? &ids.back() : nullptr);

@@ -18,6 +18,7 @@
 #include "kernels/core/cuda/check.hpp"
 #include "lib/base/error.hpp"
 #include "lib/device/cuda/stream_watch.hpp"
+#include "lib/device/current_gpu.hpp"
 #include "lib/device/gpu_memory_limit.hpp"
 
 namespace zeropp {
@@ -335,5 +336,12 @@ void limit_gpu_memory(std::size_t bytes) {
 }
 
 void use_gpu(int index) { check(cudaSetDevice(index)); }
+
+int current_gpu() {
+  if (visible_gpus().empty()) throw Error(ExitCode::environment, no_gpu_reason());
+  int index = 0;
+  check(cudaGetDevice(&index));
+  return index;
+}
 
 }  // namespace zeropp

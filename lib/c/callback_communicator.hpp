@@ -1,0 +1,66 @@
+// The Communicator whose bytes travel by zpp_callbacks.exchange. Messages to the own rank are
+// copied here, on the stream; the others are handed over with the ranks of the whole communicator
+// as peers. Callbacks have no vendor's collectives: they are refused, as plans of the vendor's
+// algorithms are.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/c/zeropp.h"
+#include "lib/comm/communicator.hpp"
+#include "lib/device/device.hpp"
+
+namespace zeropp::c {
+
+/// A group of ranks of the whole communicator, as one of them sees it.
+struct Members {
+  std::string name;
+  int rank = 0;            ///< in the group
+  std::vector<int> ranks;  ///< of the whole communicator, by rank in the group
+  std::vector<comm::LinkClass> links;
+};
+
+class CallbackCommunicator final : public comm::Communicator {
+ public:
+  /// `callbacks` outlives it.
+  CallbackCommunicator(Members members, const zpp_callbacks& callbacks, const Device& device);
+
+  [[nodiscard]] const std::string& name() const override { return members_.name; }
+  [[nodiscard]] int rank() const override { return members_.rank; }
+  [[nodiscard]] int size() const override { return static_cast<int>(members_.ranks.size()); }
+  [[nodiscard]] comm::LinkClass link_to(int peer) const override {
+    return members_.links.at(static_cast<std::size_t>(peer));
+  }
+
+  [[nodiscard]] std::unique_ptr<comm::Work> exchange(std::span<const comm::Send> sends,
+                                                     std::span<const comm::Receive> receives,
+                                                     StreamHandle stream,
+                                                     comm::Bytes& sent) override;
+  [[nodiscard]] std::unique_ptr<comm::Work> native_all_gather(ConstView part, View full,
+                                                              StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<comm::Work> native_reduce_scatter(ConstView full, View part,
+                                                                  StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<comm::Work> native_all_reduce(ConstView in, View out,
+                                                              StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<comm::Work> native_broadcast(ConstView in, View out, int root,
+                                                             StreamHandle stream) override;
+  [[nodiscard]] std::unique_ptr<comm::Work> native_all_to_all(ConstView in, View out,
+                                                              StreamHandle stream) override;
+
+ private:
+  [[nodiscard]] int whole_rank(int peer) const {
+    return members_.ranks.at(static_cast<std::size_t>(peer));
+  }
+  /// What is to go to others and come from them, by the callback.
+  void hand_over(std::span<const zpp_message> sends, std::span<const zpp_message> receives,
+                 StreamHandle stream);
+
+  Members members_;
+  const zpp_callbacks& callbacks_;
+  const Runtime& runtime_;
+};
+
+}  // namespace zeropp::c

@@ -1,0 +1,83 @@
+// What plans of every kind have: the communicator, memory of their own, and the count of runs.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/core/view.hpp"
+#include "lib/c/comm.hpp"
+#include "lib/c/plan_request.hpp"
+#include "lib/c/zeropp.h"
+#include "lib/collective/collective.hpp"
+#include "lib/comm/traffic.hpp"
+#include "lib/trace/recorder.hpp"
+
+namespace zeropp::c {
+
+class Plan {
+ public:
+  virtual ~Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+
+  /// Allocates workspace_needed(). Throws Error(environment).
+  void allocate();
+  /// Collective, after allocate(): communicators that use registered memory get to know it.
+  void register_workspace();
+  void run(const void* in, void* out, StreamHandle stream);
+  /// Of error feedback, where the plan has it.
+  virtual void forget_errors(StreamHandle /*stream*/) {}
+  [[nodiscard]] zpp_traffic traffic() const;
+
+ protected:
+  /// Of one run: elements that are read and written.
+  struct Sizes {
+    std::size_t in = 0;
+    std::size_t out = 0;
+  };
+  /// `comm` outlives the plan.
+  Plan(zpp_comm& comm, PlanRequest request, Sizes sizes)
+      : comm_(comm), request_(std::move(request)), sizes_(sizes) {}
+
+  [[nodiscard]] virtual std::size_t workspace_needed() const = 0;
+  /// Where `in` may overlap `out`; throws Error(usage) elsewhere. Both have bytes.
+  virtual void check_overlap(const std::byte* in, const std::byte* out) const = 0;
+  virtual void execute(ConstView in, View out, StreamHandle stream) = 0;
+  /// Closed form: bytes that this rank sends in one run.
+  [[nodiscard]] virtual comm::Bytes volume() const = 0;
+  [[nodiscard]] virtual std::size_t feedback_bytes() const { return 0; }
+
+  [[nodiscard]] collective::Context context() {
+    return {comm_.groups, *comm_.groups.world, recorder_, comm_.device};
+  }
+  [[nodiscard]] std::size_t ranks() const {
+    return static_cast<std::size_t>(comm_.groups.topology.world_size);
+  }
+  [[nodiscard]] std::size_t in_bytes() const { return sizes_.in * size_of(request_.input); }
+  [[nodiscard]] std::size_t out_bytes() const { return sizes_.out * size_of(request_.output); }
+  [[nodiscard]] bool overlap(const std::byte* in, const std::byte* out) const {
+    return in < out + out_bytes() && out < in + in_bytes();
+  }
+  /// Of the draws of this run: other ones in every run, the same on all ranks.
+  [[nodiscard]] std::uint64_t key() const;
+
+  zpp_comm& comm_;
+  PlanRequest request_;
+  Buffer workspace_;
+
+ private:
+  Sizes sizes_;
+  trace::Recorder recorder_;
+  std::vector<std::unique_ptr<comm::RegisteredMemory>> registered_;  ///< of workspace_
+  std::uint64_t runs_ = 0;
+};
+
+}  // namespace zeropp::c
+
+struct zpp_plan {
+  std::unique_ptr<zeropp::c::Plan> value;
+};

@@ -1,0 +1,42 @@
+// What plans of reductions share: a planned reduce-scatter into scaled sums in fp32, with error
+// feedback where it was asked for.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+
+#include "lib/c/plan_request.hpp"
+#include "lib/collective/collective.hpp"
+#include "lib/collective/error_feedback.hpp"
+
+namespace zeropp::c {
+
+class Reduction {
+ public:
+  /// Of parts of `count` elements. Throws Error.
+  Reduction(const collective::Context& context, const PlanRequest& request, std::size_t count);
+
+  /// `full`: parts in the planned input dtype; `sum`: `count` elements of fp32.
+  void run(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
+           std::uint64_t key);
+  void forget_errors(StreamHandle stream) const;
+  [[nodiscard]] std::size_t workspace_bytes() const { return reduce_->workspace_bytes(); }
+  [[nodiscard]] comm::Bytes volume() const { return reduce_->volume(); }
+  [[nodiscard]] std::size_t feedback_bytes() const;
+
+ private:
+  /// Errors of a run are those of the next.
+  void keep_errors(StreamHandle stream);
+
+  Backend backend_;
+  float scale_;
+  std::size_t reset_period_;
+  std::uint64_t runs_ = 0;
+  std::optional<collective::ErrorFeedback> feedback_;
+  std::unique_ptr<collective::ReduceScatter> reduce_;
+};
+
+}  // namespace zeropp::c
