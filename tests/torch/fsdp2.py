@@ -3,6 +3,7 @@
 FSDP2, whatever of FSDP2 is used; others give what encoding and decoding by hand gives; bytes are the predicted ones; what
 cannot be is refused in one line."""
 
+import os
 import sys
 import unittest
 
@@ -16,10 +17,13 @@ import torch.distributed as dist
 import models
 
 # bf16 weights and gradients lose nothing in the codec bf16, and a sum of two ranks has one rounding in any order.
-LOSSLESS = {"weights": "bf16", "gradients": "bf16", "inside_node": "bf16", "min_bytes": 0}
+TRANSPORT = os.environ.get("ZEROPP_TORCH_TRANSPORT", "torch")  # nccl: on GPUs
+LOSSLESS = {"weights": "bf16", "gradients": "bf16", "inside_node": "bf16", "min_bytes": 0, "transport": TRANSPORT}
 REFUSED = {  # and words of the line
     "codec": ["int9", "int8"], "block": ["100"], "three codecs": ["two"], "algorithm": ["ring", "direct"],
-    "transport": ["udp", "torch"], "no GPUs": ["cpu", "transport='torch'"], "not sharded": ["fully_shard"]}
+    "transport": ["udp", "torch"], "not sharded": ["fully_shard"]}
+if ranks.DEVICE == "cpu":
+    REFUSED["no GPUs"] = ["cpu", "transport='torch'"]
 WAYS = {
     "plain": {}, "kept after forward": {"reshard": False}, "uneven shards": {"odd": True},
     "unused parameters": {"unused": True}, "frozen blocks": {"frozen": True}, "nested groups": {"nested": True},
@@ -75,14 +79,16 @@ def by_hand(codec, dtype, values):
     """`values` through the codec."""
     from zeropp import collectives
     from zeropp.library import Device
+    from zeropp.torch.process_groups import stream_of
     from zeropp.torch.shared_plan import DTYPES
 
     size = collectives.image_bytes(codec, DTYPES[dtype], values.numel())
-    room = torch.empty(size + 16, dtype=torch.uint8)
+    room = torch.empty(size + 16, dtype=torch.uint8, device=values.device)
     image = room[-room.data_ptr() % 16:][:size]
     decoded = torch.full_like(values, float("nan"))
-    collectives.encode(codec, DTYPES[dtype], Device.HOST, values.data_ptr(), values.numel(), image.data_ptr())
-    collectives.decode(codec, DTYPES[dtype], Device.HOST, image.data_ptr(), values.numel(), decoded.data_ptr())
+    where, stream = Device.CUDA if values.is_cuda else Device.HOST, stream_of(values.device)
+    collectives.encode(codec, DTYPES[dtype], where, values.data_ptr(), values.numel(), image.data_ptr(), stream)
+    collectives.decode(codec, DTYPES[dtype], where, image.data_ptr(), values.numel(), decoded.data_ptr(), stream)
     return decoded
 
 
@@ -97,24 +103,25 @@ def gathers_and_sums():
     group, found = dist.group.WORLD, []
     for codec, dtype, count in (("int8:256", torch.bfloat16, 1000), ("int4:128", torch.float32, 517),
                                 ("int4:128+had32", torch.bfloat16, 256), ("fp8e4m3:128", torch.float32, 1)):
-        settings = Settings(codec, (codec, codec), codec, None, "auto", "1-hop", None, "torch", 0)
-        arguments = ("module", None, settings, Plans(Communicators(1)), lambda count: True)
-        inputs = [torch.randn(world * count, generator=torch.Generator().manual_seed(each)).to(dtype) for each in range(world)]
+        settings = Settings(codec, (codec, codec), codec, None, "auto", "1-hop", None, TRANSPORT, 0)
+        arguments = ("module", None, settings, Plans(Communicators(1, TRANSPORT)), lambda count: True)
+        inputs = [torch.randn(world * count, generator=torch.Generator().manual_seed(each)).to(ranks.DEVICE, dtype)
+                  for each in range(world)]
         gather = CompressedAllGather(*arguments)
-        output = gather.allocate((world * count,), dtype=dtype, device=torch.device("cpu")).fill_(float("nan"))
+        output = gather.allocate((world * count,), dtype=dtype, device=torch.device(ranks.DEVICE)).fill_(float("nan"))
         own = output[rank * count:(rank + 1) * count]  # in place, as FSDP2 gathers
         own.copy_(inputs[rank][:count])
         gather(output_tensor=output, input_tensor=own, group=group)
         expected = torch.cat([by_hand(codec, dtype, each[:count].clone()) for each in inputs])
         found.append((codec, "gather", torch.equal(output, expected)))
         reduce = CompressedReduceScatter(*arguments)
-        total = torch.full((count,), float("nan"))
+        total = torch.full((count,), float("nan"), device=ranks.DEVICE)
         reduce(output_tensor=total, input_tensor=inputs[rank], group=group, op=dist.ReduceOp.SUM)
         exact = sum(each.double()[rank * count:(rank + 1) * count] for each in inputs)
         parts = [by_hand(codec, dtype, each[rank * count:(rank + 1) * count].clone()).double() for each in inputs]
         error = (total.double() - sum(parts)).abs().max() / exact.abs().max()
         found.append((codec, "sum", error.item() < (2e-2 if dtype == torch.bfloat16 else 1e-5)))
-        mean = torch.full((count,), float("nan"))
+        mean = torch.full((count,), float("nan"), device=ranks.DEVICE)
         reduce(output_tensor=mean, input_tensor=inputs[rank], group=group, op=dist.ReduceOp.AVG)
         found.append((codec, "mean", torch.allclose(mean * world, total, rtol=1e-6)))
         poisoned = inputs[rank].clone()
@@ -131,7 +138,7 @@ def default_codecs(reshard):
 
     rank, world = dist.get_rank(), dist.get_world_size()
     plain, compressed = (models.make(world, reshard=reshard) for _ in range(2))
-    zeropp.torch.compress(compressed, min_bytes=0)
+    zeropp.torch.compress(compressed, min_bytes=0, transport=TRANSPORT)
     losses = models.train(plain, rank, steps=8), models.train(compressed, rank, steps=8)
     return losses, list(zeropp.torch.report(compressed)), str(zeropp.torch.report(compressed))
 
@@ -217,7 +224,8 @@ def refusals():
     expect("three codecs", gradients=("int8", "int4", "int2"))
     expect("algorithm", all_gather_algorithm="ring")
     expect("transport", transport="udp")
-    expect("no GPUs", transport="nccl")
+    if ranks.DEVICE == "cpu":
+        expect("no GPUs", transport="nccl")
     if world == 4:
         expect("nodes", node_size=3)
     try:
@@ -243,13 +251,14 @@ def ddp():
 
     rank, world = dist.get_rank(), dist.get_world_size()
     results = []
-    for state in (None, zeropp.torch.AllReduceState("none"), zeropp.torch.AllReduceState("int8:32", "int8:32")):
+    for state in (None, zeropp.torch.AllReduceState("none", transport=TRANSPORT),
+                  zeropp.torch.AllReduceState("int8:32", "int8:32", transport=TRANSPORT)):
         torch.manual_seed(0)
-        model = torch.nn.parallel.DistributedDataParallel(models.Model())
+        model = torch.nn.parallel.DistributedDataParallel(models.Model().to(ranks.DEVICE))
         if state:
             model.register_comm_hook(state, zeropp.torch.allreduce_hook)
         torch.manual_seed(rank)
-        model(torch.randn(8, models.WIDTH)).pow(2).mean().backward()
+        model(torch.randn(8, models.WIDTH).to(ranks.DEVICE)).pow(2).mean().backward()
         results.append(torch.cat([each.grad.flatten() for each in model.parameters()]))
     gathered = [torch.empty_like(results[2]) for _ in range(world)]
     dist.all_gather(gathered, results[2])

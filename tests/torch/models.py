@@ -1,5 +1,6 @@
 """Small models for tests of zeropp.torch, wrapped by FSDP2 in the ways that people wrap theirs."""
 
+import ranks
 import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
@@ -40,15 +41,15 @@ class Model(nn.Module):
 
 
 def make(world, *, reshard=True, mixed=True, shard_norms=False, nested=False, frozen=False, compile_blocks=False,
-         shape=None, device="cpu", **kind):
+         shape=None, **kind):
     """The same weights on every rank and at every call."""
     torch.manual_seed(0)
-    model = Model(**kind).to(device)
+    model = Model(**kind).to(ranks.DEVICE)
     if frozen:
         for block in model.blocks:
             block.requires_grad_(False)
-    mesh = (init_device_mesh(device, shape, mesh_dim_names=("replicate", "shard")) if shape
-            else init_device_mesh(device, (world,)))
+    mesh = (init_device_mesh(ranks.DEVICE, shape, mesh_dim_names=("replicate", "shard")) if shape
+            else init_device_mesh(ranks.DEVICE, (world,)))
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16) if mixed else MixedPrecisionPolicy()
     for block in model.blocks:
         if shard_norms:
@@ -71,7 +72,7 @@ def train(model, rank, steps=4, micro_steps=1, poison_at=None):
     for step in range(steps):
         for micro in range(micro_steps):
             model.set_requires_gradient_sync(micro + 1 == micro_steps)
-            loss = model(torch.randn(8, WIDTH, generator=data)).float().pow(2).mean() / micro_steps
+            loss = model(torch.randn(8, WIDTH, generator=data).to(ranks.DEVICE)).float().pow(2).mean() / micro_steps
             loss.backward()
         losses.append(loss.item())
         if step == poison_at:

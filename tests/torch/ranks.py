@@ -1,5 +1,5 @@
 """What tests with PyTorch share: runs a function on several ranks of this host over gloo, with a deadline, and skips where
-PyTorch is missing."""
+PyTorch is missing. With ZEROPP_TORCH_DEVICE=cuda ranks are GPUs."""
 
 import importlib.util
 import os
@@ -10,6 +10,7 @@ import tempfile
 import traceback
 
 SKIPPED = 77
+DEVICE = os.environ.get("ZEROPP_TORCH_DEVICE", "cpu")  # cuda: a GPU for each rank, over NCCL
 
 
 def with_torch():
@@ -33,8 +34,12 @@ def _rank(rank, size, node_size, file, function, arguments, results):
     import torch.distributed as dist
 
     os.environ["LOCAL_WORLD_SIZE"] = str(node_size)
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else products on several streams have other bits from run to run
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{file}", rank=rank, world_size=size,
+    if DEVICE == "cuda":
+        torch.cuda.set_device(rank)
+        torch.use_deterministic_algorithms(True)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{file}", rank=rank, world_size=size,
                             timeout=datetime.timedelta(seconds=60))
     try:
         results.put((rank, None, function(*arguments)))
