@@ -1,4 +1,4 @@
-// The Python module `zeropp`: the savings call and its table (lib/plan/savings.hpp).
+// The Python module `zeropp._savings`: the savings call and its table (lib/plan/savings.hpp).
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -80,7 +80,7 @@ py::list savings_table(const std::optional<std::vector<std::string>>& codecs) {
 
 }  // namespace
 
-PYBIND11_MODULE(zeropp, module) {
+PYBIND11_MODULE(_savings, module) {
   module.doc() = "What ZeRO++ (arXiv 2306.10209) saves of the traffic of a training step.";
   py::register_exception<Error>(module, "Error", PyExc_ValueError);
   module.def("savings", savings, "model_params"_a, "world_size"_a, "config"_a = py::dict(),

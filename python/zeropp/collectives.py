@@ -1,0 +1,122 @@
+"""Communicators, plans and codecs of the library as objects. Memory is given as addresses; nothing here needs PyTorch."""
+
+import ctypes
+
+from zeropp.library import (ALL_GATHER_BYTES, EXCHANGE, Callbacks, CommOptions, Device, ErrorFeedback, PlanOptions,
+                            Traffic, Transport, check, load)
+
+
+class Communicator:
+    """One rank of a job. `bootstrap` has all_gather_bytes(part: bytes) -> list of bytes and, for Transport.CALLBACKS,
+    exchange(sends, receives, stream), whose messages are (address, bytes, peer). What they raise comes out of the call
+    of the library that needed them."""
+
+    def __init__(self, rank, size, node_size, bootstrap, device=Device.HOST, transport=Transport.CALLBACKS,
+                 rail_lanes=0, copy_engines=-1):
+        self.rank, self.size, self.node_size, self.device = rank, size, node_size, device
+        self._raised = None
+
+        def all_gather_bytes(_, part, parts, count):
+            def call():
+                gathered = bootstrap.all_gather_bytes(ctypes.string_at(part, count))
+                ctypes.memmove(parts, b"".join(gathered), count * size)
+            return self._guard(call)
+
+        def exchange(_, sends, send_count, receives, receive_count, stream):
+            messages = [[(each.data, each.bytes, each.peer) for each in list_[:count]]
+                        for list_, count in ((sends, send_count), (receives, receive_count))]
+            return self._guard(lambda: bootstrap.exchange(*messages, stream))
+
+        self._callbacks = Callbacks(None, ALL_GATHER_BYTES(all_gather_bytes),
+                                    EXCHANGE(exchange) if transport == Transport.CALLBACKS else EXCHANGE())
+        options = CommOptions(ctypes.sizeof(CommOptions), rank, size, node_size, device, transport, rail_lanes,
+                              copy_engines)
+        self._handle = ctypes.c_void_p()
+        self.check(load().zpp_comm_create(options, self._callbacks, self._handle))
+
+    def _guard(self, call):
+        """Python's exceptions cannot pass through the library: they are kept, and raised behind it."""
+        try:
+            call()
+        except BaseException as error:  # pylint: disable=broad-exception-caught
+            self._raised = error
+            return 1
+        return 0
+
+    def check(self, status):
+        raised, self._raised = self._raised, None
+        if raised is not None:
+            raise raised
+        check(status)
+
+    def plan_all_gather(self, count, dtype, codec, algorithm="auto", output=None, seed=0):
+        return Plan(self, "all_gather", count=count, input=dtype, output=dtype if output is None else output,
+                    codec=codec, algorithm=algorithm, seed=seed)
+
+    def plan_reduce_scatter(self, count, dtype, codec, codec_between_nodes=None, algorithm="auto", output=None,
+                            scale=1.0, seed=0, error_feedback=None):
+        return Plan(self, "reduce_scatter", count=count, input=dtype, output=dtype if output is None else output,
+                    codec=codec, codec_between_nodes=codec_between_nodes, algorithm=algorithm, scale=scale, seed=seed,
+                    error_feedback=error_feedback)
+
+    def plan_all_reduce(self, count, dtype, codec, codec_between_nodes=None, algorithm="auto", scale=1.0, seed=0,
+                        error_feedback=None):
+        return Plan(self, "all_reduce", count=count, input=dtype, output=dtype, codec=codec,
+                    codec_between_nodes=codec_between_nodes, algorithm=algorithm, scale=scale, seed=seed,
+                    error_feedback=error_feedback)
+
+    def close(self):
+        """After all its plans."""
+        if self._handle:
+            load().zpp_comm_destroy(self._handle)
+            self._handle = ctypes.c_void_p()
+
+
+class Plan:
+    """One collective of a fixed size and codec; Communicator.plan_*() make it. Its workspace is its own, so that runs of
+    one plan must follow each other on the device. Codecs are names; `error_feedback` is (beta, reset period, whether
+    errors are kept in int8) or None."""
+
+    def __init__(self, communicator, kind, count, input, output, codec, codec_between_nodes=None, algorithm="auto",
+                 scale=1.0, seed=0, error_feedback=None):
+        self.communicator, self.kind, self.count, self.codec = communicator, kind, count, codec
+        feedback = ErrorFeedback(*error_feedback) if error_feedback else None
+        options = PlanOptions(ctypes.sizeof(PlanOptions), count, input, output, codec.encode(),
+                              codec_between_nodes.encode() if codec_between_nodes else None, algorithm.encode(), scale,
+                              seed, ctypes.pointer(feedback) if feedback else None)
+        self._handle = ctypes.c_void_p()
+        self._run = load().zpp_run
+        communicator.check(getattr(load(), f"zpp_plan_{kind}")(communicator._handle, options, self._handle))
+
+    def run(self, source, target, stream=None):
+        """`source` and `target` are addresses; what they hold, zpp_run() in lib/c/zeropp.h says."""
+        status = self._run(self._handle, source, target, stream)
+        if status != 0:
+            self.communicator.check(status)
+
+    def traffic(self):
+        """What this rank sent so far, and its closed form."""
+        traffic = Traffic()
+        check(load().zpp_plan_traffic(self._handle, traffic))
+        return traffic
+
+    def close(self):
+        if self._handle:
+            load().zpp_plan_destroy(self._handle)
+            self._handle = ctypes.c_void_p()
+
+
+def image_bytes(codec, dtype, count):
+    """Bytes of the image of `count` elements."""
+    size = ctypes.c_size_t()
+    check(load().zpp_image_bytes(codec.encode(), dtype, count, size))
+    return size.value
+
+
+def encode(codec, dtype, device, values, count, image, stream=None):
+    """`values` and `image` are addresses; an image begins at a multiple of 16."""
+    check(load().zpp_encode(codec.encode(), dtype, device, values, count, image, stream))
+
+
+def decode(codec, dtype, device, image, count, values, stream=None):
+    check(load().zpp_decode(codec.encode(), dtype, device, image, count, values, stream))

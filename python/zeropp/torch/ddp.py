@@ -1,0 +1,46 @@
+"""A communication hook of DistributedDataParallel with the quantized all-reduce.
+
+    model.register_comm_hook(zeropp.torch.AllReduceState("int8:256", "int4:128"), zeropp.torch.allreduce_hook)
+"""
+
+import torch
+import torch.distributed as dist
+
+from zeropp.library import UsageError
+from zeropp.torch.compress import known
+from zeropp.torch.process_groups import Communicators
+from zeropp.torch.shared_plan import DTYPES, Plans
+
+
+class AllReduceState:
+    """Codecs and plans of one model. `codec`: inside a node; `codec_between_nodes` [as `codec`]."""
+
+    def __init__(self, codec="int8:256", codec_between_nodes=None, *, process_group=None, node_size=None,
+                 transport="torch", algorithm="auto", seed=0):
+        self.codecs = (known(codec, "codec"), known(codec_between_nodes or codec, "codec"))
+        self.algorithm = known(algorithm, "reduce_scatter")
+        self.group, self.seed = process_group, seed
+        self.plans = Plans(Communicators(node_size, transport))
+
+    def plan(self, buffer):
+        group = self.group if self.group is not None else dist.group.WORLD
+        dtype = DTYPES.get(buffer.dtype)
+        if dtype is None:
+            raise UsageError(f"gradients of {buffer.dtype} have no codec: train in float32, bfloat16 or float16")
+        communicator, inside = self.plans.communicators.of(group, buffer.device)
+        one_hop = communicator.size == communicator.node_size or communicator.node_size == 1
+        return self.plans.get(
+            (group, buffer.numel(), dtype), lambda: communicator.plan_all_reduce(
+                buffer.numel(), dtype, self.codecs[1] if one_hop and not inside else self.codecs[0],
+                codec_between_nodes=None if one_hop else self.codecs[1], algorithm=self.algorithm,
+                scale=1.0 / group.size(), seed=self.seed))
+
+
+def allreduce_hook(state, bucket):
+    """The mean of a bucket's gradients over ranks, in place, on the current stream."""
+    buffer = bucket.buffer()
+    if (state.group if state.group is not None else dist.group.WORLD).size() > 1:
+        state.plan(buffer).run(buffer, buffer, buffer.device)
+    done = torch.futures.Future(devices=[buffer.device] if buffer.device.type == "cuda" else None)
+    done.set_result(buffer)
+    return done

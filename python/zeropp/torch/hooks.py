@@ -1,0 +1,100 @@
+"""The two objects that FSDP2 calls in place of its own collectives (torch.distributed.fsdp, AllGather and ReduceScatter), for one
+module each. Everything is enqueued on the current stream; they return None, for FSDP2 records an event behind them."""
+
+import torch
+import torch.distributed as dist
+
+from zeropp.library import UsageError
+from zeropp.torch.shared_plan import DTYPES, Sent
+
+
+class Hook:
+    """What both have in common. `settings` is compress()'s, `name` the module's."""
+
+    def __init__(self, name, module, settings, plans, needs_compression):
+        self.name, self.module, self.settings, self.plans = name, module, settings, plans
+        self.needs_compression = needs_compression  # (bytes) -> whether so few are worth it
+        self.sent = {}  # by (phase, algorithm, codec)
+
+    def allocate(self, size, *, dtype, device):
+        return torch.empty(*size, dtype=dtype, device=device)
+
+    def count(self, phase, algorithm, codec, sent):
+        self.sent.setdefault((phase, algorithm, codec), Sent()).add(sent)
+
+    def count_plain(self, phase, part, group, inside):
+        """PyTorch's own collective; its route is not known, so a ring stands for it."""
+        to_next = (group.size() - 1) * part.numel() * part.element_size()
+        bytes_ = (to_next, 0) if inside else (0, to_next)
+        self.count(phase, "torch", "none", Sent(1, *bytes_, *bytes_))
+
+
+def require_contiguous(what, *tensors):
+    if not all(tensor.is_contiguous() for tensor in tensors):
+        raise UsageError(f"{what}: memory that is not contiguous cannot be sent: leave the module out (exclude=)")
+
+
+def part_of_step(module):
+    """"forward" or "backward", as FSDP2 keeps it for the module that gathers; "" where this version keeps it elsewhere."""
+    try:
+        state = module._get_fsdp_state()
+        groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
+        return {"FORWARD": "forward ", "PRE_BACKWARD": "backward "}.get(groups[0]._training_state.name, "")
+    except AttributeError:
+        return ""
+
+
+class CompressedAllGather(Hook):
+    """Gathers weights. What stays inside a node goes uncompressed unless settings.inside_node says otherwise."""
+
+    def __call__(self, output_tensor, input_tensor, group, async_op=False):
+        communicator, inside = self.plans.communicators.of(group, input_tensor.device)
+        codec = self.settings.inside_node if inside else self.settings.weights
+        phase = f"{part_of_step(self.module)}gather"
+        dtype = DTYPES.get(input_tensor.dtype)
+        plain = codec == "none" and (inside or self.settings.transport == "torch")
+        few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size() * group.size())
+        if plain or few or dtype is None or group.size() == 1:
+            self.count_plain(phase, input_tensor, group, inside)
+            return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
+        require_contiguous(self.name, output_tensor, input_tensor)
+        plan = self.plans.get(
+            ("all_gather", group, input_tensor.numel(), dtype, codec),
+            lambda: communicator.plan_all_gather(input_tensor.numel(), dtype, codec,
+                                                 algorithm="auto" if inside else self.settings.all_gather_algorithm,
+                                                 seed=self.settings.seed))
+        self.count(phase, plan.algorithm, codec, plan.run(input_tensor, output_tensor, input_tensor.device))
+        return None
+
+
+class CompressedReduceScatter(Hook):
+    """Sums gradients. FSDP2 divides: compress() has it ask for sums (set_force_sum_reduction_for_comms)."""
+
+    def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
+        communicator, inside = self.plans.communicators.of(group, input_tensor.device)
+        dtype, output = DTYPES.get(input_tensor.dtype), DTYPES.get(output_tensor.dtype)
+        codecs = self.settings.gradients
+        plain = codecs == ("none", "none") and self.settings.transport == "torch"
+        few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size())
+        if plain or few or dtype is None or output is None or group.size() == 1:
+            self.count_plain("reduce", output_tensor, group, inside)
+            return dist.reduce_scatter_tensor(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
+        if op == dist.ReduceOp.SUM:
+            scale = 1.0
+        elif op == dist.ReduceOp.AVG:
+            scale = 1.0 / group.size()
+        else:
+            raise UsageError(f"{self.name}: a reduction by {op} cannot be compressed: call "
+                             "set_force_sum_reduction_for_comms(True) on the module after set_gradient_divide_factor()")
+        require_contiguous(self.name, output_tensor, input_tensor)
+        feedback = self.settings.error_feedback
+        one_hop = communicator.size == communicator.node_size or communicator.node_size == 1
+        key = ("reduce_scatter", group, output_tensor.numel(), dtype, output, scale, self.name if feedback else None)
+        plan = self.plans.get(
+            key, lambda: communicator.plan_reduce_scatter(
+                output_tensor.numel(), dtype, codecs[1] if one_hop and not inside else codecs[0],
+                codec_between_nodes=None if one_hop else codecs[1], algorithm=self.settings.reduce_scatter_algorithm,
+                output=output, scale=scale, seed=self.settings.seed, error_feedback=feedback))
+        shown = codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs)
+        self.count("reduce", plan.algorithm, shown, plan.run(input_tensor, output_tensor, input_tensor.device))
+        return None

@@ -1,0 +1,75 @@
+"""What tests with PyTorch share: runs a function on several ranks of this host over gloo, with a deadline, and skips where
+PyTorch is missing. With ZEROPP_TORCH_DEVICE=cuda ranks are GPUs."""
+
+import importlib.util
+import os
+import pathlib
+import queue
+import sys
+import tempfile
+import traceback
+
+SKIPPED = 77
+DEVICE = os.environ.get("ZEROPP_TORCH_DEVICE", "cpu")  # cuda: a GPU for each rank, over NCCL
+
+
+def with_torch():
+    """Goes on in the Python that ZEROPP_TORCH_PYTHON names, where this one has no PyTorch; skips where none has. The package is
+    that of the build."""
+    if importlib.util.find_spec("torch") is None:
+        other = os.environ.pop("ZEROPP_TORCH_PYTHON", None)
+        if other:
+            os.execv(other, [other, *sys.argv])
+        print(f"skipped: {sys.executable} has no PyTorch: set ZEROPP_TORCH_PYTHON to a Python that has it")
+        sys.exit(SKIPPED)
+    build = pathlib.Path(os.environ["ZEROPP_BIN"]).parent
+    sys.path.insert(0, str(build / "python"))
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(build / "python"), os.environ.get("PYTHONPATH", "")])
+
+
+def _rank(rank, size, node_size, file, function, arguments, results):
+    import datetime
+
+    import torch
+    import torch.distributed as dist
+
+    os.environ["LOCAL_WORLD_SIZE"] = str(node_size)
+    os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else products on several streams have other bits from run to run
+    torch.set_num_threads(1)
+    if DEVICE == "cuda":
+        torch.cuda.set_device(rank)
+        torch.use_deterministic_algorithms(True)
+    dist.init_process_group("cpu:gloo,cuda:nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{file}", rank=rank, world_size=size,
+                            timeout=datetime.timedelta(seconds=60))
+    try:
+        results.put((rank, None, function(*arguments)))
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        results.put((rank, f"{type(error).__name__}: {error}\n{traceback.format_exc()}", None))
+    dist.destroy_process_group()
+
+
+def run(size, node_size, function, *arguments, timeout=120):
+    """What `function` returns on each rank, in rank order; raises AssertionError where one fails or does not end."""
+    import torch.multiprocessing as multiprocessing
+
+    context = multiprocessing.get_context("spawn")
+    with tempfile.TemporaryDirectory() as folder:
+        results = context.Queue()
+        ranks = [context.Process(target=_rank, daemon=True, args=(rank, size, node_size, f"{folder}/store", function,
+                                                                  arguments, results)) for rank in range(size)]
+        for process in ranks:
+            process.start()
+        found = {}
+        try:
+            while len(found) < size:
+                rank, failed, value = results.get(timeout=timeout)
+                assert failed is None, f"rank {rank} of {size}: {failed}"
+                found[rank] = value
+        except queue.Empty:
+            raise AssertionError(f"ranks {sorted(set(range(size)) - set(found))} of {size} do not end") from None
+        finally:
+            for process in ranks:
+                process.join(0 if len(found) < size else 30)
+                if process.is_alive():
+                    process.kill()
+    return [found[rank] for rank in range(size)]
