@@ -54,6 +54,7 @@ def sweep(document, _when):
     wire = Metric(prefix + "wire_bus_bandwidth_bytes_per_second", "Bytes that the busiest rank sent, over the time.")
     median = Metric(prefix + "time_seconds", "Median time of the collective, the largest over ranks.")
     slow = Metric(prefix + "time_p95_seconds", "95th percentile of the time of the collective, the largest over ranks.")
+    slowest = Metric(prefix + "time_p99_seconds", "99th percentile of the time of the collective, the largest over ranks.")
     sent = Metric(prefix + "sent_bytes", "Bytes that all ranks sent in one run, by the kind of link.")
     valid = Metric(prefix + "valid", "1 where every checked value of the row was right, else 0.")
     for row in document["results"]:
@@ -65,10 +66,12 @@ def sweep(document, _when):
             wire.add(measured["wire_bus_bw"] * GIGA, **labels)
             median.add(measured["p50"] * MICRO, **labels)
             slow.add(measured["p95"] * MICRO, **labels)
+            if "p99" in measured:
+                slowest.add(measured["p99"] * MICRO, **labels)
             for link in ("intra", "inter"):
                 sent.add(measured[f"wire_bytes_{link}"], **labels, link=f"{link}-node")
             valid.add(int(measured["verdict"] == "VALID"), **labels)
-    return head_of_run(document) + [bus, wire, median, slow, sent, valid]
+    return head_of_run(document) + [bus, wire, median, slow, slowest, sent, valid]
 
 
 def fabric(document, _when):
