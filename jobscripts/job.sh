@@ -7,7 +7,7 @@
 #   --system NAME     of jobscripts/systems/ [generic]
 #   --results DIR     [out/studies/NAME]
 #   --max-restarts N  how often the job is requeued [3]
-# As an array, task I does run I; else the job does one missing run after the other, and goes on after one that failed.
+# In an array, task I does run I; else the job does one missing run after the other, and goes on after one that failed.
 # Exits with 0 when all it had to do is complete, else with the code of the first run that failed; 85: ended by a
 # signal and not requeued.
 

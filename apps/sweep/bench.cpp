@@ -104,6 +104,7 @@ class Bench {
     const Summary summary = summarize(slowest);
     m.p50 = summary.median;
     m.p95 = summary.p95;
+    m.p99 = summary.p99;
     m.cv = summary.variation;
     m.low = summary.low;
     m.high = summary.high;

@@ -63,33 +63,35 @@ std::string preamble(const Options& options, const Settings& settings,
   return text + "#\n";
 }
 
-std::string column_names() {
+std::string column_names(bool per_iteration) {
   return fmt::format(
       "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:^31}  {:^31}  {}\n"
       "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  "
       "{:>6}  "
-      "{:<14} {:<10} {:<10} {:<6} {:>10} {:>9} {:>6} {:>7} {:>9} {:>9} {:>6}  {}\n"
+      "{:<14} {:<10} {:<10} {:<6} {:>10} {:>9} {:>6} {:>7} {:>9} {:>9}{} {:>6}  {}\n"
       "# {:>10}  {:>12}  {:>8}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  {:>6}  {:>7}  {:>6}  {:>6}  "
       "{:>6}  "
-      "{:<14} {:<10} {:<10} {:<6} {:>10} {:>9} {:>6} {:>7} {:>9} {:>9} {:>6}\n",
+      "{:<14} {:<10} {:<10} {:<6} {:>10} {:>9} {:>6} {:>7} {:>9} {:>9}{} {:>6}\n",
       "", "", "", "", "", "out-of-place", "in-place", "of the out-of-place runs", "size", "count",
       "type", "redop", "root", "time", "algbw", "busbw", "#wrong", "time", "algbw", "busbw",
       "#wrong", "collective", "codec", "algorithm", "group", "wireMB", "wirebusbw", "ratio",
-      "maxerr", "p50", "p95", "cv", "verdict", "(B)", "(elements)", "", "", "", "(us)", "(GB/s)",
-      "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)", "", "", "", "", "", "(MB)", "(GB/s)", "", "(bound)",
-      "(us)", "(us)", "(%)");
+      "maxerr", "p50", "p95", per_iteration ? fmt::format(" {:>9}", "p99") : "", "cv", "verdict",
+      "(B)", "(elements)", "", "", "", "(us)", "(GB/s)", "(GB/s)", "", "(us)", "(GB/s)", "(GB/s)",
+      "", "", "", "", "", "(MB)", "(GB/s)", "", "(bound)", "(us)", "(us)",
+      per_iteration ? fmt::format(" {:>9}", "(us)") : "", "(%)");
 }
 
-std::string line_of(const Row& row, bool flags_noise) {
+std::string line_of(const Row& row, bool flags_noise, bool per_iteration) {
   const Measurement& m = row.out_of_place;
   const bool valid = m.valid() && row.in_place.valid();
   return thirteen(row) +
          fmt::format(
-             "  {:<14} {:<10} {:<10} {:<6} {:>10.3f} {:>9.2f} {:>6} {:>7} {:>9} {:>9} "
+             "  {:<14} {:<10} {:<10} {:<6} {:>10.3f} {:>9.2f} {:>6} {:>7} {:>9} {:>9}{} "
              "{:>6.1f}  {}{}\n",
              row.collective, row.codec, row.algorithm, row.group,
              static_cast<double>(m.wire_bytes()) * 1e-6, m.wire_bus_bw, or_dash(m.ratio, "{:.2f}"),
-             or_dash(m.max_error, "{:.3f}"), in_width(m.p50, 9), in_width(m.p95, 9), m.cv * 100,
+             or_dash(m.max_error, "{:.3f}"), in_width(m.p50, 9), in_width(m.p95, 9),
+             per_iteration ? fmt::format(" {:>9}", in_width(m.p99, 9)) : std::string(), m.cv * 100,
              valid ? "VALID" : "INVALID", notes(row, flags_noise));
 }
 

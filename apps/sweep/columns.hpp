@@ -16,11 +16,11 @@ namespace zeropp::sweep {
 std::string preamble(const Options& options, const Settings& settings,
                      const comm::Topology& topology, const std::vector<trace::RankRow>& ranks);
 
-/// The three lines above the rows.
-std::string column_names();
+/// The three lines above the rows. `per_iteration`: with p99, as in line_of().
+std::string column_names(bool per_iteration);
 
 /// One line. `flags_noise`: whether scattered samples are worth a note (ranks of one machine).
-std::string line_of(const Row& row, bool flags_noise);
+std::string line_of(const Row& row, bool flags_noise, bool per_iteration);
 
 /// nccl-tests' last lines, and the verdict.
 std::string footer(const Outcome& outcome);

@@ -37,6 +37,7 @@ json to_json(const Measurement& m) {
           {"iterations", m.samples.iterations},
           {"p50", m.p50},
           {"p95", m.p95},
+          {"p99", m.p99},
           {"cv", m.cv},
           {"ci95", {m.low, m.high}},
           {"verdict", m.verdict}};
@@ -73,6 +74,7 @@ json units() {
           {"samples", "us"},
           {"p50", "us"},
           {"p95", "us"},
+          {"p99", "us"},
           {"ci95", "us"}};
 }
 

@@ -111,12 +111,21 @@ void refuse_what_is_not_offered(const Options& o) {
         "it at 0",
         o.report_cputime);
   }
-  if (o.per_iteration_timing != 0) {
+}
+
+/// With -I every iteration is a cycle, and so a sample, of its own.
+void time_each_iteration(Options& o) {
+  constexpr std::size_t kIterations = 100;  // with fewer, the 99th percentile is the largest sample
+  if (o.per_iteration_timing == 0) return;
+  if (o.graph > 0) {
     refuse(
-        "--per_iter_timing (-I) {}: its columns would stand between the 13 that tools read; -n 1 "
-        "-N CYCLES keeps the time of every iteration in --json and in the trace",
-        o.per_iteration_timing);
+        "--per_iter_timing (-I) 1 with --cudagraph (-G) {}: the iterations of a graph have no "
+        "times of their own: leave one out",
+        o.graph);
   }
+  const std::size_t cycles = std::max<std::size_t>(o.run_cycles, 1);
+  o.run_cycles = cycles * (o.iterations > 0 ? o.iterations : kIterations);
+  o.iterations = 1;
 }
 
 void choose_copy_engines(Options& o, const config::Machine& machine) {
@@ -251,6 +260,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
         "fabric in a file is for zpp_sweep --fabric: add the flag, or start zpp_fabric without it");
   }
   refuse_what_is_not_offered(o);
+  time_each_iteration(o);
   choose_backend(o, machine);
   config::check_effects(given);  // again: `auto` may have become a back end that leaves some idle
   if (o.minimum_bytes > o.maximum_bytes) {

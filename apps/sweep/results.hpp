@@ -26,6 +26,7 @@ struct Measurement {
   Samples samples;
   double p50 = 0;  ///< microseconds, of the largest over ranks
   double p95 = 0;
+  double p99 = 0;
   double cv = 0;
   double low = 0;  ///< 95 % interval of p50
   double high = 0;

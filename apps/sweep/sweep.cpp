@@ -54,7 +54,7 @@ class Sweep {
     trace::TraceData head = app::run_trace(context_, options_.backend, options_.transport);
     head.seed = options_.seed;
     print(preamble(options_, settings_, context_.topology(), head.ranks));
-    print(column_names());
+    print(column_names(options_.per_iteration_timing > 0));
     app::GpuSampling sampling(context_, options_.backend, options_.gpu_sampling);
     for (const Collective* collective : settings_.collectives) {
       if (outcome_.ended.empty()) measure(*collective);
@@ -203,7 +203,8 @@ class Sweep {
     compare(rows, &Row::out_of_place);
     compare(rows, &Row::in_place);
     for (Row& row : rows) {
-      print(line_of(row, context_.world().host_ranks() == context_.world().size()));
+      print(line_of(row, context_.world().host_ranks() == context_.world().size(),
+                    options_.per_iteration_timing > 0));
       outcome_.rows.push_back(std::move(row));
     }
   }

@@ -54,13 +54,35 @@ def loss(programs, matrix, level):
         return f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", rows["verdict"][index].decode()
 
 
-def headline(programs):
-    """At most eight rows."""
-    cells = []
+def beside_fsdp2(programs):
+    """(what is compared, name of the study, milliseconds of FSDP2, ZeRO-3 and ZeRO++) of each row."""
     for what, name, shape, peer, compressed in BESIDE_FSDP2:
         rows = study(programs, name, shape)
         peers = [row for other, same in rows.items() if other.startswith(peer) for row in same]
-        times = [step(peers), step(rows["none"]), step(rows[compressed])]
+        yield what, name, [step(peers), step(rows["none"]), step(rows[compressed])]
+
+
+def steps(programs):
+    """The times of README's table, with ratios in columns."""
+    rows = [[what.removeprefix("ms: "), *(f"{time:.1f}" for time in times), f"{times[0] / times[2]:.1f}x"] for what, _, times in beside_fsdp2(programs)]
+    return markdown.table(["milliseconds a step", "FSDP2", "ZeRO-3", "ZeRO++", "FSDP2 / ZeRO++"], rows, right=(1, 2, 3, 4))
+
+
+def crossings(programs):
+    """From which size on a codec pays, and its speed-up at the largest size, on 8 GPUs in one node and as 2 emulated nodes."""
+    rows = []
+    for place, name in (("NVLink", "node"), ("2 x 4, emulated", "emulated")):
+        text = (programs.root / "results" / "8x-NVIDIA-H200" / "collectives" / f"{name}-crossings.md").read_text()
+        for line in next(block for block in text.split("\n\n") if block.startswith("|")).splitlines()[2:]:
+            collective, codec, algorithm, pays, _, size, times = (cell.strip() for cell in line.strip("|").split("|"))
+            rows.append([place, collective.split()[0], codec, algorithm, pays, size, times])
+    return markdown.table(["link", "collective", "codec", "algorithm", "pays from", "speed-up at", "times"], rows, right=(4, 5, 6))
+
+
+def headline(programs):
+    """At most eight rows."""
+    cells = []
+    for what, name, times in beside_fsdp2(programs):
         cells.append([f"[{what}][{name}]", *(f"{time:.1f}" for time in times), f"{times[1] / times[2]:.1f}x as fast as ZeRO-3, {times[0] / times[2]:.1f}x as FSDP2"])
     rows = study(programs, "nodes", "1.64b")
     sent = [rows["fsdp2"][0].loopback, rows["none"][0].counted, rows["qwz-qgz"][0].counted]
@@ -103,5 +125,5 @@ def savings(programs):
 
 SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict"]
 CLAIM = ["claim", "difference", "95 % interval", "p", "verdict"]
-TABLES = {"headline": headline, "safe-known-entropy": chapter("reduced", 0, SETTING), "safe-text": chapter("order", 0, SETTING),
+TABLES = {"headline": headline, "steps": steps, "crossings": crossings, "safe-known-entropy": chapter("reduced", 0, SETTING), "safe-text": chapter("order", 0, SETTING),
           "safe-order": chapter("order", 1, CLAIM), "savings": savings, "predictions": predictions}

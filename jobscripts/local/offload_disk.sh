@@ -51,7 +51,7 @@ train() {  # NAME FLAG...
     --output out/offload_disk --json @JSON@
 }
 
-# Of a rank: as much as its file has, 12 bytes a parameter.
+# A rank moves as much as its file has, 12 bytes a parameter.
 bytes=$((12 * 12 * layers * hidden * hidden / gpus))
 raw() {  # NAME
   run_measured "$layers-$hidden" node raw "$1" 0 "$table_python" validation/zpp-validate raw-disk --folder "$folder" \

@@ -27,7 +27,7 @@ do_or_print() {  # COMMAND...
   if [ $dry_run -eq 0 ]; then "$@"; else printf '%q ' "$@"; echo; fi
 }
 
-# As root too, in containers; one host thread a rank.
+# Root may start ranks too, in containers; a rank has one host thread.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 missing=$("$table_python" jobscripts/study.py missing "$study" --results "$results")

@@ -64,7 +64,7 @@ feature_flags() {  # FEATURE
 
 split() { IFS=, read -ra list <<<"$1"; }  # into the array `list`
 
-# As root too, in containers; one host thread a rank.
+# Root may start ranks too, in containers; a rank has one host thread.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_btl_vader_single_copy_mechanism=none
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} OPENBLAS_NUM_THREADS=${OPENBLAS_NUM_THREADS:-1}
 launch=(mpirun -q -n "$gpus" --oversubscribe --bind-to none)

@@ -19,7 +19,7 @@ ON_FEW_CORES = [
     ["OMPI_MCA_rmaps_base_oversubscribe", "1"],
 ]
 
-# Of a machine that is not known: no step of the tiny model takes 5 s unless ranks hang on each other.
+# This limit is for a machine that is not known: no step of the tiny model takes 5 s unless ranks hang on each other.
 UNKNOWN_MACHINE = {features: {"step_time": [0.5, None, 9.0, "s"]} for features in ("none", "qwz", "hpz", "qgz", "all")}
 
 site_configuration = {

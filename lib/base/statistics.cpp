@@ -50,6 +50,7 @@ Summary summarize(std::vector<double> samples) {
   summary.low = samples[rank - 1];
   summary.high = samples[n - rank];
   summary.p95 = quantile(samples, 0.95);
+  summary.p99 = quantile(samples, 0.99);
   if (n > 1 && mean > 0) summary.variation = std::sqrt(squares / static_cast<double>(n - 1)) / mean;
   return summary;
 }

@@ -17,6 +17,7 @@ struct Summary {
   double low = 0;
   double high = 0;
   double p95 = 0;
+  double p99 = 0;
   double variation = 0;
 };
 

@@ -100,7 +100,7 @@ struct Bench {
     world.control().all_reduce_max(slowest);
     return {slowest[0], slowest[1]};
   }
-  /// Of one gather, and of one product.
+  /// Times of one gather and of one product.
   Times measure(const std::function<void()>& gather, std::size_t gathers, std::size_t count) {
     std::vector<double> by_gather;
     std::vector<double> by_product;

@@ -30,7 +30,7 @@ RUNS = {
     "both kinds": (4, [*zpp.ALL_FEATURES, *STEPS, "--adaptive-bits", "gradients", "--adaptive-bits-budget-bytes", "64K",
                        "--codec-schedule", json.dumps(SCHEDULE[:1])]),
 }
-# Of RUNS: what is changed, into what, and what the reason names.
+# Changes to entries of RUNS: what is changed, into what, and what the reason names.
 CHANGES = [
     ("schedule", "codecs/weights", 0, "int4:64", "/codecs: (0, 0, 'int4:64'"),
     ("schedule", "codecs/step", -1, 4, "/codecs"),

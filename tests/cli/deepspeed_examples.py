@@ -145,7 +145,7 @@ class Examples(zpp.TestCase):
         self.assertEqual((result.code, len(warnings(result))), (zpp.OK, 6), result)
         config, groups = self.effective()
         self.assertTrue(config["zeropp"]["model"]["cpu_checkpointing"])
-        # Of five inputs three, of 2 x 16 x 32 fp32 values.
+        # Three of five inputs are kept, each of 2 x 16 x 32 fp32 values.
         self.assertEqual(dict(zip(groups["memory"]["name"], groups["memory"]["bytes_actual"]))["offloaded_activations"], 3 * 4096)
         self.assertEqual(zpp.check_trace(self.out / "train.h5").code, zpp.OK)
         for more in ([], ["--deepspeed-activation-checkpointing", "--recompute-interval", 3]):

@@ -13,7 +13,7 @@ import zpp
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
 PROGRAM = str(zpp.BIN / "zpp_kernels")
 SMALL = ["--values", "20000", "--shape", "2x16x64x2", "--vocab", "101", "--images", "3", "--samples", "6"]
-# Of a GPU's fused attention the head's width, of its embedding the hidden size, are multiples of 8.
+# The head's width of a GPU's fused attention and the hidden size of its embedding are multiples of 8.
 CODECS = ["int8:256", "int4:128"]
 KERNELS = {"copy", "clear", "convert", "encode", "decode", "decode_add", "decode_reduce", "decode_reduce_encode",
            "reorder_encode", "adamw", "gradient_norm", "add", "embedding_forward", "embedding_backward", "layernorm_forward",

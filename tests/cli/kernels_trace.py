@@ -48,7 +48,7 @@ class Trace(zpp.TestCase):
             return change
 
         for row, kernel in enumerate(kernels):
-            # Of an embedding a trace does not have the tokens, of cross-entropy not the padding of a row.
+            # A trace has neither the tokens of an embedding nor the padding of a row of cross-entropy.
             factor = 0.01 if kernel.startswith(("embedding", "cross")) else 1.01
             for column in ("read", "written"):
                 if groups["results"][column][row] == 0 or (kernel, column) == ("embedding_backward", "read"):

@@ -38,7 +38,7 @@ class Package(zpp.TestCase):
         self.assertNotIn("Warning", done.stderr, done)
         done = cmake("--build", PLACE / "build")
         self.assertEqual(done.code, zpp.OK, done)
-        # Of 1000 fp32 values: 4000 bytes; in whole blocks 1024 + 16 as int8 with scales, 512 + 16 as int4; each to three others.
+        # 1000 fp32 values are 4000 bytes; in whole blocks 1024 + 16 as int8 with scales, 512 + 16 as int4; each to three others.
         for algorithm, codec, sent in (("flat", "none", 12000), ("two-level", "int8:256", 3120), ("flat", "int4:128", 1584)):
             done = zpp.launch([(4, [str(PLACE / "build" / "consumer"), algorithm, codec, "1000"])]).end()
             self.assertEqual((done.code, done.stdout, done.stderr), (zpp.OK, f"4 ranks, {algorithm}, {codec}: 0 wrong values, "

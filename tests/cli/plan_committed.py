@@ -42,7 +42,7 @@ class Committed(zpp.TestCase):
         self.assertEqual(planned.wrong_collectives(trace, plan, but=("weights", "weights_secondary") if skipped else ()), [])
         self.assertEqual(planned.wrong_memory(trace, plan), [])
         peak = dict(zip(trace["memory"]["name"], trace["memory"]["bytes_actual"]))["buffers_peak"]
-        # Of a GPU the peak is that of its own memory.
+        # The peak of a GPU is that of its own memory.
         total = sum(size for name, size in planned.planned_parts(plan).items()
                     if trace["backend"] != "cuda" or not name.startswith("offloaded_"))
         error = total / peak - 1

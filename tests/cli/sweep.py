@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import statistics
 import unittest
 
 import zpp
@@ -64,6 +65,20 @@ class Sweep(zpp.TestCase):
 
 
 class Output(Sweep):
+    def test_each_iteration_is_timed(self):
+        """-I makes a sample of every iteration; p99 is between p95 and the largest, in the text and in the JSON."""
+        out, found = self.measured(2, "-b", "1K", "-e", "1K", "-I", 1, "-N", 20, "--collective", "all_gather")
+        head = next(line for line in out.splitlines() if line.startswith("#       size"))
+        self.assertRegex(head, r" p50 +p95 +p99 +cv ")
+        self.assertEqual(head[:len(NAMES)], NAMES)
+        rows = [line for line in out.splitlines() if line and not line.startswith("#")]
+        place = head.split().index("p99") - 1  # after the # of the comment
+        for row, line in zip(found["results"], rows, strict=True):
+            measured = row["out_of_place"]
+            self.assertEqual((len(measured["samples"]), measured["iterations"]), (40, 1))  # -n 2 -N 20
+            self.assertAlmostEqual(measured["p99"], statistics.quantiles(measured["samples"], n=100, method="inclusive")[98], delta=1e-6 * measured["p99"])
+            self.assertAlmostEqual(float(line.split()[place]), measured["p99"], delta=0.01 * measured["p99"] + 0.01)
+
     def test_columns_and_footer_are_read_by_the_tools_of_nccl_tests(self):
         out, found = self.measured(4, "-b", "1K", "-e", "64K", "-f", 4, "--node-size", 2, "--codec", "none,int4:128",
                                    "--collective", "all_gather,all_reduce")
@@ -275,7 +290,6 @@ class Refusals(Sweep):
     def test_what_is_not_offered_says_why(self):
         self.refused("-G", 1, ("-G", "CUDA graph"))
         self.refused("-C", 1, ("-C", "complete"))
-        self.refused("-I", 1, ("-I", "-n 1"))
         self.refused("-g", 2, ("-g", "rank for each GPU"))
         self.refused("-t", 2, ("-t", "one thread"))
         self.refused("-o", "max", ("-o", "sums"))

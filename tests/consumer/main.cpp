@@ -17,7 +17,7 @@ using namespace zeropp;
 
 namespace {
 
-/// Of magnitude 1 at most, so that a block's largest magnitude is 1 at most.
+/// Values have magnitude 1 at most, so that a block's largest magnitude is 1 at most.
 float value(std::size_t rank, std::size_t element) {
   return std::sin(static_cast<float>(1 + rank * 7919 + element));
 }

@@ -49,7 +49,7 @@ def rank_of(pid):
 
 def kill_one(program, chance, alone):
     """(rank, seconds until all ended, exit code, line of the program, what is wrong with it or None)"""
-    # Of a launcher that goes on the code says nothing: each rank leaves its own.
+    # The code of a launcher that goes on says nothing: each rank leaves its own.
     recovery = ["--enable-recovery"] if alone else []
     keep = ["/bin/sh", "-c", '"$@"; echo $? > "code.$OMPI_COMM_WORLD_RANK"', "sh"] if alone else []
     rank, lines = chance.randrange(RANKS), chance.randint(1, LINES)

@@ -134,7 +134,7 @@ TEST_P(GpuTransformer, TwoRunsGiveTheSameBits) {
   }
 }
 
-/// The same kernels run again on the same values.
+/// Recomputing runs the same kernels again on the same values.
 TEST_P(GpuTransformer, RecomputingChangesNoBit) {
   for (Shape shape : kShapes) {
     shape.layers += 2;

@@ -45,7 +45,7 @@ class OnGpu {
   }
 
  private:
-  /// As 16-bit words: a copy moves bits.
+  /// The values as 16-bit words: a copy moves bits.
   View words(const T* data, MemoryKind kind = MemoryKind::device) const {
     return {const_cast<T*>(data), count_ * sizeof(T) / 2, Dtype::bf16, kind};
   }

@@ -37,7 +37,7 @@ std::size_t wire(const codec::CodecSpec& spec, Dtype plain, std::size_t n) {
   const auto& info = info_of(spec);
   const std::size_t padded = pad(n, block_of(spec));
   std::size_t scale_bytes = info.scale_bytes;
-  // Of asym a minimum lies beside the scale; s32 makes both twice as long.
+  // With asym a minimum lies beside the scale; s32 makes both twice as long.
   for (const std::string& option : spec.options) {
     if (option == "asym" || option == "s32") scale_bytes *= 2;
   }

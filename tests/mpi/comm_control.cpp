@@ -15,7 +15,7 @@
 namespace zeropp::comm {
 namespace {
 
-/// Of all ranks, that sends `most_bytes` in one call.
+/// A control of all ranks that sends `most_bytes` in one call.
 std::unique_ptr<MpiControl> control_of(std::size_t most_bytes) {
   MPI_Comm copy = MPI_COMM_NULL;
   check(MPI_Comm_dup(MPI_COMM_WORLD, &copy));

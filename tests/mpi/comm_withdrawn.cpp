@@ -17,7 +17,7 @@ namespace {
 
 using test::world;
 
-/// Of Open MPI between processes of one host, before it starts: not in one copy at once.
+/// Keeps Open MPI, before it starts, from moving a message inside a host in one copy.
 [[maybe_unused]] const int piece_by_piece =
     ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", /*overwrite=*/1);
 

@@ -47,7 +47,7 @@ TEST(MeasuredErrors, AreNothingWithoutCompression) {
     options.measure_errors = 1;
     options.reduce_scatter_algorithm = "ordered";
     const auto rows = rows_of(options, 2);
-    // Of weights where they are gathered.
+    // Weights have errors where they are gathered.
     EXPECT_EQ(rows.size(), 2U * 3U * (stage == 3 ? 2U : 1U)) << "stage " << stage;
     for (const trace::ErrorRow& row : rows) {
       EXPECT_EQ(row.relative_l2, 0) << "stage " << stage << " " << row.kind;
@@ -59,7 +59,7 @@ TEST(MeasuredErrors, AreNothingWithoutCompression) {
 }
 
 TEST(MeasuredErrors, AreWithinWhatTheCodecsPromise) {
-  // Of a block with the largest magnitude a: at most about a / 254 a value with int8, twice that
+  // A block with the largest magnitude a: at most about a / 254 a value with int8, twice that
   // where a sum is encoded again, and ranks times it over what ranks send.
   for (const char* algorithm : {"1-hop", "2-hop"}) {
     const auto rows = rows_of(options_with("int8:64", "int8:64", algorithm), 3);
@@ -111,7 +111,7 @@ TEST(MeasuredErrors, HaveARowForEveryKindInTheStepsAskedFor) {
   EXPECT_EQ(found, expected);
 }
 
-/// Of all steps every second one, whichever run takes it.
+/// Every second step of all is measured, whichever run takes it.
 TEST(MeasuredErrors, CountTheStepsOfTheRunBefore) {
   MeasuredCase made(options_with("int8:64", "int4:64", "1-hop"));
   made.engine().restore({.taken = 3, .begun = 3},

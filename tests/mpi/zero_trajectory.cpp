@@ -13,7 +13,7 @@ const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 300};
 constexpr std::size_t kSequences = 2;
 constexpr std::size_t kLength = 16;
 
-/// The same training in fp64, in one place.
+/// The training of the engine again, in fp64 and in one place.
 class Oracle {
  public:
   Oracle(const QuadraticCase& of, const zero::Options& options, const optim::Options& adamw,

@@ -127,7 +127,7 @@ class Compare(unittest.TestCase):
         self.assertEqual(self.compare(after, before)[1][name]["verdict"], "faster")
         done, rows = self.compare(before, after, "--threshold", "0.2")
         self.assertEqual((rows[name]["verdict"], rows[name]["beyond"]), ("slower", False))
-        # The same seed, the same bytes.
+        # A run of the same seed sends the same bytes.
         first = (self.compare(before, after, code=1)[0].stdout, self.document)
         self.assertEqual((self.compare(before, after, code=1)[0].stdout, self.document), first)
 

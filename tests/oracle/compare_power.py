@@ -100,7 +100,7 @@ def check_ranks():
                 got, wanted = rank_test.p_value(first, second), exact_p(first.tolist(), second.tolist())
                 assert abs(got - wanted) < 0.03, (m, n, shift, ties, got, wanted)
     assert rank_test.p_value([3.0] * 9, [3.0] * 9) == 1.0
-    # Of zeros and ones alone, six ones of 8 against two, the rank sum is N / 2 times a hypergeometric number.
+    # With zeros and ones alone, six ones of 8 against two, the rank sum is N / 2 times a hypergeometric number.
     got = rank_test.p_value([0.0] * 2 + [1.0] * 6, [1.0] * 2 + [0.0] * 6)
     assert math.isclose(got, math.erfc((16 - 0.5) / math.sqrt(2 * 8**4 / (4 * 15)))), got
     for m, n in ((5, 5), (6, 6), (20, 30)):

@@ -83,7 +83,7 @@ def main():
         # 18 W against 4 (1.0078 + 0.5156) W / 2: 5.91; the two-level baseline sends 12 W: 3.94.
         assert full[0] == "ZeRO++ (all three)" and full[1] == "two-level int8:256", full
         assert full[3:5] == ["1.5123", "2.2500"] and full[7:11] == ["5.91x", "3.94x", "125.0", "75%"], full
-        # Of 1/8 s: 1/16 waiting, 3/32 - 1/16 computing, 1/32 outside.
+        # The step's 1/8 s are 1/16 waiting, 3/32 - 1/16 computing, 1/32 outside.
         assert full[11] == "communication across nodes 50 %", full
         assert "emulated" in result.stdout
         assert (folder / "out" / "table.md").read_text() in result.stdout

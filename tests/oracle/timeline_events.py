@@ -15,7 +15,7 @@ import numpy as np
 import synthetic_trace
 
 SOURCE = Path(os.environ["ZEROPP_SOURCE"])
-# Of each kind of event, what the format asks for beside ph, name, pid and tid.
+# Keys that the format asks for in each kind of event, beside ph, name, pid and tid.
 REQUIRED = {"X": {"ts", "dur"}, "C": {"ts", "args"}, "i": {"ts", "s"}, "M": {"args"}}
 STEPS, COLLECTIVES, FIRST_RANK = 1, 2, 10
 

@@ -26,7 +26,7 @@ class Slurm(slurm_cluster.SlurmCase):
         """One after the other, so that a script waits for none. The others have tests of their own."""
         study = self.study([*TINY[:-4], "--train-iters", "12", "--backend", "host"], {"feature": FEATURES})
         scripts = sorted(path.stem for path in (zpp.SOURCE / "jobscripts").glob("*.sbatch"))
-        self.assertEqual(scripts, ["convergence", "regression", "scaling", "study", "sweep", "train"])
+        self.assertEqual(scripts, ["convergence", "fabric", "regression", "scaling", "study", "sweep", "train"])
         for script in ("study", "train", "scaling"):
             with self.subTest(script):
                 self.check_ended(self.sbatch(script, study, results=self.folder / script))
@@ -124,11 +124,26 @@ class Slurm(slurm_cluster.SlurmCase):
             self.assertIn("INVALID: interrupted by SIGUSR1", attributes["verdict"])
             self.assertGreater(len(groups["results"]["time"]), 1)
 
+    def test_a_survey_is_compared_with_an_earlier_one(self):
+        """The second survey has its comparison and metrics; one that sent other messages cannot be compared."""
+        flags = ["--", "--backend", "host", "--fabric-bytes", "64K", "--fabric-threshold", "1000"]
+        self.check_ended(self.submitted_with_flags("fabric", *flags))
+        before = self.folder / "before.json"
+        (self.results / "fabric.json").rename(before)
+        self.check_ended(self.submitted_with_flags("fabric", *flags, first=[before]))
+        self.assertIn("zeropp_comparison_rows", (self.results / "metrics.prom").read_text())
+        flags[flags.index("64K")] = "32K"
+        self.check_ended(self.submitted_with_flags("fabric", *flags, first=[before]), "FAILED", "2:0")
+        self.assertIn("zeropp_fabric_links", (self.results / "metrics.prom").read_text())
+
     def sweep(self, *words):
-        """As sbatch(), with the words that follow a -- at the end."""
+        return self.submitted_with_flags("sweep", *words)
+
+    def submitted_with_flags(self, script, *words, first=()):
+        """Submits a script whose flags follow a -- at the end, and returns the number of its job."""
         self.log = self.folder / "job.log"
         self.log.unlink(missing_ok=True)
-        done = command("sbatch", "--parsable", f"--output={self.log}", "jobscripts/sweep.sbatch", "--system", "two-node-local",
+        done = command("sbatch", "--parsable", f"--output={self.log}", f"jobscripts/{script}.sbatch", *first, "--system", "two-node-local",
                        "--results", self.results, *words)
         self.assertEqual(done.returncode, 0, done)
         self.addCleanup(command, "scancel", done.stdout.strip())

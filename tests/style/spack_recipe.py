@@ -16,7 +16,7 @@ PACKAGES = {"Threads": None, "MPI": "mpi", "fmt": "fmt", "spdlog": "spdlog", "nl
             "GTest": "googletest", "benchmark": "benchmark", "Liburing": "liburing", "CUDAToolkit": "cuda", "NCCL": "nccl", "Cudnn": None,
             "Python": "python", "pybind11": "py-pybind11"}
 
-# Of each option of the build the variant that gives it, or the value that the recipe sets; None: CMake's default stands.
+# Each option of the build, with the variant that gives it, or the value that the recipe sets; None: CMake's default stands.
 OPTIONS = {"ZEROPP_ENABLE_CUDA": "cuda", "ZEROPP_ENABLE_TESTS": "tests",
            "ZEROPP_HOST_ARCH": "", "ZEROPP_WARNINGS_AS_ERRORS": None, "ZEROPP_SANITIZE": None, "ZEROPP_FUZZ": None, "ZEROPP_UNITY_BUILD": None,
            "ZEROPP_CUDNN_FRONTEND_DIR": None}

@@ -86,7 +86,7 @@ bool worth_running(const Algorithm& algorithm, int node_size) {
   return algorithm.traits.hierarchical || node_size == node_sizes().back();
 }
 
-/// Of the draws of a run that names no other.
+/// The key of the draws of a run that names no other.
 inline constexpr std::uint64_t kDrawKey = 20230616;
 
 /// One run; returns this rank's sum. The input is element part * count + e of the generated values

@@ -41,7 +41,7 @@ struct Reduction {
   [[nodiscard]] Estimate sum(int rank) const {
     return reduction().sum(rank, [&](int source) { return slice(memory, source, rank, count); });
   }
-  /// The same in fp64, without codecs.
+  /// The reduction in fp64, without codecs.
   [[nodiscard]] std::vector<double> exact(int rank) const {
     return reduction().exact([&](int source) { return slice(memory, source, rank, count); });
   }

@@ -16,7 +16,7 @@ struct FakeNvml {
 extern "C" {
 /// The only GPU is "GPU-fake": 1980 MHz, memory 3201 MHz, 650.5 W, 71 degrees, 97 % and 40 % used.
 void fake_nvml_set(const zeropp::test::FakeNvml* behaviour);
-/// Of the SM clock, since fake_nvml_set().
+/// The number of readings of the SM clock since fake_nvml_set().
 unsigned int fake_nvml_readings();
 /// Starts less stops since the program began.
 int fake_nvml_open();

@@ -61,8 +61,8 @@ class MemoryFile {
   int file_;
 };
 
-/// The same with a name of its own, for libraries that look for one (HDF5): one file a process, in
-/// memory where /dev/shm is.
+/// An input in a file with a name of its own, for libraries that look for one (HDF5): one file a
+/// process, in memory where /dev/shm is.
 class NamedFile {
  public:
   NamedFile(const std::uint8_t* data, std::size_t size) : path_(free_name()) {

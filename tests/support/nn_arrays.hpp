@@ -88,7 +88,7 @@ inline void expect_close(const Floats& actual, const Doubles& expected, double t
   }
 }
 
-/// The same bits, NaN included.
+/// Says whether both have the same bits, NaN included.
 inline void expect_same_bits(const Floats& actual, const Floats& expected,
                              const std::string& what) {
   ASSERT_EQ(actual.size(), expected.size()) << what;

@@ -101,7 +101,7 @@ def wait_for(what, ask):
 def job(identity):
     """State, exit code, restarts of a job or array task."""
     text = command("scontrol", "--oneliner", "show", "job", identity).stdout
-    # Of a requeued job there may be several lines; the first is what it is now.
+    # A requeued job may have several lines; the first is what it is now.
     found = dict(re.findall(r"(JobState|ExitCode|Restarts)=(\S+)", text.splitlines()[0])) if text else {}
     return found.get("JobState"), found.get("ExitCode"), int(found.get("Restarts", 0))
 

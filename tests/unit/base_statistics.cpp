@@ -13,7 +13,7 @@
 namespace zeropp {
 namespace {
 
-// The same numbers as validation's sample_statistics.py gives.
+// The numbers are those that validation's sample_statistics.py gives.
 TEST(Statistics, AsTheRulesSay) {
   const Summary s = summarize({5, 1, 4, 2, 3, 9, 7, 8, 6, 10, 30, 12});
   EXPECT_DOUBLE_EQ(s.median, 6.5);

@@ -107,7 +107,7 @@ struct Loaded {
 
 using Weights = std::map<std::string, std::vector<float>>;
 
-/// As a run reads weights: by the names and shapes that its model has.
+/// Reads weights by the names and shapes that the model has, as a run does.
 Weights read_weights(const fs::path& path) {
   const checkpoint::SafetensorsReader file(path);
   Weights weights;
@@ -122,7 +122,7 @@ Weights read_weights(const fs::path& path) {
   return weights;
 }
 
-/// As a run goes on from the checkpoint after `step` steps. Throws Error.
+/// Loads the checkpoint after `step` steps as a run does that goes on from it. Throws Error.
 Loaded load(const Folder& folder, std::uint64_t step) {
   const fs::path complete = folder.complete(step);
   const checkpoint::Manifest manifest =
@@ -156,15 +156,15 @@ class Case {
     return folder_.complete(kOlder) / name;
   }
   [[nodiscard]] fs::path aside() const { return place_.path() / "aside"; }
-  /// Of a run that goes on from it.
+  /// The outcome of a run that goes on from it.
   [[nodiscard]] Outcome outcome() const {
     return test::outcome_of([&] { return load(folder_, kNewer) == written_; });
   }
-  /// Of a run that begins with its weights.
+  /// The outcome of a run that begins with its weights.
   [[nodiscard]] Outcome outcome_of_weights() const {
     return test::outcome_of([&] { return read_weights(newer(kWeights)) == weights_; });
   }
-  /// Of a run that reads this file.
+  /// The outcome of a run that reads this file.
   [[nodiscard]] Outcome outcome_of(const std::string& name) const {
     return name == kWeights ? outcome_of_weights() : outcome();
   }

@@ -88,7 +88,7 @@ class SmallFloats : public testing::TestWithParam<Element> {
     return block;
   }
 
-  /// Of the magnitude `code`, by the definition of floating point.
+  /// The value of the magnitude `code`, by the definition of floating point.
   [[nodiscard]] double value_of(unsigned code) const {
     const auto mantissa = static_cast<double>(code % (1U << element_.mantissa_bits));
     const auto exponent = static_cast<int>(code >> element_.mantissa_bits);

@@ -32,7 +32,7 @@ struct Row {
   explicit Row(int poison) { std::memset(all.data(), poison, sizeof(all)); }
   T* data() { return all.data() + kGuard; }
 };
-/// Of a vector, which wrote `got`, and of the scalars: guards included, when both had one poison.
+/// Whether `got`, which a vector wrote, is what scalars wrote, guards included.
 template <class T>
 bool same_bytes(const Row<T>& got, const Row<T>& want) {
   using Bytes = std::array<std::byte, sizeof(got.all)>;

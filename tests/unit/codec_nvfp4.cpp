@@ -22,14 +22,14 @@ struct Image {
   std::vector<std::byte> tail;  ///< behind the image scale
   std::vector<float> back;
 
-  /// Of an E4M3 code, by the definition of floating point.
+  /// The value of an E4M3 code, by the definition of floating point.
   [[nodiscard]] static double value_of(unsigned code) {
     if (code == 0x7F) return std::nan("");
     const double fraction = (code % 8) / 8.0;
     const int exponent = static_cast<int>(code / 8);
     return exponent == 0 ? std::ldexp(fraction, -6) : std::ldexp(1 + fraction, exponent - 7);
   }
-  /// Of the elements of `block`.
+  /// The scale of the elements of `block`.
   [[nodiscard]] double scale(std::size_t block) const {
     return value_of(scales[block]) * image_scale;
   }

@@ -122,7 +122,7 @@ TEST_P(IntegerOptions, AsymmetricLevelsReachFromMinimumToMaximum) {
         ASSERT_GE(block.scale * (levels_ - 1), extent * (1 - 0x1p-22) - slack);
         ASSERT_LE(block.scale * (levels_ - 1),
                   (extent + slack) * (1 + (narrow ? 0x1p-7 : 0x1p-22)));
-        // Of the difference x - m, the product and the sum each may round.
+        // The difference x - m, the product and the sum may each round.
         ASSERT_LE(block.error(), block.scale * (0.5 + 0x1p-15) + 2.5 * slack);
       });
     }

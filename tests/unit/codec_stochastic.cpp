@@ -62,7 +62,7 @@ class Stochastic : public testing::TestWithParam<const char*> {
   }
   Codec codec_ = bind(GetParam());
 
-  /// Of magnitudes around 1. The largest magnitude is negative: `wide` clips a positive one.
+  /// Values of magnitudes around 1. The largest is negative: `wide` clips a positive one.
   static std::vector<float> block_of(std::uint32_t seed) {
     std::mt19937 engine(seed);
     std::normal_distribution<float> normal;

@@ -108,7 +108,7 @@ class Job {
   std::deque<Rank> ranks_;
 };
 
-/// Of the processes' watchdogs, while it lives.
+/// Sets the deadline of the processes' watchdogs while it lives.
 class Deadline {
  public:
   explicit Deadline(Seconds seconds) { Watchdog::set_deadline(seconds); }
@@ -214,7 +214,7 @@ class Played {
     std::ranges::copy(std::string_view("control"), message.state.group.begin());
     EXPECT_EQ(::send(end_, &message, sizeof message, 0), static_cast<ssize_t>(sizeof message));
   }
-  /// As the kernel closes the connections of a process.
+  /// Closes the connection as the kernel does when a process dies.
   void die() {
     if (end_ >= 0) ::close(std::exchange(end_, -1));
   }

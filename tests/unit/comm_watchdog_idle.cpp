@@ -32,7 +32,7 @@ struct Asked {
 };
 Asked asked;
 
-/// Of one that is over: the first time shows that.
+/// Wake-ups of an operation that is over, beyond which the watchdog does not idle.
 constexpr int kTooOften = 100;
 
 void note(std::span<const pollfd> items) {

@@ -76,7 +76,7 @@ class Descending {
     }
   }
 
-  /// Of the distance to the closed form, as a share of the bound.
+  /// The distance to the closed form, as a share of the bound.
   [[nodiscard]] double ratio() const {
     double sum = 0;
     for (std::size_t p = 0; p < kParameters; ++p) {

@@ -77,7 +77,7 @@ TEST(Sampler, TrainingBatchesDependOnTheirPlaceOnly) {
   EXPECT_GT(seen.size(), 70U) << "72 draws from 100000 places";
 }
 
-/// The same sequences, whether 4 ranks take 2 micro-steps, 2 ranks 4, or 8 ranks one.
+/// Steps read the same sequences, whether 4 ranks take 2 micro-steps, 2 ranks 4, or 8 ranks one.
 TEST(Sampler, AStepReadsTheSameSequencesOnAnyLayout) {
   const Counting source(100000, 1000);
   const Sampler sampler(source, 5, 16, 3);

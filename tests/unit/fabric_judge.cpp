@@ -159,7 +159,7 @@ TEST(FabricJudge, NamesARailASlowCopyAndDamage) {
 }
 
 TEST(FabricJudge, NoiseIsNamedByItsThresholdAlone) {
-  // Of a class that scatters by 40 % nothing is named for taking 30 % longer: the spread of the
+  // In a class that scatters by 40 % nothing is named for taking 30 % longer: the spread of the
   // class is the limit. Single links of many may still lie outside; a second look is the caller's.
   std::size_t named = 0;
   std::size_t links = 0;

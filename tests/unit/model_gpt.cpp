@@ -276,8 +276,8 @@ TEST(Gpt, RecomputingChangesNoBit) {
   }
 }
 
-/// Likewise with the inputs of blocks that recompute on the host until backward, but for two, and
-/// copies that are done when they are waited for.
+/// No bit changes where the inputs of blocks that recompute lie on the host until backward, but for
+/// two, and where copies are done when they are waited for.
 TEST(Gpt, InputsOnTheHostChangeNoBit) {
   for (const Dtype compute : {Dtype::fp32, Dtype::bf16, Dtype::fp16}) {
     for (const auto& [layers, interval, away] : {std::array<std::size_t, 3>{2, 1, 0},

@@ -167,7 +167,7 @@ TEST(PlanCalibrate, TakesRatesOfKernels) {
                     row("linear_forward", "512x64x1000", 1e3),  // no backward
                     row("attention_forward", "1x128x8x32", 300e3),
                     row("attention_backward", "1x128x8x32", 200e3)}}};
-  // The same products in fp32, which 16-bit training does not run.
+  // These products are in fp32, which 16-bit training does not run. 16-bit training does not run.
   for (const char* kernel : {"linear_forward", "linear_backward"}) {
     kernels["rows"].push_back(row(kernel, "512x64x256", 50e3));
     kernels["rows"].back()["dtype"] = "fp32";

@@ -484,7 +484,7 @@ TEST(PlanCosts, OffloadTakesTheTimeOfTheHost) {
   config::TrainConfig config = offloaded(4, 4096);
   EXPECT_THROW(timed(config, cluster), Error);
   const double before = timed(resolved(3), cluster).seconds;
-  // Of four ranks.
+  // The rates are shared by four ranks.
   cluster.host = {.link_rate = 1e10, .memory_rate = 4e9, .pageable_rate = 1e6};
   const StepTime step = timed(config, cluster);
   const PlannedRun run(config, planned_topology(2, 4), 5000);

@@ -161,7 +161,7 @@ Cluster cluster_of(double rail_rate, double node_rate, double gpu_rate) {
   return cluster;
 }
 
-/// Of every combination of the space, one by one.
+/// The shortest step time of every combination of the space, tried one by one.
 double shortest_of_all(const config::TrainConfig& config, const SearchSpace& space,
                        const comm::Topology& topology, const Cluster& cluster) {
   const config::Machine machine = machine_of(topology);

@@ -150,7 +150,7 @@ TEST(RunIdentity, TheKeyAndBothValuesAreNamed) {
               HasSubstr("with --tied-head true, and this one has false"));
 }
 
-/// Of tensors: in a model of the same options that a later version makes otherwise.
+/// The case of tensors is a model of the same options that a later version makes otherwise.
 TEST(RunIdentity, EveryFieldThatIsChangedIsRefused) {
   const json own = identity({});
   EXPECT_THAT(require_same_run(own, own, "FOLDER"), ElementsAre());

@@ -26,7 +26,7 @@ Options quantized() {
   return options;
 }
 
-/// Of every unit in this step, by name.
+/// The codec names of the weights of every unit in this step.
 std::vector<std::string> weights_at(const CodecTable& table, std::uint64_t step) {
   std::vector<std::string> names;
   const CodecChoice choice = table.at(step);

@@ -125,7 +125,7 @@ TEST(Reuse, UnitsThatPersistAreGatheredAfterUpdatesOnly) {
   EXPECT_EQ(count(make_initial_schedule(in), OpKind::refresh), 2U);
 }
 
-/// Of several shard groups: with the sums of the last micro-step, each bucket after it is there.
+/// Several shard groups sum once a step: after the last micro-step each bucket is there.
 TEST(Schedule, SumsOverShardGroupsOnceAStep) {
   for (const std::size_t micro_steps : {1U, 3U}) {
     ScheduleInput in = make_input(3, false, micro_steps, 1 << 20, true, true, 600);

@@ -18,7 +18,7 @@ std::vector<float> normal_values(std::size_t count, float scale, unsigned seed) 
   return values;
 }
 
-/// Of all values, as the wire has them.
+/// The error of a codec over all values, as the wire has them.
 double codec_error_of(const char* name, const std::vector<float>& values) {
   const codec::Codec codec(codec::parse_codec(name), Dtype::fp32);
   const auto layout = codec::Layout::contiguous(values.size());

@@ -40,6 +40,10 @@ GROUPS = {
         "gate": Command("gate.gate", "runs --baseline regression",
                         "Compares runs with the baseline of a machine: did anything become worse?"),
     },
+    "For operators": {
+        "prometheus": Command("reports.prometheus", "sweep.json fabric.json --output zeropp.prom",
+                              "Writes metrics for node_exporter's textfile collector."),
+    },
     "Tables of studies": {
         "train-table": Command("tables.train_table", "results/4x-NVIDIA-H200/beside-fsdp2/6.86b --output table.md",
                                "Makes the table of a study of training times."),

@@ -63,7 +63,7 @@ SCALED = {f"int{bits}": (bits, 2) for bits in range(2, 9)} | {
     "fp8e4m3": (8, 2), "fp8e5m2": (8, 2), "mxfp8": (8, 1), "mxfp6": (6, 1), "mxfp4": (4, 1), "nvfp4": (4, 1)}
 # With a scale for the whole image as well, behind the others: bytes.
 IMAGE_SCALE = {"nvfp4": 16}
-# Of the integers: what an option makes of the bytes of a scale.
+# Options of the integer codecs, with what each makes of the bytes of a scale.
 OPTIONS = {"asym": 2, "had32": 1, "s32": 2, "sr": 1, "wide": 1}
 
 

@@ -6,6 +6,9 @@ usage: zpp-validate compare A B [--threshold SHARE] [--collective NAME,...] [--p
 A is the measurement before, B the one after. Each is a trace (HDF5) or the JSON of zpp_train, zpp_sweep or zpp_kernels, the JSON of
 nccl-tests (-J), or a folder of zpp_train's traces, as a study leaves it: each trace in it is then a row, by its folder.
 
+Two surveys of zpp_fabric are compared link by link, with the larger of their own thresholds unless --threshold is given: a link
+became slower beyond the threshold and five robust deviations of its class; a class did where its median is beyond the threshold.
+
 A row of zpp_kernels is a kernel, variant, dtype and shape; a row of a sweep is a collective, codec, algorithm, group, transport, size, type, operation, root and place; of a training
 run, the step time: without the first --warmup steps and those that were skipped. What is compared is the ratio of the medians, B / A.
 Above 1 is slower.
@@ -37,7 +40,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.readers import measurement
+from zpp_validate.gate import fabric_compare
+from zpp_validate.readers import fabric_file, measurement, run_file
 from zpp_validate.readers.run_file import FileProblem
 from zpp_validate.stats import bootstrap, rank_test
 from zpp_validate.tables import markdown_table
@@ -182,7 +186,8 @@ def parse(words):
     parser = command_line.parser("compare", __doc__)
     parser.add_argument("a", type=Path, metavar="A", help="before: a trace, a JSON, or a folder of traces")
     parser.add_argument("b", type=Path, metavar="B", help="after")
-    parser.add_argument("--threshold", type=share, default=0.03, metavar="SHARE", help="what a row may be slower by [0.03]")
+    parser.add_argument("--threshold", type=share, metavar="SHARE",
+                        help="what a row may be slower by [0.03; of surveys, theirs]")
     parser.add_argument("--level", type=share, default=0.01, help="how often any row of all may get a wrong verdict [0.01]")
     parser.add_argument("--confidence", type=share, default=0.95, help="of each end of an interval [0.95]")
     parser.add_argument("--resamples", type=natural, default=4000, metavar="N", help="of the bootstrap, 1000 or more [4000]")
@@ -208,9 +213,49 @@ def failures_of(result, partial):
     return found
 
 
+def write_json(path, document):
+    """Raises FileProblem."""
+    try:
+        path.write_text(json.dumps(document, indent=1) + "\n")
+    except OSError as error:
+        raise FileProblem(f"--json {path} cannot be written: {error.strerror}: name a file in a folder that exists") from None
+
+
+def surveys(arguments):
+    """The two surveys of zpp_fabric, or None where neither file is one. Raises FileProblem."""
+    paths = (arguments.a, arguments.b)
+    if any(path.is_dir() for path in paths):
+        return None
+    runs = [run_file.read(path) for path in paths]
+    are = [fabric_file.is_fabric(run) for run in runs]
+    if are[0] != are[1]:
+        raise FileProblem(f"{paths[0]} and {paths[1]}: one is of zpp_fabric, one is not: name two of the same kind")
+    return [fabric_file.read(path, run) for path, run in zip(paths, runs)] if all(are) else None
+
+
+def main_of_surveys(a, b, arguments):
+    """Exit code. Raises FileProblem."""
+    fabric_compare.require_comparable(a, b, arguments.across_machines)
+    arguments.threshold = arguments.threshold or max(a.threshold, b.threshold)
+    rows, only_a, only_b = fabric_compare.compare(a, b, arguments.threshold)
+    if not rows:
+        raise FileProblem(f"{a.path} and {b.path} have no link in common: measure again")
+    print(fabric_compare.text_of(rows, only_a, only_b, arguments.threshold))
+    if arguments.json:
+        write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b), arguments) | {"rows": fabric_compare.rows_of(rows)})
+    failures = fabric_compare.failures_of(rows, only_a, arguments.partial)
+    if failures:
+        print(f"compare: error: {'; '.join(failures)}", file=sys.stderr)
+    return 1 if failures else 0
+
+
 def main(words):
     arguments = parse(words)
     try:
+        fabrics = surveys(arguments)
+        if fabrics:
+            return main_of_surveys(*fabrics, arguments)
+        arguments.threshold = arguments.threshold or 0.03
         sides = [measurement.read_side(path, arguments.warmup) for path in (arguments.a, arguments.b)]
         result = pair_up(*sides, arguments.collective, arguments.across_machines)
         if not result.rows:
@@ -223,10 +268,9 @@ def main(words):
     print(text_of(result, arguments))
     if arguments.json:
         try:
-            arguments.json.write_text(json.dumps(document_of(result, arguments), indent=1) + "\n")
-        except OSError as error:
-            print(f"compare: error: --json {arguments.json} cannot be written: {error.strerror}: name a file in a folder "
-                  "that exists", file=sys.stderr)
+            write_json(arguments.json, document_of(result, arguments))
+        except FileProblem as problem:
+            print(f"compare: error: {problem}", file=sys.stderr)
             return 2
     failures = failures_of(result, arguments.partial)
     if failures:

@@ -39,7 +39,7 @@ STUDIES = {
 CLUSTERS = dict.fromkeys(cluster for studies in STUDIES.values() for cluster in studies.values())  # each once, in order
 # Steps that are not timed, of studies without a list of runs.
 WARM_UPS = {"gradients-in-bf16": 3, "copy-engines": 3, "deepspeed-tutorial": 5, "steps-of-one-gpu": 3, "many-reductions/two-at-a-time": 5}
-# Of programs that have two reductions under way; those before began one when the one before it had ended.
+# Studies of programs that have two reductions under way; earlier programs began one when the one before it had ended.
 REDUCTIONS_TOGETHER = {f"2x-NVIDIA-H200/{study}" for study in ("many-reductions/two-at-a-time", "beside-fsdp2", *EMULATED_ON_TWO)}
 CALIBRATED_RAILS = "h200-2x2-emulated-4x4"
 

@@ -28,7 +28,7 @@ from zpp_validate.convergence.converge_plot import COLORS, LINES, STYLE, save
 from zpp_validate.readers import measurement, run_file
 from zpp_validate.readers.run_file import FileProblem
 
-# Of the configuration, what follows from the number of nodes.
+# Entries of the configuration that follow from the number of nodes.
 FOLLOWS = {"plan.nodes", "train_batch_size"}
 GIB, GB = 2**30, 1e9
 

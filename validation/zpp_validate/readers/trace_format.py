@@ -58,7 +58,7 @@ MAY_BE_EMPTY = {"checkpoints", "evaluations", "counters", "gpus", "errors", "ada
 # A matrix without a level has none of its rows; a group of the second kind may be missing with all its columns.
 MAY_BE_EMPTY_OF = {"converge": {"steps", "errors", "quadratic", "quadratic_runs", "checks"}}
 MAY_BE_MISSING_OF = {"converge": {"errors"}}  # where no setting asks for it
-# Of traces of these programs, with the back end cuda only.
+# Traces of these programs have samples of GPUs, with the back end cuda only.
 SAMPLES_GPUS = ("train", "sweep")
 GPU_COLUMNS = {"gpus": {"rank": "u", "time": "f s", "sm_clock": "f MHz", "memory_clock": "f MHz", "power": "f W", "temperature": "f degC",
                         "utilization": "f %", "memory_utilization": "f %", "reasons": "S"}}

@@ -1,0 +1,146 @@
+# ctest: name=prometheus_files timeout=120 labels=oracle
+"""zpp-validate prometheus on JSONs of programs: a parser of its own reads the text format, values are those of the JSON in base
+units, promtool accepts every file where it is installed, and the dashboard asks for metrics that exist."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import synthetic_fabric
+
+SOURCE = Path(os.environ["ZEROPP_SOURCE"])
+SWEEP = SOURCE / "tests" / "fuzz" / "corpus" / "sweep_table" / "sweep.json"
+DASHBOARD = SOURCE / "docs" / "operators" / "grafana.json"
+GATE = {"schema": "zeropp-gate", "baseline": "validation/baselines/m/train.json", "code": 1, "invalid": {}, "missing": ["a row"],
+        "findings": [{"verdict": "worse"}, {"verdict": "same"}, {"verdict": "same"}]}
+COMPARISON = {"schema": "zeropp-comparison", "other_bytes": [],
+              "rows": [{"row": 'a "row"\\', "ratio": 1.5, "verdict": "slower", "beyond": True}]}
+SAMPLE = re.compile(r'([a-z_:][a-z0-9_:]*)\{(.*)\} (\S+)')
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
+
+
+def parsed(text):
+    """{(name, labels): value}. Raises AssertionError where the text breaks a rule of the format."""
+    values, types, current = {}, {}, None
+    assert text.endswith("\n")
+    for line in text.splitlines():
+        if line.startswith("# HELP "):
+            current = line.split(" ")[2]
+            assert current not in types, f"{current} comes twice"
+            assert len(line.split(" ", 3)[3]) > 10
+        elif line.startswith("# TYPE "):
+            assert line.split(" ")[2:] == [current, "gauge"], line
+            types[current] = "gauge"
+        else:
+            found = SAMPLE.fullmatch(line)
+            assert found and found[1] == current, line
+            labels = LABEL.findall(found[2])
+            assert "".join(LABEL.sub("", found[2])) == "", line
+            assert len(dict(labels)) == len(labels), line
+            key = found[1], tuple(sorted(labels))
+            assert key not in values, line
+            values[key] = float(found[3])
+    return values
+
+
+class Prometheus(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+
+    def written(self, name, document):
+        path = self.folder / name
+        path.write_text(json.dumps(document))
+        return path
+
+    def files(self):
+        slow = synthetic_fabric.make(1) | {"verdict": "INVALID: a slow link", "faults": [
+            {"kind": "link", "class": "inter-node", "metric": "latency", "rank": 1, "peer": 6, "host": "node0", "text": "slow"}]}
+        return [SWEEP, self.written("fabric.json", slow), self.written("gate.json", GATE), self.written("comparison.json", COMPARISON)]
+
+    def run_it(self, *words, code=0):
+        done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "prometheus", *words], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, code, done)
+        self.assertNotIn("Traceback", done.stderr)
+        return done
+
+    def values(self, *words):
+        return parsed(self.run_it(*words).stdout)
+
+    def test_a_sweep_in_base_units(self):
+        values, document = self.values(SWEEP), json.loads(SWEEP.read_text())
+        found = {key: value for key, value in values.items() if key[0] == "zeropp_collective_bus_bandwidth_bytes_per_second"}
+        self.assertEqual(len(found), 2 * len(document["results"]))
+        for row in document["results"]:
+            for place in ("in_place", "out_of_place"):
+                asked = {("collective", row["collective"]), ("algorithm", row["algorithm"]), ("codec", row["codec"]),
+                         ("bytes", str(row["size"])), ("place", place), ("ranks", "4"), ("nodes", "2")}
+                for name, key, unit in (("bus_bandwidth_bytes_per_second", "bus_bw", 1e9), ("time_seconds", "p50", 1e-6)):
+                    [value] = [value for (metric, labels), value in values.items()
+                               if metric == f"zeropp_collective_{name}" and asked <= set(labels)]
+                    self.assertAlmostEqual(value, row[place][key] * unit, delta=1e-9 * value)
+        self.assertEqual(values["zeropp_success", (("program", "zpp_sweep"),)], 1)
+        self.assertEqual(values["zeropp_last_run_timestamp_seconds", (("program", "zpp_sweep"),)], 1763783906 + 365 * 86400)
+
+    def test_faults_and_verdicts(self):
+        values = self.values(*self.files())
+        success = {dict(labels)["program"]: value for (name, labels), value in values.items() if name == "zeropp_success"}
+        self.assertEqual(success, {"zpp_sweep": 1, "zpp_fabric": 0, "gate": 0, "compare": 0})
+        [fault] = [dict(labels) for (name, labels) in values if name == "zeropp_fabric_fault"]
+        self.assertEqual((fault["kind"], fault["rank"], fault["peer"], fault["host"]), ("link", "1", "6", "node0"))
+        self.assertEqual(values["zeropp_gate_exit_code", (("baseline", "train"),)], 1)
+        self.assertEqual(values["zeropp_gate_quantities", (("baseline", "train"), ("verdict", "same"))], 2)
+        [median] = [value for (name, labels), value in values.items() if name == "zeropp_fabric_bandwidth_bytes_per_second"
+                    and {("class", "inter-node"), ("statistic", "median")} <= set(labels)]
+        self.assertAlmostEqual(median, 40e9, delta=1e9)
+
+    def test_labels_are_added_and_escaped(self):
+        values = self.values(self.files()[3], "--label", "cluster=a")
+        self.assertTrue(all(("cluster", "a") in labels for _, labels in values))
+        [labels] = [dict(labels) for name, labels in values if name == "zeropp_comparison_time_ratio"]
+        self.assertEqual(labels["row"], r'a \"row\"\\')
+
+    def test_a_file_takes_its_name_when_it_is_whole(self):
+        output = self.folder / "metrics.prom"
+        output.write_text("before")
+        self.run_it(self.written("broken.json", {"schema": "zeropp-sweep"}), "--output", output, code=2)
+        self.assertEqual(output.read_text(), "before")
+        before = output.stat().st_ino
+        self.run_it(SWEEP, "--output", output)
+        self.assertNotEqual(output.stat().st_ino, before)
+        self.assertEqual(output.read_text(), self.run_it(SWEEP).stdout)
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["broken.json", "metrics.prom"])
+        self.assertEqual(output.stat().st_mode & 0o777, 0o644)
+
+    def test_what_is_refused(self):
+        self.assertIn("ends in .prom", self.run_it(SWEEP, "--output", self.folder / "metrics.txt", code=2).stderr)
+        self.assertIn("is there twice", self.run_it(SWEEP, SWEEP, code=2).stderr)
+        self.assertIn("of no program that has metrics", self.run_it(self.written("other.json", {"schema": "zeropp-plan"}), code=2).stderr)
+        self.assertIn("is not JSON", self.run_it(SOURCE / "README.md", code=2).stderr)
+        self.assertIn("cannot be read", self.run_it(self.folder / "none.json", code=2).stderr)
+        self.assertIn("NAME=VALUE", self.run_it(SWEEP, "--label", "2=a", code=2).stderr)
+
+    def test_the_dashboard_asks_for_metrics_that_exist(self):
+        names = {name for name, _ in self.values(*self.files())}
+        asked = {name for panel in json.loads(DASHBOARD.read_text())["panels"] for target in panel["targets"]
+                 for name in re.findall(r"zeropp_\w+", target["expr"])}
+        self.assertGreater(len(asked), 5)
+        self.assertEqual(asked - names, set())
+
+    @unittest.skipUnless(shutil.which("promtool"), "promtool is not installed (Debian package prometheus)")
+    def test_promtool_accepts_it(self):
+        for path in self.files():
+            done = subprocess.run(["promtool", "check", "metrics"], input=self.run_it(path).stdout, capture_output=True, text=True, check=False)
+            self.assertEqual((done.returncode, done.stdout + done.stderr), (0, ""), path)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,87 @@
+"""What zpp_fabric wrote, from its JSON or its trace, as times of links; raises FileProblem with one line."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+
+from zpp_validate.readers.run_file import FileProblem
+
+SCHEMA = "zeropp-fabric"
+MICRO_OF_GIGA = 1e3  # bytes over GB/s are nanoseconds
+
+
+@dataclass
+class Fabric:
+    """`times`: (class, link as text, metric) -> microseconds; `ranks`: node and machine of each rank."""
+
+    path: Path
+    times: dict
+    threshold: float
+    message_bytes: int
+    ranks: list
+
+
+def is_fabric(run):
+    return run.get("schema") == SCHEMA or "fabric" in run
+
+
+def class_of(nodes, sender, receiver):
+    if sender == receiver:
+        return "self"
+    return "intra-node" if nodes[sender] == nodes[receiver] else "inter-node"
+
+
+def of_matrices(run):
+    """Sender, receiver, latency and bandwidth of each pair, of the JSON or of the trace."""
+    if run.get("schema") != SCHEMA:
+        columns = run["fabric"]
+        yield from zip(columns["sender"], columns["receiver"], columns["latency"], columns["bandwidth"])
+        return
+    for sender, (latencies, bandwidths) in enumerate(zip(run["latency"], run["bandwidth"], strict=True)):
+        for receiver, (latency, bandwidth) in enumerate(zip(latencies, bandwidths, strict=True)):
+            yield sender, receiver, latency, bandwidth
+
+
+def of_rails(run):
+    """Rank, latency and bandwidth of each rank's rail."""
+    if run.get("schema") == SCHEMA:
+        yield from ((row["rank"], row["latency"], row["bandwidth"]) for row in run["rails"])
+    else:
+        columns = run.get("fabric_rails", {"rank": [], "latency": [], "bandwidth": []})
+        yield from zip(columns["rank"], columns["latency"], columns["bandwidth"])
+
+
+def attributes(path):
+    """What a trace says of its matrix: the sizes of its messages and the threshold."""
+    with h5py.File(path, "r") as file:
+        return {name: value.item() for group in ("fabric", "fabric_typical") for name, value in file[group].attrs.items() if hasattr(value, "item")}
+
+
+def read(path, run):
+    """`run`: as run_file.read gives it."""
+    try:
+        is_json = run.get("schema") == SCHEMA
+        if not is_json:
+            run = {**run, **attributes(path)}
+        place = (run["provenance"] if is_json else run)["ranks"]
+        ranks = [(node, gpu or host) for node, gpu, host in zip(place["node"], place["gpu"], place["host"], strict=True)]
+        size, rail_size = run["message_bytes"], run["rail_bytes"]
+        nodes, times = [node for node, _ in ranks], {}
+
+        def add(kind, link, latency, bandwidth, size):
+            if latency is not None and latency > 0:
+                times[kind, link, "latency"] = latency
+            if bandwidth is not None and bandwidth > 0:
+                times[kind, link, "transfer"] = size / bandwidth / MICRO_OF_GIGA
+
+        for sender, receiver, latency, bandwidth in of_matrices(run):
+            add(class_of(nodes, sender, receiver), f"{sender} -> {receiver}", latency, bandwidth, size)
+        for rank, latency, bandwidth in of_rails(run):
+            add("rail", f"rank {rank}", latency, bandwidth, rail_size)
+        fabric = Fabric(path, times, run["threshold"], size, ranks)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FileProblem(f"{path} is not as zpp_fabric writes it: {error!r}: measure again") from None
+    if not times:
+        raise FileProblem(f"{path} holds no link: run zpp_fabric again")
+    return fabric

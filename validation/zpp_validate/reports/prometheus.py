@@ -1,0 +1,109 @@
+"""Writes what programs measured as metrics for Prometheus, in the text format that node_exporter's textfile collector reads.
+
+usage: zpp-validate prometheus FILE... [--output FILE.prom] [--label NAME=VALUE]...
+
+FILE is a JSON of zpp_sweep (-J), of zpp_fabric (-J), of zpp-validate gate (--json) or of zpp-validate compare (--json).
+Without --output the metrics are printed. The output is written beside its name and then renamed, so that a collector never
+reads half a file. Metrics have base units (seconds, bytes, bytes per second). zeropp_success is 0 where the program said
+INVALID, and zeropp_last_run_timestamp_seconds tells how old a result is: alert on both.
+
+Exits with 2, and leaves the output as it was, where a file cannot be read or two files have the same rows.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+from zpp_validate import command_line
+from zpp_validate.readers.run_file import FileProblem
+from zpp_validate.reports import prometheus_metrics
+
+LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+def label(text):
+    name, equal, value = text.partition("=")
+    if not equal or not LABEL.fullmatch(name) or name.startswith("__"):
+        raise argparse.ArgumentTypeError(f"{text} is not NAME=VALUE with a name of letters, digits and _")
+    return name, value
+
+
+def parse(words):
+    parser = command_line.parser("prometheus", __doc__)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="JSON of zpp_sweep, zpp_fabric, gate or compare")
+    parser.add_argument("--output", "-o", type=Path, metavar="FILE.prom", help="write there [standard output]")
+    parser.add_argument("--label", type=label, action="append", default=[], metavar="NAME=VALUE", help="add to every metric")
+    arguments = parser.parse_args(words)
+    if arguments.output and arguments.output.suffix != ".prom":
+        parser.error(f"--output {arguments.output}: node_exporter reads files whose name ends in .prom only")
+    return arguments
+
+
+def metrics_of(path):
+    """Raises FileProblem."""
+    try:
+        document, when = json.loads(path.read_text()), path.stat().st_mtime
+    except OSError as error:
+        raise FileProblem(f"{path} cannot be read: {error.strerror}: name a JSON that a program wrote") from None
+    except ValueError:
+        raise FileProblem(f"{path} is not JSON: give what -J or --json wrote") from None
+    made = prometheus_metrics.MADE_BY.get(document.get("schema") if isinstance(document, dict) else None)
+    if made is None:
+        raise FileProblem(f"{path} is of no program that has metrics: give the JSON of zpp_sweep, zpp_fabric, gate or compare")
+    try:
+        return made(document, when)
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise FileProblem(f"{path} is not as its program writes it: {error!r}: measure again") from None
+
+
+def escaped(value):
+    return str(value).replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def text_of(metrics, extra):
+    """The metrics of several files, those of one name together, as the format asks. Raises FileProblem."""
+    together = {}
+    for metric in metrics:
+        together.setdefault(metric.name, (metric.help, []))[1].extend(metric.samples)
+    lines = []
+    for name, (explained, samples) in together.items():
+        if not samples:
+            continue
+        lines += [f"# HELP {name} {explained}", f"# TYPE {name} gauge"]
+        seen = set()
+        for labels, value in samples:
+            words = ",".join(f'{key}="{escaped(text)}"' for key, text in (labels | extra).items())
+            if words in seen:
+                raise FileProblem(f"{name}{{{words}}} is there twice: give one file of each measurement")
+            seen.add(words)
+            lines.append(f"{name}{{{words}}} {float(value)!r}")
+    return "\n".join(lines) + "\n"
+
+
+def write(path, text):
+    """Renames a whole file to `path`. Its temporary name does not end in .prom, so that no collector reads it."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        partial.write_text(text)
+        partial.chmod(0o644)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise FileProblem(f"--output {path} cannot be written: {error.strerror}: name a file in a folder that you may write") from None
+
+
+def main(words):
+    arguments = parse(words)
+    try:
+        text = text_of([metric for path in arguments.files for metric in metrics_of(path)], dict(arguments.label))
+        if arguments.output:
+            write(arguments.output, text)
+        else:
+            print(text, end="")
+    except FileProblem as problem:
+        print(f"prometheus: error: {problem}", file=sys.stderr)
+        return 2
+    return 0
