@@ -139,8 +139,8 @@ TEST_P(OffloadOfParameters, ChangesNoBit) {
       for (const auto& [optimizer, param] : offloads_of_both()) {
         SCOPED_TRACE(testing::Message()
                      << "hpZ " << group << ", codecs " << codecs << ", optimizer "
-                     << optimizer.device << ", parameters " << param.device << " but "
-                     << param.max_in_cpu << " in buffers of " << param.buffer_count);
+                     << enum_name(optimizer.device) << ", parameters " << enum_name(param.device)
+                     << " but " << param.max_in_cpu << " in buffers of " << param.buffer_count);
         options.offload_optimizer = optimizer;
         options.offload_param = param;
         EngineCase made(options, nodes, gpt);
@@ -192,8 +192,9 @@ TEST(OffloadWithLimits, ChangesNoBit) {
     ways.push_back({offloads()[2], {}});
     ways.push_back({offloads()[5], {}});
     for (const auto& [optimizer, param] : ways) {
-      SCOPED_TRACE(testing::Message() << "groups of " << group << ", optimizer " << optimizer.device
-                                      << ", parameters " << param.device);
+      SCOPED_TRACE(testing::Message()
+                   << "groups of " << group << ", optimizer " << enum_name(optimizer.device)
+                   << ", parameters " << enum_name(param.device));
       options.offload_optimizer = optimizer;
       options.offload_param = param;
       EngineCase made(options, nodes, gpt);
