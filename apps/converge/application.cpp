@@ -60,7 +60,9 @@ int run(int argc, char** argv) {
     }
     matrix = read_matrix(file.matrix, file.name, options);
   };
-  app.run = [&](const app::Context& context) { return Program(matrix, options, context).run(); };
+  app.run = [&](const app::Context& context) {
+    return StudyProgram(matrix, options, context).run();
+  };
   return app::run(std::move(app), argc, argv);
 }
 

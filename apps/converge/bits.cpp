@@ -42,14 +42,14 @@ double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const ze
 /// The same run with the budget's codec in place of adaptive `values`, and of the schedule what
 /// `is_meant` says. Nothing where sizes of units matter.
 template <class IsMeant>
-std::optional<zero::Options> without_units(zero::Options zero, const char* values,
+std::optional<zero::Options> without_units(zero::Options zero, zero::AdaptedValues values,
                                            const IsMeant& is_meant) {
   if (zero.adaptive_bits.values == values) {
     if (zero.adaptive_bits.budget_bytes > 0) return std::nullopt;
     zero.weight_codec = zero.gradient_codec_intra = zero.gradient_codec_inter =
         zero.adaptive_bits.budget_codec;
   }
-  zero.adaptive_bits.values = "none";
+  zero.adaptive_bits.values = zero::AdaptedValues::none;
   std::erase_if(zero.codec_schedule, [&](const auto& entry) { return !is_meant(entry); });
   for (const zero::CodecEntry& entry : zero.codec_schedule) {
     if (!entry.units.empty()) return std::nullopt;
@@ -71,18 +71,19 @@ double mean_over_steps(const std::optional<zero::Options>& zero, std::size_t ste
 }  // namespace
 
 double weight_bits(const config::TrainConfig& config) {
-  const auto zero = without_units(config.zero, "weights", [](const zero::CodecEntry& entry) {
-    return entry.weight_codec.has_value();
-  });
+  const auto zero =
+      without_units(config.zero, zero::AdaptedValues::weights,
+                    [](const zero::CodecEntry& entry) { return entry.weight_codec.has_value(); });
   return mean_over_steps(zero, config.train_steps, [&](const auto& table, std::uint64_t step) {
     return weight_bits(table, step, config.zero.compute);
   });
 }
 
 double gradient_bits(const config::TrainConfig& config, const comm::Topology& topology) {
-  const auto zero = without_units(config.zero, "gradients", [](const zero::CodecEntry& entry) {
-    return entry.gradient_codec_intra || entry.gradient_codec_inter;
-  });
+  const auto zero =
+      without_units(config.zero, zero::AdaptedValues::gradients, [](const zero::CodecEntry& entry) {
+        return entry.gradient_codec_intra || entry.gradient_codec_inter;
+      });
   return mean_over_steps(zero, config.train_steps, [&](const auto& table, std::uint64_t step) {
     return gradient_bits(table, step, config.zero, topology);
   });

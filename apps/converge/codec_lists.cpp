@@ -49,8 +49,8 @@ std::vector<std::string> every_codec() {
   return names;
 }
 
-std::vector<CodecChoice> weight_codecs(const json& list, const std::string& where) {
-  std::vector<CodecChoice> choices;
+std::vector<ListedCodec> weight_codecs(const json& list, const std::string& where) {
+  std::vector<ListedCodec> choices;
   for (const std::string& name : names_of(list, where)) {
     const std::string codec = canonical(name, where);
     choices.push_back({codec,
@@ -60,8 +60,8 @@ std::vector<CodecChoice> weight_codecs(const json& list, const std::string& wher
   return choices;
 }
 
-std::vector<CodecChoice> gradient_codecs(const json& list, const std::string& where) {
-  std::vector<CodecChoice> choices;
+std::vector<ListedCodec> gradient_codecs(const json& list, const std::string& where) {
+  std::vector<ListedCodec> choices;
   for (const std::string& name : names_of(list, where)) {
     const std::size_t slash = name.find('/');
     const std::string first = canonical(name.substr(0, slash), where);

@@ -8,7 +8,7 @@
 namespace zeropp::converge {
 
 /// A codec of a list, and what it changes in the trainer's configuration.
-struct CodecChoice {
+struct ListedCodec {
   std::string name;  ///< "int4:128+had32"; of gradients also "int8:128/int4:128+had32"
   nlohmann::json config;
 };
@@ -17,9 +17,9 @@ struct CodecChoice {
 std::vector<std::string> every_codec();
 
 /// qwZ with each codec of `list`, an array or "every". Throws Error(usage), beginning with `where`.
-std::vector<CodecChoice> weight_codecs(const nlohmann::json& list, const std::string& where);
+std::vector<ListedCodec> weight_codecs(const nlohmann::json& list, const std::string& where);
 
 /// qgZ with each: FIRST/SECOND, or one codec on both hops.
-std::vector<CodecChoice> gradient_codecs(const nlohmann::json& list, const std::string& where);
+std::vector<ListedCodec> gradient_codecs(const nlohmann::json& list, const std::string& where);
 
 }  // namespace zeropp::converge

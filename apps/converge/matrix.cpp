@@ -113,10 +113,10 @@ void add_settings(const Fields& entry, const std::map<std::string, Level>& level
   }
   refuse_what_no_run_reads(entry, setting.config);
 
-  std::vector<CodecChoice> choices;
+  std::vector<ListedCodec> choices;
   const auto add = [&](const char* key, auto read) {
     if (!entry.has(key)) return;
-    for (CodecChoice& choice : read(entry.value(key), entry.where() + ": " + key)) {
+    for (ListedCodec& choice : read(entry.value(key), entry.where() + ": " + key)) {
       choices.push_back(std::move(choice));
     }
   };
@@ -126,7 +126,7 @@ void add_settings(const Fields& entry, const std::map<std::string, Level>& level
   add("weight_codecs", weight_codecs);
   add("gradient_codecs", gradient_codecs);
   if (choices.empty()) settings.push_back(setting);
-  for (const CodecChoice& choice : choices) {
+  for (const ListedCodec& choice : choices) {
     Setting one = setting;
     one.name += " " + choice.name;
     one.config.merge_patch(choice.config);

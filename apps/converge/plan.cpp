@@ -79,7 +79,7 @@ std::string feedback_of(const std::string& config_json) {
 
 SettingRow row_of(const Setting& setting, const RunConfig& run, const comm::Topology& topology) {
   const config::TrainConfig& c = run.config;
-  const auto codec = [&](bool on, const codec::CodecSpec& spec, const char* values,
+  const auto codec = [&](bool on, const codec::CodecSpec& spec, zero::AdaptedValues values,
                          std::optional<codec::CodecSpec> zero::CodecEntry::*member) {
     if (!on) return std::string("none");
     if (c.zero.adaptive_bits.values == values) return std::string("adaptive");
@@ -90,37 +90,40 @@ SettingRow row_of(const Setting& setting, const RunConfig& run, const comm::Topo
   };
   const bool qgz = c.zero.quantized_gradients;
   using Entry = zero::CodecEntry;
-  return {.name = setting.name,
-          .level = setting.level,
-          .model = fmt::format("{} {}x{}", c.model.name, c.model.num_layers, c.model.hidden_size),
-          .stage = static_cast<std::uint64_t>(c.zero.stage),
-          .weight_codec =
-              codec(c.zero.quantized_weights, c.zero.weight_codec, "weights", &Entry::weight_codec),
-          .gradient_codec_intra =
-              codec(qgz, c.zero.gradient_codec_intra, "gradients", &Entry::gradient_codec_intra),
-          .gradient_codec_inter =
-              codec(qgz, c.zero.gradient_codec_inter, "gradients", &Entry::gradient_codec_inter),
-          .reduce_scatter = c.zero.reduce_scatter_algorithm,
-          .hpz = c.zero.hpz_partition_size,
-          .feedback = feedback_of(config::canonical_json(run.options)),
-          .optimizer = c.optimizer.type,
-          .weight_bits = weight_bits(c),
-          .gradient_bits = gradient_bits(c, topology),
-          .baseline = setting.baseline,
-          .config_json = config::canonical_json(run.options)};
+  return {
+      .name = setting.name,
+      .level = setting.level,
+      .model = fmt::format("{} {}x{}", c.model.name, c.model.num_layers, c.model.hidden_size),
+      .stage = static_cast<std::uint64_t>(c.zero.stage),
+      .weight_codec = codec(c.zero.quantized_weights, c.zero.weight_codec,
+                            zero::AdaptedValues::weights, &Entry::weight_codec),
+      .gradient_codec_intra = codec(qgz, c.zero.gradient_codec_intra,
+                                    zero::AdaptedValues::gradients, &Entry::gradient_codec_intra),
+      .gradient_codec_inter = codec(qgz, c.zero.gradient_codec_inter,
+                                    zero::AdaptedValues::gradients, &Entry::gradient_codec_inter),
+      .reduce_scatter = c.zero.reduce_scatter_algorithm,
+      .hpz = c.zero.hpz_partition_size,
+      .feedback = feedback_of(config::canonical_json(run.options)),
+      .optimizer = c.optimizer.type,
+      .weight_bits = weight_bits(c),
+      .gradient_bits = gradient_bits(c, topology),
+      .baseline = setting.baseline,
+      .config_json = config::canonical_json(run.options)};
 }
 
 /// Whether a setting asks for GPUs that are not there: only contracts compare back ends, and a row
 /// of them may be missing.
 bool lacks_gpu(const Setting& setting, const RunConfig& run, const app::Context& context) {
-  return setting.level == kContract && run.config.backend == "cuda" && !context.gpus.every_rank;
+  return setting.level == kContract && run.config.backend == Backend::cuda &&
+         !context.gpus.every_rank;
 }
 
 /// NCCL reads once in a process what its nodes are: all runs over it have to declare the same.
 void require_one_node_size(const config::TrainConfig& config,
                            std::optional<std::size_t>& over_nccl) {
-  if (config.transport != "nccl" || over_nccl.value_or(config.node_size) == config.node_size) {
-    over_nccl = config.transport == "nccl" ? config.node_size : over_nccl;
+  if (config.transport != comm::Transport::nccl ||
+      over_nccl.value_or(config.node_size) == config.node_size) {
+    over_nccl = config.transport == comm::Transport::nccl ? config.node_size : over_nccl;
     return;
   }
   throw Error(ExitCode::usage,

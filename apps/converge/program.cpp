@@ -54,7 +54,8 @@ std::string describe_build() {
 
 }  // namespace
 
-Program::Program(const Matrix& matrix, const Options& options, const app::Context& context)
+StudyProgram::StudyProgram(const Matrix& matrix, const Options& options,
+                           const app::Context& context)
     : context_(context),
       team_(context, options.ranks_per_run),
       plan_(agreed_plan(matrix, context, team_.ranks())),
@@ -69,7 +70,7 @@ Program::Program(const Matrix& matrix, const Options& options, const app::Contex
   load_tokens();
 }
 
-void Program::load_tokens() {
+void StudyProgram::load_tokens() {
   for (std::size_t i = 0; i < plan_.rows.size(); ++i) {
     const json effective = json::parse(plan_.rows[i].config_json);
     source_of_.push_back(effective["zeropp"]["data"].dump());
@@ -78,11 +79,11 @@ void Program::load_tokens() {
   }
 }
 
-const train::Tokens& Program::tokens_of(std::size_t setting) const {
+const train::Tokens& StudyProgram::tokens_of(std::size_t setting) const {
   return tokens_.at(source_of_[setting]);
 }
 
-std::string Program::key_of(const PlannedRun& run) const {
+std::string StudyProgram::key_of(const PlannedRun& run) const {
   const SettingRow& row = plan_.rows[run.setting];
   json config = json::parse(row.config_json);
   config["zeropp"].erase("seed");  // the setting's first; the run's own is beside it
@@ -92,7 +93,7 @@ std::string Program::key_of(const PlannedRun& run) const {
                                 tokens_of(run.setting).fingerprint, config.dump()));
 }
 
-std::vector<std::size_t> Program::find_missing() {
+std::vector<std::size_t> StudyProgram::find_missing() {
   std::vector<std::size_t> missing;
   if (context_.is_root()) {
     for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
@@ -105,7 +106,7 @@ std::vector<std::size_t> Program::find_missing() {
   return json::parse(context_.control().broadcast(json(missing).dump()));
 }
 
-void Program::report(std::size_t number, const RunRecord& r) const {
+void StudyProgram::report(std::size_t number, const RunRecord& r) const {
   const std::string quadratic =
       r.quadratic.steps == 0 ? ""
                              : fmt::format("  {:.3f} of its bound at most, {} violations",
@@ -116,7 +117,7 @@ void Program::report(std::size_t number, const RunRecord& r) const {
   std::fflush(stdout);
 }
 
-int Program::do_own(const std::vector<std::size_t>& missing) {
+int StudyProgram::do_own(const std::vector<std::size_t>& missing) {
   for (std::size_t i = team_.index(); i < missing.size(); i += team_.count()) {
     const std::size_t number = missing[i];
     const PlannedRun& planned = plan_.runs[number];
@@ -136,7 +137,7 @@ int Program::do_own(const std::vector<std::size_t>& missing) {
   return 0;
 }
 
-void Program::collect() {
+void StudyProgram::collect() {
   json own = json::array();
   for (const std::size_t number : done_) {
     const std::string packed = pack(records_[number]);
@@ -151,7 +152,7 @@ void Program::collect() {
   }
 }
 
-ExitCode Program::run() {
+ExitCode StudyProgram::run() {
   if (context_.is_root()) {
     for (const std::string& name : plan_.left_out) {
       fmt::print("left out, no GPU here: setting {}, and its checks\n", name);
@@ -189,18 +190,19 @@ ExitCode Program::run() {
   collect();
   const std::string verdict = write_trace();
   if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
-  return verdict == "VALID" ? ExitCode::ok : ExitCode::check_failed;
+  return trace::is_valid(verdict) ? ExitCode::ok : ExitCode::check_failed;
 }
 
-std::string Program::write_trace() {
-  const auto any = [&](const char* key, const char* value, const char* otherwise) {
-    for (const SettingRow& row : plan_.rows) {
-      if (json::parse(row.config_json)["zeropp"][key] == value) return value;
-    }
-    return otherwise;
+std::string StudyProgram::write_trace() {
+  const auto any = [&](const char* key, auto value) {
+    return std::ranges::any_of(plan_.rows, [&](const SettingRow& row) {
+      return json::parse(row.config_json)["zeropp"][key] == enum_name(value);
+    });
   };
+  using comm::Transport;
   trace::TraceData data =
-      app::run_trace(context_, any("backend", "cuda", "host"), any("transport", "nccl", "mpi"));
+      app::run_trace(context_, any("backend", Backend::cuda) ? Backend::cuda : Backend::host,
+                     any("transport", Transport::nccl) ? Transport::nccl : Transport::mpi);
   std::string verdict;
   context_.agree_on([&] {
     if (!context_.is_root()) return;

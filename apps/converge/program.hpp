@@ -19,10 +19,10 @@
 
 namespace zeropp::converge {
 
-class Program {
+class StudyProgram {
  public:
   /// Throws Error as the trainer does.
-  Program(const Matrix& matrix, const Options& options, const app::Context& context);
+  StudyProgram(const Matrix& matrix, const Options& options, const app::Context& context);
 
   /// check_failed where the matrix is INVALID, requeue where a signal ended it.
   ExitCode run();

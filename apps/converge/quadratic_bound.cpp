@@ -38,22 +38,24 @@ void require_plain_descent(const config::TrainConfig& config) {
     throw Error(ExitCode::usage,
                 fmt::format("level quadratic needs {}: its bound is derived for that", what));
   };
-  need(config.model.name == "quadratic", "zeropp.model.name quadratic");
+  need(!model::is_transformer(config.model), "zeropp.model.name quadratic");
   need(config.model.num_layers == 1, "zeropp.model.num_layers 1");
   need(config.zero.compute == Dtype::fp32, "fp32, without bf16.enabled or fp16.enabled");
   need(config.optimizer.type == "SGD" && config.optimizer.momentum == 0 &&
            config.optimizer.weight_decay == 0,
        "optimizer.type SGD without momentum and weight_decay");
-  need(!config.zero.quantized_gradients || config.zero.error_feedback.hops == "none",
+  need(!config.zero.quantized_gradients ||
+           config.zero.error_feedback.hops == zero::FeedbackHops::none,
        "zeropp.error_feedback.hops none");
   need(config.optimizer.schedule.type == "constant", "scheduler.type constant");
-  need(config.zero.codec_schedule.empty() && config.zero.adaptive_bits.values == "none",
+  need(config.zero.codec_schedule.empty() &&
+           config.zero.adaptive_bits.values == zero::AdaptedValues::none,
        "one codec for all steps, without zeropp.codec_schedule and adaptive_bits");
   need(config.zero.gradient_clipping == 0, "gradient_clipping 0");
   need(config.zero.shard_group_size == zero::kAllRanks, "zeropp.shard_group_size 0");
   need(config.gradient_accumulation_steps == 1, "gradient_accumulation_steps 1");
-  need(!config.zero.quantized_gradients || config.zero.reduce_scatter_algorithm == "2-hop" ||
-           config.zero.reduce_scatter_algorithm == "1-hop",
+  need(!config.zero.quantized_gradients ||
+           collective::find_reduce_scatter(config.zero.reduce_scatter_algorithm).traits.feedback,
        "zeropp.reduce_scatter_algorithm 1-hop or 2-hop with zero_quantized_gradients");
 }
 

@@ -202,7 +202,7 @@ std::string describe(const RunRecord& run) {
 
 std::string verdict_of(const Study& study) {
   for (const RunRecord& run : study.runs) {
-    if (run.verdict != "VALID" && !run.diverged) {
+    if (!trace::is_valid(run.verdict) && !run.diverged) {
       return fmt::format("INVALID: {}: {}", describe(run), run.verdict);
     }
     const DistanceSummary& quadratic = run.quadratic;
@@ -212,8 +212,8 @@ std::string verdict_of(const Study& study) {
     }
     if (quadratic.steps > 0 && quadratic.largest_ratio < kMeaningful) {
       return fmt::format(
-          "INVALID: {}: the largest distance is {:.3g} of its bound, which so says "
-          "nothing",
+          "INVALID: {}: the largest distance is {:.3g} of its bound, which is too loose to check "
+          "anything",
           describe(run), quadratic.largest_ratio);
     }
   }

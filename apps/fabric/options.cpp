@@ -46,10 +46,11 @@ std::vector<config::Option> option_table(Options& o) {
 void resolve(Options& o, const std::vector<config::Option>& given, const config::Machine& machine) {
   config::check_effects(given);
   config::choose_back_end(o.backend, o.transport, machine, "--transport");
-  config::choose_rail_lanes(o.rail_lanes, o.transport, machine);
+  config::choose_rail_lanes(o.rail_lanes, *o.transport, machine);
   config::check_effects(given);  // again: `auto` may have become a back end that leaves some idle
   // Long beside what it takes to start one: links of GPUs are faster than hosts' copies.
-  if (o.message_bytes == 0) o.message_bytes = std::size_t{o.backend == "cuda" ? 32U : 1U} << 20U;
+  if (o.message_bytes == 0)
+    o.message_bytes = std::size_t{o.backend == Backend::cuda ? 32U : 1U} << 20U;
 }
 
 }  // namespace zeropp::fabric

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/comm/options.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
 
@@ -13,8 +15,8 @@ namespace zeropp::fabric {
 struct Options {
   bool for_sweep = false;  ///< called as zpp_sweep --fabric
   std::size_t node_size = 0;
-  std::string backend = "auto";
-  std::string transport = "auto";
+  std::optional<Backend> backend = {};  ///< empty: `auto`, which resolve() decides
+  std::optional<comm::Transport> transport = {};
   std::size_t rail_lanes = 0;
   double gpu_sampling = 1;
   std::size_t message_bytes = 0;

@@ -183,7 +183,7 @@ void find_far_processors(const Host& host, Lines& lines) {
 void find_idle_adapters(const Host& host, Lines& lines) {
   for (const NearNic& near : host.places.front()->nics) {
     const Nic& nic = near.nic;
-    if (!nic.rdma || nic.state == "ACTIVE") continue;
+    if (!nic.rdma || nic.state == kActive) continue;
     lines.push_back(fmt::format("adapter {} of {} is {}: it carries nothing", nic.name, host.name,
                                 nic.state.empty() ? "without a port" : nic.state));
   }

@@ -19,15 +19,15 @@ ExitCode run_in(const Options& options, const app::Context& context) {
   if (options.for_sweep) {
     log::info("--fabric is another name of zpp_fabric, a program of its own with the same flags");
   }
-  const Device device = app::own_device(context, options.backend);
+  const Device device = app::own_device(context, *options.backend);
   Stream stream;
   context.agree_on([&] { stream = device.make_stream("fabric"); });
-  if (options.backend == "cuda" && !context.gpus.warning.empty()) log::warn(context.gpus.warning);
-  const comm::Groups groups = context.world().make_groups(
-      {.levels = true,
-       .device = device,
-       .transport = options.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
-       .rail_lanes = options.rail_lanes});
+  if (options.backend == Backend::cuda && !context.gpus.warning.empty())
+    log::warn(context.gpus.warning);
+  const comm::Groups groups = context.world().make_groups({.levels = true,
+                                                           .device = device,
+                                                           .transport = *options.transport,
+                                                           .rail_lanes = options.rail_lanes});
   return survey(options, context, groups, device, stream);
 }
 

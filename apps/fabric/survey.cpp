@@ -223,13 +223,13 @@ void print(const app::Context& context, const std::string& text) {
 ExitCode survey(const Options& options, const app::Context& context, const comm::Groups& groups,
                 const Device& device, const Stream& stream) {
   const auto rank = static_cast<std::size_t>(context.control().rank());
-  trace::TraceData head = app::run_trace(context, options.backend, options.transport);
-  const int gpu = options.backend == "cuda" ? context.gpus.index[rank] : -1;
+  trace::TraceData head = app::run_trace(context, *options.backend, *options.transport);
+  const int gpu = options.backend == Backend::cuda ? context.gpus.index[rank] : -1;
   FabricReport report;
   report.places = gather_places(context, find_place(gpu, "/sys"));
-  report.mistakes = placement_mistakes(report.places, options.backend == "cuda");
+  report.mistakes = placement_mistakes(report.places, options.backend == Backend::cuda);
   print(context, placement_text(report.places, report.mistakes, head, context.topology()));
-  app::GpuSampling sampling(context, options.backend, options.gpu_sampling);
+  app::GpuSampling sampling(context, *options.backend, options.gpu_sampling);
   // Rank 0 has the places; all ranks judge.
   const bool shared =
       !context.control().broadcast(share_processors(report.places) ? "shared" : "").empty();

@@ -146,7 +146,7 @@ Nic Sysfs::adapter(const fs::path& folder) const {
     const double gigabits = number_in(read_line(port / "rate"), 0.0);  // "400 Gb/sec (4X NDR)"
     const std::size_t colon = state.find(": ");
     const std::string word = colon == std::string::npos ? state : state.substr(colon + 2);
-    if (nic.state.empty() || (word == "ACTIVE" && nic.state != "ACTIVE")) {
+    if (nic.state.empty() || (word == kActive && nic.state != kActive)) {
       nic.state = word;
       nic.gigabits = gigabits;
       nic.link_layer = read_line(port / "link_layer");

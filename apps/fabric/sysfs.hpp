@@ -15,6 +15,9 @@ std::vector<int> parse_cpu_list(const std::string& text);
 /// The shortest such list: "0-3,8". `cpus` in order.
 std::string cpu_list(const std::vector<int>& cpus);
 
+/// What the kernel says of an InfiniBand port that carries data.
+inline constexpr const char* kActive = "ACTIVE";
+
 /// An interface of the kernel (/sys/class/net) that is a device, or an RDMA adapter
 /// (/sys/class/infiniband).
 struct Nic {

@@ -19,6 +19,7 @@ struct KindOf {
   const char* operator()(double*) const { return "number"; }
   const char* operator()(std::string*) const { return "text"; }
   const char* operator()(codec::CodecSpec*) const { return "codec"; }
+  const char* operator()(const config::EnumField&) const { return "text"; }
   const char* operator()(const config::Structured&) const { return "structured"; }
 };
 
@@ -38,7 +39,7 @@ json option_table() {
                      {"other_flags", option.other_flags},
                      {"kind", std::visit(KindOf{}, option.field)},
                      {"default", config::value_of(option)},
-                     {"choices", option.choices},
+                     {"choices", config::choices_of(option)},
                      {"unit", option.unit},
                      {"minimum", bound(option.range.minimum, option.range.minimum_excluded)},
                      {"maximum", bound(option.range.maximum, option.range.maximum_excluded)},

@@ -57,8 +57,8 @@ std::string preamble(const Options& options, const Outcome& outcome, const trace
       "# host kernels: {} thread(s); largest cache {:.0f} MiB: operands rotate through {} times as "
       "much\n"
       "# {}\n",
-      options.backend == "cuda" ? rank.gpu : rank.host, options.backend, outcome.threads,
-      static_cast<double>(outcome.cache_bytes) / 0x1p20, kCachesFilled, stop);
+      options.backend == Backend::cuda ? rank.gpu : rank.host, enum_name(*options.backend),
+      outcome.threads, static_cast<double>(outcome.cache_bytes) / 0x1p20, kCachesFilled, stop);
 }
 
 std::string line_of(const Ceiling& ceiling) {

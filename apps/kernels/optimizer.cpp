@@ -68,8 +68,8 @@ std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const 
   const Result weight = results[kWeight];
   const Result m = results[kM];
   const Result v = results[kV];
-  const Result follower = results[kNarrow];
-  for (const Result* result : {&weight, &m, &v, &follower}) verdict.written(*result);
+  const Result narrowed = results[kNarrow];
+  for (const Result* result : {&weight, &m, &v, &narrowed}) verdict.written(*result);
   for (const std::size_t i : some_of(n, kLooks)) {
     constexpr double kTolerance = 1e-5;
     const double g = static_cast<double>(before.gradient(i)) * kMean;
@@ -82,7 +82,7 @@ std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const 
     verdict.close(v, i, wanted_v, kTolerance * (std::abs(wanted_v) + 1e-4));
     verdict.close(weight, i, wanted, kTolerance * (std::abs(wanted) + 0.01));
     if (narrow == Dtype::fp32) continue;
-    verdict.close(follower, i, wanted, rounding(wanted, narrow) + 1e-6);
+    verdict.close(narrowed, i, wanted, rounding(wanted, narrow) + 1e-6);
   }
   return verdict.text();
 }
@@ -90,9 +90,9 @@ std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const 
 Problem adamw_of(std::size_t n, Dtype narrow, const Source& source) {
   constexpr double kOperations = 16;
   const State state(source);
-  const double follower = narrow == Dtype::fp32 ? 0.0 : 2.0;
+  const double narrowed = narrow == Dtype::fp32 ? 0.0 : 2.0;
   return {.work = {.read = 16 * real(n),
-                   .written = (12 + follower) * real(n),
+                   .written = (12 + narrowed) * real(n),
                    .operations = kOperations * real(n)},
           .arrays = {{"gradient", n, Dtype::fp32, filled_with(state.gradient)},
                      {"weight", n, Dtype::fp32, filled_with(state.weight)},

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,7 @@ namespace zeropp::kernels {
 struct Options {
   std::string filter = ".*";
   bool list = false;
-  std::string backend = "auto";
+  std::optional<Backend> backend = {};  ///< empty: `auto`, which resolve() decides
   std::string codec = "int8:256,int4:128";
   std::string dtype = "auto";
   std::string images = "4,16";

@@ -34,9 +34,9 @@ void print(const std::string& text) {
 bool multiplies_bf16(const Problem& problem) { return problem.work.arithmetic == Arithmetic::bf16; }
 
 /// One process: what one rank finds, all have found.
-class Program {
+class KernelsProgram {
  public:
-  Program(const Options& options, const Settings& settings, const app::Context& context)
+  KernelsProgram(const Options& options, const Settings& settings, const app::Context& context)
       : options_(options), settings_(settings), context_(context) {
     outputs_ = app::preflight_outputs(context_);
     const int gpu = context_.gpus.index.front();
@@ -48,7 +48,7 @@ class Program {
   }
 
   ExitCode run() {
-    trace::TraceData head = app::run_trace(context_, options_.backend, "mpi");
+    trace::TraceData head = app::run_trace(context_, *options_.backend, comm::Transport::mpi);
     head.seed = options_.seed;
     print(preamble(options_, outcome_, head.ranks.front()));
     const bool bf16 = std::ranges::any_of(settings_.cases, [&](const Case& each) {
@@ -65,7 +65,7 @@ class Program {
     print(footer(outcome_));
     trace::write_hdf5(to_document(outcome_, head), context_.trace_path());
     if (context_.json) trace::write_json(to_json(outcome_, head, now()), *context_.json);
-    return head.verdict == "VALID" ? ExitCode::ok : ExitCode::check_failed;
+    return trace::is_valid(head.verdict) ? ExitCode::ok : ExitCode::check_failed;
   }
 
  private:
@@ -76,7 +76,7 @@ class Program {
     const Problem problem = each.make(bench_->device());
     Row row = to_row(each, problem, bench_->measure(problem), ceilings_of(outcome_.ceilings));
     if (!row.valid())
-      log::error(fmt::format("{} on {}: {}", row.name, options_.backend, row.verdict));
+      log::error(fmt::format("{} on {}: {}", row.name, enum_name(*options_.backend), row.verdict));
     print(line_of(row, widths));
     outcome_.rows.push_back(std::move(row));
   }
@@ -119,7 +119,7 @@ int run(int argc, char** argv, const std::vector<const Kernel*>& table) {
       print_list(settings, table);
       return ExitCode::ok;
     }
-    return Program(options, settings, context).run();
+    return KernelsProgram(options, settings, context).run();
   };
   return app::run(std::move(app), argc, argv);
 }

@@ -51,11 +51,12 @@ std::size_t number(const std::string& text) {
   return error == std::errc() && stop == end ? value : 0;
 }
 
-Backend choose_backend(std::string& backend, const config::Machine& machine) {
-  if (backend == "auto") backend = machine.gpus ? "cuda" : "host";
-  if (backend == "host") return Backend::host;
-  if (!machine.gpus) throw Error(ExitCode::environment, machine.gpu_problem);
-  return Backend::cuda;
+Backend choose_backend(std::optional<Backend>& backend, const config::Machine& machine) {
+  if (!backend) backend = machine.gpus ? Backend::cuda : Backend::host;
+  if (backend == Backend::cuda && !machine.gpus) {
+    throw Error(ExitCode::environment, machine.gpu_problem);
+  }
+  return *backend;
 }
 
 std::vector<codec::CodecSpec> choose_codecs(const std::string& text) {
@@ -70,9 +71,11 @@ std::vector<codec::CodecSpec> choose_codecs(const std::string& text) {
   return codecs;
 }
 
+bool is_automatic(const std::string& text) { return text == "auto"; }
+
 std::vector<Dtype> choose_dtypes(std::string& text, Backend backend) {
   constexpr Dtype kKnown[] = {Dtype::fp32, Dtype::bf16, Dtype::fp16};
-  if (text == "auto") text = name_of(backend == Backend::host ? Dtype::fp32 : Dtype::bf16);
+  if (is_automatic(text)) text = name_of(backend == Backend::host ? Dtype::fp32 : Dtype::bf16);
   std::vector<Dtype> dtypes;
   for (const std::string& name : list(text, "--dtype")) {
     const auto* const found =
@@ -97,7 +100,7 @@ std::vector<std::size_t> choose_images(const std::string& text, std::size_t valu
 }
 
 std::vector<BlockShape> choose_shapes(std::string& text, Backend backend) {
-  if (text == "auto") {
+  if (is_automatic(text)) {
     text =
         backend == Backend::host ? "1x256x768x12" : "8x1024x1600x25,4x2048x4096x32,1x512x6144x48";
   }
@@ -141,7 +144,7 @@ std::vector<Case> choose_cases(const Options& options, const Choice& choice,
     refuse(
         "--filter: no row of --backend {} and --dtype {} matches \"{}\" (nearest kernel: {}): "
         "--list names the rows",
-        options.backend, options.dtype, options.filter, nearest(options.filter, names));
+        enum_name(*options.backend), options.dtype, options.filter, nearest(options.filter, names));
   }
   return chosen;
 }

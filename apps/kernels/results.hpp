@@ -8,6 +8,7 @@
 #include "apps/kernels/ceilings.hpp"
 #include "apps/kernels/kernel.hpp"
 #include "lib/base/statistics.hpp"
+#include "lib/trace/verdict.hpp"
 
 namespace zeropp::kernels {
 
@@ -27,7 +28,7 @@ struct Row {
   double of_copy = 0;             ///< bytes moved a second over Ceilings::reference
   std::string verdict = "VALID";  ///< or "INVALID: reason"
 
-  [[nodiscard]] bool valid() const { return verdict == "VALID"; }
+  [[nodiscard]] bool valid() const { return trace::is_valid(verdict); }
   [[nodiscard]] double bytes_per_second() const { return rate(work.moved()); }
   [[nodiscard]] double operations_per_second() const { return rate(work.operations); }
 

@@ -140,7 +140,7 @@ const ComparedRow& row_of(const Comparison& comparison, std::string_view feature
 }
 
 std::string sent_as(const codec::CodecSpec& codec, Dtype uncompressed) {
-  return codec.format == "none" ? std::string(name_of(uncompressed)) : codec::to_string(codec);
+  return codec == codec::CodecSpec{} ? std::string(name_of(uncompressed)) : codec::to_string(codec);
 }
 
 std::string why_this_factor(const Comparison& comparison, const config::TrainConfig& all) {

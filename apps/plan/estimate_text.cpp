@@ -64,9 +64,9 @@ std::string to_text(const PlannedRun& run, const Estimate& estimate) {
   const config::TrainConfig& config = run.config();
   std::string text = fmt::format(
       "{}, {} over {}: {} of {:.3g} parameters in {}, ZeRO stage {}, {} tokens a step\n\n",
-      run.topology().describe(), config.backend, config.transport, config.model.name,
-      static_cast<double>(estimate.parameters), name_of(config.zero.compute), config.zero.stage,
-      estimate.tokens_per_step);
+      run.topology().describe(), enum_name(*config.backend), enum_name(*config.transport),
+      config.model.name, static_cast<double>(estimate.parameters), name_of(config.zero.compute),
+      config.zero.stage, estimate.tokens_per_step);
   text += phases(estimate.step, run.topology()) + "\n";
   text += collectives(estimate.collectives) + "\n";
   text += memory(estimate);

@@ -22,14 +22,22 @@ namespace zeropp::plan {
 
 namespace {
 
-void order(std::vector<Candidate>& candidates, const std::string& goal) {
+void order(std::vector<Candidate>& candidates, Goal goal) {
   std::ranges::stable_sort(candidates, [&](const Candidate& a, const Candidate& b) {
-    const auto of = [](const Candidate& c) {
+    const auto by_bytes = [](const Candidate& c) {
       return std::tuple(c.step.inter, c.step.intra, c.hardware_flops, c.memory);
     };
-    if (goal == "time") return std::tuple(a.seconds, a.memory) < std::tuple(b.seconds, b.memory);
-    const auto by_memory = [&](const Candidate& c) { return std::tuple(c.memory, c.step.inter); };
-    return goal == "memory" ? by_memory(a) < by_memory(b) : of(a) < of(b);
+    const auto by_memory = [](const Candidate& c) { return std::tuple(c.memory, c.step.inter); };
+    const auto by_time = [](const Candidate& c) { return std::tuple(c.seconds, c.memory); };
+    switch (goal) {
+      case Goal::time:
+        return by_time(a) < by_time(b);
+      case Goal::memory:
+        return by_memory(a) < by_memory(b);
+      case Goal::bytes:
+        break;
+    }
+    return by_bytes(a) < by_bytes(b);
   });
 }
 

@@ -46,8 +46,7 @@ std::vector<config::Option> options(SearchJob& asked) {
        .flag = "--goal",
        .field = &asked.goal,
        .help = "Quantity that the first configuration has least of; bytes across nodes, memory of "
-               "a rank, or, with plan.cluster, time of a step",
-       .choices = {"bytes", "memory", "time"}},
+               "a rank, or, with plan.cluster, time of a step"},
       {.path = "plan.memory_limit",
        .flag = "--memory-limit",
        .field = &asked.memory_limit,
@@ -89,7 +88,7 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
     if (!config::is_given(given, "plan.memory_limit")) {
       asked.memory_limit = asked.base.cluster.gpu.memory / kGibibyte;
     }
-  } else if (asked.goal == "time") {
+  } else if (asked.goal == Goal::time) {
     throw Error(ExitCode::usage,
                 "--goal time needs a cluster: give --cluster with a file of inputs/clusters, or "
                 "--gpu and --node-gbit");
@@ -120,7 +119,7 @@ SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& 
   if (is("zeropp.weight_codec")) space.weight_codecs = {codec::CodecSpec{}, zero.weight_codec};
   if (is("zero_optimization.zero_quantized_weights")) {
     space.weight_codecs = kept(space.weight_codecs, [&](const codec::CodecSpec& codec) {
-      return (codec.format != "none") == zero.quantized_weights;
+      return (codec != codec::CodecSpec{}) == zero.quantized_weights;
     });
   }
   if (is("zeropp.gradient_codec_intra") || is("zeropp.gradient_codec_inter")) {
@@ -128,7 +127,7 @@ SearchSpace space_of(const SearchJob& asked, const std::vector<config::Option>& 
   }
   if (is("zero_optimization.zero_quantized_gradients")) {
     space.gradient_codecs = kept(space.gradient_codecs, [&](const GradientChoice& codecs) {
-      return (codecs.intra.format != "none") == zero.quantized_gradients;
+      return (codecs.intra != codec::CodecSpec{}) == zero.quantized_gradients;
     });
   }
   if (is("zero_optimization.zero_hpz_partition_size")) space.hpz_sizes = {zero.hpz_partition_size};

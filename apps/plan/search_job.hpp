@@ -1,6 +1,7 @@
 // What zpp_plan search is asked: the base configuration, the cluster's sizes, limits and a goal.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -9,11 +10,15 @@
 
 namespace zeropp::plan {
 
+/// What the first configuration has least of: bytes across nodes, memory of a rank, time of a step.
+enum class Goal : std::uint8_t { bytes, memory, time };
+constexpr auto enum_names(Goal) { return name_table("bytes", "memory", "time"); }
+
 struct SearchJob {
-  ClusterJob base;             ///< without its nodes; times where a cluster is named
-  std::string nodes;           ///< "1,2,4"; empty: the cluster's, or 1
-  std::string goal = "bytes";  ///< bytes, memory, time
-  double memory_limit = 0;     ///< GiB of a rank; 0: none. Unless given, the cluster's GPU's
+  ClusterJob base;    ///< without its nodes; times where a cluster is named
+  std::string nodes;  ///< "1,2,4"; empty: the cluster's, or 1
+  Goal goal = Goal::bytes;
+  double memory_limit = 0;  ///< GiB of a rank; 0: none. Unless given, the cluster's GPU's
   double minimum_weight_bits = 0;
   double minimum_gradient_bits = 0;
   std::size_t rows = 10;

@@ -58,8 +58,7 @@ class AllReduce final : public Collective {
     return levels ? "2-hop" : "1-hop";
   }
   [[nodiscard]] Memory memory(const Shape& shape, const Way& way) const override {
-    const std::size_t all =
-        way.algorithm == "native" ? shape.count : shape.ranks() * part_stride(shape);
+    const std::size_t all = way.is_vendors() ? shape.count : shape.ranks() * part_stride(shape);
     return {.input = all,
             .filled = shape.count,
             .result = all,
@@ -70,7 +69,7 @@ class AllReduce final : public Collective {
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
                                               const Shape& shape, const Way& way) const override {
-    if (way.algorithm == "native") return std::make_unique<Native>(context.group, bytes(shape));
+    if (way.is_vendors()) return std::make_unique<Native>(context.group, bytes(shape));
     const auto parts = collective::Parts::dense(part_stride(shape));
     return std::make_unique<RegisteredRun<collective::AllReduce>>(
         std::make_unique<collective::AllReduce>(

@@ -55,7 +55,7 @@ class AllToAll final : public Collective {
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
                                               const Shape& shape, const Way& way) const override {
-    if (way.algorithm == "native") {
+    if (way.is_vendors()) {
       return std::make_unique<Native>(context, shape.count * size_of(shape.dtype));
     }
     return std::make_unique<RegisteredRun<collective::AllToAll>>(

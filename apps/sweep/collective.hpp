@@ -29,13 +29,17 @@ struct Shape {
   [[nodiscard]] std::size_t ranks() const { return members.size(); }
 };
 
+/// The algorithm that is the communicator's own.
+inline constexpr std::string_view kVendors = "native";
+
 /// How it runs.
 struct Way {
   std::string algorithm;
   codec::CodecSpec codec;
   std::size_t depth = 1;  ///< chunks in which it is pipelined; some run in one piece
 
-  [[nodiscard]] bool is_lossless() const { return codec.format == "none"; }
+  [[nodiscard]] bool is_lossless() const { return codec == codec::CodecSpec{}; }
+  [[nodiscard]] bool is_vendors() const { return algorithm == kVendors; }
 };
 
 using collective::Algorithm;

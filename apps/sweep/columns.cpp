@@ -50,9 +50,10 @@ std::string preamble(const Options& options, const Settings& settings,
       options.step_factor > 1 ? "factor" : "bytes", repetition.warmups,
       repetition.iterations > 0 ? fmt::format("{}", repetition.iterations) : std::string("auto"),
       repetition.aggregated, settings.bench.checks, options.graph);
-  text += fmt::format("# {} on {} over {}{}\n#\n# Using devices\n", topology.describe(),
-                      options.backend, options.transport,
-                      options.copy_engines == "on" ? ", large equal pieces by copy engines" : "");
+  text += fmt::format(
+      "# {} on {} over {}{}\n#\n# Using devices\n", topology.describe(),
+      enum_name(*options.backend), enum_name(*options.transport),
+      options.copy_engines == comm::CopyEngines::on ? ", large equal pieces by copy engines" : "");
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const trace::RankRow& row = ranks[rank];
     text +=

@@ -3,12 +3,15 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "apps/sweep/bench.hpp"
 #include "apps/sweep/collective.hpp"
+#include "lib/comm/options.hpp"
 #include "lib/config/groups.hpp"
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
@@ -43,9 +46,10 @@ struct Options {
   std::string algorithm = "auto";
   std::string group = "world";
   std::size_t node_size = 0;
-  std::string backend = "auto";
-  std::string transport = "auto";
-  std::string copy_engines = "auto";
+  /// Empty: `auto`, which resolve() decides.
+  std::optional<Backend> backend = {};
+  std::optional<comm::Transport> transport = {};
+  std::optional<comm::CopyEngines> copy_engines = {};
   std::size_t rail_lanes = 0;
   std::size_t pipeline_depth = 1;
   std::size_t seed = 1;
@@ -62,14 +66,25 @@ std::vector<config::Option> option_table(Options& options);
 /// Of the options, for --help.
 const std::vector<config::OptionGroup>& option_groups();
 
+/// A group of ranks that collectives run on.
+enum class GroupKind : std::uint8_t { world, node, rail };
+constexpr auto enum_names(GroupKind) { return name_table("world", "node", "rail"); }
+
+/// What runs of the algorithms that there are.
+struct AlgorithmChoice {
+  enum class Kind : std::uint8_t { automatic, all, named };
+  Kind kind = Kind::automatic;
+  std::vector<std::string> names;  ///< where they are named
+};
+
 /// As it runs.
 struct Settings {
   std::vector<std::size_t> sizes;
   std::vector<const Collective*> collectives;
   std::vector<codec::CodecSpec> codecs;
-  std::vector<std::string> algorithms;  ///< names, `auto` or `all`
+  AlgorithmChoice algorithms;
   std::size_t pipeline_depth = 1;
-  std::vector<std::string> groups;
+  std::vector<GroupKind> groups;
   std::vector<Dtype> dtypes;
   std::vector<int> roots;  ///< in the group; empty: all of its ranks
   BenchOptions bench;
@@ -79,8 +94,7 @@ struct Settings {
 
 /// What runs of one collective on one group: of the codecs and algorithms that were asked for, the
 /// pairs that exist. An algorithm of levels needs the world and equal nodes.
-std::vector<Way> ways(const Settings& settings, const Collective& collective,
-                      const std::string& group);
+std::vector<Way> ways(const Settings& settings, const Collective& collective, GroupKind group);
 
 /// Decides `auto` in `options`, and refuses what does not exist or would have no effect, with the
 /// reason. `table`: the collectives that there are. Throws Error(usage), or Error(environment)

@@ -57,7 +57,7 @@ class ReduceScatter final : public Collective {
     return levels ? "2-hop" : "1-hop";
   }
   [[nodiscard]] Memory memory(const Shape& shape, const Way& way) const override {
-    const Dtype result = way.algorithm == "native" ? shape.dtype : Dtype::fp32;
+    const Dtype result = way.is_vendors() ? shape.dtype : Dtype::fp32;
     const std::size_t all = shape.ranks() * shape.count;
     // fp32 sums of a 16-bit buffer are wider than a part: they lie over its begin.
     const bool own_place = result == shape.dtype;
@@ -73,7 +73,7 @@ class ReduceScatter final : public Collective {
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
                                               const Shape& shape, const Way& way) const override {
-    if (way.algorithm == "native") {
+    if (way.is_vendors()) {
       return std::make_unique<Native>(context, shape.count * size_of(shape.dtype));
     }
     return std::make_unique<RegisteredRun<collective::ReduceScatter>>(

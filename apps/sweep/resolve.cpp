@@ -35,10 +35,12 @@ std::vector<std::string> split(const std::string& text, const char* flag) {
   }
 }
 
+bool is_all(const std::string& text) { return text == "all"; }
+
 /// The entries of `text`, each one of `known`; `all` alone is all of them.
 std::vector<std::string> choose(const std::string& text, const std::vector<std::string>& known,
                                 const char* flag) {
-  if (text == "all") return known;
+  if (is_all(text)) return known;
   auto words = split(text, flag);
   for (const std::string& word : words) {
     if (std::ranges::find(known, word) != known.end()) continue;
@@ -55,7 +57,7 @@ std::vector<Dtype> choose_types(const std::string& text) {
                                         "uint64", "double", "f8e4m3", "f8e5m2"};
   std::vector<std::string> names;
   for (const Dtype dtype : kDtypes) names.push_back(type_name(dtype));
-  if (text != "all") {
+  if (!is_all(text)) {
     for (const std::string& word : split(text, "--datatype (-d)")) {
       if (std::ranges::find(other, word) == std::end(other)) continue;
       refuse("--datatype (-d) {}: there are no codecs and collectives of that type here: give {}",
@@ -70,18 +72,33 @@ std::vector<Dtype> choose_types(const std::string& text) {
   return chosen;
 }
 
-/// Ranks of each group of that name.
-int size_of_group(const std::string& name, const config::Machine& machine) {
-  if (name == "node") return machine.ranks_per_node;
-  return name == "rail" ? machine.node_count : machine.world_size;
+std::vector<GroupKind> choose_groups(const std::string& text) {
+  const auto known = enum_names(GroupKind{});
+  std::vector<GroupKind> groups;
+  for (const std::string& name : choose(text, {known.begin(), known.end()}, "--group")) {
+    groups.push_back(parse_enum<GroupKind>(name).value());
+  }
+  return groups;
+}
+
+int size_of_group(GroupKind group, const config::Machine& machine) {
+  switch (group) {
+    case GroupKind::node:
+      return machine.ranks_per_node;
+    case GroupKind::rail:
+      return machine.node_count;
+    case GroupKind::world:
+      break;
+  }
+  return machine.world_size;
 }
 
 /// Empty: every rank of a group.
-std::vector<int> choose_roots(const std::string& text, const std::vector<std::string>& groups,
+std::vector<int> choose_roots(const std::string& text, const std::vector<GroupKind>& groups,
                               const config::Machine& machine) {
-  if (text == "all") return {};
+  if (is_all(text)) return {};
   int ranks = machine.world_size;
-  for (const std::string& name : groups) ranks = std::min(ranks, size_of_group(name, machine));
+  for (const GroupKind group : groups) ranks = std::min(ranks, size_of_group(group, machine));
   int root = -1;
   const char* const end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, root);
@@ -129,44 +146,51 @@ void time_each_iteration(Options& o) {
 }
 
 void choose_copy_engines(Options& o, const config::Machine& machine) {
+  using comm::CopyEngines;
   const char* missing = config::missing_for_copy_engines(o.transport, machine);
   if (missing == nullptr && o.graph > 0) missing = "a run without --cudagraph (-G)";
-  if (o.copy_engines == "on" && missing != nullptr) {
+  if (o.copy_engines == CopyEngines::on && missing != nullptr) {
     refuse("--copy-engines on needs {}: leave it out", missing);
   }
-  if (o.copy_engines == "auto") o.copy_engines = missing == nullptr ? "on" : "off";
+  if (!o.copy_engines) o.copy_engines = missing == nullptr ? CopyEngines::on : CopyEngines::off;
 }
 
 void choose_backend(Options& o, const config::Machine& machine) {
   config::choose_back_end(o.backend, o.transport, machine, "--transport");
-  if (o.graph > 0 && o.transport != "nccl") {
+  if (o.graph > 0 && o.transport != comm::Transport::nccl) {
     refuse(
         "--cudagraph (-G) {}: over {} the host takes part in every operation, which a CUDA graph "
         "does not hold: use --backend cuda --transport nccl, or leave it out",
-        o.graph, o.transport);
+        o.graph, enum_name(*o.transport));
   }
-  config::choose_rail_lanes(o.rail_lanes, o.transport, machine);
+  config::choose_rail_lanes(o.rail_lanes, *o.transport, machine);
   choose_copy_engines(o, machine);
 }
 
 /// Every name is an algorithm of a chosen collective.
-void check_algorithms(const Settings& settings) {
-  std::vector<std::string> known{"auto", "all"};
-  for (const Collective* collective : settings.collectives) {
+AlgorithmChoice choose_algorithms(const std::string& text,
+                                  const std::vector<const Collective*>& collectives) {
+  const std::string automatic = "auto";
+  std::vector<std::string> known{automatic, "all"};
+  for (const Collective* collective : collectives) {
     for (const Algorithm& algorithm : collective->algorithms()) {
       known.emplace_back(algorithm.name);
     }
   }
-  const bool alone = settings.algorithms.size() == 1;
-  for (const std::string& name : settings.algorithms) {
+  const std::vector<std::string> names = split(text, "--algorithm");
+  for (const std::string& name : names) {
     if (std::ranges::find(known, name) == known.end()) {
       refuse("--algorithm: unknown \"{}\" (nearest: {}); zpp_info lists them", name,
              nearest(name, known));
     }
-    if (!alone && (name == "auto" || name == "all")) {
+    if (names.size() > 1 && (name == automatic || is_all(name))) {
       refuse("--algorithm: {} stands alone: leave it or the other names out", name);
     }
   }
+  using Kind = AlgorithmChoice::Kind;
+  if (text == automatic) return {.kind = Kind::automatic, .names = {}};
+  if (is_all(text)) return {.kind = Kind::all, .names = {}};
+  return {.kind = Kind::named, .names = names};
 }
 
 /// Everything that was asked for runs somewhere.
@@ -175,7 +199,7 @@ void check_ways(const Settings& settings) {
   std::set<std::string> algorithms;
   bool pipelined = false;
   for (const Collective* collective : settings.collectives) {
-    for (const std::string& group : settings.groups) {
+    for (const GroupKind group : settings.groups) {
       for (const Way& way : ways(settings, *collective, group)) {
         codecs.insert(codec::to_string(way.codec));
         algorithms.insert(way.algorithm);
@@ -197,8 +221,8 @@ void check_ways(const Settings& settings) {
         "collectives or algorithms (zpp_info lists them)",
         name);
   }
-  for (const std::string& name : settings.algorithms) {
-    if (name == "auto" || name == "all" || algorithms.contains(name)) continue;
+  for (const std::string& name : settings.algorithms.names) {
+    if (algorithms.contains(name)) continue;
     refuse(
         "--algorithm {} would not run: it carries none of the chosen codecs, or needs the group "
         "world and nodes with equal numbers of ranks (--node-size)",
@@ -208,31 +232,43 @@ void check_ways(const Settings& settings) {
 
 void check_groups(const Settings& settings, const config::Machine& machine) {
   if (machine.ranks_per_node > 0) return;
-  for (const std::string& name : settings.groups) {
-    if (name == "world") continue;
+  for (const GroupKind group : settings.groups) {
+    if (group == GroupKind::world) continue;
     refuse(
         "--group {} needs nodes with equal numbers of ranks: start the same number on each, or "
         "declare nodes with --node-size",
-        name);
+        enum_name(group));
   }
+}
+
+/// Those of `collective` that were asked for on such a group.
+std::vector<std::string> algorithm_names(const Settings& settings, const Collective& collective,
+                                         GroupKind group) {
+  switch (settings.algorithms.kind) {
+    case AlgorithmChoice::Kind::automatic: {
+      const bool levels = settings.levels && group == GroupKind::world;
+      return {std::string(kVendors), std::string(collective.preferred(levels))};
+    }
+    case AlgorithmChoice::Kind::all: {
+      std::vector<std::string> names;
+      for (const Algorithm& algorithm : collective.algorithms()) names.push_back(algorithm.name);
+      return names;
+    }
+    case AlgorithmChoice::Kind::named:
+      break;
+  }
+  return settings.algorithms.names;
 }
 
 }  // namespace
 
-std::vector<Way> ways(const Settings& settings, const Collective& collective,
-                      const std::string& group) {
-  std::vector<std::string> names = settings.algorithms;
-  if (names.front() == "auto") {
-    names = {"native", std::string(collective.preferred(settings.levels && group == "world"))};
-  } else if (names.front() == "all") {
-    names.clear();
-    for (const Algorithm& algorithm : collective.algorithms()) names.emplace_back(algorithm.name);
-  }
+std::vector<Way> ways(const Settings& settings, const Collective& collective, GroupKind group) {
+  const std::vector<std::string> names = algorithm_names(settings, collective, group);
   std::vector<Way> chosen;
   for (const codec::CodecSpec& codec : settings.codecs) {
     for (const std::string& name : names) {
       const bool needs_levels = is_hierarchical(collective, name);
-      if (needs_levels && !(settings.uniform && group == "world")) continue;
+      if (needs_levels && !(settings.uniform && group == GroupKind::world)) continue;
       Way way{name, codec, settings.pipeline_depth};
       if (can_run(collective, way)) chosen.push_back(std::move(way));
     }
@@ -293,10 +329,9 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
       refuse("--codec: {}", error.what());
     }
   }
-  settings.algorithms = split(o.algorithm, "--algorithm");
-  check_algorithms(settings);
+  settings.algorithms = choose_algorithms(o.algorithm, settings.collectives);
   settings.pipeline_depth = o.pipeline_depth;
-  settings.groups = choose(o.group, {"world", "node", "rail"}, "--group");
+  settings.groups = choose_groups(o.group);
   check_groups(settings, machine);
   check_ways(settings);
   settings.dtypes = choose_types(o.datatype);

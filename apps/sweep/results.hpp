@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/sweep/timing.hpp"
+#include "lib/trace/verdict.hpp"
 
 namespace zeropp::sweep {
 
@@ -33,7 +34,7 @@ struct Measurement {
   std::string verdict = "VALID";  ///< or "INVALID: reason"
 
   [[nodiscard]] std::uint64_t wire_bytes() const { return wire_bytes_intra + wire_bytes_inter; }
-  [[nodiscard]] bool valid() const { return verdict == "VALID"; }
+  [[nodiscard]] bool valid() const { return trace::is_valid(verdict); }
 };
 
 struct Row {

@@ -37,25 +37,25 @@ class Sweep {
   Sweep(const Options& options, const Settings& settings, const app::Context& context)
       : options_(options), settings_(settings), context_(context) {
     outputs_ = app::preflight_outputs(context_);
-    device_ = app::own_device(context_, options_.backend);
+    device_ = app::own_device(context_, *options_.backend);
     context_.agree_on([&] { stream_ = device_.make_stream("sweep"); });
-    if (options_.backend == "cuda" && !context_.gpus.warning.empty()) {
+    if (options_.backend == Backend::cuda && !context_.gpus.warning.empty()) {
       log::warn(context_.gpus.warning);
     }
     groups_ = context_.world().make_groups(
         {.levels = needs_levels(),
          .device = device_,
-         .transport = options_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
+         .transport = *options_.transport,
          .rail_lanes = options_.rail_lanes,
-         .copy_engines = options_.copy_engines == "on"});
+         .copy_engines = options_.copy_engines == comm::CopyEngines::on});
   }
 
   ExitCode run() {
-    trace::TraceData head = app::run_trace(context_, options_.backend, options_.transport);
+    trace::TraceData head = app::run_trace(context_, *options_.backend, *options_.transport);
     head.seed = options_.seed;
     print(preamble(options_, settings_, context_.topology(), head.ranks));
     print(column_names(options_.per_iteration_timing > 0));
-    app::GpuSampling sampling(context_, options_.backend, options_.gpu_sampling);
+    app::GpuSampling sampling(context_, *options_.backend, options_.gpu_sampling);
     for (const Collective* collective : settings_.collectives) {
       if (outcome_.ended.empty()) measure(*collective);
     }
@@ -96,30 +96,36 @@ class Sweep {
   }
 
   [[nodiscard]] bool needs_levels() const {
-    if (std::ranges::any_of(settings_.groups,
-                            [](const std::string& name) { return name != "world"; })) {
-      return true;
-    }
+    const auto is_part = [](GroupKind group) { return group != GroupKind::world; };
+    if (std::ranges::any_of(settings_.groups, is_part)) return true;
     for (const Collective* collective : settings_.collectives) {
-      for (const Way& way : ways(settings_, *collective, "world")) {
+      for (const Way& way : ways(settings_, *collective, GroupKind::world)) {
         if (is_hierarchical(*collective, way.algorithm)) return true;
       }
     }
     return false;
   }
 
-  [[nodiscard]] comm::Communicator& group_of(const std::string& name) const {
-    return name == "node" ? *groups_.node : name == "rail" ? *groups_.rail : *groups_.world;
+  [[nodiscard]] comm::Communicator& group_of(GroupKind group) const {
+    switch (group) {
+      case GroupKind::node:
+        return *groups_.node;
+      case GroupKind::rail:
+        return *groups_.rail;
+      case GroupKind::world:
+        break;
+    }
+    return *groups_.world;
   }
 
   /// Ranks of the world that are in the group with this one, in the group's order.
-  [[nodiscard]] std::vector<int> members_of(const std::string& name) const {
+  [[nodiscard]] std::vector<int> members_of(GroupKind group) const {
     const auto& places = context_.world().places();
     const comm::Place own = places[static_cast<std::size_t>(context_.control().rank())];
     std::vector<int> members;
     for (std::size_t rank = 0; rank < places.size(); ++rank) {
-      if (name == "node" && places[rank].node != own.node) continue;
-      if (name == "rail" && places[rank].local != own.local) continue;
+      if (group == GroupKind::node && places[rank].node != own.node) continue;
+      if (group == GroupKind::rail && places[rank].local != own.local) continue;
       members.push_back(static_cast<int>(rank));
     }
     return members;
@@ -135,19 +141,19 @@ class Sweep {
   }
 
   void measure(const Collective& collective) {
-    for (const std::string& name : settings_.groups) {
-      Setting setting{collective, group_of(name), {}};
+    for (const GroupKind group : settings_.groups) {
+      Setting setting{collective, group_of(group), {}};
       setting.shape.rank = setting.group.rank();
-      setting.shape.members = members_of(name);
+      setting.shape.members = members_of(group);
       setting.shape.topology = context_.topology();
-      if (name != "world") {
+      if (group != GroupKind::world) {
         const int size = setting.group.size();
         setting.shape.topology = {.world_size = size, .ranks_per_node = size};
       }
-      const auto all = ways(settings_, collective, name);
+      const auto all = ways(settings_, collective, group);
       if (all.empty()) {
         print(fmt::format("# {} on group {}: none of its algorithms carries the codecs asked for\n",
-                          collective.name(), name));
+                          collective.name(), enum_name(group)));
         continue;
       }
       for (const Dtype dtype : settings_.dtypes) {
@@ -181,7 +187,7 @@ class Sweep {
       row.codec = codec::to_string(way.codec);
       row.algorithm = way.algorithm;
       row.group = setting.group.name();
-      row.transport = options_.transport;
+      row.transport = enum_name(*options_.transport);
       row.size = collective.bytes(shape);
       row.count = shape.count;
       row.type = type_name(shape.dtype);

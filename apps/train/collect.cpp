@@ -74,7 +74,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   comm::Control& control = context.control();
   const trace::Recorder& recorder = session.recorder();
   const zero::UnitModel& model = session.model();
-  trace::TraceData data = app::run_trace(context, config.backend, config.transport);
+  trace::TraceData data = app::run_trace(context, *config.backend, *config.transport);
   data.kernels = model.kernels();
   data.flops_per_token = model.flops_per_token();
   data.hardware_flops_per_token = model.hardware_flops_per_token();
@@ -109,7 +109,7 @@ trace::TraceData collect(const config::TrainConfig& config, const app::Context& 
   for (const zero::MemoryReport& report : model.offloaded_memory()) {
     data.memory.push_back({report.name, report.predicted, report.actual});
   }
-  if (config.backend == "cuda") {
+  if (config.backend == Backend::cuda) {
     const MemoryUse use = cuda_runtime()->memory_use();
     data.memory.push_back({"buffers_peak", predicted, use.peak});
     data.memory.push_back({"gpu_used", predicted, gpu_memory_used()});

@@ -26,7 +26,8 @@ Progress::Progress(bool is_root, const config::TrainConfig& config)
       terminal_(is_terminal()),
       steps_(config.train_steps),
       interval_(config.log_interval) {
-  if (config.log_style == "megatron") megatron_.emplace(steps_, config.train_batch_size);
+  if (config.log_style == config::LogStyle::megatron)
+    megatron_.emplace(steps_, config.train_batch_size);
 }
 
 void Progress::report(std::uint64_t steps_done, const trace::StepRow& row) {

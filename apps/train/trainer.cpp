@@ -21,7 +21,8 @@ namespace {
 
 /// The data, and a warning.
 Tokens prepare(const config::TrainConfig& config, const app::Context& context) {
-  if (config.backend == "cuda" && !context.gpus.warning.empty()) log::warn(context.gpus.warning);
+  if (config.backend == Backend::cuda && !context.gpus.warning.empty())
+    log::warn(context.gpus.warning);
   return load_tokens(config.data, context);
 }
 
@@ -39,14 +40,14 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
 ExitCode Trainer::run() {
   if (context_.is_root()) {
     fmt::print("zpp_train on {}, {} over {}: {}, {}\n", context_.topology().describe(),
-               config_.backend, config_.transport, config_.model.name,
+               enum_name(*config_.backend), enum_name(*config_.transport), config_.model.name,
                tokens_.source->description());
   }
   const std::uint64_t first = checkpoints_.load(session_);
   if (first > 0 && context_.is_root()) {
-    fmt::print("goes on after step {} of {}\n", first, config_.train_steps);
+    fmt::print("resuming after step {} of {}\n", first, config_.train_steps);
   }
-  app::GpuSampling sampling(context_, config_.backend, config_.gpu_sampling);
+  app::GpuSampling sampling(context_, *config_.backend, config_.gpu_sampling);
   session_.run({.end_early = [&](std::uint64_t done,
                                  int interrupt) { return end_early(done, first, interrupt); },
                 .stepped =
@@ -62,7 +63,7 @@ ExitCode Trainer::run() {
                first);
   const std::string verdict = write_trace(sampling);
   if (context_.is_root()) fmt::print("{}  {}\n", verdict, context_.trace_path().string());
-  if (verdict != "VALID") return ExitCode::check_failed;
+  if (!trace::is_valid(verdict)) return ExitCode::check_failed;
   const trace::Recorder& recorder = session_.recorder();
   if (recorder.interrupted.empty()) return ExitCode::ok;
   log::warn(

@@ -41,9 +41,10 @@ std::string placeholder_of(const config::Option& option) {
     const char* operator()(const double*) const { return "X"; }
     const char* operator()(const std::string*) const { return "TEXT"; }
     const char* operator()(const codec::CodecSpec*) const { return "CODEC"; }
+    const char* operator()(const config::EnumField&) const { return "NAME"; }
     const char* operator()(const config::Structured&) const { return "JSON"; }
   };
-  return option.choices.empty() ? std::visit(Placeholder{}, option.field) : "NAME";
+  return config::choices_of(option).empty() ? std::visit(Placeholder{}, option.field) : "NAME";
 }
 
 /// The first line is the option's own text.

@@ -97,9 +97,9 @@ std::string describe_throttling(const std::vector<trace::GpuRow>& rows,
       100 * held.share(), held.samples, clocks);
 }
 
-GpuSampling::GpuSampling(const Context& context, const std::string& backend, double period)
+GpuSampling::GpuSampling(const Context& context, Backend backend, double period)
     : context_(context), period_(period) {
-  if (backend != "cuda" || period <= 0) return;
+  if (backend != Backend::cuda || period <= 0) return;
   const auto rank = static_cast<std::size_t>(context.control().rank());
   const auto index = static_cast<std::size_t>(context.gpus.index[rank]);
   sampler_.emplace(visible_gpus().at(index).uuid, period);

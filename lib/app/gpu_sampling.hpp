@@ -16,7 +16,7 @@ class GpuSampling {
  public:
   /// Begins to read this rank's GPU. `period` in seconds; 0, or another back end than cuda: nothing
   /// is read.
-  GpuSampling(const Context& context, const std::string& backend, double period);
+  GpuSampling(const Context& context, Backend backend, double period);
 
   /// Ends the readings, gives rank 0 those of all ranks in `data.gpus`, and warns there of what
   /// held clocks back. Collective, once.

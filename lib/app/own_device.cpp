@@ -2,11 +2,11 @@
 
 namespace zeropp::app {
 
-Device own_device(const Context& context, const std::string& backend) {
+Device own_device(const Context& context, Backend backend) {
   Device device = Device::host();
   context.agree_on([&] {
     const auto rank = static_cast<std::size_t>(context.control().rank());
-    if (backend == "cuda") device = Device::cuda(context.gpus.index[rank]);
+    if (backend == Backend::cuda) device = Device::cuda(context.gpus.index[rank]);
   });
   return device;
 }

@@ -1,15 +1,13 @@
 // The device that this rank computes on.
 #pragma once
 
-#include <string>
-
 #include "lib/app/app.hpp"
 #include "lib/device/device.hpp"
 
 namespace zeropp::app {
 
-/// Of back end "cuda" the GPU that find_gpus() gave this rank, else the host. Collective. Throws
+/// Of the back end cuda the GPU that find_gpus() gave this rank, else the host. Collective. Throws
 /// AgreedError.
-Device own_device(const Context& context, const std::string& backend);
+Device own_device(const Context& context, Backend backend);
 
 }  // namespace zeropp::app

@@ -25,8 +25,7 @@ json own_facts(int gpu_index) {
           {"pci", gpu.pci}};
 }
 
-trace::TraceData head_of(const Call& call, const std::string& backend,
-                         const std::string& transport) {
+trace::TraceData head_of(const Call& call, std::string_view backend, std::string_view transport) {
   trace::TraceData data;
   data.app = call.name();
   data.provenance = call.provenance();
@@ -38,17 +37,16 @@ trace::TraceData head_of(const Call& call, const std::string& backend,
 
 }  // namespace
 
-trace::TraceData run_trace(const Context& context, const std::string& backend,
-                           const std::string& transport) {
+trace::TraceData run_trace(const Context& context, Backend backend, comm::Transport transport) {
   const comm::Topology& topology = context.topology();
-  trace::TraceData data = head_of(context, backend, transport);
+  trace::TraceData data = head_of(context, enum_name(backend), enum_name(transport));
   data.world_size = static_cast<std::uint64_t>(topology.world_size);
   data.node_count = static_cast<std::uint64_t>(topology.node_count);
   data.ranks_per_node = static_cast<std::uint64_t>(topology.ranks_per_node);
   data.emulated = topology.emulated;
 
   const auto own = static_cast<std::size_t>(context.control().rank());
-  const json facts = own_facts(backend == "cuda" ? context.gpus.index[own] : -1);
+  const json facts = own_facts(backend == Backend::cuda ? context.gpus.index[own] : -1);
   for (const std::string& text : context.control().gather(facts.dump())) {
     const json rank = json::parse(text);
     const comm::Place& place = context.world().places()[data.ranks.size()];

@@ -2,8 +2,6 @@
 // ranks that it ran on.
 #pragma once
 
-#include <string>
-
 #include "lib/app/app.hpp"
 #include "lib/trace/trace_data.hpp"
 
@@ -11,8 +9,7 @@ namespace zeropp::app {
 
 /// Everything that trace::describe_run() writes, but verdict and seed. Collective; the ranks are
 /// there on rank 0.
-trace::TraceData run_trace(const Context& context, const std::string& backend,
-                           const std::string& transport);
+trace::TraceData run_trace(const Context& context, Backend backend, comm::Transport transport);
 /// Of a program without ranks: one process on the host, transport "none".
 trace::TraceData run_trace(const Call& call);
 

@@ -79,7 +79,8 @@ Estimate Reduction::fed_back(const codec::CodecSpec& spec, Estimate row, std::si
 
 Estimate Reduction::sum(int rank, const Slices& slices, SliceErrors* errors) const {
   const int n = topology.world_size;
-  if (algorithm == "2-hop" && topology.node_count > 1 && topology.ranks_per_node > 1) {
+  const bool across = algorithm == "2-hop" && topology.node_count > 1;
+  if (across && topology.ranks_per_node > 1) {
     return two_hops(rank, slices, errors);
   }
   if (algorithm == "flat" && n > 1) return around_the_ring(rank, slices);
@@ -88,7 +89,6 @@ Estimate Reduction::sum(int rank, const Slices& slices, SliceErrors* errors) con
   if (std::ranges::find(in_rank_order, algorithm) == in_rank_order.end()) {
     throw std::invalid_argument("write the order of operations of " + algorithm + " here");
   }
-  const bool across = algorithm == "2-hop" && topology.node_count > 1;
   const codec::CodecSpec& codec = across ? second : first;
   const bool feeds_back = errors != nullptr && (across ? feedback.inter : feedback.intra);
   if (feeds_back) errors->first.resize(static_cast<std::size_t>(n));

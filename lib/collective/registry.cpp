@@ -54,7 +54,7 @@ GroupInJob place_of(const Context& context) {
 template <class Algorithm>
 void require_possible(const char* operation, const Algorithm& algorithm, const GroupInJob& place,
                       const codec::CodecSpec& codec, const Parts& parts, std::size_t depth) {
-  if (!algorithm.traits.any_codec && codec.format != "none") {
+  if (!algorithm.traits.any_codec && codec != codec::CodecSpec{}) {
     throw Error(
         ExitCode::usage,
         fmt::format("{} algorithm '{}' carries no codec but 'none', not '{}': choose another "

@@ -16,6 +16,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/poll.hpp"
 #include "lib/comm/communicator.hpp"
+#include "lib/comm/options.hpp"
 #include "lib/comm/shape.hpp"
 #include "lib/comm/topology.hpp"
 #include "lib/device/buffer.hpp"
@@ -93,13 +94,6 @@ struct Groups {
   [[nodiscard]] std::vector<std::unique_ptr<RegisteredMemory>> register_memory(
       const Buffer& buffer, Control& control) const;
 };
-
-/// What moves the bytes of a group: MPI (device memory is staged through pinned host memory) or
-/// NCCL (device memory only, one GPU a rank).
-enum class Transport : std::uint8_t { mpi, nccl };
-constexpr std::string_view name_of(Transport transport) {
-  return transport == Transport::mpi ? "mpi" : "nccl";
-}
 
 struct GroupOptions {
   int secondary_size = 0;  ///< ranks of an hpZ group; 0: no such group

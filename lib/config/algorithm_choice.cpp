@@ -46,7 +46,7 @@ const collective::Algorithm& find(const std::vector<collective::Algorithm>& know
 
 /// NCCL's own routes are to be taken where they do what is asked.
 bool is_free_over_nccl(const TrainConfig& c) {
-  return c.transport == "nccl" && !c.zero.deterministic;
+  return c.transport == comm::Transport::nccl && !c.zero.deterministic;
 }
 
 /// What `auto` takes inside a node over NCCL for uncompressed traffic: its own collectives, which
@@ -68,7 +68,7 @@ bool is_rail(const Machine& machine) {
 /// Whether what zeropp itself sends from such nodes is to be cut for several communicators.
 bool takes_lanes(const TrainConfig& c, const Machine& machine) {
   const bool several = c.rail_lanes == 0 ? !machine.rdma : c.rail_lanes > 1;
-  return is_rail(machine) && c.transport == "nccl" && several;
+  return is_rail(machine) && c.transport == comm::Transport::nccl && several;
 }
 
 /// The ranks that share a copy of everything: where weights are gathered and gradients reduced.
@@ -82,10 +82,10 @@ Machine shard_group_of(Machine machine, std::size_t size) {
 /// Whether copy engines are to be used, where an algorithm can.
 bool takes_copy_engines(const TrainConfig& c, const Machine& machine) {
   const char* const missing = missing_for_copy_engines(c.transport, machine);
-  if (c.copy_engines == "on" && missing != nullptr) {
+  if (c.copy_engines == comm::CopyEngines::on && missing != nullptr) {
     refuse("zeropp.copy_engines on needs {}: leave it out", missing);
   }
-  return c.copy_engines != "off" && missing == nullptr;
+  return c.copy_engines != comm::CopyEngines::off && missing == nullptr;
 }
 
 /// What `auto` takes by zeropp.algorithm_table, where that is given.
@@ -97,8 +97,8 @@ class Measured {
     table_ = AlgorithmTable::read(c.algorithm_table);
     table_->require_made_on({.world_size = static_cast<std::size_t>(machine.world_size),
                              .ranks_per_node = static_cast<std::size_t>(machine.ranks_per_node),
-                             .backend = c.backend,
-                             .transport = c.transport,
+                             .backend = std::string(enum_name(*c.backend)),
+                             .transport = std::string(enum_name(*c.transport)),
                              .pipeline_depth = c.zero.pipeline_depth,
                              .copy_engines = takes_copy_engines(c, machine) ? "on" : "off"});
   }
@@ -110,7 +110,7 @@ class Measured {
                                                    const char* group) const {
     if (!table_) return std::nullopt;
     const bool reduces = std::string_view(collective) == "reduce_scatter";
-    const bool feeds_back = config_.zero.error_feedback.hops != "none";
+    const bool feeds_back = config_.zero.error_feedback.hops != zero::FeedbackHops::none;
     std::vector<std::string> candidates;
     for (const collective::Algorithm& algorithm : known) {
       const bool possible = (!algorithm.traits.hierarchical ||
@@ -188,7 +188,7 @@ const char* reduce_by_rule(const TrainConfig& c, const Machine& machine) {
 void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
   const char* key = "zeropp.all_gather_algorithm";
   std::string& name = c.zero.all_gather_algorithm;
-  if (name == "auto") {
+  if (zero::is_automatic(name)) {
     name = measured
                .fastest(machine.all_gather, "all_gather", c.zero.quantized_weights,
                         c.zero.weight_codec, Measured::kWorld)
@@ -210,7 +210,7 @@ void choose_all_gather(TrainConfig& c, const Machine& machine, const Measured& m
 void choose_secondary_gather(TrainConfig& c, const Machine& machine, const Measured& measured) {
   const char* key = "zeropp.secondary_gather_algorithm";
   std::string& name = c.zero.secondary_gather_algorithm;
-  if (name == "auto") {
+  if (zero::is_automatic(name)) {
     const std::size_t size = c.zero.hpz_partition_size;
     const bool inside = size <= static_cast<std::size_t>(machine.ranks_per_node);
     const char* const by_rule = inside && takes_copy_engines(c, machine) ? "direct"
@@ -237,7 +237,7 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, con
   const char* key = "zeropp.reduce_scatter_algorithm";
   std::string& name = c.zero.reduce_scatter_algorithm;
   const bool quantized = c.zero.quantized_gradients;
-  if (name == "auto") {
+  if (zero::is_automatic(name)) {
     const bool one_codec = !quantized || c.zero.gradient_codec_intra == c.zero.gradient_codec_inter;
     name = measured
                .fastest(machine.reduce_scatter, "reduce_scatter", quantized,
@@ -270,27 +270,30 @@ void choose_reduce_scatter(TrainConfig& c, const std::vector<Option>& given, con
 
 /// Error feedback is in the hops that the reduction takes on these nodes.
 void choose_feedback_hops(TrainConfig& c, const Machine& machine) {
+  using zero::FeedbackHops;
   const char* key = "zeropp.error_feedback.hops";
-  std::string& hops = c.zero.error_feedback.hops;
-  if (!c.zero.quantized_gradients || hops == "none") return;
+  FeedbackHops& hops = c.zero.error_feedback.hops;
+  if (!c.zero.quantized_gradients || hops == FeedbackHops::none) return;
   const std::string& name = c.zero.reduce_scatter_algorithm;
   const collective::Algorithm& algorithm = find(machine.reduce_scatter, name, key);
   if (!algorithm.traits.feedback) {
     refuse(
         "{} {}: zeropp.reduce_scatter_algorithm {} has no hops to feed errors back in; choose "
         "2-hop or 1-hop, or leave it out",
-        key, hops, name);
+        key, enum_name(hops), name);
   }
   const bool second = algorithm.traits.hierarchical && machine.node_count > 1;
   const bool intra = !second || machine.ranks_per_node > 1;
   const bool inter = second || c.zero.shard_group_size != zero::kAllRanks;
-  const char* const there = intra && inter ? "both" : intra ? "intra" : "inter";
-  if (hops == "both") hops = there;
-  if ((hops == "intra" && !intra) || (hops == "inter" && !inter)) {
+  const FeedbackHops there = intra && inter ? FeedbackHops::both
+                             : intra        ? FeedbackHops::intra
+                                            : FeedbackHops::inter;
+  if (hops == FeedbackHops::both) hops = there;
+  if ((hops == FeedbackHops::intra && !intra) || (hops == FeedbackHops::inter && !inter)) {
     refuse(
         "{} {} has no effect: {} on {} nodes of {} ranks has the hop {} only; choose it, or leave "
         "error feedback out",
-        key, hops, name, machine.node_count, machine.ranks_per_node, there);
+        key, enum_name(hops), name, machine.node_count, machine.ranks_per_node, enum_name(there));
   }
 }
 
@@ -322,7 +325,7 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
        find(machine.all_gather, zero.secondary_gather_algorithm, "").traits.to_everyone) ||
       inside_nodes(find(machine.reduce_scatter, zero.reduce_scatter_algorithm, ""),
                    reduces_in_offered_memory(c));
-  if (c.copy_engines == "on" && !used) {
+  if (c.copy_engines == comm::CopyEngines::on && !used) {
     refuse(
         "zeropp.copy_engines on would have no effect with {} and {} on {} nodes, stage {} and "
         "pipeline_depth {}: choose direct or 1-hop on one node, two-level or 2-hop on several, or "
@@ -330,7 +333,8 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
         zero.all_gather_algorithm, zero.reduce_scatter_algorithm, machine.node_count, zero.stage,
         zero.pipeline_depth);
   }
-  c.copy_engines = used && takes_copy_engines(c, whole) ? "on" : "off";
+  c.copy_engines =
+      used && takes_copy_engines(c, whole) ? comm::CopyEngines::on : comm::CopyEngines::off;
 }
 
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
@@ -343,7 +347,7 @@ void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sh
   const bool inside =
       sends_on_rails(find(machine.all_gather, c.zero.all_gather_algorithm, "")) ||
       sends_on_rails(find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, ""));
-  const bool rails = c.transport == "nccl" && (across || inside);
+  const bool rails = c.transport == comm::Transport::nccl && (across || inside);
   if (c.rail_lanes == 0) {
     c.rail_lanes = rails ? typical_rail_lanes(machine) : 1;
   } else if (c.rail_lanes > 1 && !rails) {
@@ -362,8 +366,9 @@ std::size_t typical_rail_lanes(const Machine& machine) {
   return machine.ranks_per_node == 1 ? 8 : 4;
 }
 
-const char* missing_for_copy_engines(const std::string& transport, const Machine& machine) {
-  if (transport != "nccl") return "the transport nccl";
+const char* missing_for_copy_engines(const std::optional<comm::Transport>& transport,
+                                     const Machine& machine) {
+  if (transport != comm::Transport::nccl) return "the transport nccl";
   if (machine.ranks_per_node <= 1 || machine.world_size == 1) return "nodes of several ranks";
   if (machine.copy_engines) return nullptr;
   return "NCCL 2.28.3 or later with memory handles (NCCL_CUMEM_ENABLE) and windows "

@@ -4,34 +4,32 @@
 
 namespace zeropp::config {
 
-Option backend_option(std::string& field, const std::string& scope) {
+Option backend_option(std::optional<Backend>& field, const std::string& scope) {
   return {
       .path = scope + "backend",
       .flag = "--backend",
       .field = &field,
-      .help = "Back end that computes; auto: cuda where every rank has a GPU of its own, else host",
-      .choices = {"auto", "host", "cuda"}};
+      .help =
+          "Back end that computes; auto: cuda where every rank has a GPU of its own, else host"};
 }
 
-Option transport_option(std::string& field, const std::string& scope) {
+Option transport_option(std::optional<comm::Transport>& field, const std::string& scope) {
   return {.path = scope + "transport",
           .flag = "--transport",
           .field = &field,
           .help =
               "Library that moves bytes; auto: nccl with the back end cuda, else mpi. With cuda, "
-              "mpi goes through host memory and lets ranks share a GPU",
-          .choices = {"auto", "mpi", "nccl"}};
+              "mpi goes through host memory and lets ranks share a GPU"};
 }
 
-Option copy_engines_option(std::string& field, const std::string& scope) {
+Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::string& scope) {
   return {.path = scope + "copy_engines",
           .flag = "--copy-engines",
           .field = &field,
           .help =
               "Send messages of one size inside a node by the GPUs' copy engines, which leave the "
               "multiprocessors to arithmetic; direct, 1-hop, and inside nodes two-level and 2-hop "
-              "send such; auto: where NCCL can",
-          .choices = {"auto", "on", "off"}};
+              "send such; auto: where NCCL can"};
 }
 
 Option rail_lanes_option(std::size_t& field, const std::string& scope) {
@@ -54,7 +52,8 @@ Option node_size_option(std::size_t& field, const std::string& scope) {
           .range = between(0, std::numeric_limits<int>::max())};
 }
 
-Option gpu_sampling_option(double& field, const std::string& backend, const std::string& scope) {
+Option gpu_sampling_option(double& field, const std::optional<Backend>& backend,
+                           const std::string& scope) {
   return {.path = scope + "gpu_sampling",
           .flag = "--gpu-sampling",
           .field = &field,
@@ -63,7 +62,7 @@ Option gpu_sampling_option(double& field, const std::string& backend, const std:
               "rank's GPU, for the trace; 0: none",
           .unit = "seconds",
           .range = between(0, 3600),
-          .in_effect = [&backend] { return backend != "host"; },
+          .in_effect = [&backend] { return backend != Backend::host; },
           .effect_needs = scope.empty() ? "--backend cuda" : scope + "backend cuda"};
 }
 

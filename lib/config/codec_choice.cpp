@@ -23,20 +23,21 @@ void check_entry(const TrainConfig& c, const CodecEntry& entry, const std::strin
         "zeropp.train_steps",
         where, entry.from_step, c.train_steps);
   }
-  const auto check = [&](bool named, const char* key, bool quantized, const char* values) {
+  const auto check = [&](bool named, const char* key, bool quantized, zero::AdaptedValues values) {
     if (!named) return;
     if (!quantized) {
       refuse("{}.{} would have no effect: it needs zero_optimization.zero_quantized_{}", where, key,
-             values);
+             enum_name(values));
     }
     if (c.zero.adaptive_bits.values == values) {
       refuse(
           "{}.{} would have no effect: zeropp.adaptive_bits chooses the codecs of {}; leave one "
           "of them out",
-          where, key, values);
+          where, key, enum_name(values));
     }
   };
-  check(entry.weight_codec.has_value(), "weight_codec", c.zero.quantized_weights, "weights");
+  check(entry.weight_codec.has_value(), "weight_codec", c.zero.quantized_weights,
+        zero::AdaptedValues::weights);
   if (entry.weight_codec && c.zero.stage < 3) {
     refuse(
         "{}.weight_codec needs zero_optimization.stage 3, not {}: below it, weights of a step are "
@@ -44,9 +45,9 @@ void check_entry(const TrainConfig& c, const CodecEntry& entry, const std::strin
         where, c.zero.stage);
   }
   check(entry.gradient_codec_intra.has_value(), "gradient_codec_intra", c.zero.quantized_gradients,
-        "gradients");
+        zero::AdaptedValues::gradients);
   check(entry.gradient_codec_inter.has_value(), "gradient_codec_inter", c.zero.quantized_gradients,
-        "gradients");
+        zero::AdaptedValues::gradients);
 }
 
 void take_one_hop(CodecEntry& entry, const std::string& algorithm, const std::string& where) {
@@ -61,13 +62,13 @@ void take_one_hop(CodecEntry& entry, const std::string& algorithm, const std::st
 
 void check_adaptive(const TrainConfig& c) {
   const zero::AdaptiveBitsOptions& adaptive = c.zero.adaptive_bits;
-  if (adaptive.values == "none") return;
-  const bool weights = adaptive.values == "weights";
+  if (adaptive.values == zero::AdaptedValues::none) return;
+  const bool weights = adaptive.values == zero::AdaptedValues::weights;
   if (!(weights ? c.zero.quantized_weights : c.zero.quantized_gradients)) {
     refuse(
         "zeropp.adaptive_bits.values {} would have no effect: it needs "
         "zero_optimization.zero_quantized_{}",
-        adaptive.values, adaptive.values);
+        enum_name(adaptive.values), enum_name(adaptive.values));
   }
   if (weights && c.zero.stage < 3) {
     refuse(
@@ -93,13 +94,17 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
   const char* const compression =
       "zero_optimization.zero_quantized_weights or zero_quantized_gradients";
   const auto adaptive = [&c, compresses] {
-    return compresses() && c.zero.adaptive_bits.values != "none";
+    return compresses() && c.zero.adaptive_bits.values != zero::AdaptedValues::none;
   };
   const char* const adaptive_needs = "zeropp.adaptive_bits.values";
-  const auto fixed = [&c](const char* values) { return c.zero.adaptive_bits.values != values; };
-  const auto fixed_weights = [&c, fixed] { return c.zero.quantized_weights && fixed("weights"); };
+  const auto fixed = [&c](zero::AdaptedValues values) {
+    return c.zero.adaptive_bits.values != values;
+  };
+  const auto fixed_weights = [&c, fixed] {
+    return c.zero.quantized_weights && fixed(zero::AdaptedValues::weights);
+  };
   const auto fixed_gradients = [&c, fixed] {
-    return c.zero.quantized_gradients && fixed("gradients");
+    return c.zero.quantized_gradients && fixed(zero::AdaptedValues::gradients);
   };
   const char* const gradient_codecs_need =
       "zero_optimization.zero_quantized_gradients, and other zeropp.adaptive_bits.values than "
@@ -136,7 +141,6 @@ std::vector<Option> codec_choice_options(TrainConfig& c) {
        .field = &c.zero.adaptive_bits.values,
        .help = "Give each unit's weights or gradients a width of their own, by measured errors, "
                "within a budget of bytes",
-       .choices = {"none", "weights", "gradients"},
        .in_effect = compresses,
        .effect_needs = compression},
       {.path = "zeropp.adaptive_bits.minimum_bits",

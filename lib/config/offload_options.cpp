@@ -32,8 +32,7 @@ void add_optimizer(std::vector<Option>& table, zero::OffloadOptimizerOptions& op
         .flag = "--offload-optimizer",
         .field = &optimizer.device,
         .help = "Place of master weights and of what the optimizer keeps; cpu is the host's "
-                "memory, nvme files; the host steps",
-        .choices = {"none", "cpu", "nvme"}},
+                "memory, nvme files; the host steps"},
        on_file({.path = "zero_optimization.offload_optimizer.nvme_path",
                 .flag = "--offload-optimizer-nvme-path",
                 .field = &optimizer.nvme_path,
@@ -92,7 +91,6 @@ void add_param(std::vector<Option>& table, zero::Options& zero) {
         .field = &param.device,
         .help = "Place of the weights until they are gathered, at stage 3; cpu is the host's "
                 "memory, nvme files; the optimizer has to be offloaded too",
-        .choices = {"none", "cpu", "nvme"},
         .effect_needs = "zero_optimization.stage 3",
         .ruled_out = [&zero](const auto&) { return zero.stage < 3; }},
        on_file({.path = "zero_optimization.offload_param.nvme_path",
@@ -206,7 +204,7 @@ void check_offload(const TrainConfig& config) {
         "leave one of them out",
         key);
   }
-  if (zero.adaptive_bits.values == "weights") {
+  if (zero.adaptive_bits.values == zero::AdaptedValues::weights) {
     refuse(
         "{} leaves no weights on the device that zeropp.adaptive_bits could read: leave one of "
         "them out, or adapt those of gradients",

@@ -89,6 +89,7 @@ std::string without_bytes(const std::string& text) {
 /// A flag's text as the JSON value that the option's type expects.
 nlohmann::json json_of(const Option& option, const std::string& text, const std::string& where) {
   if (std::holds_alternative<std::string*>(option.field) ||
+      std::holds_alternative<EnumField>(option.field) ||
       std::holds_alternative<codec::CodecSpec*>(option.field)) {
     return text;
   }
@@ -126,6 +127,9 @@ std::function<void()> undo_of(const Field& field) {
                             structured.set(value, "");
                           };
                         },
+                        [](const EnumField& choice) -> std::function<void()> {
+                          return [choice, name = choice.name()] { choice.set(name); };
+                        },
                         [](auto* member) -> std::function<void()> {
                           return [member, value = *member] { *member = value; };
                         },
@@ -144,44 +148,44 @@ void set_from_json(Option& option, const nlohmann::json& value, const std::strin
     if (!number || !inside(option.range, *number)) wrong(option, where, shown_value(value));
     *field = *number;
   };
-  std::visit(
-      Overloaded{
-          [&](bool* field) {
-            if (!value.is_boolean()) wrong(option, where, shown_value(value));
-            *field = value.get<bool>();
-          },
-          [&](int* field) { integer(field); },
-          [&](std::size_t* field) { integer(field); },
-          [&](double* field) {
-            if (!value.is_number()) wrong(option, where, shown_value(value));
-            const auto number = value.get<double>();
-            if (!std::isfinite(number) || !inside(option.range, number)) {
-              wrong(option, where, shown_value(value));
-            }
-            *field = number;
-          },
-          [&](std::string* field) {
-            if (!value.is_string()) wrong(option, where, shown_value(value));
-            const auto text = value.get<std::string>();
-            const auto& choices = option.choices;
-            if (!choices.empty() &&
-                std::find(choices.begin(), choices.end(), text) == choices.end()) {
-              wrong(option, where,
-                    fmt::format("{} (nearest: {})", shown_value(value), nearest(text, choices)));
-            }
-            *field = text;
-          },
-          [&](codec::CodecSpec* field) {
-            if (!value.is_string()) wrong(option, where, shown_value(value));
-            try {
-              *field = codec::parse_codec(value.get<std::string>());
-            } catch (const std::invalid_argument& error) {
-              fail(where, error.what());
-            }
-          },
-          [&](const Structured& field) { field.set(value, where); },
-      },
-      option.field);
+  const auto chosen = [&] {
+    if (!value.is_string()) wrong(option, where, shown_value(value));
+    auto text = value.get<std::string>();
+    const auto& choices = choices_of(option);
+    if (!choices.empty() && std::ranges::find(choices, text) == choices.end()) {
+      wrong(option, where,
+            fmt::format("{} (nearest: {})", shown_value(value), nearest(text, choices)));
+    }
+    return text;
+  };
+  std::visit(Overloaded{
+                 [&](bool* field) {
+                   if (!value.is_boolean()) wrong(option, where, shown_value(value));
+                   *field = value.get<bool>();
+                 },
+                 [&](int* field) { integer(field); },
+                 [&](std::size_t* field) { integer(field); },
+                 [&](double* field) {
+                   if (!value.is_number()) wrong(option, where, shown_value(value));
+                   const auto number = value.get<double>();
+                   if (!std::isfinite(number) || !inside(option.range, number)) {
+                     wrong(option, where, shown_value(value));
+                   }
+                   *field = number;
+                 },
+                 [&](std::string* field) { *field = chosen(); },
+                 [&](const EnumField& field) { field.set(chosen()); },
+                 [&](codec::CodecSpec* field) {
+                   if (!value.is_string()) wrong(option, where, shown_value(value));
+                   try {
+                     *field = codec::parse_codec(value.get<std::string>());
+                   } catch (const std::invalid_argument& error) {
+                     fail(where, error.what());
+                   }
+                 },
+                 [&](const Structured& field) { field.set(value, where); },
+             },
+             option.field);
   option.given = true;
 }
 
@@ -195,16 +199,23 @@ nlohmann::json value_of(const Option& option) {
   return std::visit(
       Overloaded{
           [](const codec::CodecSpec* field) { return nlohmann::json(codec::to_string(*field)); },
+          [](const EnumField& field) { return nlohmann::json(field.name()); },
           [](const Structured& field) { return field.value(); },
           [](const auto* field) { return nlohmann::json(*field); },
       },
       option.field);
 }
 
+const std::vector<std::string>& choices_of(const Option& option) {
+  const auto* const choice = std::get_if<EnumField>(&option.field);
+  return choice != nullptr && option.choices.empty() ? choice->names() : option.choices;
+}
+
 std::string describe_values(const Option& option) {
-  if (!option.choices.empty()) {
-    return option.choices.size() == 1 ? option.choices.front()
-                                      : fmt::format("one of {}", fmt::join(option.choices, ", "));
+  const std::vector<std::string>& choices = choices_of(option);
+  if (!choices.empty()) {
+    return choices.size() == 1 ? choices.front()
+                               : fmt::format("one of {}", fmt::join(choices, ", "));
   }
   std::string text =
       std::visit(Overloaded{
@@ -214,6 +225,7 @@ std::string describe_values(const Option& option) {
                      [](double*) { return std::string("a finite number"); },
                      [](std::string*) { return std::string("text"); },
                      [](codec::CodecSpec*) { return std::string("a codec, FORMAT[:BLOCK]"); },
+                     [](const EnumField&) { return std::string("a name"); },
                      [](const Structured& field) { return field.description; },
                  },
                  option.field);

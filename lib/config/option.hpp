@@ -8,12 +8,14 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
 #include <vector>
 
 #include "kernels/codec/spec.hpp"
+#include "kernels/core/enum_names.hpp"
 
 namespace zeropp::config {
 
@@ -25,9 +27,44 @@ struct Structured {
   std::string description = {};  ///< for --help and messages
 };
 
+/// A member of an enum type, by the names of its values (kernels/core/enum_names.hpp); of an
+/// optional one, "auto" stands before them, for what resolve() is to decide.
+class EnumField {
+ public:
+  template <NamedEnum Enum>
+  EnumField(Enum* field)
+      : names_(names_of(Enum{})),
+        name_([field] { return std::string(enum_name(*field)); }),
+        set_([field](std::string_view name) { *field = parse_enum<Enum>(name).value(); }) {}
+  template <NamedEnum Enum>
+  EnumField(std::optional<Enum>* field)
+      : names_(names_of(Enum{})),
+        name_([field] { return *field ? std::string(enum_name(**field)) : kAutomatic; }),
+        set_([field](std::string_view name) { *field = parse_enum<Enum>(name); }) {
+    names_.insert(names_.begin(), kAutomatic);
+  }
+
+  [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
+  [[nodiscard]] std::string name() const { return name_(); }
+  /// One of names().
+  void set(std::string_view name) const { set_(name); }
+
+ private:
+  static constexpr const char* kAutomatic = "auto";
+  template <class Enum>
+  static std::vector<std::string> names_of(Enum any) {
+    const auto known = enum_names(any);
+    return {known.begin(), known.end()};
+  }
+
+  std::vector<std::string> names_;
+  std::function<std::string()> name_;
+  std::function<void(std::string_view)> set_;
+};
+
 /// The value that an option sets: a member of the program's struct, which outlives the option.
-using Field =
-    std::variant<bool*, int*, std::size_t*, double*, std::string*, codec::CodecSpec*, Structured>;
+using Field = std::variant<bool*, int*, std::size_t*, double*, std::string*, codec::CodecSpec*,
+                           EnumField, Structured>;
 
 /// Legal values of a number.
 struct Range {
@@ -53,8 +90,9 @@ struct Option {
   std::string help = {};
   std::string unit = {};  ///< "elements", "seconds"; empty for pure numbers and names
   Range range = {};
-  bool binary_suffix = false;             ///< a flag's number may end in K, M or G: powers of 1024
-  std::vector<std::string> choices = {};  ///< legal texts; empty: any
+  bool binary_suffix = false;  ///< a flag's number may end in K, M or G: powers of 1024
+  std::vector<std::string> choices =
+      {};  ///< legal texts; empty: any, of an EnumField all its names
   /// False when other options leave this one without effect: then it is not part of the effective
   /// configuration, and giving it is an error. Empty: always in effect.
   std::function<bool()> in_effect = {};
@@ -84,6 +122,9 @@ void set_from_text(Option& option, const std::string& text, const std::string& w
 
 /// The value, as JSON: sizes are integers, codecs canonical names.
 nlohmann::json value_of(const Option& option);
+
+/// The legal texts; empty: any.
+const std::vector<std::string>& choices_of(const Option& option);
 
 /// "integer, 0 to 3", "size in elements, at least 1": for --help and messages.
 std::string describe_values(const Option& option);

@@ -138,7 +138,7 @@ void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
 void add_error_feedback(std::vector<Option>& table, TrainConfig& c) {
   const auto qgz = [&c] { return c.zero.quantized_gradients; };
   const auto feedback = [&c] {
-    return c.zero.quantized_gradients && c.zero.error_feedback.hops != "none";
+    return c.zero.quantized_gradients && c.zero.error_feedback.hops != zero::FeedbackHops::none;
   };
   const char* const feedback_needs =
       "zero_optimization.zero_quantized_gradients with zeropp.error_feedback.hops";
@@ -148,7 +148,6 @@ void add_error_feedback(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--error-feedback",
         .field = &c.zero.error_feedback.hops,
         .help = "Hops of qgZ that add to the next gradients what their encoding lost",
-        .choices = {"none", "intra", "inter", "both"},
         .in_effect = qgz,
         .effect_needs = "zero_optimization.zero_quantized_gradients"},
        {.path = "zeropp.error_feedback.beta",
@@ -169,7 +168,6 @@ void add_error_feedback(std::vector<Option>& table, TrainConfig& c) {
         .flag = "--error-feedback-dtype",
         .field = &c.zero.error_feedback.dtype,
         .help = "Type that errors are kept in",
-        .choices = {"fp32", "int8"},
         .in_effect = feedback,
         .effect_needs = feedback_needs},
        {.path = "zeropp.measure_quantization_error",
@@ -213,9 +211,10 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
         // Once they are chosen, their names are what is in effect.
         .in_effect =
             [&c] {
-              return c.zero.all_gather_algorithm == "auto" ||
-                     c.zero.reduce_scatter_algorithm == "auto" ||
-                     (c.zero.hpz_partition_size > 1 && c.zero.secondary_gather_algorithm == "auto");
+              return zero::is_automatic(c.zero.all_gather_algorithm) ||
+                     zero::is_automatic(c.zero.reduce_scatter_algorithm) ||
+                     (c.zero.hpz_partition_size > 1 &&
+                      zero::is_automatic(c.zero.secondary_gather_algorithm));
             },
         .effect_needs = "an algorithm that is auto"},
        {.path = "zeropp.gradient_dtype",
@@ -322,8 +321,7 @@ void add_run(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zeropp.log_style",
         .flag = "--log-style",
         .field = &c.log_style,
-        .help = "Form of the progress lines: our own, or Megatron's, which its log parsers read",
-        .choices = {"plain", "megatron"}},
+        .help = "Form of the progress lines: our own, or Megatron's, which its log parsers read"},
        {.path = "zeropp.hash_parameters",
         .flag = "--hash-parameters",
         .field = &c.hash_parameters,

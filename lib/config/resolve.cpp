@@ -72,7 +72,7 @@ void check_persistence(const zero::Options& zero) {
   const char* key = "zero_optimization.stage3_param_persistence_threshold";
   const char* const remedy =
       "weight codecs that change come after the gather: leave one of them out";
-  if (zero.adaptive_bits.values == "weights") {
+  if (zero.adaptive_bits.values == zero::AdaptedValues::weights) {
     refuse("{} {} and zeropp.adaptive_bits: {}", key, zero.persistence_threshold, remedy);
   }
   for (const zero::CodecEntry& entry : zero.codec_schedule) {
@@ -84,24 +84,24 @@ void check_persistence(const zero::Options& zero) {
 
 /// Measurements of what encoding loses compare with fp32.
 void check_gradient_dtype(const zero::Options& zero) {
-  if (zero.gradient_dtype == "fp32") return;
+  if (zero.gradient_dtype == Dtype::fp32) return;
   const auto refuse_with = [&](bool on, const char* other) {
     if (!on) return;
     refuse(
         "zeropp.gradient_dtype {} and {}, which measures gradients in fp32: leave one of them out",
-        zero.gradient_dtype, other);
+        name_of(zero.gradient_dtype), other);
   };
   refuse_with(zero.measure_errors > 0, "zeropp.measure_quantization_error");
-  refuse_with(zero.adaptive_bits.values == "gradients", "zeropp.adaptive_bits");
+  refuse_with(zero.adaptive_bits.values == zero::AdaptedValues::gradients, "zeropp.adaptive_bits");
 }
 
 /// One rank sends nothing: no width has more bytes than another.
 void check_adaptive_bits(const zero::Options& zero, const Machine& machine) {
-  if (zero.adaptive_bits.values == "none" || machine.world_size > 1) return;
+  if (zero.adaptive_bits.values == zero::AdaptedValues::none || machine.world_size > 1) return;
   refuse(
       "zeropp.adaptive_bits.values {} would have no effect on 1 rank, which sends nothing: start "
       "more ranks, or leave it out",
-      zero.adaptive_bits.values);
+      enum_name(zero.adaptive_bits.values));
 }
 
 /// Groups of ranks that lie in nodes, or are nodes: of `least` ranks or more, of those that fit.
@@ -154,7 +154,7 @@ void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
   };
   refuse_with(zero.hpz_partition_size != 1, "zero_optimization.zero_hpz_partition_size",
               "both keep all weights in a part of the ranks");
-  refuse_with(zero.adaptive_bits.values != "none", "zeropp.adaptive_bits",
+  refuse_with(zero.adaptive_bits.values != zero::AdaptedValues::none, "zeropp.adaptive_bits",
               "the budget does not know of sums over shard groups");
   refuse_with(zero.measure_errors > 0, "zeropp.measure_quantization_error",
               "it does not know of sums over shard groups");
@@ -164,7 +164,7 @@ void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
 /// The back end and what moves its bytes.
 void choose_backend(TrainConfig& c, const Machine& machine) {
   const bool model_on_gpu = model::is_transformer(c.model);
-  if (c.backend == "cuda" && !model_on_gpu) {
+  if (c.backend == Backend::cuda && !model_on_gpu) {
     refuse("zeropp.model.name {} has no CUDA kernels: use --backend host", c.model.name);
   }
   choose_back_end(c.backend, c.transport, machine, "zeropp.transport", model_on_gpu);
@@ -173,11 +173,11 @@ void choose_backend(TrainConfig& c, const Machine& machine) {
 /// cuBLASLt's algorithms differ in the order of their sums.
 void check_autotuning(const TrainConfig& c) {
   if (!c.autotune_gemm) return;
-  if (c.backend != "cuda") {
+  if (c.backend != Backend::cuda) {
     refuse(
         "zeropp.autotune_gemm would have no effect with --backend {}: use --backend cuda, or leave "
         "it out",
-        c.backend);
+        enum_name(*c.backend));
   }
   if (c.zero.deterministic) {
     refuse(
@@ -188,7 +188,8 @@ void check_autotuning(const TrainConfig& c) {
 
 /// What a run needs is known before it begins, but for this.
 void check_memory_limit(const TrainConfig& c) {
-  if (c.device_memory_limit == 0 || c.zero.adaptive_bits.values == "none") return;
+  if (c.device_memory_limit == 0 || c.zero.adaptive_bits.values == zero::AdaptedValues::none)
+    return;
   refuse(
       "zeropp.device_memory_limit is checked before the run, in which zeropp.adaptive_bits chooses "
       "widths: leave one of them out");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,7 +35,8 @@ struct Machine {
 
 /// What is missing for messages inside nodes to go by copy engines over `transport`, in words for
 /// "needs ..."; null: nothing.
-const char* missing_for_copy_engines(const std::string& transport, const Machine& machine);
+const char* missing_for_copy_engines(const std::optional<comm::Transport>& transport,
+                                     const Machine& machine);
 
 /// Lanes of a rail over nccl (lib/comm/lanes.hpp) where nothing is said. They are of use where a
 /// host's thread copies what goes to other nodes, not where the network's hardware does; the rails

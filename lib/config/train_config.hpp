@@ -3,10 +3,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 
 #include "kernels/optim/options.hpp"
 #include "lib/checkpoint/options.hpp"
+#include "lib/comm/options.hpp"
 #include "lib/data/options.hpp"
 #include "lib/model/options.hpp"
 #include "lib/zero/plan/options.hpp"
@@ -15,6 +18,10 @@ namespace zeropp::config {
 
 /// Far beyond any use: every micro-step is planned ahead, in memory.
 constexpr std::size_t kMostAccumulationSteps = 4096;
+
+/// Form of the progress lines.
+enum class LogStyle : std::uint8_t { plain, megatron };
+constexpr auto enum_names(LogStyle) { return name_table("plain", "megatron"); }
 
 struct TrainConfig {
   /// resolve() sets zero.compute, zero.accumulation_steps and zero.seed from the values below.
@@ -32,9 +39,10 @@ struct TrainConfig {
 
   checkpoint::Options checkpoint;
 
-  std::string backend = "auto";       ///< host, cuda
-  std::string transport = "auto";     ///< mpi, nccl
-  std::string copy_engines = "auto";  ///< on, off: what NCCL moves equal messages inside nodes by
+  /// Empty: `auto`, which resolve() decides.
+  std::optional<Backend> backend = {};
+  std::optional<comm::Transport> transport = {};
+  std::optional<comm::CopyEngines> copy_engines = {};
   /// NCCL communicators that carry what a rail sends; 0: by the network (resolve())
   std::size_t rail_lanes = 0;
   /// JSON of zpp_sweep that `auto` chooses algorithms by; empty: by rules (resolve())
@@ -49,8 +57,8 @@ struct TrainConfig {
   std::size_t evaluation_interval = 0;  ///< steps between evaluations; 0: none
   std::size_t evaluation_batches = 4;   ///< micro-batches a rank and evaluation
   std::size_t log_interval = 10;        ///< steps between progress lines
-  std::string log_style = "plain";      ///< of these: plain, megatron
-  bool hash_parameters = true;          ///< the trace holds the hash of the final weights
+  LogStyle log_style = LogStyle::plain;
+  bool hash_parameters = true;  ///< the trace holds the hash of the final weights
 };
 
 /// Of weights and what is computed from them.

@@ -13,15 +13,15 @@ struct Options {
   double held_out_fraction = 0.05;  ///< the end of the file, never trained on
 };
 
+/// Of a text as it is: elsewhere a token stands for any number of bytes, or for none.
+inline bool tokens_are_bytes(const Options& options) { return options.source == "text"; }
+
 /// Of a tokenizer, which the file does not name.
 inline bool reads_ids(const Options& options) {
   return options.source == "llmc" || options.source == "megatron";
 }
 inline bool reads_file(const Options& options) {
-  return options.source == "text" || reads_ids(options);
+  return tokens_are_bytes(options) || reads_ids(options);
 }
-
-/// Of a text as it is: elsewhere a token stands for any number of bytes, or for none.
-inline bool tokens_are_bytes(const Options& options) { return options.source == "text"; }
 
 }  // namespace zeropp::data

@@ -6,6 +6,7 @@
 #include <stdexcept>
 
 #include "kernels/codec/codec.hpp"
+#include "kernels/core/enum_names.hpp"
 #include "lib/collective/chunks.hpp"
 #include "lib/comm/communicator.hpp"
 
@@ -118,8 +119,24 @@ bool one_pass(const ReduceShape& shape) {
              .scratch_elements(1, 1) == 0;
 }
 
+enum class GatherAlgorithm : std::uint8_t { direct, flat, native, native_images, two_level };
+constexpr auto enum_names(GatherAlgorithm) {
+  return name_table("direct", "flat", "native", "native-images", "two-level");
+}
+enum class ReduceAlgorithm : std::uint8_t { one_hop, two_hop, flat, native, ordered };
+constexpr auto enum_names(ReduceAlgorithm) {
+  return name_table("1-hop", "2-hop", "flat", "native", "ordered");
+}
+
 std::invalid_argument unknown(const std::string& algorithm) {
   return std::invalid_argument(fmt::format("plan: the time of {} is not known", algorithm));
+}
+
+/// Of those whose route is described here.
+template <class Algorithm>
+Algorithm known(const std::string& name) {
+  if (const auto algorithm = parse_enum<Algorithm>(name)) return *algorithm;
+  throw unknown(name);
 }
 
 /// Kernels and transfers of different pieces go on together: but for the longest, what a half
@@ -169,7 +186,8 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& place) {
     links.kernel(cost.start, whole + whole);
     return cost;
   }
-  if (shape.algorithm == "native") {
+  const auto algorithm = known<GatherAlgorithm>(shape.algorithm);
+  if (algorithm == GatherAlgorithm::native) {
     links.ring(cost.start, wire_bytes(shape.codec, shape.memory, shape.count), /*vendors=*/true);
     return cost;
   }
@@ -178,19 +196,22 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& place) {
   const double part = whole / pieces;
   const double image = wire_bytes(shape.codec, shape.memory, shape.count) / pieces;
   links.kernel(cost.start, part + image);
-  if (shape.algorithm == "direct" && shape.codec == codec::CodecSpec{}) {  // where it lies
-    links.to_all(cost.start, image);
-    return pipelined(cost);
-  }
-  if (shape.algorithm == "two-level") {
-    links.on_rails(cost.start, image);
-    links.inside_node(cost.finish, links.nodes() * image);
-  } else if (shape.algorithm == "direct") {
-    links.to_all(cost.start, image);
-  } else if (shape.algorithm == "flat" || shape.algorithm == "native-images") {
-    links.ring(cost.start, image, shape.algorithm == "native-images");
-  } else {
-    throw unknown(shape.algorithm);
+  switch (algorithm) {
+    case GatherAlgorithm::two_level:
+      links.on_rails(cost.start, image);
+      links.inside_node(cost.finish, links.nodes() * image);
+      break;
+    case GatherAlgorithm::direct:
+      links.to_all(cost.start, image);
+      if (shape.codec == codec::CodecSpec{}) return pipelined(cost);  // it arrives where it lies
+      break;
+    case GatherAlgorithm::flat:
+      links.ring(cost.start, image, /*vendors=*/false);
+      break;
+    case GatherAlgorithm::native_images:
+    case GatherAlgorithm::native:
+      links.ring(cost.start, image, /*vendors=*/true);
+      break;
   }
   links.kernel(cost.finish, links.ranks() * (image + part));
   return pipelined(cost);
@@ -203,22 +224,23 @@ OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& place) {
       links.ranks() * static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
   const double plain = static_cast<double>(shape.count) * static_cast<double>(size_of(shape.plain));
   const auto cut = [&](std::size_t block) { return pieces_of(shape.count, shape.depth, block); };
-  if (shape.algorithm == "native" || shape.algorithm == "flat") {
-    OpCost cost{.start = {}, .finish = {}, .pieces = shape.algorithm == "flat" ? cut(1) : 1};
+  const auto algorithm = known<ReduceAlgorithm>(shape.algorithm);
+  const bool vendors = algorithm == ReduceAlgorithm::native;
+  if (vendors || algorithm == ReduceAlgorithm::flat) {
+    OpCost cost{.start = {}, .finish = {}, .pieces = vendors ? 1 : cut(1)};
     const double share = 1.0 / static_cast<double>(cost.pieces);
-    const bool as_it_lies =
-        shape.algorithm == "native" && shape.memory == shape.plain && shape.dense;
+    const bool as_it_lies = vendors && shape.memory == shape.plain && shape.dense;
     if (!as_it_lies) links.kernel(cost.start, share * (memory + links.ranks() * plain));
-    links.ring(cost.start, share * plain, shape.algorithm == "native");
+    links.ring(cost.start, share * plain, vendors);
     links.kernel(cost.finish, share * (plain + sum));
     return pipelined(cost);
   }
-  if (shape.algorithm == "ordered") return one_hop(links, memory, plain, sum, cut(1), shape.dense);
+  if (algorithm == ReduceAlgorithm::ordered) {
+    return one_hop(links, memory, plain, sum, cut(1), shape.dense);
+  }
   const std::size_t first_block = block_of(shape.first, shape.plain);
   const double slice = wire_bytes(shape.first, shape.plain, shape.count);
-  const bool two_hops = shape.algorithm == "2-hop";
-  if (!two_hops && shape.algorithm != "1-hop") throw unknown(shape.algorithm);
-  if (!two_hops || place.nodes == 1) {
+  if (algorithm == ReduceAlgorithm::one_hop || place.nodes == 1) {
     return one_hop(links, memory, slice, sum, cut(first_block), shape.dense);
   }
   const std::size_t second_block = block_of(shape.second, shape.plain);

@@ -35,7 +35,7 @@ class Costs {
                .nodes = static_cast<std::size_t>(work.topology.node_count),
                .ranks_per_node = static_cast<std::size_t>(work.topology.ranks_per_node),
                .rail_lanes = std::max<std::size_t>(1, work.config.rail_lanes),
-               .copy_engines = work.config.copy_engines == "on"},
+               .copy_engines = work.config.copy_engines == comm::CopyEngines::on},
         sharding_(group_of(options_.shard_group_size == zero::kAllRanks
                                ? world_.ranks()
                                : options_.shard_group_size)),
@@ -294,8 +294,8 @@ Error unknown_host(std::string_view key) {
 
 std::vector<OpCost> op_costs(const zero::Schedule& schedule, const Workload& work,
                              const Cluster& cluster) {
-  const std::string& device = work.config.zero.offload_optimizer.device;
-  if (device != "none" && !(device == "cpu" && cluster.host.known())) {
+  const zero::OffloadOptimizerOptions& offload = work.config.zero.offload_optimizer;
+  if (offload.on_file() || (offload.enabled() && !cluster.host.known())) {
     throw unknown_host("zero_optimization.offload_optimizer");
   }
   if (model::offloaded_inputs(work.config.model) > 0 && !cluster.host.known()) {

@@ -12,7 +12,7 @@ namespace zeropp::plan {
 namespace {
 
 const config::TrainConfig& plannable(const config::TrainConfig& config) {
-  if (config.zero.adaptive_bits.values != "none") {
+  if (config.zero.adaptive_bits.values != zero::AdaptedValues::none) {
     throw Error(ExitCode::usage,
                 "zeropp.adaptive_bits chooses widths by errors that are measured in the run, which "
                 "no plan knows: plan with its budget_codec as the codec instead");
@@ -36,7 +36,7 @@ PlannedRun::PlannedRun(const config::TrainConfig& config, const comm::Topology& 
                        std::size_t source_vocab_size)
     : config_(plannable(config)),
       topology_(topology),
-      device_(ComputeDevice::planning(config.backend == "cuda" ? Backend::cuda : Backend::host)) {
+      device_(ComputeDevice::planning(*config.backend)) {
   trace::Timers unread;
   model_ =
       model::describe_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,

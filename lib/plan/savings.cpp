@@ -22,8 +22,7 @@ void require_within(std::string_view name, std::size_t value, std::size_t low, s
 }  // namespace
 
 Passes parse_passes(std::string_view name) {
-  if (name == "once") return Passes::once;
-  if (name == "zero3") return Passes::zero3;
+  if (const auto passes = parse_enum<Passes>(name)) return *passes;
   refuse(
       fmt::format("passes '{}' are unknown: name once (one gather, one reduce-scatter) or zero3 "
                   "(two gathers, one reduce-scatter)",

@@ -22,11 +22,12 @@
 #include <vector>
 
 #include "kernels/codec/spec.hpp"
-#include "kernels/core/dtype.hpp"
+#include "kernels/core/enum_names.hpp"
 
 namespace zeropp::plan {
 
 enum class Passes { once, zero3 };
+constexpr auto enum_names(Passes) { return name_table("once", "zero3"); }
 /// "once" or "zero3".
 Passes parse_passes(std::string_view name);
 /// "fp32", "bf16" or "fp16"; the last two count the same.

@@ -16,7 +16,7 @@ namespace zeropp::plan {
 
 namespace {
 
-bool is_none(const codec::CodecSpec& codec) { return codec.format == "none"; }
+bool is_none(const codec::CodecSpec& codec) { return codec == codec::CodecSpec{}; }
 
 /// Bits of a value on the wire, of long messages.
 double bits_of(const codec::CodecSpec& spec, Dtype plain) {
@@ -33,9 +33,9 @@ void require_searchable(const config::TrainConfig& base) {
                     "with zpp_plan estimate",
                     key));
   };
-  if (base.zero.adaptive_bits.values != "none") refuse("zeropp.adaptive_bits");
+  if (base.zero.adaptive_bits.values != zero::AdaptedValues::none) refuse("zeropp.adaptive_bits");
   if (!base.zero.codec_schedule.empty()) refuse("zeropp.codec_schedule");
-  if (base.zero.error_feedback.hops != "none") refuse("zeropp.error_feedback");
+  if (base.zero.error_feedback.hops != zero::FeedbackHops::none) refuse("zeropp.error_feedback");
   if (base.zero.max_reuse_distance > 0) refuse("zero_optimization.stage3_max_reuse_distance");
   if (base.zero.shard_group_size != zero::kAllRanks) refuse("zeropp.shard_group_size");
   if (base.zero.measure_errors > 0) refuse("zeropp.measure_quantization_error");
@@ -215,9 +215,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
       std::optional<config::TrainConfig> config = resolved(asked, exchange, machine);
       if (!config) continue;
       if (!computations) {
-        computations.emplace(
-            source_vocab_size,
-            ComputeDevice::planning(config->backend == "cuda" ? Backend::cuda : Backend::host));
+        computations.emplace(source_vocab_size, ComputeDevice::planning(*config->backend));
       }
       if (!plans) {
         const model::Description& model = computations->of(*config);

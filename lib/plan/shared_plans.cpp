@@ -89,9 +89,9 @@ SharedPlans::SharedPlans(const comm::Topology& topology, std::vector<zero::Unit>
 }
 
 const std::vector<zero::UnitPartition>& SharedPlans::partition(const zero::Options& options) {
-  const std::string key =
-      fmt::format("{} {} {} {}", options.hpz_partition_size, name_of(options.compute),
-                  options.gradient_dtype, zero::stage_preset(options.stage).shard_parameters);
+  const std::string key = fmt::format("{} {} {} {}", options.hpz_partition_size,
+                                      name_of(options.compute), name_of(options.gradient_dtype),
+                                      zero::stage_preset(options.stage).shard_parameters);
   return shared(partitions_, key, [&] {
     return zero::plan_units(options, units_, static_cast<std::size_t>(topology_.world_size), 1);
   });
@@ -148,7 +148,7 @@ const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& opti
   const std::string key = fmt::format(
       "{} {} {} {} {} {} {}", key_of_gradients(options), options.reduce_scatter_algorithm,
       gathers_sums ? options.all_gather_algorithm : "", options.pipeline_depth,
-      options.reduce_bucket_size, name_of(options.compute), options.gradient_dtype);
+      options.reduce_bucket_size, name_of(options.compute), name_of(options.gradient_dtype));
   return shared(reductions_, key, [&] {
     const auto& units = partition(options);
     const zero::CodecTable& table = codecs(options);

@@ -82,10 +82,10 @@ const char* bound_of(const Timeline& timeline) {
 }  // namespace
 
 zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
-                       const zero::ScheduleInput& input, const Program& program) {
+                       const zero::ScheduleInput& input, const EngineOrder& order) {
   zero::Schedule joined = update;
-  if (program.updates_on_host) {  // nothing else is started: they may as well be on the stream of
-                                  // the layers
+  if (order.updates_on_host) {  // nothing else is started: they may as well be on the stream of
+                                // the layers
     for (Op& op : joined.ops) {
       if (op.kind == OpKind::update) op.stream = StreamId::compute;
     }
@@ -113,7 +113,7 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
     }
     if (op.kind == OpKind::reduce) {
       const auto before = std::exchange(reduction, joined.ops.size());
-      if (program.reductions_in_turn && before) op.waits_on.push_back(*before);
+      if (order.reductions_in_turn && before) op.waits_on.push_back(*before);
     }
     joined.ops.push_back(std::move(op));
   }
@@ -221,7 +221,7 @@ std::size_t vocabulary(const std::vector<zero::Unit>& units) {
   return units.front().tensors.front().shape.front();
 }
 
-Program program_of(const Engine& engine, const config::TrainConfig& config) {
+EngineOrder order_of(const Engine& engine, const config::TrainConfig& config) {
   return {.updates_on_host = config.zero.offload_optimizer.enabled(),
           .reductions_in_turn = engine.reductions_at_a_time == 1};
 }
@@ -242,7 +242,7 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
   const Workload work = workload_of(run);
   const zero::StepPlan& plan = run.plans().step;
   zero::Schedule schedule =
-      chained(plan.update, plan.step.front(), work.input, program_of(cluster.engine, run.config()));
+      chained(plan.update, plan.step.front(), work.input, order_of(cluster.engine, run.config()));
   StepTime made = timed(schedule, work, cluster);
   if (plan.input.micro_steps > kFewestMicroSteps) made.seconds = step_seconds(run, cluster);
   made.schedule = std::move(schedule);
@@ -254,7 +254,7 @@ double step_seconds(const PlannedRun& run, const Cluster& cluster) {
   zero::Schedule schedule;
   return seconds_of(work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
     schedule = chained(run.plans().step.update, step_of(work.input, micro_steps), work.input,
-                       program_of(cluster.engine, run.config()));
+                       order_of(cluster.engine, run.config()));
     return schedule;
   });
 }
@@ -276,7 +276,7 @@ StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology) {
       const auto [found, added] = schedules->try_emplace({plan.schedules, micro_steps});
       if (added) {
         found->second = chained(plan.schedules->update, step_of(work.input, micro_steps),
-                                work.input, program_of(cluster.engine, candidate.config));
+                                work.input, order_of(cluster.engine, candidate.config));
       }
       return found->second;
     });

@@ -12,8 +12,8 @@
 
 namespace zeropp::plan {
 
-/// How a program goes through schedules, beside what they say.
-struct Program {
+/// What an engine orders among operations beyond what schedules say.
+struct EngineOrder {
   /// Whoever starts the step is in the updates until the last has returned, so all of it waits for
   /// all of them.
   bool updates_on_host = false;
@@ -23,7 +23,7 @@ struct Program {
 /// The update of the step before, and the step that it lets begin: `update` comes first, gathers
 /// and reductions wait for their own units' updates, and everything else for the rest of `update`.
 zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
-                       const zero::ScheduleInput& input, const Program& program);
+                       const zero::ScheduleInput& input, const EngineOrder& order);
 
 struct StepTime {
   double seconds = 0;

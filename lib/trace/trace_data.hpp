@@ -10,6 +10,7 @@
 
 #include "lib/trace/provenance.hpp"
 #include "lib/trace/recorder.hpp"
+#include "lib/trace/verdict.hpp"
 
 namespace zeropp::trace {
 
@@ -88,7 +89,7 @@ struct TraceData {
   double hardware_flops_per_token = 0;  ///< with what backward computes again (HFU)
   std::string config_json;              ///< effective, canonical; its hash is computed when written
   std::string parameters_hash;          ///< SHA-256 of the final master weights; empty without any
-  std::string verdict = "VALID";
+  std::string verdict = kValid;
   std::uint64_t first_step =
       0;  ///< steps that an earlier run did, whose checkpoint this one goes on from
   std::string interrupted;  ///< the signal after which the run ended early; empty: it ran whole

@@ -80,7 +80,7 @@ bool smallest(TrainConfig& c) {
 bool offload_optimizer(TrainConfig& c) {
   zero::OffloadOptimizerOptions& offload = c.zero.offload_optimizer;
   if (offload.enabled() && offload.ratio == 1) return false;
-  if (!offload.enabled()) offload.device = "cpu";
+  if (!offload.enabled()) offload.device = zero::OffloadDevice::cpu;
   offload.ratio = 1;
   return true;
 }
@@ -88,7 +88,7 @@ bool offload_optimizer(TrainConfig& c) {
 bool offload_weights(TrainConfig& c) {
   if (c.zero.stage < 3 || c.zero.offload_param.enabled() || c.zero.measure_errors > 0) return false;
   offload_optimizer(c);
-  c.zero.offload_param.device = "cpu";
+  c.zero.offload_param.device = zero::OffloadDevice::cpu;
   return true;
 }
 
@@ -192,7 +192,7 @@ std::string MemoryNeed::remedies(std::size_t capacity, bool of_host) const {
 
 void MemoryNeed::enforce_limit() const {
   const std::size_t limit = config_.device_memory_limit;
-  if (config_.backend == "cuda") limit_gpu_memory(limit);
+  if (config_.backend == Backend::cuda) limit_gpu_memory(limit);
   if (limit == 0) return;
   const Parts parts = parts_of(config_, topology_, vocab_size_);
   std::size_t left = limit;
@@ -210,9 +210,10 @@ void MemoryNeed::enforce_limit() const {
 }
 
 std::string MemoryNeed::explained(const OutOfMemory& error) const {
-  const bool on_gpu = config_.backend == "cuda";
+  const bool on_gpu = config_.backend == Backend::cuda;
   const bool of_device = error.kind() == (on_gpu ? MemoryKind::device : MemoryKind::host);
-  if (!of_device || config_.zero.adaptive_bits.values != "none") return error.what();
+  if (!of_device || config_.zero.adaptive_bits.values != zero::AdaptedValues::none)
+    return error.what();
   Parts parts = parts_of(config_, topology_, vocab_size_);
   const std::size_t needed = total(parts);
   std::size_t capacity = needed - 1;  // of the host nobody knows it; less may do

@@ -57,10 +57,11 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
       context_(context),
       place_{static_cast<std::size_t>(context.control().rank()),
              static_cast<std::size_t>(context.control().size())} {
-  device_ = app::own_device(context_, config_.backend);
-  const MemoryNeed need(
-      config_, context_.topology(), tokens.vocab_size(),
-      config_.backend == "cuda" ? static_cast<std::size_t>(context_.gpus.index[place_.rank]) : 0);
+  device_ = app::own_device(context_, *config_.backend);
+  const MemoryNeed need(config_, context_.topology(), tokens.vocab_size(),
+                        config_.backend == Backend::cuda
+                            ? static_cast<std::size_t>(context_.gpus.index[place_.rank])
+                            : 0);
   context_.agree_on([&] { need.enforce_limit(); });
   make_groups();
   context_.agree_on([&] {
@@ -93,11 +94,10 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
 
 void Session::make_groups() {
   const std::size_t partition = config_.zero.hpz_partition_size;
-  comm::GroupOptions options{
-      .device = device_,
-      .transport = config_.transport == "nccl" ? comm::Transport::nccl : comm::Transport::mpi,
-      .rail_lanes = config_.rail_lanes,
-      .copy_engines = config_.copy_engines == "on"};
+  comm::GroupOptions options{.device = device_,
+                             .transport = *config_.transport,
+                             .rail_lanes = config_.rail_lanes,
+                             .copy_engines = config_.copy_engines == comm::CopyEngines::on};
   // Starting a group takes NCCL a good part of a second: those that nothing runs on are not made.
   const bool gather_levels =
       collective::find_all_gather(config_.zero.all_gather_algorithm).traits.hierarchical;

@@ -53,7 +53,7 @@ class Restart(zpp.TestCase):
         begin = self.bits()
         self.assertEqual(names(self.kept), ["step-000000002", "step-000000004"])
         result = self.run_to(6, *words, *self.both())
-        self.assertIn("goes on after step 4 of 6", result.stdout)
+        self.assertIn("resuming after step 4 of 6", result.stdout)
         root, _ = self.trace()
         self.assertEqual(root["first_step"], 4)
         end = self.bits()
@@ -233,7 +233,7 @@ class Restart(zpp.TestCase):
         flip(self.kept / "step-000000004" / "rank-00002.bin", 100)
         result = self.run_to(6, *BITS, *self.both())
         self.assertIn("was damaged after it was written", result.stderr)
-        self.assertIn("goes on after step 2 of 6", result.stdout)
+        self.assertIn("resuming after step 2 of 6", result.stdout)
         self.assertEqual(self.bits()[0], whole)
         self.assertEqual(names(self.kept), ["damaged-000000004", "step-000000002", "step-000000006"])
 
@@ -262,7 +262,7 @@ class Restart(zpp.TestCase):
                 self.assertIn(message, result.errors()[0])
                 self.assertEqual(names(self.kept), ["step-000000002"])
         result = self.run_to(4, *self.both(), ranks=1)
-        self.assertIn("goes on after step 2 of 4", result.stdout)
+        self.assertIn("resuming after step 2 of 4", result.stdout)
 
     def test_sizes_that_trade_places_are_another_model(self):
         """Their unit has as many elements, and rows of the token embedding would become positions."""
@@ -276,7 +276,7 @@ class Restart(zpp.TestCase):
         result = self.run_to(4, "--optimizer", "SGD", *self.both(), ranks=1, code=zpp.USAGE)
         self.assertIn('with --sgd-momentum "above 0", and this one has "0"', result.errors()[0])
         result = self.run_to(4, "--optimizer", "SGD", "--sgd-momentum", 0.8, *self.both(), ranks=1)
-        self.assertIn("goes on after step 2 of 4", result.stdout)
+        self.assertIn("resuming after step 2 of 4", result.stdout)
 
     def test_parameters_that_decay_from_here_on_are_warned_of(self):
         self.run_to(2, "--weight-decay", 0.1, *self.save(), ranks=1)
@@ -305,7 +305,7 @@ class Restart(zpp.TestCase):
         result = self.run_to(4, "--num-layers", 1, *self.both(), ranks=1, code=zpp.USAGE)
         self.assertIn("with --num-layers 2, and this one has 1", result.errors()[0])
         result = self.run_to(4, *self.both(), ranks=1)
-        self.assertIn("goes on after step 2 of 4", result.stdout)
+        self.assertIn("resuming after step 2 of 4", result.stdout)
         self.assertIn("did not keep hidden-size, seq-length, sgd-momentum, tensors, tied-head, vocab-size", result.stderr)
 
     def test_one_under_another_name_is_not_gone_on_from(self):

@@ -60,7 +60,7 @@ class Weights(zpp.TestCase):
         step, _ = self.exported(ranks=1)
         kept = self.out / "checkpoints"
         result = self.train(1, "--train-iters", 5, "--save", kept, "--load", kept, "--load-weights", step / "model.safetensors")
-        self.assertIn("goes on after step 4 of 5", result.stdout)
+        self.assertIn("resuming after step 4 of 5", result.stdout)
 
     def test_what_is_refused(self):
         step, _ = self.exported(ranks=1)

@@ -24,7 +24,7 @@ struct AdaptiveCase : EngineCase {
                    [](const model::Context& context) { return make_tiny_gpt(context); }) {}
 };
 
-zero::Options options_of(const char* values, const char* reduction = "2-hop") {
+zero::Options options_of(zero::AdaptedValues values, const char* reduction = "2-hop") {
   zero::Options options;
   options.quantized_weights = options.quantized_gradients = true;
   options.reduce_scatter_algorithm = reduction;
@@ -51,15 +51,15 @@ std::uint64_t sent_so_far(const trace::Recorder& recorder, const std::string& pu
 }
 
 TEST(AdaptiveBits, KeepTheBudgetAndTheBestOfOneWidth) {
-  for (const char* values : {"gradients", "weights"}) {
+  for (const auto values : {zero::AdaptedValues::gradients, zero::AdaptedValues::weights}) {
     for (const char* reduction : {"1-hop", "2-hop"}) {
-      SCOPED_TRACE(testing::Message() << values << " " << reduction);
+      SCOPED_TRACE(testing::Message() << enum_name(values) << " " << reduction);
       AdaptiveCase made(options_of(values, reduction));
       std::uint64_t before = 0;
       std::set<std::uint64_t> volumes;
       for (std::uint64_t step = 0; step < 6; ++step) {
         made.step(step);  // expects the predicted bytes
-        const std::uint64_t after = sent_so_far(made.recorder(), values);
+        const std::uint64_t after = sent_so_far(made.recorder(), std::string(enum_name(values)));
         EXPECT_LE(after - before, made.recorder().width_budget) << "step " << step;
         volumes.insert(after - before);
         before = after;
@@ -100,7 +100,7 @@ TEST(AdaptiveBits, KeepTheBudgetAndTheBestOfOneWidth) {
 }
 
 TEST(AdaptiveBits, BeginWithTheWidestThatAllCanHave) {
-  AdaptiveCase made(options_of("weights"));
+  AdaptiveCase made(options_of(zero::AdaptedValues::weights));
   made.step(0);
   for (std::size_t u = 0; u < 4; ++u) {
     // On one rank nothing is sent, so that everything can be had.
@@ -110,7 +110,7 @@ TEST(AdaptiveBits, BeginWithTheWidestThatAllCanHave) {
 
 TEST(AdaptiveBits, GiveWidthsByUnit) {
   if (world().size() == 1) return;  // nothing is sent, and nothing chosen but the widest
-  zero::Options options = options_of("gradients");
+  zero::Options options = options_of(zero::AdaptedValues::gradients);
   AdaptiveCase uniform(options);
   uniform.engine().prepare();
   // Between what int4 and int5 send everywhere: no one width makes use of it.
@@ -125,7 +125,7 @@ TEST(AdaptiveBits, GiveWidthsByUnit) {
 }
 
 TEST(AdaptiveBits, AreTheSameInEveryRunAndOnEveryRank) {
-  for (const char* values : {"gradients", "weights"}) {
+  for (const auto values : {zero::AdaptedValues::gradients, zero::AdaptedValues::weights}) {
     std::set<std::string> hashes;
     std::string chosen[2];
     for (std::string& text : chosen) {
@@ -138,13 +138,13 @@ TEST(AdaptiveBits, AreTheSameInEveryRunAndOnEveryRank) {
       const auto everywhere = world().control().gather(text);
       for (const std::string& other : everywhere) EXPECT_EQ(other, text);
     }
-    EXPECT_EQ(hashes.size(), 1U) << values;
+    EXPECT_EQ(hashes.size(), 1U) << enum_name(values);
     EXPECT_EQ(chosen[0], chosen[1]);
   }
 }
 
 TEST(AdaptiveBits, BytesMayBeGivenAsANumber) {
-  zero::Options options = options_of("gradients");
+  zero::Options options = options_of(zero::AdaptedValues::gradients);
   AdaptiveCase by_codec(options);
   by_codec.step(0);
   const std::uint64_t budget = by_codec.recorder().width_budget;
@@ -173,7 +173,7 @@ TEST(AdaptiveBits, BytesMayBeGivenAsANumber) {
 }
 
 TEST(AdaptiveBits, TheChoiceIsTheWholeState) {
-  const zero::Options options = options_of("gradients");
+  const zero::Options options = options_of(zero::AdaptedValues::gradients);
   const auto unit_partitions =
       zero::partition_units(make_tiny_gpt({.micro_batch = 1,
                                            .vocab_size = token_source().vocab_size(),

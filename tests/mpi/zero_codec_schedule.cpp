@@ -135,10 +135,10 @@ TEST(CodecSchedule, KeptErrorsOutliveAChange) {
   // From step 2 on nothing is lost any more, in fp32 the codec `none` errs nowhere: with beta the
   // kept errors decay by it, and are no others.
   if (world().size() == 1) return;
-  for (const char* dtype : {"fp32", "int8"}) {
+  for (const auto dtype : {zero::FeedbackStorage::fp32, zero::FeedbackStorage::int8}) {
     zero::Options options = base();
     options.gradient_codec_intra = options.gradient_codec_inter = parse_codec("int4:128");
-    options.error_feedback.hops = "both";
+    options.error_feedback.hops = zero::FeedbackHops::both;
     options.error_feedback.beta = 0.5;
     options.error_feedback.dtype = dtype;
     options.codec_schedule = {{.from_step = 2,
@@ -155,7 +155,7 @@ TEST(CodecSchedule, KeptErrorsOutliveAChange) {
     for (const auto& [name, bytes] : before) {
       ASSERT_EQ(after.at(name).size(), bytes.size());
       EXPECT_NE(after.at(name), bytes) << name;
-      if (std::string(dtype) != "fp32") continue;
+      if (dtype != zero::FeedbackStorage::fp32) continue;
       for (std::size_t at = 0; at < bytes.size(); at += sizeof(float)) {
         float old = 0;
         float now = 0;
@@ -166,7 +166,7 @@ TEST(CodecSchedule, KeptErrorsOutliveAChange) {
         ASSERT_EQ(now, 0.5F * old) << name << " " << at;
       }
     }
-    if (std::string(dtype) == "fp32") {
+    if (dtype == zero::FeedbackStorage::fp32) {
       EXPECT_GT(kept, 1000U);
     }
   }

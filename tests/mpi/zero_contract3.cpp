@@ -119,7 +119,7 @@ TEST(NarrowGradients, GiveTheSameParameters) {
       return make_tiny("gpt", context, tied);
     };
     const Outcome wide = EngineCase(options, 0, make).train(4);
-    options.gradient_dtype = "bf16";
+    options.gradient_dtype = Dtype::bf16;
     const Outcome narrow = EngineCase(options, 0, make).train(4);
     if (device().backend == Backend::host) {
       EXPECT_EQ(narrow.hash, wide.hash) << "stage " << stage << " tied " << tied;

@@ -34,17 +34,20 @@ std::string folder() { return std::filesystem::temp_directory_path().string(); }
 /// How it is offloaded: all in one piece and buffer, and in ways that leave pieces and ratios odd;
 /// to the host and to files, whose reads and writes overlap or do not.
 std::vector<zero::OffloadOptimizerOptions> offloads() {
-  return {{.device = "cpu", .buffer_count = 1},
-          {.device = "cpu", .pin_memory = true, .buffer_count = 3, .piece_size = 1000},
-          {.device = "cpu", .buffer_count = 2, .ratio = 0.4, .piece_size = 777},
-          {.device = "nvme", .nvme_path = folder(), .buffer_count = 1},
-          {.device = "nvme",
+  return {{.device = zero::OffloadDevice::cpu, .buffer_count = 1},
+          {.device = zero::OffloadDevice::cpu,
+           .pin_memory = true,
+           .buffer_count = 3,
+           .piece_size = 1000},
+          {.device = zero::OffloadDevice::cpu, .buffer_count = 2, .ratio = 0.4, .piece_size = 777},
+          {.device = zero::OffloadDevice::nvme, .nvme_path = folder(), .buffer_count = 1},
+          {.device = zero::OffloadDevice::nvme,
            .nvme_path = folder(),
            .pin_memory = true,
            .buffer_count = 4,
            .piece_size = 5000,
            .sub_group_size = 1000},
-          {.device = "nvme",
+          {.device = zero::OffloadDevice::nvme,
            .nvme_path = folder(),
            .buffer_count = 3,
            .ratio = 0.4,
@@ -60,11 +63,14 @@ struct OfBoth {
 };
 std::vector<OfBoth> offloads_of_both() {
   const auto all = offloads();
-  const zero::OffloadParamOptions host{.device = "cpu"};
-  const zero::OffloadParamOptions pinned{.device = "cpu", .pin_memory = true};
-  const zero::OffloadParamOptions file{.device = "nvme", .nvme_path = folder(), .max_in_cpu = 0};
-  const zero::OffloadParamOptions one_buffer{
-      .device = "nvme", .nvme_path = folder(), .buffer_count = 1, .max_in_cpu = 4000};
+  const zero::OffloadParamOptions host{.device = zero::OffloadDevice::cpu};
+  const zero::OffloadParamOptions pinned{.device = zero::OffloadDevice::cpu, .pin_memory = true};
+  const zero::OffloadParamOptions file{
+      .device = zero::OffloadDevice::nvme, .nvme_path = folder(), .max_in_cpu = 0};
+  const zero::OffloadParamOptions one_buffer{.device = zero::OffloadDevice::nvme,
+                                             .nvme_path = folder(),
+                                             .buffer_count = 1,
+                                             .max_in_cpu = 4000};
   return {{all[1], host},       {all[1], pinned}, {all[1], file}, {all[4], host},
           {all[4], one_buffer}, {all[3], file},   {all[4], file}};
 }
@@ -133,8 +139,8 @@ TEST_P(OffloadOfParameters, ChangesNoBit) {
       for (const auto& [optimizer, param] : offloads_of_both()) {
         SCOPED_TRACE(testing::Message()
                      << "hpZ " << group << ", codecs " << codecs << ", optimizer "
-                     << optimizer.device << ", parameters " << param.device << " but "
-                     << param.max_in_cpu << " in buffers of " << param.buffer_count);
+                     << enum_name(optimizer.device) << ", parameters " << enum_name(param.device)
+                     << " but " << param.max_in_cpu << " in buffers of " << param.buffer_count);
         options.offload_optimizer = optimizer;
         options.offload_param = param;
         EngineCase made(options, nodes, gpt);
@@ -156,7 +162,7 @@ TEST(OffloadWithCodecs, ChangesNoBit) {
     options.weight_codec = codec::parse_codec("int6:64+sr");
     options.gradient_codec_intra = {"int8", 64, {}};
     options.gradient_codec_inter = {"int4", 64, {}};
-    options.error_feedback.hops = "both";
+    options.error_feedback.hops = zero::FeedbackHops::both;
     options.accumulation_steps = 2;
     options.reduce_bucket_size = 6000;
     if (stage == 3 && node_size_of_four() > 1) {
@@ -186,8 +192,9 @@ TEST(OffloadWithLimits, ChangesNoBit) {
     ways.push_back({offloads()[2], {}});
     ways.push_back({offloads()[5], {}});
     for (const auto& [optimizer, param] : ways) {
-      SCOPED_TRACE(testing::Message() << "groups of " << group << ", optimizer " << optimizer.device
-                                      << ", parameters " << param.device);
+      SCOPED_TRACE(testing::Message()
+                   << "groups of " << group << ", optimizer " << enum_name(optimizer.device)
+                   << ", parameters " << enum_name(param.device));
       options.offload_optimizer = optimizer;
       options.offload_param = param;
       EngineCase made(options, nodes, gpt);

@@ -38,7 +38,11 @@ struct FeedbackCase {
   EngineCase engine_case;
 };
 
-zero::Options options_with(double beta, const char* dtype, const char* hops = "both") {
+using zero::FeedbackHops;
+using zero::FeedbackStorage;
+
+zero::Options options_with(double beta, FeedbackStorage dtype,
+                           FeedbackHops hops = FeedbackHops::both) {
   zero::Options options;
   options.quantized_gradients = true;
   options.deterministic = true;  // engines are compared bit for bit
@@ -56,9 +60,9 @@ bool all_zero(const std::vector<std::byte>& bytes) {
 }
 
 TEST(EngineErrorFeedback, SkippedStepLeavesNoTrace) {
-  for (const char* dtype : {"fp32", "int8"}) {
+  for (const FeedbackStorage dtype : {FeedbackStorage::fp32, FeedbackStorage::int8}) {
     for (const Dtype compute : {Dtype::fp32, Dtype::bf16}) {
-      SCOPED_TRACE(testing::Message() << dtype << " " << name_of(compute));
+      SCOPED_TRACE(testing::Message() << enum_name(dtype) << " " << name_of(compute));
       zero::Options options = options_with(0.8, dtype);
       options.compute = compute;
       options.error_feedback.reset_period = 3;  // of steps that were taken
@@ -84,7 +88,7 @@ TEST(EngineErrorFeedback, SkippedStepLeavesNoTrace) {
 }
 
 TEST(EngineErrorFeedback, IsForgottenEverySoManySteps) {
-  for (const char* dtype : {"fp32", "int8"}) {
+  for (const FeedbackStorage dtype : {FeedbackStorage::fp32, FeedbackStorage::int8}) {
     zero::Options options = options_with(0, dtype);
     options.error_feedback.reset_period = 3;
     FeedbackCase made(options);
@@ -102,7 +106,9 @@ TEST(EngineErrorFeedback, IsForgottenEverySoManySteps) {
 TEST(EngineErrorFeedback, HasTheSameBitsInEveryRunAndAtEveryDepth) {
   std::set<std::string> hashes;
   std::size_t settings = 0;
-  for (const auto& [beta, dtype] : {std::pair{0.0, "fp32"}, {0.8, "fp32"}, {0.8, "int8"}}) {
+  for (const auto& [beta, dtype] : {std::pair{0.0, FeedbackStorage::fp32},
+                                    {0.8, FeedbackStorage::fp32},
+                                    {0.8, FeedbackStorage::int8}}) {
     std::string hash;
     for (const std::size_t depth : {1U, 1U, 3U}) {
       zero::Options options = options_with(beta, dtype);
@@ -119,7 +125,7 @@ TEST(EngineErrorFeedback, HasTheSameBitsInEveryRunAndAtEveryDepth) {
     ++settings;
   }
   FeedbackCase off([] {
-    zero::Options options = options_with(0, "fp32", "none");
+    zero::Options options = options_with(0, FeedbackStorage::fp32, FeedbackHops::none);
     options.reduce_bucket_size = 200'000;
     options.gradient_codec_intra.block = options.gradient_codec_inter.block = 32;
     return options;
@@ -135,10 +141,10 @@ double norm_of_constant_gradients(const zero::Options& options) {
 }
 
 TEST(EngineErrorFeedback, ChainsFromMicroStepToMicroStep) {
-  zero::Options options = options_with(0, "fp32");
+  zero::Options options = options_with(0, FeedbackStorage::fp32);
   options.accumulation_steps = 16;
   const double fed_back = norm_of_constant_gradients(options);
-  options.error_feedback.hops = "none";
+  options.error_feedback.hops = FeedbackHops::none;
   const double biased = norm_of_constant_gradients(options);
   options.quantized_gradients = false;
   options.reduce_scatter_algorithm = "ordered";
@@ -152,8 +158,8 @@ TEST(EngineErrorFeedback, TakesThePredictedMemory) {
     if (world().size() % node_size != 0) continue;
     const bool across = node_size < world().size();
     const bool inside = !across || node_size > 1;
-    for (const char* dtype : {"fp32", "int8"}) {
-      for (const char* hops : {"both", "none"}) {
+    for (const FeedbackStorage dtype : {FeedbackStorage::fp32, FeedbackStorage::int8}) {
+      for (const FeedbackHops hops : {FeedbackHops::both, FeedbackHops::none}) {
         FeedbackCase made(options_with(0, dtype, hops), node_size);
         std::size_t padded = 0;
         for (const auto& unit : made.engine_case.recorder().units) padded += unit.padded;
@@ -163,7 +169,7 @@ TEST(EngineErrorFeedback, TakesThePredictedMemory) {
           EXPECT_EQ(row.actual, row.predicted) << row.name;
           found[row.name] = row.actual;
         }
-        const bool on = std::string(hops) == "both";
+        const bool on = hops == FeedbackHops::both;
         EXPECT_EQ(found.contains("error_feedback_intra"), on && inside);
         EXPECT_EQ(found.contains("error_feedback_inter"), on && across);
         const auto local = static_cast<std::size_t>(node_size);
@@ -171,7 +177,7 @@ TEST(EngineErrorFeedback, TakesThePredictedMemory) {
           // Two copies: P elements in the first hop, P / G in the second.
           const std::size_t elements =
               2 * (name == "error_feedback_inter" ? padded / local : padded);
-          if (std::string(dtype) == "fp32") {
+          if (dtype == FeedbackStorage::fp32) {
             EXPECT_EQ(bytes, 4 * elements) << name;
           } else {
             EXPECT_GT(bytes, elements) << name;

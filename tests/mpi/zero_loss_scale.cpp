@@ -34,12 +34,13 @@ zero::Options in_fp16(const zero::LossScaleOptions& scale) {
   return options;
 }
 
-zero::Options fed_back(const zero::LossScaleOptions& scale, const char* dtype) {
+zero::Options fed_back(const zero::LossScaleOptions& scale, zero::FeedbackStorage dtype) {
   zero::Options options = in_fp16(scale);
   options.quantized_gradients = true;
   options.gradient_codec_intra.block = options.gradient_codec_inter.block = 64;
   options.reduce_bucket_size = 20'000;
-  options.error_feedback = {.hops = "both", .beta = 0.5, .reset_period = 0, .dtype = dtype};
+  options.error_feedback = {
+      .hops = zero::FeedbackHops::both, .beta = 0.5, .reset_period = 0, .dtype = dtype};
   return options;
 }
 
@@ -81,8 +82,8 @@ TEST(LossScaleEngine, AnOverflowChangesTheScaleAlone) {
 }
 
 TEST(LossScaleEngine, AnOverflowLeavesKeptErrorsButForTheirScale) {
-  for (const char* dtype : {"fp32", "int8"}) {
-    SCOPED_TRACE(dtype);
+  for (const auto dtype : {zero::FeedbackStorage::fp32, zero::FeedbackStorage::int8}) {
+    SCOPED_TRACE(enum_name(dtype));
     check_skip(fed_back(kHalves, dtype));
   }
 }
@@ -104,7 +105,7 @@ TEST(LossScaleEngine, NoSumIsCutOff) {
 TEST(LossScaleEngine, NothingJumpsWhereTheScaleChanges) {
   // On a GPU activations are fp16: their rounding depends on the scale where they are subnormal.
   const double tolerance = device().memory == MemoryKind::host ? 0.0 : 0.02;
-  for (const char* dtype : {"fp32", "int8"}) {
+  for (const auto dtype : {zero::FeedbackStorage::fp32, zero::FeedbackStorage::int8}) {
     zero::Options options = fed_back({.initial_power = 8, .window = 2, .hysteresis = 1}, dtype);
     options.gradient_clipping = 0.5;  // in effect in every step
     const auto dynamic = make_case(options, {{4, overflow()}});
@@ -117,13 +118,14 @@ TEST(LossScaleEngine, NothingJumpsWhereTheScaleChanges) {
       EXPECT_EQ(found.skipped, step == 4);
       if (found.skipped) continue;
       const double norm = fixed->step(step).grad_norm;
-      EXPECT_NEAR(found.grad_norm / norm, 1, tolerance) << dtype << ", step " << step;
+      EXPECT_NEAR(found.grad_norm / norm, 1, tolerance) << enum_name(dtype) << ", step " << step;
       EXPECT_GT(norm, options.gradient_clipping) << "step " << step;
     }
     fixed->engine().set_loss_scale(dynamic->engine().loss_scale().state());
     if (tolerance > 0) continue;
-    EXPECT_EQ(dynamic->errors(), fixed->errors()) << dtype;
-    EXPECT_EQ(dynamic->engine().parameters_hash(), fixed->engine().parameters_hash()) << dtype;
+    EXPECT_EQ(dynamic->errors(), fixed->errors()) << enum_name(dtype);
+    EXPECT_EQ(dynamic->engine().parameters_hash(), fixed->engine().parameters_hash())
+        << enum_name(dtype);
   }
 }
 

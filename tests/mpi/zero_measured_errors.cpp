@@ -131,7 +131,7 @@ TEST(MeasuredErrors, ChangeNothing) {
       for (const std::size_t interval : {0U, 1U}) {
         zero::Options options = options_with("int8:64", "int4:64", algorithm);
         options.compute = compute;
-        options.error_feedback.hops = "both";
+        options.error_feedback.hops = zero::FeedbackHops::both;
         options.measure_errors = interval;
         MeasuredCase made(options);
         outcome[interval] = made.train(3);

@@ -56,7 +56,7 @@ zero::Options compressed(std::size_t group) {
   options.gradient_codec_inter = codec::parse_codec("int4:64+sr");
   options.reduce_bucket_size = 6000;
   options.accumulation_steps = 2;
-  options.error_feedback.hops = "both";
+  options.error_feedback.hops = zero::FeedbackHops::both;
   options.error_feedback.beta = 0.5;
   return options;
 }
@@ -68,7 +68,7 @@ TEST(ShardGroups, HoldTheSameParameters) {
       zero::Options options = compressed(group);
       if (!quantized) {
         options.quantized_gradients = false;
-        options.error_feedback.hops = "none";
+        options.error_feedback.hops = zero::FeedbackHops::none;
       }
       WatchedModel* model = nullptr;
       EngineCase made(options, node_size, [&](const model::Context& context) {
@@ -166,7 +166,7 @@ TEST(ShardGroups, SendGradientsAcrossOnceAStep) {
   if (world().size() < 4) GTEST_SKIP() << "needs two groups of two ranks";
   const auto across = [](std::size_t micro_steps, const char* codec) {
     zero::Options options = compressed(2);
-    options.error_feedback.hops = "none";
+    options.error_feedback.hops = zero::FeedbackHops::none;
     options.gradient_codec_inter = codec::parse_codec(codec);
     options.accumulation_steps = micro_steps;
     options.compute = Dtype::bf16;

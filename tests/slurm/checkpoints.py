@@ -35,8 +35,8 @@ class Checkpoints(slurm_cluster.SlurmCase):
 
     def goes_on(self):
         """Waits until the run does steps after a checkpoint; returns after which step."""
-        wait_for("a checkpoint to go on from", lambda: "goes on after step" in self.log_of_run())
-        first = int(self.log_of_run().split("goes on after step ")[1].split()[0])
+        wait_for("a checkpoint to go on from", lambda: "resuming after step" in self.log_of_run())
+        first = int(self.log_of_run().split("resuming after step ")[1].split()[0])
         wait_for("a step after it", lambda: f"/{STEPS}" in self.log_of_run())
         return first
 

@@ -54,7 +54,8 @@ HEADERS = {
     "lib/data": [r"kernels/core/counter_rng\.hpp"],
     "lib/model": [r"lib/zero/plan/unit_model\.hpp"],
     "lib/zero/plan": [r"lib/comm/traffic\.hpp"],
-    "lib/config": [r"(lib|kernels)/\w+(/\w+)?/options\.hpp", r"kernels/codec/spec\.hpp", r"lib/collective/traits\.hpp"],
+    "lib/config": [r"(lib|kernels)/\w+(/\w+)?/options\.hpp", r"kernels/codec/spec\.hpp", r"kernels/core/enum_names\.hpp",
+                   r"lib/collective/traits\.hpp"],
 }
 
 # What CMake writes into the build folder is included by its bare name.

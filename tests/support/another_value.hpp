@@ -20,7 +20,8 @@ inline nlohmann::json another(const config::Option& option) {
   if (value.is_number_float()) return value.get<double>() / 2 + 0.125;
   if (value.is_number()) return value.get<std::size_t>() + 3;
   if (std::holds_alternative<codec::CodecSpec*>(option.field)) return "int8:512";
-  return option.choices.empty() ? nlohmann::json("another") : nlohmann::json(option.choices.back());
+  const auto& choices = config::choices_of(option);
+  return choices.empty() ? nlohmann::json("another") : nlohmann::json(choices.back());
 }
 
 }  // namespace zeropp::test

@@ -76,7 +76,7 @@ TEST(ConfigDeepSpeed, NamesOfTheOverviewSetTheirOptions) {
   EXPECT_EQ(codec::to_string(config.zero.weight_codec), "int6:64");
   EXPECT_EQ(codec::to_string(config.zero.gradient_codec_intra), "int4:64");
   EXPECT_EQ(codec::to_string(config.zero.gradient_codec_inter), "int4:64");
-  EXPECT_EQ(config.zero.error_feedback.hops, "both");
+  EXPECT_EQ(config.zero.error_feedback.hops, zero::FeedbackHops::both);
   EXPECT_EQ(config.log_interval, 7U);
 }
 
@@ -276,14 +276,14 @@ TEST(ConfigDeepSpeed, DeepSpeedsLocoIsErrorFeedback) {
   };
   const auto loco =
       read(R"(,"zeropp_loco_param":{"err_beta":0.8,"reset_T":1024})", R"(,"zeropp":{"seed":3})");
-  EXPECT_EQ(loco.hops, "both");
+  EXPECT_EQ(loco.hops, zero::FeedbackHops::both);
   EXPECT_EQ(loco.beta, 0.8);
   EXPECT_EQ(loco.reset_period, 1024U);
-  EXPECT_EQ(loco.dtype, "fp32");
-  EXPECT_EQ(read(R"(,"zeropp_loco_param":null)", "").hops, "none");
+  EXPECT_EQ(loco.dtype, zero::FeedbackStorage::fp32);
+  EXPECT_EQ(read(R"(,"zeropp_loco_param":null)", "").hops, zero::FeedbackHops::none);
   EXPECT_EQ(
       read(R"(,"zeropp_loco_param":null)", R"(,"zeropp":{"error_feedback":{"hops":"intra"}})").hops,
-      "intra");
+      zero::FeedbackHops::intra);
   for (const char* wrong : {"true", "{}", R"({"err_beta":0.8})", "[0.8,1024]",
                             R"({"err_beta":0.8,"reset_T":9,"more":1})"}) {
     EXPECT_THAT(refusal([&] { read(std::string(R"(,"zeropp_loco_param":)") + wrong, ""); }),

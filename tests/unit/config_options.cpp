@@ -104,6 +104,7 @@ TEST(ConfigOptions, EveryOptionRefusesTheWrongTypeAndNamesItsKey) {
   TrainConfig defaults;
   for (const auto& entry : options(defaults)) {
     const bool text = std::holds_alternative<std::string*>(entry.field) ||
+                      std::holds_alternative<EnumField>(entry.field) ||
                       std::holds_alternative<codec::CodecSpec*>(entry.field);
     for (const std::string wrong : {text ? "7" : "\"seven\"", "{\"a\":1}", "[1,2,3]"}) {
       const auto message = refusal_of_text(document(entry.path, wrong, "0.5"));

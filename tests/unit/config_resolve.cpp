@@ -1,5 +1,6 @@
 // ctest: name=contract9_config_resolve timeout=30 labels=sanitize
 // What a configuration becomes on a machine: `auto`, the batch triple, and every refusal.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,7 +16,7 @@ TEST(ConfigResolve, AutoTakesGpusWhereEveryRankHasItsOwn) {
   Machine on = machine(1, 4);
   const auto chosen = [&](const std::string& text) {
     const TrainConfig config = resolved(text, on);
-    return config.backend + " " + config.transport;
+    return fmt::format("{} {}", enum_name(*config.backend), enum_name(*config.transport));
   };
   const auto with = [](const std::string& own) { return R"({"zeropp": {)" + own + "}}"; };
   EXPECT_EQ(chosen("{}"), "host mpi");
@@ -84,7 +85,7 @@ TEST(ConfigResolve, AdaptiveBitsNeedSomeoneToSendTo) {
     EXPECT_THAT(refusal(text, machine(1, 1)),
                 AllOf(HasSubstr("zeropp.adaptive_bits.values " + values),
                       HasSubstr("would have no effect on 1 rank")));
-    EXPECT_EQ(resolved(text, machine(1, 2)).zero.adaptive_bits.values, values);
+    EXPECT_EQ(enum_name(resolved(text, machine(1, 2)).zero.adaptive_bits.values), values);
   }
 }
 

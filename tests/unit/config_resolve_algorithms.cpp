@@ -22,7 +22,7 @@ TEST(ConfigResolve, CopyEnginesWhereNcclHasThem) {
   const auto choice = [&](const std::string& own, const std::string& zero = "") {
     const TrainConfig c =
         resolved(R"({"zero_optimization": {)" + zero + R"(}, "zeropp": {)" + own + "}}", on);
-    return c.copy_engines + " " + c.zero.all_gather_algorithm + " " +
+    return std::string(enum_name(*c.copy_engines)) + " " + c.zero.all_gather_algorithm + " " +
            c.zero.secondary_gather_algorithm + " " + c.zero.reduce_scatter_algorithm;
   };
   const auto why = [&](const std::string& own) {
@@ -180,7 +180,7 @@ TEST(ConfigResolve, SumsOverShardGroupsAreTheHopAcrossNodes) {
   const auto config =
       resolved(grouped("2", R"("zero_quantized_gradients":true)", codecs), machine(2, 2));
   EXPECT_EQ(codec::to_string(config.zero.gradient_codec_inter), "int4:64");
-  EXPECT_EQ(config.zero.error_feedback.hops, "both");
+  EXPECT_EQ(config.zero.error_feedback.hops, zero::FeedbackHops::both);
 }
 
 TEST(ConfigResolve, HierarchiesNeedEqualNodes) {
@@ -254,7 +254,7 @@ TEST(ConfigResolve, ErrorFeedbackIsInTheHopsThatThereAre) {
            algorithm + R"(","error_feedback":{"hops":")" + hops + "\"}}}";
   };
   const auto hops = [&](const char* asked, const char* algorithm, const Machine& on) {
-    return resolved(text(asked, algorithm), on).zero.error_feedback.hops;
+    return enum_name(resolved(text(asked, algorithm), on).zero.error_feedback.hops);
   };
   EXPECT_EQ(hops("both", "2-hop", machine(2, 2)), "both");
   EXPECT_EQ(hops("intra", "2-hop", machine(2, 2)), "intra");

@@ -419,13 +419,13 @@ TEST(PlanCosts, NarrowGradientsMoveLess) {
   cluster.gpu.memory_rate = 1e10;  // what encodes binds
   config::TrainConfig config = resolved(3);
   const double wide = timed(config, cluster).seconds;
-  config.zero.gradient_dtype = "bf16";
+  config.zero.gradient_dtype = Dtype::bf16;
   EXPECT_LT(timed(config, cluster).seconds, 0.95 * wide);
 }
 
 config::TrainConfig offloaded(std::size_t buffers, std::size_t piece) {
   config::TrainConfig config = resolved(3);
-  config.zero.offload_optimizer.device = "cpu";
+  config.zero.offload_optimizer.device = zero::OffloadDevice::cpu;
   config.zero.offload_optimizer.buffer_count = buffers;
   config.zero.offload_optimizer.piece_size = piece;
   return config;
@@ -453,7 +453,7 @@ TEST(PlanCosts, OptimizersOnTheHostPipelineTheirPieces) {
   EXPECT_NEAR(units[0] + units[1], 5 * (down + step) + up, 1e-12);
   // Weights that stay there do not go back, nor does the link read them.
   config::TrainConfig config = offloaded(4, 1000);
-  config.zero.offload_param.device = "cpu";
+  config.zero.offload_param.device = zero::OffloadDevice::cpu;
   units = offloaded_updates(counts, config, {.link = 1e9, .memory = 1e9});
   EXPECT_NEAR(units[1], 2 * (step - up), 1e-12);
   // In fp32 nothing is written beside the master, which goes back itself.
@@ -499,13 +499,13 @@ TEST(PlanCosts, OffloadTakesTheTimeOfTheHost) {
   EXPECT_GT(step.seconds, before + 0.9 * step.optimizer);
   // Parameters there as well: every global gather brings the own shard first, as fast as its kind
   // of memory lets it.
-  config.zero.offload_param.device = "cpu";
+  config.zero.offload_param.device = zero::OffloadDevice::cpu;
   EXPECT_STREQ(timed(config, cluster).bound, "links to the host");
   config.zero.offload_param.pin_memory = true;
   EXPECT_STREQ(timed(config, cluster).bound, "the optimizer on the host");
   cluster.host.link_rate = 1e6;
   EXPECT_STREQ(timed(config, cluster).bound, "links to the host");
-  config.zero.offload_optimizer.device = "nvme";
+  config.zero.offload_optimizer.device = zero::OffloadDevice::nvme;
   EXPECT_THROW(timed(config, cluster), Error);
 }
 

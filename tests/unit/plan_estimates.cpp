@@ -27,8 +27,8 @@ config::TrainConfig gpt(int stage, std::size_t ranks) {
                   .vocab_size = kVocab,
                   .tied_head = false};
   config.bf16 = true;
-  config.backend = "host";
-  config.transport = "mpi";
+  config.backend = Backend::host;
+  config.transport = comm::Transport::mpi;
   config.zero.stage = stage;
   config.zero.compute = Dtype::bf16;
   config.zero.all_gather_algorithm = "flat";
@@ -211,7 +211,7 @@ TEST(PlannedMemory, StateByStage) {
 
 TEST(PlannedMemory, SumsItsParts) {
   config::TrainConfig config = with_zeropp(gpt(3, 16), 8);
-  config.zero.error_feedback.hops = "both";
+  config.zero.error_feedback.hops = zero::FeedbackHops::both;
   const Estimate e = of(config, 2, 8);
   const auto part = [&](const std::string& name) {
     for (const zero::MemoryPart& each : e.memory) {
@@ -260,7 +260,7 @@ TEST(PlannedRun, OfATrillionParameters) {
 
 TEST(PlannedRun, RefusesWhatItCannotKnow) {
   config::TrainConfig config = gpt(3, 2);
-  config.zero.adaptive_bits.values = "weights";
+  config.zero.adaptive_bits.values = zero::AdaptedValues::weights;
   EXPECT_THROW(PlannedRun(config, planned_topology(1, 2), kVocab), Error);
   EXPECT_THROW(planned_topology(0, 8), Error);
   EXPECT_THROW(planned_topology(std::size_t{1} << 31U, 2), Error);

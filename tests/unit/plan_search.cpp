@@ -25,7 +25,7 @@ config::TrainConfig base() {
   config.model = {
       .num_layers = 4, .hidden_size = 96, .seq_length = 32, .vocab_size = kSearchedVocab};
   config.bf16 = true;
-  config.backend = "cuda";
+  config.backend = Backend::cuda;
   config.zero.reduce_bucket_size = 100'000;
   return config;
 }
@@ -76,7 +76,7 @@ TEST(Search, CountsTheDevicesMemoryOnly) {
   const comm::Topology topology = planned_topology(2, 2);
   config::TrainConfig config = base();
   const SearchResult plain = searched(config, topology);
-  config.zero.offload_optimizer.device = "cpu";
+  config.zero.offload_optimizer.device = zero::OffloadDevice::cpu;
   const SearchResult offloaded = searched(config, topology);
   ASSERT_FALSE(offloaded.best.empty());
   for (const Candidate& candidate : offloaded.best) expect_planned(candidate, topology);
@@ -321,7 +321,7 @@ TEST(Search, AsksForTimeOfTheBest) {
 
 TEST(Search, RefusesWhatItDoesNotSearchOver) {
   config::TrainConfig config = base();
-  config.zero.adaptive_bits.values = "weights";
+  config.zero.adaptive_bits.values = zero::AdaptedValues::weights;
   EXPECT_THROW((void)searched(config, planned_topology(1, 2)), Error);
 }
 

@@ -111,7 +111,7 @@ TEST(CodecTable, APatternThatFitsNoUnitIsRefused) {
 TEST(CodecTable, AdaptiveValuesHaveEveryWidth) {
   Options options = quantized();
   options.adaptive_bits = {
-      .values = "gradients", .minimum_bits = 3, .maximum_bits = 5, .block = 64};
+      .values = AdaptedValues::gradients, .minimum_bits = 3, .maximum_bits = 5, .block = 64};
   const CodecTable table(options, units());
   for (std::size_t u = 0; u < 5; ++u) {
     ASSERT_EQ(table.gradients(u).size(), 3U);
@@ -120,7 +120,7 @@ TEST(CodecTable, AdaptiveValuesHaveEveryWidth) {
   }
   EXPECT_EQ(table.gradient_groups(), (std::vector<std::size_t>{0, 1, 2, 3, 4}));
   EXPECT_EQ(gradient_block(options), 64U);
-  options.adaptive_bits.values = "weights";
+  options.adaptive_bits.values = AdaptedValues::weights;
   EXPECT_EQ(CodecTable(options, units()).weights(4).size(), 3U);
   EXPECT_EQ(gradient_block(options), 128U);
 }

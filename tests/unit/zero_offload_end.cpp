@@ -52,8 +52,8 @@ TEST(OffloadedOptimizer, EndsAfterItsMemoryIsWritten) {
   const std::string folder = std::filesystem::temp_directory_path().string();
   Options options;
   options.compute = Dtype::bf16;
-  options.offload_optimizer = {.device = "cpu"};
-  options.offload_param = {.device = "nvme", .nvme_path = folder, .max_in_cpu = 0};
+  options.offload_optimizer = {.device = OffloadDevice::cpu};
+  options.offload_param = {.device = OffloadDevice::nvme, .nvme_path = folder, .max_in_cpu = 0};
   const std::vector<Unit> units{
       layout_unit("unit", {{.name = "weight", .shape = {64, 64}, .init = {}}})};
   const auto partitions = partition_units(units, 1, 1, options.compute);

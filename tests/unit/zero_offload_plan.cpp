@@ -13,7 +13,8 @@ namespace zeropp::zero {
 namespace {
 
 OffloadOptimizerOptions offload(double ratio, std::size_t piece, std::size_t buffers) {
-  return {.device = "cpu", .buffer_count = buffers, .ratio = ratio, .piece_size = piece};
+  return {
+      .device = OffloadDevice::cpu, .buffer_count = buffers, .ratio = ratio, .piece_size = piece};
 }
 
 TEST(OffloadedElements, AreTheShareThatWasAskedFor) {
@@ -65,7 +66,7 @@ TEST(OffloadStaging, HasNoMoreThanThePiecesNeed) {
   EXPECT_EQ(staging(1 << 20, 4).elements, 1000U);
   EXPECT_EQ(staging(128, 4).buffers, 4U);
   EXPECT_EQ(staging(128, 4, Dtype::bf16).bytes(), 4U * 128 * (4 + 2));
-  EXPECT_EQ(staging(128, 4, Dtype::bf16, {.device = "cpu"}).bytes(), 4U * 128 * 4);
+  EXPECT_EQ(staging(128, 4, Dtype::bf16, {.device = OffloadDevice::cpu}).bytes(), 4U * 128 * 4);
   EXPECT_EQ(staging(128, 4).bytes(), 4U * 128 * 4);
   EXPECT_EQ(staging(128, 4, Dtype::fp32, {}, 0).bytes(), 0U);
 }
@@ -73,12 +74,12 @@ TEST(OffloadStaging, HasNoMoreThanThePiecesNeed) {
 /// Arrays and weights that travel to files do so in whole pages.
 TEST(OffloadStaging, HasRecordsOfFiles) {
   auto options = offload(1, 1 << 20, 3);
-  options.device = "nvme";
+  options.device = OffloadDevice::nvme;
   options.sub_group_size = 1500;
   const auto pieces = offload_pieces({4000, 10}, options);
   ASSERT_EQ(pieces.size(), 4U);
   EXPECT_EQ(pieces[2].extent.count, 1000U);
-  const OffloadParamOptions param{.device = "nvme", .max_in_cpu = 0};
+  const OffloadParamOptions param{.device = OffloadDevice::nvme, .max_in_cpu = 0};
   const auto staging = [&](const std::vector<bool>& filed) {
     return offload_staging(pieces, Dtype::bf16, 2, filed, options, param);
   };
@@ -96,13 +97,13 @@ TEST(OffloadStaging, HasRecordsOfFiles) {
 TEST(WeightsOnFile, BeginWhereTheHostMayHoldNoMore) {
   const std::vector<UnitPartition> units{{1000, 1024, 256, 1024, 0}, {500, 512, 128, 512, 0}};
   const auto filed = [&](std::size_t most) {
-    return weights_on_file(units, {.device = "nvme", .max_in_cpu = most});
+    return weights_on_file(units, {.device = OffloadDevice::nvme, .max_in_cpu = most});
   };
   EXPECT_EQ(filed(0), (std::vector{true, true}));
   EXPECT_EQ(filed(255), (std::vector{true, true}));
   EXPECT_EQ(filed(383), (std::vector{false, true}));
   EXPECT_EQ(filed(384), (std::vector{false, false}));
-  EXPECT_EQ(weights_on_file(units, {.device = "cpu", .max_in_cpu = 0}),
+  EXPECT_EQ(weights_on_file(units, {.device = OffloadDevice::cpu, .max_in_cpu = 0}),
             (std::vector{false, false}));
 }
 
@@ -136,7 +137,7 @@ TEST(OffloadedParameters, MoveToTheHostToo) {
   Options options;
   options.offload_optimizer = offload(1, 100, 2);
   EXPECT_EQ(upload_bytes(units[0], options), 0U);
-  options.offload_param.device = "cpu";
+  options.offload_param.device = OffloadDevice::cpu;
   options.compute = Dtype::bf16;
   EXPECT_EQ(upload_bytes(units[0], options), 512U);
   EXPECT_EQ(upload_bytes({1000, 1024, 130, 0, 0}, options), 512U) << "260, on a boundary";

@@ -39,11 +39,11 @@ GradientErrors::GradientErrors(const Options& options, const std::vector<Bucket>
                                const Device& device)
     : reset_period_(options.error_feedback.reset_period) {
   const ErrorFeedbackOptions& asked = options.error_feedback;
-  if (asked.hops == "none" || !options.quantized_gradients) return;
+  if (asked.hops == FeedbackHops::none || !options.quantized_gradients) return;
   const collective::FeedbackOptions feedback{.beta = static_cast<float>(asked.beta),
-                                             .intra = asked.hops != "inter",
-                                             .inter = asked.hops != "intra",
-                                             .storage = asked.dtype == "int8"
+                                             .intra = asked.hops != FeedbackHops::inter,
+                                             .inter = asked.hops != FeedbackHops::intra,
+                                             .storage = asked.dtype == FeedbackStorage::int8
                                                             ? collective::ErrorStorage::int8
                                                             : collective::ErrorStorage::fp32};
   // The first hop sends all parts, P elements; the second, where there is one, those of the own

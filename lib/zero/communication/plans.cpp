@@ -48,7 +48,7 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
                                       std::size_t world_size, std::size_t shard_groups) {
   std::vector<UnitPartition> planned =
       partition_units(units, world_size, options.hpz_partition_size, options.compute, shard_groups);
-  if (options.gradient_dtype != "fp32") {
+  if (options.gradient_dtype != Dtype::fp32) {
     for (std::size_t u = 0; u < units.size(); ++u) {
       if (units[u].gradients_written_once) planned[u].gradients = options.compute;
     }

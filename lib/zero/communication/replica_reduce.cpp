@@ -16,7 +16,7 @@ constexpr const char* kGather = "direct";
 }  // namespace
 
 codec::CodecSpec codec_of_sums(const codec::CodecSpec& inter, Dtype compute) {
-  if (inter.format != "none" || compute == Dtype::fp32) return inter;
+  if (inter != codec::CodecSpec{} || compute == Dtype::fp32) return inter;
   return {std::string(name_of(compute)), 0, {}};
 }
 

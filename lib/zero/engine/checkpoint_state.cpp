@@ -162,8 +162,8 @@ void CheckpointState::fill(std::size_t unit, const KeptArray& array, const ReadS
 }
 
 checkpoint::Slice CheckpointState::widths_slice() const {
-  return {"adaptive_bits/" + context_.options.adaptive_bits.values, sizeof(std::uint64_t),
-          context_.units().size(), 0, context_.units().size()};
+  return {"adaptive_bits/" + std::string(enum_name(context_.options.adaptive_bits.values)),
+          sizeof(std::uint64_t), context_.units().size(), 0, context_.units().size()};
 }
 
 bool CheckpointState::restore_widths(const HasSlice& has, const ReadSlice& read) {

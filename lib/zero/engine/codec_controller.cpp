@@ -10,10 +10,10 @@ namespace {
 
 /// The same run with one codec for the values that are adaptive.
 Options with_codec(Options options, const codec::CodecSpec& codec) {
-  (options.adaptive_bits.values == "weights" ? options.weight_codec
-                                             : options.gradient_codec_intra) = codec;
+  (options.adaptive_bits.values == AdaptedValues::weights ? options.weight_codec
+                                                          : options.gradient_codec_intra) = codec;
   options.gradient_codec_inter = options.gradient_codec_intra;
-  options.adaptive_bits.values = "none";
+  options.adaptive_bits.values = AdaptedValues::none;
   options.codec_schedule.clear();
   options.error_feedback = {};
   return options;
@@ -30,7 +30,7 @@ CodecController::CodecController(const EngineContext& context, const RankMemory&
                     plans.gradients.buckets(), context.reduce_groups, context.control,
                     context.device, context.recorder);
   }
-  if (context.options.adaptive_bits.values != "none") {
+  if (context.options.adaptive_bits.values != AdaptedValues::none) {
     adaptive_.emplace(context.options, plans.units, width_costs(context.reduce_groups),
                       context.control, context.device, context.recorder);
   }
@@ -44,7 +44,7 @@ WidthCosts CodecController::width_costs(comm::Groups& reduce_groups) const {
   trace::Recorder nobody;
   const Options budget = with_codec(options, options.adaptive_bits.budget_codec);
   const CodecTable table(budget, context_.model.units());
-  const bool of_weights = options.adaptive_bits.values == "weights";
+  const bool of_weights = options.adaptive_bits.values == AdaptedValues::weights;
   const WeightGather gathers(budget, table, plans.units, context_.groups, nobody, context_.device);
   const GradientReduce reductions(budget, table, plans.units, plans.gradients.buckets(),
                                   reduce_groups, nobody, context_.device);

@@ -85,8 +85,8 @@ CodecTable::CodecTable(const Options& options, const std::vector<Unit>& units) {
       of_steps.push_back(gradients);
     }
     const AdaptiveBitsOptions& adaptive = options.adaptive_bits;
-    if (adaptive.values == "weights") codecs.weights = adaptive_codecs(adaptive);
-    if (adaptive.values == "gradients") {
+    if (adaptive.values == AdaptedValues::weights) codecs.weights = adaptive_codecs(adaptive);
+    if (adaptive.values == AdaptedValues::gradients) {
       codecs.gradients = on_both_hops(adaptive_codecs(adaptive));
       groups_.push_back(groups_.size());  // every unit is chosen for alone
     } else {
@@ -111,7 +111,7 @@ CodecChoice CodecTable::at(std::uint64_t step) const {
 }
 
 bool codecs_vary(const Options& options) {
-  return !options.codec_schedule.empty() || options.adaptive_bits.values != "none";
+  return !options.codec_schedule.empty() || options.adaptive_bits.values != AdaptedValues::none;
 }
 
 std::vector<codec::CodecSpec> adaptive_codecs(const AdaptiveBitsOptions& options) {
@@ -124,7 +124,7 @@ std::vector<codec::CodecSpec> adaptive_codecs(const AdaptiveBitsOptions& options
 
 std::size_t gradient_block(const Options& options) {
   if (!options.quantized_gradients) return 1;
-  if (options.adaptive_bits.values == "gradients") return options.adaptive_bits.block;
+  if (options.adaptive_bits.values == AdaptedValues::gradients) return options.adaptive_bits.block;
   std::size_t block =
       std::max(options.gradient_codec_intra.block, options.gradient_codec_inter.block);
   for (const CodecEntry& entry : options.codec_schedule) {

@@ -11,17 +11,34 @@
 
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/dtype.hpp"
+#include "kernels/core/enum_names.hpp"
 #include "lib/base/async_file_options.hpp"
 #include "lib/zero/plan/loss_scale.hpp"
 
 namespace zeropp::zero {
 
+/// Hops of qgZ that feed errors back; intra: also the hop of 1-hop.
+enum class FeedbackHops : std::uint8_t { none, intra, inter, both };
+constexpr auto enum_names(FeedbackHops) { return name_table("none", "intra", "inter", "both"); }
+
+/// What fed back errors are kept in.
+enum class FeedbackStorage : std::uint8_t { fp32, int8 };
+constexpr auto enum_names(FeedbackStorage) { return name_table("fp32", "int8"); }
+
+/// Values whose widths are chosen by measured errors.
+enum class AdaptedValues : std::uint8_t { none, weights, gradients };
+constexpr auto enum_names(AdaptedValues) { return name_table("none", "weights", "gradients"); }
+
+/// Where offloaded arrays lie: the host's memory, or files.
+enum class OffloadDevice : std::uint8_t { none, cpu, nvme };
+constexpr auto enum_names(OffloadDevice) { return name_table("none", "cpu", "nvme"); }
+
 /// What the encoding of a hop of qgZ's reduction lost is added to the next gradients (LoCo).
 struct ErrorFeedbackOptions {
-  std::string hops = "none";     ///< none, intra, inter, both; intra: also the hop of 1-hop
+  FeedbackHops hops = FeedbackHops::none;
   double beta = 0;               ///< decay of the kept errors, in [0, 1); 0: classical
   std::size_t reset_period = 0;  ///< steps after which errors are forgotten; 0: never
-  std::string dtype = "fp32";    ///< that errors are kept in: fp32, int8
+  FeedbackStorage dtype = FeedbackStorage::fp32;
 };
 
 /// An entry of zeropp.codec_schedule: the codecs that it names hold for its units from its step on.
@@ -36,7 +53,7 @@ struct CodecEntry {
 
 /// A width of the integer codecs for each unit, by measured errors (adaptive_bits.hpp).
 struct AdaptiveBitsOptions {
-  std::string values = "none";                     ///< none, weights, gradients
+  AdaptedValues values = AdaptedValues::none;
   std::size_t minimum_bits = 2;                    ///< of the widths to choose from
   std::size_t maximum_bits = 8;                    ///< likewise
   std::size_t block = 128;                         ///< of all of them
@@ -48,7 +65,7 @@ struct AdaptiveBitsOptions {
 /// Master weights and what the optimizer keeps, in the memory of the host or in files; the host
 /// steps.
 struct OffloadOptimizerOptions {
-  std::string device = "none";                     ///< none, cpu, nvme
+  OffloadDevice device = OffloadDevice::none;
   std::string nvme_path = {};                      ///< the folder of the files
   bool pin_memory = false;                         ///< what is kept on the host is page-locked
   std::size_t buffer_count = 4;                    ///< pieces on their way at once
@@ -58,22 +75,22 @@ struct OffloadOptimizerOptions {
   bool pipeline_read = true;   ///< of files, while the pieces before are updated
   bool pipeline_write = true;  ///< likewise, while the next ones are
 
-  [[nodiscard]] bool enabled() const { return device != "none"; }
-  [[nodiscard]] bool on_file() const { return device == "nvme"; }
+  [[nodiscard]] bool enabled() const { return device != OffloadDevice::none; }
+  [[nodiscard]] bool on_file() const { return device == OffloadDevice::nvme; }
 };
 
 /// The weights that are gathered, in the memory of the host or in files; stage 3, with the
 /// optimizer there too.
 struct OffloadParamOptions {
-  std::string device = "none";   ///< none, cpu, nvme
+  OffloadDevice device = OffloadDevice::none;
   std::string nvme_path = {};    ///< the folder of the files
   bool pin_memory = false;       ///< those on the host are page-locked
   std::size_t buffer_count = 5;  ///< units that are read from files at once
   std::size_t max_in_cpu =
       1'000'000'000;  ///< elements of a rank that stay on the host all the same
 
-  [[nodiscard]] bool enabled() const { return device != "none"; }
-  [[nodiscard]] bool on_file() const { return device == "nvme"; }
+  [[nodiscard]] bool enabled() const { return device != OffloadDevice::none; }
+  [[nodiscard]] bool on_file() const { return device == OffloadDevice::nvme; }
 };
 
 /// hpz_partition_size before resolve(): the ranks of a node.
@@ -82,6 +99,10 @@ inline constexpr std::size_t kNodeOfRanks = 0;
 inline constexpr std::size_t kAllRanks = 0;
 /// shard_group_size before resolve(): the ranks of a node.
 inline constexpr std::size_t kNodeOfShards = std::numeric_limits<std::size_t>::max();
+
+/// Of algorithms, before resolve(): it is to choose one.
+inline constexpr const char* kAutomatic = "auto";
+inline bool is_automatic(const std::string& algorithm) { return algorithm == kAutomatic; }
 
 struct Options {
   int stage = 3;                                 ///< zero_optimization.stage
@@ -108,16 +129,16 @@ struct Options {
   std::vector<CodecEntry> codec_schedule;                  ///< in the order of their steps
   AdaptiveBitsOptions adaptive_bits;
   ErrorFeedbackOptions error_feedback;
-  std::string all_gather_algorithm = "auto";
-  std::string reduce_scatter_algorithm = "auto";
-  std::string secondary_gather_algorithm = "auto";  ///< inside the hpZ group
+  std::string all_gather_algorithm = kAutomatic;
+  std::string reduce_scatter_algorithm = kAutomatic;
+  std::string secondary_gather_algorithm = kAutomatic;  ///< inside the hpZ group
   std::size_t pipeline_depth = 1;
   bool deterministic = false;
   std::size_t measure_errors = 0;  ///< steps between measurements of quantization errors; 0: none
 
   Dtype compute = Dtype::fp32;  ///< bf16.enabled, fp16.enabled
   /// Of a unit's gradients until they are reduced, where each is written once; fp32 or `compute`.
-  std::string gradient_dtype = "fp32";
+  Dtype gradient_dtype = Dtype::fp32;
   LossScaleOptions loss_scale;     ///< with fp16; elsewhere losses are not scaled
   double gradient_clipping = 0.0;  ///< 0: off
   std::size_t accumulation_steps = 1;

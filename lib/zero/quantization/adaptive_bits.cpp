@@ -47,7 +47,7 @@ void AdaptiveBits::require_budget(std::uint64_t bytes) const {
               fmt::format("zeropp.adaptive_bits: a step sends {} bytes of {} with {} bits "
                           "everywhere, more than the budget of {}: raise budget_bytes (or take a "
                           "wider budget_codec), or lower minimum_bits",
-                          bytes, options_.values, options_.minimum_bits, budget_));
+                          bytes, enum_name(options_.values), options_.minimum_bits, budget_));
 }
 
 void AdaptiveBits::choose(std::uint64_t step, const Stream& stream) {

@@ -34,7 +34,7 @@ class AdaptiveBits {
   /// Before the first step; once. Collective: sums costs over ranks. All ranks throw
   /// AgreedError(usage) where the budget is less than what the smallest width sends.
   void agree();
-  [[nodiscard]] bool of_weights() const { return options_.values == "weights"; }
+  [[nodiscard]] bool of_weights() const { return options_.values == AdaptedValues::weights; }
   /// Whether widths are chosen after the step with `step` others before it, if it is not skipped.
   [[nodiscard]] bool due(std::uint64_t step) const { return step % options_.interval == 0; }
   /// For a due step: what the choice is to be made by.

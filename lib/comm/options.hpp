@@ -1,0 +1,19 @@
+// Options of what moves bytes, as plain values.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/enum_names.hpp"
+
+namespace zeropp::comm {
+
+/// What moves the bytes of a group: MPI (device memory is staged through pinned host memory) or
+/// NCCL (device memory only, one GPU a rank).
+enum class Transport : std::uint8_t { mpi, nccl };
+constexpr auto enum_names(Transport) { return name_table("mpi", "nccl"); }
+
+/// Whether NCCL moves large messages of one size inside nodes by the GPUs' copy engines.
+enum class CopyEngines : std::uint8_t { on, off };
+constexpr auto enum_names(CopyEngines) { return name_table("on", "off"); }
+
+}  // namespace zeropp::comm
