@@ -7,7 +7,7 @@
 
 #include "kernels/codec/codec.hpp"
 #include "lib/collective/chunks.hpp"
-#include "lib/comm/communicator.hpp"
+#include "lib/comm/fewest_copied.hpp"
 
 namespace zeropp::plan {
 
