@@ -7,8 +7,8 @@
 
 #include "lib/base/error.hpp"
 #include "lib/collective/collective.hpp"
-#include "lib/zero/communication/gradient_reduce.hpp"
 #include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 
 namespace zeropp::converge {
 

@@ -11,7 +11,7 @@
 #include "lib/config/options.hpp"
 #include "lib/plan/hf_config.hpp"
 #include "lib/plan/model_presets.hpp"
-#include "lib/plan/planning_groups.hpp"
+#include "lib/plan/planned_topology.hpp"
 
 namespace zeropp::plan {
 

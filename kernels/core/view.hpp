@@ -11,8 +11,7 @@
 
 namespace zeropp {
 
-/// `none`: no memory at all. Buffers of it have a size only: for plans that nobody runs.
-enum class MemoryKind : std::uint8_t { host, pinned, device, none };
+enum class MemoryKind : std::uint8_t { host, pinned, device };
 
 namespace detail {
 template <class T>

@@ -103,19 +103,17 @@ std::size_t fused_attention_saved(const AttentionShape& shape) {
   return shape.sequences * shape.heads * shape.length * sizeof(float);
 }
 
-const NnOps& planned_nn_ops() {
-  static const NnOps ops = [] {
-    NnOps sizes{};
-    sizes.activation_dtype = [](Dtype compute) { return compute; };
-    sizes.logits_stride = logits_stride;
-    sizes.embedding_workspace = embedding_workspace;
-    sizes.layernorm_workspace = layernorm_workspace;
-    sizes.linear_workspace = linear_workspace;
-    sizes.attention_saved_bytes = attention_saved_bytes;
-    sizes.attention_workspace = attention_workspace;
-    return sizes;
-  }();
-  return ops;
+const NnSizes& planned() {
+  static constexpr NnSizes kSizes{
+      .activation_dtype = [](Dtype compute) { return compute; },
+      .logits_stride = logits_stride,
+      .embedding_workspace = embedding_workspace,
+      .layernorm_workspace = layernorm_workspace,
+      .linear_workspace = linear_workspace,
+      .attention_saved_bytes = attention_saved_bytes,
+      .attention_workspace = attention_workspace,
+  };
+  return kSizes;
 }
 
 }  // namespace zeropp::nn::cuda_sizes

@@ -6,7 +6,7 @@
 
 #include <cstddef>
 
-#include "kernels/nn/nn_ops.hpp"
+#include "kernels/nn/nn_sizes.hpp"
 
 namespace zeropp::nn::cuda_sizes {
 
@@ -50,8 +50,7 @@ std::size_t fused_attention_saved(const AttentionShape& shape);
 /// a smaller shape never needs more.
 inline constexpr std::size_t kSmallArrays = std::size_t{64} << 10U;
 
-/// A table for plans: of its operations only those that say what memory they take; the others are
-/// null. Assumes cuDNN, with an engine wherever it may be asked.
-const NnOps& planned_nn_ops();
+/// For plans: assumes cuDNN, with an engine wherever it may be asked.
+const NnSizes& planned();
 
 }  // namespace zeropp::nn::cuda_sizes

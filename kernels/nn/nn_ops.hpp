@@ -24,6 +24,7 @@
 
 #include "kernels/core/stream.hpp"
 #include "kernels/core/view.hpp"
+#include "kernels/nn/nn_sizes.hpp"
 
 namespace zeropp::nn {
 
@@ -48,46 +49,8 @@ struct NnContext {
   bool autotune = false;
 };
 
-/// `sequences` rows of `length` tokens: S and T in the equations; rows R = S T.
-struct EmbeddingShape {
-  std::size_t sequences = 0;
-  std::size_t length = 0;
-  std::size_t vocab = 0;
-  std::size_t hidden = 0;
-};
-
-/// y [rows, out] from x [rows, in]; rows of y, of its gradient and of a residual lie out_stride
-/// elements apart (0: out).
-struct LinearShape {
-  std::size_t rows = 0;
-  std::size_t in = 0;
-  std::size_t out = 0;
-  std::size_t out_stride = 0;
-
-  [[nodiscard]] std::size_t stride() const { return out_stride == 0 ? out : out_stride; }
-};
-
-/// `hidden` is heads * width of a head. A back end with several kinds of attention decides for one
-/// by `longest`, the length of the longest sequences of this use (0: `length`), so that shorter
-/// sequences are treated the same. `causal`: a token attends to itself and those before it, else to
-/// all of its sequence.
-struct AttentionShape {
-  std::size_t sequences = 0;
-  std::size_t length = 0;
-  std::size_t heads = 0;
-  std::size_t hidden = 0;
-  std::size_t longest = 0;
-  bool causal = true;
-
-  [[nodiscard]] std::size_t head_width() const { return hidden / heads; }
-};
-
-struct NnOps {
-  /// Of activations and their gradients.
-  Dtype (*activation_dtype)(Dtype compute);
-  /// Elements from one row of logits to the next, >= vocab.
-  std::size_t (*logits_stride)(std::size_t vocab);
-
+/// With the sizes that the operations need of memory.
+struct NnOps : NnSizes {
   /// y[s, t] = token_table[token[s, t]] + position_table[t]. tokens: [S, T] in [0, vocab), in the
   /// back end's memory, as targets below;
   /// token_table [vocab, hidden]; position_table [>= T, hidden]; y [S, T, hidden].
@@ -97,9 +60,6 @@ struct NnOps {
   /// added: most rows of the tables have no token, so the caller clears them where that is due.
   void (*embedding_backward)(const NnContext&, const EmbeddingShape&, const std::int32_t* tokens,
                              ConstView dy, View d_token_table, View d_position_table);
-  /// Elements of workspace that embedding_* needs. No workspace grows when a shape has fewer rows,
-  /// sequences or a smaller length.
-  std::size_t (*embedding_workspace)(const EmbeddingShape&);
 
   /// y = (x - mean) rstd weight + bias over each row of `hidden` values; mean and the biased
   /// variance per row, rstd = 1 / sqrt(variance + 1e-5). x, y [rows, hidden]; weight, bias
@@ -115,8 +75,6 @@ struct NnOps {
                              ConstView x, ConstView weight, ConstView mean, ConstView rstd,
                              bool accumulate_dx, View dx, bool accumulate, View d_weight,
                              View d_bias);
-  /// Elements of workspace that layernorm_* needs.
-  std::size_t (*layernorm_workspace)(std::size_t rows, std::size_t hidden);
 
   /// y = x W^T + bias + residual. x [rows, in]; weight [out, in]; bias [out] and residual
   /// [rows, out] may be empty views: left out.
@@ -132,8 +90,6 @@ struct NnOps {
   void (*linear_backward)(const NnContext&, const LinearShape&, ConstView dy, ConstView x,
                           ConstView weight, ConstView gelu_input, View dx, bool accumulate,
                           View d_weight, View d_bias);
-  /// Elements of workspace that linear_* needs.
-  std::size_t (*linear_workspace)(const LinearShape&, Dtype compute);
 
   /// Self-attention of each head h of each sequence, w = head width:
   /// P = softmax over j (j <= i where it is causal) of q_i . k_j / sqrt(w);
@@ -148,11 +104,6 @@ struct NnOps {
   /// there because a fused back end gets rowsum(P dP) from dy . y.
   void (*attention_backward)(const NnContext&, const AttentionShape&, ConstView dy, ConstView qkv,
                              ConstView saved, ConstView y, View d_qkv);
-  /// Bytes to keep from attention_forward to attention_backward; they do not grow when a shape has
-  /// fewer sequences or a smaller length.
-  std::size_t (*attention_saved_bytes)(const AttentionShape&, Dtype compute);
-  /// Elements of workspace that attention_* needs.
-  std::size_t (*attention_workspace)(const AttentionShape&, Dtype compute);
   /// Which attention runs, for the trace: "host", "cudnn 9.14.0", and why it is not the fused one
   /// where it is not: "cublaslt+softmax (built without cuDNN)". One line.
   std::string (*attention_name)(const AttentionShape&, Dtype compute);

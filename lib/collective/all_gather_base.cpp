@@ -11,11 +11,27 @@ namespace zeropp::collective {
 namespace {
 
 HopErrors* errors_of(const AllGatherPlan& plan) {
-  return plan.feedback == nullptr ? nullptr
-                                  : plan.feedback->add_hop(kGatherFeedbackHop, 1, plan.parts.count);
+  return plan.feedback ? plan.feedback->errors->add_hop(kGatherFeedbackHop, 1, plan.parts.count)
+                       : nullptr;
 }
 
 }  // namespace
+
+Description describe(const AllGatherAlgorithm& algorithm, const Ranks& ranks,
+                     const AllGatherPlan& plan) {
+  const codec::Codec codec(plan.codec, plan.memory);
+  const GatherLayout layout(codec, plan, algorithm.traits, ranks.group.size);
+  return {algorithm.traffic(ranks, layout.part_bytes, layout.pieces.size()),
+          layout.workspace,
+          {.operation = "all_gather",
+           .purpose = plan.label.purpose,
+           .phase = plan.label.phase,
+           .algorithm = std::string(algorithm.name),
+           .codec = codec.name(),
+           .group = ranks.group.name,
+           .path = feedback_path("", plan.feedback, {kGatherFeedbackHop}),
+           .modelled = algorithm.traits.modelled}};
+}
 
 AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                              const AllGatherAlgorithm& algorithm)
@@ -23,17 +39,10 @@ AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
       runtime_(*context.device.runtime),
       plan_(plan),
       codec_(plan.codec, plan.memory, context.device.backend),
-      meter_(context.recorder, {.operation = "all_gather",
-                                .purpose = plan.label.purpose,
-                                .phase = plan.label.phase,
-                                .algorithm = std::string(algorithm.name),
-                                .codec = codec_.name(),
-                                .group = context.group.name(),
-                                .path = feedback_path("", plan.feedback, {kGatherFeedbackHop}),
-                                .modelled = algorithm.traits.modelled}),
+      description_(describe(algorithm, ranks_of(context), plan)),
+      meter_(context.recorder, description_.row),
       layout_(codec_, plan, algorithm.traits, size()),
-      traffic_(algorithm.traffic(ranks_of(context), layout_.part_bytes, layout_.pieces.size())),
-      encode_(codec_, errors_of(plan), plan.feedback == nullptr ? 0 : plan.feedback->options().beta,
+      encode_(codec_, errors_of(plan), plan.feedback ? plan.feedback->options.beta : 0,
               layout_.feedback) {
   for (const GatherLayout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
 }

@@ -11,14 +11,18 @@
 
 namespace zeropp::collective {
 
+/// Closed form of what the registry's entry plans.
+Description describe(const AllGatherAlgorithm& algorithm, const Ranks& ranks,
+                     const AllGatherPlan& plan);
+
 class AllGatherBase : public AllGather {
  public:
   void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
              std::uint64_t key) final;
   void finish(StreamHandle stream) final;
-  [[nodiscard]] std::size_t workspace_bytes() const final { return layout_.workspace; }
-  [[nodiscard]] comm::Bytes volume() const final { return traffic_.bytes; }
-  [[nodiscard]] Messages messages() const final { return traffic_.messages; }
+  [[nodiscard]] std::size_t workspace_bytes() const final { return description_.workspace; }
+  [[nodiscard]] comm::Bytes volume() const final { return description_.bytes; }
+  [[nodiscard]] Messages messages() const final { return description_.messages; }
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
 
  protected:
@@ -59,6 +63,7 @@ class AllGatherBase : public AllGather {
   const Runtime& runtime_;
   AllGatherPlan plan_;
   codec::Codec codec_;
+  Description description_;
   Meter meter_;
   std::vector<Piece> pieces_;
   ConstView part_;
@@ -68,7 +73,6 @@ class AllGatherBase : public AllGather {
 
  private:
   GatherLayout layout_;
-  Traffic traffic_;
   HopEncode encode_;
   std::span<std::byte> workspace_;
 };

@@ -7,8 +7,10 @@
 #include <string_view>
 
 #include "lib/collective/plan.hpp"
+#include "lib/collective/traits.hpp"
 #include "lib/comm/shape.hpp"
 #include "lib/comm/traffic.hpp"
+#include "lib/trace/recorder.hpp"
 
 namespace zeropp::collective {
 
@@ -30,10 +32,13 @@ struct Traffic {
 
 struct Description : Traffic {
   std::size_t workspace = 0;  ///< bytes that a run is lent
+  trace::CollectiveRow row;   ///< that runs are counted in: its keys alone
 };
 
-/// As plan_all_gather() and plan_reduce_scatter() would make them, whose refusals these throw. Of
-/// plan.feedback they read the options only.
+/// Throw Error(usage) for an unknown name, with the nearest known.
+const Traits& reduce_scatter_traits(std::string_view algorithm);
+
+/// As plan_all_gather() and plan_reduce_scatter() would make them, whose refusals these throw.
 Description describe_all_gather(std::string_view algorithm, const Ranks&, const AllGatherPlan&);
 Description describe_reduce_scatter(std::string_view algorithm, const Ranks&,
                                     const ReduceScatterPlan&);

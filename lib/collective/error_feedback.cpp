@@ -86,7 +86,7 @@ void HopErrors::rescale(float factor, StreamHandle stream) const {
 }
 
 HopErrors* ErrorFeedback::add_hop(int hop, std::size_t parts, std::size_t count) {
-  if (!in(hop)) return nullptr;
+  if (!options_.in(hop)) return nullptr;
   auto& errors = hops_.at(static_cast<std::size_t>(hop - 1));
   if (!errors) errors = std::make_unique<HopErrors>(options_.storage, parts, count, device_);
   if (!errors->has(parts, count)) {

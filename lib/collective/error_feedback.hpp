@@ -9,33 +9,16 @@
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
 #include "kernels/codec/feedback.hpp"
+#include "lib/collective/plan.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
 
 namespace zeropp::collective {
-
-/// How errors are stored: as they are, or in the codec int8:256.
-enum class ErrorStorage : std::uint8_t { fp32, int8 };
-
-struct FeedbackOptions {
-  float beta = 0;     ///< decay, in [0, 1); 0: classical error feedback
-  bool intra = true;  ///< in the first hop, and the only one of algorithms with one
-  bool inter = true;  ///< in the second hop, across nodes
-  ErrorStorage storage = ErrorStorage::fp32;
-};
-
-/// Closed form: what both copies of the errors of one hop take on a rank, which are `parts` wire
-/// images of `count` values each, in fp32 or int8:256.
-std::size_t error_bytes(ErrorStorage storage, std::size_t parts, std::size_t count);
-
-/// Closed form: what they take of the workspace of a run, as rows in fp32, where they are rounded.
-std::size_t error_scratch_bytes(ErrorStorage storage, std::size_t parts, std::size_t count);
 
 /// The errors of one hop: `parts` rows of `count` values.
 class HopErrors {
@@ -88,7 +71,8 @@ class ErrorFeedback {
       : options_(options), device_(device) {}
 
   [[nodiscard]] const FeedbackOptions& options() const { return options_; }
-  [[nodiscard]] bool in(int hop) const { return hop == 1 ? options_.intra : options_.inter; }
+  /// For plans: these options, with this as the state.
+  [[nodiscard]] Feedback planned() { return {options_, this}; }
   /// For an algorithm that is being planned: its hop `hop` (1 or 2) sends `parts` parts of `count`
   /// values. Null where the options leave the hop out. Throws std::logic_error where a plan before
   /// had other parts.

@@ -4,22 +4,22 @@
 
 namespace zeropp::collective {
 
-std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
+std::string feedback_path(std::string_view path, const std::optional<Feedback>& feedback,
                           std::initializer_list<int> hops) {
   std::string shown(path);
   const char* before = path.empty() ? "feedback:" : "+feedback:";
   for (const int hop : hops) {
-    if (feedback == nullptr || !feedback->in(hop)) continue;
+    if (!feedback || !feedback->options.in(hop)) continue;
     shown += std::string(std::exchange(before, ",")) + (hop == 1 ? "intra" : "inter");
   }
   return shown;
 }
 
-HopSpace reserve_hop(WorkspacePlan& space, const ErrorFeedback* feedback, int hop,
+HopSpace reserve_hop(WorkspacePlan& space, const std::optional<Feedback>& feedback, int hop,
                      std::size_t parts, std::size_t count, const codec::Layout& largest) {
-  if (feedback == nullptr || !feedback->in(hop)) return {};
+  if (!feedback || !feedback->options.in(hop)) return {};
   const std::size_t scratch = codec::FeedbackEncode::scratch_elements(largest) * sizeof(float);
-  const std::size_t rows = error_scratch_bytes(feedback->options().storage, parts, count);
+  const std::size_t rows = error_scratch_bytes(feedback->options.storage, parts, count);
   return {.scratch = space.reserve(scratch), .rows = space.reserve(rows)};
 }
 

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,7 +19,7 @@ namespace zeropp::collective {
 
 /// What the trace shows of a plan with these hops: "composed+feedback:intra,inter",
 /// "feedback:intra"; `path` itself where none of them feeds back.
-std::string feedback_path(std::string_view path, const ErrorFeedback* feedback,
+std::string feedback_path(std::string_view path, const std::optional<Feedback>& feedback,
                           std::initializer_list<int> hops);
 
 /// Where in a plan's workspace a hop with feedback has its scratch.
@@ -26,10 +27,9 @@ struct HopSpace {
   std::size_t scratch = 0;
   std::size_t rows = 0;
 };
-/// Of hop `hop` (1 or 2), which sends `parts` parts of `count` values; nothing where `feedback`, of
-/// which the options are read, leaves it out. `largest`: the Layout of most values that are encoded
-/// at once.
-HopSpace reserve_hop(WorkspacePlan& space, const ErrorFeedback* feedback, int hop,
+/// Of hop `hop` (1 or 2), which sends `parts` parts of `count` values; nothing where `feedback`
+/// leaves it out. `largest`: the Layout of most values that are encoded at once.
+HopSpace reserve_hop(WorkspacePlan& space, const std::optional<Feedback>& feedback, int hop,
                      std::size_t parts, std::size_t count, const codec::Layout& largest);
 
 /// What a hop encodes, with feedback or without.

@@ -23,9 +23,8 @@ codec::Layout layout_of(const ReduceCut& cut, const Parts& parts, std::size_t ra
 
 OneHopLayout::OneHopLayout(const ReduceCut& cut, const ReduceScatterPlan& plan,
                            const codec::Codec& codec, std::size_t ranks, int hop)
-    : lies_encoded(codec.name() == "none" && plan.memory == plan.plain &&
-                   plan.feedback == nullptr && plan.parts.stride == plan.parts.count &&
-                   cut.chunks.size() == 1 &&
+    : lies_encoded(codec.name() == "none" && plan.memory == plan.plain && !plan.feedback &&
+                   plan.parts.stride == plan.parts.count && cut.chunks.size() == 1 &&
                    codec.wire_bytes(cut.padded_part()) == plan.parts.count * size_of(plan.memory)) {
   WorkspacePlan space;
   feedback = reserve_hop(space, plan.feedback, hop, ranks, cut.count,
@@ -38,20 +37,21 @@ OneHopLayout::OneHopLayout(const ReduceCut& cut, const ReduceScatterPlan& plan,
   workspace = space.bytes();
 }
 
-Description describe_one_hop(const comm::GroupShape& group, const ReduceScatterPlan& plan,
+Description describe_one_hop(const Ranks& ranks, const ReduceScatterPlan& plan,
                              const ReduceScatterAlgorithm& algorithm, const codec::Codec& codec,
                              std::size_t block, int hop) {
   const ReduceCut cut(plan, algorithm.traits, block);
-  return {{bytes_to_others(group, codec.wire_bytes(cut.padded_part())),
-           messages_to_others(group, cut.chunks.size())},
-          OneHopLayout(cut, plan, codec, group.size, hop).workspace};
+  return described(algorithm, ranks, plan,
+                   {bytes_to_others(ranks.group, codec.wire_bytes(cut.padded_part())),
+                    messages_to_others(ranks.group, cut.chunks.size())},
+                   OneHopLayout(cut, plan, codec, ranks.group.size, hop).workspace, codec.name(),
+                   feedback_path("", plan.feedback, {hop}));
 }
 
 OneHopReduce::OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
                            const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
-                           const std::string& codec_name, std::size_t block, int hop)
-    : ReduceScatterBase(context, plan, algorithm, codec_name,
-                        feedback_path("", plan.feedback, {hop}), block),
+                           std::size_t block, int hop)
+    : ReduceScatterBase(context, plan, algorithm, block),
       codec_(std::move(codec)),
       layout_(cut_, plan, codec_, size(), hop),
       encode_(feedback_in(hop, codec_, size(), layout_.feedback)) {

@@ -33,17 +33,16 @@ struct OneHopLayout {
   std::size_t workspace;
 };
 
-Description describe_one_hop(const comm::GroupShape& group, const ReduceScatterPlan& plan,
+Description describe_one_hop(const Ranks& ranks, const ReduceScatterPlan& plan,
                              const ReduceScatterAlgorithm& algorithm, const codec::Codec& codec,
                              std::size_t block, int hop = 1);
 
 class OneHopReduce final : public ReduceScatterBase {
  public:
-  /// `codec` runs; `codec_name` is what the trace shows; parts are padded to `block`. `hop`: as of
-  /// the layout.
+  /// `codec` runs; parts are padded to `block`. `hop`: as of the layout.
   OneHopReduce(const Context& context, const ReduceScatterPlan& plan,
-               const ReduceScatterAlgorithm& algorithm, codec::Codec codec,
-               const std::string& codec_name, std::size_t block, int hop = 1);
+               const ReduceScatterAlgorithm& algorithm, codec::Codec codec, std::size_t block,
+               int hop = 1);
 
  private:
   void begin() override;

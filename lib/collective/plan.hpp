@@ -1,12 +1,14 @@
 // What a collective is asked for: which parts, in which codec, in how many chunks. Values, but for
-// the state of error feedback.
+// the state of error feedback, which only a run has.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 
 #include "kernels/codec/spec.hpp"
 #include "kernels/core/dtype.hpp"
+#include "lib/collective/feedback_options.hpp"
 
 namespace zeropp::collective {
 
@@ -27,15 +29,22 @@ struct Label {
   std::string phase;
 };
 
+/// Error feedback of a plan. `errors`: the state of this plan and of others of the same parts that
+/// run in its place (error_feedback.hpp), which outlives it; null where nothing runs.
+struct Feedback {
+  FeedbackOptions options;
+  ErrorFeedback* errors = nullptr;
+};
+
 struct AllGatherPlan {
   Parts parts;
   Dtype memory = Dtype::fp32;  ///< dtype of `part`; `none` sends this dtype
-  codec::CodecSpec codec;
+  codec::CodecSpec codec{};
   std::size_t depth = 1;  ///< pipeline chunks; 1: none
   Label label;
   /// As of a reduce-scatter: of what encoding the own part loses, its hop 2. For algorithms with
   /// the trait `any_codec`.
-  ErrorFeedback* feedback = nullptr;
+  std::optional<Feedback> feedback{};
 };
 
 struct ReduceScatterPlan {
@@ -45,14 +54,12 @@ struct ReduceScatterPlan {
   /// fp32 and travel as bf16. Codecs are bound with it: Codec(spec, plain).
   Dtype plain = Dtype::fp32;
   codec::CodecSpec
-      codec_first;  ///< the only codec of one-hop algorithms; inside the node for 2-hop
-  codec::CodecSpec codec_second;  ///< across nodes for 2-hop; ignored elsewhere
+      codec_first{};  ///< the only codec of one-hop algorithms; inside the node for 2-hop
+  codec::CodecSpec codec_second{};  ///< across nodes for 2-hop; ignored elsewhere
   std::size_t depth = 1;
   Label label;
-  /// Of this plan and of others of the same parts that run in its place (error_feedback.hpp),
-  /// outlives it; null: none. For algorithms with the trait `feedback`.
-  ErrorFeedback* feedback = nullptr;
-  int only_hop = 1;  ///< of `feedback`: which of the hops the one of `1-hop` is
+  std::optional<Feedback> feedback{};  ///< for algorithms with the trait `feedback`
+  int only_hop = 1;                    ///< of `feedback`: which of the hops the one of `1-hop` is
 };
 
 }  // namespace zeropp::collective

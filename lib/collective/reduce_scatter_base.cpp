@@ -4,28 +4,34 @@
 
 namespace zeropp::collective {
 
+Description described(const ReduceScatterAlgorithm& algorithm, const Ranks& ranks,
+                      const ReduceScatterPlan& plan, const Traffic& traffic, std::size_t workspace,
+                      const std::string& codec, const std::string& path) {
+  return {traffic,
+          workspace,
+          {.operation = "reduce_scatter",
+           .purpose = plan.label.purpose,
+           .phase = plan.label.phase,
+           .algorithm = std::string(algorithm.name),
+           .codec = codec,
+           .group = ranks.group.name,
+           .path = path,
+           .modelled = algorithm.traits.modelled}};
+}
+
 ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatterPlan& plan,
-                                     const ReduceScatterAlgorithm& algorithm,
-                                     const std::string& codec, std::string_view path,
-                                     std::size_t block)
+                                     const ReduceScatterAlgorithm& algorithm, std::size_t block)
     : group_(context.group),
       plan_(plan),
-      meter_(context.recorder, {.operation = "reduce_scatter",
-                                .purpose = plan.label.purpose,
-                                .phase = plan.label.phase,
-                                .algorithm = std::string(algorithm.name),
-                                .codec = codec,
-                                .group = context.group.name(),
-                                .path = std::string(path),
-                                .modelled = algorithm.traits.modelled}),
-      cut_(plan, algorithm.traits, block),
-      description_(algorithm.describe(ranks_of(context), plan)) {}
+      description_(algorithm.describe(ranks_of(context), plan)),
+      meter_(context.recorder, description_.row),
+      cut_(plan, algorithm.traits, block) {}
 
 HopEncode ReduceScatterBase::feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
                                          const HopSpace& space) {
-  if (plan_.feedback == nullptr) return {codec, nullptr, 0, {}};
-  return {codec, plan_.feedback->add_hop(hop, parts, plan_.parts.count),
-          plan_.feedback->options().beta, space};
+  if (!plan_.feedback) return {codec, nullptr, 0, {}};
+  return {codec, plan_.feedback->errors->add_hop(hop, parts, plan_.parts.count),
+          plan_.feedback->options.beta, space};
 }
 
 void ReduceScatterBase::start(ConstView full, View sum, std::span<std::byte> workspace,

@@ -13,6 +13,12 @@
 
 namespace zeropp::collective {
 
+/// For an entry's closed form: what `traffic` and `workspace` leave to say. `codec` and `path` as
+/// the trace shows them.
+Description described(const ReduceScatterAlgorithm& algorithm, const Ranks& ranks,
+                      const ReduceScatterPlan& plan, const Traffic& traffic, std::size_t workspace,
+                      const std::string& codec, const std::string& path = "");
+
 class ReduceScatterBase : public ReduceScatter {
  public:
   void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
@@ -24,11 +30,9 @@ class ReduceScatterBase : public ReduceScatter {
   [[nodiscard]] const trace::CollectiveRow& row() const final { return meter_.row(); }
 
  protected:
-  /// `codec` and `path` as the trace shows them; `block`: the largest block of the codecs, which
-  /// parts are padded to.
+  /// `block`: the largest block of the codecs, which parts are padded to.
   ReduceScatterBase(const Context& context, const ReduceScatterPlan& plan,
-                    const ReduceScatterAlgorithm& algorithm, const std::string& codec,
-                    std::string_view path, std::size_t block);
+                    const ReduceScatterAlgorithm& algorithm, std::size_t block);
 
   /// Encodes and starts the transfer; memory of the run is in full_, sum_; work goes to
   /// stream_.
@@ -59,6 +63,7 @@ class ReduceScatterBase : public ReduceScatter {
 
   comm::Communicator& group_;
   ReduceScatterPlan plan_;
+  Description description_;
   Meter meter_;
   ReduceCut cut_;
   ConstView full_;
@@ -67,7 +72,6 @@ class ReduceScatterBase : public ReduceScatter {
   std::uint64_t key_ = 0;  ///< of the run's draws
 
  private:
-  Description description_;
   std::span<std::byte> workspace_;
 };
 

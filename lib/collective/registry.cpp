@@ -6,8 +6,8 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/collective/all_gather_base.hpp"
 #include "lib/collective/entries.hpp"
-#include "lib/collective/gather_layout.hpp"
 #include "lib/collective/require.hpp"
 
 namespace zeropp::collective {
@@ -90,7 +90,7 @@ void require_possible(const AllGatherAlgorithm& entry, const GroupInJob& place,
                       const AllGatherPlan& plan) {
   require_possible("all-gather", entry, place, plan.codec, plan.parts, plan.depth);
   require_uncut("all-gather", plan.codec, plan.depth);
-  if (plan.feedback != nullptr && !entry.traits.any_codec) {
+  if (plan.feedback && !entry.traits.any_codec) {
     throw Error(
         ExitCode::usage,
         fmt::format("all-gather algorithm '{}' encodes nothing that error feedback could be "
@@ -104,12 +104,18 @@ void require_possible(const ReduceScatterAlgorithm& entry, const GroupInJob& pla
   require_possible("reduce-scatter", entry, place, plan.codec_first, plan.parts, plan.depth);
   require_uncut("reduce-scatter", plan.codec_first, plan.depth);
   if (entry.traits.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
-  if (plan.feedback != nullptr && !entry.traits.feedback) {
+  if (plan.feedback && !entry.traits.feedback) {
     throw Error(ExitCode::usage,
                 fmt::format("reduce-scatter algorithm '{}' has no hops that error feedback could "
                             "be in: choose 2-hop or 1-hop, or leave error feedback out",
                             entry.name));
   }
+}
+
+/// What runs feeds back through a state.
+void require_state(const char* operation, const std::optional<Feedback>& feedback) {
+  if (feedback && feedback->errors == nullptr)
+    throw std::logic_error(fmt::format("{}: error feedback without its state", operation));
 }
 
 void require_own_memory(const char* operation, const Context& context) {
@@ -157,16 +163,17 @@ const ReduceScatterAlgorithm& find_reduce_scatter(std::string_view algorithm) {
   return find("reduce-scatter", algorithm, reduce_scatter_algorithms());
 }
 
+const Traits& reduce_scatter_traits(std::string_view algorithm) {
+  return find_reduce_scatter(algorithm).traits;
+}
+
 Ranks ranks_of(const Context& context) { return {context.groups.levels(), context.group.shape()}; }
 
 Description describe_all_gather(std::string_view algorithm, const Ranks& ranks,
                                 const AllGatherPlan& plan) {
   const auto& entry = find_all_gather(algorithm);
   require_possible(entry, place_of(ranks), plan);
-  return as_usage_error([&]() -> Description {
-    const GatherLayout layout({plan.codec, plan.memory}, plan, entry.traits, ranks.group.size);
-    return {entry.traffic(ranks, layout.part_bytes, layout.pieces.size()), layout.workspace};
-  });
+  return as_usage_error([&] { return describe(entry, ranks, plan); });
 }
 
 Description describe_reduce_scatter(std::string_view algorithm, const Ranks& ranks,
@@ -180,6 +187,7 @@ std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Con
                                            const AllGatherPlan& plan) {
   const auto& entry = find_all_gather(algorithm);
   require_own_memory("all-gather", context);
+  require_state("all-gather", plan.feedback);
   require_possible(entry, place_of(context), plan);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
@@ -189,6 +197,7 @@ std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm,
                                                    const ReduceScatterPlan& plan) {
   const auto& entry = find_reduce_scatter(algorithm);
   require_own_memory("reduce-scatter", context);
+  require_state("reduce-scatter", plan.feedback);
   require_possible(entry, place_of(context), plan);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }

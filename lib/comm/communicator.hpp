@@ -41,11 +41,6 @@ class Work {
   virtual void wait(StreamHandle stream) = 0;
 };
 
-/// Bytes of a piece from which copy engines take it, between places in registered memory. Shorter
-/// ones arrive as soon or sooner by a kernel: an operation of the copy engines takes some 30 us to
-/// begin and end.
-inline constexpr std::size_t kFewestCopied = std::size_t{4} << 20U;
-
 /// Memory that a group's ranks may write into; until it is destroyed, which is before the memory is
 /// freed and before the communicator is.
 class RegisteredMemory {

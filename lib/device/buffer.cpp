@@ -25,7 +25,6 @@ Buffer Buffer::shareable(std::size_t bytes, MemoryKind kind) {
 }
 
 Buffer::Buffer(std::size_t bytes, MemoryKind kind, bool shareable) : bytes_(bytes), kind_(kind) {
-  if (kind == MemoryKind::none) return;
   const Runtime& runtime = runtime_of(kind);
   if (bytes == 0) return;
   std::byte* const memory =

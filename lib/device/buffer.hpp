@@ -14,8 +14,8 @@ namespace zeropp {
 class Buffer {
  public:
   Buffer() = default;
-  /// Uninitialised memory of `bytes` bytes; empty when 0, and a size without memory of
-  /// MemoryKind::none. Throws Error(environment) when there is none.
+  /// Uninitialised memory of `bytes` bytes; empty when 0. Throws Error(environment) when there is
+  /// none.
   Buffer(std::size_t bytes, MemoryKind kind);
   Buffer(Buffer&&) = default;
   Buffer& operator=(Buffer&&) = default;

@@ -1,7 +1,5 @@
 #include "lib/device/compute_device.hpp"
 
-#include "kernels/nn/cuda_sizes.hpp"
-
 namespace zeropp {
 
 ComputeDevice::ComputeDevice(const Device& device) : Device(device) {
@@ -9,12 +7,6 @@ ComputeDevice::ComputeDevice(const Device& device) : Device(device) {
   const bool host = backend == Backend::host;
   optim = host ? &optim::host_optim_ops() : optim::cuda_optim_ops();
   nn = host ? &nn::host_nn_ops() : nn::cuda_nn_ops();
-}
-
-ComputeDevice ComputeDevice::planning(Backend backend) {
-  ComputeDevice device = Device::planning();
-  if (backend == Backend::cuda) device.nn = &nn::cuda_sizes::planned_nn_ops();
-  return device;
 }
 
 }  // namespace zeropp

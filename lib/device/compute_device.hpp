@@ -16,10 +16,6 @@ struct ComputeDevice : Device {
   ComputeDevice() = default;
   /// With the kernels of its back end; a Device that nothing runs on (the default) has none.
   ComputeDevice(const Device& device);  // implicit: a device is as good as one with its kernels
-
-  /// What plans are made with: Device::planning(), and of `backend` the operations of models that
-  /// say what memory they take.
-  static ComputeDevice planning(Backend backend);
 };
 
 }  // namespace zeropp

@@ -10,12 +10,6 @@ Device Device::host() {
   return {Backend::host, MemoryKind::host, &host_runtime(), &host_memory_ops()};
 }
 
-Device Device::planning() {
-  Device device = host();
-  device.memory = MemoryKind::none;
-  return device;
-}
-
 Device Device::cuda(int index) {
   const std::size_t count = visible_gpus().size();
   if (count == 0) throw Error(ExitCode::environment, no_gpu_reason());

@@ -25,10 +25,6 @@ struct Device {
   /// Error(environment) with the remedy when there is none, or the build has no CUDA.
   static Device cuda(int index);
 
-  /// What plans are made with that nobody runs: the host's codecs, whose wire images are those of
-  /// every back end, and no memory.
-  static Device planning();
-
   /// Host memory that a stream of this device copies to and from without making the host wait.
   [[nodiscard]] MemoryKind staging() const {
     return memory == MemoryKind::device ? MemoryKind::pinned : memory;

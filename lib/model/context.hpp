@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "lib/device/compute_device.hpp"
+#include "lib/model/sizing.hpp"
 #include "lib/trace/recorder.hpp"
 
 namespace zeropp::model {
@@ -17,6 +18,9 @@ struct Context {
   bool deterministic = false;  ///< the same bits in every run, where the back end is faster without
   bool autotune = false;       ///< time the algorithms of a product when it first occurs
   trace::Timers& timers;
+
+  /// Without what runs.
+  [[nodiscard]] Sizing sizing() const { return {micro_batch, vocab_size, compute, *device.nn}; }
 };
 
 }  // namespace zeropp::model

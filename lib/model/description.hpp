@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "lib/model/options.hpp"
+#include "lib/model/sizing.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::model {
@@ -23,5 +24,9 @@ struct Description {
   std::size_t memory = 0;               ///< bytes that UnitModel::memory() predicts
   std::size_t offloaded_memory = 0;     ///< likewise UnitModel::offloaded_memory()
 };
+
+/// Of the model options.name, with options.vocab_size or the source's, sizing.vocab_size. Validates
+/// as make_model() (registry.hpp), which makes it.
+Description describe_model(const Options& options, const Sizing& sizing);
 
 }  // namespace zeropp::model

@@ -12,11 +12,7 @@ Context with_mask_token(Context context) {
 }  // namespace
 
 Encoder::Encoder(const Options& options, const Context& context)
-    : Transformer(options, with_mask_token(context), false), vocab_(context.vocab_size) {}
-
-std::size_t Encoder::predicted_bytes(const Options& options, const Context& context) {
-  return Transformer::predicted_bytes(options, with_mask_token(context), false);
-}
+    : Transformer(options, with_mask_token(context), kCausal), vocab_(context.vocab_size) {}
 
 void Encoder::begin(const zero::Batch& batch, bool train, StreamHandle stream) {
   require_fits(batch);

@@ -16,8 +16,7 @@ class Encoder final : public Transformer {
   /// As Transformer's, of a vocabulary of context.vocab_size and the mask token.
   Encoder(const Options& options, const Context& context);
 
-  /// Transformer::predicted_bytes() of a vocabulary of context.vocab_size and the mask token.
-  static std::size_t predicted_bytes(const Options& options, const Context& context);
+  static constexpr bool kCausal = false;
   /// With the mask token.
   static std::size_t effective_vocab_size(std::size_t of_source) { return of_source + 1; }
 

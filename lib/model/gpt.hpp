@@ -10,11 +10,9 @@ class Gpt final : public Transformer {
  public:
   /// As Transformer's.
   Gpt(const Options& options, const Context& context)
-      : Transformer(options, context, true), vocab_(context.vocab_size) {}
+      : Transformer(options, context, kCausal), vocab_(context.vocab_size) {}
 
-  static std::size_t predicted_bytes(const Options& options, const Context& context) {
-    return Transformer::predicted_bytes(options, context, true);
-  }
+  static constexpr bool kCausal = true;
   static std::size_t effective_vocab_size(std::size_t of_source) { return of_source; }
 
   /// Copies tokens and targets. Throws Error(usage) for a batch over the limits or a token outside

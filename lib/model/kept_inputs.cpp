@@ -1,27 +1,13 @@
 #include "lib/model/kept_inputs.hpp"
 
-#include "lib/base/checked.hpp"
+#include "lib/model/transformer_sizes.hpp"
 
 namespace zeropp::model {
-
-namespace {
-
-/// From one input to the next on the host.
-std::size_t stride_of(std::size_t input_bytes) {
-  constexpr std::size_t kAlignment = 256;
-  return round_up(input_bytes, kAlignment);
-}
-
-}  // namespace
-
-std::size_t KeptInputs::predicted_bytes(const Options& options, std::size_t input_bytes) {
-  return offloaded_inputs(options) * stride_of(input_bytes);
-}
 
 KeptInputs::KeptInputs(const Options& options, std::span<const View> inputs, const Device& device)
     : options_(options),
       runtime_(*device.runtime),
-      memory_(predicted_bytes(options, inputs.front().bytes()), device.staging()) {
+      memory_(kept_input_bytes(options, inputs.front().bytes()), device.staging()) {
   if (offloaded_inputs(options) == 0) return;
   for (std::size_t turn = 0; turn < kInputSlots; ++turn) {
     slots_[turn].input = inputs[turn * options.recompute_interval];
@@ -30,7 +16,7 @@ KeptInputs::KeptInputs(const Options& options, std::span<const View> inputs, con
 }
 
 std::byte* KeptInputs::on_host(std::size_t turn) const {
-  return memory_.data() + turn * stride_of(slots_.front().input.bytes());
+  return memory_.data() + turn * aligned_bytes(slots_.front().input.bytes());
 }
 
 void KeptInputs::copy(Slot& slot, std::byte* to, const std::byte* from, StreamHandle stream) {

@@ -37,11 +37,8 @@ class KeptInputs {
   /// slot.
   void release(std::size_t block, StreamHandle stream);
 
-  /// On the host.
+  /// On the host; in closed form kept_input_bytes() of transformer_sizes.hpp.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
-  /// bytes() in closed form, of inputs of `input_bytes` each: offloaded_inputs() times that, in
-  /// multiples of 256 bytes.
-  static std::size_t predicted_bytes(const Options& options, std::size_t input_bytes);
 
  private:
   struct Slot {

@@ -21,7 +21,7 @@ struct Entry {
   /// The context's vocabulary is the effective one.
   std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
   /// Likewise.
-  Description (*describe)(const Options&, const Context&);
+  Description (*describe)(const Options&, const Sizing&);
   std::size_t (*typical_unit)(const Options&);
   /// Likewise.
   std::vector<LayerFlops> (*layer_flops)(const Options&, std::size_t vocab_size,
@@ -35,14 +35,16 @@ std::unique_ptr<zero::UnitModel> make(const Options& options, const Context& con
 }
 
 template <class Model>
-Description describe(const Options& options, const Context& context) {
-  const std::size_t vocab = Model::effective_vocab_size(context.vocab_size);
+Description describe(const Options& options, const Sizing& given) {
+  Sizing sizing = given;
+  sizing.vocab_size = Model::effective_vocab_size(given.vocab_size);
+  const std::size_t vocab = sizing.vocab_size;
   return {.units = transformer_units(options, vocab),
           .layers = transformer_layers(options),
           .flops_per_token = transformer_flops_per_token(options, vocab),
           .hardware_flops_per_token = transformer_hardware_flops_per_token(options, vocab),
-          .memory = Model::predicted_bytes(options, context),
-          .offloaded_memory = Model::predicted_offloaded_bytes(options, context)};
+          .memory = transformer_bytes(options, sizing, Model::kCausal),
+          .offloaded_memory = transformer_offloaded_bytes(options, sizing)};
 }
 
 std::vector<std::size_t> quadratic_sizes(const Options& options) {
@@ -75,8 +77,8 @@ const Entry kModels[] = {
        return std::make_unique<Quadratic>(quadratic_sizes(options), context.vocab_size,
                                           context.timers);
      },
-     [](const Options& options, const Context& context) -> Description {
-       const double tokens = static_cast<double>(context.micro_batch * options.seq_length);
+     [](const Options& options, const Sizing& sizing) -> Description {
+       const double tokens = static_cast<double>(sizing.micro_batch * options.seq_length);
        return {
            .units = quadratic_units(quadratic_sizes(options)),
            .layers = quadratic_layers(quadratic_sizes(options)),
@@ -101,8 +103,10 @@ const Entry& entry(const std::string& name) {
                                            name, fmt::join(model_names(), ", ")));
 }
 
-Context with_effective_vocab(const Options& options, const Context& context) {
-  Context own = context;
+/// `Given`: a Context or a Sizing.
+template <class Given>
+Given with_effective_vocab(const Options& options, const Given& context) {
+  Given own = context;
   own.vocab_size = effective_vocab_size(options, context.vocab_size);
   return own;
 }
@@ -162,9 +166,9 @@ std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Contex
   return entry(options.name).make(options, with_effective_vocab(options, context));
 }
 
-Description describe_model(const Options& options, const Context& context) {
+Description describe_model(const Options& options, const Sizing& sizing) {
   validate(options);
-  return entry(options.name).describe(options, with_effective_vocab(options, context));
+  return entry(options.name).describe(options, with_effective_vocab(options, sizing));
 }
 
 }  // namespace zeropp::model

@@ -35,8 +35,4 @@ std::vector<LayerFlops> layer_flops(const Options& options, std::size_t source_v
 /// model gets the effective one.
 std::unique_ptr<zero::UnitModel> make_model(const Options& options, const Context& context);
 
-/// What make_model() would make, without it. context.timers is not read, and of the device only
-/// what memory its operations take.
-Description describe_model(const Options& options, const Context& context);
-
 }  // namespace zeropp::model

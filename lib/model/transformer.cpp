@@ -14,53 +14,10 @@ namespace zeropp::model {
 namespace {
 using Category = trace::Timers::Category;
 
-/// Refuses sizes beyond the arithmetic that follows: the matrix library counts in 32-bit integers,
-/// and bytes are counted in 64 bits. Real numbers here, which do not overflow.
-const Options& representable(const Options& options, std::size_t micro_batch,
-                             std::size_t vocab_size) {
-  const auto real = [](std::size_t size) { return static_cast<double>(size); };
-  const auto refuse_above = [](double limit, double value, const char* what, const char* remedy) {
-    if (value <= limit) return;
-    throw Error(ExitCode::usage,
-                fmt::format("{} would be {:.0f}, beyond {:.0f}: choose a smaller {}", what, value,
-                            limit, remedy));
-  };
-  constexpr double kInteger = std::numeric_limits<std::int32_t>::max();
-  const double rows = real(micro_batch) * real(options.seq_length);
-  const double hidden = real(options.hidden_size);
-  const double scores = real(options.num_attention_heads) * real(options.seq_length);
-  refuse_above(kInteger, rows, "tokens of a micro-batch", "--micro-batch-size or --seq-length");
-  refuse_above(kInteger, real(vocab_size), "the vocabulary", "--vocab-size");
-  refuse_above(kInteger, 4 * hidden, "the width of the MLP", "--hidden-size");
-  const double values =
-      real(options.num_layers + 1) * (rows * (32 * hidden + scores) + 16 * hidden * hidden) +
-      (rows + 4 * hidden) * (real(vocab_size) + real(options.seq_length));
-  refuse_above(0x1p56, values, "the values of weights and activations",
-               "--num-layers, --hidden-size or --seq-length");
-  return options;
-}
-
-/// Elements of workspace that the largest micro-batch needs.
-std::size_t workspace_elements(const Options& options, const Context& context,
-                               const nn::AttentionShape& attention) {
-  const nn::NnOps& ops = *context.device.nn;
-  const std::size_t hidden = options.hidden_size;
-  const std::size_t vocab = context.vocab_size;
-  const std::size_t rows = context.micro_batch * options.seq_length;
-  const auto linear = [&](std::size_t in, std::size_t out, std::size_t stride = 0) {
-    return ops.linear_workspace({rows, in, out, stride}, context.compute);
-  };
-  return std::max(
-      {ops.embedding_workspace({context.micro_batch, options.seq_length, vocab, hidden}),
-       ops.layernorm_workspace(rows, hidden), linear(hidden, 3 * hidden), linear(hidden, hidden),
-       linear(hidden, 4 * hidden), linear(4 * hidden, hidden),
-       linear(hidden, vocab, ops.logits_stride(vocab)),
-       ops.attention_workspace(attention, context.compute)});
-}
 }  // namespace
 
 Transformer::Transformer(const Options& options, const Context& context, bool causal)
-    : options_(representable(options, context.micro_batch, context.vocab_size)),
+    : options_(representable(options, context.sizing())),
       micro_batch_(context.micro_batch),
       vocab_(context.vocab_size),
       causal_(causal),
@@ -72,34 +29,19 @@ Transformer::Transformer(const Options& options, const Context& context, bool ca
       autotune_(context.autotune),
       units_(transformer_units(options, vocab_)),
       layers_(transformer_layers(options)),
-      activations_(options, context, largest_attention(options, context, causal)),
+      activations_(options, context, causal),
       kept_inputs_(options, activations_.residual, context.device),
       input_(context.micro_batch * options.seq_length, context.device),
-      workspace_(workspace_elements(options, context, largest_attention(options, context, causal)) *
-                     sizeof(float),
+      workspace_(workspace_elements(options, context.sizing(), causal) * sizeof(float),
                  context.device.memory),
       loss_(Buffer::zeros(2, Dtype::fp32, context.device.memory)),
-      predicted_bytes_(predicted_bytes(options, context, causal)),
-      predicted_offloaded_bytes_(predicted_offloaded_bytes(options, context)),
-      kernels_(fmt::format(
-          "attention={}{}",
-          ops_.attention_name(largest_attention(options, context, causal), context.compute),
-          context.autotune ? ", products=tuned" : "")) {}
-
-std::size_t Transformer::predicted_bytes(const Options& options, const Context& context,
-                                         bool causal) {
-  const nn::AttentionShape attention = largest_attention(
-      representable(options, context.micro_batch, context.vocab_size), context, causal);
-  return TransformerActivations::predicted_bytes(options, context, attention) +
-         2 * context.micro_batch * options.seq_length * sizeof(std::int32_t) +
-         workspace_elements(options, context, attention) * sizeof(float) + sizeof(double);
-}
-
-std::size_t Transformer::predicted_offloaded_bytes(const Options& options, const Context& context) {
-  const std::size_t element = size_of(context.device.nn->activation_dtype(context.compute));
-  return KeptInputs::predicted_bytes(
-      options, context.micro_batch * options.seq_length * options.hidden_size * element);
-}
+      predicted_bytes_(transformer_bytes(options, context.sizing(), causal)),
+      predicted_offloaded_bytes_(transformer_offloaded_bytes(options, context.sizing())),
+      kernels_(
+          fmt::format("attention={}{}",
+                      ops_.attention_name(largest_attention(options, context.micro_batch, causal),
+                                          context.compute),
+                      context.autotune ? ", products=tuned" : "")) {}
 
 zero::MemoryReport Transformer::memory() const {
   return {"activations", predicted_bytes_,

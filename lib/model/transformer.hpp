@@ -25,6 +25,7 @@
 #include "lib/model/options.hpp"
 #include "lib/model/product_timer.hpp"
 #include "lib/model/transformer_activations.hpp"
+#include "lib/model/transformer_sizes.hpp"
 #include "lib/model/transformer_units.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
@@ -48,13 +49,6 @@ class Transformer : public zero::UnitModel {
   [[nodiscard]] std::string kernels() const override { return kernels_; }
   [[nodiscard]] zero::MemoryReport memory() const override;
   [[nodiscard]] std::vector<zero::MemoryReport> offloaded_memory() const override;
-
-  /// memory()'s prediction in closed form, for a model that is not made: activations, tokens and
-  /// targets, workspace, the loss. Of the context, timers are not read, and of its device the
-  /// sizes of its operations only. Throws as the constructor.
-  static std::size_t predicted_bytes(const Options& options, const Context& context, bool causal);
-  /// offloaded_memory()'s prediction likewise: KeptInputs.
-  static std::size_t predicted_offloaded_bytes(const Options& options, const Context& context);
 
  protected:
   /// Batches hold at most context.micro_batch sequences of at most options.seq_length tokens.

@@ -3,57 +3,25 @@
 #include <algorithm>
 
 #include "lib/base/checked.hpp"
+#include "lib/model/transformer_sizes.hpp"
 
 namespace zeropp::model {
 
 namespace {
-
-std::size_t aligned(std::size_t bytes) {
-  constexpr std::size_t kAlignment = 256;
-  return round_up(bytes, kAlignment);
-}
-
-std::size_t sets_of(const Options& options) {
-  const std::size_t sharing = recomputing_blocks(options);
-  return options.num_layers - sharing + std::min<std::size_t>(sharing, 1);
-}
 
 struct Part {
   View* view;
   std::size_t count;
   Dtype dtype;
 
-  [[nodiscard]] std::size_t bytes() const { return aligned(count * size_of(dtype)); }
+  [[nodiscard]] std::size_t bytes() const { return aligned_bytes(count * size_of(dtype)); }
 };
 
 }  // namespace
 
-nn::AttentionShape largest_attention(const Options& options, const Context& context, bool causal) {
-  return {.sequences = context.micro_batch,
-          .length = options.seq_length,
-          .heads = options.num_attention_heads,
-          .hidden = options.hidden_size,
-          .causal = causal};
-}
-
-std::size_t TransformerActivations::predicted_bytes(const Options& options, const Context& context,
-                                                    const nn::AttentionShape& attention) {
-  const nn::NnOps& ops = *context.device.nn;
-  const std::size_t rows = context.micro_batch * options.seq_length;
-  const std::size_t sets = sets_of(options);
-  const std::size_t element = size_of(ops.activation_dtype(context.compute));
-  const auto matrix = [&](std::size_t columns) { return aligned(rows * columns * element); };
-  const std::size_t hidden = options.hidden_size;
-  return (options.num_layers + 4 * sets + 4 - offloaded_inputs(options)) * matrix(hidden) +
-         sets * matrix(3 * hidden) + (2 * sets + 1) * matrix(4 * hidden) +
-         matrix(ops.logits_stride(context.vocab_size)) +
-         (4 * sets + 3) * aligned(rows * sizeof(float)) +
-         sets * aligned(ops.attention_saved_bytes(attention, context.compute));
-}
-
 TransformerActivations::TransformerActivations(const Options& options, const Context& context,
-                                               const nn::AttentionShape& attention)
-    : residual(options.num_layers + 1), blocks(sets_of(options)) {
+                                               bool causal)
+    : residual(options.num_layers + 1), blocks(activation_sets(options)) {
   const std::size_t shared = std::min<std::size_t>(recomputing_blocks(options), 1);
   std::size_t kept = shared;
   for (std::size_t block = 0; block < options.num_layers; ++block) {
@@ -62,7 +30,8 @@ TransformerActivations::TransformerActivations(const Options& options, const Con
   const nn::NnOps& ops = *context.device.nn;
   const std::size_t rows = context.micro_batch * options.seq_length;
   const std::size_t hidden = options.hidden_size;
-  const std::size_t saved_bytes = ops.attention_saved_bytes(attention, context.compute);
+  const std::size_t saved_bytes = ops.attention_saved_bytes(
+      largest_attention(options, context.micro_batch, causal), context.compute);
   const Dtype dtype = ops.activation_dtype(context.compute);
   std::vector<Part> parts;
   const auto matrix = [&](View& view, std::size_t columns) {

@@ -30,13 +30,9 @@ struct BlockActivations {
   std::size_t block = 0;            ///< whose content this is; set by who fills it
 };
 
-/// The attention of the largest micro-batch.
-nn::AttentionShape largest_attention(const Options& options, const Context& context, bool causal);
-
 struct TransformerActivations {
-  /// `attention`: largest_attention(). Throws Error(environment) when there is no memory for them.
-  TransformerActivations(const Options& options, const Context& context,
-                         const nn::AttentionShape& attention);
+  /// Throws Error(environment) when there is no memory for them.
+  TransformerActivations(const Options& options, const Context& context, bool causal);
 
   /// Of block `block`, or what it shares with the others.
   [[nodiscard]] BlockActivations& inside(std::size_t block) { return blocks[set_of_[block]]; }
@@ -53,13 +49,8 @@ struct TransformerActivations {
   View d_hidden;                    ///< [R, C] gradient inside a block
   View d_wide;                      ///< [R, 4C] gradient inside a block
 
+  /// In closed form: activation_bytes() of transformer_sizes.hpp.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
-  /// bytes() in closed form, with A(n) = n rounded up to 256, a the bytes of an activation, L
-  /// blocks, S = L sets of views inside blocks (1 for all that recompute), and V' the stride of the
-  /// logits: (L + 4 S + 4 - offloaded_inputs()) A(aRC) + S A(3aRC) + (2 S + 1) A(4aRC) + A(aRV')
-  /// + (4 S + 3) A(4R) + S A(what attention saves).
-  static std::size_t predicted_bytes(const Options& options, const Context& context,
-                                     const nn::AttentionShape& attention);
 
  private:
   std::vector<std::size_t> set_of_;  ///< by block

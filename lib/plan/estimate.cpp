@@ -4,12 +4,14 @@
 
 #include "lib/base/error.hpp"
 #include "lib/plan/saturating.hpp"
+#include "lib/zero/plan/collective_plans.hpp"
 
 namespace zeropp::plan {
 
 namespace {
 
 using zero::Op;
+using zero::OpKind;
 using zero::Phase;
 using zero::Schedule;
 
@@ -26,45 +28,52 @@ Sent sent_by(const Schedule& schedule, const PlannedRun& run) {
   return {saturated_volume(schedule, run.over_ranks()), saturated_volume(schedule, run.messages())};
 }
 
-/// Calls body(phase, its trace row, what all ranks send) for the collectives of a step.
+/// Calls body(operation, its description, what all ranks send) for the collectives of a step.
 template <class Body>
 void for_each_collective(const PlannedRun& run, bool same_weights, const Body& body) {
   const zero::StepPlan& plan = run.plans().step;
   for (const Schedule* schedule : {&plan.step.at(same_weights ? 1 : 0), &plan.update}) {
     for (const Op& op : schedule->ops) {
-      const Phase phase = zero::training_phase(op);
-      const trace::CollectiveRow* row = run.plans().row(op, phase);
-      if (row != nullptr) body(phase, *row, sent_by(op, run));
+      const collective::Description* described = run.plans().description(op);
+      if (described != nullptr) body(op, *described, sent_by(op, run));
     }
   }
 }
 
 StepTraffic traffic_of(const PlannedRun& run, bool same_weights) {
   StepTraffic traffic;
-  for_each_collective(run, same_weights,
-                      [&](Phase phase, const trace::CollectiveRow& row, const Sent& sent) {
-                        of_phase(traffic, phase) += sent;
-                        if (row.modelled) traffic.modelled += sent;
-                      });
+  for_each_collective(
+      run, same_weights,
+      [&](const Op& op, const collective::Description& described, const Sent& sent) {
+        of_phase(traffic, zero::training_phase(op)) += sent;
+        if (described.row.modelled) traffic.modelled += sent;
+      });
   return traffic;
 }
 
+/// Gathers of weights are described for one of their phases.
+trace::CollectiveRow row_of(const Op& op, const collective::Description& described) {
+  trace::CollectiveRow row = described.row;
+  const bool of_weights = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary ||
+                          op.kind == OpKind::refresh;
+  if (of_weights) row.phase = zero::name_of(zero::training_phase(op));
+  return row;
+}
+
 std::vector<PlannedCollective> collectives_of(const PlannedRun& run) {
-  std::vector<const trace::CollectiveRow*> keys;
   std::vector<PlannedCollective> made;
-  for_each_collective(run, false, [&](Phase, const trace::CollectiveRow& row, const Sent& sent) {
-    const auto found = std::ranges::find(keys, &row);
-    const auto index = static_cast<std::size_t>(found - keys.begin());
-    if (found == keys.end()) {
-      keys.push_back(&row);
-      made.push_back({row, {}});
-    }
-    ++made[index].row.calls;
-    trace::CollectiveRow& sums = made[index].row;
-    sums.wire_bytes_intra = saturated_sum(sums.wire_bytes_intra, sent.bytes.intra, 1);
-    sums.wire_bytes_inter = saturated_sum(sums.wire_bytes_inter, sent.bytes.inter, 1);
-    add(made[index].messages, sent.messages);
-  });
+  for_each_collective(
+      run, false, [&](const Op& op, const collective::Description& described, const Sent& sent) {
+        const trace::CollectiveRow row = row_of(op, described);
+        auto found = std::ranges::find_if(
+            made, [&](const PlannedCollective& other) { return trace::same_keys(other.row, row); });
+        if (found == made.end()) found = made.insert(made.end(), {row, {}});
+        trace::CollectiveRow& sums = found->row;
+        ++sums.calls;
+        sums.wire_bytes_intra = saturated_sum(sums.wire_bytes_intra, sent.bytes.intra, 1);
+        sums.wire_bytes_inter = saturated_sum(sums.wire_bytes_inter, sent.bytes.inter, 1);
+        add(found->messages, sent.messages);
+      });
   return made;
 }
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "lib/collective/collective.hpp"
+#include "lib/collective/description.hpp"
 #include "lib/comm/traffic.hpp"
 #include "lib/plan/planned_run.hpp"
 #include "lib/trace/recorder.hpp"

@@ -10,7 +10,7 @@
 #include "lib/plan/collective_costs.hpp"
 #include "lib/plan/layer_costs.hpp"
 #include "lib/plan/offload_costs.hpp"
-#include "lib/zero/communication/replica_reduce.hpp"
+#include "lib/zero/plan/collective_plans.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::plan {
@@ -102,7 +102,7 @@ class Costs {
         return joined(gather(
             {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}, depth()}, world_));
       case OpKind::reduce_across:
-        return joined(reduce_cost({"1-hop",
+        return joined(reduce_cost({zero::kReplicaReduce,
                                    across_part(op.index),
                                    options_.compute,
                                    codecs_of(op.index).inter,
@@ -111,7 +111,7 @@ class Costs {
                                   across_));
       case OpKind::gather_across:
         return joined(
-            gather({"direct", across_part(op.index), Dtype::fp32,
+            gather({zero::kReplicaGather, across_part(op.index), Dtype::fp32,
                     zero::codec_of_sums(codecs_of(op.index).inter, options_.compute), depth()},
                    across_));
       case OpKind::update:

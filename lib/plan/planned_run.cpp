@@ -1,11 +1,11 @@
 #include "lib/plan/planned_run.hpp"
 
+#include "kernels/nn/nn_sizes.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
-#include "lib/model/registry.hpp"
-#include "lib/plan/planning_groups.hpp"
 #include "lib/plan/saturating.hpp"
-#include "lib/zero/quantization/error_meter.hpp"
+#include "lib/zero/plan/feedback_memory.hpp"
+#include "lib/zero/plan/measurement.hpp"
 
 namespace zeropp::plan {
 
@@ -32,71 +32,74 @@ void add_volumes(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t
 
 }  // namespace
 
+model::Sizing sizing_of(const config::TrainConfig& config, std::size_t source_vocab_size) {
+  return {.micro_batch = config.train_micro_batch_size_per_gpu,
+          .vocab_size = source_vocab_size,
+          .compute = config::compute_dtype(config),
+          .sizes = nn::planned_sizes(*config.backend)};
+}
+
 PlannedRun::PlannedRun(const config::TrainConfig& config, const comm::Topology& topology,
                        std::size_t source_vocab_size)
     : config_(plannable(config)),
       topology_(topology),
-      device_(ComputeDevice::planning(*config.backend)) {
-  trace::Timers unread;
-  model_ =
-      model::describe_model(config_.model, {.micro_batch = config_.train_micro_batch_size_per_gpu,
-                                            .vocab_size = source_vocab_size,
-                                            .device = device_,
-                                            .compute = config_.zero.compute,
-                                            .timers = unread});
-  first_ = plan(0);
-  use_codecs_of(0);
+      model_(model::describe_model(config_.model, sizing_of(config_, source_vocab_size))),
+      first_(config_.zero, model_.units, model_.layers, seen_by(0)) {
+  first_.use(first_.codecs.at(0));
+  add_up();
 }
 
-std::unique_ptr<PlannedRun::Rank> PlannedRun::plan(int rank) {
-  auto made = std::make_unique<Rank>();
-  made->groups = planning_groups(topology_, rank, config_.zero.hpz_partition_size,
-                                 config_.zero.shard_group_size);
-  made->plans = std::make_unique<zero::Plans>(config_.zero, model_.units, model_.layers,
-                                              made->groups, made->groups, made->recorder, device_);
-  return made;
+comm::JobShape PlannedRun::seen_by(int rank) const {
+  return comm::shape_of_job(topology_, rank, config_.zero.hpz_partition_size,
+                            config_.zero.shard_group_size);
 }
 
 void PlannedRun::use_codecs_of(std::size_t step) {
-  zero::Plans& plans = *first_->plans;
-  zero::CodecChoice choice = plans.codecs.at(step);
-  if (choice == choice_) return;
-  choice_ = std::move(choice);
-  plans.use(choice_);
+  const zero::CodecChoice choice = first_.codecs.at(step);
+  if (choice == first_.choice) return;
+  first_.use(choice);
+  add_up();
+}
+
+void PlannedRun::add_up() {
+  over_ranks_ = {};
+  messages_ = {};
   // Nodes are alike, also in hpZ and shard groups: these lie within a node, or are of whole nodes.
   const int alike = topology_.ranks_per_node;
   const auto times = static_cast<std::uint64_t>(topology_.world_size / alike);
-  over_ranks_ = {};
-  messages_ = {};
-  add_sent(plans, times);
+  add_volumes(over_ranks_, first_.step.volumes, times);
+  add_volumes(messages_, first_.messages(), times);
   for (int rank = 1; rank < alike; ++rank) {
-    const std::unique_ptr<Rank> other = plan(rank);
-    other->plans->use(choice_);
-    add_sent(*other->plans, times);
+    const comm::JobShape job = seen_by(rank);
+    const zero::WeightDescriptions weights(config_.zero, first_.codecs, first_.units, job);
+    const zero::GradientDescriptions gradients(config_.zero, first_.codecs, first_.units,
+                                               first_.reductions.buckets, job);
+    zero::Volumes sent;
+    weights.add_volumes(first_.choice.weights, sent);
+    gradients.add_volumes(first_.choice.gradients, sent);
+    add_volumes(over_ranks_, sent, times);
+    zero::Volumes messages;
+    weights.add_messages(first_.choice.weights, messages);
+    gradients.add_messages(first_.choice.gradients, messages);
+    add_volumes(messages_, messages, times);
   }
 }
 
-void PlannedRun::add_sent(const zero::Plans& plans, std::uint64_t times) {
-  add_volumes(over_ranks_, plans.step.volumes, times);
-  zero::Volumes messages;
-  plans.weights.add_messages(messages);
-  plans.gradients.add_messages(messages);
-  add_volumes(messages_, messages, times);
-}
-
 std::vector<zero::MemoryPart> PlannedRun::memory() const {
-  const zero::Plans& plans = *first_->plans;
+  const zero::RankPlan& plans = first_;
+  const std::vector<zero::Bucket>& buckets = plans.reductions.buckets;
+  const comm::JobShape job = seen_by(0);
   std::vector<zero::MemoryPart> parts =
       zero::state_memory(plans.units, zero::stage_preset(config_.zero.stage), config_.zero.compute,
                          optim::variant_of(config_.optimizer).states,
                          config_.zero.offload_optimizer, config_.zero.offload_param);
-  for (const zero::MemoryReport& errors : plans.gradients.errors().memory()) {
-    parts.push_back({errors.name, errors.predicted});
+  for (const zero::MemoryPart& errors : zero::feedback_memory(config_.zero, buckets, job)) {
+    if (errors.bytes > 0) parts.push_back(errors);
   }
   if (config_.zero.measure_errors > 0) {
-    parts.push_back({"measurement", zero::ErrorMeter::predicted_bytes(
-                                        config_.zero, plans.codecs, model_.units, plans.units,
-                                        plans.gradients.buckets(), first_->groups, device_)});
+    const zero::MeasurementMemory held = zero::measurement_memory(
+        config_.zero, plans.codecs, model_.units, plans.units, buckets, job);
+    parts.push_back({"measurement", held.total()});
   }
   parts.push_back({"arena", plans.step.arena_bytes()});
   parts.push_back({"activations", model_.memory});

@@ -1,21 +1,21 @@
 // A training run that is not there, planned by what the engine plans with: the units and their
-// partition, the collectives and their bytes, the schedules, the memory. Any number of ranks, no
+// partition, what collectives move and take, the schedules, the memory. Any number of ranks, no
 // device, no MPI, no memory but the lists. Nodes are alike: what all ranks send is what those of
 // one node send, times the nodes.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "lib/comm/topology.hpp"
 #include "lib/config/train_config.hpp"
-#include "lib/device/compute_device.hpp"
 #include "lib/model/description.hpp"
-#include "lib/trace/recorder.hpp"
-#include "lib/zero/communication/plans.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 #include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::plan {
+
+/// Of the model of a resolved configuration, on a back end that need not be there.
+model::Sizing sizing_of(const config::TrainConfig& config, std::size_t source_vocab_size);
 
 class PlannedRun {
  public:
@@ -29,13 +29,13 @@ class PlannedRun {
   /// step 0 are, before.
   void use_codecs_of(std::size_t step);
   /// Those in force.
-  [[nodiscard]] const zero::CodecChoice& choice() const { return choice_; }
+  [[nodiscard]] const zero::CodecChoice& choice() const { return first_.choice; }
 
   [[nodiscard]] const config::TrainConfig& config() const { return config_; }
   [[nodiscard]] const comm::Topology& topology() const { return topology_; }
   [[nodiscard]] const model::Description& model() const { return model_; }
   /// Rank 0's: partition, codecs, collectives and schedules. Of its volumes, those of rank 0 alone.
-  [[nodiscard]] const zero::Plans& plans() const { return *first_->plans; }
+  [[nodiscard]] const zero::RankPlan& plans() const { return first_; }
   /// Bytes of all ranks together, in one run of each collective.
   [[nodiscard]] const zero::Volumes& over_ranks() const { return over_ranks_; }
   /// Likewise messages, in place of bytes.
@@ -44,24 +44,17 @@ class PlannedRun {
   [[nodiscard]] std::vector<zero::MemoryPart> memory() const;
 
  private:
-  /// What a rank plans, with what its plans refer to.
-  struct Rank {
-    comm::Groups groups;
-    trace::Recorder recorder;
-    std::unique_ptr<zero::Plans> plans;
-  };
-  [[nodiscard]] std::unique_ptr<Rank> plan(int rank);
-  /// Adds what `plans` sends, so many `times`.
-  void add_sent(const zero::Plans& plans, std::uint64_t times);
+  /// The job as rank `rank` sees it.
+  [[nodiscard]] comm::JobShape seen_by(int rank) const;
+  /// What ranks send with the codecs in force.
+  void add_up();
 
   config::TrainConfig config_;
   comm::Topology topology_;
-  ComputeDevice device_;
   model::Description model_;
-  std::unique_ptr<Rank> first_;
+  zero::RankPlan first_;
   zero::Volumes over_ranks_;
   zero::Volumes messages_;
-  zero::CodecChoice choice_;
 };
 
 }  // namespace zeropp::plan

@@ -9,8 +9,8 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/base/error.hpp"
-#include "lib/device/compute_device.hpp"
-#include "lib/model/registry.hpp"
+#include "lib/model/description.hpp"
+#include "lib/plan/planned_run.hpp"
 
 namespace zeropp::plan {
 
@@ -104,31 +104,21 @@ std::optional<config::TrainConfig> resolved(config::TrainConfig config, const Ex
 /// The activations' part of memory and work, by how a rank computes.
 class Computations {
  public:
-  Computations(std::size_t source_vocab_size, const ComputeDevice& device)
-      : vocab_(source_vocab_size), device_(device) {}
+  explicit Computations(std::size_t source_vocab_size) : vocab_(source_vocab_size) {}
 
   const model::Description& of(const config::TrainConfig& config) {
     const auto key =
         std::pair{config.model.recompute_activations, config.train_micro_batch_size_per_gpu};
     auto found = known_.find(key);
     if (found == known_.end()) {
-      trace::Timers unread;
       found =
-          known_
-              .emplace(key, model::describe_model(
-                                config.model, {.micro_batch = config.train_micro_batch_size_per_gpu,
-                                               .vocab_size = vocab_,
-                                               .device = device_,
-                                               .compute = config::compute_dtype(config),
-                                               .timers = unread}))
-              .first;
+          known_.emplace(key, model::describe_model(config.model, sizing_of(config, vocab_))).first;
     }
     return found->second;
   }
 
  private:
   std::size_t vocab_;
-  ComputeDevice device_;
   std::map<std::pair<bool, std::size_t>, model::Description> known_;
 };
 
@@ -205,7 +195,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
   require_searchable(base);
   SearchResult result;
   std::optional<SharedPlans> plans;
-  std::optional<Computations> computations;
+  Computations computations(source_vocab_size);
   std::map<Way, std::vector<Planned>> by_way;  // one where times are not asked for
   for_each_exchange(space, [&](const Exchange& exchange) {
     result.considered += space.micro_batches.size() * space.recompute.size();
@@ -214,11 +204,8 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
       asked.train_micro_batch_size_per_gpu = micro_batch;
       std::optional<config::TrainConfig> config = resolved(asked, exchange, machine);
       if (!config) continue;
-      if (!computations) {
-        computations.emplace(source_vocab_size, ComputeDevice::planning(*config->backend));
-      }
       if (!plans) {
-        const model::Description& model = computations->of(*config);
+        const model::Description& model = computations.of(*config);
         plans.emplace(topology, model.units, model.layers);
       }
       const SharedPlan plan =
@@ -226,7 +213,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
       for (const bool recompute : space.recompute) {
         config->model.recompute_activations = recompute;
         ++result.possible;
-        Candidate candidate = candidate_of(*config, plan, computations->of(*config));
+        Candidate candidate = candidate_of(*config, plan, computations.of(*config));
         if (!within(limits, candidate)) continue;
         ++result.fitting;
         add_best(by_way[seconds ? way_of(exchange) : Way{}], {std::move(candidate), plan});

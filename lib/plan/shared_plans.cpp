@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "lib/plan/planning_groups.hpp"
 #include "lib/plan/saturating.hpp"
-#include "lib/zero/communication/plans.hpp"
+#include "lib/zero/plan/collective_descriptions.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 
 namespace zeropp::plan {
 
@@ -110,13 +110,14 @@ SharedPlans::Gathers SharedPlans::plan_gathers(const zero::Options& options,
                             options.hpz_partition_size, options.compute);
   Gathers of_kinds;
   of_kinds.workspaces.resize(kinds_.size());
+  const std::vector<std::size_t> only_codec(kinds_.size(), 0);
   for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
-    comm::Groups groups = planning_groups(topology_, rank, options.hpz_partition_size, 0);
-    trace::Recorder nobody;
-    const zero::WeightGather gather(options, table, partitions, groups, nobody, device_);
+    const zero::WeightDescriptions gather(
+        options, table, partitions,
+        comm::shape_of_job(topology_, rank, options.hpz_partition_size, 0));
     if (rank == 0) gather.add_memory(of_kinds.workspaces);
     zero::Volumes volumes;
-    gather.add_volumes(volumes);
+    gather.add_volumes(only_codec, volumes);
     add(of_kinds.bytes, volumes.*bytes, static_cast<std::uint64_t>(topology_.node_count));
   }
   Gathers made;
@@ -157,14 +158,13 @@ const SharedPlans::Reductions& SharedPlans::reductions(const zero::Options& opti
                                       static_cast<std::size_t>(topology_.world_size));
     const Kinds kinds = kinds_of(made.buckets, units);
     Reductions of_kinds;
+    const std::vector<std::size_t> only_codecs(units.size(), 0);
     for (int rank = 0; rank < topology_.ranks_per_node; ++rank) {
-      comm::Groups groups = planning_groups(topology_, rank, 1, 0);
-      trace::Recorder nobody;
-      const zero::GradientReduce reduce(options, table, units, kinds.first, groups, nobody,
-                                        device_);
-      if (rank == 0) of_kinds.memory = reduce.memory();
+      const zero::GradientDescriptions reduce(options, table, units, kinds.first,
+                                              comm::shape_of_job(topology_, rank, 1, 0));
+      if (rank == 0) of_kinds.memory = reduce.memory;
       zero::Volumes volumes;
-      reduce.add_volumes(volumes);
+      reduce.add_volumes(only_codecs, volumes);
       const auto nodes = static_cast<std::uint64_t>(topology_.node_count);
       add(of_kinds.bytes, volumes.reduce, nodes);
       add(of_kinds.gather_sum, volumes.gather_sum, nodes);

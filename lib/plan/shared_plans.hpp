@@ -12,11 +12,9 @@
 #include <vector>
 
 #include "lib/comm/topology.hpp"
-#include "lib/device/device.hpp"
-#include "lib/trace/recorder.hpp"
-#include "lib/zero/communication/step_plan.hpp"
 #include "lib/zero/plan/codec_table.hpp"
 #include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/step_plan.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::plan {
@@ -72,7 +70,6 @@ class SharedPlans {
   std::vector<zero::Layer> layers_;
   std::vector<zero::Unit> kinds_;     ///< units of one size are planned once
   std::vector<std::size_t> kind_of_;  ///< by unit
-  Device device_ = Device::planning();
   std::map<std::string, std::vector<zero::UnitPartition>> partitions_;
   std::map<std::string, zero::CodecTable> codecs_;
   std::map<std::string, Gathers> gathers_;

@@ -40,13 +40,15 @@ Timers::Category Timers::enter(Category category) {
   return outer;
 }
 
+bool same_keys(const CollectiveRow& a, const CollectiveRow& b) {
+  return a.operation == b.operation && a.purpose == b.purpose && a.phase == b.phase &&
+         a.algorithm == b.algorithm && a.codec == b.codec && a.group == b.group &&
+         a.path == b.path && a.modelled == b.modelled;
+}
+
 CollectiveRow& Recorder::collective(const CollectiveRow& keys) {
   for (auto& row : collectives) {
-    if (row.operation == keys.operation && row.purpose == keys.purpose && row.phase == keys.phase &&
-        row.algorithm == keys.algorithm && row.codec == keys.codec && row.group == keys.group &&
-        row.path == keys.path && row.modelled == keys.modelled) {
-      return row;
-    }
+    if (same_keys(row, keys)) return row;
   }
   return collectives.emplace_back(keys);
 }

@@ -77,6 +77,9 @@ struct CollectiveRow {
   double seconds = 0;  ///< time in start and finish on this rank
 };
 
+/// Whether runs of both are counted in one row.
+bool same_keys(const CollectiveRow& a, const CollectiveRow& b);
+
 /// One optimizer step. Bytes are of this rank until the trace sums them.
 struct StepRow {
   double loss = 0;       ///< nats a token, mean over ranks and micro-steps

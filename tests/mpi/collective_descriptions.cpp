@@ -32,6 +32,7 @@ void expect_described(const Planned& planned, const Description& described) {
   EXPECT_EQ(planned.volume(), described.bytes);
   EXPECT_EQ(planned.messages(), described.messages);
   EXPECT_EQ(planned.workspace_bytes(), described.workspace);
+  EXPECT_TRUE(trace::same_keys(planned.row(), described.row));
 }
 
 TEST(Descriptions, ShapesAreThoseOfGroups) {
@@ -103,7 +104,7 @@ TEST(Descriptions, OfReduceScatters) {
                              describe_reduce_scatter(algorithm->name, ranks_in(cluster), plan));
             if (!algorithm->traits.feedback) continue;
             ErrorFeedback feedback({.storage = ErrorStorage::int8}, test::device());
-            plan.feedback = &feedback;
+            plan.feedback = feedback.planned();
             const Description described =
                 describe_reduce_scatter(algorithm->name, ranks_in(cluster), plan);
             EXPECT_EQ(feedback.hops()[0], nullptr) << "a description takes no memory";

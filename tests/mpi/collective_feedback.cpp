@@ -62,7 +62,7 @@ class Runner {
                                       .codec_second = setting.codecs.second,
                                       .depth = depth,
                                       .label = {"test", ""},
-                                      .feedback = &feedback_})) {}
+                                      .feedback = feedback_.planned()})) {}
 
   [[nodiscard]] std::vector<float> run(std::size_t index) {
     const auto n = static_cast<std::size_t>(cluster_.size());
@@ -133,7 +133,7 @@ TEST(ErrorFeedback, AnUncompressedGatherSendsWhatWasKept) {
                                          {.parts = Parts::dense(kPart),
                                           .codec = codec,
                                           .label = {"test", ""},
-                                          .feedback = &feedback});
+                                          .feedback = feedback.planned()});
     test::Poisoned part(kPart, Dtype::fp32);
     for (std::size_t e = 0; e < kPart; ++e) {
       part.view.as<float>()[e] = value(cluster.rank(), cluster.rank(), e, run);
@@ -314,8 +314,10 @@ std::pair<double, double> error_of_mean(Cluster& cluster, const Setting& setting
                                         int runs) {
   ErrorFeedback feedback(setting.feedback, test::device());
   const ReduceScatterPlan plan{
-      Parts::dense(kCount),  Dtype::fp32, Dtype::fp32,  setting.codecs.first,
-      setting.codecs.second, 1,           {"test", ""}, feeds_back ? &feedback : nullptr};
+      Parts::dense(kCount),  Dtype::fp32,
+      Dtype::fp32,           setting.codecs.first,
+      setting.codecs.second, 1,
+      {"test", ""},          feeds_back ? std::optional(feedback.planned()) : std::nullopt};
   const auto planned = plan_reduce_scatter(setting.algorithm, cluster.context(), plan);
   std::vector<double> total(kCount, 0.0);
   double first = 0;

@@ -3,7 +3,7 @@
 // interface: of every algorithm by itself, and of whole steps of the engine.
 #include <gtest/gtest.h>
 
-#include "lib/zero/communication/plans.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 #include "tests/support/collective_cases.hpp"
 #include "tests/support/engine_case.hpp"
 #include "tests/support/pmpi_counter.hpp"
@@ -135,12 +135,9 @@ TEST(Messages, OfTheEnginesSteps) {
       (void)engine_case.step(1);
       const Messages seen = seen_by_mpi(node_size);
 
-      trace::Recorder nobody;
-      const zero::Plans plans(options, engine_case.model().units(), engine_case.model().layers(),
-                              engine_case.groups(), engine_case.groups(), nobody, test::device());
-      zero::Volumes messages;
-      plans.weights.add_messages(messages);
-      plans.gradients.add_messages(messages);
+      const zero::RankPlan plans(options, engine_case.model().units(), engine_case.model().layers(),
+                                 engine_case.groups().shape());
+      const zero::Volumes messages = plans.messages();
       Messages planned = zero::volume(plans.step.step.front(), messages);
       planned += zero::volume(plans.step.update, messages);
       EXPECT_EQ(planned, seen);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/model/kept_inputs.hpp"
+#include "lib/model/transformer_sizes.hpp"
 #include "tests/support/late_runtime.hpp"
 
 namespace zeropp::model {
@@ -127,7 +128,7 @@ TEST(KeptInputs, TakeWhatTheClosedFormSays) {
     const Stack stack(layers, interval, true);
     EXPECT_EQ(offloaded_inputs(stack.options()), away);
     EXPECT_EQ(stack.kept().bytes(), away * 512);
-    EXPECT_EQ(KeptInputs::predicted_bytes(stack.options(), 400), away * 512);
+    EXPECT_EQ(kept_input_bytes(stack.options(), 400), away * 512);
   }
   EXPECT_EQ(Stack(7, 1, false).kept().bytes(), 0U);
 }

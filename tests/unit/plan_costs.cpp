@@ -8,7 +8,7 @@
 #include "lib/plan/layer_costs.hpp"
 #include "lib/plan/offload_costs.hpp"
 #include "lib/plan/planned_run.hpp"
-#include "lib/plan/planning_groups.hpp"
+#include "lib/plan/planned_topology.hpp"
 #include "lib/plan/step_time.hpp"
 
 namespace zeropp::plan {

@@ -10,7 +10,7 @@
 #include "lib/base/error.hpp"
 #include "lib/model/registry.hpp"
 #include "lib/plan/estimate.hpp"
-#include "lib/plan/planning_groups.hpp"
+#include "lib/plan/planned_topology.hpp"
 
 namespace zeropp::plan {
 namespace {
@@ -266,24 +266,6 @@ TEST(PlannedRun, RefusesWhatItCannotKnow) {
   EXPECT_THROW(planned_topology(std::size_t{1} << 31U, 2), Error);
 }
 
-TEST(PlanningGroups, KnowRanksAndLinksAndMoveNothing) {
-  const comm::Topology topology = planned_topology(3, 4);
-  const comm::Groups groups = planning_groups(topology, 6, 2, 0);
-  EXPECT_EQ(groups.world->rank(), 6);
-  EXPECT_EQ(groups.world->size(), 12);
-  EXPECT_EQ(groups.node->rank(), 2);
-  EXPECT_EQ(groups.rail->rank(), 1);
-  EXPECT_EQ(groups.rail->size(), 3);
-  EXPECT_EQ(groups.secondary->rank(), 0);
-  EXPECT_EQ(groups.world->link_to(6), comm::LinkClass::self);
-  EXPECT_EQ(groups.world->link_to(4), comm::LinkClass::intra_node);
-  EXPECT_EQ(groups.world->link_to(8), comm::LinkClass::inter_node);
-  EXPECT_EQ(groups.rail->link_to(0), comm::LinkClass::inter_node);
-  EXPECT_EQ(groups.secondary->link_to(1), comm::LinkClass::intra_node);
-  comm::Bytes sent;
-  EXPECT_THROW((void)groups.world->exchange({}, {}, {}, sent), std::logic_error);
-}
-
 TEST(Description, IsTheModel) {
   for (const std::string_view name : model::model_names()) {
     for (const std::size_t interval : {0U, 1U, 2U}) {
@@ -297,7 +279,8 @@ TEST(Description, IsTheModel) {
       const model::Context context{
           .micro_batch = 3, .vocab_size = 100, .device = device, .timers = timers};
       const auto made = model::make_model(options, context);
-      const model::Description described = model::describe_model(options, context);
+      const model::Description described =
+          model::describe_model(options, {.micro_batch = 3, .vocab_size = 100});
       ASSERT_EQ(described.units.size(), made->units().size());
       for (std::size_t u = 0; u < described.units.size(); ++u) {
         EXPECT_EQ(described.units[u].name, made->units()[u].name);

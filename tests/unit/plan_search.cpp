@@ -11,7 +11,7 @@
 #include "lib/app/registries.hpp"
 #include "lib/base/error.hpp"
 #include "lib/plan/estimate.hpp"
-#include "lib/plan/planning_groups.hpp"
+#include "lib/plan/planned_topology.hpp"
 #include "lib/plan/search.hpp"
 #include "lib/plan/step_time.hpp"
 

@@ -53,10 +53,8 @@ bool may_change(const std::string& path) {
 constexpr std::size_t kSourceVocab = 2;
 
 json identity(const config::TrainConfig& config) {
-  const Device device = Device::planning();
-  trace::Timers unread;
-  const model::Description description = model::describe_model(
-      config.model, {.vocab_size = kSourceVocab, .device = device, .timers = unread});
+  const model::Description description =
+      model::describe_model(config.model, {.vocab_size = kSourceVocab});
   return identity_of(config, model::effective_vocab_size(config.model, kSourceVocab),
                      description.units);
 }

@@ -5,29 +5,37 @@
 
 namespace zeropp::nn {
 
+namespace {
+
+constexpr NnOps table() {
+  NnOps ops{};
+  ops.activation_dtype = [](Dtype compute) { return compute; };
+  ops.logits_stride = cuda_sizes::logits_stride;
+  ops.embedding_forward = cuda_ops::embedding_forward;
+  ops.embedding_backward = cuda_ops::embedding_backward;
+  ops.embedding_workspace = cuda_ops::embedding_workspace;
+  ops.layernorm_forward = cuda_ops::layernorm_forward;
+  ops.layernorm_backward = cuda_ops::layernorm_backward;
+  ops.layernorm_workspace = cuda_sizes::layernorm_workspace;
+  ops.linear_forward = cuda_ops::linear_forward;
+  ops.linear_gelu_forward = cuda_ops::linear_gelu_forward;
+  ops.linear_backward = cuda_ops::linear_backward;
+  ops.linear_workspace = cuda_sizes::linear_workspace;
+  ops.attention_forward = cuda_ops::attention_forward;
+  ops.attention_backward = cuda_ops::attention_backward;
+  ops.attention_saved_bytes = cuda_ops::attention_saved_bytes;
+  ops.attention_workspace = cuda_ops::attention_workspace;
+  ops.attention_name = cuda_ops::attention_name;
+  ops.cross_entropy = cuda_ops::cross_entropy;
+  ops.add_mean = cuda_ops::add_mean;
+  ops.take_total = cuda_ops::take_total;
+  return ops;
+}
+
+}  // namespace
+
 const NnOps* cuda_nn_ops() {
-  static constexpr NnOps kOps{
-      .activation_dtype = [](Dtype compute) { return compute; },
-      .logits_stride = cuda_sizes::logits_stride,
-      .embedding_forward = cuda_ops::embedding_forward,
-      .embedding_backward = cuda_ops::embedding_backward,
-      .embedding_workspace = cuda_ops::embedding_workspace,
-      .layernorm_forward = cuda_ops::layernorm_forward,
-      .layernorm_backward = cuda_ops::layernorm_backward,
-      .layernorm_workspace = cuda_sizes::layernorm_workspace,
-      .linear_forward = cuda_ops::linear_forward,
-      .linear_gelu_forward = cuda_ops::linear_gelu_forward,
-      .linear_backward = cuda_ops::linear_backward,
-      .linear_workspace = cuda_sizes::linear_workspace,
-      .attention_forward = cuda_ops::attention_forward,
-      .attention_backward = cuda_ops::attention_backward,
-      .attention_saved_bytes = cuda_ops::attention_saved_bytes,
-      .attention_workspace = cuda_ops::attention_workspace,
-      .attention_name = cuda_ops::attention_name,
-      .cross_entropy = cuda_ops::cross_entropy,
-      .add_mean = cuda_ops::add_mean,
-      .take_total = cuda_ops::take_total,
-  };
+  static constexpr NnOps kOps = table();
   return &kOps;
 }
 

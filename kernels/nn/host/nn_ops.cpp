@@ -4,29 +4,37 @@
 
 namespace zeropp::nn {
 
+namespace {
+
+constexpr NnOps table() {
+  NnOps ops{};
+  ops.activation_dtype = [](Dtype) { return Dtype::fp32; };
+  ops.logits_stride = [](std::size_t vocab) { return vocab; };
+  ops.embedding_forward = host::embedding_forward;
+  ops.embedding_backward = host::embedding_backward;
+  ops.embedding_workspace = host::embedding_workspace;
+  ops.layernorm_forward = host::layernorm_forward;
+  ops.layernorm_backward = host::layernorm_backward;
+  ops.layernorm_workspace = host::layernorm_workspace;
+  ops.linear_forward = host::linear_forward;
+  ops.linear_gelu_forward = host::linear_gelu_forward;
+  ops.linear_backward = host::linear_backward;
+  ops.linear_workspace = host::linear_workspace;
+  ops.attention_forward = host::attention_forward;
+  ops.attention_backward = host::attention_backward;
+  ops.attention_saved_bytes = host::attention_saved_bytes;
+  ops.attention_workspace = host::attention_workspace;
+  ops.attention_name = host::attention_name;
+  ops.cross_entropy = host::cross_entropy;
+  ops.add_mean = host::add_mean;
+  ops.take_total = host::take_total;
+  return ops;
+}
+
+}  // namespace
+
 const NnOps& host_nn_ops() {
-  static constexpr NnOps kOps{
-      .activation_dtype = [](Dtype) { return Dtype::fp32; },
-      .logits_stride = [](std::size_t vocab) { return vocab; },
-      .embedding_forward = host::embedding_forward,
-      .embedding_backward = host::embedding_backward,
-      .embedding_workspace = host::embedding_workspace,
-      .layernorm_forward = host::layernorm_forward,
-      .layernorm_backward = host::layernorm_backward,
-      .layernorm_workspace = host::layernorm_workspace,
-      .linear_forward = host::linear_forward,
-      .linear_gelu_forward = host::linear_gelu_forward,
-      .linear_backward = host::linear_backward,
-      .linear_workspace = host::linear_workspace,
-      .attention_forward = host::attention_forward,
-      .attention_backward = host::attention_backward,
-      .attention_saved_bytes = host::attention_saved_bytes,
-      .attention_workspace = host::attention_workspace,
-      .attention_name = host::attention_name,
-      .cross_entropy = host::cross_entropy,
-      .add_mean = host::add_mean,
-      .take_total = host::take_total,
-  };
+  static constexpr NnOps kOps = table();
   return kOps;
 }
 

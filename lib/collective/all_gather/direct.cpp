@@ -17,7 +17,7 @@ class Direct final : public OneStepGather {
  private:
   /// An image has no padding either, and nothing is added to values before they are encoded.
   [[nodiscard]] bool lies_encoded() const {
-    return in_place() && plan_.feedback == nullptr &&
+    return in_place() && !plan_.feedback &&
            part_bytes() == plan_.parts.count * size_of(plan_.memory);
   }
 

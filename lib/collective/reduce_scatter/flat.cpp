@@ -45,7 +45,7 @@ struct Layout {
 class Flat final : public ReduceScatterBase {
  public:
   Flat(const Context& context, const ReduceScatterPlan& plan, codec::Codec codec)
-      : ReduceScatterBase(context, plan, reduce_scatter_flat, codec.name(), "", codec.block()),
+      : ReduceScatterBase(context, plan, reduce_scatter_flat, codec.block()),
         codec_(std::move(codec)),
         fp32_({}, Dtype::fp32, context.device.backend) {
     const Layout layout(cut_, codec_);
@@ -133,9 +133,10 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
     .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
       const codec::Codec codec(plan.codec_first, plan.plain);
       const ReduceCut cut(plan, reduce_scatter_flat.traits, codec.block());
-      return {{bytes_along_ring(ranks.group, codec.wire_bytes(cut.padded_part())),
-               messages_along_ring(ranks.group, cut.chunks.size())},
-              Layout(cut, codec).workspace};
+      return described(reduce_scatter_flat, ranks, plan,
+                       {bytes_along_ring(ranks.group, codec.wire_bytes(cut.padded_part())),
+                        messages_along_ring(ranks.group, cut.chunks.size())},
+                       Layout(cut, codec).workspace, codec.name());
     },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {

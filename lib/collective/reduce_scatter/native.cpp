@@ -33,8 +33,7 @@ struct Layout {
 class Native final : public ReduceScatterBase {
  public:
   Native(const Context& context, const ReduceScatterPlan& plan, codec::Codec identity)
-      : ReduceScatterBase(context, plan, reduce_scatter_native, identity.name(), "",
-                          identity.block()),
+      : ReduceScatterBase(context, plan, reduce_scatter_native, identity.block()),
         identity_(std::move(identity)),
         layout_(plan, identity_, size()) {}
 
@@ -96,9 +95,10 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
       const codec::Codec identity(plan.codec_first, plan.plain);
       const ReduceCut cut(plan, reduce_scatter_native.traits, identity.block());
       const Layout layout(plan, identity, ranks.group.size);
-      return {{bytes_along_ring(ranks.group, layout.part_bytes),
-               messages_along_ring(ranks.group, cut.chunks.size())},
-              layout.workspace};
+      return described(reduce_scatter_native, ranks, plan,
+                       {bytes_along_ring(ranks.group, layout.part_bytes),
+                        messages_along_ring(ranks.group, cut.chunks.size())},
+                       layout.workspace, identity.name());
     },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {

@@ -16,14 +16,14 @@ const ReduceScatterAlgorithm reduce_scatter_one_hop = {
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
       const codec::Codec codec(plan.codec_first, plan.plain);
-      return describe_one_hop(ranks.group, plan, reduce_scatter_one_hop, codec, codec.block(),
+      return describe_one_hop(ranks, plan, reduce_scatter_one_hop, codec, codec.block(),
                               plan.only_hop);
     },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       const codec::Codec codec(plan.codec_first, plan.plain, context.device.backend);
       return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_one_hop, codec,
-                                            codec.name(), codec.block(), plan.only_hop);
+                                            codec.block(), plan.only_hop);
     }};
 
 }  // namespace zeropp::collective

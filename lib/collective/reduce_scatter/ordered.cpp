@@ -16,14 +16,13 @@ const ReduceScatterAlgorithm reduce_scatter_ordered = {
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
       const codec::Codec identity(plan.codec_first, plan.plain);
-      return describe_one_hop(ranks.group, plan, reduce_scatter_ordered, identity,
-                              identity.block());
+      return describe_one_hop(ranks, plan, reduce_scatter_ordered, identity, identity.block());
     },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {
       const codec::Codec identity(plan.codec_first, plan.plain, context.device.backend);
       return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_ordered, identity,
-                                            identity.name(), identity.block());
+                                            identity.block());
     }};
 
 }  // namespace zeropp::collective

@@ -59,7 +59,7 @@ codec::Layout second_layout(const ReduceCut& cut, const Shape& shape, const Chun
 
 /// Whether the sums over the node lie in scratch for the errors of the second hop.
 bool feeds_back_sums(const ReduceScatterPlan& plan) {
-  return plan.feedback != nullptr && plan.feedback->in(2);
+  return plan.feedback && plan.feedback->options.in(2);
 }
 
 struct Layout {
@@ -118,8 +118,7 @@ class TwoHop final : public ReduceScatterBase {
 
   TwoHop(const Context& context, const ReduceScatterPlan& plan, const Codecs& codecs,
          codec::ReduceEncode between)
-      : ReduceScatterBase(context, plan, reduce_scatter_two_hop, codecs.name(), path(plan, between),
-                          codecs.block()),
+      : ReduceScatterBase(context, plan, reduce_scatter_two_hop, codecs.block()),
         node_(*context.groups.node),
         rail_(*context.groups.rail),
         codecs_(codecs),
@@ -133,10 +132,6 @@ class TwoHop final : public ReduceScatterBase {
     for (const Layout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
   }
 
-  static std::string path(const ReduceScatterPlan& plan, const codec::ReduceEncode& between) {
-    return feedback_path(feeds_back_sums(plan) ? "composed" : between.path(), plan.feedback,
-                         {1, 2});
-  }
   [[nodiscard]] codec::Layout first_layout(const Chunk& chunk) const {
     return collective::first_layout(cut_, plan_.parts, shape(), chunk);
   }
@@ -230,7 +225,7 @@ Description describe_two_hop(const Ranks& ranks, const ReduceScatterPlan& plan) 
   const Codecs codecs(plan);
   const auto& [topology, world, node, rail] = ranks.levels;
   if (const int hop = only_hop(topology); hop != 0) {
-    return describe_one_hop(ranks.group, plan, reduce_scatter_two_hop,
+    return describe_one_hop(ranks, plan, reduce_scatter_two_hop,
                             hop == 1 ? codecs.first : codecs.second, codecs.block(), hop);
   }
   const ReduceCut cut(plan, reduce_scatter_two_hop.traits, codecs.block());
@@ -240,7 +235,10 @@ Description describe_two_hop(const Ranks& ranks, const ReduceScatterPlan& plan) 
   sum.bytes += bytes_to_others(rail, codecs.second.wire_bytes(padded));
   sum.messages += messages_to_others(rail, cut.chunks.size());
   const codec::ReduceEncode between(codecs.first, codecs.second);
-  return {sum, Layout(cut, plan, codecs, between, {rail.size, node.size}).workspace};
+  return described(
+      reduce_scatter_two_hop, ranks, plan, sum,
+      Layout(cut, plan, codecs, between, {rail.size, node.size}).workspace, codecs.name(),
+      feedback_path(feeds_back_sums(plan) ? "composed" : between.path(), plan.feedback, {1, 2}));
 }
 
 std::unique_ptr<ReduceScatter> plan_two_hop(const Context& context, const ReduceScatterPlan& plan) {
@@ -248,8 +246,8 @@ std::unique_ptr<ReduceScatter> plan_two_hop(const Context& context, const Reduce
   const int hop = only_hop(context.groups.topology);
   if (hop == 0) return std::make_unique<TwoHop>(context, plan, codecs);
   const codec::Codec& only = hop == 1 ? codecs.first : codecs.second;
-  return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_two_hop, only, only.name(),
-                                        codecs.block(), hop);
+  return std::make_unique<OneHopReduce>(context, plan, reduce_scatter_two_hop, only, codecs.block(),
+                                        hop);
 }
 
 }  // namespace

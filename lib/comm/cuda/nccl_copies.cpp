@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
+#include "lib/comm/fewest_copied.hpp"
 #include "lib/comm/nccl.hpp"
 
 namespace zeropp::comm {

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
-#include "lib/collective/collective.hpp"
+#include "lib/zero/plan/collective_plans.hpp"
 
 namespace zeropp::zero {
 
@@ -12,10 +13,8 @@ namespace {
 
 /// Of arrays in checkpoints.
 constexpr std::array<const char*, 4> kArrays{"intra", "inter", "across.reduce", "across.gather"};
-/// Of parts of the memory: both arrays across groups are one.
-constexpr std::array<const char*, 3> kParts{"intra", "inter", "across"};
-
-std::size_t part_of(std::size_t array) { return std::min(array, kParts.size() - 1); }
+/// Of feedback_memory(): both arrays across groups are one.
+std::size_t part_of(std::size_t array) { return std::min<std::size_t>(array, 2); }
 
 }  // namespace
 
@@ -35,40 +34,17 @@ void GradientErrors::for_each(const Body& body) const {
 }
 
 GradientErrors::GradientErrors(const Options& options, const std::vector<Bucket>& buckets,
-                               const comm::Topology& topology, std::size_t replicas,
-                               const Device& device)
-    : reset_period_(options.error_feedback.reset_period) {
-  const ErrorFeedbackOptions& asked = options.error_feedback;
-  if (asked.hops == FeedbackHops::none || !options.quantized_gradients) return;
-  const collective::FeedbackOptions feedback{.beta = static_cast<float>(asked.beta),
-                                             .intra = asked.hops != FeedbackHops::inter,
-                                             .inter = asked.hops != FeedbackHops::intra,
-                                             .storage = asked.dtype == FeedbackStorage::int8
-                                                            ? collective::ErrorStorage::int8
-                                                            : collective::ErrorStorage::fp32};
-  // The first hop sends all parts, P elements; the second, where there is one, those of the own
-  // rail, P / G. Nodes of one rank have the second only.
-  const bool second =
-      collective::find_reduce_scatter(options.reduce_scatter_algorithm).traits.hierarchical &&
-      topology.node_count > 1;
-  const bool first = !second || topology.ranks_per_node > 1;
-  const auto make = [&] { return std::make_unique<collective::ErrorFeedback>(feedback, device); };
-  for (const Bucket& bucket : buckets) {
+                               const comm::JobShape& job, const Device& device)
+    : reset_period_(options.error_feedback.reset_period),
+      predicted_(feedback_memory(options, buckets, job)) {
+  const auto feedback = feedback_of(options);
+  if (!feedback) return;
+  const auto make = [&] { return std::make_unique<collective::ErrorFeedback>(*feedback, device); };
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
     feedback_.push_back(make());
-    if (first && feedback.intra) {
-      predicted_[0] += collective::error_bytes(
-          feedback.storage, static_cast<std::size_t>(topology.world_size), bucket.count());
-    }
-    if (second && feedback.inter) {
-      predicted_[1] += collective::error_bytes(
-          feedback.storage, static_cast<std::size_t>(topology.node_count), bucket.count());
-    }
-    if (replicas == 1 || !feedback.inter) continue;
+    if (job.copies() == 1 || !feedback->inter) continue;
     replica_reduce_.push_back(make());
     replica_gather_.push_back(make());
-    const std::size_t part = replica_part(bucket, replicas, options.compute);
-    predicted_[2] += collective::error_bytes(feedback.storage, replicas, part) +
-                     collective::error_bytes(feedback.storage, 1, part);
   }
 }
 
@@ -102,17 +78,14 @@ std::vector<NamedState> GradientErrors::state() const {
 }
 
 std::vector<MemoryReport> GradientErrors::memory() const {
-  std::array<std::size_t, kParts.size()> held{};
+  std::vector<MemoryReport> parts;
+  for (const MemoryPart& part : predicted_) parts.push_back({part.name, part.bytes, 0});
   for_each([&](std::size_t array, std::size_t, const collective::HopErrors& errors) {
-    held.at(part_of(array)) += errors.bytes();
+    parts[part_of(array)].actual += errors.bytes();
   });
-  std::vector<MemoryReport> reports;
-  for (std::size_t part = 0; part < kParts.size(); ++part) {
-    if (predicted_.at(part) == 0 && held.at(part) == 0) continue;
-    reports.push_back(
-        {fmt::format("error_feedback_{}", kParts.at(part)), predicted_.at(part), held.at(part)});
-  }
-  return reports;
+  std::erase_if(parts,
+                [](const MemoryReport& part) { return part.predicted == 0 && part.actual == 0; });
+  return parts;
 }
 
 }  // namespace zeropp::zero

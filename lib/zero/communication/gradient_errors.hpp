@@ -6,7 +6,6 @@
 // starts reductions.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -15,8 +14,9 @@
 #include <vector>
 
 #include "lib/collective/error_feedback.hpp"
-#include "lib/comm/topology.hpp"
+#include "lib/comm/shape.hpp"
 #include "lib/device/device.hpp"
+#include "lib/zero/plan/feedback_memory.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 
@@ -31,9 +31,9 @@ struct NamedState {
 
 class GradientErrors {
  public:
-  /// `topology`: of the ranks that share a copy; `replicas`: copies.
+  /// `job`: that the gradients are reduced in.
   GradientErrors(const Options& options, const std::vector<Bucket>& buckets,
-                 const comm::Topology& topology, std::size_t replicas, const Device& device);
+                 const comm::JobShape& job, const Device& device);
 
   /// For the plan of this bucket's reduce-scatter; null when there is no feedback.
   [[nodiscard]] collective::ErrorFeedback* of(std::size_t bucket) const {
@@ -73,7 +73,7 @@ class GradientErrors {
   ByBucket feedback_;  ///< of reductions among the ranks that share a copy; empty: none
   ByBucket replica_reduce_;
   ByBucket replica_gather_;
-  std::array<std::size_t, 3> predicted_{};  ///< bytes: of the two hops, and across groups
+  std::vector<MemoryPart> predicted_;
 };
 
 }  // namespace zeropp::zero

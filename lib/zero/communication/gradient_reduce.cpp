@@ -1,8 +1,6 @@
 #include "lib/zero/communication/gradient_reduce.hpp"
 
-#include <algorithm>
-
-#include "lib/base/checked.hpp"
+#include <utility>
 
 namespace zeropp::zero {
 
@@ -20,8 +18,6 @@ std::optional<float> largest_gradient(const Options& options, const comm::Topolo
 
 }  // namespace
 
-std::size_t bucket_quantum(const Options& options) { return 8 * gradient_block(options); }
-
 GradientReduce::GradientReduce(const Options& options, const CodecTable& codecs,
                                const std::vector<UnitPartition>& units, std::vector<Bucket> buckets,
                                comm::Groups& groups, trace::Recorder& recorder,
@@ -31,32 +27,21 @@ GradientReduce::GradientReduce(const Options& options, const CodecTable& codecs,
       world_size_(static_cast<std::size_t>(groups.sharding().world->size())),
       largest_(largest_gradient(options, groups.sharding().topology)),
       device_(device),
-      errors_(options, buckets_, groups.sharding().topology,
-              groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1, device),
+      errors_(options, buckets_, groups.shape(), device),
       choice_(buckets_.size(), 0) {
   comm::Groups& sharding = groups.sharding();
   const collective::Context context{sharding, *sharding.world, recorder, device};
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    const std::size_t count = buckets_[b].count();
-    const std::size_t stride = packed(b) ? count : units_[buckets_[b].segments.front().unit].shard;
-    collective::ReduceScatterPlan plan;
-    plan.parts = {count, stride};
-    plan.memory = dtype(b);
-    plan.plain = options.compute;
-    plan.depth = options.pipeline_depth;
-    plan.label = {"gradients", "backward"};
-    plan.feedback = errors_.of(b);
     reduce_.emplace_back();
     for (const GradientCodecs& hops : codecs.gradients(buckets_[b].segments.front().unit)) {
-      plan.codec_first = hops.intra;
-      plan.codec_second = hops.inter;
+      collective::ReduceScatterPlan plan = gradient_reduction(options, units_, buckets_[b], hops);
+      if (plan.feedback) plan.feedback->errors = errors_.of(b);
       reduce_.back().push_back(
           collective::plan_reduce_scatter(options.reduce_scatter_algorithm, context, plan));
     }
     if (!stage_preset(options.stage).shard_optimizer) {
-      gather_sum_.push_back(collective::plan_all_gather(
-          options.all_gather_algorithm, context,
-          {{count, stride}, Dtype::fp32, {}, options.pipeline_depth, {"gradients", "backward"}}));
+      gather_sum_.push_back(collective::plan_all_gather(options.all_gather_algorithm, context,
+                                                        sum_gather(options, units_, buckets_[b])));
     }
   }
   if (groups.replicas) {
@@ -69,12 +54,6 @@ void GradientReduce::use(const std::vector<std::size_t>& choice) {
     choice_[b] = choice[buckets_[b].segments.front().unit];
   }
   if (across_) across_->use(choice);
-}
-
-std::size_t GradientReduce::packing_bytes(std::size_t bucket) const {
-  return packed(bucket) ? round_up(world_size_ * buckets_[bucket].count() * size_of(dtype(bucket)),
-                                   std::size_t{256})
-                        : 0;
 }
 
 void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gradients, View dense,
@@ -94,7 +73,6 @@ void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gra
 
 void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, View sum,
                            std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key) {
-  const std::size_t packing = packing_bytes(bucket);
   const Segment& first = buckets_[bucket].segments.front();
   View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
   if (packed(bucket)) {
@@ -107,7 +85,8 @@ void GradientReduce::start(std::size_t bucket, std::span<const View> gradients, 
     const std::size_t stride = packed(bucket) ? count : units_[first.unit].shard;
     device_.optim->overflow(*largest_, world_size_, stride, count, full.as<float>(), stream);
   }
-  reduce_[bucket][choice_[bucket]]->start(full, sum, workspace.subspan(packing), stream, key);
+  reduce_[bucket][choice_[bucket]]->start(full, sum, workspace.subspan(packing(bucket)), stream,
+                                          key);
 }
 
 void GradientReduce::finish(std::size_t bucket, StreamHandle stream) {
@@ -116,44 +95,14 @@ void GradientReduce::finish(std::size_t bucket, StreamHandle stream) {
 
 void GradientReduce::gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
                                 std::span<std::byte> workspace, StreamHandle stream) {
-  const std::size_t packing = packing_bytes(bucket);
   const Segment& first = buckets_[bucket].segments.front();
   View full = gradients[first.unit].part(first.offset, gradients[first.unit].count - first.offset);
   if (packed(bucket)) {
     full = {workspace.data(), world_size_ * buckets_[bucket].count(), Dtype::fp32, device_.memory};
   }
-  gather_sum_[bucket]->start(sum, full, workspace.subspan(packing), stream);
+  gather_sum_[bucket]->start(sum, full, workspace.subspan(packing(bucket)), stream);
   gather_sum_[bucket]->finish(stream);
   if (packed(bucket)) copy_segments(bucket, gradients, full, false, stream);
-}
-
-void GradientReduce::add_volumes(Volumes& volumes) const {
-  for (std::size_t b = 0; b < reduce_.size(); ++b) {
-    volumes.reduce.push_back(volume(b, choice_[b]));
-  }
-  for (const auto& plan : gather_sum_) volumes.gather_sum.push_back(plan->volume());
-  if (across_) across_->add_volumes(volumes);
-}
-
-void GradientReduce::add_messages(Volumes& messages) const {
-  for (std::size_t b = 0; b < reduce_.size(); ++b) {
-    messages.reduce.push_back(reduce_[b][choice_[b]]->messages());
-  }
-  for (const auto& plan : gather_sum_) messages.gather_sum.push_back(plan->messages());
-  if (across_) across_->add_messages(messages);
-}
-
-std::vector<BucketMemory> GradientReduce::memory() const {
-  std::vector<BucketMemory> memory;
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    std::size_t workspace = 0;
-    for (const auto& plan : reduce_[b]) workspace = std::max(workspace, plan->workspace_bytes());
-    memory.push_back(
-        {buckets_[b].count() * sizeof(float), packing_bytes(b) + workspace,
-         gather_sum_.empty() ? 0 : packing_bytes(b) + gather_sum_[b]->workspace_bytes()});
-  }
-  if (across_) across_->add_memory(memory);
-  return memory;
 }
 
 }  // namespace zeropp::zero

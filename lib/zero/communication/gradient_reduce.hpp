@@ -17,15 +17,11 @@
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/communication/replica_reduce.hpp"
 #include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/collective_plans.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
-#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
-
-/// Smallest step of a bucket's size: 8 of the largest blocks of the gradient codecs, so that a cut
-/// never splits a block.
-std::size_t bucket_quantum(const Options& options);
 
 class GradientReduce {
  public:
@@ -53,38 +49,22 @@ class GradientReduce {
 
   /// Of several shard groups; null of one.
   [[nodiscard]] ReplicaReduce* across() { return across_ ? &*across_ : nullptr; }
-  [[nodiscard]] const ReplicaReduce* across() const { return across_ ? &*across_ : nullptr; }
 
-  /// With the codecs that are in use.
-  void add_volumes(Volumes& volumes) const;
-  /// The same of messages in place of bytes.
-  void add_messages(Volumes& messages) const;
-  /// Bytes that this rank sends in a reduction of `bucket` with its codecs number `codecs`.
-  [[nodiscard]] comm::Bytes volume(std::size_t bucket, std::size_t codecs) const {
-    return reduce_[bucket][codecs]->volume();
-  }
-  /// The trace rows of a bucket's reduction, and at stage 0 of the gather of its sum.
-  [[nodiscard]] const trace::CollectiveRow& row(std::size_t bucket) const {
-    return reduce_[bucket][choice_[bucket]]->row();
-  }
-  [[nodiscard]] const trace::CollectiveRow& row_of_sum(std::size_t bucket) const {
-    return gather_sum_[bucket]->row();
-  }
-  [[nodiscard]] std::vector<BucketMemory> memory() const;
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Whose steps the engine ends.
   [[nodiscard]] GradientErrors& errors() { return errors_; }
   [[nodiscard]] const GradientErrors& errors() const { return errors_; }
 
  private:
-  [[nodiscard]] bool packed(std::size_t bucket) const {
-    return buckets_[bucket].segments.size() > 1;
-  }
+  [[nodiscard]] bool packed(std::size_t bucket) const { return is_packed(buckets_[bucket]); }
   /// Of the gradients of its units.
   [[nodiscard]] Dtype dtype(std::size_t bucket) const {
     return units_[buckets_[bucket].segments.front().unit].gradients;
   }
-  [[nodiscard]] std::size_t packing_bytes(std::size_t bucket) const;
+  /// What of the workspace the packed gradients take.
+  [[nodiscard]] std::size_t packing(std::size_t bucket) const {
+    return packing_bytes(units_, buckets_[bucket], world_size_);
+  }
   /// Copies between the units' gradients and a dense [rank][bucket.count()] image.
   void copy_segments(std::size_t bucket, std::span<const View> gradients, View dense, bool pack,
                      StreamHandle stream) const;

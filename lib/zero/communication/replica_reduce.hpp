@@ -18,15 +18,11 @@
 #include "lib/device/compute_device.hpp"
 #include "lib/zero/communication/gradient_errors.hpp"
 #include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/collective_plans.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
-#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
-
-/// Of the gather, by that of the hop across nodes: sums are fp32, and travel without a codec as
-/// weights do.
-codec::CodecSpec codec_of_sums(const codec::CodecSpec& inter, Dtype compute);
 
 class ReplicaReduce {
  public:
@@ -48,17 +44,6 @@ class ReplicaReduce {
   void gather(std::size_t bucket, std::span<const View> shards, std::span<std::byte> image,
               std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
 
-  void add_volumes(Volumes& volumes) const;
-  /// The same of messages in place of bytes.
-  void add_messages(Volumes& messages) const;
-  void add_memory(std::vector<BucketMemory>& memory) const;
-  [[nodiscard]] const trace::CollectiveRow& reduce_row(std::size_t bucket) const {
-    return plans_[bucket][choice_[bucket]].reduce->row();
-  }
-  [[nodiscard]] const trace::CollectiveRow& gather_row(std::size_t bucket) const {
-    return plans_[bucket][choice_[bucket]].gather->row();
-  }
-
  private:
   struct Pair {
     std::unique_ptr<collective::ReduceScatter> reduce;
@@ -72,8 +57,10 @@ class ReplicaReduce {
   };
   [[nodiscard]] Places places(std::size_t bucket, std::span<const View> shards,
                               std::span<std::byte> image) const;
-  [[nodiscard]] bool packed(std::size_t bucket) const;
-  [[nodiscard]] std::size_t packed_bytes(std::size_t bucket) const;
+  [[nodiscard]] std::size_t packed_bytes(std::size_t bucket) const {
+    return replica_packing_bytes(buckets_[bucket], replicas_, parts_[bucket]);
+  }
+  [[nodiscard]] bool packed(std::size_t bucket) const { return packed_bytes(bucket) > 0; }
   void copy_segments(std::size_t bucket, std::span<const View> shards, View dense, bool pack,
                      StreamHandle stream) const;
 

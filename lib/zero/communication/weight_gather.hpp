@@ -11,17 +11,11 @@
 #include "lib/collective/collective.hpp"
 #include "lib/device/device.hpp"
 #include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/collective_plans.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
-#include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
-
-/// What a gather is for: its phase in the trace.
-enum class Phase : std::uint8_t { forward, backward, evaluation, update, initial };
-
-/// Of an operation of a training step.
-Phase training_phase(const Op& op);
 
 class WeightGather {
  public:
@@ -38,18 +32,9 @@ class WeightGather {
   /// Secondary shard of every rank of the group -> the padded unit.
   [[nodiscard]] collective::AllGather& secondary(std::size_t unit, Phase phase) const;
 
-  /// With the codecs that are in use.
-  void add_volumes(Volumes& volumes) const;
-  /// The same of messages in place of bytes.
-  void add_messages(Volumes& messages) const;
-  /// Bytes that this rank sends in a global gather of `unit` with its codec number `codec`.
-  [[nodiscard]] comm::Bytes volume(std::size_t unit, std::size_t codec) const;
-  void add_memory(std::vector<UnitMemory>& memory) const;
-
  private:
-  using ByPhase = std::array<std::unique_ptr<collective::AllGather>, 5>;
   /// Plans of one unit differ in their label only; null where there is none.
-  static const collective::AllGather* any_of(const ByPhase& plans);
+  using ByPhase = std::array<std::unique_ptr<collective::AllGather>, kPhases>;
 
   std::vector<std::vector<ByPhase>> global_;  ///< by unit and codec
   std::vector<ByPhase> secondary_;

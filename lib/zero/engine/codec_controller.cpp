@@ -27,27 +27,25 @@ CodecController::CodecController(const EngineContext& context, const RankMemory&
   const Plans& plans = context.plans;
   if (context.options.measure_errors > 0) {
     errors_.emplace(context.options, plans.codecs, context.model.units(), plans.units,
-                    plans.gradients.buckets(), context.reduce_groups, context.control,
+                    plans.reductions.buckets, context.reduce_groups, context.control,
                     context.device, context.recorder);
   }
   if (context.options.adaptive_bits.values != AdaptedValues::none) {
-    adaptive_.emplace(context.options, plans.units, width_costs(context.reduce_groups),
-                      context.control, context.device, context.recorder);
+    adaptive_.emplace(context.options, plans.units, width_costs(), context.control, context.device,
+                      context.recorder);
   }
 }
 
-WidthCosts CodecController::width_costs(comm::Groups& reduce_groups) const {
-  // Gathers and reductions of a step by unit and bucket. What the budget's codec would send is
-  // asked of plans that nobody runs.
+WidthCosts CodecController::width_costs() const {
+  // Gathers and reductions of a step by unit and bucket.
   const Options& options = context_.options;
   const Plans& plans = context_.plans;
-  trace::Recorder nobody;
   const Options budget = with_codec(options, options.adaptive_bits.budget_codec);
   const CodecTable table(budget, context_.model.units());
   const bool of_weights = options.adaptive_bits.values == AdaptedValues::weights;
-  const WeightGather gathers(budget, table, plans.units, context_.groups, nobody, context_.device);
-  const GradientReduce reductions(budget, table, plans.units, plans.gradients.buckets(),
-                                  reduce_groups, nobody, context_.device);
+  const comm::JobShape job = context_.groups.shape();
+  const WeightDescriptions gathers(budget, table, plans.units, job);
+  const GradientDescriptions reductions(budget, table, plans.units, plans.reductions.buckets, job);
   const std::size_t widths = adaptive_codecs(options.adaptive_bits).size();
   WidthCosts costs;
   costs.bytes.assign(plans.units.size(), std::vector<std::uint64_t>(widths, 0));
@@ -55,13 +53,13 @@ WidthCosts CodecController::width_costs(comm::Groups& reduce_groups) const {
   for (const Op& op : plans.step.step.front().ops) {
     if (op.kind != (of_weights ? OpKind::gather : OpKind::reduce)) continue;
     const std::size_t unit =
-        of_weights ? op.index : plans.gradients.buckets()[op.index].segments.front().unit;
+        of_weights ? op.index : plans.reductions.buckets[op.index].segments.front().unit;
     for (std::size_t i = 0; i < widths; ++i) {
-      costs.bytes[unit][i] += total(of_weights ? plans.weights.volume(op.index, i)
-                                               : plans.gradients.volume(op.index, i));
+      costs.bytes[unit][i] += total(of_weights ? plans.weight_gathers.global[op.index][i].bytes
+                                               : plans.reductions.reduce[op.index][i].bytes);
     }
-    costs.of_budget_codec +=
-        total(of_weights ? gathers.volume(op.index, 0) : reductions.volume(op.index, 0));
+    costs.of_budget_codec += total(of_weights ? gathers.global[op.index][0].bytes
+                                              : reductions.reduce[op.index][0].bytes);
   }
   return costs;
 }

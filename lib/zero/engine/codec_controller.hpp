@@ -48,7 +48,7 @@ class CodecController {
 
  private:
   void record(const CodecChoice& before);
-  [[nodiscard]] WidthCosts width_costs(comm::Groups& reduce_groups) const;
+  [[nodiscard]] WidthCosts width_costs() const;
   void measure_weights();
   [[nodiscard]] std::vector<ConstView> compute_shards() const;
 

@@ -9,25 +9,6 @@ namespace zeropp::zero {
 
 namespace {
 
-/// The same reductions without codecs, in fp32 and rank order.
-Options exactly(Options options) {
-  options.compute = Dtype::fp32;
-  options.quantized_gradients = false;
-  options.error_feedback = {};
-  options.codec_schedule.clear();
-  options.adaptive_bits = {};
-  options.reduce_scatter_algorithm = "ordered";
-  options.pipeline_depth = 1;
-  options.stage = 3;  // no gather of sums
-  return options;
-}
-
-std::size_t largest(const std::vector<BucketMemory>& memory, std::size_t BucketMemory::*member) {
-  std::size_t bytes = 0;
-  for (const BucketMemory& bucket : memory) bytes = std::max(bytes, bucket.*member);
-  return bytes;
-}
-
 std::vector<std::vector<codec::Codec>> weight_codecs(const CodecTable& table, std::size_t units,
                                                      Dtype compute, Backend backend) {
   std::vector<std::vector<codec::Codec>> codecs(units);
@@ -37,35 +18,6 @@ std::vector<std::vector<codec::Codec>> weight_codecs(const CodecTable& table, st
     }
   }
   return codecs;
-}
-
-std::size_t largest_image(const std::vector<std::vector<codec::Codec>>& codecs,
-                          const std::vector<UnitPartition>& partitions) {
-  std::size_t bytes = 0;
-  for (std::size_t u = 0; u < codecs.size(); ++u) {
-    for (const codec::Codec& codec : codecs[u]) {
-      bytes = std::max(bytes, codec.wire_bytes(partitions[u].shard));
-    }
-  }
-  return bytes;
-}
-
-std::size_t largest_shard(const std::vector<UnitPartition>& partitions) {
-  std::size_t elements = 0;
-  for (const UnitPartition& unit : partitions) elements = std::max(elements, unit.shard);
-  return elements;
-}
-
-/// Of all that a meter holds.
-std::size_t bytes_of(const std::vector<std::vector<codec::Codec>>& codecs,
-                     const std::vector<UnitPartition>& partitions, Dtype compute,
-                     const GradientReduce& exact) {
-  const std::vector<BucketMemory> buckets = exact.memory();
-  std::size_t bytes =
-      largest_image(codecs, partitions) + largest_shard(partitions) * size_of(compute) +
-      largest(buckets, &BucketMemory::sum) + largest(buckets, &BucketMemory::workspace);
-  for (const UnitPartition& unit : partitions) bytes += unit.shard * sizeof(float);
-  return bytes;
 }
 
 }  // namespace
@@ -78,17 +30,17 @@ ErrorMeter::ErrorMeter(const Options& options, const CodecTable& codecs,
       rank_(static_cast<std::size_t>(groups.world->rank())),
       units_(units),
       partitions_(partitions),
-      compute_(options.compute),
       control_(control),
       device_(device),
       recorder_(recorder),
+      planned_(measurement_memory(options, codecs, units, partitions, buckets, groups.shape())),
       weight_codecs_(weight_codecs(codecs, units.size(), options.compute, device.backend)),
-      image_(largest_image(weight_codecs_, partitions), device.memory),
-      decoded_(largest_shard(partitions) * size_of(options.compute), device.memory),
+      image_(planned_.image, device.memory),
+      decoded_(planned_.decoded, device.memory),
       exact_(exactly(options), CodecTable(exactly(options), units), partitions, buckets, groups,
              uncounted_, device),
-      sum_(largest(exact_.memory(), &BucketMemory::sum), device.memory),
-      workspace_(largest(exact_.memory(), &BucketMemory::workspace), device.memory) {
+      sum_(planned_.sum, device.memory),
+      workspace_(planned_.workspace, device.memory) {
   for (std::size_t u = 0; u < units_.size(); ++u) {
     exact_shards_.push_back(Buffer::zeros(partitions_[u].shard, Dtype::fp32, device.memory));
     const std::string kind = unit_kind(units_[u].name);
@@ -198,22 +150,10 @@ void ErrorMeter::record(const char* what) {
 
 MemoryReport ErrorMeter::memory() const {
   MemoryReport report{"measurement", 0, 0};
-  report.predicted = bytes_of(weight_codecs_, partitions_, compute_, exact_);
+  report.predicted = planned_.total();
   report.actual = image_.bytes() + decoded_.bytes() + sum_.bytes() + workspace_.bytes();
   for (const Buffer& shard : exact_shards_) report.actual += shard.bytes();
   return report;
-}
-
-std::size_t ErrorMeter::predicted_bytes(const Options& options, const CodecTable& codecs,
-                                        const std::vector<Unit>& units,
-                                        const std::vector<UnitPartition>& partitions,
-                                        const std::vector<Bucket>& buckets, comm::Groups& groups,
-                                        const Device& device) {
-  trace::Recorder nobody;
-  const GradientReduce exact(exactly(options), CodecTable(exactly(options), units), partitions,
-                             buckets, groups, nobody, device);
-  return bytes_of(weight_codecs(codecs, units.size(), options.compute, device.backend), partitions,
-                  options.compute, exact);
 }
 
 }  // namespace zeropp::zero

@@ -20,6 +20,7 @@
 #include "lib/trace/recorder.hpp"
 #include "lib/zero/communication/gradient_reduce.hpp"
 #include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/measurement.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 #include "lib/zero/quantization/quantization_error.hpp"
@@ -51,12 +52,6 @@ class ErrorMeter {
   void gradients(std::span<const ConstView> shards, const Stream& stream);
 
   [[nodiscard]] MemoryReport memory() const;
-  /// memory()'s prediction in closed form, of a meter with these arguments that is not made.
-  static std::size_t predicted_bytes(const Options& options, const CodecTable& codecs,
-                                     const std::vector<Unit>& units,
-                                     const std::vector<UnitPartition>& partitions,
-                                     const std::vector<Bucket>& buckets, comm::Groups& groups,
-                                     const Device& device);
 
  private:
   /// Adds what tensors have of unit `unit`'s shard, both arrays in one dtype.
@@ -69,7 +64,6 @@ class ErrorMeter {
   std::size_t rank_;
   std::vector<Unit> units_;
   std::vector<UnitPartition> partitions_;
-  Dtype compute_;
   comm::Control& control_;
   ComputeDevice device_;
   trace::Recorder& recorder_;
@@ -79,6 +73,7 @@ class ErrorMeter {
   std::vector<ErrorSums> sums_;       ///< by kind
   std::uint64_t step_ = 0;            ///< that has begun
 
+  MeasurementMemory planned_;
   std::vector<std::vector<codec::Codec>> weight_codecs_;  ///< by unit, as in the table
   Buffer image_;                                          ///< of the largest shard
   Buffer decoded_;                                        ///< likewise, in the compute dtype

@@ -1,6 +1,7 @@
-#include "lib/zero/communication/step_plan.hpp"
+#include "lib/zero/plan/step_plan.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/zero/plan/offload_plan.hpp"
 
@@ -51,15 +52,12 @@ StepPlan make_schedules(ScheduleInput input) {
 }
 
 StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
-                        const std::vector<Layer>& layers, const WeightGather& weights,
-                        const GradientReduce& gradients) {
+                        const std::vector<Layer>& layers, const WeightDescriptions& weights,
+                        const GradientDescriptions& gradients) {
   std::vector<UnitMemory> workspaces(units.size());
   weights.add_memory(workspaces);
-  StepPlan plan = make_schedules(schedule_input(options, units, layers, std::move(workspaces),
-                                                gradients.buckets(), gradients.memory()));
-  weights.add_volumes(plan.volumes);
-  gradients.add_volumes(plan.volumes);
-  return plan;
+  return make_schedules(schedule_input(options, units, layers, std::move(workspaces),
+                                       gradients.buckets, gradients.memory));
 }
 
 }  // namespace zeropp::zero

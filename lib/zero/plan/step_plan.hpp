@@ -1,13 +1,12 @@
 // Everything that is decided before the first step: the schedules, for every state that a step can
-// find, and what they move and take. Made once from the options and the plans of the collectives.
+// find, and what they move and take. Made once from the options and the collectives' descriptions.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <vector>
 
-#include "lib/zero/communication/gradient_reduce.hpp"
-#include "lib/zero/communication/weight_gather.hpp"
+#include "lib/zero/plan/collective_descriptions.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/schedule.hpp"
 #include "lib/zero/plan/volume.hpp"
@@ -35,9 +34,9 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
 /// The schedules alone: without volumes.
 StepPlan make_schedules(ScheduleInput input);
 
-/// All of it, of what was planned.
+/// Of what was described. Without volumes, which depend on the codecs in force (RankPlan::use()).
 StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
-                        const std::vector<Layer>& layers, const WeightGather& weights,
-                        const GradientReduce& gradients);
+                        const std::vector<Layer>& layers, const WeightDescriptions& weights,
+                        const GradientDescriptions& gradients);
 
 }  // namespace zeropp::zero

@@ -1,0 +1,65 @@
+// What memory the operations of the GPT need (nn_ops.hpp), by their shapes: pure functions of a
+// back end, also where it is not there.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/core/dtype.hpp"
+#include "kernels/core/stream.hpp"
+
+namespace zeropp::nn {
+
+/// `sequences` rows of `length` tokens: S and T in the equations; rows R = S T.
+struct EmbeddingShape {
+  std::size_t sequences = 0;
+  std::size_t length = 0;
+  std::size_t vocab = 0;
+  std::size_t hidden = 0;
+};
+
+/// y [rows, out] from x [rows, in]; rows of y, of its gradient and of a residual lie out_stride
+/// elements apart (0: out).
+struct LinearShape {
+  std::size_t rows = 0;
+  std::size_t in = 0;
+  std::size_t out = 0;
+  std::size_t out_stride = 0;
+
+  [[nodiscard]] std::size_t stride() const { return out_stride == 0 ? out : out_stride; }
+};
+
+/// `hidden` is heads * width of a head. A back end with several kinds of attention decides for one
+/// by `longest`, the length of the longest sequences of this use (0: `length`), so that shorter
+/// sequences are treated the same. `causal`: a token attends to itself and those before it, else to
+/// all of its sequence.
+struct AttentionShape {
+  std::size_t sequences = 0;
+  std::size_t length = 0;
+  std::size_t heads = 0;
+  std::size_t hidden = 0;
+  std::size_t longest = 0;
+  bool causal = true;
+
+  [[nodiscard]] std::size_t head_width() const { return hidden / heads; }
+};
+
+/// No size grows when a shape has fewer rows, sequences or a smaller length. Workspaces are counted
+/// in fp32 elements.
+struct NnSizes {
+  /// Of activations and their gradients.
+  Dtype (*activation_dtype)(Dtype compute);
+  /// Elements from one row of logits to the next, >= vocab.
+  std::size_t (*logits_stride)(std::size_t vocab);
+  std::size_t (*embedding_workspace)(const EmbeddingShape&);
+  std::size_t (*layernorm_workspace)(std::size_t rows, std::size_t hidden);
+  std::size_t (*linear_workspace)(const LinearShape&, Dtype compute);
+  /// Bytes to keep from attention_forward to attention_backward.
+  std::size_t (*attention_saved_bytes)(const AttentionShape&, Dtype compute);
+  std::size_t (*attention_workspace)(const AttentionShape&, Dtype compute);
+};
+
+/// What a plan counts. Of a GPU, whether the build has CUDA or not: with cuDNN, and an engine of it
+/// wherever it may be asked.
+const NnSizes& planned_sizes(Backend backend);
+
+}  // namespace zeropp::nn

@@ -1,0 +1,13 @@
+// From which size on copy engines move pieces: of runs, and of plans.
+#pragma once
+
+#include <cstddef>
+
+namespace zeropp::comm {
+
+/// Bytes of a piece from which copy engines take it, between places in registered memory. Shorter
+/// ones arrive as soon or sooner by a kernel: an operation of the copy engines takes some 30 us to
+/// begin and end.
+inline constexpr std::size_t kFewestCopied = std::size_t{4} << 20U;
+
+}  // namespace zeropp::comm

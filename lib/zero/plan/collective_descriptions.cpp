@@ -1,0 +1,129 @@
+#include "lib/zero/plan/collective_descriptions.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/zero/plan/collective_plans.hpp"
+
+namespace zeropp::zero {
+
+WeightDescriptions::WeightDescriptions(const Options& options, const CodecTable& codecs,
+                                       const std::vector<UnitPartition>& units,
+                                       const comm::JobShape& job) {
+  const comm::LevelShape& sharding = job.sharding();
+  const collective::Ranks over_shards{sharding, sharding.world};
+  for (std::size_t u = 0; u < units.size(); ++u) {
+    const Phase phase = gather_phases(options, units[u]).front();
+    global.emplace_back();
+    for (const codec::CodecSpec& codec : codecs.weights(u)) {
+      global.back().push_back(
+          collective::describe_all_gather(options.all_gather_algorithm, over_shards,
+                                          weight_gather(options, units[u], codec, phase)));
+    }
+    secondary.emplace_back();
+    if (units[u].secondary == 0) continue;
+    secondary.back() =
+        collective::describe_all_gather(options.secondary_gather_algorithm, {job, *job.secondary},
+                                        secondary_gather(options, units[u], phase));
+  }
+}
+
+void WeightDescriptions::add_volumes(const std::vector<std::size_t>& choice,
+                                     Volumes& volumes) const {
+  for (std::size_t u = 0; u < global.size(); ++u) {
+    volumes.gather.push_back(global[u][choice[u]].bytes);
+    volumes.refresh.push_back(global[u][choice[u]].bytes);
+    volumes.gather_secondary.push_back(secondary[u] ? secondary[u]->bytes : comm::Bytes{});
+  }
+}
+
+void WeightDescriptions::add_messages(const std::vector<std::size_t>& choice,
+                                      Volumes& messages) const {
+  for (std::size_t u = 0; u < global.size(); ++u) {
+    messages.gather.push_back(global[u][choice[u]].messages);
+    messages.refresh.push_back(global[u][choice[u]].messages);
+    messages.gather_secondary.push_back(secondary[u] ? secondary[u]->messages
+                                                     : collective::Messages{});
+  }
+}
+
+void WeightDescriptions::add_memory(std::vector<UnitMemory>& memory) const {
+  for (std::size_t u = 0; u < global.size(); ++u) {
+    std::size_t& workspace = memory[u].gather_workspace;
+    for (const collective::Description& gather : global[u]) {
+      workspace = std::max(workspace, gather.workspace);
+    }
+    memory[u].refresh_workspace = workspace;
+    memory[u].secondary_workspace = secondary[u] ? secondary[u]->workspace : 0;
+  }
+}
+
+GradientDescriptions::GradientDescriptions(const Options& options, const CodecTable& codecs,
+                                           const std::vector<UnitPartition>& units,
+                                           std::vector<Bucket> of, const comm::JobShape& job)
+    : buckets(std::move(of)) {
+  const comm::LevelShape& sharding = job.sharding();
+  const collective::Ranks over_shards{sharding, sharding.world};
+  for (const Bucket& bucket : buckets) {
+    const std::size_t packing = packing_bytes(units, bucket, sharding.world.size);
+    BucketMemory& taken = memory.emplace_back();
+    taken.sum = bucket.count() * sizeof(float);
+    reduce.emplace_back();
+    if (job.replicas) across.emplace_back();
+    for (const GradientCodecs& hops : codecs.gradients(bucket.segments.front().unit)) {
+      reduce.back().push_back(
+          collective::describe_reduce_scatter(options.reduce_scatter_algorithm, over_shards,
+                                              gradient_reduction(options, units, bucket, hops)));
+      taken.workspace = std::max(taken.workspace, packing + reduce.back().back().workspace);
+      if (!job.replicas) continue;
+      const ReplicaSum sum = replica_sum(options, bucket, hops, job.replicas->size);
+      const collective::Ranks replicas{job, *job.replicas};
+      const Across& pair = across.back().emplace_back(
+          collective::describe_reduce_scatter(kReplicaReduce, replicas, sum.reduce),
+          collective::describe_all_gather(kReplicaGather, replicas, sum.gather));
+      const std::size_t part = sum.reduce.parts.count;
+      taken.image_across =
+          replica_packing_bytes(bucket, job.replicas->size, part) + part * sizeof(float);
+      taken.reduce_across_workspace =
+          std::max(taken.reduce_across_workspace, pair.reduce.workspace);
+      taken.gather_across_workspace =
+          std::max(taken.gather_across_workspace, pair.gather.workspace);
+    }
+    if (stage_preset(options.stage).shard_optimizer) continue;
+    gather_sum.push_back(collective::describe_all_gather(options.all_gather_algorithm, over_shards,
+                                                         sum_gather(options, units, bucket)));
+    taken.gather_sum_workspace = packing + gather_sum.back().workspace;
+  }
+}
+
+void GradientDescriptions::add_volumes(const std::vector<std::size_t>& choice,
+                                       Volumes& volumes) const {
+  for (std::size_t b = 0; b < reduce.size(); ++b) {
+    volumes.reduce.push_back(reduce[b][chosen(choice, b)].bytes);
+  }
+  for (const collective::Description& gather : gather_sum) {
+    volumes.gather_sum.push_back(gather.bytes);
+  }
+  for (std::size_t b = 0; b < across.size(); ++b) {
+    const Across& pair = across[b][chosen(choice, b)];
+    volumes.reduce_across.push_back(pair.reduce.bytes);
+    volumes.gather_across.push_back(pair.gather.bytes);
+  }
+}
+
+void GradientDescriptions::add_messages(const std::vector<std::size_t>& choice,
+                                        Volumes& messages) const {
+  for (std::size_t b = 0; b < reduce.size(); ++b) {
+    messages.reduce.push_back(reduce[b][chosen(choice, b)].messages);
+  }
+  for (const collective::Description& gather : gather_sum) {
+    messages.gather_sum.push_back(gather.messages);
+  }
+  for (std::size_t b = 0; b < across.size(); ++b) {
+    const Across& pair = across[b][chosen(choice, b)];
+    messages.reduce_across.push_back(pair.reduce.messages);
+    messages.gather_across.push_back(pair.gather.messages);
+  }
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,64 @@
+// What a rank's collectives of weights and gradients move and take, in closed form, one description
+// for each unit or bucket and each of its codecs. Which codec is in force is the caller's choice
+// (CodecTable). Values; the engine's runners have the same numbers, since both are described alike.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <vector>
+
+#include "lib/collective/description.hpp"
+#include "lib/comm/shape.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/schedule.hpp"
+#include "lib/zero/plan/volume.hpp"
+
+namespace zeropp::zero {
+
+/// The gathers of a unit differ by phase in nothing but their label, which here is that of the
+/// first phase.
+struct WeightDescriptions {
+  WeightDescriptions(const Options& options, const CodecTable& codecs,
+                     const std::vector<UnitPartition>& units, const comm::JobShape& job);
+
+  /// With the codecs that `choice`, by unit, puts into force.
+  void add_volumes(const std::vector<std::size_t>& choice, Volumes& volumes) const;
+  /// The same of messages in place of bytes.
+  void add_messages(const std::vector<std::size_t>& choice, Volumes& messages) const;
+  /// Workspaces that are enough for any of a unit's codecs.
+  void add_memory(std::vector<UnitMemory>& memory) const;
+
+  std::vector<std::vector<collective::Description>> global;       ///< by unit and codec
+  std::vector<std::optional<collective::Description>> secondary;  ///< by unit; with hpZ
+};
+
+struct GradientDescriptions {
+  GradientDescriptions(const Options& options, const CodecTable& codecs,
+                       const std::vector<UnitPartition>& units, std::vector<Bucket> buckets,
+                       const comm::JobShape& job);
+
+  /// Of one bucket over the shard groups.
+  struct Across {
+    collective::Description reduce;
+    collective::Description gather;
+  };
+
+  /// With the codecs that `choice`, by unit, puts into force.
+  void add_volumes(const std::vector<std::size_t>& choice, Volumes& volumes) const;
+  void add_messages(const std::vector<std::size_t>& choice, Volumes& messages) const;
+  /// The number of a bucket's codecs: its units are of one group of the table.
+  [[nodiscard]] std::size_t chosen(const std::vector<std::size_t>& choice,
+                                   std::size_t bucket) const {
+    return choice[buckets[bucket].segments.front().unit];
+  }
+
+  std::vector<Bucket> buckets;
+  std::vector<std::vector<collective::Description>> reduce;  ///< by bucket and codecs
+  std::vector<collective::Description> gather_sum;           ///< by bucket; stage 0 only
+  std::vector<std::vector<Across>> across;  ///< by bucket and codecs; of several shard groups
+  std::vector<BucketMemory> memory;         ///< by bucket, enough for any of its codecs
+};
+
+}  // namespace zeropp::zero

@@ -1,0 +1,126 @@
+#include "lib/zero/plan/collective_plans.hpp"
+
+#include <array>
+#include <string>
+
+#include "lib/base/checked.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+constexpr std::array<const char*, kPhases> kPhaseNames{"forward", "backward", "evaluation",
+                                                       "update", "initial"};
+/// Packed values begin where a buffer may.
+constexpr std::size_t kPackingAlignment = 256;
+
+/// Where a bucket's gradients lie.
+collective::Parts parts_of(const std::vector<UnitPartition>& units, const Bucket& bucket) {
+  const std::size_t count = bucket.count();
+  return {count, is_packed(bucket) ? count : units[bucket.segments.front().unit].shard};
+}
+
+}  // namespace
+
+const char* name_of(Phase phase) { return kPhaseNames.at(static_cast<std::size_t>(phase)); }
+
+Phase training_phase(const Op& op) {
+  if (op.kind == OpKind::refresh) return Phase::update;
+  return op.backward_phase ? Phase::backward : Phase::forward;
+}
+
+std::vector<Phase> gather_phases(const Options& options, const UnitPartition& unit) {
+  return stage_preset(options.stage).shard_parameters && !unit.persistent
+             ? std::vector{Phase::forward, Phase::backward, Phase::evaluation}
+             : std::vector{Phase::update, Phase::initial};
+}
+
+collective::AllGatherPlan weight_gather(const Options& options, const UnitPartition& unit,
+                                        const codec::CodecSpec& codec, Phase phase) {
+  return {.parts = collective::Parts::dense(unit.shard),
+          .memory = options.compute,
+          .codec = codec,
+          .depth = options.pipeline_depth,
+          .label = {"weights", name_of(phase)}};
+}
+
+collective::AllGatherPlan secondary_gather(const Options& options, const UnitPartition& unit,
+                                           Phase phase) {
+  return {.parts = collective::Parts::dense(unit.secondary),
+          .memory = options.compute,
+          .label = {"weights_secondary", name_of(phase)}};
+}
+
+std::size_t packing_bytes(const std::vector<UnitPartition>& units, const Bucket& bucket,
+                          std::size_t world_size) {
+  if (!is_packed(bucket)) return 0;
+  const Dtype dtype = units[bucket.segments.front().unit].gradients;
+  return round_up(world_size * bucket.count() * size_of(dtype), kPackingAlignment);
+}
+
+std::optional<collective::FeedbackOptions> feedback_of(const Options& options) {
+  const ErrorFeedbackOptions& asked = options.error_feedback;
+  if (asked.hops == FeedbackHops::none || !options.quantized_gradients) return std::nullopt;
+  return collective::FeedbackOptions{.beta = static_cast<float>(asked.beta),
+                                     .intra = asked.hops != FeedbackHops::inter,
+                                     .inter = asked.hops != FeedbackHops::intra,
+                                     .storage = asked.dtype == FeedbackStorage::int8
+                                                    ? collective::ErrorStorage::int8
+                                                    : collective::ErrorStorage::fp32};
+}
+
+collective::ReduceScatterPlan gradient_reduction(const Options& options,
+                                                 const std::vector<UnitPartition>& units,
+                                                 const Bucket& bucket, const GradientCodecs& hops) {
+  collective::ReduceScatterPlan plan{.parts = parts_of(units, bucket),
+                                     .memory = units[bucket.segments.front().unit].gradients,
+                                     .plain = options.compute,
+                                     .codec_first = hops.intra,
+                                     .codec_second = hops.inter,
+                                     .depth = options.pipeline_depth,
+                                     .label = {"gradients", "backward"}};
+  if (const auto feedback = feedback_of(options)) plan.feedback = {.options = *feedback};
+  return plan;
+}
+
+collective::AllGatherPlan sum_gather(const Options& options,
+                                     const std::vector<UnitPartition>& units,
+                                     const Bucket& bucket) {
+  return {.parts = parts_of(units, bucket),
+          .depth = options.pipeline_depth,
+          .label = {"gradients", "backward"}};
+}
+
+ReplicaSum replica_sum(const Options& options, const Bucket& bucket, const GradientCodecs& hops,
+                       std::size_t replicas) {
+  const auto parts = collective::Parts::dense(replica_part(bucket, replicas, options.compute));
+  const collective::Label label{"gradients_across", "backward"};
+  ReplicaSum sum{.reduce = {.parts = parts,
+                            .plain = options.compute,
+                            .codec_first = hops.inter,
+                            .depth = options.pipeline_depth,
+                            .label = label,
+                            .only_hop = 2},
+                 .gather = {.parts = parts,
+                            .codec = codec_of_sums(hops.inter, options.compute),
+                            .depth = options.pipeline_depth,
+                            .label = label}};
+  const auto feedback = feedback_of(options);
+  if (feedback && feedback->inter && replicas > 1) {
+    sum.reduce.feedback = {.options = *feedback};
+    sum.gather.feedback = sum.reduce.feedback;
+  }
+  return sum;
+}
+
+codec::CodecSpec codec_of_sums(const codec::CodecSpec& inter, Dtype compute) {
+  if (inter != codec::CodecSpec{} || compute == Dtype::fp32) return inter;
+  return {std::string(name_of(compute)), 0, {}};
+}
+
+std::size_t replica_packing_bytes(const Bucket& bucket, std::size_t replicas, std::size_t part) {
+  if (!is_packed(bucket) && bucket.count() == replicas * part) return 0;
+  return round_up(replicas * part * sizeof(float), kPackingAlignment);
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,71 @@
+// What a run asks of its collectives: which parts, in which dtype and codec, for what. Pure
+// functions of resolved options ("auto" nowhere): the engine makes runners of these, and a planner
+// descriptions (collective_descriptions.hpp).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "lib/collective/plan.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/schedule.hpp"
+
+namespace zeropp::zero {
+
+/// What a gather is for: its phase in the trace.
+enum class Phase : std::uint8_t { forward, backward, evaluation, update, initial };
+inline constexpr std::size_t kPhases = 5;
+/// As the trace shows it.
+const char* name_of(Phase phase);
+
+/// Of an operation of a training step.
+Phase training_phase(const Op& op);
+/// In which a unit's weights are gathered.
+std::vector<Phase> gather_phases(const Options& options, const UnitPartition& unit);
+
+/// Shard (compute dtype) of every rank -> the padded unit (compute dtype).
+collective::AllGatherPlan weight_gather(const Options& options, const UnitPartition& unit,
+                                        const codec::CodecSpec& codec, Phase phase);
+/// Secondary shard of every rank of the hpZ group -> the padded unit; never quantized.
+collective::AllGatherPlan secondary_gather(const Options& options, const UnitPartition& unit,
+                                           Phase phase);
+
+/// Whether a bucket is packed: one of a single segment is reduced where it lies.
+inline bool is_packed(const Bucket& bucket) { return bucket.segments.size() > 1; }
+/// Bytes that its packed gradients take, of all ranks' parts; 0 where it is not packed.
+std::size_t packing_bytes(const std::vector<UnitPartition>& units, const Bucket& bucket,
+                          std::size_t world_size);
+
+/// What error feedback is asked for; nothing without it.
+std::optional<collective::FeedbackOptions> feedback_of(const Options& options);
+
+/// A bucket's gradients among the ranks that share a copy.
+collective::ReduceScatterPlan gradient_reduction(const Options& options,
+                                                 const std::vector<UnitPartition>& units,
+                                                 const Bucket& bucket, const GradientCodecs& hops);
+/// Stage 0: every rank's sum of a bucket, in fp32.
+collective::AllGatherPlan sum_gather(const Options& options,
+                                     const std::vector<UnitPartition>& units, const Bucket& bucket);
+
+/// A bucket's sum over the shard groups. Its algorithms have one step, and the same order of
+/// additions in every run.
+inline constexpr const char* kReplicaReduce = "1-hop";
+inline constexpr const char* kReplicaGather = "direct";
+struct ReplicaSum {
+  collective::ReduceScatterPlan reduce;
+  collective::AllGatherPlan gather;
+};
+ReplicaSum replica_sum(const Options& options, const Bucket& bucket, const GradientCodecs& hops,
+                       std::size_t replicas);
+/// Of the gather, by that of the hop across nodes: sums are fp32, and travel without a codec as
+/// weights do.
+codec::CodecSpec codec_of_sums(const codec::CodecSpec& inter, Dtype compute);
+/// Bytes of the image that a bucket is packed in for it, of `part` elements a replica; 0 where it
+/// is summed where it lies: one segment, which the replicas divide.
+std::size_t replica_packing_bytes(const Bucket& bucket, std::size_t replicas, std::size_t part);
+
+}  // namespace zeropp::zero

@@ -1,0 +1,118 @@
+#include "lib/zero/plan/rank_plan.hpp"
+
+#include <fmt/format.h>
+
+#include "lib/base/checked.hpp"
+#include "lib/base/error.hpp"
+
+namespace zeropp::zero {
+
+namespace {
+
+/// Pieces that a step's gradients are cut into at most. A plan keeps a few kilobytes for each, and
+/// a run sends each in messages of its own: with more, no run is of use.
+constexpr std::size_t kMostPieces = std::size_t{1} << 17U;
+
+/// Counted before any of them is made.
+void require_few_pieces(const Options& options, const std::vector<UnitPartition>& units,
+                        std::size_t world_size) {
+  const std::size_t quantum = bucket_quantum(options);
+  const std::size_t capacity = bucket_capacity(options.reduce_bucket_size, world_size, quantum);
+  std::size_t pieces = 0;
+  std::size_t elements = 0;
+  for (const UnitPartition& unit : units) {
+    pieces += unit.shard / capacity;
+    elements += unit.shard;
+  }
+  if (pieces <= kMostPieces) return;
+  const std::size_t enough = round_up(ceil_div(elements, kMostPieces), quantum) * world_size;
+  throw Error(ExitCode::usage,
+              fmt::format("zero_optimization.reduce_bucket_size {} cuts the gradients of a step "
+                          "into {} pieces, and {} are the most: raise --reduce-bucket-size to {} "
+                          "or more",
+                          options.reduce_bucket_size, pieces, kMostPieces, enough));
+}
+
+}  // namespace
+
+std::size_t bucket_quantum(const Options& options) { return 8 * gradient_block(options); }
+
+std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codecs,
+                                 const std::vector<UnitPartition>& partitions,
+                                 const std::vector<Layer>& layers, std::size_t world_size) {
+  require_few_pieces(options, partitions, world_size);
+  return make_buckets(partitions, gradient_order(layers, partitions.size()), world_size,
+                      options.reduce_bucket_size, bucket_quantum(options),
+                      codecs.gradient_groups());
+}
+
+std::vector<UnitPartition> plan_units(const Options& options, const std::vector<Unit>& units,
+                                      std::size_t world_size, std::size_t shard_groups) {
+  std::vector<UnitPartition> planned =
+      partition_units(units, world_size, options.hpz_partition_size, options.compute, shard_groups);
+  if (options.gradient_dtype != Dtype::fp32) {
+    for (std::size_t u = 0; u < units.size(); ++u) {
+      if (units[u].gradients_written_once) planned[u].gradients = options.compute;
+    }
+  }
+  if (stage_preset(options.stage).shard_parameters) {
+    mark_persistent(planned, options.persistence_threshold, options.model_persistence_threshold);
+  }
+  return planned;
+}
+
+RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
+                   const std::vector<Layer>& layers, const comm::JobShape& job)
+    : units(plan_units(options, model_units, job.world.size, job.copies())),
+      codecs(options, model_units),
+      weight_gathers(options, codecs, units, job),
+      reductions(options, codecs, units,
+                 plan_buckets(options, codecs, units, layers, job.sharding().world.size), job),
+      step(make_step_plan(options, units, layers, weight_gathers, reductions)) {
+  use({std::vector<std::size_t>(units.size(), 0), std::vector<std::size_t>(units.size(), 0)});
+}
+
+void RankPlan::use(const CodecChoice& next) {
+  choice = next;
+  step.volumes = {};
+  weight_gathers.add_volumes(choice.weights, step.volumes);
+  reductions.add_volumes(choice.gradients, step.volumes);
+}
+
+Volumes RankPlan::messages() const {
+  Volumes sent;
+  weight_gathers.add_messages(choice.weights, sent);
+  reductions.add_messages(choice.gradients, sent);
+  return sent;
+}
+
+const collective::Description* RankPlan::description(const Op& op) const {
+  const auto across = [&]() -> const GradientDescriptions::Across& {
+    return reductions.across[op.index][reductions.chosen(choice.gradients, op.index)];
+  };
+  switch (op.kind) {
+    case OpKind::gather:
+    case OpKind::refresh:
+      return &weight_gathers.global[op.index][choice.weights[op.index]];
+    case OpKind::gather_secondary:
+      return &*weight_gathers.secondary[op.index];
+    case OpKind::reduce:
+      return &reductions.reduce[op.index][reductions.chosen(choice.gradients, op.index)];
+    case OpKind::gather_sum:
+      return &reductions.gather_sum[op.index];
+    case OpKind::reduce_across:
+      return &across().reduce;
+    case OpKind::gather_across:
+      return &across().gather;
+    case OpKind::keep_secondary:
+    case OpKind::forward:
+    case OpKind::backward:
+    case OpKind::clear_gradients:
+    case OpKind::end_reduce:
+    case OpKind::update:
+      break;
+  }
+  return nullptr;
+}
+
+}  // namespace zeropp::zero

@@ -1,0 +1,53 @@
+// All that a rank plans before it takes memory or sends a byte: how units are cut, their codecs,
+// what collectives of weights and gradients move and take, and the schedules. The engine runs it
+// (communication/plans.hpp), a planner asks it of any rank of any job. Values.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "lib/comm/shape.hpp"
+#include "lib/zero/plan/codec_table.hpp"
+#include "lib/zero/plan/collective_descriptions.hpp"
+#include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/step_plan.hpp"
+#include "lib/zero/plan/unit_model.hpp"
+
+namespace zeropp::zero {
+
+/// Smallest step of a bucket's size: 8 of the largest blocks of the gradient codecs, so that a cut
+/// never splits a block.
+std::size_t bucket_quantum(const Options& options);
+
+/// The buckets that `partitions` of units are reduced in. Throws Error(usage) where
+/// reduce_bucket_size cuts them into more pieces than a schedule can have.
+std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codecs,
+                                 const std::vector<UnitPartition>& partitions,
+                                 const std::vector<Layer>& layers, std::size_t world_size);
+
+/// How the units of a model are cut, and which of them persist.
+std::vector<UnitPartition> plan_units(const Options& options, const std::vector<Unit>& units,
+                                      std::size_t world_size, std::size_t shard_groups);
+
+struct RankPlan {
+  /// `options` are resolved (no "auto"). `job`: as this rank sees it.
+  RankPlan(const Options& options, const std::vector<Unit>& model_units,
+           const std::vector<Layer>& layers, const comm::JobShape& job);
+
+  std::vector<UnitPartition> units;
+  CodecTable codecs;
+  WeightDescriptions weight_gathers;
+  GradientDescriptions reductions;
+  StepPlan step;
+  CodecChoice choice;  ///< in force
+
+  /// Puts the codecs of `next` into force: of descriptions and volumes.
+  void use(const CodecChoice& next);
+  /// In place of bytes.
+  [[nodiscard]] Volumes messages() const;
+  /// Of the collective that `op` is, with its codecs in force; null for what is none.
+  [[nodiscard]] const collective::Description* description(const Op& op) const;
+};
+
+}  // namespace zeropp::zero
