@@ -18,7 +18,7 @@ std::string gather_after(const std::string& algorithm) {
 
 /// The gather takes sums in fp32: without a codec they travel as what they become.
 codec::CodecSpec gather_codec(const PlanRequest& request) {
-  if (request.codec.format != "none" || request.output == Dtype::fp32) return request.codec;
+  if (request.codec != codec::CodecSpec{} || request.output == Dtype::fp32) return request.codec;
   return {std::string(zeropp::name_of(request.output)), 0, {}};
 }
 

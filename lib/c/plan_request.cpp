@@ -66,7 +66,7 @@ void read_reduction(PlanRequest& request, const zpp_plan_options& options,
     }
   }
   if (options.error_feedback == nullptr) return;
-  if (request.codec.format == "none" && request.codec_between_nodes.format == "none") {
+  if (request.codec == codec::CodecSpec{} && request.codec_between_nodes == codec::CodecSpec{}) {
     refuse(operation, "error feedback has no effect with codec 'none': leave it out");
   }
   request.feedback = feedback_of(operation, *options.error_feedback);

@@ -8,6 +8,9 @@ from pathlib import Path
 
 # Where a text is compared all the same: names of registries, words that files hold, and what stands on command lines.
 COMPARE = {
+    "lib/c/all_reduce_plan.cpp": "registered algorithms",
+    "lib/c/names.cpp": "what a caller in another language asks for",
+    "lib/c/plan_request.cpp": "auto, in place of a registered algorithm",
     "lib/collective/one_hop_reduce.cpp": "a registered codec",
     "lib/collective/reference.cpp": "algorithms, written out a second time",
     "lib/data/options.hpp": "registered token sources",

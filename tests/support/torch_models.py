@@ -1,6 +1,6 @@
 """Small models for tests of zeropp.torch, wrapped by FSDP2 in the ways that people wrap theirs."""
 
-import ranks
+import torch_ranks as ranks
 import torch
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh

@@ -1,4 +1,4 @@
-# ctest: name=torch_fsdp2 timeout=600 labels=torch processors=2
+# ctest: name=torch_fsdp2 timeout=600 labels=cli,torch processors=2
 """zeropp.torch.compress() on models that FSDP2 shards over gloo. Codecs that lose nothing of what is sent give the bits of plain
 FSDP2, whatever of FSDP2 is used; others give what encoding and decoding by hand gives; bytes are the predicted ones; what
 cannot be is refused in one line."""
@@ -7,14 +7,14 @@ import os
 import sys
 import unittest
 
-import ranks
+import torch_ranks as ranks
 
 ranks.with_torch()
 
 import torch
 import torch.distributed as dist
 
-import models
+import torch_models as models
 
 # bf16 weights and gradients lose nothing in the codec bf16, and a sum of two ranks has one rounding in any order.
 TRANSPORT = os.environ.get("ZEROPP_TORCH_TRANSPORT", "torch")  # nccl: on GPUs
