@@ -8,14 +8,14 @@ Reduction::Reduction(const collective::Context& context, const PlanRequest& requ
                      std::size_t count)
     : backend_(context.device.backend), scale_(request.scale), reset_period_(request.reset_period) {
   if (request.feedback) feedback_.emplace(*request.feedback, context.device);
-  reduce_ = collective::plan_reduce_scatter(request.algorithm, context,
-                                            {.parts = collective::Parts::dense(count),
-                                             .memory = request.input,
-                                             .plain = request.input,
-                                             .codec_first = request.codec,
-                                             .codec_second = request.codec_between_nodes,
-                                             .label = {"c", "reduce"},
-                                             .feedback = feedback_ ? &*feedback_ : nullptr});
+  collective::ReduceScatterPlan plan{.parts = collective::Parts::dense(count),
+                                     .memory = request.input,
+                                     .plain = request.input,
+                                     .codec_first = request.codec,
+                                     .codec_second = request.codec_between_nodes,
+                                     .label = {"c", "reduce"}};
+  if (feedback_) plan.feedback = {.options = *request.feedback, .errors = &*feedback_};
+  reduce_ = collective::plan_reduce_scatter(request.algorithm, context, plan);
 }
 
 void Reduction::run(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,

@@ -368,17 +368,18 @@ TEST(CCollectives, ErrorsAreFedBack) {
         const OwnedPlan plan = test::make_plan(zpp_plan_reduce_scatter, both.comm, options);
         ASSERT_NE(plan, nullptr);
 
-        collective::ErrorFeedback errors(
-            {.beta = 0.25F,
-             .storage =
-                 store_int8 != 0 ? collective::ErrorStorage::int8 : collective::ErrorStorage::fp32},
-            Device::host());
-        const auto own = collective::plan_reduce_scatter(algorithm, both.cluster.context(),
-                                                         {.parts = Parts::dense(kCount),
-                                                          .codec_first = codec,
-                                                          .codec_second = codec,
-                                                          .label = {"test", ""},
-                                                          .feedback = &errors});
+        const collective::FeedbackOptions asked{.beta = 0.25F,
+                                                .storage = store_int8 != 0
+                                                               ? collective::ErrorStorage::int8
+                                                               : collective::ErrorStorage::fp32};
+        collective::ErrorFeedback errors(asked, Device::host());
+        const auto own = collective::plan_reduce_scatter(
+            algorithm, both.cluster.context(),
+            {.parts = Parts::dense(kCount),
+             .codec_first = codec,
+             .codec_second = codec,
+             .label = {"test", ""},
+             .feedback = collective::Feedback{.options = asked, .errors = &errors}});
         const Poisoned full = input(both, Dtype::fp32, both.ranks() * kCount);
         const test::OnDevice in(full);
         const test::OnDevice wanted(kCount, Dtype::fp32);
