@@ -14,7 +14,7 @@ RECIPE = ROOT / "jobscripts/spack/spack_repo/zeropp/packages/zeropp/package.py"
 PACKAGES = {"Threads": None, "MPI": "mpi", "fmt": "fmt", "spdlog": "spdlog", "nlohmann_json": "nlohmann-json",
             "CLI11": "cli11", "OpenSSL": "openssl", "HDF5": "hdf5", "Kokkos": "kokkos", "BLAS": "openblas", "Git": "git",
             "GTest": "googletest", "benchmark": "benchmark", "Liburing": "liburing", "CUDAToolkit": "cuda", "NCCL": "nccl", "Cudnn": None,
-            "Python": "python", "pybind11": "py-pybind11"}
+            "OpenMP": None, "Python": "python", "pybind11": "py-pybind11"}
 
 # Each option of the build, with the variant that gives it, or the value that the recipe sets; None: CMake's default stands.
 OPTIONS = {"ZEROPP_ENABLE_CUDA": "cuda", "ZEROPP_ENABLE_TESTS": "tests",
