@@ -44,7 +44,7 @@ PlannedRun::PlannedRun(const config::TrainConfig& config, const comm::Topology& 
     : config_(plannable(config)),
       topology_(topology),
       model_(model::describe_model(config_.model, sizing_of(config_, source_vocab_size))),
-      first_(config_.zero, model_.units, model_.layers, seen_by(0)) {
+      first_(config_.zero, model_.units, model_.layers, seen_by(0), seen_by(0)) {
   first_.use(first_.codecs.at(0));
   add_up();
 }

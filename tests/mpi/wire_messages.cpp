@@ -136,7 +136,7 @@ TEST(Messages, OfTheEnginesSteps) {
       const Messages seen = seen_by_mpi(node_size);
 
       const zero::RankPlan plans(options, engine_case.model().units(), engine_case.model().layers(),
-                                 engine_case.groups().shape());
+                                 engine_case.groups().shape(), engine_case.groups().shape());
       const zero::Volumes messages = plans.messages();
       Messages planned = zero::volume(plans.step.step.front(), messages);
       planned += zero::volume(plans.step.update, messages);

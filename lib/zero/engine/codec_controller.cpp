@@ -43,9 +43,9 @@ WidthCosts CodecController::width_costs() const {
   const Options budget = with_codec(options, options.adaptive_bits.budget_codec);
   const CodecTable table(budget, context_.model.units());
   const bool of_weights = options.adaptive_bits.values == AdaptedValues::weights;
-  const comm::JobShape job = context_.groups.shape();
-  const WeightDescriptions gathers(budget, table, plans.units, job);
-  const GradientDescriptions reductions(budget, table, plans.units, plans.reductions.buckets, job);
+  const WeightDescriptions gathers(budget, table, plans.units, context_.groups.shape());
+  const GradientDescriptions reductions(budget, table, plans.units, plans.reductions.buckets,
+                                        context_.reduce_groups.shape());
   const std::size_t widths = adaptive_codecs(options.adaptive_bits).size();
   WidthCosts costs;
   costs.bytes.assign(plans.units.size(), std::vector<std::uint64_t>(widths, 0));

@@ -62,12 +62,13 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
 }
 
 RankPlan::RankPlan(const Options& options, const std::vector<Unit>& model_units,
-                   const std::vector<Layer>& layers, const comm::JobShape& job)
+                   const std::vector<Layer>& layers, const comm::JobShape& job,
+                   const comm::JobShape& reducing)
     : units(plan_units(options, model_units, job.world.size, job.copies())),
       codecs(options, model_units),
       weight_gathers(options, codecs, units, job),
       reductions(options, codecs, units,
-                 plan_buckets(options, codecs, units, layers, job.sharding().world.size), job),
+                 plan_buckets(options, codecs, units, layers, job.sharding().world.size), reducing),
       step(make_step_plan(options, units, layers, weight_gathers, reductions)) {
   use({std::vector<std::size_t>(units.size(), 0), std::vector<std::size_t>(units.size(), 0)});
 }

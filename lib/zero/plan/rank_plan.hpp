@@ -31,9 +31,12 @@ std::vector<UnitPartition> plan_units(const Options& options, const std::vector<
                                       std::size_t world_size, std::size_t shard_groups);
 
 struct RankPlan {
-  /// `options` are resolved (no "auto"). `job`: as this rank sees it.
+  /// `options` are resolved (no "auto"). `job`: as this rank sees it where weights are gathered;
+  /// `reducing`: where gradients are reduced. A run makes no group that nothing runs on, so that
+  /// the nodes and rails of one may be missing in the other.
   RankPlan(const Options& options, const std::vector<Unit>& model_units,
-           const std::vector<Layer>& layers, const comm::JobShape& job);
+           const std::vector<Layer>& layers, const comm::JobShape& job,
+           const comm::JobShape& reducing);
 
   std::vector<UnitPartition> units;
   CodecTable codecs;
