@@ -15,7 +15,9 @@ struct Members {
 
 GroupShape shape_of_group(const char* name, const Topology& topology, int rank,
                           const Members& members) {
-  const auto [first, stride, size] = members;
+  const int first = members.first;
+  const int stride = members.stride;
+  const int size = members.size;
   const int node = topology.node_of(rank);
   const int node_begin = node * topology.ranks_per_node;
   const int node_end = node_begin + topology.ranks_per_node;

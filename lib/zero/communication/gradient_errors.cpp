@@ -79,6 +79,7 @@ std::vector<NamedState> GradientErrors::state() const {
 
 std::vector<MemoryReport> GradientErrors::memory() const {
   std::vector<MemoryReport> parts;
+  parts.reserve(predicted_.size());
   for (const MemoryPart& part : predicted_) parts.push_back({part.name, part.bytes, 0});
   for_each([&](std::size_t array, std::size_t, const collective::HopErrors& errors) {
     parts[part_of(array)].actual += errors.bytes();
