@@ -17,7 +17,7 @@ enum class Kind : std::uint8_t {
   loss_scale_late,  ///< gradients are divided by the loss scale of the next step, not of their own
   nan_dropped,      ///< a gradient that is not finite becomes zero before anyone looks
   step_padded,      ///< no defect: a step waits until a known time is over
-  step_slower,      ///< a padded step lasts 3 % longer
+  step_slower,      ///< a padded step lasts 10 % longer
 };
 
 #ifdef ZEROPP_TEST_DEFECTS

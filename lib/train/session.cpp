@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 void pad(Clock::time_point start) {
   if (!defect::planted(defect::Kind::step_padded)) return;
   constexpr std::chrono::milliseconds step{200};
-  constexpr std::chrono::milliseconds longer{6};
+  constexpr std::chrono::milliseconds longer{20};
   std::this_thread::sleep_until(start + step +
                                 longer * int{defect::planted(defect::Kind::step_slower)});
 }

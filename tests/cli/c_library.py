@@ -11,6 +11,10 @@ import zpp
 LIBRARY = zpp.BIN.parent / "lib" / "libzeropp_c.so"
 NEEDED = {"libc.so.6", "libm.so.6", "libgomp.so.1", "libnccl.so.2"}
 LOADER = re.compile(r"ld-linux-[\w-]+\.so\.\d")
+# What NCCL has had since 2.19, the version of PyTorch 2.2: a wheel serves processes that hold an older NCCL than its own.
+NCCL = {"AllGather", "AllReduce", "Broadcast", "CommAbort", "CommDestroy", "CommFinalize", "CommGetAsyncError",
+        "CommInitRankConfig", "GetErrorString", "GetLastError", "GetUniqueId", "GetVersion", "GroupEnd", "GroupStart", "MemAlloc",
+        "MemFree", "Recv", "ReduceScatter", "Send"}
 # Before glibc 2.34 libraries of their own.
 PARTS_OF_GLIBC = {"libpthread.so.0", "libdl.so.2", "librt.so.1"}
 
@@ -32,6 +36,10 @@ class Library(zpp.TestCase):
         self.assertGreater(len(declared), 10)
         exported = {line.split()[-1] for line in output("nm", "-D", "--defined-only", LIBRARY).splitlines()}
         self.assertEqual(exported, declared)
+
+    def test_needs_no_new_function_of_nccl(self):
+        needed = re.findall(r"\bU nccl(\w+)", output("nm", "-D", "--undefined-only", LIBRARY))
+        self.assertEqual(set(needed) - NCCL, set(), "look such functions up weakly, as lib/comm/cuda/nccl_copies.cpp does")
 
     def test_loads_by_itself(self):
         library = ctypes.CDLL(str(LIBRARY))

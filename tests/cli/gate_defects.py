@@ -152,14 +152,15 @@ class Gate(zpp.TestCase):
              codes=(BLUNT,))
 
     def test_slower_step(self):
-        """Steps that last 0.2 s whatever else the machine does: again 0.2 s is no finding, 3 % more is one."""
+        """Steps that last 0.2 s whatever else the machine does: again 0.2 s is no finding, 10 % more is one, on a busy machine too."""
         padded = {name: self.runs_of(name, SEEDS[:5], defect) for name, defect in (
             ("padded", "step_padded"), ("padded again", "step_padded"), ("slower", "step_padded,step_slower"))}
         path = self.folder / "times.json"
         gate(padded["padded"], "--record", path)
         self.assertIn(": 0 moved\n", gate(padded["padded again"], "--baseline", path, codes=(0, BLUNT)))
         done = gate(padded["slower"], "--baseline", path, codes=(1,))
-        self.assertRegex(done, r"moved: gpt, .*: time was .* us, is .* us, x 1\.0[23]\d\d \(1\.0\d+ to 1\.0\d+\); allowed: x 1\.02\n")
+        self.assertRegex(done, r"moved: gpt, .*: time was .* us, is .* us, x 1\.(0[89]|1[0-2])\d\d "
+                               r"\(1\.\d+ to 1\.\d+\); allowed: x 1\.\d+\n")
         self.assertIn(": 1 moved\n", done)
 
 

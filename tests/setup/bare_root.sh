@@ -28,6 +28,8 @@ exec unshare --mount --pid --fork bash -euc '
   mount -t proc proc "$1/proc"
   mount --rbind /sys "$1/sys"
   mount --rbind /dev "$1/dev"
+  # Open MPI names its shared memory by process ids, which programs outside may have too.
+  mount -t tmpfs tmpfs "$1/dev/shm"
   exec env -i HOME=/root TERM="${TERM:-dumb}" PATH=/usr/sbin:/usr/bin:/sbin:/bin \
     chroot "$1" bash -euc "cd /src/zeropp; $2"
 ' bare_root "$root" "$command" </dev/null

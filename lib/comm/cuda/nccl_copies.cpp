@@ -8,6 +8,12 @@
 #include "lib/comm/fewest_copied.hpp"
 #include "lib/comm/nccl.hpp"
 
+// A process may hold an older NCCL than the one that this was compiled with: PyTorch brings its own.
+// What older versions lack is looked up weakly, so that everything else works with them.
+#pragma weak ncclAlltoAll
+#pragma weak ncclCommWindowRegister
+#pragma weak ncclCommWindowDeregister
+
 namespace zeropp::comm {
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 3)
