@@ -5,6 +5,7 @@ cannot be is refused in one line."""
 
 import os
 import sys
+import time
 import unittest
 
 import torch_ranks as ranks
@@ -267,6 +268,23 @@ def ddp():
             ((results[0] - results[2]).abs().max() / scale).item(), all(torch.equal(each, gathered[0]) for each in gathered))
 
 
+def without_the_last_rank():
+    """The error that a rank gets in the step after the last rank has died, and the seconds until then."""
+    import zeropp.torch
+
+    rank, world = dist.get_rank(), dist.get_world_size()
+    model = zeropp.torch.compress(models.make(world), min_bytes=0, transport=TRANSPORT)
+    models.train(model, rank, steps=2)
+    if rank == world - 1:
+        os._exit(9)
+    begin = time.monotonic()
+    try:
+        models.train(model, rank, steps=1)
+    except RuntimeError as error:
+        return str(error), time.monotonic() - begin
+    return None
+
+
 def on_two_nodes():
     return {function.__name__: function() for function in
             (bits_of_plain, divided, without_codecs, gathers_and_sums, saved_and_loaded, frozen_replica, excluded, refusals, ddp)}
@@ -324,6 +342,12 @@ class Compress(unittest.TestCase):
             self.assertEqual([each for each in found["by hand"] if not each[2]], [])
             self.assertTrue(found["ddp"][2])
             self.check_refusals(found["refusals"], {**REFUSED, "nodes": ["node_size"]})
+
+    def test_a_rank_that_dies_ends_the_others(self):
+        """By what PyTorch's process group says, within its time limit: nothing of zeropp waits for the dead rank."""
+        for found in ranks.run(4, 2, without_the_last_rank, timeout=300, dies=3):
+            self.assertIsNotNone(found, "a step without one of the ranks ended well")
+            self.assertLess(found[1], 2 * ranks.LIMIT, found)
 
     def test_other_numbers(self):
         for size, node_size in ((6, 2), (2, 2), (1, 1)):

@@ -10,6 +10,7 @@ import tempfile
 import traceback
 
 SKIPPED = 77
+LIMIT = 60  # seconds that a process group waits for its ranks
 DEVICE = os.environ.get("ZEROPP_TORCH_DEVICE", "cpu")  # cuda: a GPU for each rank, over NCCL
 
 
@@ -40,7 +41,7 @@ def _rank(rank, size, node_size, file, function, arguments, results):
         torch.cuda.set_device(rank)
         torch.use_deterministic_algorithms(True)
     dist.init_process_group("cpu:gloo,cuda:nccl" if DEVICE == "cuda" else "gloo", init_method=f"file://{file}", rank=rank, world_size=size,
-                            timeout=datetime.timedelta(seconds=60))
+                            timeout=datetime.timedelta(seconds=LIMIT))
     try:
         results.put((rank, None, function(*arguments)))
     except Exception as error:  # pylint: disable=broad-exception-caught
@@ -48,8 +49,9 @@ def _rank(rank, size, node_size, file, function, arguments, results):
     dist.destroy_process_group()
 
 
-def run(size, node_size, function, *arguments, timeout=120):
-    """What `function` returns on each rank, in rank order; raises AssertionError where one fails or does not end."""
+def run(size, node_size, function, *arguments, timeout=120, dies=None):
+    """What `function` returns on each rank, in rank order; raises AssertionError where one fails or does not end. Rank `dies`
+    ends its process within `function`, and returns nothing."""
     import torch.multiprocessing as multiprocessing
 
     context = multiprocessing.get_context("spawn")
@@ -59,17 +61,17 @@ def run(size, node_size, function, *arguments, timeout=120):
                                                                   arguments, results)) for rank in range(size)]
         for process in ranks:
             process.start()
-        found = {}
+        found, expected = {}, size - (dies is not None)
         try:
-            while len(found) < size:
+            while len(found) < expected:
                 rank, failed, value = results.get(timeout=timeout)
                 assert failed is None, f"rank {rank} of {size}: {failed}"
                 found[rank] = value
         except queue.Empty:
-            raise AssertionError(f"ranks {sorted(set(range(size)) - set(found))} of {size} do not end") from None
+            raise AssertionError(f"ranks {sorted(set(range(size)) - set(found) - {dies})} of {size} do not end") from None
         finally:
             for process in ranks:
-                process.join(0 if len(found) < size else 30)
+                process.join(0 if len(found) < expected else 30)
                 if process.is_alive():
                     process.kill()
-    return [found[rank] for rank in range(size)]
+    return [found[rank] for rank in sorted(found)]
