@@ -35,7 +35,7 @@ room = ctypes.create_string_buffer(size + 16)
 image = ctypes.addressof(room) + -ctypes.addressof(room) % 16
 collectives.encode("int8:256", Dtype.FP32, Device.HOST, ctypes.addressof(values), count, image)
 collectives.decode("int8:256", Dtype.FP32, Device.HOST, image, count, ctypes.addressof(decoded))
-assert 0 < max(abs(a - b) for a, b in zip(values, decoded)) <= 0.5 / 127 + 1e-6
+assert 0 < max(abs(a - b) for a, b in zip(values, decoded)) <= 0.51 / 127  # scales are fp16
 try:
     import zeropp.torch
 except ImportError as error:
@@ -82,10 +82,10 @@ class PythonWheel(unittest.TestCase):
 
     def build_and_load(self, version, python, folder):
         builder = environment(python, folder / "builder")
-        # The host's part alone, as on a machine without nvcc; one folder for all versions, for the compiler's cache.
+        # The host's part alone, as on a machine without nvcc; one folder for all, for the cache of the compiler.
         shutil.rmtree(BUILD, ignore_errors=True)
-        run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "-C", "cmake.define.ZEROPP_NVCC=OFF",
-            "-C", f"build-dir={BUILD}", zpp.SOURCE, env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
+        run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "--config-settings", "cmake.define.ZEROPP_NVCC=OFF",
+            "--config-settings", f"build-dir={BUILD}", zpp.SOURCE, env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
         wheel, = folder.glob("zeropp-*.whl")
         self.assertIn(f"cp{version.replace('.', '')}", wheel.name)
         with zipfile.ZipFile(wheel) as file:
@@ -109,6 +109,6 @@ with tempfile.TemporaryDirectory(prefix="zpp-") as tools:
         sys.exit(zpp.SKIPPED)
     os.chdir(tools)
     skip_without_packages(environment(next(iter(FOUND.values())), pathlib.Path(tools) / "asks"))
-    BUILD = pathlib.Path(tools) / "build"
+    BUILD = zpp.BIN.parent / "wheel"
     os.chdir(zpp.SOURCE)
     zpp.main()

@@ -8,8 +8,8 @@
 #include "lib/comm/fewest_copied.hpp"
 #include "lib/comm/nccl.hpp"
 
-// A process may hold an older NCCL than the one that this was compiled with: PyTorch brings its own.
-// What older versions lack is looked up weakly, so that everything else works with them.
+// A process may hold an older NCCL than the one that this was compiled with: PyTorch brings its
+// own. What older versions lack is looked up weakly, so that everything else works with them.
 #pragma weak ncclAlltoAll
 #pragma weak ncclCommWindowRegister
 #pragma weak ncclCommWindowDeregister
