@@ -15,7 +15,7 @@ required=(
   python3 python3-numpy python3-h5py python3-matplotlib python3-scipy
 )
 case ${1:-} in
-  demo) optional=(dict-gcide) ;;  # the text to train on; the built-in source takes its place
+  demo) optional=(dict-gcide iproute2) ;;  # the text to train on, else a built-in source; emulated hosts
   check)  # without them, tests are skipped and builds start from nothing
     optional=(ccache clang-format clang-tidy-16 shellcheck pyflakes3 python3-venv python3-pip python3-dev pybind11-dev
       python3-sphinx python3-myst-parser furo

@@ -25,7 +25,8 @@ ALL = 4 * (SHARD + SHARD // 128) + 4 * (SHARD // 2 + SHARD // 64)
 STEPS = 6
 
 
-def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5, bits=2.25, exposed=None):
+def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5, bits=2.25, exposed=None,
+                seconds=0.125):
     text = h5py.string_dtype()
     with h5py.File(path, "w") as trace:
         config = {"zero_optimization": {"stage": 3, "zero_quantized_weights": qwz, "zero_hpz_partition_size": hpz,
@@ -40,7 +41,7 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5,
             "ranks/node": [0, 0, 1, 1], "tensors/unit": [0], "tensors/elements": [4 * SHARD],
             "steps/bytes_inter_node": [counted + 99] + [counted] * (STEPS - 1),
             "steps/bytes_predicted_inter_node": [predicted + 99] + [predicted] * (STEPS - 1),
-            "steps/time": [0.5] + [0.125] * (STEPS - 1),
+            "steps/time": [0.5] + [seconds] * (STEPS - 1),
             "collectives/wire_bytes_inter": [counted, 0],
             "evaluations/step": [0, 3, 6], "evaluations/loss": [5.5, 2.5, loss],
             "evaluations/bits_per_byte": [8.0, 4.0, bits],
@@ -60,9 +61,32 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5,
         trace.create_group("data").attrs["unigram_entropy_bits"] = 4.5
 
 
-def report(folder, *names):
-    return subprocess.run([sys.executable, VALIDATE, "report", "--output", folder / "out", *(folder / name for name in names)],
+def report(folder, *names, link=()):
+    return subprocess.run([sys.executable, VALIDATE, "report", "--output", folder / "out", *link, *(folder / name for name in names)],
                           capture_output=True, text=True, check=False)
+
+
+def cells(text):
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+
+
+def check_link(folder):
+    """Step times over a slow link stand in two columns more, by configuration."""
+    link = ("--link", folder / "link", "--link-counters", folder / "link.json")
+    (folder / "link.json").write_text('{"bits_per_second": 1e9}')
+    (folder / "link" / "one").mkdir(parents=True)
+    write_trace(folder / "link" / "one" / "train.h5", ALL, ALL, qwz=True, hpz=2, qgz=True, seconds=0.0625)
+    result = report(folder, "zero3.h5", "all.h5", link=link)
+    assert result.returncode == 2 and "no run of ZeRO-3" in result.stderr and result.stderr.count("\n") == 1, result.stderr
+    (folder / "link" / "two").mkdir()
+    write_trace(folder / "link" / "two" / "train.h5", FLAT, FLAT, seconds=0.25)
+    result = report(folder, "zero3.h5", "all.h5", link=link)
+    assert result.returncode == 0, result.stderr
+    header, _, plain, full = cells(result.stdout)
+    assert header[12:] == ["ms at 1 Gb/s", "speed-up"], header
+    assert plain[12:] == ["250.0", "1.00x"] and full[12:] == ["62.5", "4.00x"], (plain, full)
+    result = report(folder, "zero3.h5", "all.h5", link=link[:2])
+    assert result.returncode == 2 and "--link-counters" in result.stderr, result.stderr
 
 
 def main():
@@ -72,8 +96,7 @@ def main():
         write_trace(folder / "all.h5", ALL, ALL, qwz=True, hpz=2, qgz=True, loss=1.5123, exposed=0.0625)
         result = report(folder, "zero3.h5", "all.h5")
         assert result.returncode == 0, result.stderr
-        rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in result.stdout.splitlines() if line.startswith("|")]
-        header, rule, plain, full = rows
+        header, rule, plain, full = cells(result.stdout)
         assert header[0] == "configuration" and header[5] == "bytes/step" and header[11] == "bound by", header
         assert all(len(cell.strip(":")) > 1 for cell in rule), rule
         # A trace without the times of the compute stream.
@@ -88,6 +111,8 @@ def main():
         assert "emulated" in result.stdout
         assert (folder / "out" / "table.md").read_text() in result.stdout
         assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+        check_link(folder)
 
         write_trace(folder / "wrong.h5", ALL, ALL + 16, qwz=True, hpz=2, qgz=True)
         result = report(folder, "zero3.h5", "wrong.h5")

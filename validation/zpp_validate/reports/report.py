@@ -1,10 +1,12 @@
 """One table and one picture from the traces of several training runs.
 
-usage: zpp-validate report --output DIR TRACE.h5 [TRACE.h5 ...]
+usage: zpp-validate report --output DIR [--link DIR --link-counters FILE] TRACE.h5 [TRACE.h5 ...]
 
 Prints a table, a row a run, and writes it to DIR/table.md; draws the losses and the bytes across nodes to
 DIR/demo.png. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not taken from
 a run but derived from the tensors in the trace, once with flat rings and once with two-level collectives.
+With --link the table has the step times of the same configurations between hosts that a slow link joins: those of the
+traces in folders of that folder, at the rate in what jobscripts/local/netns.py counted.
 Exits with 1 when a run counted other bytes than it predicted, with 2 when a trace cannot be read.
 """
 
@@ -25,6 +27,33 @@ COLORS = ["#444444", "#0072b2", "#e69f00", "#009e73", "#cc3377", "#56b4e9", "#8b
 COLUMNS = ("configuration", "weights", "gradients", "loss", "bits/byte", "bytes/step", "predicted", "vs flat",
            "vs two-level", "ms/step", "products", "bound by")
 TEXT_COLUMNS = {"configuration", "weights", "gradients", "bound by"}
+
+
+WARM_UP = 3  # steps of a run over a link that are not counted
+
+
+class Link:
+    """Seconds of a step over a slow link, by configuration."""
+
+    def __init__(self, folder, counters):
+        bits = json.loads(counters.read_text())["bits_per_second"]
+        self.rate = f"{bits / 1e9:g} Gb/s" if bits >= 1e9 else f"{bits / 1e6:g} Mb/s"
+        self.seconds = {}
+        for path in sorted(folder.glob("*/train.h5")):
+            with h5py.File(path, "r") as trace:
+                name = label(json.loads(trace.attrs["config_json"]))
+                self.seconds[name] = statistics.median(trace["steps"]["time"][()].tolist()[WARM_UP:])
+
+    @property
+    def columns(self):
+        return f"ms at {self.rate}", "speed-up"
+
+    def cells(self, run, first):
+        """The time of a run, and how many times as fast as the first run it is."""
+        if run.label not in self.seconds:
+            raise ValueError(f"the folder of --link has no run of {run.label}")
+        seconds = self.seconds[run.label]
+        return f"{seconds * 1e3:.1f}", f"{self.seconds[first.label] / seconds:.2f}x"
 
 
 class Run:
@@ -113,14 +142,14 @@ def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
     return closed_forms.Run(settings, topology, tensors, layers).replay([False], []).steps[0].inter
 
 
-def table(runs):
+def table(runs, link):
     """The rows as aligned Markdown."""
-    return markdown_table.aligned(COLUMNS, [[
+    return markdown_table.aligned((*COLUMNS, *(link.columns if link else ())), [[
         run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}",
         "-" if math.isnan(run.bits_per_byte) else f"{run.bits_per_byte:.4f}",
         f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
         times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
-        f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}", run.bound,
+        f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}", run.bound, *(link.cells(run, runs[0]) if link else ()),
     ] for run in runs], TEXT_COLUMNS)
 
 
@@ -131,6 +160,11 @@ vs flat, vs two-level: how many times less than ZeRO-3 without compression, with
 collectives. ms/step: the median step, with all ranks on this machine. products: matrix products, as a
 share of the time in which ranks do not wait for each other.
 """ + bound.LEGEND
+
+
+LINK_LEGEND = """ms at {rate}: the median step of another, short training, of one sequence a rank, between two emulated hosts that
+such a link joins; it sends the same bytes. speed-up: how many times as fast as the first row there.
+"""
 
 
 def times(baseline, counted):
@@ -195,8 +229,12 @@ def layout(run):
 def main(words):
     parser = command_line.parser("report", __doc__)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--link", type=Path, metavar="DIR", help="DIR/*/train.h5: the same configurations over a slow link")
+    parser.add_argument("--link-counters", type=Path, metavar="FILE", help="what jobscripts/local/netns.py counted there")
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE.h5")
     arguments = parser.parse_args(words)
+    if (arguments.link is None) != (arguments.link_counters is None):
+        parser.error("--link and --link-counters need each other")
     runs = []
     for path in arguments.traces:
         try:
@@ -204,8 +242,15 @@ def main(words):
         except (OSError, KeyError, ValueError) as error:
             print(f"report: error: {path} is not a readable training trace: {error}", file=sys.stderr)
             return 2
+    try:
+        link = Link(arguments.link, arguments.link_counters) if arguments.link else None
+        rows = table(runs, link)
+    except (OSError, KeyError, ValueError) as error:
+        print(f"report: error: --link {arguments.link}: {error}: run the demo again", file=sys.stderr)
+        return 2
     arguments.output.mkdir(parents=True, exist_ok=True)
-    text = f"{layout(runs[0])}, {len(runs[0].counted)} steps\n\n{table(runs)}\n{LEGEND}"
+    legend = LEGEND + (LINK_LEGEND.format(rate=link.rate) if link else "")
+    text = f"{layout(runs[0])}, {len(runs[0].counted)} steps\n\n{rows}\n{legend}"
     print(text, end="")
     (arguments.output / "table.md").write_text(text)
     draw(runs, arguments.output / "demo.png")
