@@ -186,24 +186,52 @@ def saved_and_loaded():
     return same and torch.equal(models.weights(model), models.weights(other))
 
 
-def frozen_replica():
+@torch.no_grad()
+def halve_the_shard(model):
+    model.blocks[0].down.weight._local_tensor.mul_(0.5)
+
+
+@torch.no_grad()
+def halve_the_parameter(model):
+    model.blocks[0].down.weight.mul_(0.5)
+
+
+def load_halved(model):
+    model.load_state_dict({name: 0.5 * value for name, value in model.state_dict().items()})
+
+
+def frozen_replica(**way):
     """Frozen blocks: their weights are gathered in the first step alone, until they are changed."""
     import zeropp.torch
     from zeropp.torch.frozen import FrozenAllGather
 
     rank, world = dist.get_rank(), dist.get_world_size()
-    plain, compressed = (models.make(world, frozen=True) for _ in range(2))
+    plain, compressed = (models.make(world, frozen=True, **way) for _ in range(2))
     zeropp.torch.compress(compressed, frozen="bf16", **LOSSLESS)
     sent, same = [], []
     for _ in range(3):
         same.append(models.train(plain, rank, steps=2) == models.train(compressed, rank, steps=2))
-        sent.append(sum(row.between_nodes for row in zeropp.torch.report(compressed) if row.module.startswith("blocks")))
-    with torch.no_grad():
+        sent.append(sum(row.between_nodes for row in zeropp.torch.report(compressed) if row.phase == "gather of a frozen replica"))
+    for change in (halve_the_shard, halve_the_parameter, load_halved):
         for model in (plain, compressed):
-            model.blocks[0].up.weight._local_tensor.mul_(0.5)
-    same.append(models.train(plain, rank, steps=1) == models.train(compressed, rank, steps=1))
+            change(model)
+        same.append(models.train(plain, rank, steps=1) == models.train(compressed, rank, steps=1))
     hooks = [module._zeropp_hooks[0] for module in compressed.blocks]
     return sent, all(same), all(isinstance(hook, FrozenAllGather) for hook in hooks)
+
+
+def frozen_beside_adapters():
+    return frozen_replica(adapters=True)
+
+
+def frozen_with_the_head():
+    """A frozen block in one group with a head that is trained is no replica."""
+    import zeropp.torch
+
+    rank, world = dist.get_rank(), dist.get_world_size()
+    plain, compressed = (models.make(world, frozen=True, joined=True) for _ in range(2))
+    zeropp.torch.compress(compressed, frozen="bf16", **LOSSLESS)
+    return models.train(plain, rank, steps=4) == models.train(compressed, rank, steps=4)
 
 
 def refusals():
@@ -287,7 +315,8 @@ def without_the_last_rank():
 
 def on_two_nodes():
     return {function.__name__: function() for function in
-            (bits_of_plain, divided, without_codecs, gathers_and_sums, saved_and_loaded, frozen_replica, excluded, refusals, ddp)}
+            (bits_of_plain, divided, without_codecs, gathers_and_sums, saved_and_loaded, frozen_replica, frozen_beside_adapters,
+             frozen_with_the_head, excluded, refusals, ddp)}
 
 
 def on_four_ranks():
@@ -315,10 +344,12 @@ class Compress(unittest.TestCase):
                 self.assertTrue(predicted and by_library, way)
             self.assertTrue(found["divided"] and found["without_codecs"] and found["saved_and_loaded"], found)
             self.assertEqual([each for each in found["gathers_and_sums"] if not each[2]], [])
-            sent, same, frozen = found["frozen_replica"]
-            self.assertTrue(same and frozen, found["frozen_replica"])
-            self.assertGreater(sent[0], 0)
-            self.assertEqual(sent, [sent[0]] * 3, "a step sent frozen weights again")
+            for way in ("frozen_replica", "frozen_beside_adapters"):
+                sent, same, frozen = found[way]
+                self.assertTrue(same and frozen, (way, found[way]))
+                self.assertGreater(sent[0], 0)
+                self.assertEqual(sent, [sent[0]] * 3, f"{way}: a step sent frozen weights again")
+            self.assertTrue(found["frozen_with_the_head"], "weights that are trained were kept as a replica")
             self.assertEqual(found["excluded"], {("blocks.2", False), ("(model)", True)})
             self.check_refusals(found["refusals"], REFUSED)
             exact, error, alike = found["ddp"]

@@ -40,23 +40,26 @@ class Model(nn.Module):
         return self.head(x)
 
 
-def make(world, *, reshard=True, mixed=True, shard_norms=False, nested=False, frozen=False, compile_blocks=False,
-         shape=None, **kind):
-    """The same weights on every rank and at every call."""
+def make(world, *, reshard=True, mixed=True, shard_norms=False, nested=False, frozen=False, adapters=False,
+         compile_blocks=False, joined=False, shape=None, **kind):
+    """The same weights on every rank and at every call. `adapters`: blocks are frozen but for one part, which has a group of its
+    own, as with LoRA. `joined`: the last block and the head are one group, by a list."""
     torch.manual_seed(0)
     model = Model(**kind).to(ranks.DEVICE)
     if frozen:
         for block in model.blocks:
             block.requires_grad_(False)
+            block.up.requires_grad_(adapters)
     mesh = (init_device_mesh(ranks.DEVICE, shape, mesh_dim_names=("replicate", "shard")) if shape
             else init_device_mesh(ranks.DEVICE, (world,)))
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.bfloat16) if mixed else MixedPrecisionPolicy()
     for block in model.blocks:
         if shard_norms:
             fully_shard(block.norm, mesh=mesh, mp_policy=policy)
-        if nested:
+        if nested or adapters:
             fully_shard(block.up, mesh=mesh, mp_policy=policy)
-        fully_shard(block, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
+        group = [block, model.head] if joined and block is model.blocks[-1] else block
+        fully_shard(group, mesh=mesh, mp_policy=policy, reshard_after_forward=reshard)
     fully_shard(model, mesh=mesh, mp_policy=policy)
     if compile_blocks:
         for block in model.blocks:

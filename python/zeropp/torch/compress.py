@@ -9,6 +9,7 @@ from zeropp import library
 from zeropp.library import UsageError
 from zeropp.torch.frozen import FrozenAllGather
 from zeropp.torch.hooks import CompressedAllGather, CompressedReduceScatter
+from zeropp.torch.param_groups import all_frozen
 from zeropp.torch.process_groups import Communicators
 from zeropp.torch.shared_plan import Plans
 
@@ -80,7 +81,10 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     settings = Settings(weights, pair, inside_node, frozen, known(all_gather_algorithm, "all_gather"),
                         known(reduce_scatter_algorithm, "reduce_scatter"), error_feedback, transport, seed)
     plans = Plans(Communicators(node_size, transport, rail_lanes, copy_engines))
-    found = [(name, module) for name, module in model.named_modules() if isinstance(module, fsdp_module)]
+    found = {}  # by the state of FSDP2, which modules of one fully_shard([...]) share; the first stands for all
+    for name, module in model.named_modules():
+        if isinstance(module, fsdp_module):
+            found.setdefault(module._get_fsdp_state(), (name, module))
     if not found:
         raise UsageError("compress() finds no module that fully_shard() wrapped: call it behind fully_shard()")
     patterns = [each for each in exclude if isinstance(each, str)]
@@ -89,12 +93,12 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
     def needs_compression(count):
         return count >= min_bytes
 
-    for name, module in found:
+    for name, module in found.values():
         if any(module is each for each in modules) or any(fnmatch.fnmatchcase(name, each) for each in patterns):
             continue
         shown = name or "(model)"
         try:
-            kind = FrozenAllGather if frozen and all_frozen(module, fsdp_module) else CompressedAllGather
+            kind = FrozenAllGather if frozen and all_frozen(module) else CompressedAllGather
             gather = kind(shown, module, settings, plans, needs_compression)
             reduce = CompressedReduceScatter(shown, module, settings, plans, needs_compression)
             module.set_custom_all_gather(gather)
@@ -104,16 +108,3 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
         module.set_force_sum_reduction_for_comms(True)
         module._zeropp_hooks = (gather, reduce)
     return model
-
-
-def own_parameters(module, fsdp_module):
-    """The parameters that FSDP2 gathers for `module` itself: not those of modules below that have groups of their own."""
-    for child in module.children():
-        if not isinstance(child, fsdp_module):
-            yield from own_parameters(child, fsdp_module)
-    yield from module.parameters(recurse=False)
-
-
-def all_frozen(module, fsdp_module):
-    parameters = list(own_parameters(module, fsdp_module))
-    return bool(parameters) and not any(parameter.requires_grad for parameter in parameters)

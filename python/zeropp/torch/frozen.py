@@ -7,6 +7,7 @@ import torch.distributed as dist
 from zeropp import collectives
 from zeropp.library import Device
 from zeropp.torch.hooks import Hook, require_contiguous
+from zeropp.torch.param_groups import parameters_of
 from zeropp.torch.process_groups import stream_of
 from zeropp.torch.shared_plan import DTYPES, Sent
 
@@ -26,7 +27,7 @@ class FrozenAllGather(Hook):
         device, codec = input_tensor.device, self.settings.frozen
         where = Device.CUDA if device.type == "cuda" else Device.HOST
         count = input_tensor.numel()
-        versions = [local(parameter)._version for parameter in self.module.parameters()]
+        versions = [version(parameter) for parameter in parameters_of(self.module)]
         images, made_of = self.replicas.get(group, (None, None))
         if made_of != versions:
             _, inside = self.plans.communicators.of(group, device)
@@ -45,9 +46,10 @@ class FrozenAllGather(Hook):
         return None
 
 
-def local(parameter):
-    """The shard of a DTensor, whose version grows with every change."""
-    return parameter._local_tensor if hasattr(parameter, "_local_tensor") else parameter
+def version(parameter):
+    """Grows with every change. A DTensor and its shard count apart: load_state_dict() changes the one, and who takes the shard the
+    other."""
+    return parameter._version, getattr(parameter, "_local_tensor", parameter)._version
 
 
 def refresh(model):

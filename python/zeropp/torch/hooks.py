@@ -5,6 +5,7 @@ import torch
 import torch.distributed as dist
 
 from zeropp.library import UsageError
+from zeropp.torch.param_groups import param_groups
 from zeropp.torch.shared_plan import DTYPES, Sent
 
 
@@ -37,10 +38,8 @@ def require_contiguous(what, *tensors):
 def part_of_step(module):
     """"forward" or "backward", as FSDP2 keeps it for the module that gathers; "" where this version keeps it elsewhere."""
     try:
-        state = module._get_fsdp_state()
-        groups = getattr(state, "_fsdp_param_groups", None) or [state._fsdp_param_group]
-        return {"FORWARD": "forward ", "PRE_BACKWARD": "backward "}.get(groups[0]._training_state.name, "")
-    except AttributeError:
+        return {"FORWARD": "forward ", "PRE_BACKWARD": "backward "}.get(param_groups(module)[0]._training_state.name, "")
+    except (AttributeError, IndexError):
         return ""
 
 
