@@ -12,7 +12,7 @@ class Native final : public VendorRun {
  public:
   Native(comm::Communicator& group, std::size_t part_bytes) : VendorRun(group, part_bytes) {}
   void start(ConstView in, View out, std::span<std::byte> /*none*/, StreamHandle stream) override {
-    work_ = group_.native_all_gather(in, out, stream);
+    work_ = group_.native_collective({comm::NativeOp::all_gather, in, out}, stream);
   }
   [[nodiscard]] comm::Bytes volume() const override {
     return collective::bytes_along_ring(group_.shape(), bytes_);

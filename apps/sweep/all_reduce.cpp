@@ -17,7 +17,7 @@ class Native final : public VendorRun {
  public:
   Native(comm::Communicator& group, std::size_t bytes) : VendorRun(group, bytes) {}
   void start(ConstView in, View out, std::span<std::byte> /*none*/, StreamHandle stream) override {
-    work_ = group_.native_all_reduce(in, out, stream);
+    work_ = group_.native_collective({comm::NativeOp::all_reduce, in, out}, stream);
   }
   [[nodiscard]] comm::Bytes volume() const override {
     const std::size_t part = ceil_div(bytes_, static_cast<std::size_t>(group_.size()));

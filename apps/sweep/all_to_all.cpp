@@ -21,7 +21,7 @@ class Native final : public VendorRun {
           .copy(workspace.data(), static_cast<const std::byte*>(in.data), in.bytes());
       in.data = workspace.data();
     }
-    work_ = group_.native_all_to_all(in, out, stream);
+    work_ = group_.native_collective({comm::NativeOp::all_to_all, in, out}, stream);
   }
   [[nodiscard]] std::size_t workspace_bytes() const override {
     return static_cast<std::size_t>(group_.size()) * bytes_;

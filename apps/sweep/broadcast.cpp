@@ -11,7 +11,7 @@ class Native final : public VendorRun {
   Native(comm::Communicator& group, int root, std::size_t bytes)
       : VendorRun(group, bytes), root_(root) {}
   void start(ConstView in, View out, std::span<std::byte> /*none*/, StreamHandle stream) override {
-    work_ = group_.native_broadcast(in, out, root_, stream);
+    work_ = group_.native_collective({comm::NativeOp::broadcast, in, out, root_}, stream);
   }
   /// Around the ring from the root; the rank before it passes nothing on.
   [[nodiscard]] comm::Bytes volume() const override {

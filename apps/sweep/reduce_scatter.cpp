@@ -24,7 +24,7 @@ class Native final : public VendorRun {
     aside_ = !takes_overlap_ && result >= begin && result < begin + in.bytes();
     out_ = out;
     made_ = aside_ ? View(workspace.data(), out.count, out.dtype, out.kind) : out;
-    work_ = group_.native_reduce_scatter(in, made_, stream);
+    work_ = group_.native_collective({comm::NativeOp::reduce_scatter, in, made_}, stream);
   }
   void finish(StreamHandle stream) override {
     VendorRun::finish(stream);

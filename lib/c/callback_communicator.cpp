@@ -30,13 +30,6 @@ class EnqueuedWork final : public comm::Work {
   StreamHandle stream_;
 };
 
-[[noreturn]] void refuse(const std::string& group, const char* what) {
-  throw Error(ExitCode::environment,
-              fmt::format("group '{}': callbacks move messages and have no {} of their own: "
-                          "choose an algorithm other than the vendor's, or ZPP_NCCL",
-                          group, what));
-}
-
 }  // namespace
 
 CallbackCommunicator::CallbackCommunicator(Members members, const zpp_callbacks& callbacks,
@@ -78,32 +71,12 @@ std::unique_ptr<comm::Work> CallbackCommunicator::exchange(std::span<const comm:
   return std::make_unique<EnqueuedWork>(runtime_, stream);
 }
 
-std::unique_ptr<comm::Work> CallbackCommunicator::native_all_gather(ConstView /*part*/,
-                                                                    View /*full*/,
+std::unique_ptr<comm::Work> CallbackCommunicator::native_collective(const comm::NativeCall& call,
                                                                     StreamHandle /*stream*/) {
-  refuse(name(), "all-gather");
-}
-
-std::unique_ptr<comm::Work> CallbackCommunicator::native_reduce_scatter(ConstView /*full*/,
-                                                                        View /*part*/,
-                                                                        StreamHandle /*stream*/) {
-  refuse(name(), "reduce-scatter");
-}
-
-std::unique_ptr<comm::Work> CallbackCommunicator::native_all_reduce(ConstView /*in*/, View /*out*/,
-                                                                    StreamHandle /*stream*/) {
-  refuse(name(), "all-reduce");
-}
-
-std::unique_ptr<comm::Work> CallbackCommunicator::native_broadcast(ConstView /*in*/, View /*out*/,
-                                                                   int /*root*/,
-                                                                   StreamHandle /*stream*/) {
-  refuse(name(), "broadcast");
-}
-
-std::unique_ptr<comm::Work> CallbackCommunicator::native_all_to_all(ConstView /*in*/, View /*out*/,
-                                                                    StreamHandle /*stream*/) {
-  refuse(name(), "all-to-all");
+  throw Error(ExitCode::environment,
+              fmt::format("group '{}': callbacks move messages and have no {} of their own: "
+                          "choose an algorithm other than the vendor's, or ZPP_NCCL",
+                          name(), comm::name_of(call.op)));
 }
 
 }  // namespace zeropp::c

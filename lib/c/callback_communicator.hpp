@@ -39,15 +39,7 @@ class CallbackCommunicator final : public comm::Communicator {
                                                      std::span<const comm::Receive> receives,
                                                      StreamHandle stream,
                                                      comm::Bytes& sent) override;
-  [[nodiscard]] std::unique_ptr<comm::Work> native_all_gather(ConstView part, View full,
-                                                              StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<comm::Work> native_reduce_scatter(ConstView full, View part,
-                                                                  StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<comm::Work> native_all_reduce(ConstView in, View out,
-                                                              StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<comm::Work> native_broadcast(ConstView in, View out, int root,
-                                                             StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<comm::Work> native_all_to_all(ConstView in, View out,
+  [[nodiscard]] std::unique_ptr<comm::Work> native_collective(const comm::NativeCall& call,
                                                               StreamHandle stream) override;
 
  private:

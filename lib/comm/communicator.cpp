@@ -11,17 +11,22 @@ GroupShape Communicator::shape() const {
   return shape;
 }
 
+Communicator::Messages Communicator::equal_pieces(const std::byte* out, std::byte* in,
+                                                  std::size_t bytes) const {
+  Messages messages;
+  for (int peer = 0; peer < size(); ++peer) {
+    const std::size_t first = static_cast<std::size_t>(peer) * bytes;
+    messages.sends.push_back({out + first, bytes, peer});
+    messages.receives.push_back({in + first, bytes, peer});
+  }
+  return messages;
+}
+
 std::unique_ptr<Work> Communicator::exchange_equal(const std::byte* out, std::byte* in,
                                                    std::size_t bytes, StreamHandle stream,
                                                    Bytes& sent) {
-  std::vector<Send> sends;
-  std::vector<Receive> receives;
-  for (int peer = 0; peer < size(); ++peer) {
-    const std::size_t first = static_cast<std::size_t>(peer) * bytes;
-    sends.push_back({out + first, bytes, peer});
-    receives.push_back({in + first, bytes, peer});
-  }
-  return exchange(sends, receives, stream, sent);
+  const Messages messages = equal_pieces(out, in, bytes);
+  return exchange(messages.sends, messages.receives, stream, sent);
 }
 
 std::unique_ptr<Work> Communicator::all_gather_in_place(std::byte* pieces, std::size_t stride,

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "kernels/core/stream.hpp"
-#include "kernels/core/view.hpp"
+#include "lib/comm/native_call.hpp"
 #include "lib/comm/shape.hpp"
 #include "lib/comm/topology.hpp"
 #include "lib/comm/traffic.hpp"
@@ -93,22 +93,18 @@ class Communicator {
     return nullptr;
   }
 
-  /// The vendor's own collectives: the route is theirs, so bytes are not counted here (rows
-  /// `modelled`). `full` holds size() equal parts of `part.count` elements of the same dtype.
-  [[nodiscard]] virtual std::unique_ptr<Work> native_all_gather(ConstView part, View full,
+  /// One of the vendor's own collectives; its bytes are not counted here. Throws
+  /// Error(environment) where the views do not fit, or lie where the communicator does not reach.
+  [[nodiscard]] virtual std::unique_ptr<Work> native_collective(const NativeCall& call,
                                                                 StreamHandle stream) = 0;
-  /// Sum over ranks, in the vendor's order and precision; rank r gets part r.
-  [[nodiscard]] virtual std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
-                                                                    StreamHandle stream) = 0;
-  /// `in` and `out`, of one size, may be the same memory.
-  [[nodiscard]] virtual std::unique_ptr<Work> native_all_reduce(ConstView in, View out,
-                                                                StreamHandle stream) = 0;
-  /// `in` of rank `root` (not read elsewhere) -> `out` on every rank; on `root` they may be the
-  /// same memory.
-  [[nodiscard]] virtual std::unique_ptr<Work> native_broadcast(ConstView in, View out, int root,
-                                                               StreamHandle stream) = 0;
-  [[nodiscard]] virtual std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
-                                                                StreamHandle stream) = 0;
+
+ protected:
+  struct Messages {
+    std::vector<Send> sends;
+    std::vector<Receive> receives;
+  };
+  /// The messages of an all-to-all of equal pieces, as of exchange_equal().
+  [[nodiscard]] Messages equal_pieces(const std::byte* out, std::byte* in, std::size_t bytes) const;
 };
 
 }  // namespace zeropp::comm

@@ -11,7 +11,6 @@
 #include "lib/comm/mpi_check.hpp"
 #include "lib/comm/mpi_half_sum.hpp"
 #include "lib/comm/mpi_work.hpp"
-#include "lib/comm/native_checks.hpp"
 #include "lib/comm/pieces.hpp"
 #include "lib/comm/self_messages.hpp"
 
@@ -20,11 +19,6 @@ namespace zeropp::comm {
 namespace {
 
 MPI_Datatype type_of(Dtype dtype) { return dtype == Dtype::fp32 ? MPI_FLOAT : MPI_UINT16_T; }
-
-std::unique_ptr<Work> collective_work(MPI_Request request, std::uint64_t number) {
-  return std::make_unique<MpiWork>(MpiWork::Kind::collective, std::vector<MPI_Request>{request},
-                                   number);
-}
 
 }  // namespace
 
@@ -93,74 +87,44 @@ std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
   return std::make_unique<MpiWork>(MpiWork::Kind::point_to_point, std::move(requests), number);
 }
 
-std::unique_ptr<Work> MpiCommunicator::native_all_gather(ConstView part, View full,
-                                                         StreamHandle /*inline*/) {
-  require_host_memory(part, "MPI");
-  require_host_memory(full, "MPI");
-  require_equal_parts(full.count, part.count, size());
-  const int count = mpi_count(part.count, full.count);
-  const auto own = full.part(static_cast<std::size_t>(rank_) * part.count, part.count);
-  const std::uint64_t number = log_.begin("all-gather", full.bytes());
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Iallgather(part.data == own.data ? MPI_IN_PLACE : part.data, count, type_of(part.dtype),
-                       full.data, count, type_of(full.dtype), handle_.get(), &request));
-  return collective_work(request, number);
-}
-
-std::unique_ptr<Work> MpiCommunicator::native_reduce_scatter(ConstView full, View part,
-                                                             StreamHandle /*inline*/) {
-  require_host_memory(full, "MPI");
-  require_host_memory(part, "MPI");
-  require_equal_parts(full.count, part.count, size());
-  const int count = mpi_count(part.count, full.count);
-  const std::uint64_t number = log_.begin("reduce-scatter", full.bytes());
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ireduce_scatter_block(full.data, part.data, count, type_of(full.dtype),
-                                  sum_of(full.dtype), handle_.get(), &request));
-  return collective_work(request, number);
-}
-
-std::unique_ptr<Work> MpiCommunicator::native_all_reduce(ConstView in, View out,
-                                                         StreamHandle /*inline*/) {
-  require_host_memory(in, "MPI");
-  require_host_memory(out, "MPI");
-  require_equal_parts(out.count, in.count, 1);
-  const int count = mpi_count(out.count, out.count);
-  const std::uint64_t number = log_.begin("all-reduce", in.bytes());
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Iallreduce(in.data == out.data ? MPI_IN_PLACE : in.data, out.data, count,
-                       type_of(out.dtype), sum_of(out.dtype), handle_.get(), &request));
-  return collective_work(request, number);
-}
-
-std::unique_ptr<Work> MpiCommunicator::native_broadcast(ConstView in, View out, int root,
-                                                        StreamHandle /*inline*/) {
-  require_host_memory(out, "MPI");
-  const int count = mpi_count(out.count, out.count);
-  if (rank_ == root) {
-    require_host_memory(in, "MPI");
-    require_equal_parts(out.count, in.count, 1);
-    if (in.data != out.data && count > 0) std::memcpy(out.data, in.data, in.bytes());
+int MpiCommunicator::start(const NativeCall& call, int count, MPI_Request* request) const {
+  const void* const in = call.in.data;
+  void* const out = call.out.data;
+  const MPI_Datatype type = type_of(call.out.dtype);
+  const MPI_Op sum = sum_of(call.out.dtype);
+  MPI_Comm comm = handle_.get();
+  switch (call.op) {
+    case NativeOp::all_gather: {
+      const View own = call.out.part(static_cast<std::size_t>(rank_) * call.in.count, 0);
+      return MPI_Iallgather(in == own.data ? MPI_IN_PLACE : in, count, type, out, count, type, comm,
+                            request);
+    }
+    case NativeOp::reduce_scatter:
+      return MPI_Ireduce_scatter_block(in, out, count, type, sum, comm, request);
+    case NativeOp::all_reduce:
+      return MPI_Iallreduce(in == out ? MPI_IN_PLACE : in, out, count, type, sum, comm, request);
+    case NativeOp::broadcast:
+      return MPI_Ibcast(out, count, type, call.root, comm, request);
+    case NativeOp::all_to_all:
+      break;
   }
-  const std::uint64_t number = log_.begin("broadcast", out.bytes());
-  MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ibcast(out.data, count, type_of(out.dtype), root, handle_.get(), &request));
-  return collective_work(request, number);
+  return MPI_Ialltoall(in, count, type, out, count, type, comm, request);
 }
 
-std::unique_ptr<Work> MpiCommunicator::native_all_to_all(ConstView in, View out,
+std::unique_ptr<Work> MpiCommunicator::native_collective(const NativeCall& call,
                                                          StreamHandle /*inline*/) {
-  require_host_memory(in, "MPI");
-  require_host_memory(out, "MPI");
-  const std::size_t part = out.count / static_cast<std::size_t>(size());
-  require_equal_parts(in.count, part, size());
-  require_equal_parts(out.count, part, size());
-  const int count = mpi_count(part, out.count);
-  const std::uint64_t number = log_.begin("all-to-all", in.bytes());
+  require_host_memory(call, rank_, "MPI");
+  const NativeSizes sizes = sizes_of(call, rank_, size());
+  const int count = mpi_count(sizes);
+  if (call.op == NativeOp::broadcast && rank_ == call.root && call.in.data != call.out.data &&
+      count > 0) {
+    std::memcpy(call.out.data, call.in.data, call.in.bytes());
+  }
+  const std::uint64_t number = log_.begin(name_of(call.op), whole_bytes(call, sizes));
   MPI_Request request = MPI_REQUEST_NULL;
-  check(MPI_Ialltoall(in.data, count, type_of(in.dtype), out.data, count, type_of(out.dtype),
-                      handle_.get(), &request));
-  return collective_work(request, number);
+  check(start(call, count, &request));
+  return std::make_unique<MpiWork>(MpiWork::Kind::collective, std::vector<MPI_Request>{request},
+                                   number);
 }
 
 }  // namespace zeropp::comm

@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "lib/base/checked.hpp"
-#include "lib/comm/native_checks.hpp"
 #include "lib/comm/self_messages.hpp"
 
 namespace zeropp::comm {
@@ -134,86 +133,26 @@ std::unique_ptr<Work> StagedCommunicator::exchange(std::span<const Send> sends,
   return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 
-std::unique_ptr<Work> StagedCommunicator::native_all_gather(ConstView part, View full,
+std::unique_ptr<Work> StagedCommunicator::native_collective(const NativeCall& call,
                                                             StreamHandle stream) {
-  require_device_memory(part, "staged MPI");
-  require_device_memory(full, "staged MPI");
-  require_equal_parts(full.count, part.count, size());
-  (void)mpi_count(part.count, full.count);
-  Staging staging(*this, aligned(full.bytes()), stream);
-  const View staged = staging.place(full);
-  const View own = staged.part(static_cast<std::size_t>(rank()) * part.count, part.count);
-  staging.fetch(part, own);
-  staging.expect(full, staged);
-  staging.settle();
-  auto host = host_->native_all_gather(own, staged, {});
-  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
-}
-
-std::unique_ptr<Work> StagedCommunicator::native_reduce_scatter(ConstView full, View part,
-                                                                StreamHandle stream) {
-  require_device_memory(full, "staged MPI");
-  require_device_memory(part, "staged MPI");
-  require_equal_parts(full.count, part.count, size());
-  (void)mpi_count(part.count, full.count);
-  Staging staging(*this, aligned(full.bytes()) + aligned(part.bytes()), stream);
-  const View staged_full = staging.place(full);
-  const View staged_part = staging.place(part);
-  staging.fetch(full, staged_full);
-  staging.expect(part, staged_part);
-  staging.settle();
-  auto host = host_->native_reduce_scatter(staged_full, staged_part, {});
-  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
-}
-
-std::unique_ptr<Work> StagedCommunicator::native_all_reduce(ConstView in, View out,
-                                                            StreamHandle stream) {
-  require_device_memory(in, "staged MPI");
-  require_device_memory(out, "staged MPI");
-  require_equal_parts(out.count, in.count, 1);
-  (void)mpi_count(out.count, out.count);
-  Staging staging(*this, aligned(out.bytes()), stream);
-  const View staged = staging.place(out);
-  staging.fetch(in, staged);
-  staging.expect(out, staged);
-  staging.settle();
-  auto host = host_->native_all_reduce(staged, staged, {});
-  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
-}
-
-std::unique_ptr<Work> StagedCommunicator::native_broadcast(ConstView in, View out, int root,
-                                                           StreamHandle stream) {
-  require_device_memory(out, "staged MPI");
-  (void)mpi_count(out.count, out.count);
-  const bool sends = rank() == root;
-  if (sends) {
-    require_device_memory(in, "staged MPI");
-    require_equal_parts(out.count, in.count, 1);
+  require_device_memory(call, rank(), "staged MPI");
+  const NativeSizes sizes = sizes_of(call, rank(), size());
+  (void)mpi_count(sizes);
+  // The input lies in the output's memory where the collective allows that.
+  const bool apart = call.op == NativeOp::reduce_scatter || call.op == NativeOp::all_to_all;
+  Staging staging(*this, (apart ? aligned(call.in.bytes()) : 0) + aligned(call.out.bytes()),
+                  stream);
+  View in;
+  if (apart) in = staging.place(call.in);
+  const View out = staging.place(call.out);
+  if (!apart) in = out;
+  if (call.op == NativeOp::all_gather) {
+    in = out.part(static_cast<std::size_t>(rank()) * sizes.part, sizes.part);
   }
-  Staging staging(*this, aligned(out.bytes()), stream);
-  const View staged = staging.place(out);
-  if (sends) staging.fetch(in, staged);
-  staging.expect(out, staged);
+  if (reads_input(call, rank())) staging.fetch(call.in, in);
+  staging.expect(call.out, out);
   staging.settle();
-  auto host = host_->native_broadcast(staged, staged, root, {});
-  return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
-}
-
-std::unique_ptr<Work> StagedCommunicator::native_all_to_all(ConstView in, View out,
-                                                            StreamHandle stream) {
-  require_device_memory(in, "staged MPI");
-  require_device_memory(out, "staged MPI");
-  const std::size_t part = out.count / static_cast<std::size_t>(size());
-  require_equal_parts(in.count, part, size());
-  require_equal_parts(out.count, part, size());
-  (void)mpi_count(part, out.count);
-  Staging staging(*this, aligned(in.bytes()) + aligned(out.bytes()), stream);
-  const View staged_in = staging.place(in);
-  const View staged_out = staging.place(out);
-  staging.fetch(in, staged_in);
-  staging.expect(out, staged_out);
-  staging.settle();
-  auto host = host_->native_all_to_all(staged_in, staged_out, {});
+  auto host = host_->native_collective({call.op, in, out, call.root}, {});
   return std::make_unique<StagedWork>(runtime_, std::move(staging), std::move(host));
 }
 

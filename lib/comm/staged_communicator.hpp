@@ -27,15 +27,7 @@ class StagedCommunicator final : public Communicator {
   [[nodiscard]] std::unique_ptr<Work> exchange(std::span<const Send> sends,
                                                std::span<const Receive> receives,
                                                StreamHandle stream, Bytes& sent) override;
-  [[nodiscard]] std::unique_ptr<Work> native_all_gather(ConstView part, View full,
-                                                        StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
-                                                            StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_all_reduce(ConstView in, View out,
-                                                        StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_broadcast(ConstView in, View out, int root,
-                                                       StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
+  [[nodiscard]] std::unique_ptr<Work> native_collective(const NativeCall& call,
                                                         StreamHandle stream) override;
 
  private:

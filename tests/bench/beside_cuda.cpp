@@ -133,7 +133,8 @@ struct Bench {
         const auto gather = [&] {
           comm::Bytes sent;
           const auto work = way == "all-gather"
-                                ? groups.world->native_all_gather(own, full, stream.handle())
+                                ? groups.world->native_collective(
+                                      {comm::NativeOp::all_gather, own, full}, stream.handle())
                                 : groups.world->all_gather_in_place(memory.data(), part, part,
                                                                     stream.handle(), sent);
           work->wait(stream.handle());

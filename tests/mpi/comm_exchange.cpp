@@ -292,7 +292,8 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
     }
     const OnDevice part_in(part);
     const OnDevice gathered(n * count, dtype);
-    comm.native_all_gather(part_in.view, gathered.view, stream())->wait(stream());
+    comm.native_collective({NativeOp::all_gather, part_in.view, gathered.view}, stream())
+        ->wait(stream());
     const Poisoned full = gathered.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       ASSERT_EQ(test::load(full.view, i),
@@ -314,14 +315,16 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
     };
     const OnDevice own_in(own);
     const OnDevice reduced_out(count, dtype);
-    comm.native_reduce_scatter(own_in.view, reduced_out.view, stream())->wait(stream());
+    comm.native_collective({NativeOp::reduce_scatter, own_in.view, reduced_out.view}, stream())
+        ->wait(stream());
     const Poisoned reduced = reduced_out.download();
     for (std::size_t i = 0; i < count; ++i) {
       const float got = test::load(reduced.view, i);
       ASSERT_TRUE(near_sum(got, r * count + i)) << "reduce-scatter, element " << i << ": " << got;
     }
     const OnDevice exchanged_out(n * count, dtype);
-    comm.native_all_to_all(own_in.view, exchanged_out.view, stream())->wait(stream());
+    comm.native_collective({NativeOp::all_to_all, own_in.view, exchanged_out.view}, stream())
+        ->wait(stream());
     const Poisoned exchanged = exchanged_out.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       ASSERT_EQ(test::load(exchanged.view, i),
@@ -330,15 +333,18 @@ TEST_P(Native, CollectivesAgreeWithAReference) {
     }
     const int root = static_cast<int>(count) % comm.size();
     const OnDevice spread(n * count, dtype);
-    comm.native_broadcast(own_in.view, spread.view, root, stream())->wait(stream());
+    comm.native_collective({NativeOp::broadcast, own_in.view, spread.view, root}, stream())
+        ->wait(stream());
     const Poisoned everybodys = spread.download();
     for (std::size_t i = 0; i < n * count; ++i) {
       ASSERT_EQ(test::load(everybodys.view, i), test::value_of(dtype, root, i))
           << "broadcast of " << n * count << ", element " << i;
     }
     const OnDevice total(n * count, dtype);
-    comm.native_all_reduce(own_in.view, total.view, stream())->wait(stream());
-    comm.native_all_reduce(own_in.view, own_in.view, stream())->wait(stream());  // in place
+    comm.native_collective({NativeOp::all_reduce, own_in.view, total.view}, stream())
+        ->wait(stream());
+    comm.native_collective({NativeOp::all_reduce, own_in.view, own_in.view}, stream())
+        ->wait(stream());  // in place
     const Poisoned everywhere = total.download();
     const Poisoned in_place = own_in.download();
     for (std::size_t i = 0; i < n * count; ++i) {
@@ -365,16 +371,19 @@ TEST(NativeRefusal, TooManyElementsAndUnequalParts) {
   if (over_mpi()) {
     const std::size_t count = (std::size_t{1} << 31U) / n + 1;
     try {
-      (void)groups.world->native_all_gather(view(count, own), view(n * count, own), stream());
+      (void)groups.world->native_collective(
+          {NativeOp::all_gather, view(count, own), view(n * count, own)}, stream());
       FAIL();
     } catch (const Error& error) {
       EXPECT_THAT(error.what(), testing::HasSubstr("other than native"));
     }
   }
-  EXPECT_THROW((void)groups.world->native_all_gather(view(1, own), view(n + 1, own), stream()),
+  EXPECT_THROW((void)groups.world->native_collective(
+                   {NativeOp::all_gather, view(1, own), view(n + 1, own)}, stream()),
                Error);
   const MemoryKind other = own == MemoryKind::host ? MemoryKind::device : MemoryKind::host;
-  EXPECT_THROW((void)groups.world->native_all_reduce(view(1, other), view(1, other), stream()),
+  EXPECT_THROW((void)groups.world->native_collective(
+                   {NativeOp::all_reduce, view(1, other), view(1, other)}, stream()),
                Error);
 }
 

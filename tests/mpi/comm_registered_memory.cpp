@@ -39,19 +39,7 @@ class Offering final : public Communicator {
                                  Bytes&) override {
     throw std::logic_error("only memory is registered here");
   }
-  std::unique_ptr<Work> native_all_gather(ConstView, View, StreamHandle) override {
-    throw std::logic_error("only memory is registered here");
-  }
-  std::unique_ptr<Work> native_reduce_scatter(ConstView, View, StreamHandle) override {
-    throw std::logic_error("only memory is registered here");
-  }
-  std::unique_ptr<Work> native_all_reduce(ConstView, View, StreamHandle) override {
-    throw std::logic_error("only memory is registered here");
-  }
-  std::unique_ptr<Work> native_broadcast(ConstView, View, int, StreamHandle) override {
-    throw std::logic_error("only memory is registered here");
-  }
-  std::unique_ptr<Work> native_all_to_all(ConstView, View, StreamHandle) override {
+  std::unique_ptr<Work> native_collective(const NativeCall&, StreamHandle) override {
     throw std::logic_error("only memory is registered here");
   }
 

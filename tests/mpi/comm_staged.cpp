@@ -80,25 +80,25 @@ TEST_F(Staged, ExchangesInFlightKeepTheirMemory) {
 TEST_F(Staged, AllGatherAlsoInPlace) {
   const Declared part(kCount, rank());
   const Declared full(size() * kCount, -1);
-  comm.native_all_gather(part.view, full.view, {})->wait({});
+  comm.native_collective({NativeOp::all_gather, part.view, full.view}, {})->wait({});
   expect_parts(full.view, 0);
   Declared inside(size() * kCount, -1);
   const View own = inside.view.part(static_cast<std::size_t>(rank()) * kCount, kCount);
   for (std::size_t i = 0; i < kCount; ++i) test::store(own, i, value(rank(), i));
-  comm.native_all_gather(own, inside.view, {})->wait({});
+  comm.native_collective({NativeOp::all_gather, own, inside.view}, {})->wait({});
   expect_parts(inside.view, 0);
 }
 
 TEST_F(Staged, Reductions) {
   const Declared full(size() * kCount, rank());
   const Declared part(kCount, -1);
-  comm.native_reduce_scatter(full.view, part.view, {})->wait({});
+  comm.native_collective({NativeOp::reduce_scatter, full.view, part.view}, {})->wait({});
   for (std::size_t i = 0; i < kCount; ++i) {
     ASSERT_EQ(test::load(part.view, i), sum(static_cast<std::size_t>(rank()) * kCount + i)) << i;
   }
   const Declared everywhere(size() * kCount, -1);
-  comm.native_all_reduce(full.view, everywhere.view, {})->wait({});
-  comm.native_all_reduce(full.view, full.view, {})->wait({});  // in place
+  comm.native_collective({NativeOp::all_reduce, full.view, everywhere.view}, {})->wait({});
+  comm.native_collective({NativeOp::all_reduce, full.view, full.view}, {})->wait({});  // in place
   for (std::size_t i = 0; i < full.view.count; ++i) {
     ASSERT_EQ(test::load(everywhere.view, i), sum(i));
     ASSERT_EQ(test::load(full.view, i), sum(i));
@@ -109,8 +109,9 @@ TEST_F(Staged, Broadcast) {
   for (int root = 0; root < comm.size(); ++root) {
     const Declared in(kCount, rank());
     const Declared out(kCount, -1);
-    comm.native_broadcast(in.view, out.view, root, {})->wait({});
-    comm.native_broadcast(in.view, in.view, root, {})->wait({});  // in place
+    comm.native_collective({NativeOp::broadcast, in.view, out.view, root}, {})->wait({});
+    comm.native_collective({NativeOp::broadcast, in.view, in.view, root}, {})
+        ->wait({});  // in place
     for (std::size_t i = 0; i < kCount; ++i) {
       ASSERT_EQ(test::load(out.view, i), value(root, i));
       ASSERT_EQ(test::load(in.view, i), value(root, i));
@@ -121,7 +122,7 @@ TEST_F(Staged, Broadcast) {
 TEST_F(Staged, AllToAll) {
   const Declared in(size() * kCount, rank());
   const Declared out(size() * kCount, -1);
-  comm.native_all_to_all(in.view, out.view, {})->wait({});
+  comm.native_collective({NativeOp::all_to_all, in.view, out.view}, {})->wait({});
   expect_parts(out.view, static_cast<std::size_t>(rank()) * kCount);
 }
 
@@ -145,7 +146,8 @@ TEST_F(Staged, MessagesToTheOwnRankAreThereForWhoeverWaits) {
 
 TEST_F(Staged, RefusesHostMemory) {
   const test::Poisoned host(kCount, Dtype::fp32);
-  EXPECT_THROW((void)comm.native_all_reduce(host.view, host.view, {}), Error);
+  EXPECT_THROW((void)comm.native_collective({NativeOp::all_reduce, host.view, host.view}, {}),
+               Error);
 }
 
 }  // namespace

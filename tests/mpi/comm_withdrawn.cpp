@@ -65,9 +65,11 @@ TEST(Withdrawn, ACollectiveThatIsUnderWay) {
   const View own = full.part(static_cast<std::size_t>(rank) * half, half);
   if (rank == 0) {
     world().control().barrier();
-    expect_withdrawn(memory, [&] { return groups.world->native_all_gather(own, full, {}); });
+    expect_withdrawn(memory, [&] {
+      return groups.world->native_collective({NativeOp::all_gather, own, full}, {});
+    });
   } else {
-    const auto work = groups.world->native_all_gather(own, full, {});
+    const auto work = groups.world->native_collective({NativeOp::all_gather, own, full}, {});
     world().control().barrier();
     work->wait({});  // rank 0 has all of it
     world().control().barrier();

@@ -90,7 +90,7 @@ TEST(World, GroupsAreMadeAgainAfterAnException) {
     const View part(in.data(), 1, Dtype::fp32, test::device().memory);
     const View full(out.data(), static_cast<std::size_t>(groups.world->size()), Dtype::fp32,
                     test::device().memory);
-    groups.world->native_all_gather(part, full, test::stream().handle())
+    groups.world->native_collective({NativeOp::all_gather, part, full}, test::stream().handle())
         ->wait(test::stream().handle());
     const auto bytes = out.download();
     for (int r = 0; r < groups.world->size(); ++r) {

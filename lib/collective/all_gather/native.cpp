@@ -18,16 +18,18 @@ class Native final : public AllGatherBase {
     for (Piece& piece : pieces_) {
       if (in_place()) {
         piece.work = meter_.transfer([&] {
-          return group_.native_all_gather(part_, full_.part(0, size() * plan_.parts.count),
-                                          stream_);
+          return group_.native_collective(
+              {comm::NativeOp::all_gather, part_, full_.part(0, size() * plan_.parts.count)},
+              stream_);
         });
       } else {
         encode(piece, rank());
         const std::size_t elements = piece.image_bytes / size_of(plan_.memory);
         const View images(slot(piece, 0), size() * elements, plan_.memory, full_.kind);
         const View own = images.part(rank() * elements, elements);
-        piece.work =
-            meter_.transfer([&] { return group_.native_all_gather(own, images, stream_); });
+        piece.work = meter_.transfer([&] {
+          return group_.native_collective({comm::NativeOp::all_gather, own, images}, stream_);
+        });
       }
       meter_.count_wire(volume());
     }

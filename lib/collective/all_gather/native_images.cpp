@@ -19,7 +19,9 @@ class NativeImages final : public OneStepGather {
     const std::size_t elements = piece.image_bytes / size_of(Dtype::fp32);
     const View images(slot(piece, 0), size() * elements, Dtype::fp32, full_.kind);
     const View own = images.part(rank() * elements, elements);
-    piece.work = meter_.transfer([&] { return group_.native_all_gather(own, images, stream_); });
+    piece.work = meter_.transfer([&] {
+      return group_.native_collective({comm::NativeOp::all_gather, own, images}, stream_);
+    });
     meter_.count_wire(bytes_along_ring(shape_, piece.image_bytes));
   }
 

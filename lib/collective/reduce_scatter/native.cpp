@@ -58,7 +58,9 @@ class Native final : public ReduceScatterBase {
       }
       const View out =
           layout_.direct ? sum_ : View(at(layout_.reduced), elements, plan_.plain, full_.kind);
-      work_ = meter_.transfer([&] { return group_.native_reduce_scatter(in, out, stream_); });
+      work_ = meter_.transfer([&] {
+        return group_.native_collective({comm::NativeOp::reduce_scatter, in, out}, stream_);
+      });
       meter_.count_wire(volume());
     }
   }

@@ -1,11 +1,11 @@
 #include "lib/comm/cuda/nccl_communicator.hpp"
 
 #include <algorithm>
+#include <stdexcept>
 #include <utility>
 
 #include "lib/comm/in_flight.hpp"
 #include "lib/comm/lanes.hpp"
-#include "lib/comm/native_checks.hpp"
 #include "lib/comm/self_messages.hpp"
 
 namespace zeropp::comm {
@@ -164,85 +164,40 @@ void NcclCommunicator::count_to_others(std::size_t bytes, Bytes& sent) const {
   for (const LinkClass link : links_) sent.add(link, bytes);
 }
 
-std::unique_ptr<Work> NcclCommunicator::native_all_gather(ConstView part, View full,
+ncclResult_t NcclCommunicator::enqueue(const NativeCall& call, std::size_t count, ncclComm_t comm) {
+  const void* const in = call.in.data;
+  void* const out = call.out.data;
+  const ncclDataType_t type = type_of(call.out.dtype);
+  const cudaStream_t stream = native(own().stream);
+  switch (call.op) {
+    case NativeOp::all_gather:
+      return ncclAllGather(in, out, count, type, comm, stream);
+    case NativeOp::reduce_scatter:
+      return ncclReduceScatter(in, out, count, type, ncclSum, comm, stream);
+    case NativeOp::all_reduce:
+      return ncclAllReduce(in, out, count, type, ncclSum, comm, stream);
+    case NativeOp::broadcast:
+      return ncclBroadcast(in, out, count, type, call.root, comm, stream);
+    case NativeOp::all_to_all:
+      break;
+  }
+  throw std::logic_error("an all-to-all over NCCL is an exchange");
+}
+
+std::unique_ptr<Work> NcclCommunicator::native_collective(const NativeCall& call,
                                                           StreamHandle stream) {
-  require_device_memory(part, "NCCL");
-  require_device_memory(full, "NCCL");
-  require_equal_parts(full.count, part.count, size());
+  require_device_memory(call, rank_, "NCCL");
+  const NativeSizes sizes = sizes_of(call, rank_, size());
   follow(stream);
-  if (part.count > 0) {
-    own().handle.run("all-gather", full.bytes(), [&](ncclComm_t comm) {
-      return ncclAllGather(part.data, full.data, part.count, type_of(part.dtype), comm,
-                           native(own().stream));
-    });
+  if (call.op == NativeOp::all_to_all) {
+    const auto [sends, receives] =
+        equal_pieces(static_cast<const std::byte*>(call.in.data),
+                     static_cast<std::byte*>(call.out.data), sizes.part * size_of(call.in.dtype));
+    move(name_of(call.op), sends, receives, stream);
+  } else if (sizes.part > 0) {
+    own().handle.run(name_of(call.op), whole_bytes(call, sizes),
+                     [&](ncclComm_t comm) { return enqueue(call, sizes.part, comm); });
   }
-  return started();
-}
-
-std::unique_ptr<Work> NcclCommunicator::native_reduce_scatter(ConstView full, View part,
-                                                              StreamHandle stream) {
-  require_device_memory(full, "NCCL");
-  require_device_memory(part, "NCCL");
-  require_equal_parts(full.count, part.count, size());
-  follow(stream);
-  if (part.count > 0) {
-    own().handle.run("reduce-scatter", full.bytes(), [&](ncclComm_t comm) {
-      return ncclReduceScatter(full.data, part.data, part.count, type_of(full.dtype), ncclSum, comm,
-                               native(own().stream));
-    });
-  }
-  return started();
-}
-
-std::unique_ptr<Work> NcclCommunicator::native_all_reduce(ConstView in, View out,
-                                                          StreamHandle stream) {
-  require_device_memory(in, "NCCL");
-  require_device_memory(out, "NCCL");
-  require_equal_parts(out.count, in.count, 1);
-  follow(stream);
-  if (out.count > 0) {
-    own().handle.run("all-reduce", in.bytes(), [&](ncclComm_t comm) {
-      return ncclAllReduce(in.data, out.data, out.count, type_of(out.dtype), ncclSum, comm,
-                           native(own().stream));
-    });
-  }
-  return started();
-}
-
-std::unique_ptr<Work> NcclCommunicator::native_broadcast(ConstView in, View out, int root,
-                                                         StreamHandle stream) {
-  require_device_memory(out, "NCCL");
-  if (rank_ == root) {
-    require_device_memory(in, "NCCL");
-    require_equal_parts(out.count, in.count, 1);
-  }
-  follow(stream);
-  if (out.count > 0) {
-    own().handle.run("broadcast", out.bytes(), [&](ncclComm_t comm) {
-      return ncclBroadcast(in.data, out.data, out.count, type_of(out.dtype), root, comm,
-                           native(own().stream));
-    });
-  }
-  return started();
-}
-
-std::unique_ptr<Work> NcclCommunicator::native_all_to_all(ConstView in, View out,
-                                                          StreamHandle stream) {
-  require_device_memory(in, "NCCL");
-  require_device_memory(out, "NCCL");
-  const std::size_t part = out.count / static_cast<std::size_t>(size());
-  require_equal_parts(in.count, part, size());
-  require_equal_parts(out.count, part, size());
-  const std::size_t bytes = part * size_of(in.dtype);
-  std::vector<Send> sends;
-  std::vector<Receive> receives;
-  for (int peer = 0; peer < size(); ++peer) {
-    const std::size_t first = static_cast<std::size_t>(peer) * bytes;
-    sends.push_back({static_cast<const std::byte*>(in.data) + first, bytes, peer});
-    receives.push_back({static_cast<std::byte*>(out.data) + first, bytes, peer});
-  }
-  follow(stream);
-  move("all-to-all", sends, receives, stream);
   return started();
 }
 

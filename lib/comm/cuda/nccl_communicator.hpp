@@ -45,15 +45,7 @@ class NcclCommunicator final : public Communicator {
                                                           Bytes& sent) override;
   [[nodiscard]] std::unique_ptr<RegisteredMemory> register_memory(
       std::span<std::byte> memory) override;
-  [[nodiscard]] std::unique_ptr<Work> native_all_gather(ConstView part, View full,
-                                                        StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_reduce_scatter(ConstView full, View part,
-                                                            StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_all_reduce(ConstView in, View out,
-                                                        StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_broadcast(ConstView in, View out, int root,
-                                                       StreamHandle stream) override;
-  [[nodiscard]] std::unique_ptr<Work> native_all_to_all(ConstView in, View out,
+  [[nodiscard]] std::unique_ptr<Work> native_collective(const NativeCall& call,
                                                         StreamHandle stream) override;
 
  private:
@@ -74,6 +66,8 @@ class NcclCommunicator final : public Communicator {
             StreamHandle caller);
   void send_to_others(const char* operation, std::span<const Send> sends,
                       std::span<const Receive> receives);
+  /// Any collective but all-to-all, of `count` elements a part, on the first lane.
+  [[nodiscard]] ncclResult_t enqueue(const NativeCall& call, std::size_t count, ncclComm_t comm);
   /// Of messages of one size to everyone.
   void count_to_others(std::size_t bytes, Bytes& sent) const;
   /// The operation that was enqueued last, for `caller` to wait for.
