@@ -29,33 +29,34 @@ class AllGather final : public Collective {
   [[nodiscard]] std::string_view preferred(bool levels) const override {
     return levels ? "two-level" : "direct";
   }
-  [[nodiscard]] Memory memory(const Shape& shape, const Way& way) const override {
+  [[nodiscard]] Memory memory(const Shape& shape, const Variant& variant) const override {
     return {.input = shape.count,
             .filled = shape.count,
             .result = shape.ranks() * shape.count,
             .result_dtype = shape.dtype,
             .input_at = static_cast<std::size_t>(shape.rank) * shape.count * size_of(shape.dtype),
             .result_at = 0,
-            .replaces_input = !way.is_lossless()};
+            .replaces_input = !variant.is_lossless()};
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
-                                              const Shape& shape, const Way& way) const override {
-    if (way.is_vendors()) {
+                                              const Shape& shape,
+                                              const Variant& variant) const override {
+    if (variant.is_vendors()) {
       return std::make_unique<Native>(context.group, shape.count * size_of(shape.dtype));
     }
     return std::make_unique<RegisteredRun<collective::AllGather>>(
-        collective::plan_all_gather(way.algorithm, context,
+        collective::plan_all_gather(variant.algorithm, context,
                                     {.parts = collective::Parts::dense(shape.count),
                                      .memory = shape.dtype,
-                                     .codec = way.codec,
-                                     .depth = way.depth,
+                                     .codec = variant.codec,
+                                     .depth = variant.depth,
                                      .label = {"sweep", ""}}));
   }
   [[nodiscard]] std::size_t parts(const Shape& shape) const override { return shape.ranks(); }
-  [[nodiscard]] Expected expected(const Shape& shape, const Way& way, const Data& data,
+  [[nodiscard]] Expected expected(const Shape& shape, const Variant& variant, const Data& data,
                                   std::size_t part, std::size_t first,
                                   std::size_t length) const override {
-    return expected_copy(shape, way, data, shape.members[part], first, length);
+    return expected_copy(shape, variant, data, shape.members[part], first, length);
   }
 };
 

@@ -26,14 +26,14 @@ class Native final : public VendorRun {
 };
 
 /// The gather after a reduce-scatter.
-std::string_view gather_of(const Way& way) {
-  if (collective::find_reduce_scatter(way.algorithm).traits.hierarchical) return "two-level";
-  return way.algorithm == "flat" ? "flat" : "direct";
+std::string_view gather_of(const Variant& variant) {
+  if (collective::find_reduce_scatter(variant.algorithm).traits.hierarchical) return "two-level";
+  return variant.algorithm == "flat" ? "flat" : "direct";
 }
 
 /// The gather takes fp32 sums: without a codec they travel in the shape's dtype.
-codec::CodecSpec gather_codec(const Shape& shape, const Way& way) {
-  if (!way.is_lossless() || shape.dtype == Dtype::fp32) return way.codec;
+codec::CodecSpec gather_codec(const Shape& shape, const Variant& variant) {
+  if (!variant.is_lossless() || shape.dtype == Dtype::fp32) return variant.codec;
   return codec::parse_codec(name_of(shape.dtype));
 }
 
@@ -57,8 +57,8 @@ class AllReduce final : public Collective {
   [[nodiscard]] std::string_view preferred(bool levels) const override {
     return levels ? "2-hop" : "1-hop";
   }
-  [[nodiscard]] Memory memory(const Shape& shape, const Way& way) const override {
-    const std::size_t all = way.is_vendors() ? shape.count : shape.ranks() * part_stride(shape);
+  [[nodiscard]] Memory memory(const Shape& shape, const Variant& variant) const override {
+    const std::size_t all = variant.is_vendors() ? shape.count : shape.ranks() * part_stride(shape);
     return {.input = all,
             .filled = shape.count,
             .result = all,
@@ -68,24 +68,25 @@ class AllReduce final : public Collective {
             .replaces_input = true};
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
-                                              const Shape& shape, const Way& way) const override {
-    if (way.is_vendors()) return std::make_unique<Native>(context.group, bytes(shape));
+                                              const Shape& shape,
+                                              const Variant& variant) const override {
+    if (variant.is_vendors()) return std::make_unique<Native>(context.group, bytes(shape));
     const auto parts = collective::Parts::dense(part_stride(shape));
     return std::make_unique<RegisteredRun<collective::AllReduce>>(
         std::make_unique<collective::AllReduce>(
-            collective::plan_reduce_scatter(way.algorithm, context,
+            collective::plan_reduce_scatter(variant.algorithm, context,
                                             {.parts = parts,
                                              .memory = shape.dtype,
                                              .plain = shape.dtype,
-                                             .codec_first = way.codec,
-                                             .codec_second = way.codec,
-                                             .depth = way.depth,
+                                             .codec_first = variant.codec,
+                                             .codec_second = variant.codec,
+                                             .depth = variant.depth,
                                              .label = {"sweep", "reduce"}}),
-            collective::plan_all_gather(gather_of(way), context,
+            collective::plan_all_gather(gather_of(variant), context,
                                         {.parts = parts,
                                          .memory = Dtype::fp32,
-                                         .codec = gather_codec(shape, way),
-                                         .depth = way.depth,
+                                         .codec = gather_codec(shape, variant),
+                                         .depth = variant.depth,
                                          .label = {"sweep", "gather"}}),
             parts.count));
   }
@@ -97,15 +98,16 @@ class AllReduce final : public Collective {
     const std::size_t begin = std::min(shape.count, part * part_stride(shape));
     return std::min(shape.count - begin, part_stride(shape));
   }
-  [[nodiscard]] Expected expected(const Shape& shape, const Way& way, const Data& data,
+  [[nodiscard]] Expected expected(const Shape& shape, const Variant& variant, const Data& data,
                                   std::size_t part, std::size_t first,
                                   std::size_t length) const override {
     const auto all = slices(shape, data, part * part_stride(shape) + first, length);
-    Expected expected{reduction(shape, way).exact(all), {}};
-    if (!way.is_lossless()) {
-      expected.bound = collective::through(gather_codec(shape, way), Dtype::fp32,
-                                           reduction(shape, way).sum(static_cast<int>(part), all))
-                           .bound;
+    Expected expected{reduction(shape, variant).exact(all), {}};
+    if (!variant.is_lossless()) {
+      expected.bound =
+          collective::through(gather_codec(shape, variant), Dtype::fp32,
+                              reduction(shape, variant).sum(static_cast<int>(part), all))
+              .bound;
     }
     return expected;
   }

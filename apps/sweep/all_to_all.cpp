@@ -43,7 +43,7 @@ class AllToAll final : public Collective {
             {.name = "native", .traits = {.any_codec = false, .modelled = true, .uncut = true}}};
   }
   [[nodiscard]] std::string_view preferred(bool /*levels*/) const override { return "direct"; }
-  [[nodiscard]] Memory memory(const Shape& shape, const Way& /*way*/) const override {
+  [[nodiscard]] Memory memory(const Shape& shape, const Variant& /*variant*/) const override {
     const std::size_t all = shape.ranks() * shape.count;
     return {.input = all,
             .filled = all,
@@ -54,23 +54,24 @@ class AllToAll final : public Collective {
             .replaces_input = true};
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
-                                              const Shape& shape, const Way& way) const override {
-    if (way.is_vendors()) {
+                                              const Shape& shape,
+                                              const Variant& variant) const override {
+    if (variant.is_vendors()) {
       return std::make_unique<Native>(context, shape.count * size_of(shape.dtype));
     }
     return std::make_unique<RegisteredRun<collective::AllToAll>>(
         std::make_unique<collective::AllToAll>(
             context, collective::AllToAllPlan{.parts = collective::Parts::dense(shape.count),
                                               .memory = shape.dtype,
-                                              .codec = way.codec,
-                                              .depth = way.depth,
+                                              .codec = variant.codec,
+                                              .depth = variant.depth,
                                               .label = {"sweep", ""}}));
   }
   [[nodiscard]] std::size_t parts(const Shape& shape) const override { return shape.ranks(); }
-  [[nodiscard]] Expected expected(const Shape& shape, const Way& way, const Data& data,
+  [[nodiscard]] Expected expected(const Shape& shape, const Variant& variant, const Data& data,
                                   std::size_t part, std::size_t first,
                                   std::size_t length) const override {
-    return expected_copy(shape, way, data, shape.members[part],
+    return expected_copy(shape, variant, data, shape.members[part],
                          static_cast<std::size_t>(shape.rank) * shape.count + first, length);
   }
 };

@@ -158,14 +158,14 @@ class Bench {
 }  // namespace
 
 void bench(const SweepContext& place, const BenchOptions& options, const Collective& collective,
-           const Shape& shape, const Way& way, Row& row, std::vector<Finding>& findings) {
-  const Data data(way.is_lossless() ? Data::Kind::integers : Data::Kind::normal, options.seed,
+           const Shape& shape, const Variant& variant, Row& row, std::vector<Finding>& findings) {
+  const Data data(variant.is_lossless() ? Data::Kind::integers : Data::Kind::normal, options.seed,
                   shape.dtype, static_cast<int>(shape.ranks()));
   std::optional<Operation> operation;
   place.context.agree_on(
-      [&] { operation.emplace(place, collective, shape, way, options.repetition.aggregated); });
+      [&] { operation.emplace(place, collective, shape, variant, options.repetition.aggregated); });
   operation->register_memory();
-  Checks checks(place, collective, shape, way, data, *operation,
+  Checks checks(place, collective, shape, variant, data, *operation,
                 fmt::format("{} {} {} of {} bytes on group {}", row.collective, row.codec,
                             row.algorithm, row.size, row.group),
                 findings);

@@ -27,6 +27,6 @@ struct BenchOptions {
 /// Fills all of `row` but its names and ratios. `findings` gets, on rank 0, what each rank found
 /// wrong in each check. Collective over the world.
 void bench(const SweepContext& place, const BenchOptions& options, const Collective& collective,
-           const Shape& shape, const Way& way, Row& row, std::vector<Finding>& findings);
+           const Shape& shape, const Variant& variant, Row& row, std::vector<Finding>& findings);
 
 }  // namespace zeropp::sweep

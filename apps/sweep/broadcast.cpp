@@ -42,7 +42,7 @@ class Broadcast final : public Collective {
     return {{.name = "native", .traits = {.any_codec = false, .modelled = true, .uncut = true}}};
   }
   [[nodiscard]] std::string_view preferred(bool /*levels*/) const override { return {}; }
-  [[nodiscard]] Memory memory(const Shape& shape, const Way& /*way*/) const override {
+  [[nodiscard]] Memory memory(const Shape& shape, const Variant& /*variant*/) const override {
     return {.input = shape.count,
             .filled = shape.count,
             .result = shape.count,
@@ -54,14 +54,14 @@ class Broadcast final : public Collective {
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
                                               const Shape& shape,
-                                              const Way& /*way*/) const override {
+                                              const Variant& /*variant*/) const override {
     return std::make_unique<Native>(context.group, shape.root, bytes(shape));
   }
   [[nodiscard]] std::size_t parts(const Shape& /*shape*/) const override { return 1; }
-  [[nodiscard]] Expected expected(const Shape& shape, const Way& way, const Data& data,
+  [[nodiscard]] Expected expected(const Shape& shape, const Variant& variant, const Data& data,
                                   std::size_t /*part*/, std::size_t first,
                                   std::size_t length) const override {
-    return expected_copy(shape, way, data, shape.members[static_cast<std::size_t>(shape.root)],
+    return expected_copy(shape, variant, data, shape.members[static_cast<std::size_t>(shape.root)],
                          first, length);
   }
 };

@@ -57,12 +57,12 @@ struct Finiteness {
 }  // namespace
 
 Checks::Checks(const SweepContext& place, const Collective& collective, const Shape& shape,
-               const Way& way, const Data& data, Operation& operation, std::string label,
+               const Variant& variant, const Data& data, Operation& operation, std::string label,
                std::vector<Finding>& findings)
     : place_(place),
       collective_(collective),
       shape_(shape),
-      way_(way),
+      variant_(variant),
       data_(data),
       operation_(operation),
       label_(std::move(label)),
@@ -83,7 +83,7 @@ std::string Checks::compare(std::string_view run, double sign, Measurement& m) {
     operation_.for_each_piece(slot, [&](std::size_t worker, ConstView got, std::size_t index,
                                         std::size_t part, std::size_t first) {
       by_worker[worker].add(got, index,
-                            collective_.expected(shape_, way_, data_, part, first, got.count));
+                            collective_.expected(shape_, variant_, data_, part, first, got.count));
     });
     Comparison& comparison = by_worker.front();
     for (std::size_t i = 1; i < by_worker.size(); ++i) comparison.merge(by_worker[i]);
@@ -105,7 +105,7 @@ std::string Checks::compare(std::string_view run, double sign, Measurement& m) {
 std::string Checks::judge_slope(std::string_view run, const Moments& moments,
                                 Measurement& m) const {
   // Contract 5.
-  const double tolerance = codec::Codec(way_.codec, shape_.dtype).slope_tolerance();
+  const double tolerance = codec::Codec(variant_.codec, shape_.dtype).slope_tolerance();
   const std::array<double, 3> own{moments.slope(), tolerance + kChance * moments.slope_error(),
                                   moments.count};
   const std::vector<double> all = place_.context.control().all_gather(own);
@@ -130,9 +130,9 @@ void Checks::compare_non_finite(Measurement& m) {
                                    .infinity_at = std::min<std::size_t>(stride - 1, 1000)});
   operation_.send(planted, 1);
   operation_.run_alone();
-  const Way exact{way_.algorithm, {}, way_.depth};
+  const Variant exact{variant_.algorithm, {}, variant_.depth};
   std::vector<Finiteness> by_worker(place_.workers.count(),
-                                    Finiteness{codec::Codec(way_.codec, shape_.dtype).block()});
+                                    Finiteness{codec::Codec(variant_.codec, shape_.dtype).block()});
   operation_.for_each_piece(operation_.slots().front(), [&](std::size_t worker, ConstView got,
                                                             std::size_t index, std::size_t part,
                                                             std::size_t first) {

@@ -17,7 +17,7 @@ class Checks {
  public:
   /// `label` begins every finding. `data` is what was sent. Refers to its arguments.
   Checks(const SweepContext& place, const Collective& collective, const Shape& shape,
-         const Way& way, const Data& data, Operation& operation, std::string label,
+         const Variant& variant, const Data& data, Operation& operation, std::string label,
          std::vector<Finding>& findings);
 
   /// The results that lie there now, of data times `sign`. `run` names it in findings. Adds to
@@ -39,7 +39,7 @@ class Checks {
   const SweepContext& place_;
   const Collective& collective_;
   const Shape& shape_;
-  const Way& way_;
+  const Variant& variant_;
   const Data& data_;
   Operation& operation_;
   std::string label_;

@@ -33,7 +33,7 @@ struct Shape {
 inline constexpr std::string_view kVendors = "native";
 
 /// How it runs.
-struct Way {
+struct Variant {
   std::string algorithm;
   codec::CodecSpec codec;
   std::size_t depth = 1;  ///< chunks in which it is pipelined; some run in one piece
@@ -95,11 +95,12 @@ class Collective {
   /// What `auto` takes beside the vendor's, on several nodes of several ranks or elsewhere. Empty:
   /// there is the vendor's only.
   [[nodiscard]] virtual std::string_view preferred(bool levels) const = 0;
-  [[nodiscard]] virtual Memory memory(const Shape& shape, const Way& way) const = 0;
-  /// Throws Error(usage) for a way that is not among the algorithms, and as
+  [[nodiscard]] virtual Memory memory(const Shape& shape, const Variant& variant) const = 0;
+  /// Throws Error(usage) for a variant that is not among the algorithms, and as
   /// collective::plan_all_gather() does.
   [[nodiscard]] virtual std::unique_ptr<Planned> plan(const collective::Context& context,
-                                                      const Shape& shape, const Way& way) const = 0;
+                                                      const Shape& shape,
+                                                      const Variant& variant) const = 0;
   /// The result lies in parts, one after the other, `part_stride` elements apart; part p of them
   /// has `part_length` elements that are checked.
   [[nodiscard]] virtual std::size_t parts(const Shape& shape) const = 0;
@@ -108,13 +109,13 @@ class Collective {
     return shape.count;
   }
   /// Elements [first, first + length) of a part. `first` is a multiple of every codec's block.
-  [[nodiscard]] virtual Expected expected(const Shape& shape, const Way& way, const Data& data,
-                                          std::size_t part, std::size_t first,
+  [[nodiscard]] virtual Expected expected(const Shape& shape, const Variant& variant,
+                                          const Data& data, std::size_t part, std::size_t first,
                                           std::size_t length) const = 0;
 };
 
 /// Whether `collective` has the algorithm for that codec.
-bool can_run(const Collective& collective, const Way& way);
+bool can_run(const Collective& collective, const Variant& variant);
 
 /// What `collective` says of its algorithm of that name; false where it has none.
 bool is_hierarchical(const Collective& collective, std::string_view algorithm);
@@ -122,7 +123,7 @@ bool is_modelled(const Collective& collective, std::string_view algorithm);
 bool is_uncut(const Collective& collective, std::string_view algorithm);
 
 /// What a copy through a codec has to give: elements [first, first + length) of `source`'s buffer.
-Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,
+Expected expected_copy(const Shape& shape, const Variant& variant, const Data& data, int source,
                        std::size_t first, std::size_t length);
 
 /// The table, in the order of its rows.

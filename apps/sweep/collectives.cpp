@@ -26,9 +26,10 @@ double Collective::bus_factor(std::size_t ranks) const {
   return static_cast<double>(ranks - 1) / static_cast<double>(ranks);
 }
 
-bool can_run(const Collective& collective, const Way& way) {
+bool can_run(const Collective& collective, const Variant& variant) {
   return std::ranges::any_of(collective.algorithms(), [&](const Algorithm& algorithm) {
-    return algorithm.name == way.algorithm && (algorithm.traits.any_codec || way.is_lossless());
+    return algorithm.name == variant.algorithm &&
+           (algorithm.traits.any_codec || variant.is_lossless());
   });
 }
 
@@ -44,15 +45,15 @@ bool is_uncut(const Collective& collective, std::string_view name) {
   return has(collective, name, &collective::Traits::uncut);
 }
 
-Expected expected_copy(const Shape& shape, const Way& way, const Data& data, int source,
+Expected expected_copy(const Shape& shape, const Variant& variant, const Data& data, int source,
                        std::size_t first, std::size_t length) {
   std::vector<float> values(length);
   data.values(source, first, values);
   Expected expected{{values.begin(), values.end()}, {}};
-  if (!way.is_lossless()) {
-    expected.bound =
-        collective::through(way.codec, shape.dtype, collective::Estimate::exact(std::move(values)))
-            .bound;
+  if (!variant.is_lossless()) {
+    expected.bound = collective::through(variant.codec, shape.dtype,
+                                         collective::Estimate::exact(std::move(values)))
+                         .bound;
   }
   return expected;
 }

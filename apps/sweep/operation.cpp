@@ -8,12 +8,12 @@
 namespace zeropp::sweep {
 
 Operation::Operation(const SweepContext& place, const Collective& collective, const Shape& shape,
-                     const Way& way, std::size_t aggregated)
+                     const Variant& variant, std::size_t aggregated)
     : place_(place),
       collective_(collective),
       shape_(shape),
-      way_(way),
-      memory_(collective.memory(shape, way)),
+      variant_(variant),
+      memory_(collective.memory(shape, variant)),
       staging_(pieces_of_round() * kPiece * sizeof(float), place.device.staging()),
       input_(place.groups.make_memory(memory_.input_bytes(shape.dtype))) {
   const std::size_t bytes = std::max(memory_.result_bytes(), memory_.in_place_bytes(shape.dtype));
@@ -22,7 +22,7 @@ Operation::Operation(const SweepContext& place, const Collective& collective, co
                                        .group = place.group,
                                        .recorder = recorder_,
                                        .device = place.device},
-                                      shape, way),
+                                      shape, variant),
               .workspace = {},
               .result = place.groups.make_memory(bytes),
               .registered = {}};
@@ -131,7 +131,7 @@ bool Operation::sent_as_predicted() const {
          counted() == comm::Bytes{runs_ * predicted.intra, runs_ * predicted.inter};
 }
 
-bool Operation::is_modelled() const { return sweep::is_modelled(collective_, way_.algorithm); }
+bool Operation::is_modelled() const { return sweep::is_modelled(collective_, variant_.algorithm); }
 
 ConstView Operation::input_of(const Slot& slot) const {
   return mode_ == Mode::out_of_place

@@ -40,7 +40,7 @@ class Operation {
   /// `aggregated`: slots. Refers to its arguments. Throws as Collective::plan() and Buffer do; does
   /// not communicate.
   Operation(const SweepContext& place, const Collective& collective, const Shape& shape,
-            const Way& way, std::size_t aggregated);
+            const Variant& variant, std::size_t aggregated);
 
   /// Collective, before the first run. All ranks throw AgreedError where one of them cannot.
   void register_memory();
@@ -130,7 +130,7 @@ class Operation {
   const SweepContext& place_;
   const Collective& collective_;
   const Shape& shape_;
-  const Way& way_;
+  const Variant& variant_;
   Memory memory_;
   trace::Recorder recorder_;
   Buffer staging_;

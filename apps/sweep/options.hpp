@@ -94,7 +94,8 @@ struct Settings {
 
 /// What runs of one collective on one group: of the codecs and algorithms that were asked for, the
 /// pairs that exist. An algorithm of levels needs the world and equal nodes.
-std::vector<Way> ways(const Settings& settings, const Collective& collective, GroupKind group);
+std::vector<Variant> variants(const Settings& settings, const Collective& collective,
+                              GroupKind group);
 
 /// Decides `auto` in `options`, and refuses what does not exist or would have no effect, with the
 /// reason. `table`: the collectives that there are. Throws Error(usage), or Error(environment)

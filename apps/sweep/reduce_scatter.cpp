@@ -56,8 +56,8 @@ class ReduceScatter final : public Collective {
   [[nodiscard]] std::string_view preferred(bool levels) const override {
     return levels ? "2-hop" : "1-hop";
   }
-  [[nodiscard]] Memory memory(const Shape& shape, const Way& way) const override {
-    const Dtype result = way.is_vendors() ? shape.dtype : Dtype::fp32;
+  [[nodiscard]] Memory memory(const Shape& shape, const Variant& variant) const override {
+    const Dtype result = variant.is_vendors() ? shape.dtype : Dtype::fp32;
     const std::size_t all = shape.ranks() * shape.count;
     // fp32 sums of a 16-bit buffer are wider than a part: they lie over its begin.
     const bool own_place = result == shape.dtype;
@@ -72,28 +72,30 @@ class ReduceScatter final : public Collective {
             .replaces_input = true};
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
-                                              const Shape& shape, const Way& way) const override {
-    if (way.is_vendors()) {
+                                              const Shape& shape,
+                                              const Variant& variant) const override {
+    if (variant.is_vendors()) {
       return std::make_unique<Native>(context, shape.count * size_of(shape.dtype));
     }
     return std::make_unique<RegisteredRun<collective::ReduceScatter>>(
-        collective::plan_reduce_scatter(way.algorithm, context,
+        collective::plan_reduce_scatter(variant.algorithm, context,
                                         {.parts = collective::Parts::dense(shape.count),
                                          .memory = shape.dtype,
                                          .plain = shape.dtype,
-                                         .codec_first = way.codec,
-                                         .codec_second = way.codec,
-                                         .depth = way.depth,
+                                         .codec_first = variant.codec,
+                                         .codec_second = variant.codec,
+                                         .depth = variant.depth,
                                          .label = {"sweep", ""}}));
   }
   [[nodiscard]] std::size_t parts(const Shape& /*shape*/) const override { return 1; }
-  [[nodiscard]] Expected expected(const Shape& shape, const Way& way, const Data& data,
+  [[nodiscard]] Expected expected(const Shape& shape, const Variant& variant, const Data& data,
                                   std::size_t /*part*/, std::size_t first,
                                   std::size_t length) const override {
     const auto all =
         slices(shape, data, static_cast<std::size_t>(shape.rank) * shape.count + first, length);
-    Expected expected{reduction(shape, way).exact(all), {}};
-    if (!way.is_lossless()) expected.bound = reduction(shape, way).sum(shape.rank, all).bound;
+    Expected expected{reduction(shape, variant).exact(all), {}};
+    if (!variant.is_lossless())
+      expected.bound = reduction(shape, variant).sum(shape.rank, all).bound;
     return expected;
   }
 };

@@ -6,8 +6,8 @@
 namespace zeropp::sweep {
 
 /// One codec on every hop.
-inline collective::Reduction reduction(const Shape& shape, const Way& way) {
-  return {way.algorithm, shape.topology, shape.dtype, way.codec, way.codec};
+inline collective::Reduction reduction(const Shape& shape, const Variant& variant) {
+  return {variant.algorithm, shape.topology, shape.dtype, variant.codec, variant.codec};
 }
 
 /// Elements [first, first + length) of everybody's buffer.

@@ -194,16 +194,16 @@ AlgorithmChoice choose_algorithms(const std::string& text,
 }
 
 /// Everything that was asked for runs somewhere.
-void check_ways(const Settings& settings) {
+void check_variants(const Settings& settings) {
   std::set<std::string> codecs;
   std::set<std::string> algorithms;
   bool pipelined = false;
   for (const Collective* collective : settings.collectives) {
     for (const GroupKind group : settings.groups) {
-      for (const Way& way : ways(settings, *collective, group)) {
-        codecs.insert(codec::to_string(way.codec));
-        algorithms.insert(way.algorithm);
-        pipelined |= !is_uncut(*collective, way.algorithm);
+      for (const Variant& variant : variants(settings, *collective, group)) {
+        codecs.insert(codec::to_string(variant.codec));
+        algorithms.insert(variant.algorithm);
+        pipelined |= !is_uncut(*collective, variant.algorithm);
       }
     }
   }
@@ -262,15 +262,16 @@ std::vector<std::string> algorithm_names(const Settings& settings, const Collect
 
 }  // namespace
 
-std::vector<Way> ways(const Settings& settings, const Collective& collective, GroupKind group) {
+std::vector<Variant> variants(const Settings& settings, const Collective& collective,
+                              GroupKind group) {
   const std::vector<std::string> names = algorithm_names(settings, collective, group);
-  std::vector<Way> chosen;
+  std::vector<Variant> chosen;
   for (const codec::CodecSpec& codec : settings.codecs) {
     for (const std::string& name : names) {
       const bool needs_levels = is_hierarchical(collective, name);
       if (needs_levels && !(settings.uniform && group == GroupKind::world)) continue;
-      Way way{name, codec, settings.pipeline_depth};
-      if (can_run(collective, way)) chosen.push_back(std::move(way));
+      Variant variant{name, codec, settings.pipeline_depth};
+      if (can_run(collective, variant)) chosen.push_back(std::move(variant));
     }
   }
   return chosen;
@@ -333,7 +334,7 @@ Settings resolve(Options& o, const std::vector<config::Option>& given,
   settings.pipeline_depth = o.pipeline_depth;
   settings.groups = choose_groups(o.group);
   check_groups(settings, machine);
-  check_ways(settings);
+  check_variants(settings);
   settings.dtypes = choose_types(o.datatype);
   const bool rooted = std::ranges::any_of(
       settings.collectives, [](const Collective* collective) { return collective->has_root(); });

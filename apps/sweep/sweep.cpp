@@ -82,7 +82,7 @@ class Sweep {
   }
 
  private:
-  /// A collective with all that its rows have in common but size and way.
+  /// A collective with all that its rows have in common but size and variant.
   struct Setting {
     const Collective& collective;
     comm::Communicator& group;
@@ -99,8 +99,8 @@ class Sweep {
     const auto is_part = [](GroupKind group) { return group != GroupKind::world; };
     if (std::ranges::any_of(settings_.groups, is_part)) return true;
     for (const Collective* collective : settings_.collectives) {
-      for (const Way& way : ways(settings_, *collective, GroupKind::world)) {
-        if (is_hierarchical(*collective, way.algorithm)) return true;
+      for (const Variant& variant : variants(settings_, *collective, GroupKind::world)) {
+        if (is_hierarchical(*collective, variant.algorithm)) return true;
       }
     }
     return false;
@@ -150,7 +150,7 @@ class Sweep {
         const int size = setting.group.size();
         setting.shape.topology = {.world_size = size, .ranks_per_node = size};
       }
-      const auto all = ways(settings_, collective, group);
+      const auto all = variants(settings_, collective, group);
       if (all.empty()) {
         print(fmt::format("# {} on group {}: none of its algorithms carries the codecs asked for\n",
                           collective.name(), enum_name(group)));
@@ -169,14 +169,14 @@ class Sweep {
     }
   }
 
-  /// All ways of one size, or those before a signal or before memory that all ranks know to be
+  /// All variants of one size, or those before a signal or before memory that all ranks know to be
   /// lacking, then their ratios.
-  void measure(Setting& setting, std::size_t size, const std::vector<Way>& all) {
+  void measure(Setting& setting, std::size_t size, const std::vector<Variant>& all) {
     const Collective& collective = setting.collective;
     Shape& shape = setting.shape;
     shape.count = collective.count(size, shape.dtype, shape.ranks());
     std::vector<Row> rows;
-    for (const Way& way : all) {
+    for (const Variant& variant : all) {
       signal_ = app::agreed_interrupt(context_.control());
       if (signal_ != 0) {
         outcome_.ended = fmt::format("interrupted by {}", app::name_of_interrupt(signal_));
@@ -184,8 +184,8 @@ class Sweep {
       }
       Row row;
       row.collective = collective.name();
-      row.codec = codec::to_string(way.codec);
-      row.algorithm = way.algorithm;
+      row.codec = codec::to_string(variant.codec);
+      row.algorithm = variant.algorithm;
       row.group = setting.group.name();
       row.transport = enum_name(*options_.transport);
       row.size = collective.bytes(shape);
@@ -198,7 +198,7 @@ class Sweep {
       try {
         bench({context_, groups_, setting.group, device_, stream_,
                Workers::on_this_host(context_.world().host_ranks())},
-              settings_.bench, collective, shape, way, row, outcome_.findings);
+              settings_.bench, collective, shape, variant, row, outcome_.findings);
       } catch (const comm::AgreedError& error) {  // on all ranks: what was measured is kept first
         failure_ = error;
         outcome_.ended = fmt::format("ended by {}", what);

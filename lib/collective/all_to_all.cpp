@@ -72,8 +72,8 @@ void AllToAll::start(ConstView in, View out, std::span<std::byte> workspace, Str
                     {encoded, piece.image_bytes}, stream_,
                     draw_of(0, 0, static_cast<std::size_t>(group_.rank()), 0, piece.chunk.first));
     });
-    piece.work = swap_pieces(meter_, group_, encoded, workspace_.data() + piece.in,
-                             piece.image_bytes, stream_);
+    piece.work = exchange_pieces(meter_, group_, encoded, workspace_.data() + piece.in,
+                                 piece.image_bytes, stream_);
   }
 }
 

@@ -65,8 +65,8 @@ codec::Layout OneHopReduce::layout(const Chunk& chunk) const {
 void OneHopReduce::begin() {
   if (layout_.lies_encoded) {
     Piece& piece = pieces_.front();
-    piece.work = swap_pieces(meter_, group_, static_cast<const std::byte*>(full_.data),
-                             at(piece.in), piece.image_bytes, stream_);
+    piece.work = exchange_pieces(meter_, group_, static_cast<const std::byte*>(full_.data),
+                                 at(piece.in), piece.image_bytes, stream_);
     return;
   }
   meter_.kernels([&] { encode_.begin(at(0), stream_); });
@@ -77,7 +77,7 @@ void OneHopReduce::begin() {
                      draw(piece.chunk, 0));
     });
     piece.work =
-        swap_pieces(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
+        exchange_pieces(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
   }
   meter_.kernels([&] { encode_.end(stream_); });
 }

@@ -8,9 +8,9 @@ namespace {
 int next_of(const comm::Communicator& group) { return (group.rank() + 1) % group.size(); }
 }  // namespace
 
-std::unique_ptr<comm::Work> swap_pieces(Meter& meter, comm::Communicator& group,
-                                        const std::byte* out, std::byte* in, std::size_t bytes,
-                                        StreamHandle stream) {
+std::unique_ptr<comm::Work> exchange_pieces(Meter& meter, comm::Communicator& group,
+                                            const std::byte* out, std::byte* in, std::size_t bytes,
+                                            StreamHandle stream) {
   return meter.counted(
       [&](comm::Bytes& sent) { return group.exchange_equal(out, in, bytes, stream, sent); });
 }

@@ -12,9 +12,9 @@
 namespace zeropp::collective {
 
 /// Piece p of `out` goes to rank p, piece p of `in` comes from rank p, the own piece included.
-std::unique_ptr<comm::Work> swap_pieces(Meter& meter, comm::Communicator& group,
-                                        const std::byte* out, std::byte* in, std::size_t bytes,
-                                        StreamHandle stream);
+std::unique_ptr<comm::Work> exchange_pieces(Meter& meter, comm::Communicator& group,
+                                            const std::byte* out, std::byte* in, std::size_t bytes,
+                                            StreamHandle stream);
 
 /// Piece `rank` of `pieces` goes to every other rank; piece p, which begins p * `stride` behind the
 /// first, comes from rank p.

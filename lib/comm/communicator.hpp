@@ -84,7 +84,7 @@ class Communicator {
                                                                   std::size_t stride,
                                                                   std::size_t bytes,
                                                                   StreamHandle stream, Bytes& sent);
-  /// Collective: every rank registers as much memory (of Buffer::shareable()), and calls
+  /// Collective: every rank registers as much memory (of Buffer::registrable()), and calls
   /// exchange_equal() and all_gather_in_place() at the same places in it. Large pieces need no
   /// kernel then. Null where the group has no use for it; Error(environment) where it was made to
   /// use it and cannot.

@@ -23,7 +23,7 @@ JobShape Groups::shape() const {
 }
 
 Buffer Groups::make_memory(std::size_t bytes) const {
-  return copy_engines ? Buffer::shareable(bytes, memory) : Buffer(bytes, memory);
+  return copy_engines ? Buffer::registrable(bytes, memory) : Buffer(bytes, memory);
 }
 
 std::vector<std::unique_ptr<RegisteredMemory>> Groups::register_memory(const Buffer& buffer,

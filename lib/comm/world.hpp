@@ -86,7 +86,7 @@ struct Groups {
   /// Without what moves bytes: all of it, and that of these ranks alone.
   [[nodiscard]] JobShape shape() const;
   [[nodiscard]] LevelShape levels() const;
-  /// Memory that collectives of these groups may borrow, shareable where they have use for it.
+  /// Memory that collectives of these groups may borrow, registrable where they have use for it.
   [[nodiscard]] Buffer make_memory(std::size_t bytes) const;
   /// Collective: registers it with all of them, to be kept until it is freed. `control`: of the
   /// ranks of all groups, which agree after each group; where one cannot register it, all throw

@@ -18,17 +18,17 @@ const Runtime& runtime_of(MemoryKind kind) {
 
 }  // namespace
 
-Buffer::Buffer(std::size_t bytes, MemoryKind kind) : Buffer(bytes, kind, /*shareable=*/false) {}
+Buffer::Buffer(std::size_t bytes, MemoryKind kind) : Buffer(bytes, kind, /*registrable=*/false) {}
 
-Buffer Buffer::shareable(std::size_t bytes, MemoryKind kind) {
-  return {bytes, kind, /*shareable=*/true};
+Buffer Buffer::registrable(std::size_t bytes, MemoryKind kind) {
+  return {bytes, kind, /*registrable=*/true};
 }
 
-Buffer::Buffer(std::size_t bytes, MemoryKind kind, bool shareable) : bytes_(bytes), kind_(kind) {
+Buffer::Buffer(std::size_t bytes, MemoryKind kind, bool registrable) : bytes_(bytes), kind_(kind) {
   const Runtime& runtime = runtime_of(kind);
   if (bytes == 0) return;
   std::byte* const memory =
-      (shareable ? runtime.allocate_shareable : runtime.allocate)(bytes, kind);
+      (registrable ? runtime.allocate_registrable : runtime.allocate)(bytes, kind);
   if (memory == nullptr) {
     throw OutOfMemory(
         kind,
@@ -39,12 +39,12 @@ Buffer::Buffer(std::size_t bytes, MemoryKind kind, bool shareable) : bytes_(byte
             : fmt::format("no memory for {} bytes: use fewer ranks on this host or a smaller model",
                           bytes));
   }
-  memory_ = {memory, Release{bytes, kind, shareable}};
+  memory_ = {memory, Release{bytes, kind, registrable}};
 }
 
 void Buffer::Release::operator()(std::byte* memory) const noexcept {
   const Runtime& runtime = kind == MemoryKind::host ? host_runtime() : *cuda_runtime();
-  (shareable ? runtime.release_shareable : runtime.release)(memory, bytes, kind);
+  (registrable ? runtime.release_registrable : runtime.release)(memory, bytes, kind);
 }
 
 Buffer Buffer::zeros(std::size_t count, Dtype dtype, MemoryKind kind) {

@@ -21,7 +21,7 @@ class Buffer {
   Buffer& operator=(Buffer&&) = default;
 
   /// The same, for comm::Communicator::register_memory().
-  static Buffer shareable(std::size_t bytes, MemoryKind kind);
+  static Buffer registrable(std::size_t bytes, MemoryKind kind);
   /// Zeroed memory for `count` elements, ready on return.
   static Buffer zeros(std::size_t count, Dtype dtype, MemoryKind kind);
 
@@ -35,12 +35,12 @@ class Buffer {
   }
 
  private:
-  Buffer(std::size_t bytes, MemoryKind kind, bool shareable);
+  Buffer(std::size_t bytes, MemoryKind kind, bool registrable);
 
   struct Release {
     std::size_t bytes;
     MemoryKind kind;
-    bool shareable;
+    bool registrable;
     void operator()(std::byte* memory) const noexcept;
   };
   std::unique_ptr<std::byte, Release> memory_{nullptr, Release{0, MemoryKind::host, false}};

@@ -27,8 +27,8 @@ const Runtime& host_runtime() {
   static constexpr Runtime kRuntime{
       .allocate = allocate,
       .release = release,
-      .allocate_shareable = allocate,
-      .release_shareable = release,
+      .allocate_registrable = allocate,
+      .release_registrable = release,
       .memory_use = [] { return MemoryUse{}; },
       .fill = [](std::byte* memory, std::size_t bytes, MemoryKind,
                  std::byte value) { std::memset(memory, std::to_integer<int>(value), bytes); },

@@ -38,8 +38,8 @@ struct Runtime {
   std::byte* (*allocate)(std::size_t bytes, MemoryKind);
   void (*release)(std::byte*, std::size_t bytes, MemoryKind) noexcept;
   /// The same of memory that the GPUs of other processes on this host can be let into.
-  std::byte* (*allocate_shareable)(std::size_t bytes, MemoryKind);
-  void (*release_shareable)(std::byte*, std::size_t bytes, MemoryKind) noexcept;
+  std::byte* (*allocate_registrable)(std::size_t bytes, MemoryKind);
+  void (*release_registrable)(std::byte*, std::size_t bytes, MemoryKind) noexcept;
   /// Of MemoryKind::device; zero on the host.
   MemoryUse (*memory_use)();
   /// All bytes of `memory`; done on return.

@@ -101,17 +101,17 @@ class Costs {
       case OpKind::gather_sum:
         return joined(gather(
             {options_.all_gather_algorithm, bucket(op.index), Dtype::fp32, {}, depth()}, world_));
-      case OpKind::reduce_across:
+      case OpKind::reduce_over_replicas:
         return joined(reduce_cost({zero::kReplicaReduce,
-                                   across_part(op.index),
+                                   replica_part(op.index),
                                    options_.compute,
                                    codecs_of(op.index).inter,
                                    {},
                                    depth()},
                                   across_));
-      case OpKind::gather_across:
+      case OpKind::gather_over_replicas:
         return joined(
-            gather({zero::kReplicaGather, across_part(op.index), Dtype::fp32,
+            gather({zero::kReplicaGather, replica_part(op.index), Dtype::fp32,
                     zero::codec_of_sums(codecs_of(op.index).inter, options_.compute), depth()},
                    across_));
       case OpKind::update:
@@ -128,7 +128,7 @@ class Costs {
     place.ranks_per_node = std::min(ranks, world_.ranks_per_node);
     return place;
   }
-  [[nodiscard]] std::size_t across_part(std::size_t index) const {
+  [[nodiscard]] std::size_t replica_part(std::size_t index) const {
     return zero::replica_part(work_.input.buckets[index], across_.ranks(), options_.compute);
   }
   [[nodiscard]] const zero::GradientCodecs& codecs_of(std::size_t index) const {

@@ -26,8 +26,8 @@ void add_volumes(zero::Volumes& sums, const zero::Volumes& values, std::uint64_t
   add(sums.refresh, values.refresh, times);
   add(sums.reduce, values.reduce, times);
   add(sums.gather_sum, values.gather_sum, times);
-  add(sums.reduce_across, values.reduce_across, times);
-  add(sums.gather_across, values.gather_across, times);
+  add(sums.reduce_over_replicas, values.reduce_over_replicas, times);
+  add(sums.gather_over_replicas, values.gather_over_replicas, times);
 }
 
 }  // namespace

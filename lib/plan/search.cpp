@@ -129,10 +129,10 @@ auto costs_of(const Candidate& c) {
                     -c.gradient_bits, c.seconds.value_or(0));
 }
 
-/// How a candidate sends what it sends: of two ways one may be faster with the same bytes. Within a
-/// way, who sends, computes and holds no more takes no longer.
-using Way = std::tuple<int, std::string, std::string>;
-Way way_of(const Exchange& exchange) {
+/// How a candidate sends what it sends: of two routes one may be faster with the same bytes. Within
+/// a route, who sends, computes and holds no more takes no longer.
+using Route = std::tuple<int, std::string, std::string>;
+Route route_of(const Exchange& exchange) {
   return {exchange.stage, exchange.all_gather, exchange.reduce_scatter};
 }
 
@@ -196,7 +196,7 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
   SearchResult result;
   std::optional<SharedPlans> plans;
   Computations computations(source_vocab_size);
-  std::map<Way, std::vector<Planned>> by_way;  // one where times are not asked for
+  std::map<Route, std::vector<Planned>> by_route;  // one where times are not asked for
   for_each_exchange(space, [&](const Exchange& exchange) {
     result.considered += space.micro_batches.size() * space.recompute.size();
     config::TrainConfig asked = with(base, exchange);
@@ -216,13 +216,13 @@ SearchResult search(const config::TrainConfig& base, const SearchSpace& space,
         Candidate candidate = candidate_of(*config, plan, computations.of(*config));
         if (!within(limits, candidate)) continue;
         ++result.fitting;
-        add_best(by_way[seconds ? way_of(exchange) : Way{}], {std::move(candidate), plan});
+        add_best(by_route[seconds ? route_of(exchange) : Route{}], {std::move(candidate), plan});
       }
     }
   });
   std::vector<Planned> best;
-  for (auto& [way, of_way] : by_way) {
-    for (Planned& each : of_way) {
+  for (auto& [route, of_route] : by_route) {
+    for (Planned& each : of_route) {
       if (seconds) each.candidate.seconds = seconds(each.candidate, each.plan);
       add_best(best, std::move(each));
     }

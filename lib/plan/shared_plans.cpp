@@ -225,8 +225,8 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, std::size_t optimizer_s
                           .refresh = global.bytes,
                           .reduce = reduced.bytes,
                           .gather_sum = reduced.gather_sum,
-                          .reduce_across = {},
-                          .gather_across = {}},
+                          .reduce_over_replicas = {},
+                          .gather_over_replicas = {}},
                          asked.accumulation_steps);
   for (const zero::MemoryPart& part :
        zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,

@@ -130,22 +130,23 @@ TEST(Schedule, SumsOverShardGroupsOnceAStep) {
   for (const std::size_t micro_steps : {1U, 3U}) {
     ScheduleInput in = make_input(3, false, micro_steps, 1 << 20, true, true, 600);
     in.across = true;
-    for (BucketMemory& memory : in.bucket_memory) memory.image_across = 256;
+    for (BucketMemory& memory : in.bucket_memory) memory.replica_image = 256;
     const Schedule schedule = make_step_schedule(in, false);
-    EXPECT_EQ(count(schedule, OpKind::reduce_across), in.buckets.size());
-    EXPECT_EQ(count(schedule, OpKind::gather_across), in.buckets.size());
+    EXPECT_EQ(count(schedule, OpKind::reduce_over_replicas), in.buckets.size());
+    EXPECT_EQ(count(schedule, OpKind::gather_over_replicas), in.buckets.size());
     const auto before = order_of(schedule);
     std::map<std::size_t, std::size_t> summed;  // bucket -> what must be done before
     for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
       const Op& op = schedule.ops[i];
-      const bool across = op.kind == OpKind::reduce_across || op.kind == OpKind::gather_across;
+      const bool across =
+          op.kind == OpKind::reduce_over_replicas || op.kind == OpKind::gather_over_replicas;
       if (across) {
         EXPECT_EQ(op.micro_step + 1, micro_steps);
         EXPECT_TRUE(before[i][summed.at(op.index)]);
       }
       if (across || op.kind == OpKind::reduce) summed[op.index] = i;
     }
-    EXPECT_EQ(count(make_evaluation_schedule(in, false), OpKind::reduce_across), 0U);
+    EXPECT_EQ(count(make_evaluation_schedule(in, false), OpKind::reduce_over_replicas), 0U);
   }
 }
 
@@ -344,7 +345,7 @@ TEST(Schedule, AHostThatWaitsEndsReductionsInTime) {
     for (std::size_t b = 0; b < in.buckets.size(); ++b) {
       in.bucket_memory[b].workspace =
           pick(3) == 0 ? 256 : in.buckets[b].count() * 4 * (1 + pick(8));
-      in.bucket_memory[b].image_across = 700;
+      in.bucket_memory[b].replica_image = 700;
     }
     for (UnitMemory& memory : in.unit_memory) memory.gradients /= 1 + pick(2);
     const Schedule schedule = make_step_schedule(in, pick(2) == 1);
@@ -402,9 +403,9 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
     in.max_live_elements = 500 + pick(4000);
     if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
     for (BucketMemory& memory : in.bucket_memory) {
-      memory.image_across = 700;
-      memory.reduce_across_workspace = 300;
-      memory.gather_across_workspace = 500;
+      memory.replica_image = 700;
+      memory.replica_reduce_workspace = 300;
+      memory.replica_gather_workspace = 500;
     }
     for (const Schedule& schedule :
          {make_step_schedule(in, pick(2) == 1), make_evaluation_schedule(in, false),
@@ -455,12 +456,12 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
         } else if (op.kind == OpKind::gather_sum) {
           add(op.result, in.bucket_memory[op.index].sum, i);
           add(op.workspace, in.bucket_memory[op.index].gather_sum_workspace, i);
-        } else if (op.kind == OpKind::reduce_across) {
-          add(op.result, in.bucket_memory[op.index].image_across, i);
-          add(op.workspace, in.bucket_memory[op.index].reduce_across_workspace, i);
-        } else if (op.kind == OpKind::gather_across) {
-          add(op.result, in.bucket_memory[op.index].image_across, i);
-          add(op.workspace, in.bucket_memory[op.index].gather_across_workspace, i);
+        } else if (op.kind == OpKind::reduce_over_replicas) {
+          add(op.result, in.bucket_memory[op.index].replica_image, i);
+          add(op.workspace, in.bucket_memory[op.index].replica_reduce_workspace, i);
+        } else if (op.kind == OpKind::gather_over_replicas) {
+          add(op.result, in.bucket_memory[op.index].replica_image, i);
+          add(op.workspace, in.bucket_memory[op.index].replica_gather_workspace, i);
         } else if (op.kind == OpKind::refresh) {
           add(op.workspace, in.unit_memory[op.index].refresh_workspace, i);
         }

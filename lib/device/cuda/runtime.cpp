@@ -102,7 +102,7 @@ void release(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
 }
 
 /// A pool's memory has no handle that another process could map; NCCL's allocator gives one.
-std::byte* allocate_shareable(std::size_t bytes, MemoryKind kind) {
+std::byte* allocate_registrable(std::size_t bytes, MemoryKind kind) {
   if (kind == MemoryKind::pinned) return allocate(bytes, kind);
   void* memory = nullptr;
   if (!fits_limit(bytes)) return nullptr;
@@ -113,7 +113,7 @@ std::byte* allocate_shareable(std::size_t bytes, MemoryKind kind) {
   return counted(memory, bytes);
 }
 
-void release_shareable(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
+void release_registrable(std::byte* memory, std::size_t bytes, MemoryKind kind) noexcept {
   if (kind == MemoryKind::pinned) return release(memory, bytes, kind);
   (void)cudaDeviceSynchronize();
   (void)ncclMemFree(memory);
@@ -194,8 +194,8 @@ void synchronize_event(void* event) {
 constexpr Runtime kRuntime{
     .allocate = allocate,
     .release = release,
-    .allocate_shareable = allocate_shareable,
-    .release_shareable = release_shareable,
+    .allocate_registrable = allocate_registrable,
+    .release_registrable = release_registrable,
     .memory_use = [] { return pool().use; },
     .fill = fill,
     .copy =

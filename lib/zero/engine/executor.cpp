@@ -23,8 +23,8 @@ StepClock::Work work_of(OpKind kind) {
       return Work::gather;
     case OpKind::reduce:
     case OpKind::gather_sum:
-    case OpKind::reduce_across:
-    case OpKind::gather_across:
+    case OpKind::reduce_over_replicas:
+    case OpKind::gather_over_replicas:
       return Work::reduce;
     case OpKind::update:
       return Work::update;
@@ -83,10 +83,10 @@ Finish run(const OpHandlers& handlers, const Op& op) {
       return {};  // nothing to run: only its waits matter
     case OpKind::gather_sum:
       return enqueued(handlers.gather_sum, op);
-    case OpKind::reduce_across:
-      return enqueued(handlers.reduce_across, op);
-    case OpKind::gather_across:
-      return enqueued(handlers.gather_across, op);
+    case OpKind::reduce_over_replicas:
+      return enqueued(handlers.reduce_over_replicas, op);
+    case OpKind::gather_over_replicas:
+      return enqueued(handlers.gather_over_replicas, op);
     case OpKind::update:
       return enqueued(handlers.update, op);
     case OpKind::refresh:

@@ -39,8 +39,8 @@ struct OpHandlers {
   Enqueue backward{};
   Start reduce{};
   Enqueue gather_sum{};
-  Enqueue reduce_across{};
-  Enqueue gather_across{};
+  Enqueue reduce_over_replicas{};
+  Enqueue gather_over_replicas{};
   Enqueue update{};
   Enqueue refresh{};
 };

@@ -111,13 +111,13 @@ void StepOperations::gather_sum(const Op& op) {
                                       memory_.workspace(op), stream_of(op));
 }
 
-void StepOperations::reduce_across(const Op& op) {
+void StepOperations::reduce_over_replicas(const Op& op) {
   context_.plans.gradients.across()->reduce(op.index, memory_.own_gradients(), memory_.image(op),
                                             memory_.workspace(op), stream_of(op),
                                             replica_draws(op));
 }
 
-void StepOperations::gather_across(const Op& op) {
+void StepOperations::gather_over_replicas(const Op& op) {
   context_.plans.gradients.across()->gather(op.index, memory_.own_gradients(), memory_.image(op),
                                             memory_.workspace(op), stream_of(op),
                                             replica_draws(op));

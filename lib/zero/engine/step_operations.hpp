@@ -51,8 +51,8 @@ class StepOperations {
   /// Reduce-scatters a bucket, and adds its sum to the gradient shards.
   Finish reduce(const Op& op);
   void gather_sum(const Op& op);
-  void reduce_across(const Op& op);
-  void gather_across(const Op& op);
+  void reduce_over_replicas(const Op& op);
+  void gather_over_replicas(const Op& op);
   /// All-gathers updated weights, or initial ones, into the resident weights.
   void refresh(const Op& op, Phase phase);
   void refresh(const Op& op) { refresh(op, training_phase(op)); }

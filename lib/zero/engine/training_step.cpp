@@ -80,8 +80,8 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
        // the gradient shards; at stage 0 it is gathered; over several shard groups it is summed.
        .reduce = [&](const Op& op) { return operations_.reduce(op); },
        .gather_sum = [&](const Op& op) { operations_.gather_sum(op); },
-       .reduce_across = [&](const Op& op) { operations_.reduce_across(op); },
-       .gather_across = [&](const Op& op) { operations_.gather_across(op); }});
+       .reduce_over_replicas = [&](const Op& op) { operations_.reduce_over_replicas(op); },
+       .gather_over_replicas = [&](const Op& op) { operations_.gather_over_replicas(op); }});
   result.predicted = volume(gradients, plan.volumes);
 
   // Norm, on `compute`, which the host waits for here, once a step.

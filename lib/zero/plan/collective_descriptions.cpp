@@ -82,12 +82,12 @@ GradientDescriptions::GradientDescriptions(const Options& options, const CodecTa
           collective::describe_reduce_scatter(kReplicaReduce, replicas, sum.reduce),
           collective::describe_all_gather(kReplicaGather, replicas, sum.gather));
       const std::size_t part = sum.reduce.parts.count;
-      taken.image_across =
+      taken.replica_image =
           replica_packing_bytes(bucket, job.replicas->size, part) + part * sizeof(float);
-      taken.reduce_across_workspace =
-          std::max(taken.reduce_across_workspace, pair.reduce.workspace);
-      taken.gather_across_workspace =
-          std::max(taken.gather_across_workspace, pair.gather.workspace);
+      taken.replica_reduce_workspace =
+          std::max(taken.replica_reduce_workspace, pair.reduce.workspace);
+      taken.replica_gather_workspace =
+          std::max(taken.replica_gather_workspace, pair.gather.workspace);
     }
     if (stage_preset(options.stage).shard_optimizer) continue;
     gather_sum.push_back(collective::describe_all_gather(options.all_gather_algorithm, over_shards,
@@ -106,8 +106,8 @@ void GradientDescriptions::add_volumes(const std::vector<std::size_t>& choice,
   }
   for (std::size_t b = 0; b < across.size(); ++b) {
     const Across& pair = across[b][chosen(choice, b)];
-    volumes.reduce_across.push_back(pair.reduce.bytes);
-    volumes.gather_across.push_back(pair.gather.bytes);
+    volumes.reduce_over_replicas.push_back(pair.reduce.bytes);
+    volumes.gather_over_replicas.push_back(pair.gather.bytes);
   }
 }
 
@@ -121,8 +121,8 @@ void GradientDescriptions::add_messages(const std::vector<std::size_t>& choice,
   }
   for (std::size_t b = 0; b < across.size(); ++b) {
     const Across& pair = across[b][chosen(choice, b)];
-    messages.reduce_across.push_back(pair.reduce.messages);
-    messages.gather_across.push_back(pair.gather.messages);
+    messages.reduce_over_replicas.push_back(pair.reduce.messages);
+    messages.gather_over_replicas.push_back(pair.gather.messages);
   }
 }
 

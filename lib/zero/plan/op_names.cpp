@@ -23,9 +23,9 @@ const char* name_of(OpKind kind) {
       return "end_reduce";
     case OpKind::gather_sum:
       return "gather_sum";
-    case OpKind::reduce_across:
+    case OpKind::reduce_over_replicas:
       return "reduce_across";
-    case OpKind::gather_across:
+    case OpKind::gather_over_replicas:
       return "gather_across";
     case OpKind::update:
       return "update";

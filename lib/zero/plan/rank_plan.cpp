@@ -101,9 +101,9 @@ const collective::Description* RankPlan::description(const Op& op) const {
       return &reductions.reduce[op.index][reductions.chosen(choice.gradients, op.index)];
     case OpKind::gather_sum:
       return &reductions.gather_sum[op.index];
-    case OpKind::reduce_across:
+    case OpKind::reduce_over_replicas:
       return &across().reduce;
-    case OpKind::gather_across:
+    case OpKind::gather_over_replicas:
       return &across().gather;
     case OpKind::keep_secondary:
     case OpKind::forward:

@@ -297,7 +297,7 @@ class Builder {
     arena_.release(reduce.workspace, {reduced});
     const std::size_t last = in_.preset.shard_optimizer ? reduced : gather_sum(reduce, reduced);
     if (reduce.result != kNoMemory) arena_.release(reduce.result, {last});
-    if (in_.across && reduce.micro_step + 1 == in_.micro_steps) sum_across(reduce, reduced);
+    if (in_.across && reduce.micro_step + 1 == in_.micro_steps) sum_over_replicas(reduce, reduced);
     if (!in_.preset.shard_gradients) return;
     for (const Segment& segment : in_.buckets[reduce.index].segments) {
       const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;
@@ -309,22 +309,22 @@ class Builder {
 
   /// The sums over micro-steps are complete: over the shard groups, beside the backward of other
   /// layers.
-  void sum_across(const Op& reduce, std::size_t reduced) {
+  void sum_over_replicas(const Op& reduce, std::size_t reduced) {
     const BucketMemory& memory = in_.bucket_memory[reduce.index];
-    Op sum{OpKind::reduce_across, reduce.index};
+    Op sum{OpKind::reduce_over_replicas, reduce.index};
     sum.micro_step = reduce.micro_step;
     sum.stream = StreamId::reduce_end;
     sum.backward_phase = true;
-    sum.bytes = memory.image_across + memory.reduce_across_workspace;
+    sum.bytes = memory.replica_image + memory.replica_reduce_workspace;
     sum.waits_on = {reduced};
-    sum.result = arena_.allocate(memory.image_across, sum.waits_on);
-    sum.workspace = arena_.allocate(memory.reduce_across_workspace, sum.waits_on);
+    sum.result = arena_.allocate(memory.replica_image, sum.waits_on);
+    sum.workspace = arena_.allocate(memory.replica_reduce_workspace, sum.waits_on);
     Op gather = sum;
     const std::size_t workspace = sum.workspace;
     const std::size_t summed = emit(std::move(sum));
     arena_.release(workspace, {summed});
-    gather.kind = OpKind::gather_across;
-    gather.bytes = memory.gather_across_workspace;
+    gather.kind = OpKind::gather_over_replicas;
+    gather.bytes = memory.replica_gather_workspace;
     gather.waits_on = {summed};
     gather.workspace = arena_.allocate(gather.bytes, gather.waits_on);
     const std::size_t last_workspace = gather.workspace;

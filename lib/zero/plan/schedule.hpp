@@ -29,10 +29,10 @@ enum class OpKind : std::uint8_t {
   end_reduce,        ///< completion of a bucket's reduction: transports that the host drives block
                      ///< here, so that reductions end in the order in which they began
   gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
-  reduce_across,     ///< reduce-scatter a bucket's gradient shard over the shard groups
-  gather_across,     ///< all-gather what that summed into the gradient shards
-  update,            ///< optimizer step of a unit's shard, and its shard in the compute dtype
-  refresh,           ///< all-gather a unit's updated weights (stages 1 and 2)
+  reduce_over_replicas,  ///< reduce-scatter a bucket's gradient shard over the shard groups
+  gather_over_replicas,  ///< all-gather what that summed into the gradient shards
+  update,                ///< optimizer step of a unit's shard, and its shard in the compute dtype
+  refresh,               ///< all-gather a unit's updated weights (stages 1 and 2)
 };
 
 /// Collectives start on `gather` and `reduce` and go on to their later hops and decoding on
@@ -97,9 +97,10 @@ struct BucketMemory {
   std::size_t sum = 0;        ///< fp32
   std::size_t workspace = 0;  ///< packing and wire images
   std::size_t gather_sum_workspace = 0;
-  std::size_t image_across = 0;  ///< what lies between reduce_across and gather_across
-  std::size_t reduce_across_workspace = 0;
-  std::size_t gather_across_workspace = 0;
+  std::size_t replica_image =
+      0;  ///< what lies between reduce_over_replicas and gather_over_replicas
+  std::size_t replica_reduce_workspace = 0;
+  std::size_t replica_gather_workspace = 0;
 };
 
 /// What a ZeRO stage shards: a named preset.

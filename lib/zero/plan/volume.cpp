@@ -16,10 +16,10 @@ comm::Bytes volume(const Op& op, const Volumes& volumes) {
       return volumes.reduce[op.index];
     case OpKind::gather_sum:
       return volumes.gather_sum[op.index];
-    case OpKind::reduce_across:
-      return volumes.reduce_across[op.index];
-    case OpKind::gather_across:
-      return volumes.gather_across[op.index];
+    case OpKind::reduce_over_replicas:
+      return volumes.reduce_over_replicas[op.index];
+    case OpKind::gather_over_replicas:
+      return volumes.gather_over_replicas[op.index];
     case OpKind::keep_secondary:
     case OpKind::forward:
     case OpKind::backward:

@@ -16,13 +16,13 @@ namespace zeropp::zero {
 
 /// Bytes that this rank sends in one run of each collective.
 struct Volumes {
-  std::vector<comm::Bytes> gather;            ///< by unit
-  std::vector<comm::Bytes> gather_secondary;  ///< by unit
-  std::vector<comm::Bytes> refresh;           ///< by unit
-  std::vector<comm::Bytes> reduce;            ///< by bucket
-  std::vector<comm::Bytes> gather_sum;        ///< by bucket
-  std::vector<comm::Bytes> reduce_across;     ///< by bucket; of several shard groups
-  std::vector<comm::Bytes> gather_across;     ///< likewise
+  std::vector<comm::Bytes> gather;                ///< by unit
+  std::vector<comm::Bytes> gather_secondary;      ///< by unit
+  std::vector<comm::Bytes> refresh;               ///< by unit
+  std::vector<comm::Bytes> reduce;                ///< by bucket
+  std::vector<comm::Bytes> gather_sum;            ///< by bucket
+  std::vector<comm::Bytes> reduce_over_replicas;  ///< by bucket; of several shard groups
+  std::vector<comm::Bytes> gather_over_replicas;  ///< likewise
 };
 
 /// Bytes that this rank sends in one run of `op`.
