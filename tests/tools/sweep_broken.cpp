@@ -143,18 +143,19 @@ class Broken final : public Collective {
   [[nodiscard]] std::string_view preferred(bool levels) const override {
     return right_.preferred(levels);
   }
-  [[nodiscard]] Memory memory(const Shape& shape, const Way& way) const override {
-    return right_.memory(shape, inner(way));
+  [[nodiscard]] Memory memory(const Shape& shape, const Variant& variant) const override {
+    return right_.memory(shape, inner(variant));
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,
-                                              const Shape& shape, const Way& way) const override {
-    Way planned = inner(way);
+                                              const Shape& shape,
+                                              const Variant& variant) const override {
+    Variant planned = inner(variant);
     for (const auto& failure : kFailures) {
-      if (failure.name == way.algorithm && failure.drops_the_codec) planned.codec = {};
+      if (failure.name == variant.algorithm && failure.drops_the_codec) planned.codec = {};
     }
     auto run = right_.plan(context, shape, planned);
     for (const auto& failure : kFailures) {
-      if (failure.name != way.algorithm) continue;
+      if (failure.name != variant.algorithm) continue;
       return std::make_unique<BrokenRun>(std::move(run), failure, shape.rank,
                                          right_.part_length(shape, 0));
     }
@@ -167,18 +168,18 @@ class Broken final : public Collective {
   [[nodiscard]] std::size_t part_length(const Shape& shape, std::size_t part) const override {
     return right_.part_length(shape, part);
   }
-  [[nodiscard]] Expected expected(const Shape& shape, const Way& way, const Data& data,
+  [[nodiscard]] Expected expected(const Shape& shape, const Variant& variant, const Data& data,
                                   std::size_t part, std::size_t first,
                                   std::size_t length) const override {
-    return right_.expected(shape, inner(way), data, part, first, length);
+    return right_.expected(shape, inner(variant), data, part, first, length);
   }
 
  private:
-  [[nodiscard]] Way inner(const Way& way) const {
-    const auto is_failure = [&](const Failure& f) { return f.name == way.algorithm; };
-    if (std::ranges::none_of(kFailures, is_failure)) return way;
+  [[nodiscard]] Variant inner(const Variant& variant) const {
+    const auto is_failure = [&](const Failure& f) { return f.name == variant.algorithm; };
+    if (std::ranges::none_of(kFailures, is_failure)) return variant;
     const std::string_view name = right_.preferred(false);
-    return {std::string(name.empty() ? "native" : name), way.codec};
+    return {std::string(name.empty() ? "native" : name), variant.codec};
   }
 
   const Collective& right_;

@@ -1,5 +1,6 @@
 #include "lib/zero/engine/engine.hpp"
 
+#include <memory>
 #include <utility>
 
 #include "lib/zero/engine/master_weights.hpp"
@@ -31,19 +32,20 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
     : options_(options),
       device_(device),
       executor_(device_, groups.waits_on_stream, options.overlap_comm),
-      plans_(options_, model.units(), model.layers(), groups, reduce_groups, recorder, device_),
+      plans_(std::make_unique<Plans>(options_, model.units(), model.layers(), groups, reduce_groups,
+                                     recorder, device_)),
       context_{options_,      stage_preset(options_.stage),
                model,         groups,
                reduce_groups, control,
                device_,       recorder,
-               plans_,        executor_,
+               *plans_,       executor_,
                progress_},
-      memory_(options_, plans_, groups, device_),
+      memory_(options_, *plans_, groups, device_),
       optimizer_(context_, optimizer, memory_),
       codecs_(context_, memory_, optimizer_),
       state_(context_, optimizer_, codecs_.adaptive()),
       step_(context_, memory_, optimizer_, codecs_) {
-  record_units(plans_, model.units(), recorder);
+  record_units(*plans_, model.units(), recorder);
 }
 
 void Engine::prepare() {

@@ -42,6 +42,8 @@ class Engine {
          const Device& device, trace::Recorder& recorder);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
+  /// Withdraws the collectives that an error left under way, before the memory that they write.
+  ~Engine() { plans_.reset(); }
 
   /// Before the first step; once, which step() and evaluate() see to where nobody did. Collective.
   /// All ranks throw AgreedError: usage where adaptive bits cannot keep their budget, environment
@@ -101,7 +103,7 @@ class Engine {
   Options options_;
   ComputeDevice device_;
   Executor executor_;
-  Plans plans_;
+  std::unique_ptr<Plans> plans_;
   Progress progress_;
   EngineContext context_;
   RankMemory memory_;
