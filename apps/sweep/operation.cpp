@@ -18,14 +18,14 @@ Operation::Operation(const SweepContext& place, const Collective& collective, co
       input_(place.groups.make_memory(memory_.input_bytes(shape.dtype))) {
   const std::size_t bytes = std::max(memory_.result_bytes(), memory_.in_place_bytes(shape.dtype));
   for (std::size_t i = 0; i < aggregated; ++i) {
-    Slot slot{.plan = collective.plan({.groups = place.groups,
-                                       .group = place.group,
-                                       .recorder = recorder_,
-                                       .device = place.device},
-                                      shape, variant),
-              .workspace = {},
+    const collective::Context context{.groups = place.groups,
+                                      .group = place.group,
+                                      .recorder = recorder_,
+                                      .device = place.device};
+    Slot slot{.workspace = {},
               .result = place.groups.make_memory(bytes),
-              .registered = {}};
+              .registered = {},
+              .plan = collective.plan(context, shape, variant)};
     slot.workspace = place.groups.make_memory(slot.plan->workspace_bytes());
     slots_.push_back(std::move(slot));
   }

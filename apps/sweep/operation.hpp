@@ -29,10 +29,11 @@ enum class Mode : std::uint8_t { out_of_place, in_place };
 
 /// One of the operations that an iteration starts together.
 struct Slot {
-  std::unique_ptr<Planned> plan;
   Buffer workspace;
   Buffer result;
   std::vector<std::unique_ptr<comm::RegisteredMemory>> registered;  ///< of both
+  /// Last: what an error left under way is withdrawn before the memory that it writes is freed.
+  std::unique_ptr<Planned> plan;
 };
 
 class Operation {
