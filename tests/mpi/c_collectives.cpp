@@ -372,7 +372,7 @@ TEST(CCollectives, ErrorsAreFedBack) {
                                                 .storage = store_int8 != 0
                                                                ? collective::ErrorStorage::int8
                                                                : collective::ErrorStorage::fp32};
-        collective::ErrorFeedback errors(asked, Device::host());
+        collective::ErrorFeedback errors(asked, test::device());
         const auto own = collective::plan_reduce_scatter(
             algorithm, both.cluster.context(),
             {.parts = Parts::dense(kCount),
