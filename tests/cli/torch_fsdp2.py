@@ -66,12 +66,12 @@ def divided():
 
 
 def without_codecs():
-    """20 steps with "none", which leaves every collective to PyTorch."""
+    """20 steps with "none", which over transport="torch" leaves every collective to PyTorch."""
     import zeropp.torch
 
     rank, world = dist.get_rank(), dist.get_world_size()
     plain, compressed = (models.make(world, mixed=False) for _ in range(2))
-    zeropp.torch.compress(compressed, weights="none", gradients="none", min_bytes=0)
+    zeropp.torch.compress(compressed, weights="none", gradients="none", min_bytes=0, transport=TRANSPORT)
     same = models.train(plain, rank, steps=20) == models.train(compressed, rank, steps=20)
     return same and torch.equal(models.weights(plain), models.weights(compressed))
 
@@ -382,11 +382,12 @@ class Compress(unittest.TestCase):
 
     def test_other_numbers(self):
         for size, node_size in ((6, 2), (2, 2), (1, 1)):
-            for found in ranks.run(size, node_size, on_more if size > 2 else without_codecs, timeout=300):
-                if size > 2:
-                    self.check_losses(found["losses"])
-                    self.assertEqual([each for each in found["by hand"] if not each[2]], [])
-                self.assertTrue(found["none"] if size > 2 else found)
+            with self.subTest(size=size, node_size=node_size):
+                for found in ranks.run(size, node_size, on_more if size > 2 else without_codecs, timeout=300):
+                    if size > 2:
+                        self.check_losses(found["losses"])
+                        self.assertEqual([each for each in found["by hand"] if not each[2]], [])
+                    self.assertTrue(found["none"] if size > 2 else found)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import queue
 import sys
 import tempfile
 import traceback
+import unittest
 
 SKIPPED = 77
 LIMIT = 60  # seconds that a process group waits for its ranks
@@ -51,8 +52,12 @@ def _rank(rank, size, node_size, file, function, arguments, results):
 
 def run(size, node_size, function, *arguments, timeout=120, dies=None):
     """What `function` returns on each rank, in rank order; raises AssertionError where one fails or does not end. Rank `dies`
-    ends its process within `function`, and returns nothing."""
+    ends its process within `function`, and returns nothing. Skips where ranks are GPUs and there are fewer."""
+    import torch
     import torch.multiprocessing as multiprocessing
+
+    if DEVICE == "cuda" and torch.cuda.device_count() < size:
+        raise unittest.SkipTest(f"{size} ranks need {size} GPUs, {torch.cuda.device_count()} are visible")
 
     context = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
