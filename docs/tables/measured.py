@@ -10,14 +10,15 @@ import sys
 import h5py
 import markdown
 
-# The raw data of a row: the name of README's link, and the folder.
-STUDIES = {"nvlink": "results/2x-NVIDIA-H200/beside-fsdp2", "eight": "results/8x-NVIDIA-H200/beside-fsdp2/18.7b",
-           "nodes": "results/2x-NVIDIA-H200/emulated-nodes/eight-lanes"}
+# The raw data of a row: the name of README's link, the folder, and the layout.
+STUDIES = {"nvlink": ("results/2x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/beside-fsdp2", "node"),
+           "eight": ("results/8x-NVIDIA-H200/beside-fsdp2/18.7b", "node"),
+           "nodes": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
 CONVERGENCE = "results/host-2core/convergence"
 
 # (what is compared, study, shape, how the peer's runs begin, name of the run of ZeRO++)
-BESIDE_FSDP2 = (("ms: 1.64 B, 2 GPUs", "nvlink", "1.64b", "fsdp2", "all"),
-                ("ms: 6.86 B, 2 GPUs", "nvlink", "6.86b", "fsdp2", "all"),
+BESIDE_FSDP2 = (("ms: 1.64 B, 2 GPUs", "nvlink", "1.64b", "fsdp2", "qwz-qgz"),
+                ("ms: 6.86 B, 2 GPUs", "larger", "6.86b", "fsdp2", "all"),
                 ("ms: 18.7 B, 8 GPUs", "eight", "18.7b", "fsdp2", "qwz-qgz"),
                 ("ms: 1.64 B, 2 nodes", "nodes", "1.64b", "fsdp2", "qwz-qgz"),
                 ("ms: FSDP2 hybrid", "nodes", "1.64b", "hybrid", "qwz-qgz"))
@@ -28,10 +29,11 @@ def study(programs, name, shape):
     sys.path.insert(0, str(programs.root / "validation"))
     from zpp_validate.tables import train_table
 
-    rows, folder = {}, programs.root / STUDIES[name]
+    rows, (folder, layout) = {}, STUDIES[name]
+    folder = programs.root / folder
     with open(folder / "runs.tsv", newline="") as stream:
         for entry in csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE):
-            if entry["shape"] == shape:
+            if (entry["shape"], entry["layout"]) == (shape, layout):
                 row = train_table.read_row(folder, entry)
                 if row.problems:
                     raise ValueError(f"{name}: {row.name}: {row.problems}")
@@ -66,6 +68,18 @@ def steps(programs):
     """The times of README's table, with ratios in columns."""
     rows = [[what.removeprefix("ms: "), *(f"{time:.1f}" for time in times), f"{times[0] / times[2]:.1f}x"] for what, _, times in beside_fsdp2(programs)]
     return markdown.table(["milliseconds a step", "FSDP2", "ZeRO-3", "ZeRO++", "FSDP2 / ZeRO++"], rows, right=(1, 2, 3, 4))
+
+
+def plugin(programs):
+    """What the plug-in makes of FSDP2 between two emulated nodes."""
+    names = {"fsdp2": "FSDP2", "hybrid": "FSDP2, hybrid sharding", "plugin-lanes": "zeropp.torch, no codec",
+             "plugin-both-torch": "zeropp.torch, both codecs, PyTorch's process groups", "plugin-both": "zeropp.torch, both codecs",
+             "qwz-qgz": "zpp_train, both codecs"}
+    rows = study(programs, "nodes", "1.64b")
+    base = step(rows["fsdp2"])
+    cells = [[shown, f"{step(rows[name]):.1f}", f"{base / step(rows[name]):.1f}x", f"{max(row.memory for row in rows[name]) / 2**30:.1f}"]
+             for name, shown in names.items()]
+    return markdown.table(["1.64 B, 2 nodes of one GPU", "ms a step", "times as fast", "GiB a GPU"], cells, right=(1, 2, 3))
 
 
 def crossings(programs):
@@ -125,5 +139,5 @@ def savings(programs):
 
 SETTING = ["weights", "gradients", "feedback", "bits", "difference", "95 % interval", "verdict"]
 CLAIM = ["claim", "difference", "95 % interval", "p", "verdict"]
-TABLES = {"headline": headline, "steps": steps, "crossings": crossings, "safe-known-entropy": chapter("reduced", 0, SETTING), "safe-text": chapter("order", 0, SETTING),
+TABLES = {"headline": headline, "steps": steps, "plugin": plugin, "crossings": crossings, "safe-known-entropy": chapter("reduced", 0, SETTING), "safe-text": chapter("order", 0, SETTING),
           "safe-order": chapter("order", 1, CLAIM), "savings": savings, "predictions": predictions}

@@ -11,6 +11,8 @@
 #                    [none,qwz,hpz,qgz,all]
 #   --peers LIST     of fsdp2, fsdp2-compile, fsdp2-recompute, hybrid (shard inside a node, replicate across; where
 #                    there are nodes), or '' for none [auto: per shape]
+#   --plugins LIST   of both (int8 weights and int4 gradients), lanes (no codec), both-torch (over PyTorch's process
+#                    groups): FSDP2 with zeropp.torch.compress(), of the build's Python package [none]
 #   --steps N        timed steps [20; 6 for what sends 9.4b or 18.7b uncompressed between nodes]
 #   --warmup N       steps before them [5; there 2]
 #   --limit SECONDS  time limit of one command [300]
@@ -31,10 +33,10 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh
 source jobscripts/local/options.sh
 
-gpus='' shapes=1.64b,6.86b,18.7b layouts=node,emulated,emulated-4x4 features=none,qwz,hpz,qgz,all peers=auto
+gpus='' shapes=1.64b,6.86b,18.7b layouts=node,emulated,emulated-4x4 features=none,qwz,hpz,qgz,all peers=auto plugins=''
 steps='' warmup='' limit=300 backend=cuda build=build-cuda python=python3 table_python=python3
 results=results machine='' study_name=train_shapes dry_run=0 extra=()
-read_options 'gpus shapes layouts features peers steps warmup limit backend build python table-python results machine study=study_name --' "$@"
+read_options 'gpus shapes layouts features peers plugins steps warmup limit backend build python table-python results machine study=study_name --' "$@"
 
 # What training needs beside the shape, by back end.
 case $backend in
@@ -61,6 +63,16 @@ peer_flags() {  # PEER
   esac
 }
 
+# The JSON of arguments of zeropp.torch.compress().
+plugin_arguments() {  # PLUGIN
+  case $1 in
+    both) arguments='"transport": "nccl"' ;;
+    lanes) arguments='"transport": "nccl", "weights": "none", "gradients": "none"' ;;
+    both-torch) arguments='"transport": "torch"' ;;
+    *) fail "unknown plugin '$1' (try --help)" ;;
+  esac
+}
+
 # Timed steps and those before, of one run: a step of tens of seconds is not taken 25 times.
 choose_steps() {  # SHAPE LAYOUT NAME
   timed=${steps:-20} untimed=${warmup:-5}
@@ -81,6 +93,16 @@ train() {  # SHAPE LAYOUT FEATURE
 
 # Ports differ, so that no run waits for the last one's to be free.
 port=29500
+fsdp2() {  # SHAPE LAYOUT KIND NAME FLAG...
+  local shape=$1 layout=$2 kind=$3 name=$4
+  shift 4
+  choose_steps "$shape" "$layout" "$name"
+  port=$((port + 1))
+  run_measured "$shape" "$layout" "$kind" "$name" "$untimed" env MASTER_PORT=$port "${environment[@]}" "${launch[@]}" "$python" \
+    validation/zpp-validate peer-fsdp2 "${model[@]}" --lr 0.0001 --warmup "$untimed" --steps "$timed" \
+    --device "$peer_device" "${declared[@]}" "$@" --json @JSON@
+}
+
 train_peers() {  # SHAPE LAYOUT
   local name
   local -a list
@@ -88,11 +110,16 @@ train_peers() {  # SHAPE LAYOUT
   for name in "${list[@]}"; do
     [ "$name.$2" != hybrid.node ] || continue
     peer_flags "$name"
-    choose_steps "$1" "$2" "$name"
-    port=$((port + 1))
-    run_measured "$1" "$2" peer "$name" "$untimed" env MASTER_PORT=$port "${environment[@]}" "${launch[@]}" "$python" \
-      validation/zpp-validate peer-fsdp2 "${model[@]}" --lr 0.0001 --warmup "$untimed" --steps "$timed" \
-      --device "$peer_device" "${declared[@]}" "${peer[@]}" --json @JSON@
+    fsdp2 "$1" "$2" peer "$name" "${peer[@]}"
+  done
+}
+
+train_plugins() {  # SHAPE LAYOUT
+  local name
+  for name in "${plugin_list[@]}"; do
+    plugin_arguments "$name"
+    PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} fsdp2 "$1" "$2" plugin "plugin-$name" \
+      --prepare "zeropp.torch:compress {\"node_size\": $node_size, $arguments}"
   done
 }
 
@@ -101,10 +128,12 @@ split "$shapes"; shape_list=("${list[@]}")
 split "$layouts"; layout_list=("${list[@]}")
 split "$features"; feature_list=("${list[@]}")
 split "${peers/#auto/}"; peer_list=("${list[@]}")
+split "$plugins"; plugin_list=("${list[@]}")
 for name in "${shape_list[@]}"; do shape_flags "$name"; done
 for name in "${layout_list[@]}"; do layout_flags "$name"; done
 for name in "${feature_list[@]}"; do feature_flags "$name"; done
 for name in "${peer_list[@]}"; do peer_flags "$name"; done
+for name in "${plugin_list[@]}"; do plugin_arguments "$name"; done
 
 scratch=out/train_shapes
 [ $dry_run -eq 1 ] || mkdir -p "$scratch"
@@ -115,6 +144,7 @@ for shape in "${shape_list[@]}"; do
   for layout in "${layout_list[@]}"; do
     layout_flags "$layout"
     train_peers "$shape" "$layout"
+    train_plugins "$shape" "$layout"
     for name in "${feature_list[@]}"; do train "$shape" "$layout" "$name"; done
     train_peers "$shape" "$layout"
   done

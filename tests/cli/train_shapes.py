@@ -2,6 +2,7 @@
 """jobscripts/local/train_shapes.sh: each flag of each command that it would run exists; on the host it times a tiny
 model and prints the table; a command that fails is a row of it."""
 
+import json
 import os
 import pathlib
 import re
@@ -14,6 +15,7 @@ SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "train_shapes.sh"
 PEER = (*zpp.VALIDATE, "peer-fsdp2")
 FEATURES = "none,none-flat,none-2hop,qwz,hpz,qgz,qwz-qgz,all"
 PEERS = "fsdp2,fsdp2-compile,fsdp2-recompute,hybrid"
+PLUGINS = "both,lanes,both-torch"
 
 
 def read(path):
@@ -36,9 +38,9 @@ class TrainShapes(local_script.TestCase):
     def test_every_flag_exists(self):
         known = {"zpp_train": flags_of(zpp.TRAIN), "peer-fsdp2": flags_of(*PEER)}
         for peers in ("auto", PEERS):
-            commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--shapes",
+            commands = self.dry_run("--gpus", "8", "--features", FEATURES, "--peers", peers, "--plugins", PLUGINS, "--shapes",
                                     "1.64b,6.86b,9.4b,18.7b,tiny", "--", "--pipeline-depth", "2")
-            self.assertGreater(len(commands), 5 * 3 * 8)
+            self.assertGreater(len(commands), 5 * 3 * (8 + 3))
             for command in commands:
                 self.assertEqual(command[:2], ["timeout", "--kill-after=20"])
                 program = next(i for i, word in enumerate(command) if pathlib.Path(word).name in known)
@@ -62,6 +64,18 @@ class TrainShapes(local_script.TestCase):
                 short = shape in ("9.4b", "18.7b") and "--zero-hpz-partition-size" not in command
                 self.assertIn(steps, (8,) if short else (8, 25), command)
             self.assertEqual(len({option(command, "--json") for command in commands}), len(commands))
+
+    def test_the_plugin_trains_what_its_peer_trains(self):
+        commands = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated", "--features", "", "--peers", "fsdp2",
+                                "--plugins", PLUGINS)
+        self.assertEqual(len(commands), 2 + 3)
+        plain, *plugins, _ = commands
+        for command in plugins:
+            name, _, arguments = option(command, "--prepare").partition(" ")
+            self.assertEqual(name, "zeropp.torch:compress")
+            self.assertEqual(json.loads(arguments)["node_size"], int(option(plain, "--node-size")))
+            for flag in ("--num-layers", "--hidden-size", "--steps", "--warmup", "--node-size", "--micro-batch-size"):
+                self.assertEqual(option(command, flag), option(plain, flag))
 
     def test_sockets_are_set_for_both_sides(self):
         for command in self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated-4x4"):
@@ -104,7 +118,7 @@ class TrainShapes(local_script.TestCase):
         self.assertEqual(left, [])
 
     def test_bad_usage(self):
-        for words in (["--shapes", "2b"], ["--features", "qwzz"], ["--peers", "ddp"], ["--layouts", "rack"],
+        for words in (["--shapes", "2b"], ["--features", "qwzz"], ["--peers", "ddp"], ["--plugins", "gloo"], ["--layouts", "rack"],
                       ["--frob", "1"], ["--backend", "tpu"], ["--gpus", "0"], ["--steps"],
                       ["--gpus", "3", "--layouts", "emulated"]):
             with self.subTest(words=words):

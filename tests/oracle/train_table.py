@@ -150,11 +150,13 @@ def main():
         study.add("peer", "fsdp2-recompute", peer([2.0] * 20, recompute=True))
         study.add("zeropp", "noisy", zpp(SPREAD), loopback=(0, 100 * GB))
         study.add("zeropp", "few", zpp([6.0] * 5), loopback=(0, 10 * GB))
+        study.add("plugin", "plugin-both", peer([0.25] * 20))
+        study.add("zeropp", "not-alone", zpp(STEADY), loopback=("", ""))
         study.add("peer", "fsdp2", peer([1.1] * 20))
         study.add("peer", "fsdp2", peer([8.0] * 20, node_size=None), session="s2", layout="node")
         done, (rows, other) = study.table("--peak-tflops", "1.2192")
         assert done.returncode == 0, done
-        fsdp2, compiled, hybrid, full, plain, again, peer_again, noisy, few, _ = rows
+        fsdp2, compiled, hybrid, full, plain, again, peer_again, noisy, few, plugin, not_alone, _ = rows
         # 1000 tokens a GPU in half a second, 304.8 MFLOP each: half of 1.2192 TFLOP/s. 105 GB / 2 over 25 steps.
         assert full == ["all", "500.0", "500.0 to 500.0", "500.0", "0.0%", "2,000", "50.0%", "50.0%", "125.0",
                         "compute 50 %", "2.000", "2.000", "2.100", "1.0", "2.00x", "0.80x", ""], full
@@ -168,6 +170,9 @@ def main():
         assert plain[14] == "0.50x" and "slower than FSDP2" in plain[-1] and "modelled" in plain[-1], plain
         assert noisy[1:3] == ["2,050.0", "1,600.0 to 2,500.0"] and "CV above 2%" in noisy[-1], noisy
         assert "samples" not in few[-1], few
+        # The plug-in is compared with FSDP2, and nothing with the plug-in.
+        assert plugin[12:] == ["3.000", "3.0", "4.00x", "1.60x", ""], plugin
+        assert not_alone[12:] == ["-", "1.0", "2.00x", "0.80x", ""], not_alone
         assert "drifted by 8.9%" in done.stdout, done.stdout
         assert "2 x 2, emulated" in done.stdout and "session s2: 1 x 4\n" in done.stdout, done.stdout
         assert other[0][14:16] == ["1.00x", "-"], other

@@ -66,6 +66,8 @@ def arguments(words):
     run.add_argument("--compile", action="store_true", help="torch.compile of each block and of the loss")
     run.add_argument("--reduce-dtype", choices=("bf16", "fp32"), default="bf16", help="of gradient reductions [bf16]")
     run.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu, over gloo: to try the script")
+    run.add_argument("--deterministic", action="store_true",
+                     help="the same losses in every bit from run to run, in slower steps")
     run.add_argument("--prepare", type=prepared, metavar="MODULE:FUNCTION[ JSON]",
                      help="call the function with the sharded model, and the members of the JSON object as keyword arguments")
     place = parser.add_argument_group("nodes")
@@ -124,9 +126,10 @@ class Clock:
 
 
 def train(options, place, torch, gpt):
-    """Seconds of each timed step (largest over ranks), loopback bytes of all of them, last loss (mean over ranks),
-    parameters, peak of allocated bytes (largest over ranks)."""
+    """Seconds of each timed step (largest over ranks), loopback bytes of all of them, losses of all steps (means over
+    ranks), parameters, peak of allocated bytes (largest over ranks)."""
     distributed = torch.distributed
+    torch.use_deterministic_algorithms(options.deterministic)
     on_gpu = options.device == "cuda"
     device = torch.device("cuda", place.local) if on_gpu else torch.device("cpu")
     if on_gpu:
@@ -146,7 +149,7 @@ def train(options, place, torch, gpt):
             block.compile()
     gpt.shard(model, mesh, {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype])
     model.to_empty(device=device)
-    gpt.initialize(model, place.rank)
+    gpt.initialize(model, mesh.get_local_rank("shard"))  # replicas begin alike
     if options.prepare:
         module, function, keywords = options.prepare
         getattr(importlib.import_module(module), function)(model, **keywords)
@@ -154,12 +157,14 @@ def train(options, place, torch, gpt):
     size = (options.micro_batch_size, options.seq_length)
     tokens, targets = (torch.randint(options.vocab_size, size, device=device) for _ in range(2))
 
+    losses = []
+
     def step():
         loss = cross_entropy(model(tokens), targets)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        return loss
+        losses.append(loss.detach())
 
     def wait_for_all():
         if on_gpu:
@@ -173,7 +178,7 @@ def train(options, place, torch, gpt):
     clock = Clock(torch, device)
     clock.mark()
     for _ in range(options.steps):
-        loss = step()
+        step()
         clock.mark()
     seconds = clock.seconds()
     wait_for_all()
@@ -182,13 +187,13 @@ def train(options, place, torch, gpt):
     peak = torch.cuda.max_memory_allocated() if on_gpu else 0
     largest = torch.tensor([*seconds, float(peak)], dtype=torch.float64, device=device)
     distributed.all_reduce(largest, op=distributed.ReduceOp.MAX)
-    mean_loss = loss.detach().double()
-    distributed.all_reduce(mean_loss)
+    means = torch.stack(losses).double()
+    distributed.all_reduce(means)
     wait_for_all()
     distributed.destroy_process_group()
     *seconds, peak = largest.tolist()
     loopback = None if before is None or after is None else after - before
-    return {"seconds": seconds, "loopback": loopback, "loss": mean_loss.item() / place.size, "parameters": parameters,
+    return {"seconds": seconds, "loopback": loopback, "losses": (means / place.size).tolist(), "parameters": parameters,
             "peak_bytes": int(peak) if on_gpu else None}
 
 
@@ -196,7 +201,7 @@ def describe(options):
     parts = ["FSDP2"]
     if options.hybrid:
         parts.append(f"hybrid {options.hybrid}")
-    parts += [name for name in ("compile", "recompute") if getattr(options, name)]
+    parts += [name for name in ("compile", "recompute", "deterministic") if getattr(options, name)]
     if options.prepare:
         module, function, keywords = options.prepare
         parts.append(f"{module}:{function} {json.dumps(keywords)}")
@@ -226,7 +231,7 @@ def result(options, place, torch, run):
         "flops_per_token": flops, "peak_tflops": options.peak_tflops,
         "mfu": model_flops.utilization(rate, flops, options.peak_tflops), "peak_memory_bytes": run["peak_bytes"],
         "loopback_bytes_per_step": None if run["loopback"] is None else run["loopback"] / options.steps,
-        "loss": run["loss"],
+        "losses": run["losses"], "loss": run["losses"][-1],
     }
 
 
@@ -251,6 +256,8 @@ def main(words):
     check(options, place)
     place.tell_torch(os.environ)
     launch.set_nccl(os.environ, place, options.node_size)
+    if options.deterministic:
+        os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else products on several streams differ from run to run
     torch = launch.import_torch("fsdp2", place, options.device == "cuda")
     from zpp_validate.peers import gpt
 

@@ -78,9 +78,9 @@ def shard(model, mesh, reduce_dtype):
 
 
 @torch.no_grad()
-def initialize(model, rank):
-    """Every rank fills its own shards: GPT-2's distributions, drawn from a generator of the rank's own."""
-    torch.manual_seed(rank)
+def initialize(model, shard):
+    """Every rank fills its own shards: GPT-2's distributions, drawn from a generator for each shard, by its number."""
+    torch.manual_seed(shard)
     residual = SPREAD / (2 * len(model.blocks)) ** 0.5
     for name, parameter in model.named_parameters():
         shard_of_rank = parameter.to_local()

@@ -3,7 +3,7 @@
 usage: zpp-validate train-table STUDY [--output FILE] [--peak-tflops T]
 
 STUDY is a folder as jobscripts/local/measured.sh writes it: runs.tsv, and in runs/ a summary (STEM.json, of zpp_train
---json or zpp-validate peer-fsdp2 --json) and the output (STEM.log) of each command. Prints a Markdown table for each
+--json or zpp-validate peer-fsdp2 --json, alone or with the plug-in zeropp.torch) and the output (STEM.log) of each command. Prints a Markdown table for each
 shape and layout of each session, and writes it to FILE (STUDY/table.md). Statistics and MFU are computed here from
 the raw step times, in the same way for either side. A run that failed is a row with its reason.
 Exits with 1 when a run failed, is INVALID or sent other bytes than predicted; with 2 when STUDY cannot be read.
@@ -41,11 +41,11 @@ forward runs again in backward: none, or with recompute L of a peer and L - 1 of
 
 @dataclass
 class Row:
-    """A command of the study. `seconds`: timed steps; empty where it failed. `problems` make the study fail, `notes`
-    do not."""
+    """A command of the study. `kind`: zeropp, peer, or plugin (a peer with zeropp.torch). `seconds`: timed steps; empty
+    where it failed. `problems` make the study fail, `notes` do not."""
 
     name: str
-    is_peer: bool
+    kind: str
     seconds: list = field(default_factory=list)
     tokens: int = 0  # a GPU and step
     shape: tuple = ()  # layers, hidden, sequence, vocabulary
@@ -59,6 +59,10 @@ class Row:
     place: str = ""
     problems: list = field(default_factory=list)
     notes: list = field(default_factory=list)
+
+    @property
+    def is_peer(self):
+        return self.kind == "peer"
 
     @property
     def times(self):
@@ -91,7 +95,8 @@ def read_zpp(row, summary, entry):
     row.bound = bound.bound_by(timed)
     row.counted = statistics.median_low(timed["bytes_inter_node"])
     row.predicted = statistics.median_low(timed["bytes_predicted_inter_node"])
-    row.loopback = (int(entry["loopback_after"]) - int(entry["loopback_before"])) / len(steps["time"])
+    if entry["loopback_after"]:
+        row.loopback = (int(entry["loopback_after"]) - int(entry["loopback_before"])) / len(steps["time"])
     held = dict(zip(memory["name"], memory["bytes_actual"]))
     row.memory = held.get("buffers_peak")
     row.place = f"{nodes} x {ranks // nodes}{', emulated' if summary['emulated'] else ''}"
@@ -105,7 +110,7 @@ def read_zpp(row, summary, entry):
     sent = summary["collectives"]
     if any(modelled and across for modelled, across in zip(sent["modelled"], sent["wire_bytes_inter"])):
         row.notes.append("bytes of the vendor's ring are modelled")
-    elif summary["transport"] == "nccl" and summary["emulated"] and row.loopback < 0.98 * row.counted:
+    elif summary["transport"] == "nccl" and summary["emulated"] and (row.loopback or row.counted) < 0.98 * row.counted:
         row.notes.append("lo sent less than was counted")
 
 
@@ -122,7 +127,7 @@ def read_peer(row, summary, _):
 
 
 def read_row(study, entry):
-    row = Row(entry["name"], entry["kind"] == "peer")
+    row = Row(entry["name"], entry["kind"])
     code = int(entry["exit"])
     if code in TIME_LIMIT:
         row.problems.append(f"failed: ended by the time limit after {entry['seconds']} s")
@@ -130,10 +135,10 @@ def read_row(study, entry):
     path = study / "runs" / f"{entry['stem']}.json"
     try:
         summary = json.loads(path.read_text())
-        (read_peer if row.is_peer else read_zpp)(row, summary, entry)
+        (read_zpp if row.kind == "zeropp" else read_peer)(row, summary, entry)
         row.times  # raises where no step is left
     except (OSError, KeyError, ValueError, TypeError) as error:
-        row = Row(entry["name"], row.is_peer)
+        row = Row(entry["name"], row.kind)
         if code == 0:
             row.problems.append(f"failed: its summary cannot be read: {type(error).__name__}: {error}")
     if code != 0 and not any(problem.startswith("INVALID") for problem in row.problems):
