@@ -73,6 +73,8 @@ def arguments(words):
     place = parser.add_argument_group("nodes")
     place.add_argument("--hybrid", type=positive, metavar="NODE_SIZE",
                        help="shard inside groups of this many ranks, replicate across (HSDP)")
+    place.add_argument("--reshard", type=positive, metavar="N",
+                       help="gather weights for backward in groups of N ranks, a node's (reshard_after_forward=N: hpZ)")
     place.add_argument("--node-size", type=positive, metavar="N",
                        help="emulate nodes of N ranks on one host: NCCL takes sockets on loopback between them")
     result = parser.add_argument_group("results")
@@ -98,7 +100,7 @@ def check(options, place):
     if options.hidden_size % options.num_attention_heads:
         launch.fail("fsdp2", launch.USAGE, f"--num-attention-heads {options.num_attention_heads} does not divide "
                                            f"--hidden-size {options.hidden_size}")
-    for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size)):
+    for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size), ("--reshard", options.reshard)):
         if size and place.size % size:
             launch.fail("fsdp2", launch.USAGE, f"{flag} {size} does not divide the {place.size} ranks")
 
@@ -147,7 +149,7 @@ def train(options, place, torch, gpt):
         cross_entropy = torch.compile(cross_entropy)
         for block in model.blocks:  # they share one graph
             block.compile()
-    gpt.shard(model, mesh, {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype])
+    gpt.shard(model, mesh, {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype], options.reshard or True)
     model.to_empty(device=device)
     gpt.initialize(model, mesh.get_local_rank("shard"))  # replicas begin alike
     if options.prepare:
@@ -201,6 +203,8 @@ def describe(options):
     parts = ["FSDP2"]
     if options.hybrid:
         parts.append(f"hybrid {options.hybrid}")
+    if options.reshard:
+        parts.append(f"hpZ {options.reshard}")
     parts += [name for name in ("compile", "recompute", "deterministic") if getattr(options, name)]
     if options.prepare:
         module, function, keywords = options.prepare

@@ -63,15 +63,16 @@ class Gpt(nn.Module):
         return functional.linear(x, self.embedding.tokens.weight) if self.head is None else self.head(x)
 
 
-def shard(model, mesh, reduce_dtype):
+def shard(model, mesh, reduce_dtype, reshard=True):
     """FSDP2 over `mesh` (one dimension: all ranks shard; two: replicas, then shards): bf16 compute over fp32
     parameters, one group a block. Embedding and head are groups of their own where they share no weight, so that
-    their gathers overlap with the blocks as well; the head's weights are needed again at once and kept."""
+    their gathers overlap with the blocks as well; the head's weights are needed again at once and kept. `reshard` is
+    FSDP2's reshard_after_forward of the others: a number of ranks, which gather for backward among themselves."""
     options = {"mesh": mesh, "mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduce_dtype)}
     for block in model.blocks:
-        fully_shard(block, **options)
+        fully_shard(block, reshard_after_forward=reshard, **options)
     if model.head is not None:
-        fully_shard(model.embedding, **options)
+        fully_shard(model.embedding, reshard_after_forward=reshard, **options)
         fully_shard([model.norm, model.head], reshard_after_forward=False, **options)
     fully_shard(model, **options)
     return model
