@@ -52,13 +52,12 @@ std::vector<Row> rows_of(const PlannedVariants& runs, const comm::Topology& topo
       cluster.rails.links_per_node / static_cast<double>(topology.ranks_per_node);
   const double before = shortest_step(runs.baselines, cluster);
   std::vector<Row> rows{{std::string(kFeatures.front().name), {}, 0, 0, before, 1}};
-  const auto pays =
-      pays_where(runs.baselines, std::span(runs.features).subspan(1), cluster, gain);
+  const auto pays = pays_where(runs.baselines, std::span(runs.features).subspan(1), cluster, gain);
   for (std::size_t i = 1; i < kFeatures.size(); ++i) {
     const double rate = fastest_of(pays[i - 1]);
     const double seconds = step_seconds(runs.features[i], cluster);
-    rows.push_back(
-        {std::string(kFeatures[i].name), pays[i - 1], rate, rate * links_per_gpu, seconds, before / seconds});
+    rows.push_back({std::string(kFeatures[i].name), pays[i - 1], rate, rate * links_per_gpu,
+                    seconds, before / seconds});
   }
   return rows;
 }
@@ -67,7 +66,8 @@ std::string to_text(const std::vector<Row>& rows, const comm::Topology& topology
                     const Cluster& cluster) {
   const double links = cluster.rails.links_per_node;
   const double of_gpu = links / static_cast<double>(topology.ranks_per_node);
-  trace::TextTable table({"feature", "pays below, Gbit/s a node", "a link", "a GPU", "step ms here", "speed-up here"});
+  trace::TextTable table(
+      {"feature", "pays below, Gbit/s a node", "a link", "a GPU", "step ms here", "speed-up here"});
   for (const Row& row : rows) {
     const auto shown = [&](double times) {
       return row.name == kFeatures.front().name ? "-" : pays_text(row.pays, times, cluster);

@@ -91,10 +91,11 @@ std::string whether_it_pays(const Comparison& comparison, const Compared& about)
     carried += fmt::format(" ({:g} links of {})", links, gbit_as_sold(here, cluster));
   }
   if (!all.pays.empty() && !always_pays(all.pays)) {
-    return text + fmt::format(
-                      " It pays where the links of a node carry {} Gbit/s{} together, and here they "
-                      "carry {}.",
-                      pays_phrase(all.pays, links, cluster), sold, carried);
+    return text +
+           fmt::format(
+               " It pays where the links of a node carry {} Gbit/s{} together, and here they "
+               "carry {}.",
+               pays_phrase(all.pays, links, cluster), sold, carried);
   }
   text += all.pays.empty() ? " No rate between nodes that was tried makes it pay."
                            : " It pays at every rate between nodes that was tried, since it saves "

@@ -156,8 +156,8 @@ class Simulation {
         const auto resource = static_cast<Resource>(r);
         double share = sharing_.gpu_share[r] * running.wants(resource);
         if (resource == Resource::rails) {
-          share -= sharing_.gpu_share[index(Resource::node_links)] *
-                   running.wants(Resource::node_links);
+          share -=
+              sharing_.gpu_share[index(Resource::node_links)] * running.wants(Resource::node_links);
         }
         take(resource, share);
       }

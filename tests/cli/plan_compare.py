@@ -83,8 +83,8 @@ class Numbers(Case):
 
     def test_sentences_agree_at_every_rate(self):
         """Whether it pays here, and where it pays, are one answer; the rates are those of --node-gbit."""
-        # A wide micro-batch hides what fast links leave, so that nothing pays there.
-        job = [*MODEL, "--bf16", "--nodes", "4", "--micro-batch-size", "8", "--gpu", "h100", "--gpus-per-node", "8", "--node-gbit"]
+        # A large gain is asked for, so that nothing pays over fast links.
+        job = [*MODEL, "--bf16", "--nodes", "4", "--micro-batch-size", "8", "--gpu", "h100", "--gpus-per-node", "8", "--gain", "0.2", "--node-gbit"]
         thresholds = set()
         for rate in (50, 200, 400, 800, 1600, 2345, 2350, 3200, 6400):
             with self.subTest(rate):
@@ -96,7 +96,7 @@ class Numbers(Case):
                 self.assertTrue(found, text)
                 self.assertEqual(float(found[2]), rate)
                 self.assertEqual("ZeRO++ pays here" in text, rate < float(found[1]), text)
-                self.assertEqual(rows["all"]["speedup"] > 1 / 0.95, rate < float(found[1]))
+                self.assertEqual(rows["all"]["speedup"] > 1 / 0.8, rate < float(found[1]))
                 thresholds.add(round(float(found[1]), -1))
         self.assertLessEqual(max(thresholds) - min(thresholds), 0.01 * max(thresholds))
 

@@ -265,6 +265,16 @@ TEST(ConfigDeepSpeed, KeysThatChangeNothingAreAcceptedWithOneWarningEach) {
   EXPECT_THAT(refusal_of(R"({"curriculum_learning":{"enabled":true}})"), HasSubstr("disable it"));
 }
 
+TEST(ConfigDeepSpeed, TypesOfCommunicationAreAcceptedWithWhatIsSent) {
+  const DeepSpeedKey* const key = find_deepspeed_key("communication_data_type");
+  ASSERT_NE(key, nullptr);
+  for (const char* type : {"fp32", "fp16", "bf16"}) {
+    EXPECT_THAT(accept(*key, type, "ds.json"), testing::HasSubstr("summed in fp32 and sent"))
+        << type;
+  }
+  EXPECT_THROW(accept(*key, "int8", "ds.json"), Error);
+}
+
 TEST(ConfigDeepSpeed, DeepSpeedsLocoIsErrorFeedback) {
   const auto read = [](const std::string& zero, const std::string& own) {
     TrainConfig config;

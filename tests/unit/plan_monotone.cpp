@@ -57,8 +57,8 @@ struct Drawn {
     config.train_micro_batch_size_per_gpu = 1 + pick(4);
     config.gradient_accumulation_steps = 1 + pick(2);
     zero.accumulation_steps = config.gradient_accumulation_steps;
-    config.train_batch_size = nodes * ranks * config.gradient_accumulation_steps *
-                              config.train_micro_batch_size_per_gpu;
+    config.train_batch_size =
+        nodes * ranks * config.gradient_accumulation_steps * config.train_micro_batch_size_per_gpu;
   }
   std::size_t pick(std::size_t below) { return generator() % below; }
   double share() { return static_cast<double>(generator()) / 4294967296.0; }
