@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
 #include "tests/support/usage_refusal.hpp"
