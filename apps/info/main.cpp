@@ -133,7 +133,7 @@ void print_configuration(const std::vector<config::Option>& options) {
     if (option.in_effect && !option.in_effect()) continue;
     table.add({option.path, cell(config::value_of(option)), option.flag});
   }
-  fmt::print("{}", table.str());
+  fmt::print("{}\n", table.str());
 }
 
 /// Whether the configuration is one of more ranks than the one here, which judges it wrongly.
@@ -182,8 +182,8 @@ int main(int argc, char** argv) {
   app.run = [](const app::Context& context) {
     const json info = describe(context);
     if (context.is_root()) {
+      print_configuration(context.options());  // first what was asked for
       print(info);
-      print_configuration(context.options());
     }
     context.agree_on([&] {
       if (!context.is_root()) return;

@@ -1,14 +1,16 @@
-// zpp_plan breakeven: the bandwidth between nodes below which qwZ, hpZ, qgZ, each alone and all
+// zpp_plan breakeven: the rates between nodes at which qwZ, hpZ, qgZ, each alone and all
 // together, make a step of ZeRO-3 shorter.
 #include "lib/plan/break_even.hpp"
 
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "apps/plan/commands.hpp"
+#include "apps/plan/rates_text.hpp"
 #include "apps/plan/variants.hpp"
 #include "lib/app/app.hpp"
 #include "lib/app/outputs.hpp"
@@ -23,8 +25,6 @@ namespace zeropp::plan {
 
 namespace {
 
-constexpr double kGigabit = 1e9 / 8;
-
 /// What the command reads.
 struct Request {
   ClusterJob on;
@@ -33,7 +33,8 @@ struct Request {
 
 struct Row {
   std::string name;
-  double rate;          ///< of a link, bytes/s
+  std::vector<Rates> pays;
+  double rate;          ///< of the fastest link with which it pays, bytes/s
   double rate_per_gpu;  ///< of a node's links, by its GPUs
   double seconds;       ///< of a step at the file's rate
   double speedup;       ///< over none, there
@@ -50,35 +51,35 @@ std::vector<Row> rows_of(const PlannedVariants& runs, const comm::Topology& topo
   const double links_per_gpu =
       cluster.rails.links_per_node / static_cast<double>(topology.ranks_per_node);
   const double before = shortest_step(runs.baselines, cluster);
-  std::vector<Row> rows{{std::string(kFeatures.front().name), 0, 0, before, 1}};
+  std::vector<Row> rows{{std::string(kFeatures.front().name), {}, 0, 0, before, 1}};
+  const auto pays = pays_where(runs.baselines, std::span(runs.features).subspan(1), cluster, gain);
   for (std::size_t i = 1; i < kFeatures.size(); ++i) {
-    const double rate = break_even(runs.baselines, runs.features[i], cluster, gain);
+    const double rate = fastest_of(pays[i - 1]);
     const double seconds = step_seconds(runs.features[i], cluster);
-    rows.push_back(
-        {std::string(kFeatures[i].name), rate, rate * links_per_gpu, seconds, before / seconds});
+    rows.push_back({std::string(kFeatures[i].name), pays[i - 1], rate, rate * links_per_gpu,
+                    seconds, before / seconds});
   }
   return rows;
 }
 
-/// `value`: of the row, which pays below row.rate.
-std::string shown(const Row& row, double value) {
-  if (row.name == kFeatures.front().name) return "-";
-  if (row.rate == 0) return "never";
-  if (row.rate == kFastestLink) return "always";
-  return fmt::format("{:.3g}", value / kGigabit);
-}
-
 std::string to_text(const std::vector<Row>& rows, const comm::Topology& topology,
                     const Cluster& cluster) {
+  const double links = cluster.rails.links_per_node;
+  const double of_gpu = links / static_cast<double>(topology.ranks_per_node);
   trace::TextTable table(
-      {"feature", "pays below, Gbit/s a link", "Gbit/s a GPU", "step ms here", "speed-up here"});
+      {"feature", "pays below, Gbit/s a node", "a link", "a GPU", "step ms here", "speed-up here"});
   for (const Row& row : rows) {
-    table.add({row.name, shown(row, row.rate), shown(row, row.rate_per_gpu),
+    const auto shown = [&](double times) {
+      return row.name == kFeatures.front().name ? "-" : pays_text(row.pays, times, cluster);
+    };
+    table.add({row.name, shown(links), shown(1), shown(of_gpu),
                fmt::format("{:.1f}", row.seconds * 1e3), fmt::format("{:.2f}", row.speedup)});
   }
-  return fmt::format("{} on {}; here: {:.4g} Gbit/s a link, {:g} links a node\n\n{}",
-                     topology.describe(), cluster.name, cluster.rails.with(1).rate / kGigabit,
-                     cluster.rails.links_per_node, table.str());
+  const double here = cluster.rails.with(1).rate;
+  return fmt::format("{} on {}\nhere: {} Gbit/s a node{}, {:g} link{} of {}\n\n{}",
+                     topology.describe(), cluster.name, gbit_as_sold(here * links, cluster),
+                     as_sold(cluster), links, links == 1 ? "" : "s", gbit_as_sold(here, cluster),
+                     table.str());
 }
 
 trace::Group to_group(const std::vector<Row>& rows) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "apps/plan/compare_outputs.hpp"
-#include "lib/plan/break_even.hpp"
+#include "apps/plan/rates_text.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan {
@@ -15,7 +15,6 @@ namespace zeropp::plan {
 namespace {
 
 constexpr double kGibibyte = 1U << 30U;
-constexpr double kGigabit = 1e9 / 8;
 constexpr std::size_t kColumns = 120;
 
 /// What a row of the table is called.
@@ -38,30 +37,13 @@ std::string wrapped(std::string_view text) {
   return made + '\n';
 }
 
-/// A link's rate, known to a percent.
-std::string gbit(double rate) {
-  const double value = rate / kGigabit;
-  return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
-}
-
 bool pays(const ComparedRow& row, const Comparison& comparison, double gain) {
   return row.seconds < (1 - gain) * comparison.rows.front().seconds;
 }
 
-/// Whether a rate of links below which a part pays, and whether it pays here, say the same. They
-/// may not where the gain is small: then it does not fall evenly with the rate.
-bool is_clear(const ComparedRow& row, const Comparison& comparison, const Compared& about) {
-  return pays(row, comparison, about.gain) == (row.link_rate > about.cluster->rails.with(1).rate);
-}
-
-std::string pays_below(const ComparedRow& row, const Comparison& comparison,
-                       const Compared& about) {
-  const Cluster& cluster = *about.cluster;
+std::string pays_below(const ComparedRow& row, const Cluster& cluster) {
   if (row.feature == kFeatures.front().name) return "-";
-  if (!is_clear(row, comparison, about)) return "unclear";
-  if (row.link_rate == 0) return "never";
-  if (row.link_rate == kFastestLink) return "always";
-  return gbit(row.link_rate * cluster.rails.links_per_node);
+  return pays_text(row.pays, cluster.rails.links_per_node, cluster);
 }
 
 std::string table_of(const Comparison& comparison, const Compared& about) {
@@ -78,7 +60,7 @@ std::string table_of(const Comparison& comparison, const Compared& about) {
     if (about.cluster != nullptr) {
       cells.insert(cells.end(),
                    {fmt::format("{:.1f}", row.seconds * 1e3), fmt::format("{:.2f}", row.speedup),
-                    pays_below(row, comparison, about), row.bound});
+                    pays_below(row, *about.cluster), row.bound});
     }
     table.add(std::move(cells));
   }
@@ -103,24 +85,22 @@ std::string whether_it_pays(const Comparison& comparison, const Compared& about)
         "(--gain).",
         std::abs(shorter), shorter < 0 ? "longer" : "shorter", 100 * about.gain);
   }
-  std::string carried = fmt::format("{} Gbit/s", gbit(here * links));
-  if (links != 1) carried += fmt::format(" ({:g} links of {})", links, gbit(here));
-  if (!is_clear(all, comparison, about)) {
-    return text + fmt::format(
-                      " At other rates between nodes the plan says otherwise: the difference is "
-                      "too small to be told. Here the links of a node carry {}.",
-                      carried);
+  const std::string_view sold = as_sold(cluster);
+  std::string carried = fmt::format("{} Gbit/s", gbit_as_sold(here * links, cluster));
+  if (links != 1) {
+    carried += fmt::format(" ({:g} links of {})", links, gbit_as_sold(here, cluster));
   }
-  if (all.link_rate > 0 && all.link_rate < kFastestLink) {
-    return text + fmt::format(
-                      " It pays where the links of a node carry less than {} Gbit/s together, and "
-                      "here they carry {}.",
-                      gbit(all.link_rate * links), carried);
+  if (!all.pays.empty() && !always_pays(all.pays)) {
+    return text +
+           fmt::format(
+               " It pays where the links of a node carry {} Gbit/s{} together, and here they "
+               "carry {}.",
+               pays_phrase(all.pays, links, cluster), sold, carried);
   }
-  text += all.link_rate == 0
-              ? " No rate between nodes that was tried makes it pay."
-              : " It pays at every rate between nodes, since it saves time inside nodes too.";
-  return text + fmt::format(" Here the links of a node carry {}.", carried);
+  text += all.pays.empty() ? " No rate between nodes that was tried makes it pay."
+                           : " It pays at every rate between nodes that was tried, since it saves "
+                             "time inside nodes too.";
+  return text + fmt::format(" Here the links of a node carry {}{}.", carried, sold);
 }
 
 std::string what_fits(const Comparison& comparison, const Cluster& cluster) {
@@ -194,6 +174,11 @@ std::string to_text(const Comparison& comparison, const Compared& about) {
   text += fmt::format("\n{}\n", table_of(comparison, about));
   if (about.cluster != nullptr) {
     text += wrapped(whether_it_pays(comparison, about));
+    if (about.cluster->rails.sold_share < 1) {
+      text += wrapped(
+          "Rates between nodes are those that all links of a node are sold as together, as "
+          "--node-gbit takes them.");
+    }
     text += what_fits(comparison, *about.cluster);
     if (comparison.vendors_are_faster) {
       text += wrapped(

@@ -1,6 +1,7 @@
 #include "apps/plan/comparison.hpp"
 
-#include "lib/plan/break_even.hpp"
+#include <span>
+
 #include "lib/plan/estimate.hpp"
 #include "lib/plan/step_time.hpp"
 
@@ -18,12 +19,15 @@ std::uint64_t out_of_node(const Estimate& made, const comm::Topology& topology) 
 
 void add_times(Comparison& made, const PlannedVariants& runs, const Cluster& cluster, double gain) {
   const StepTime vendors = step_time(runs.baselines.front(), cluster);
+  const auto parts = std::span(runs.features).subspan(1);
+  const auto pays = pays_where(runs.baselines, parts, cluster, gain);
   for (std::size_t i = 0; i < made.rows.size(); ++i) {
     ComparedRow& row = made.rows[i];
     const StepTime time = step_time(runs.features[i], cluster);
     row.seconds = time.seconds;
     row.bound = time.bound;
-    row.link_rate = i == 0 ? 0 : break_even(runs.baselines, runs.features[i], cluster, gain);
+    if (i > 0) row.pays = pays[i - 1];
+    row.link_rate = fastest_of(row.pays);
   }
   ComparedRow& before = made.rows.front();
   made.vendors_are_faster = vendors.seconds < before.seconds;

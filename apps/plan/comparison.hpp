@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/plan/variants.hpp"
+#include "lib/plan/break_even.hpp"
 
 namespace zeropp::plan {
 
@@ -21,8 +22,9 @@ struct ComparedRow {
   std::uint64_t memory = 0;       ///< bytes of a rank on its device
   double seconds = kUnknown;      ///< of a step
   double speedup = kUnknown;      ///< over ZeRO-3
-  double link_rate = kUnknown;    ///< bytes/s, as break_even(): the links below which it pays
+  double link_rate = kUnknown;    ///< bytes/s: the fastest link with which it pays
   std::string bound = {};         ///< what takes the largest part of a step; empty without times
+  std::vector<Rates> pays = {};   ///< as pays_where()
 };
 
 struct Comparison {

@@ -55,7 +55,9 @@ std::string memory(const Estimate& estimate) {
   }
   table.add(
       {offloaded > 0 ? "all that is not offloaded" : "all", gibibytes(estimate.memory_bytes)});
-  return table.str();
+  return table.str() +
+         "\narena: one block of memory for what is there during a part of the step alone, such as "
+         "gathered weights.\n";
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ std::string to_text(const PlannedRun& run, const Cluster& cluster, const StepTim
   table.add({"optimizer", milliseconds(time.optimizer)});
   table.add({"forward", milliseconds(time.forward)});
   table.add({"backward", milliseconds(time.backward)});
-  table.add({"layers compute", milliseconds(time.compute)});
+  table.add({"forward and backward, without waits", milliseconds(time.compute)});
   table.add({"exposed", milliseconds(time.exposed)});
   return fmt::format(
       "{} on {}\n\n{}\n{:.0f} tokens/s a GPU, {:.1f} % of the peak, bound by {}\n",

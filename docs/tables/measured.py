@@ -53,7 +53,9 @@ def loss(programs, matrix, level):
         found = list(zip(rows["setting"][:], rows["level"][:]))
         index = found.index((b"zero++", level.encode()))
         mean, low, high = (rows[name][index] for name in ("difference", "low", "high"))
-        return f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", rows["verdict"][index].decode()
+        sys.path.insert(0, str(programs.root / "validation"))
+        from zpp_validate.convergence import judged
+        return f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", judged.shown(rows["verdict"][index].decode())
 
 
 def beside_fsdp2(programs):

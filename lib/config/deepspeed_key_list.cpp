@@ -36,9 +36,9 @@ void add(std::vector<DeepSpeedKey>& table, std::vector<DeepSpeedKey> keys) {
 }
 
 void add_training(std::vector<DeepSpeedKey>& table) {
-  const char* const in_fp32 =
-      "gradients are summed and sent in fp32; for 16 bits set "
-      "zero_optimization.zero_quantized_gradients with bf16 or fp16 as its codecs";
+  const char* const sent_as_computed =
+      "gradients are summed in fp32 and sent in the type of the weights, in 16 bits with bf16 or "
+      "fp16, unless zero_optimization.zero_quantized_gradients compresses them";
   add(table,
       {only("managed_gradient_accumulation", "boolean", "true", {true},
             "a step always ends with its last micro-step"),
@@ -55,7 +55,7 @@ void add_training(std::vector<DeepSpeedKey>& table) {
                 "every optimizer is tested at every stage"),
        anything("zero_force_ds_cpu_optimizer", "boolean", "true",
                 "there is one implementation of each optimizer"),
-       only("communication_data_type", "text", "null", {"fp32"}, in_fp32),
+       only("communication_data_type", "text", "null", {"fp32", "fp16", "bf16"}, sent_as_computed),
        only("seq_parallel_communication_data_type", "text", "fp32", {"fp32"},
             "there is no sequence parallelism"),
        only("gradient_allreduce_op", "text", "mean", {"mean"}, "gradients are averaged"),

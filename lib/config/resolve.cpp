@@ -105,8 +105,8 @@ void check_adaptive_bits(const zero::Options& zero, const Machine& machine) {
 }
 
 /// Groups of ranks that lie in nodes, or are nodes: of `least` ranks or more, of those that fit.
-void check_group_size(const char* key, std::size_t size, std::size_t node, std::size_t world,
-                      std::size_t least) {
+void check_group_size(const char* key, const char* flag, std::size_t size, std::size_t node,
+                      std::size_t world, std::size_t least) {
   const auto fits = [&](std::size_t ranks) {
     return node % ranks == 0 || (ranks % node == 0 && world % ranks == 0);
   };
@@ -118,8 +118,11 @@ void check_group_size(const char* key, std::size_t size, std::size_t node, std::
   }
   refuse(
       "{}: {} has to divide the {} ranks of a node, or to be a multiple of them that divides all "
-      "{} ranks: choose {}",
-      key, size, node, world, fmt::join(sizes, " or "));
+      "{} ranks: choose {} ({}){}",
+      key, size, node, world, fmt::join(sizes, " or "), flag,
+      size > 1 && world % size == 0
+          ? fmt::format(", or make nodes of {} ranks with --node-size {}", size, size)
+          : "");
 }
 
 void resolve_secondary(zero::Options& zero, const Machine& machine) {
@@ -130,7 +133,7 @@ void resolve_secondary(zero::Options& zero, const Machine& machine) {
   const auto node = static_cast<std::size_t>(machine.ranks_per_node);
   if (size == zero::kNodeOfRanks) size = node;
   const auto world = static_cast<std::size_t>(machine.world_size);
-  check_group_size(key, size, node, world, 1);
+  check_group_size(key, "--zero-hpz-partition-size overrides it", size, node, world, 1);
 }
 
 void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
@@ -141,7 +144,7 @@ void resolve_shard_groups(zero::Options& zero, const Machine& machine) {
   const auto node = static_cast<std::size_t>(machine.ranks_per_node);
   const auto world = static_cast<std::size_t>(machine.world_size);
   if (size == zero::kNodeOfShards) size = node;
-  check_group_size(key, size, node, world, 2);
+  check_group_size(key, "--shard-group-size overrides it", size, node, world, 2);
   if (size == 1 && world > 1) {
     refuse(
         "{}: in a group of 1 rank every rank holds everything: set zero_optimization.stage to 0, "

@@ -24,27 +24,67 @@ double shortest_step(std::span<const PlannedRun> runs, const Cluster& cluster) {
   return shortest;
 }
 
-double break_even(std::span<const PlannedRun> without, const PlannedRun& with,
-                  const Cluster& cluster, double gain) {
-  const auto pays = [&](double rate) {
-    const Cluster tried = with_link_rate(cluster, rate);
-    return step_seconds(with, tried) < (1 - gain) * shortest_step(without, tried);
-  };
-  // From fast to slow: a part may pay again where the other's transfers begin to show.
-  constexpr double kStep = 1.5;
-  double above = kFastestLink;
-  if (pays(above)) return above;
-  double below = above;
-  do {
-    above = below;
-    below /= kStep;
-    if (below < kSlowestLink) return 0;
-  } while (!pays(below));
-  while (above / below > 1.01) {
-    const double middle = std::sqrt(above * below);
-    (pays(middle) ? below : above) = middle;
+namespace {
+
+/// The same links, whose one lane carries `rate`.
+Cluster as_fast_as(Cluster cluster, double rate) {
+  const double factor = rate / cluster.rails.with(1).rate;
+  cluster.rails.ring_rate *= factor;
+  for (LaneRate& row : cluster.rails.lanes) {
+    row.rate *= factor;
+    for (SizeRate& size : row.sizes) size.rate *= factor;
   }
-  return below;
+  return cluster;
 }
+
+std::vector<double> tried_rates(double own) {
+  constexpr double kStep = 1.2;
+  std::vector<double> rates{kFastestLink};
+  for (double rate = kSlowestLink; rate < kFastestLink; rate *= kStep) rates.push_back(rate);
+  if (own > kSlowestLink && own < kFastestLink) rates.push_back(own);
+  std::ranges::sort(rates);
+  return rates;
+}
+
+}  // namespace
+
+std::vector<std::vector<Rates>> pays_where(std::span<const PlannedRun> without,
+                                           std::span<const PlannedRun> with, const Cluster& cluster,
+                                           double gain) {
+  const double own = cluster.rails.with(1).rate;
+  const auto at = [&](double rate) { return rate == own ? cluster : as_fast_as(cluster, rate); };
+  const std::vector<double> tried = tried_rates(own);
+  std::vector<double> shortest;
+  for (const double rate : tried) shortest.push_back(shortest_step(without, at(rate)));
+  std::vector<std::vector<Rates>> found;
+  for (const PlannedRun& run : with) {
+    const auto pays = [&](double rate, double before) {
+      return step_seconds(run, at(rate)) < (1 - gain) * before;
+    };
+    std::vector<Rates> ranges;
+    bool paid = false;
+    for (std::size_t i = 0; i < tried.size(); ++i) {
+      const bool now = pays(tried[i], shortest[i]);
+      if (now != std::exchange(paid, now)) {
+        double same = i == 0 ? tried[0] : tried[i - 1];  // as the rate before
+        double other = tried[i];
+        while (other / same > 1.001) {
+          const double middle = std::sqrt(same * other);
+          const bool changed = pays(middle, shortest_step(without, at(middle))) == now;
+          (changed ? other : same) = middle;
+        }
+        if (now) {
+          ranges.push_back({.from = i == 0 ? kSlowestLink : same, .below = kFastestLink});
+        } else {
+          ranges.back().below = other;
+        }
+      }
+    }
+    found.push_back(std::move(ranges));
+  }
+  return found;
+}
+
+double fastest_of(std::span<const Rates> pays) { return pays.empty() ? 0 : pays.back().below; }
 
 }  // namespace zeropp::plan

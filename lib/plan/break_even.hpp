@@ -1,7 +1,8 @@
-// The bandwidth between nodes below which one configuration is faster than another. Pure functions.
+// The rates between nodes at which one configuration is faster than another. Pure functions.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "lib/plan/cluster.hpp"
 #include "lib/plan/planned_run.hpp"
@@ -15,11 +16,23 @@ inline constexpr double kFastestLink = 1e13;
 /// Of a step, by the fastest of `runs`. At least one.
 double shortest_step(std::span<const PlannedRun> runs, const Cluster& cluster);
 
-/// Bytes/s: the fastest link with which a step of `with` is shorter than each of `without` by the
-/// share `gain`, to 1 %; kFastestLink when it is with every link, 0 when with none that is tried.
-/// Of the cluster, everything but the rate of its links, the same with any number of lanes.
-double break_even(std::span<const PlannedRun> without, const PlannedRun& with,
-                  const Cluster& cluster, double gain);
+/// Rates of a link, bytes/s: more than `from` and less than `below`.
+struct Rates {
+  double from = 0;
+  double below = 0;
+};
+
+/// For each of `with`: where a step of it is shorter than each of `without` by the share `gain`, in
+/// ascending order; kSlowestLink and kFastestLink are the ends of what is tried. All of that range
+/// is gone through, and the cluster's own rate is among those tried, so that an answer says of that
+/// rate what a step there says. Where an answer changes, to 0.1 %. Of the cluster, everything but
+/// the rates between nodes, which keep their ratios; a rate is that of one lane.
+std::vector<std::vector<Rates>> pays_where(std::span<const PlannedRun> without,
+                                           std::span<const PlannedRun> with, const Cluster& cluster,
+                                           double gain);
+/// The fastest link with which it pays: kFastestLink or more with every one that is tried, 0 with
+/// none.
+double fastest_of(std::span<const Rates> pays);
 
 /// The cluster with links of `rate` bytes/s, whatever the message, the lanes and the route.
 Cluster with_link_rate(Cluster cluster, double rate);

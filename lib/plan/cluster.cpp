@@ -170,7 +170,8 @@ Rails read_rails(Section in) {
               .ring_rate = in.number("ring_gb_per_s", kRate, 0) * kGiga,
               .hop_latency = in.number("hop_latency_us", kLatency, 0) * kMicro,
               .lanes = {},
-              .gpu_share = in.number("gpu_share", {0, 0.95}, 0)};
+              .gpu_share = in.number("gpu_share", {0, 0.95}, 0),
+              .sold_share = in.number("sold_share", {0.01, 1}, 1)};
   for (Section& row : in.rows("lanes")) {
     LaneRate lane{.lanes = row.count("lanes"),
                   .latency = row.number("latency_us", kLatency) * kMicro,
@@ -285,6 +286,7 @@ json to_json(const Cluster& cluster) {
              {"hop_latency_us", cluster.rails.hop_latency / kMicro},
              {"lanes", lanes},
              {"gpu_share", cluster.rails.gpu_share}};
+  if (cluster.rails.sold_share < 1) rails["sold_share"] = cluster.rails.sold_share;
   if (cluster.rails.ring_rate > 0) rails["ring_gb_per_s"] = cluster.rails.ring_rate / kGiga;
   json made{{"name", cluster.name},
             {"source", cluster.source},

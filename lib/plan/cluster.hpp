@@ -81,6 +81,8 @@ struct Rails {
   double hop_latency = 0;       ///< s, more for each further node
   std::vector<LaneRate> lanes;  ///< ascending, at least one
   double gpu_share = 0;         ///< as of NodeLinks
+  /// Of what the links are sold as, the part that the rates here are; 1 where they were measured.
+  double sold_share = 1;
 
   /// The row with so many lanes, else the nearest below, else the first.
   [[nodiscard]] const LaneRate& with(std::size_t lanes_used) const;

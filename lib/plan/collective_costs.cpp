@@ -86,9 +86,14 @@ class Links {
   [[nodiscard]] double out_of_node(double bytes, const LaneRate& lane) const {
     return bytes * locals_ / (links_ * lane.rate_of(bytes));
   }
-  /// Transfers over both kinds of links that go on together.
+  /// Transfers over both kinds of links that go on together: the slower ones pace the others, which
+  /// are busy for a share of that time.
   static void slower_of(Stages& stages, double inside, double across) {
-    stages.add(inside > across ? Resource::node_links : Resource::rails, std::max(inside, across));
+    if (inside > across) {
+      stages.add({Resource::node_links, inside, Resource::rails, across / inside});
+    } else if (across > 0) {
+      stages.add({Resource::rails, across, Resource::node_links, inside / across});
+    }
   }
 
   const ClusterGroup& place_;
@@ -147,7 +152,9 @@ Stages overlapped(const Stages& half, std::size_t pieces) {
   Stages made;
   for (const Stage& stage : half) {
     const bool whole = &stage == longest || stage.resource == Resource::none;
-    made.add(stage.resource, stage.seconds / (whole ? 1.0 : static_cast<double>(pieces)));
+    Stage shown = stage;
+    shown.seconds /= whole ? 1.0 : static_cast<double>(pieces);
+    made.add(shown);
   }
   return made;
 }

@@ -152,7 +152,7 @@ class Costs {
 
   /// Both halves on one stream.
   static OpCost joined(OpCost cost) {
-    for (const Stage& stage : cost.finish) cost.start.add(stage.resource, stage.seconds);
+    for (const Stage& stage : cost.finish) cost.start.add(stage);
     cost.finish = {};
     return cost;
   }
@@ -167,7 +167,7 @@ class Costs {
     OpCost cost{.start = {}, .finish = sent.finish, .pieces = sent.pieces};
     cost.start.add(Resource::host_link,
                    uploaded / upload_rate() / static_cast<double>(sent.pieces));
-    for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
+    for (const Stage& stage : sent.start) cost.start.add(stage);
     return cost;
   }
 
@@ -217,7 +217,7 @@ class Costs {
                            static_cast<double>(sharding_.ranks());
       cost.start.add(Resource::gpu, kernel(moved) / static_cast<double>(sent.pieces));
     }
-    for (const Stage& stage : sent.start) cost.start.add(stage.resource, stage.seconds);
+    for (const Stage& stage : sent.start) cost.start.add(stage);
     cost.finish = sent.finish;
     return reductions_.emplace_back(count, memory, packed, dense, codecs, cost).cost;
   }

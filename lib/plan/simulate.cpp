@@ -4,6 +4,7 @@
 #include <deque>
 #include <limits>
 #include <numeric>
+#include <span>
 #include <stdexcept>
 
 namespace zeropp::plan {
@@ -28,7 +29,27 @@ struct Running {
   double held = 0;  ///< before it, seconds
 
   [[nodiscard]] Resource resource() const { return held > 0 ? Resource::none : stage->resource; }
+  /// Of the time that it runs, the share in which it wants `of`, 0 to 1.
+  [[nodiscard]] double wants(Resource of) const {
+    if (stage == nullptr || held > 0) return 0;
+    if (stage->resource == of) return 1;
+    return stage->beside == of ? stage->beside_share : 0;
+  }
 };
+
+/// The most that each gets of a resource that `width` of them have to share. Who wants less leaves
+/// the rest to the others. `wanted` is reordered.
+double level_of(std::span<double> wanted, double width) {
+  if (std::accumulate(wanted.begin(), wanted.end(), 0.0) <= width) return 1;
+  std::ranges::sort(wanted);
+  double level = 1;
+  for (std::size_t i = 0; i < wanted.size(); ++i) {
+    level = width / static_cast<double>(wanted.size() - i);
+    if (wanted[i] > level) break;
+    width -= wanted[i];
+  }
+  return level;
+}
 
 class Simulation {
  public:
@@ -123,24 +144,58 @@ class Simulation {
     }
   }
 
-  /// By resource: seconds alone that a part there gets done in a second.
-  [[nodiscard]] std::array<double, kResources> rates(
-      const std::array<std::size_t, kResources>& parts) const {
-    std::array<double, kResources> rates{};
-    std::array<std::size_t, kResources> together{};
-    for (std::size_t r = 0; r < kResources; ++r) together[index(sharing_.pool[r])] += parts[r];
-    double left_of_gpu = 1;
-    for (std::size_t r = 0; r < kResources; ++r) {
-      if (parts[r] == 0) continue;
-      const bool shared = r != index(Resource::none);
-      const std::size_t pool = index(sharing_.pool[r]);
-      rates[r] =
-          shared ? std::min(1.0, sharing_.width[pool] / static_cast<double>(together[pool])) : 1.0;
-      left_of_gpu -= sharing_.gpu_share[r];
+  /// What transfers leave of the GPU to its kernels. One over both kinds of links takes what it
+  /// takes on those that it keeps busier, so that nothing jumps where the others begin to pace it.
+  [[nodiscard]] double left_of_gpu() const {
+    std::array<double, kResources> taken{};
+    const auto take = [&](Resource resource, double share) {
+      taken[index(resource)] = std::max(taken[index(resource)], share);
+    };
+    for (const Running& running : running_) {
+      for (std::size_t r = 0; r < kResources; ++r) {
+        const auto resource = static_cast<Resource>(r);
+        double share = sharing_.gpu_share[r] * running.wants(resource);
+        if (resource == Resource::rails) {
+          share -=
+              sharing_.gpu_share[index(Resource::node_links)] * running.wants(Resource::node_links);
+        }
+        take(resource, share);
+      }
     }
     constexpr double kLeast = 0.05;  // blocks of a transfer never hold all multiprocessors
-    rates[index(Resource::gpu)] *= std::max(kLeast, left_of_gpu);
-    return rates;
+    return std::max(kLeast, 1 - std::accumulate(taken.begin(), taken.end(), 0.0));
+  }
+
+  /// By stream: seconds alone that its part gets done in a second.
+  [[nodiscard]] std::array<double, zero::kStreams> speeds() const {
+    std::array<double, kResources> level{};
+    level.fill(1);
+    for (std::size_t pool = 0; pool < kResources; ++pool) {
+      if (pool == index(Resource::none)) continue;
+      std::array<double, 2 * zero::kStreams> wanted{};
+      std::size_t count = 0;
+      for (const Running& running : running_) {
+        for (std::size_t r = 0; r < kResources; ++r) {
+          if (index(sharing_.pool[r]) != pool) continue;
+          const double part = running.wants(static_cast<Resource>(r));
+          if (part > 0) wanted[count++] = part;
+        }
+      }
+      level[pool] = level_of({wanted.data(), count}, sharing_.width[pool]);
+    }
+    const double gpu = left_of_gpu();
+    std::array<double, zero::kStreams> speeds{};
+    for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
+      const Running& running = running_[stream];
+      if (running.stage == nullptr) continue;
+      double speed = 1;
+      for (std::size_t r = 0; r < kResources; ++r) {
+        const double part = running.wants(static_cast<Resource>(r));
+        if (part > 0) speed = std::min(speed, level[index(sharing_.pool[r])] / part);
+      }
+      speeds[stream] = running.resource() == Resource::gpu ? speed * gpu : speed;
+    }
+    return speeds;
   }
 
   /// To the next end of a part. False: all is done.
@@ -149,12 +204,13 @@ class Simulation {
     for (const Running& running : running_) {
       if (running.stage != nullptr) ++parts[index(running.resource())];
     }
-    const auto rate = rates(parts);
+    const std::array<double, zero::kStreams> speed = speeds();
     double step = std::numeric_limits<double>::infinity();
-    for (const Running& running : running_) {
+    for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
+      const Running& running = running_[stream];
       if (running.stage == nullptr) continue;
       const double left = running.held > 0 ? running.held : running.left;
-      step = std::min(step, left / rate[index(running.resource())]);
+      step = std::min(step, left / speed[stream]);
     }
     if (step == std::numeric_limits<double>::infinity()) return false;
     account(parts, step);
@@ -166,10 +222,9 @@ class Simulation {
         running.held = running.held <= step * (1 + 1e-12) ? 0 : running.held - step;
         continue;
       }
-      const double speed = rate[index(running.stage->resource)];
       // Those that end with the step end exactly: no part is left with a rounding error.
-      const bool ends = running.left / speed <= step * (1 + 1e-12);
-      running.left -= step * speed;
+      const bool ends = running.left / speed[stream] <= step * (1 + 1e-12);
+      running.left -= step * speed[stream];
       if (!ends) continue;
       if (++running.stage != running.end) {
         enter(stream, running.stage);
@@ -217,10 +272,10 @@ class Simulation {
 
 }  // namespace
 
-void Stages::add(Resource resource, double seconds) {
-  if (!(seconds > 0)) return;
+void Stages::add(const Stage& stage) {
+  if (!(stage.seconds > 0)) return;
   if (count_ == stages_.size()) throw std::length_error("Stages: more than an operation has");
-  stages_[count_++] = {resource, seconds};
+  stages_[count_++] = stage;
 }
 
 double Stages::seconds() const {

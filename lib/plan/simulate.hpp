@@ -17,10 +17,14 @@ namespace zeropp::plan {
 enum class Resource : std::uint8_t { gpu, node_links, copies, rails, host, host_link, none };
 inline constexpr std::size_t kResources = 7;
 
-/// A part of an operation: for `seconds` when nothing else wants the resource.
+/// A part of an operation: for `seconds` when nothing else wants what it occupies.
 struct Stage {
   Resource resource = Resource::none;
   double seconds = 0;
+  /// What it occupies at the same time, for `beside_share` of that time, 0 to 1: of a transfer over
+  /// both kinds of links, those that do not pace it.
+  Resource beside = Resource::none;
+  double beside_share = 0;
 };
 
 /// One after the other.
@@ -28,7 +32,8 @@ class Stages {
  public:
   /// Parts that take no time are left out. Throws std::length_error beyond the few that an
   /// operation has.
-  void add(Resource resource, double seconds);
+  void add(const Stage& stage);
+  void add(Resource resource, double seconds) { add(Stage{resource, seconds}); }
   [[nodiscard]] const Stage* begin() const { return stages_.data(); }
   [[nodiscard]] const Stage* end() const { return stages_.data() + count_; }
   [[nodiscard]] double seconds() const;
@@ -48,13 +53,15 @@ struct OpCost {
 
 /// How concurrent parts share the resources.
 struct Sharing {
-  /// By resource: how many parts run as fast as alone; more share the whole evenly. 1 or more.
+  /// By resource: how many parts run as fast as alone; more share the whole evenly, but for those
+  /// that want less than an even share. 1 or more.
   std::array<double, kResources> width{1, 1, 1, 1, 1, 1, 1};
   /// By resource: the one whose width its parts share with those that it has itself.
   std::array<Resource, kResources> pool{Resource::gpu,   Resource::node_links, Resource::node_links,
                                         Resource::rails, Resource::host,       Resource::host_link,
                                         Resource::none};
-  /// By resource: what a part there takes from the GPU while it runs, 0 to 1, once however many.
+  /// By resource: what a part there takes from the GPU while it runs, 0 to 1, once however many. A
+  /// part beside on other links takes its share of both, and counts with the larger.
   std::array<double, kResources> gpu_share{};
   /// Seconds that a kernel of another stream waits for those of layers, which hold all
   /// multiprocessors until they end.

@@ -130,7 +130,8 @@ Cluster sold_cluster(const SoldNodes& sold) {
                               .latency = kRailLatency,
                               .rate = kRails * sold.node_gbit * kGigabit / links,
                               .sizes = {}}},
-                   .gpu_share = kRailGpuShare};
+                   .gpu_share = kRailGpuShare,
+                   .sold_share = kRails};
   const double host_link = kHostLink * found->host_gb_per_s * kGiga;
   cluster.host = {.link_rate = host_link,
                   .memory_rate = kHostMemory * found->host_memory_gb_per_s * kGiga,

@@ -54,6 +54,12 @@ class Info(unittest.TestCase):
         done = ranks((3, "--version"))
         self.assertEqual(done.stdout.count("zpp_info"), 1)
 
+    def test_the_configuration_comes_first(self):
+        done = call(PROGRAM, "--zero-stage", 2)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue(done.stdout.startswith("configuration"), done.stdout[:80])
+        self.assertLess(done.stdout.index("zero_optimization.stage"), done.stdout.index("versions"))
+
     def test_tables_and_json_agree(self):
         path = self.folder / "summary.json"
         done = ranks((4, "--node-size", 2, "--json", path, "--output", self.folder / "new" / "folder"))

@@ -3,6 +3,7 @@
 either; it takes a DeepSpeed configuration whatever that says of ZeRO++, and a model by flags, name or config.json of Hugging Face."""
 
 import json
+import re
 
 import planned
 import zpp
@@ -79,6 +80,32 @@ class Numbers(Case):
                 self.check_times(rows, *JOB, *cluster)
                 self.assertRegex(result.stdout, r"ZeRO\+\+ (pays|does not pay) here: it makes a step \d+\.\d\d times as fast")
                 self.assertIn("\nrates: ", result.stdout)
+
+    def test_sentences_agree_at_every_rate(self):
+        """Whether it pays here, and where it pays, are one answer; the rates are those of --node-gbit."""
+        # A large gain is asked for, so that nothing pays over fast links.
+        job = [*MODEL, "--bf16", "--nodes", "4", "--micro-batch-size", "8", "--gpu", "h100", "--gpus-per-node", "8", "--gain", "0.2", "--node-gbit"]
+        thresholds = set()
+        for rate in (50, 200, 400, 800, 1600, 2345, 2350, 3200, 6400):
+            with self.subTest(rate):
+                result, rows = self.compared(*job, rate)
+                text = " ".join(result.stdout.split())
+                self.assertNotIn("unclear", text)
+                self.assertIn("Rates between nodes are those that all links of a node are sold as together, as --node-gbit takes them.", text)
+                found = re.search(r"It pays where the links of a node carry less than ([\d.]+) Gbit/s as sold together, and here they carry ([\d.]+) ", text)
+                self.assertTrue(found, text)
+                self.assertEqual(float(found[2]), rate)
+                self.assertEqual("ZeRO++ pays here" in text, rate < float(found[1]), text)
+                self.assertEqual(rows["all"]["speedup"] > 1 / 0.8, rate < float(found[1]))
+                thresholds.add(round(float(found[1]), -1))
+        self.assertLessEqual(max(thresholds) - min(thresholds), 0.01 * max(thresholds))
+
+    def test_always_holds_at_every_rate(self):
+        job = ["--model-preset", "gpt-7b", "--bf16", "--nodes", "16", "--gpu", "h100", "--gpus-per-node", "8", "--node-gbit"]
+        for rate in (400, 1600, 2345, 2350, 3200):
+            result, rows = self.compared(*job, rate)
+            self.assertIn("It pays at every rate between nodes that was tried", " ".join(result.stdout.split()))
+            self.assertGreater(rows["all"]["speedup"], 1 / 0.95)
 
     def test_without_a_cluster(self):
         result, rows = self.compared(*JOB)

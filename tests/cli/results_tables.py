@@ -13,7 +13,7 @@ import unittest
 import h5py
 import zpp
 
-from zpp_validate.convergence import converge_table
+from zpp_validate.convergence import converge_table, judged
 
 RESULTS = zpp.SOURCE / "results"
 TRACKED = subprocess.run(["git", "-c", f"safe.directory={zpp.SOURCE}", "ls-files", "-z"], cwd=RESULTS, check=True, capture_output=True, text=True)
@@ -89,15 +89,15 @@ class Tables(unittest.TestCase):
         for folder in JUDGED:
             rows = [cells(line) for line in (RESULTS / folder / "table.md").read_text().splitlines() if line.startswith("|")]
             with h5py.File(RESULTS / folder / "judged.h5") as file:
-                judged = {name: column[:] for name, column in file["judged"].items()}
+                columns = {name: column[:] for name, column in file["judged"].items()}
                 claims = {name: column[:] for name, column in file["ladder"].items()}
-            self.assertGreater(len(judged["setting"]), 3)
-            for index, setting in enumerate(judged["setting"]):
-                value = {name: column[index] for name, column in judged.items()}
+            self.assertGreater(len(columns["setting"]), 3)
+            for index, setting in enumerate(columns["setting"]):
+                value = {name: column[index] for name, column in columns.items()}
                 with self.subTest(folder=folder, setting=setting, level=value["level"]):
                     expected = [setting.decode(), f"{value['bits']:.2f}", f"{value['loss']:.4f}", converge_table.number(value["difference"]),
                                 converge_table.interval_text((value["low"], value["high"])), converge_table.p_text(value["p_differs"]),
-                                converge_table.p_text(value["p_equivalent"]), value["verdict"].decode()]
+                                converge_table.p_text(value["p_equivalent"]), judged.shown(value["verdict"].decode())]
                     self.assertIn(expected, [[row[place] for place in (0, 1, 2, 5, 6, 7, 8, 11)] for row in rows if len(row) == 12])
             for index, claim in enumerate(claims["claim"]):
                 with self.subTest(folder=folder, claim=claim):

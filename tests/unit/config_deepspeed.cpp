@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/error.hpp"
+#include "lib/config/deepspeed_keys.hpp"
 #include "lib/config/json.hpp"
 #include "lib/config/options.hpp"
 #include "tests/support/usage_refusal.hpp"
@@ -263,6 +264,16 @@ TEST(ConfigDeepSpeed, KeysThatChangeNothingAreAcceptedWithOneWarningEach) {
   EXPECT_THAT(refusal_of(R"({"zero_optimization":{"allreduce_bucket_size":5e8}})"),
               HasSubstr("zero_optimization.reduce_bucket_size"));
   EXPECT_THAT(refusal_of(R"({"curriculum_learning":{"enabled":true}})"), HasSubstr("disable it"));
+}
+
+TEST(ConfigDeepSpeed, TypesOfCommunicationAreAcceptedWithWhatIsSent) {
+  const DeepSpeedKey* const key = find_deepspeed_key("communication_data_type");
+  ASSERT_NE(key, nullptr);
+  for (const char* type : {"fp32", "fp16", "bf16"}) {
+    EXPECT_THAT(accept(*key, type, "ds.json"), testing::HasSubstr("summed in fp32 and sent"))
+        << type;
+  }
+  EXPECT_THROW(accept(*key, "int8", "ds.json"), Error);
 }
 
 TEST(ConfigDeepSpeed, DeepSpeedsLocoIsErrorFeedback) {

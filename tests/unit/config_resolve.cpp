@@ -175,12 +175,16 @@ TEST(ConfigResolve, SecondaryPartitionFitsTheNodes) {
               static_cast<std::size_t>(size));
   }
   for (const int size : {3, 5, 6, 12, 32}) {
-    EXPECT_THAT(refusal(text(size), machine(4, 4)),
-                AllOf(HasSubstr("has to divide the 4 ranks of a node"),
-                      testing::EndsWith("choose 1 or 2 or 4 or 8 or 16")))
+    EXPECT_THAT(
+        refusal(text(size), machine(4, 4)),
+        AllOf(HasSubstr("has to divide the 4 ranks of a node"),
+              HasSubstr("choose 1 or 2 or 4 or 8 or 16 (--zero-hpz-partition-size overrides it)")))
         << size;
   }
-  EXPECT_THAT(refusal(text(3), machine(1, 4)), testing::EndsWith("choose 1 or 2 or 4"));
+  EXPECT_THAT(refusal(text(3), machine(1, 4)),
+              HasSubstr("choose 1 or 2 or 4 (--zero-hpz-partition-size overrides it)"));
+  EXPECT_THAT(refusal(text(8), machine(2, 2)), HasSubstr("--zero-hpz-partition-size overrides it"));
+  EXPECT_THAT(refusal(text(6), machine(6, 4)), HasSubstr("nodes of 6 ranks with --node-size 6"));
   EXPECT_THAT(refusal(text(2), machine(2, 0, 3)), HasSubstr("--node-size"));
 }
 

@@ -136,6 +136,7 @@ def chapter(study, rows, claims, effects, margin, command):
     gone = [setting for setting in study.settings if setting.level == level and setting.baseline and setting.diverged]
     cells += [[*codec_cells(setting), "-", "-", diverged_text(setting)] for setting in gone]
     count = {word: sum(word in row.verdict for row in own) for word in (judged.SAFE, judged.WORSE, judged.OPEN)}
+    count[judged.SAFE] += sum(judged.WITHIN in row.verdict for row in own)
     return "\n".join([
         "## Which compression is safe", "",
         f"Held-out loss on {'real text' if level == 'text' else 'a source of known entropy'} beside uncompressed training, "

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from zpp_validate.stats import paired, rank_test
 
 SAFE, WORSE, BETTER, OPEN, DIVERGED = "equivalent", "worse", "better", "undecided", "diverged"
+WITHIN = ", within the margin"  # beside WORSE and BETTER
 POWER, CONFIDENCE = 0.8, 0.95
 
 
@@ -40,8 +41,15 @@ class Row:
 def verdict_of(row, level):
     """A difference may be shown and be within the margin as well: then it is small, and there."""
     equivalent, differs = row.p_equivalent <= level, row.p_differs <= level
-    words = [SAFE] * equivalent + [WORSE if row.pairs.mean > 0 else BETTER] * differs
-    return ", ".join(words) or OPEN
+    if not differs:
+        return SAFE if equivalent else OPEN
+    return (WORSE if row.pairs.mean > 0 else BETTER) + WITHIN * equivalent
+
+
+def shown(verdict):
+    """As it is printed: files of earlier versions say "equivalent, worse" of what is worse, within the margin."""
+    first, _, second = verdict.partition(", ")
+    return second + WITHIN if first == SAFE and second else verdict
 
 
 def judge(study, margin, level):

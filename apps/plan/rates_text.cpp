@@ -1,0 +1,59 @@
+#include "apps/plan/rates_text.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <vector>
+
+namespace zeropp::plan {
+
+namespace {
+
+constexpr double kGigabit = 1e9 / 8;
+
+/// `less_than`: what a range that begins at the slowest link is introduced with.
+std::vector<std::string> ranges_of(std::span<const Rates> pays, double times,
+                                   const Cluster& cluster, std::string_view less_than,
+                                   std::string_view more_than) {
+  std::vector<std::string> words;
+  for (const Rates& range : pays) {
+    const std::string from = gbit_as_sold(range.from * times, cluster);
+    const std::string below = gbit_as_sold(range.below * times, cluster);
+    if (range.from <= kSlowestLink) {
+      words.push_back(fmt::format("{}{}", less_than, below));
+    } else if (range.below >= kFastestLink) {
+      words.push_back(fmt::format("{}{}", more_than, from));
+    } else {
+      words.push_back(fmt::format("{} to {}", from, below));
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+std::string gbit_as_sold(double rate, const Cluster& cluster) {
+  const double value = rate / cluster.rails.sold_share / kGigabit;
+  return value < 100 ? fmt::format("{:.3g}", value) : fmt::format("{:.0f}", value);
+}
+
+std::string_view as_sold(const Cluster& cluster) {
+  return cluster.rails.sold_share < 1 ? " as sold" : "";
+}
+
+bool always_pays(std::span<const Rates> pays) {
+  return pays.size() == 1 && pays[0].from <= kSlowestLink && pays[0].below >= kFastestLink;
+}
+
+std::string pays_text(std::span<const Rates> pays, double times, const Cluster& cluster) {
+  if (pays.empty()) return "never";
+  if (always_pays(pays)) return "always";
+  return fmt::format("{}", fmt::join(ranges_of(pays, times, cluster, "", "over "), ", "));
+}
+
+std::string pays_phrase(std::span<const Rates> pays, double times, const Cluster& cluster) {
+  return fmt::format(
+      "{}", fmt::join(ranges_of(pays, times, cluster, "less than ", "more than "), ", or "));
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,28 @@
+// Rates between nodes as text: in Gbit/s, as links are sold where the cluster says what share of
+// that they reach, and otherwise as they were measured.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "lib/plan/break_even.hpp"
+#include "lib/plan/cluster.hpp"
+
+namespace zeropp::plan {
+
+/// Bytes/s that links carry, in Gbit/s as they are sold.
+std::string gbit_as_sold(double rate, const Cluster& cluster);
+
+/// " as sold", or nothing where rates are those that were measured.
+std::string_view as_sold(const Cluster& cluster);
+
+/// Where it pays: "never", "always", "1400", or several as "1400, 1800 to 2000". `times`: what is
+/// told, as a multiple of one link.
+std::string pays_text(std::span<const Rates> pays, double times, const Cluster& cluster);
+/// The same within a sentence, after "where the links carry": "less than 1400".
+std::string pays_phrase(std::span<const Rates> pays, double times, const Cluster& cluster);
+
+/// Whether it does at every rate that was tried.
+bool always_pays(std::span<const Rates> pays);
+
+}  // namespace zeropp::plan
