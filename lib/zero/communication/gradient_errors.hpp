@@ -31,16 +31,17 @@ struct NamedState {
 
 class GradientErrors {
  public:
-  /// `job`: that the gradients are reduced in.
+  /// `job` is the job that the gradients are reduced in.
   GradientErrors(const Options& options, const std::vector<Bucket>& buckets,
                  const comm::JobShape& job, const Device& device);
 
-  /// For the plan of this bucket's reduce-scatter; null when there is no feedback.
+  /// Errors for the plan of this bucket's reduce-scatter; null when there is no feedback.
   [[nodiscard]] collective::ErrorFeedback* of(std::size_t bucket) const {
     return feedback_.empty() ? nullptr : feedback_[bucket].get();
   }
 
-  /// Likewise for the two halves of the sum over shard groups.
+  /// Errors for the plans of the two halves of this bucket's sum over shard groups; null when there
+  /// is no feedback across groups.
   [[nodiscard]] collective::ErrorFeedback* of_replica_reduce(std::size_t bucket) const {
     return replica_reduce_.empty() ? nullptr : replica_reduce_[bucket].get();
   }
@@ -48,18 +49,20 @@ class GradientErrors {
     return replica_gather_.empty() ? nullptr : replica_gather_[bucket].get();
   }
 
-  /// A step was taken, the `steps`-th.
+  /// Keeps the errors of a step that was taken, the `steps`-th.
   void commit(std::uint64_t steps, StreamHandle stream);
-  /// A step was skipped.
+  /// Goes back to the errors from before a step that was skipped.
   void discard();
-  /// Begins anew, as before the first step.
+  /// Forgets all errors, as before the first step.
   void forget(StreamHandle stream) const;
-  /// Gradients come scaled by `factor` more than in the steps before (loss scaling).
+  /// Scales the kept errors by `factor`, for gradients that come scaled by `factor` more than in
+  /// the steps before (loss scaling).
   void rescale(float factor, StreamHandle stream) const;
 
   /// The kept errors, for checkpoints; valid until the next commit.
   [[nodiscard]] std::vector<NamedState> state() const;
-  /// Both copies, by hop: predicted from the buckets alone, and held. Hops without errors left out.
+  /// Memory of both copies of the errors, by hop: predicted from the buckets alone, and held. Hops
+  /// without errors are left out.
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 
  private:

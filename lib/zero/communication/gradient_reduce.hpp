@@ -32,8 +32,8 @@ class GradientReduce {
                  const std::vector<UnitPartition>& units, std::vector<Bucket> buckets,
                  comm::Groups& groups, trace::Recorder& recorder, const Device& device);
 
-  /// From the next reduction on: the codecs of unit u's buckets are codecs.gradients(u)[choice[u]];
-  /// 0 before.
+  /// Chooses the codecs of the buckets of unit u from the next reduction on:
+  /// codecs.gradients(u)[choice[u]]. The index is 0 before.
   void use(const std::vector<std::size_t>& choice);
 
   /// `gradients[u]`: unit u's padded gradients, of UnitPartition::gradients, which computing in
@@ -47,21 +47,21 @@ class GradientReduce {
   void gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
                   std::span<std::byte> workspace, StreamHandle stream);
 
-  /// Of several shard groups; null of one.
+  /// The sum over the shard groups; null where there is one group.
   [[nodiscard]] ReplicaReduce* across() { return across_ ? &*across_ : nullptr; }
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// Whose steps the engine ends.
+  /// The errors that are fed back; the engine commits or discards them after each step.
   [[nodiscard]] GradientErrors& errors() { return errors_; }
   [[nodiscard]] const GradientErrors& errors() const { return errors_; }
 
  private:
   [[nodiscard]] bool packed(std::size_t bucket) const { return is_packed(buckets_[bucket]); }
-  /// Of the gradients of its units.
+  /// Dtype of a bucket's gradients, which is that of its units.
   [[nodiscard]] Dtype dtype(std::size_t bucket) const {
     return units_[buckets_[bucket].segments.front().unit].gradients;
   }
-  /// What of the workspace the packed gradients take.
+  /// Bytes of the workspace that a bucket's packed gradients take.
   [[nodiscard]] std::size_t packing(std::size_t bucket) const {
     return packing_bytes(units_, buckets_[bucket], world_size_);
   }
@@ -75,7 +75,7 @@ class GradientReduce {
   std::optional<float> largest_;  ///< magnitude of a gradient that fp16 can carry; empty: all can
   ComputeDevice device_;
   GradientErrors errors_;
-  /// By bucket and codecs.
+  /// Reduce-scatters by bucket and codecs.
   std::vector<std::vector<std::unique_ptr<collective::ReduceScatter>>> reduce_;
   std::vector<std::size_t> choice_;                                 ///< by bucket
   std::vector<std::unique_ptr<collective::AllGather>> gather_sum_;  ///< stage 0 only

@@ -32,7 +32,7 @@ class ReplicaReduce {
                 const std::vector<Bucket>& buckets, comm::Groups& groups, GradientErrors& errors,
                 trace::Recorder& recorder, const Device& device);
 
-  /// As GradientReduce::use().
+  /// Chooses codecs from the next reduction on, as GradientReduce::use() does.
   void use(const std::vector<std::size_t>& choice);
 
   /// `shards[u]`: unit u's fp32 gradient shard, summed over the group. `image`: image_bytes() that
@@ -40,7 +40,7 @@ class ReplicaReduce {
   /// draws.
   void reduce(std::size_t bucket, std::span<const View> shards, std::span<std::byte> image,
               std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
-  /// After reduce(): the sums over all groups -> the bucket's ranges of `shards`.
+  /// All-gathers, after reduce(), the sums over all groups into the bucket's ranges of `shards`.
   void gather(std::size_t bucket, std::span<const View> shards, std::span<std::byte> image,
               std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
 
@@ -49,7 +49,7 @@ class ReplicaReduce {
     std::unique_ptr<collective::ReduceScatter> reduce;
     std::unique_ptr<collective::AllGather> gather;
   };
-  /// Where a bucket is while it is reduced: its own shard's memory, or an image that it is packed
+  /// Places of a bucket while it is reduced: its own shard's memory, or an image that it is packed
   /// in; and behind that the sum of the part that this rank adds up.
   struct Places {
     View full;

@@ -24,12 +24,13 @@ class WeightGather {
                const std::vector<UnitPartition>& units, comm::Groups& groups,
                trace::Recorder& recorder, const Device& device);
 
-  /// From the next gather on: unit u's codec is codecs.weights(u)[choice[u]]; 0 before.
+  /// Chooses the codec of unit u from the next gather on: codecs.weights(u)[choice[u]]. The index
+  /// is 0 before.
   void use(const std::vector<std::size_t>& choice) { choice_ = choice; }
 
-  /// Shard (compute dtype) of every rank -> the padded unit (compute dtype).
+  /// All-gather of the shards (compute dtype) of every rank into the padded unit (compute dtype).
   [[nodiscard]] collective::AllGather& global(std::size_t unit, Phase phase) const;
-  /// Secondary shard of every rank of the group -> the padded unit.
+  /// All-gather of the secondary shards of every rank of the group into the padded unit.
   [[nodiscard]] collective::AllGather& secondary(std::size_t unit, Phase phase) const;
 
  private:

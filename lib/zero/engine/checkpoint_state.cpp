@@ -9,13 +9,14 @@ namespace zeropp::zero {
 
 namespace {
 
-/// Of a unit's flat buffer, the elements that canonical shard `number` has.
+/// Elements of a unit's flat buffer that canonical shard `number` has.
 Extent part_of(const UnitPartition& unit, std::size_t number) {
   const std::size_t begin = std::min(number * unit.canonical, unit.flat);
   return {begin, std::min(unit.canonical, unit.flat - begin)};
 }
 
-/// What lies in both; elements of neither where that is nothing.
+/// Elements that lie in both extents; none, at the place where they would begin, where the two do
+/// not meet.
 Extent common(const Extent& one, const Extent& other) {
   const std::size_t end = std::min(one.begin + one.count, other.begin + other.count);
   const std::size_t begin = std::min(std::max(one.begin, other.begin), end);
@@ -185,7 +186,8 @@ void CheckpointState::restore(const StepCounts& steps, const ReadSlice& read) {
   optimizer_.settle();
   context_.plans.gradients.errors().forget(compute.handle());
   compute.synchronize();
-  // As if the steps had been taken here: draws depend on the version of the weights.
+  // Progress is set as if the steps had been taken here: draws depend on the version of the
+  // weights.
   context_.progress = {.steps = steps, .version = steps.taken + 1};
 }
 

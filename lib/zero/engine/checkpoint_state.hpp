@@ -1,8 +1,8 @@
-// What a checkpoint keeps of an engine, and how an engine goes on from it: of every unit the fp32
-// master weights and the optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of the
-// unit's flat buffer: the canonical shard, at every stage, so that any number of ranks can read
-// them; what error feedback keeps, which only the same ranks can use, and on rank 0 the widths of
-// adaptive bits, as arrays of their own. Owns nothing; reads and writes the arrays of others on the
+// An engine's part of a checkpoint, and how an engine goes on from it. Kept are of every unit the
+// fp32 master weights and the optimizer's arrays, "UNIT/master", "UNIT/state0", ..., as slices of
+// the unit's flat buffer: the canonical shard, at every stage, so that any number of ranks can read
+// them. Error feedback's errors, which only the same ranks can use, and on rank 0 the widths of
+// adaptive bits are arrays of their own. Owns nothing; reads and writes the arrays of others on the
 // compute stream. Restoring comes before the first step. Throws Error(io) with files.
 #pragma once
 
@@ -43,14 +43,15 @@ class CheckpointState {
   void restore(const StepCounts& steps, const ReadSlice& read);
   /// Master weights alone.
   void restore_weights(const ReadSlice& read);
-  /// After restore(): the saved errors. False, and nothing is read, where `has` does not know one.
+  /// Reads the saved errors, after restore(). False, and nothing is read, where `has` does not know
+  /// one.
   bool restore_errors(const HasSlice& has, const ReadSlice& read);
   /// The saved widths of adaptive bits. False, and they are what a run begins with, where `has`
   /// does not know them, or they are of other widths or more than the budget.
   bool restore_widths(const HasSlice& has, const ReadSlice& read);
 
-  /// What error feedback keeps, in the device's memory; valid until the next step. Waits for the
-  /// work on it.
+  /// Errors that error feedback keeps, in the device's memory; valid until the next step. Waits for
+  /// the work on them.
   [[nodiscard]] std::vector<NamedState> error_feedback() const;
   /// The canonical 1/N shard of a unit's master weights, in the host's memory. Waits for the work
   /// before.
@@ -77,15 +78,15 @@ class CheckpointState {
   };
 
   [[nodiscard]] std::string array_name(std::size_t unit, std::size_t index) const;
-  /// In memory of the device or the host.
+  /// An array in the memory of the device or the host.
   [[nodiscard]] KeptArray in_memory(std::string name, std::size_t begin, const View& values) const;
   /// Array `index` (0: the master) of what is offloaded, in a file.
   [[nodiscard]] KeptArray in_file(std::string name, std::size_t begin, std::size_t unit,
                                   std::size_t index) const;
-  /// Of a unit, the parts of array `index` of the optimizer: 0 is the master, then its states.
+  /// Parts of array `index` of a unit's optimizer: 0 is the master, then its states.
   [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit, std::size_t index) const;
   [[nodiscard]] std::vector<KeptSlice> kept_slices() const;
-  /// This rank's part of a saved array.
+  /// Fills this rank's part of a saved array.
   void fill(std::size_t unit, const KeptArray& array, const ReadSlice& read);
   [[nodiscard]] checkpoint::Slice errors_slice(const NamedState& errors) const;
   [[nodiscard]] checkpoint::Slice widths_slice() const;

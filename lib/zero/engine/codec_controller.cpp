@@ -8,7 +8,7 @@ namespace zeropp::zero {
 
 namespace {
 
-/// The same run with one codec for the values that are adaptive.
+/// Options of the same run with one codec for the values that are adaptive.
 Options with_codec(Options options, const codec::CodecSpec& codec) {
   (options.adaptive_bits.values == AdaptedValues::weights ? options.weight_codec
                                                           : options.gradient_codec_intra) = codec;

@@ -25,24 +25,26 @@ class CodecController {
   CodecController(const EngineContext& context, const RankMemory& memory,
                   const RankOptimizer& optimizer);
 
-  /// Before the first step; once. All ranks throw AgreedError(usage) where adaptive bits cannot
-  /// keep their budget.
+  /// Agrees on the first widths. Called once, before the first step. All ranks throw
+  /// AgreedError(usage) where adaptive bits cannot keep their budget.
   void agree();
   /// Puts the codecs of the coming step into force. Leaves rows in the recorder's `codecs`.
   void apply();
 
-  /// After apply(), before the step is counted as begun: measures the weights that are gathered
-  /// through a codec, where this step is one that is measured. Waits for the update stream.
-  void begin_step();
-  /// Before a bucket is reduced: keeps its gradients for what is measured. On the reduction's
+  /// Measures the weights that are gathered through a codec, where this step is one that is
+  /// measured. Called after apply(), before the step is counted as begun. Waits for the update
   /// stream.
+  void begin_step();
+  /// Keeps a bucket's gradients for what is measured. Called before the bucket is reduced, on the
+  /// reduction's stream.
   void before_reduction(const Op& op);
-  /// After a step's gradients, which are finite: measures their sums. Waits for compute.
+  /// Measures the sums of a step's gradients, which are finite. Waits for compute.
   void measure_gradients();
-  /// After a step that was taken: chooses the widths of those to come. Waits for compute.
+  /// Chooses the widths of the steps to come. Called after a step that was taken. Waits for
+  /// compute.
   void choose_widths();
 
-  /// Null: bits are not adaptive.
+  /// Adaptive bits; null where bits are not adaptive.
   [[nodiscard]] AdaptiveBits* adaptive() { return adaptive_ ? &*adaptive_ : nullptr; }
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 

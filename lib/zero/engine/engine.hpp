@@ -45,15 +45,16 @@ class Engine {
   /// Withdraws the collectives that an error left under way, before the memory that they write.
   ~Engine() { plans_.reset(); }
 
-  /// Before the first step; once, which step() and evaluate() see to where nobody did. Collective.
+  /// Prepares the first step, once; step() and evaluate() see to it where nobody did. Collective.
   /// All ranks throw AgreedError: usage where adaptive bits cannot keep their budget, environment
   /// where a rank cannot register its memory for copy engines.
   void prepare();
-  /// One optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
+  /// Takes one optimizer step. `batch(m)` is micro-step m's batch; valid until the next call. With
   /// Options::measure_errors it leaves rows in the recorder's `errors`, the same on every rank.
-  /// `before`: what came after the gradients of the step before, which this one has waited for.
+  /// `before` gets the times of what followed the gradients of the step before, which this one has
+  /// waited for.
   StepResult step(const BatchSource& batch, UpdateTimes* before = nullptr);
-  /// Of the last step; waits for it.
+  /// Times of what followed the gradients of the last step; waits for it.
   [[nodiscard]] UpdateTimes update_times() const { return step_.update_times(); }
   /// Mean loss of one held-out batch on this rank, nats a token.
   double evaluate(const Batch& batch);
@@ -73,30 +74,31 @@ class Engine {
   /// Makes `memory` as large as state() needs it, before the work begins.
   void reserve_state(Buffer& memory) const { state_.reserve(memory); }
   [[nodiscard]] StepCounts steps() const { return progress_.steps; }
-  /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. `read`
-  /// fills the given memory with a slice of the saved arrays. What follows the master weights is
-  /// made anew, and error feedback begins anew. Before the first step.
+  /// Goes on from a state that was saved after `steps`, by any number of ranks at any stage. Called
+  /// before the first step. `read` fills the given memory with a slice of the saved arrays. All
+  /// that follows the master weights is made anew, and error feedback begins anew.
   void restore(const StepCounts& steps, const ReadSlice& read) { state_.restore(steps, read); }
   /// Begins with other weights: "UNIT/master" only. Before the first step.
   void restore_weights(const ReadSlice& read) { state_.restore_weights(read); }
-  /// After restore(): the saved errors too, where they are of the same ranks, nodes, algorithm,
-  /// buckets and storage. False, and nothing is read, where `has` does not know one of the arrays.
+  /// Reads the saved errors too, after restore(), where they are of the same ranks, nodes,
+  /// algorithm, buckets and storage. False, and nothing is read, where `has` does not know one of
+  /// the arrays.
   bool restore_errors(const HasSlice& has, const ReadSlice& read) {
     return state_.restore_errors(has, read);
   }
-  /// After restore() and prepare(): the saved widths of adaptive bits too. False, and they
-  /// are those that a run begins with, where `has` does not know them, or they are of other widths
-  /// or more than the budget of this run.
+  /// Reads the saved widths of adaptive bits too, after restore() and prepare(). False, and the
+  /// widths are those that a run begins with, where `has` does not know them, or they are of other
+  /// widths or more than the budget of this run.
   bool restore_widths(const HasSlice& has, const ReadSlice& read) {
     return state_.restore_widths(has, read);
   }
   [[nodiscard]] const LossScale& loss_scale() const { return step_.loss_scale(); }
   /// Goes on with another loss scale, between steps; what error feedback keeps follows.
   void set_loss_scale(const LossScale::State& state) { step_.set_loss_scale(state); }
-  /// What error feedback keeps, in the device's memory; valid until the next step. Empty without.
-  /// Waits for the work on it.
+  /// Errors that error feedback keeps, in the device's memory; valid until the next step. Empty
+  /// without error feedback. Waits for the work on them.
   [[nodiscard]] std::vector<NamedState> error_feedback() const { return state_.error_feedback(); }
-  /// Of the engine's state, its arena, and the model's own memory.
+  /// Memory of the engine's state, of its arena, and of the model itself.
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 
  private:

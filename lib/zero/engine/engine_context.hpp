@@ -1,5 +1,5 @@
-// What the parts of an engine work with, by reference: the engine owns or was given all of it, and
-// it outlives them. Owns nothing.
+// References that the parts of an engine work with: the engine owns or was given all that they
+// name, and it outlives the parts. Owns nothing.
 #pragma once
 
 #include <cstddef>

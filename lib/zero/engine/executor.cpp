@@ -62,7 +62,8 @@ Finish enqueued(const OpHandlers::Enqueue& handler, const Op& op) {
   return {};
 }
 
-/// Empty: the operation ends when its stream has come past it.
+/// Runs one operation. An empty result says that the operation ends when its stream has come past
+/// it.
 Finish run(const OpHandlers& handlers, const Op& op) {
   switch (op.kind) {
     case OpKind::gather:
@@ -143,12 +144,12 @@ class Executor::Execution {
     Event started;
     stream.record(started);
     executor_.stream(ends_on(op.stream)).wait(started);
-    // Where the host would wait, a collective is finished when its result is needed; where only
-    // the stream waits, at once: decoding does not queue behind what later gathers wait for.
+    // A collective is finished when its result is needed where the host would wait, and at once
+    // where only the stream waits: decoding does not queue behind what later gathers wait for.
     if (executor_.waits_on_stream_) finish(index);
   }
 
-  /// What compute waits for others is exposed; other streams wait in each other's shadow.
+  /// Time that compute waits for others is exposed; other streams wait in each other's shadow.
   void wait_for(const std::vector<std::size_t>& earlier, StreamId waiting) {
     const Stream& stream = executor_.stream(waiting);
     const auto complete_all = [&] {

@@ -21,15 +21,16 @@ namespace zeropp::zero {
 /// stream, which is ends_on() of the stream it was started on. Called once.
 using Finish = std::function<void(StreamHandle)>;
 
-/// What operations do, by kind. All calls come from execute(), in the order of the schedule; the
-/// `Op` lives as long as the schedule. A kind that the schedule does not have needs no handler.
+/// Handlers of operations, by kind. All calls come from execute(), in the order of the schedule;
+/// the `Op` lives as long as the schedule. A kind that the schedule does not have needs no handler.
 struct OpHandlers {
   /// Enqueues the whole operation on `op.stream`.
   using Enqueue = std::function<void(const Op& op)>;
   /// Starts a collective on `op.stream`, and returns the rest of it.
   using Start = std::function<Finish(const Op& op)>;
 
-  /// Before each operation: makes its stream wait for what lies outside of the schedule.
+  /// Makes the stream of an operation wait for what lies outside of the schedule. Called before
+  /// each operation.
   Enqueue wait_for_earlier{};
   Start gather{};
   Start gather_secondary{};

@@ -1,4 +1,4 @@
-// Where training stands: the one state that a step changes and that all parts of an engine read.
+// Progress of training: the one state that a step changes and that all parts of an engine read.
 // Plain values, the same on every rank; the engine owns them and its parts share them by reference.
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace zeropp::zero {
 
-/// What an engine counts, and a checkpoint keeps.
+/// Counts of steps, which an engine keeps up and a checkpoint saves.
 struct StepCounts {
   std::uint64_t taken = 0;  ///< the optimizer's t
   std::uint64_t begun = 0;  ///< with those that were skipped

@@ -15,7 +15,7 @@ std::vector<Buffer> of_fp32(const std::vector<UnitPartition>& units,
   return made;
 }
 
-/// Of shards that are gathered.
+/// Memory kind of the shards that are gathered.
 MemoryKind memory_of_weights(const Options& options, const Device& device) {
   if (!options.offload_param.enabled()) return device.memory;
   return options.offload_param.pin_memory ? device.staging() : MemoryKind::host;

@@ -1,9 +1,9 @@
-// What a rank holds of every unit from step to step, besides the optimizer's arrays, and the arena
-// in which everything lives that a step makes and drops (ZeRO, arXiv 1910.02054, section 5). Made
-// once, by the engine, which owns it; the parts of an engine share it by reference. Buffers begin
-// as zeros and stay where they are; lists of buffers are by unit, a buffer is empty where the unit
-// has none, a list where no unit has any. Elements are counted as UnitPartition counts them. Who
-// writes what on which stream is the schedule's order.
+// Memory that a rank holds of every unit from step to step, besides the optimizer's arrays, and the
+// arena in which everything lives that a step makes and drops (ZeRO, arXiv 1910.02054, section 5).
+// Made once, by the engine, which owns it; the parts of an engine share it by reference. Buffers
+// begin as zeros and stay where they are; lists of buffers are by unit, a buffer is empty where the
+// unit has none, a list where no unit has any. Elements are counted as UnitPartition counts them.
+// Who writes what on which stream is the schedule's order.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +46,8 @@ struct RankMemory {
   std::vector<View> gradients;     ///< whole, padded, of UnitPartition::gradients
   std::vector<bool> is_fresh;      ///< no backward has written the gradients yet
 
-  /// By unit, the gradients that this rank's optimizer steps with: its shards, or everything at
-  /// stage 0. fp32 sums over ranks and micro-steps, at the same addresses in every step.
+  /// Gradients, by unit, that this rank's optimizer steps with: its shards, or everything at stage
+  /// 0. They are fp32 sums over ranks and micro-steps, at the same addresses in every step.
   [[nodiscard]] std::vector<View> own_gradients() const;
   /// The weights in the compute dtype that follow the master: the own shard, or everything at stage
   /// 0. Empty where the master itself serves.
@@ -55,12 +55,13 @@ struct RankMemory {
   [[nodiscard]] View resident(std::size_t unit) const;
   [[nodiscard]] View gradient_shard(const Segment& segment) const;
 
-  // What the schedule has given an operation in the arena.
+  // Memory in the arena that the schedule has given an operation.
   [[nodiscard]] View gathered(const Op& op) const;
   [[nodiscard]] View whole_gradients(const Op& op) const;
-  /// Where a bucket's sum over the ranks arrives: in the arena, or in the gradient shard itself.
+  /// Memory that a bucket's sum over the ranks arrives in: in the arena, or the gradient shard
+  /// itself.
   [[nodiscard]] View sum(const Op& op) const;
-  /// What lies between the halves of a sum over shard groups.
+  /// Image in the arena that lasts between the two halves of a sum over shard groups.
   [[nodiscard]] std::span<std::byte> image(const Op& op) const;
   [[nodiscard]] std::span<std::byte> workspace(const Op& op) const;
 

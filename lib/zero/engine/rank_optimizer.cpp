@@ -47,7 +47,7 @@ RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options&
   settle();
 }
 
-/// Of the gradients and weights, what the device's part of the optimizer steps with.
+/// Views of the gradients and weights that the device's part of the optimizer steps with, by unit.
 std::vector<UnitArrays> RankOptimizer::device_arrays() const {
   std::vector<UnitArrays> arrays;
   for (const View& gradient : memory_.own_gradients()) {
@@ -85,7 +85,7 @@ void RankOptimizer::update(const Op& op, std::uint64_t t, float mean, double cli
   on.record(updated_[unit]);
 }
 
-/// Of the part that the device steps.
+/// Casts the part of a unit that the device steps.
 void RankOptimizer::cast_to_compute(std::size_t unit, const Stream& on) const {
   const View weights = memory_.compute_shard(unit);
   const Extent& here = shard_.extent(unit);

@@ -42,14 +42,15 @@ class RankOptimizer {
   /// Returns when what goes to files is there.
   void settle();
 
-  /// Of files, the weights that `schedule` gathers begin to come, where no update in it makes them.
+  /// Begins to read the weights that `schedule` gathers from files, where no update in it makes
+  /// them.
   void expect_weights(const Schedule& schedule);
   /// The own shard in the compute dtype, where it lies.
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
-  /// The same on the device, for a gather or a refresh on its stream: a shard on the host or in a
-  /// file comes to the begin of the operation's workspace first.
+  /// The own shard on the device, for a gather or a refresh on its stream: a shard on the host or
+  /// in a file comes to the begin of the operation's workspace first.
   [[nodiscard]] ConstView shard_to_gather(const Op& op);
-  /// The part of the operation's workspace behind that.
+  /// The part of the operation's workspace behind the shard that shard_to_gather() has put there.
   [[nodiscard]] std::span<std::byte> workspace_behind_shard(const Op& op) const;
 
   /// The part that the device steps.

@@ -13,7 +13,7 @@ namespace zeropp::zero {
 
 class StepClock {
  public:
-  /// What streams beside compute, or it, are busy with.
+  /// Kinds of work that keep a stream busy.
   enum class Work : std::uint8_t { gather, reduce, update, count };
 
   /// Seconds.
@@ -21,8 +21,8 @@ class StepClock {
     double forward = 0;   ///< on the compute stream
     double backward = 0;  ///< likewise
     double exposed = 0;   ///< that the compute stream waited for others, part of the two
-    /// In which gathers, reductions, updates were at work, those at once counted once: beside
-    /// compute, or with compute waiting.
+    /// Seconds in which gathers, reductions or updates were at work, those at once counted once:
+    /// beside compute, or with compute waiting.
     double gather = 0;
     double reduce = 0;
     double update = 0;
@@ -33,7 +33,8 @@ class StepClock {
     work_used_ = {};
     begun_ = false;
   }
-  /// Before what is enqueued from now on; the first one since begin() counts.
+  /// Marks the origin of the times before what is enqueued from now on; the first call since
+  /// begin() counts.
   void origin(const Stream& compute) {
     if (begun_) return;
     begun_ = true;
@@ -65,7 +66,7 @@ class StepClock {
   }
   void end(const Stream& compute) { compute.set(end_); }
 
-  /// Since begin(); all marks have been reached since end().
+  /// Times since begin(). Called when all marks have been reached since end().
   [[nodiscard]] Times times() const;
 
  private:

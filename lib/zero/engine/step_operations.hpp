@@ -1,8 +1,8 @@
-// What the operations of a schedule do with weights and gradients: each function enqueues one
-// operation on its stream, in the arena memory that the schedule gave it, and leaves its result in
-// the views of RankMemory. Those that start a collective return the rest of it (executor.hpp). The
-// order is the schedule's, the waiting the executor's. Owns nothing. ZeRO (arXiv 1910.02054),
-// ZeRO++ (arXiv 2306.10209) sections 3.1-3.3.
+// Operations of a schedule on weights and gradients: each function enqueues one operation on its
+// stream, in the arena memory that the schedule gave it, and leaves its result in the views of
+// RankMemory. Those that start a collective return the rest of it (executor.hpp). The order is the
+// schedule's, the waiting the executor's. Owns nothing. ZeRO (arXiv 1910.02054), ZeRO++ (arXiv
+// 2306.10209) sections 3.1-3.3.
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,8 @@ class StepOperations {
                  CodecController& codecs)
       : context_(context), memory_(memory), optimizer_(optimizer), codecs_(codecs) {}
 
-  /// What reads a unit's weights, or writes its gradients, begins after the unit's latest update.
+  /// Makes an operation that reads a unit's weights, or writes its gradients, begin after the
+  /// unit's latest update.
   void wait_for_updates(const Op& op) const;
 
   // `phase`: what the trace counts a gather in; of a training step, the operation tells it.

@@ -1,11 +1,11 @@
-// What a training step reports, on this rank.
+// Results that a training step reports, on this rank.
 #pragma once
 
 #include "lib/comm/traffic.hpp"
 
 namespace zeropp::zero {
 
-/// What a step did, on this rank.
+/// Result of a step, on this rank.
 struct StepResult {
   double loss = 0;  ///< nats a token, mean over this rank's micro-steps
   /// Global norm of the mean gradient, without the loss's scale, before clipping; NaN or Inf when
@@ -26,7 +26,8 @@ struct StepResult {
   double time_reduce = 0;   ///< likewise reductions of gradients
 };
 
-/// What came after the gradients of a step; nothing where it was skipped. Seconds, on this rank.
+/// Times of what followed the gradients of a step, in seconds, on this rank; zero where the step
+/// was skipped.
 struct UpdateTimes {
   double optimizer = 0;  ///< the optimizer was at work: on a GPU beside the next step's begin
   double offload = 0;    ///< the host was busy with, or waited for, the part that is offloaded

@@ -18,7 +18,7 @@ namespace {
 using Timed = trace::Timers::Scope;
 using Category = trace::Timers::Category;
 
-/// By what the sum over ranks is divided.
+/// The number that the sum over ranks is divided by.
 double averaged_over(const comm::Groups& groups) {
   const auto ranks = static_cast<double>(groups.world->size());
   return defect::planted(defect::Kind::gradient_scaled)
@@ -26,7 +26,7 @@ double averaged_over(const comm::Groups& groups) {
              : ranks;
 }
 
-/// What tests plant into gradients, in host memory.
+/// Plants the defects that tests ask for into gradients, in host memory.
 void plant_defects(const std::vector<View>& gradients, bool is_third_step) {
   if (defect::planted(defect::Kind::nan_planted) && is_third_step)
     *gradients.front().as<float>() = std::numeric_limits<float>::quiet_NaN();

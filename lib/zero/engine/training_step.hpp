@@ -1,9 +1,9 @@
-// One training step, in order: TrainingStep::run() is the place to read it. Two schedules, the
-// gradients' and the update's, with the decision between them that needs all gradients: their norm,
-// whether the step is skipped, and how much is clipped. The schedules say which layer comes when
-// (lib/zero/plan/schedule.hpp), the executor makes streams wait, StepOperations moves weights and
-// gradients. Owns the loss scale, the norm's sums and the clocks. Collective: every rank calls
-// every function, in one order.
+// One training step, in order: TrainingStep::run() is the place to read it. Two schedules run, that
+// of the gradients and that of the update. Between them comes the decision that needs all
+// gradients: their norm, whether the step is skipped, and how much is clipped. The schedules say
+// which layer comes when (lib/zero/plan/schedule.hpp), the executor makes streams wait,
+// StepOperations moves weights and gradients. Owns the loss scale, the norm's sums and the clocks.
+// Collective: every rank calls every function, in one order.
 #pragma once
 
 #include <cstddef>
@@ -29,16 +29,16 @@ class TrainingStep {
   TrainingStep(const EngineContext& context, RankMemory& memory, RankOptimizer& optimizer,
                CodecController& codecs);
 
-  /// One optimizer step, or a skipped one. `before` (may be null): the times of what came after the
-  /// gradients of the step before, which this one has waited for.
+  /// Takes one optimizer step, or skips it. `before` (may be null) gets the times of what followed
+  /// the gradients of the step before, which this one has waited for.
   StepResult run(const BatchSource& batch, UpdateTimes* before);
-  /// Of the last step; waits for it.
+  /// Times of what followed the gradients of the last step; waits for it.
   [[nodiscard]] UpdateTimes update_times() const;
   /// Mean loss of one held-out batch on this rank, nats a token.
   double evaluate(const Batch& batch);
 
   [[nodiscard]] const LossScale& loss_scale() const { return loss_scale_; }
-  /// Between steps; what error feedback keeps follows.
+  /// Sets the loss scale between steps; the errors that error feedback keeps follow.
   void set_loss_scale(const LossScale::State& state);
 
  private:
@@ -55,11 +55,11 @@ class TrainingStep {
   /// The loss since it was last taken, and whatever else the compute stream was to bring: the
   /// host's one wait for a whole step, where a hang is noticed.
   [[nodiscard]] double wait_for_loss();
-  /// Of the mean gradient, the same on every rank: squares by canonical shard, added in shard
-  /// order. After the wait for what start_norm() started.
+  /// Norm of the mean gradient, the same on every rank: squares by canonical shard, added in shard
+  /// order. Called after the wait for what start_norm() started.
   [[nodiscard]] double global_norm() const;
   [[nodiscard]] double clip_factor(double norm) const;
-  /// What the sums of gradients are multiplied by: makes them the mean, of the loss as it is.
+  /// Factor that makes the sums of gradients the mean gradient of the unscaled loss.
   [[nodiscard]] float gradient_scale() const;
   [[nodiscard]] UpdateTimes read_update_times() const;
   [[nodiscard]] comm::Bytes sent() const;

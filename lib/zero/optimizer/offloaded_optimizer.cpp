@@ -14,7 +14,7 @@ std::vector<std::size_t> counts_of(std::span<const View> views) {
   return counts;
 }
 
-/// Empty ones of units that have none.
+/// Views of the pieces in the views of their units; empty ones for units that have none.
 std::vector<View> parts_of(std::span<const View> views, const std::vector<OffloadPiece>& pieces) {
   std::vector<View> parts;
   parts.reserve(pieces.size());

@@ -37,7 +37,8 @@ class OffloadedOptimizer {
                      std::span<const View> gradients, std::span<const View> weights,
                      FiledWeights* filed, bool sharded, std::size_t rank, const Options& options,
                      const optim::Options& optimizer, const Device& device, const Workers& workers);
-  /// Its memory is written to files that outlive it: it waits for that, whether it fails or not.
+  /// Waits, also after a failure, for the writes of this object's memory to files, which outlive
+  /// it.
   ~OffloadedOptimizer();
   OffloadedOptimizer(const OffloadedOptimizer&) = delete;
   OffloadedOptimizer& operator=(const OffloadedOptimizer&) = delete;
@@ -47,8 +48,8 @@ class OffloadedOptimizer {
   /// Master weights and states that lie in a file; null: they do not.
   [[nodiscard]] OptimizerRecords* records() const { return records_.get(); }
 
-  /// Gradients are final where `stream` is now: the first of them set out. Before the updates of a
-  /// step, which follow for all units in order.
+  /// Starts the first gradients on their way to the host: all are final where `stream` is now.
+  /// Called before the updates of a step, which follow for all units in order.
   void begin(const Stream& stream);
   /// Step t of one unit, done before it returns: it waits for gradients to arrive. What is
   /// enqueued on `stream` from now on finds the new weights, but in a file: see settle().
@@ -61,9 +62,9 @@ class OffloadedOptimizer {
   [[nodiscard]] std::size_t staging_bytes() const;
 
  private:
-  /// Where a piece's weights go when they are made.
+  /// Places that a piece's weights go to when they are made.
   enum class Target : std::uint8_t { device, host, file, nowhere };
-  /// What a piece travels through, and back.
+  /// Buffers that a piece travels through, to the host and back.
   struct Staging {
     Buffer gradients;
     Buffer weights;            ///< empty where the master's own go back, or none
@@ -78,15 +79,16 @@ class OffloadedOptimizer {
   [[nodiscard]] std::span<const OffloadPiece> pieces_of(std::size_t unit) const;
   [[nodiscard]] Staging& staging(std::size_t piece) { return staging_[piece % staging_.size()]; }
   [[nodiscard]] std::vector<UnitArrays> arrays(std::size_t units, std::size_t each);
-  /// What no tensor covers of the 16-bit weights that pieces bring back: codecs of weights see it.
-  /// `own`: where in the unit's flat buffer the elements begin that this rank updates.
+  /// Parts of the 16-bit weights that a piece brings back which no tensor covers: codecs of weights
+  /// see them. `own` is the element of the unit's flat buffer at which this rank's update begins.
   [[nodiscard]] std::vector<View> gaps(std::size_t piece, const UnitPartition& unit,
                                        std::size_t own);
-  /// Of a piece, on the host: the 16-bit weights that follow its master; empty in fp32.
+  /// The 16-bit weights of a piece, on the host, that follow its master; empty in fp32.
   [[nodiscard]] View narrow(std::size_t piece);
-  /// Of a piece, fp32, in the host's memory; of records, while they are there.
+  /// The fp32 master weights of a piece, in the host's memory; where they are kept in records,
+  /// while the records are there.
   [[nodiscard]] View master(std::size_t piece);
-  /// Initial weights and states, to the file.
+  /// Writes initial weights and states to the file.
   void fill_records(const std::vector<Unit>& units, std::uint64_t seed);
   void fetch(std::size_t piece);
   /// Master and states begin to come from the file.

@@ -20,7 +20,8 @@ class OptimizerRecords {
   OptimizerRecords(std::vector<OffloadPiece> pieces, std::size_t arrays,
                    const OffloadStaging& staging, const Options& options, MemoryKind memory);
 
-  /// Of a piece, an array in its buffer: valid from arrive() until the buffer's next piece comes.
+  /// Array `index` of a piece, in the piece's buffer: valid from arrive() until the buffer's next
+  /// piece comes.
   [[nodiscard]] View array(std::size_t piece, std::size_t index);
   /// The arrays begin to come, once what was in the buffer before is in the file.
   void fetch(std::size_t piece);

@@ -24,8 +24,8 @@
 
 namespace zeropp::zero {
 
-/// What a step reads and writes beside the optimizer's own state: consecutive elements of a unit,
-/// where they lie in every step.
+/// Memory that a step reads and writes beside the optimizer's own state: consecutive elements of a
+/// unit, at the same place in every step.
 struct UpdateRange {
   View gradient;       ///< fp32: the sum over ranks and micro-steps
   View compute_shard;  ///< 16-bit weights that follow the master, of one dtype in all units; or
@@ -35,8 +35,8 @@ struct UpdateRange {
   std::vector<View> arrays = {};
 };
 
-/// Of the elements of a unit that this rank updates, those that lie here. Of one unit, all ranges
-/// have arrays, or none.
+/// Elements of a unit that this rank updates and that lie here. Either all ranges of a unit have
+/// arrays, or none has.
 struct UnitArrays {
   Extent extent;
   std::vector<UpdateRange> ranges;  ///< one after the other they are the extent
@@ -58,7 +58,7 @@ class OptimizerShard {
   void initialize(const std::vector<Unit>& units, std::size_t unit, const Extent& part,
                   const View& master, std::uint64_t seed, StreamHandle stream) const;
 
-  /// Of the elements of the unit that this rank updates, those that lie here.
+  /// Elements of the unit that this rank updates and that lie here.
   [[nodiscard]] const Extent& extent(std::size_t unit) const { return units_[unit].extent; }
   /// fp32, extent().count elements; these and the states, where they lie in this object's memory.
   [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }
@@ -68,7 +68,7 @@ class OptimizerShard {
     return view(units_[unit].states[index], unit);
   }
 
-  /// Of step t.
+  /// Learning rate of step t.
   [[nodiscard]] double learning_rate(std::uint64_t t) const {
     return optim::learning_rate(options_, t);
   }
@@ -77,7 +77,8 @@ class OptimizerShard {
   /// factor `clip`. The unit's compute_shard is rounded from the new master.
   void update(std::size_t unit, std::uint64_t t, float mean, double clip,
               StreamHandle stream) const;
-  /// The same of one range alone, and of that part `index` of `parts`, which may run side by side.
+  /// Runs update() for one range alone, and of that for part `index` of `parts`, which may run side
+  /// by side.
   void update_part(std::size_t unit, std::size_t range, std::size_t index, std::size_t parts,
                    std::uint64_t t, float mean, double clip, StreamHandle stream) const;
 
@@ -85,7 +86,7 @@ class OptimizerShard {
   [[nodiscard]] std::size_t state_bytes() const;
 
  private:
-  /// In pieces_.
+  /// The ranges of a unit, as indices into pieces_.
   struct Pieces {
     std::size_t first = 0;
     std::size_t count = 0;

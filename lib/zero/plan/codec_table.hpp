@@ -1,6 +1,6 @@
-// Which codecs a unit's weights and gradients take in which step: the one answer that plans,
-// memory, predicted bytes and trace all read. A function of the options, the unit and the step
-// alone, so that all ranks agree without asking. A unit begins with weight_codec and
+// Table of the codecs that a unit's weights and gradients take in each step: the one answer that
+// plans, memory, predicted bytes and trace all read. It is a function of the options, the unit and
+// the step alone, so that all ranks agree without asking. A unit begins with weight_codec and
 // gradient_codec_*; of the entries of zeropp.codec_schedule that hold for it, the last one that
 // names a codec and whose step has come decides it. With adaptive bits the codecs of one kind of
 // values are the integers of each width, of which AdaptiveBits chooses. Owns values only; made
@@ -18,7 +18,7 @@
 
 namespace zeropp::zero {
 
-/// Of one reduction.
+/// Codecs of the hops of one reduction.
 struct GradientCodecs {
   codec::CodecSpec intra;  ///< of the first hop, and the only one of algorithms with one
   codec::CodecSpec inter;
@@ -44,14 +44,15 @@ class CodecTable {
   [[nodiscard]] const std::vector<GradientCodecs>& gradients(std::size_t unit) const {
     return units_[unit].gradients;
   }
-  /// In the step after `step` others, and in evaluations before it. Adaptive values: index 0.
+  /// Codecs in force in the step after `step` others, and in evaluations before it. Adaptive values
+  /// have index 0.
   [[nodiscard]] CodecChoice at(std::uint64_t step) const;
-  /// By unit; units of one group take the same gradient codecs in every step, and may share a
-  /// bucket.
+  /// Group of each unit: units of one group take the same gradient codecs in every step, and may
+  /// share a bucket.
   [[nodiscard]] const std::vector<std::size_t>& gradient_groups() const { return groups_; }
 
  private:
-  /// From a step on.
+  /// A codec that is in force from a step on.
   struct Change {
     std::uint64_t step;
     std::size_t index;  ///< in weights or gradients

@@ -1,6 +1,7 @@
-// What a rank's collectives of weights and gradients move and take, in closed form, one description
-// for each unit or bucket and each of its codecs. Which codec is in force is the caller's choice
-// (CodecTable). Values; the engine's runners have the same numbers, since both are described alike.
+// Descriptions, in closed form, of what a rank's collectives of weights and gradients move and
+// take, one for each unit or bucket and each of its codecs. Which codec is in force is the caller's
+// choice (CodecTable). Values; the engine's runners have the same numbers, since both are described
+// alike.
 #pragma once
 
 #include <cstddef>
@@ -23,9 +24,9 @@ struct WeightDescriptions {
   WeightDescriptions(const Options& options, const CodecTable& codecs,
                      const std::vector<UnitPartition>& units, const comm::JobShape& job);
 
-  /// With the codecs that `choice`, by unit, puts into force.
+  /// Adds the bytes of the gathers, with the codecs that `choice`, by unit, puts into force.
   void add_volumes(const std::vector<std::size_t>& choice, Volumes& volumes) const;
-  /// The same of messages in place of bytes.
+  /// Adds the messages of the gathers, with the codecs that `choice` puts into force.
   void add_messages(const std::vector<std::size_t>& choice, Volumes& messages) const;
   /// Workspaces that are enough for any of a unit's codecs.
   void add_memory(std::vector<UnitMemory>& memory) const;
@@ -39,13 +40,14 @@ struct GradientDescriptions {
                        const std::vector<UnitPartition>& units, std::vector<Bucket> buckets,
                        const comm::JobShape& job);
 
-  /// Of one bucket over the shard groups.
+  /// The two collectives of one bucket's sum over the shard groups.
   struct Across {
     collective::Description reduce;
     collective::Description gather;
   };
 
-  /// With the codecs that `choice`, by unit, puts into force.
+  /// Adds the bytes, or the messages, of the reductions, with the codecs that `choice`, by unit,
+  /// puts into force.
   void add_volumes(const std::vector<std::size_t>& choice, Volumes& volumes) const;
   void add_messages(const std::vector<std::size_t>& choice, Volumes& messages) const;
   /// The number of a bucket's codecs: its units are of one group of the table.

@@ -14,7 +14,7 @@ constexpr std::array<const char*, kPhases> kPhaseNames{"forward", "backward", "e
 /// Packed values begin where a buffer may.
 constexpr std::size_t kPackingAlignment = 256;
 
-/// Where a bucket's gradients lie.
+/// Parts of a bucket's gradients, as they lie: packed, or in the buffer of its one unit.
 collective::Parts parts_of(const std::vector<UnitPartition>& units, const Bucket& bucket) {
   const std::size_t count = bucket.count();
   return {count, is_packed(bucket) ? count : units[bucket.segments.front().unit].shard};

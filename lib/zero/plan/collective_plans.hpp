@@ -1,6 +1,6 @@
-// What a run asks of its collectives: which parts, in which dtype and codec, for what. Pure
-// functions of resolved options ("auto" nowhere): the engine makes runners of these, and a planner
-// descriptions (collective_descriptions.hpp).
+// Plans of the collectives that a run asks for: which parts, in which dtype and codec, for what.
+// Pure functions of resolved options ("auto" nowhere): the engine makes runners of these, and a
+// planner descriptions (collective_descriptions.hpp).
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,15 @@
 
 namespace zeropp::zero {
 
-/// What a gather is for: its phase in the trace.
+/// Purpose of a gather: its phase in the trace.
 enum class Phase : std::uint8_t { forward, backward, evaluation, update, initial };
 inline constexpr std::size_t kPhases = 5;
-/// As the trace shows it.
+/// Name of the phase in the trace.
 const char* name_of(Phase phase);
 
-/// Of an operation of a training step.
+/// Phase of an operation of a training step.
 Phase training_phase(const Op& op);
-/// In which a unit's weights are gathered.
+/// Phases in which a unit's weights are gathered.
 std::vector<Phase> gather_phases(const Options& options, const UnitPartition& unit);
 
 /// Shard (compute dtype) of every rank -> the padded unit (compute dtype).
@@ -40,7 +40,7 @@ inline bool is_packed(const Bucket& bucket) { return bucket.segments.size() > 1;
 std::size_t packing_bytes(const std::vector<UnitPartition>& units, const Bucket& bucket,
                           std::size_t world_size);
 
-/// What error feedback is asked for; nothing without it.
+/// Error feedback that the options ask for; nothing without it.
 std::optional<collective::FeedbackOptions> feedback_of(const Options& options);
 
 /// A bucket's gradients among the ranks that share a copy.
@@ -61,8 +61,8 @@ struct ReplicaSum {
 };
 ReplicaSum replica_sum(const Options& options, const Bucket& bucket, const GradientCodecs& hops,
                        std::size_t replicas);
-/// Of the gather, by that of the hop across nodes: sums are fp32, and travel without a codec as
-/// weights do.
+/// Codec of the gather of sums, by the codec of the hop across nodes: sums are fp32, and travel
+/// without a codec as weights do.
 codec::CodecSpec codec_of_sums(const codec::CodecSpec& inter, Dtype compute);
 /// Bytes of the image that a bucket is packed in for it, of `part` elements a replica; 0 where it
 /// is summed where it lies: one segment, which the replicas divide.

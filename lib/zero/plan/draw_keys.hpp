@@ -10,21 +10,21 @@
 
 namespace zeropp::zero {
 
-/// Of the gathers of a unit's weights of this version: forward and backward decode the same.
+/// Key of the gathers of a unit's weights of this version: forward and backward decode the same.
 inline std::uint64_t weight_draws(std::uint64_t seed, std::uint64_t version, std::size_t unit) {
   constexpr std::uint64_t kWeights = 1;
   return derived_key(derived_key(seed, kWeights, version), unit, 0);
 }
 
-/// Of a bucket's reduction; `step` counts every step, those that are skipped included.
+/// Key of a bucket's reduction; `step` counts every step, those that are skipped included.
 inline std::uint64_t gradient_draws(std::uint64_t seed, std::uint64_t step, std::size_t micro_step,
                                     std::size_t bucket) {
   constexpr std::uint64_t kGradients = 2;
   return derived_key(derived_key(seed, kGradients, step), micro_step, bucket);
 }
 
-/// Of the reduction of one of several shard groups, or of one of several sets of replicas: its key
-/// among those of the bucket.
+/// Kinds of groups that a bucket is reduced in: shard groups, and sets of replicas. draws_of()
+/// gives the key of one of them, among those of the bucket.
 enum class Group : std::uint64_t { shards = 1, replicas = 2 };
 inline std::uint64_t draws_of(std::uint64_t gradient_draws, Group group, int number) {
   return derived_key(gradient_draws, static_cast<std::uint64_t>(group),

@@ -1,4 +1,4 @@
-// What the errors of error feedback take, in closed form.
+// Memory of error feedback's errors, in closed form.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace zeropp::zero {
 
-/// Both copies of the errors of all buckets, in three parts, with the names of the trace: of the
-/// two hops among the ranks that share a copy, and of both halves of the sum over shard groups.
-/// Parts of zero bytes included.
+/// Memory of both copies of the errors of all buckets, in three parts, with the names of the trace:
+/// one for each of the two hops among the ranks that share a copy, and one for both halves of the
+/// sum over shard groups. Parts of zero bytes are included.
 std::vector<MemoryPart> feedback_memory(const Options& options, const std::vector<Bucket>& buckets,
                                         const comm::JobShape& job);
 

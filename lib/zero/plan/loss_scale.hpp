@@ -17,7 +17,7 @@
 
 namespace zeropp::zero {
 
-/// As DeepSpeed's keys and defaults, in the object `fp16`.
+/// DeepSpeed's keys and defaults in the object `fp16`.
 struct LossScaleOptions {
   double fixed = 0;                ///< loss_scale; 0: dynamic
   std::size_t initial_power = 16;  ///< initial_scale_power: begins at 2 to this power
@@ -27,7 +27,8 @@ struct LossScaleOptions {
   bool consecutive_hysteresis = false;
 };
 
-/// No scale grows beyond: what would need more is zero in fp16, and 1 / scale stays a normal fp32.
+/// Largest scale that a run grows to: what would need more is zero in fp16, and 1 / scale stays a
+/// normal fp32.
 inline constexpr double kLargestLossScale = 0x1p64;
 
 class LossScale {
@@ -43,7 +44,7 @@ class LossScale {
   explicit LossScale(const LossScaleOptions& options);
 
   [[nodiscard]] bool is_dynamic() const { return options_.fixed == 0; }
-  /// Of the loss of the step that comes, or runs.
+  /// Scale of the loss of the step that comes, or runs.
   [[nodiscard]] double value() const { return state_.scale; }
   /// A step is over. False where the scale had to fall and was at the minimum: the state stays.
   [[nodiscard]] bool update(bool overflow);

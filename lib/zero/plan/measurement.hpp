@@ -1,5 +1,5 @@
-// How quantization errors are measured (quantization/error_meter.hpp), as a plan: the exact
-// reductions beside those of the run, and what memory a measurement takes. Pure functions.
+// Plan of the measurement of quantization errors (quantization/error_meter.hpp): the exact
+// reductions beside those of the run, and the memory that a measurement takes. Pure functions.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace zeropp::zero {
 
-/// The same reductions without codecs, in fp32 and rank order.
+/// Options of the same reductions without codecs, in fp32 and rank order.
 Options exactly(Options options);
 
 /// Bytes that a measurement holds on a rank.

@@ -1,5 +1,5 @@
-// What of the optimizer and the weights lies in the memory of the host or in files, and in which
-// pieces it travels. Pure functions: the engine runs it, a planner asks it.
+// Plan of offloading: which part of the optimizer and the weights lies in the memory of the host or
+// in files, and in which pieces it travels. Pure functions: the engine runs it, a planner asks it.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace zeropp::zero {
 
-/// Of `count` elements of a unit that a rank updates, how many the host does: the first ones, ratio
-/// of them, rounded up to 256 bytes of fp32. 0 without offload.
+/// Number of elements that the host updates, of the `count` elements of a unit that a rank updates:
+/// the first ones, ratio of them, rounded up to 256 bytes of fp32. 0 without offload.
 std::size_t offloaded_elements(std::size_t count, const OffloadOptimizerOptions& options);
 
-/// Where all weights lie on the host or in files: bytes on the device of a unit's own shard in the
-/// compute dtype, from where it is gathered; a multiple of 256. Else 0.
+/// Bytes on the device of a unit's own shard in the compute dtype, from where it is gathered, where
+/// all weights lie on the host or in files; a multiple of 256. 0 where they do not.
 std::size_t upload_bytes(const UnitPartition& unit, const Options& options);
 
 /// Whether fp32 weights are gathered from the master itself, on the host.
 bool gathers_master(Dtype compute, const OffloadOptimizerOptions& optimizer,
                     const OffloadParamOptions& param);
 
-/// By unit, whether its weights are gathered from a file: all but the first ones, whose shards
-/// together have no more than max_in_cpu elements.
+/// Whether the weights of each unit are gathered from a file: those of all but the first units,
+/// whose shards together have no more than max_in_cpu elements.
 std::vector<bool> weights_on_file(const std::vector<UnitPartition>& units,
                                   const OffloadParamOptions& options);
 
@@ -35,7 +35,8 @@ struct OffloadPiece {
   Extent extent;
 };
 
-/// In the order in which the units are updated. `counts`, by unit: elements that a rank updates.
+/// Pieces in the order in which the units are updated. `counts` has, by unit, the elements that a
+/// rank updates.
 std::vector<OffloadPiece> offload_pieces(const std::vector<std::size_t>& counts,
                                          const OffloadOptimizerOptions& options);
 
@@ -59,14 +60,15 @@ OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype co
                                const OffloadOptimizerOptions& optimizer,
                                const OffloadParamOptions& param);
 
-/// Where the pieces' records lie in a file: one after the other, `arrays` arrays each.
+/// Places of the pieces' records in a file: one after the other, `arrays` arrays each.
 struct FileLayout {
   std::vector<std::uint64_t> begin;  ///< bytes, by piece; where the next begins for one without
   std::uint64_t bytes = 0;
 };
-/// Of the optimizer.
+/// Layout of the optimizer's file.
 FileLayout optimizer_layout(const std::vector<OffloadPiece>& pieces, std::size_t arrays);
-/// Of the weights of units that lie in a file; a unit's are read at once.
+/// Layout of the file of the weights of units that lie in a file; a unit's weights are read at
+/// once.
 FileLayout weights_layout(const std::vector<OffloadPiece>& pieces, const std::vector<bool>& filed,
                           Dtype compute);
 
@@ -79,8 +81,8 @@ WeightBuffers weight_buffers(const std::vector<OffloadPiece>& pieces,
                              const std::vector<bool>& filed, Dtype compute,
                              const OffloadParamOptions& options);
 
-/// With `buffers` of them in turn, how many pieces ahead of the one in use are on their way in: the
-/// others are on their way out.
+/// How many pieces ahead of the one in use are on their way in, where pieces take turns in
+/// `buffers` buffers: the others are on their way out.
 std::size_t pieces_ahead(std::size_t buffers);
 
 }  // namespace zeropp::zero

@@ -1,4 +1,4 @@
-// What operations and streams of a schedule are called, in ranges of profilers and in plans.
+// Names of the operations and streams of a schedule, in ranges of profilers and in plans.
 #include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {

@@ -21,7 +21,7 @@ namespace zeropp::zero {
 enum class FeedbackHops : std::uint8_t { none, intra, inter, both };
 constexpr auto enum_names(FeedbackHops) { return name_table("none", "intra", "inter", "both"); }
 
-/// What fed back errors are kept in.
+/// Storage of the errors that are fed back.
 enum class FeedbackStorage : std::uint8_t { fp32, int8 };
 constexpr auto enum_names(FeedbackStorage) { return name_table("fp32", "int8"); }
 
@@ -29,11 +29,12 @@ constexpr auto enum_names(FeedbackStorage) { return name_table("fp32", "int8"); 
 enum class AdaptedValues : std::uint8_t { none, weights, gradients };
 constexpr auto enum_names(AdaptedValues) { return name_table("none", "weights", "gradients"); }
 
-/// Where offloaded arrays lie: the host's memory, or files.
+/// Place of offloaded arrays: the host's memory, or files.
 enum class OffloadDevice : std::uint8_t { none, cpu, nvme };
 constexpr auto enum_names(OffloadDevice) { return name_table("none", "cpu", "nvme"); }
 
-/// What the encoding of a hop of qgZ's reduction lost is added to the next gradients (LoCo).
+/// Error feedback: what the encoding of a hop of qgZ's reduction lost is added to the next
+/// gradients (LoCo).
 struct ErrorFeedbackOptions {
   FeedbackHops hops = FeedbackHops::none;
   double beta = 0;               ///< decay of the kept errors, in [0, 1); 0: classical
@@ -100,7 +101,7 @@ inline constexpr std::size_t kAllRanks = 0;
 /// shard_group_size before resolve(): the ranks of a node.
 inline constexpr std::size_t kNodeOfShards = std::numeric_limits<std::size_t>::max();
 
-/// Of algorithms, before resolve(): it is to choose one.
+/// Name of an algorithm before resolve(), which is to choose one.
 inline constexpr const char* kAutomatic = "auto";
 inline bool is_automatic(const std::string& algorithm) { return algorithm == kAutomatic; }
 
@@ -137,7 +138,8 @@ struct Options {
   std::size_t measure_errors = 0;  ///< steps between measurements of quantization errors; 0: none
 
   Dtype compute = Dtype::fp32;  ///< bf16.enabled, fp16.enabled
-  /// Of a unit's gradients until they are reduced, where each is written once; fp32 or `compute`.
+  /// Dtype of a unit's gradients until they are reduced, where each is written once; fp32 or
+  /// `compute`.
   Dtype gradient_dtype = Dtype::fp32;
   LossScaleOptions loss_scale;     ///< with fp16; elsewhere losses are not scaled
   double gradient_clipping = 0.0;  ///< 0: off

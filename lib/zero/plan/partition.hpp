@@ -1,7 +1,7 @@
-// How a unit's flat buffer is cut: N canonical shards, of which a rank holds one, or, where only
-// the ranks of a shard group share a copy, as many in a row as there are groups; and with hpZ H
-// secondary shards. Pure functions. Source: ZeRO++ section 3.2 (hierarchical partitioning); sizes
-// as the trace format documents them.
+// Partition of a unit's flat buffer. It is cut into N canonical shards, of which a rank holds one,
+// or, where only the ranks of a shard group share a copy, as many in a row as there are groups; and
+// with hpZ into H secondary shards. Pure functions. Source: ZeRO++ section 3.2 (hierarchical
+// partitioning); sizes as the trace format documents them.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ struct UnitPartition {
   std::size_t canonical = 0;      ///< ceil(flat / N), rounded up to 16 bytes of the compute dtype
   bool persistent = false;        ///< stage 3: whole on every rank, gathered after each step
   Dtype gradients = Dtype::fp32;  ///< of the unit's gradients until they are reduced
-  /// What no tensor covers: between tensors, and from the last one to `padded`. Its gradients are
-  /// reduced and counted in norms like any other, so they have to be zero.
+  /// Elements that no tensor covers: between tensors, and from the last one to `padded`. Their
+  /// gradients are reduced and counted in norms like any other, so they have to be zero.
   std::vector<Extent> gaps{};
 };
 
@@ -51,7 +51,7 @@ constexpr std::size_t canonical_shard(std::size_t rank, std::size_t world_size,
   return rank % group_size * shard_groups + rank / group_size;
 }
 
-/// The same sub-range of every rank's shard of one unit.
+/// One sub-range of a unit's shard, the same on every rank.
 struct Segment {
   std::size_t unit = 0;
   std::size_t offset = 0;  ///< elements from the shard's begin
@@ -68,7 +68,7 @@ struct Bucket {
 /// rounded up to 16 bytes of the compute dtype.
 std::size_t replica_part(const Bucket& bucket, std::size_t replicas, Dtype compute);
 
-/// By unit: the first layer that uses it, where backward finishes its gradient.
+/// First layer that uses each unit, by unit: where backward finishes its gradient.
 std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::size_t unit_count);
 
 /// Units in the order in which backward finishes their gradients: after a unit's last use there.

@@ -26,7 +26,7 @@ std::vector<Bucket> plan_buckets(const Options& options, const CodecTable& codec
                                  const std::vector<UnitPartition>& partitions,
                                  const std::vector<Layer>& layers, std::size_t world_size);
 
-/// How the units of a model are cut, and which of them persist.
+/// Partitions of the units of a model, and which of them persist.
 std::vector<UnitPartition> plan_units(const Options& options, const std::vector<Unit>& units,
                                       std::size_t world_size, std::size_t shard_groups);
 
@@ -47,9 +47,10 @@ struct RankPlan {
 
   /// Puts the codecs of `next` into force: of descriptions and volumes.
   void use(const CodecChoice& next);
-  /// In place of bytes.
+  /// Messages of the collectives, where `volumes` has bytes.
   [[nodiscard]] Volumes messages() const;
-  /// Of the collective that `op` is, with its codecs in force; null for what is none.
+  /// Description of the collective that `op` is, with its codecs in force; null for an operation
+  /// that is none.
   [[nodiscard]] const collective::Description* description(const Op& op) const;
 };
 

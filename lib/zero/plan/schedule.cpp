@@ -168,7 +168,7 @@ class Builder {
     return total;
   }
 
-  /// Of what a use gathers, something is live for a use before it.
+  /// Whether something that a use gathers is live for a use before it.
   [[nodiscard]] bool is_still_in_use(const std::vector<Use>& uses, std::size_t index) const {
     const auto& units = in_.layers[uses[index].layer].units;
     for (std::size_t at = 0; at < units.size(); ++at) {
@@ -185,7 +185,7 @@ class Builder {
       if (!weights_[unit]) continue;
       waits.push_back(weights_[unit]->op);
       if (in_.hpz && !reuse[at].is_there && ops_[weights_[unit]->op].kind == OpKind::gather) {
-        // On a stream of its own: neither this use nor the gathers ahead wait for the copy.
+        // The copy runs on a stream of its own: neither this use nor the gathers ahead wait for it.
         Op keep{OpKind::keep_secondary, unit};
         keep.micro_step = use.micro_step;
         keep.backward_phase = use.backward;

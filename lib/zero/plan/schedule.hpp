@@ -61,7 +61,7 @@ constexpr StreamId ends_on(StreamId id) {
   }
 }
 
-/// What profilers and timelines show.
+/// Names that profilers and timelines show.
 const char* name_of(OpKind kind);
 const char* name_of(StreamId id);
 
@@ -103,7 +103,7 @@ struct BucketMemory {
   std::size_t replica_gather_workspace = 0;
 };
 
-/// What a ZeRO stage shards: a named preset.
+/// A ZeRO stage as a preset: what is sharded.
 struct StagePreset {
   bool shard_optimizer;
   bool shard_gradients;
@@ -122,8 +122,8 @@ struct ScheduleInput {
   bool hpz = false;
   bool across = false;  ///< several shard groups: their gradients are summed once a step
   std::size_t micro_steps = 1;
-  /// Of weights gathered ahead of their use; not 0: the next two uses, however large, and more
-  /// within the limit.
+  /// Elements of weights that may be gathered ahead of their use; where it is not 0, the next two
+  /// uses are gathered, however large, and more within the limit.
   std::size_t prefetch_elements = 0;
   /// Gathered weights that a gather ahead may not exceed, with its own; what a layer needs now is
   /// always gathered.
@@ -141,7 +141,7 @@ Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid);
 Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid);
 /// Optimizer step and what follows it; not run when the step is skipped.
 Schedule make_update_schedule(const ScheduleInput& input);
-/// Before the first step: whole weights at stages 1 and 2.
+/// Schedule before the first step: makes whole weights at stages 1 and 2.
 Schedule make_initial_schedule(const ScheduleInput& input);
 
 }  // namespace zeropp::zero

@@ -1,5 +1,5 @@
-// Everything that is decided before the first step: the schedules, for every state that a step can
-// find, and what they move and take. Made once from the options and the collectives' descriptions.
+// All that is decided before the first step: the schedules, for every state that a step can find,
+// and what they move and take. Made once from the options and the collectives' descriptions.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct StepPlan {
   [[nodiscard]] std::size_t arena_bytes() const;
 };
 
-/// What schedules are made of. `options` are resolved (no "auto"); `workspaces`, by unit, are those
-/// of the gathers, and `bucket_memory`, by bucket, of the reductions.
+/// Input that schedules are made of. `options` are resolved (no "auto"); `workspaces`, by unit, are
+/// those of the gathers, and `bucket_memory`, by bucket, of the reductions.
 ScheduleInput schedule_input(const Options& options, const std::vector<UnitPartition>& units,
                              const std::vector<Layer>& layers, std::vector<UnitMemory> workspaces,
                              std::vector<Bucket> buckets, std::vector<BucketMemory> bucket_memory);
@@ -34,7 +34,8 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
 /// The schedules alone: without volumes.
 StepPlan make_schedules(ScheduleInput input);
 
-/// Of what was described. Without volumes, which depend on the codecs in force (RankPlan::use()).
+/// Plan of the collectives that the descriptions describe. It has no volumes, which depend on the
+/// codecs in force (RankPlan::use()).
 StepPlan make_step_plan(const Options& options, const std::vector<UnitPartition>& units,
                         const std::vector<Layer>& layers, const WeightDescriptions& weights,
                         const GradientDescriptions& gradients);

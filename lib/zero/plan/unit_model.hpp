@@ -1,6 +1,6 @@
-// What the ZeRO engine knows of a model: units of parameters, and layers that use them. The engine
-// owns parameters and gradients and calls forward and backward; a model owns its activations and
-// never calls the engine. Sizes are in elements.
+// Interface of a model to the ZeRO engine: units of parameters, and layers that use them. The
+// engine owns parameters and gradients and calls forward and backward; a model owns its activations
+// and never calls the engine. Sizes are in elements.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,8 @@
 
 namespace zeropp::zero {
 
-/// How master weights begin: constant, or standard_normal * scale keyed by (seed, tensor, element).
+/// Initial values of master weights: constant, or standard_normal * scale keyed by (seed, tensor,
+/// element).
 struct Init {
   float constant = 0.0F;
   float scale = 0.0F;
@@ -47,8 +48,9 @@ struct Unit {
 /// count.
 Unit layout_unit(std::string name, std::vector<Tensor> tensors);
 
-/// What units of that name are: the name up to its first dot, without the number of the unit; "h",
-/// GPT-2's name of a block, is "block". "embedding", "block", "head"; "q" of the quadratic.
+/// Kind of the units of that name: the name up to its first dot, without the number of the unit;
+/// "h", GPT-2's name of a block, is "block". Kinds are "embedding", "block", "head"; "q" of the
+/// quadratic.
 std::string unit_kind(std::string_view unit_name);
 
 /// One step of forward (and, in reverse, of backward): the units whose parameters it reads.
@@ -68,9 +70,10 @@ struct Batch {
   float loss_scale = 1.0F;                ///< gradients are those of the loss times this
 };
 
-/// Where a layer's backward leaves the gradient of one unit.
+/// Memory in which a layer's backward leaves the gradient of one unit.
 struct Gradient {
-  /// The same layout as the unit; fp32, or the compute dtype where Unit::gradients_written_once.
+  /// The gradient, in the layout of the unit; fp32, or the compute dtype where
+  /// Unit::gradients_written_once.
   View values;
   /// The tensors hold nothing yet: each of them is written, with zeros where this layer does not
   /// use it. Otherwise added to.
@@ -108,13 +111,16 @@ class UnitModel {
   /// Floating-point operations of forward + backward a token (for MFU), by the formula in its
   /// documentation.
   [[nodiscard]] virtual double flops_per_token() const = 0;
-  /// The same with what backward computes a second time because forward did not keep it (for HFU).
+  /// Floating-point operations a token, with those that backward computes a second time because
+  /// forward did not keep the result (for HFU).
   [[nodiscard]] virtual double hardware_flops_per_token() const { return flops_per_token(); }
-  /// Where there are several kernels for one purpose, those that run: "attention=cudnn 9.14.0".
+  /// Names of the kernels that run where there are several for one purpose: "attention=cudnn
+  /// 9.14.0".
   [[nodiscard]] virtual std::string kernels() const { return {}; }
   /// Bytes of the model's own memory: activations, workspace, tokens. In closed form, and held.
   [[nodiscard]] virtual MemoryReport memory() const { return {"activations", 0, 0}; }
-  /// Likewise what lies in the memory of the host instead; empty where nothing does.
+  /// Bytes of the model's memory that lie on the host instead, in closed form, and held; empty
+  /// where nothing does.
   [[nodiscard]] virtual std::vector<MemoryReport> offloaded_memory() const { return {}; }
 };
 

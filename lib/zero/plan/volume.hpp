@@ -1,4 +1,4 @@
-// What a schedule moves and what the engine's state weighs: folds over the schedule and closed
+// Bytes that a schedule moves and that the engine's state takes: folds over the schedule and closed
 // forms over the partition. Pure functions; bytes are of one rank.
 #pragma once
 
@@ -36,10 +36,10 @@ struct MemoryPart {
   std::size_t bytes;
 };
 
-/// Closed form, in the order: master, moments, gradient shard, compute shard, resident weights,
-/// local gradients, secondary; with offload also what lies in the memory of the host: master,
-/// moments, staging, and of the parameters weights, and what those in files are read to. Parts of
-/// zero bytes included.
+/// Memory of the engine's state in closed form, in the order: master, moments, gradient shard,
+/// compute shard, resident weights, local gradients, secondary; with offload also the parts that
+/// lie in the memory of the host: master, moments, staging, and with offloaded parameters the
+/// weights and the buffers that weights in files are read to. Parts of zero bytes are included.
 /// `optimizer_states`: fp32 values that the optimizer keeps for a parameter.
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
                                      const StagePreset& preset, Dtype compute,

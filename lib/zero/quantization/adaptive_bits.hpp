@@ -31,13 +31,14 @@ class AdaptiveBits {
   AdaptiveBits(const Options& options, const std::vector<UnitPartition>& units, WidthCosts costs,
                comm::Control& control, const Device& device, trace::Recorder& recorder);
 
-  /// Before the first step; once. Collective: sums costs over ranks. All ranks throw
-  /// AgreedError(usage) where the budget is less than what the smallest width sends.
+  /// Makes the first choice: sums costs over ranks. Collective; called once, before the first step.
+  /// All ranks throw AgreedError(usage) where the budget is less than what the smallest width
+  /// sends.
   void agree();
   [[nodiscard]] bool of_weights() const { return options_.values == AdaptedValues::weights; }
   /// Whether widths are chosen after the step with `step` others before it, if it is not skipped.
   [[nodiscard]] bool due(std::uint64_t step) const { return step % options_.interval == 0; }
-  /// For a due step: what the choice is to be made by.
+  /// Errors that the choice is to be made by; filled for a due step.
   [[nodiscard]] WidthErrors& errors() { return errors_; }
   /// Collective, after a due step: by what errors() kept, a choice for what comes after. Leaves
   /// rows in the recorder's `widths`, the same on every rank. Waits for the stream.

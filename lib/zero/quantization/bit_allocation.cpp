@@ -86,7 +86,7 @@ void climb(const std::vector<Options>& units, std::uint64_t budget, Choice& choi
   }
 }
 
-/// What is left buys options beside the hulls, the largest saving first.
+/// Spends what is left on options beside the hulls, the largest saving first.
 void fill(const std::vector<Options>& units, std::uint64_t budget, Choice& choice) {
   for (;;) {
     const std::uint64_t used = bytes_of(units, choice);

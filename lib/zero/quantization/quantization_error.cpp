@@ -7,7 +7,7 @@ namespace zeropp::zero {
 
 namespace {
 
-/// Of zeros by zeros: `equal`.
+/// Quotient of two sums; `equal` where both are zero.
 double ratio(double numerator, double denominator, double equal) {
   return numerator == 0 && denominator == 0 ? equal : numerator / denominator;
 }

@@ -1,10 +1,10 @@
-// How far values are from what they should be: the sums that two arrays give, and the measures that
-// follow from them. Pure arithmetic on host memory, in double precision.
+// Errors of values against what they should be: the sums that two arrays give, and the measures
+// that follow from them. Pure arithmetic on host memory, in double precision.
 #pragma once
 
 namespace zeropp::zero {
 
-/// Over elements; over ranks the first four are added, of the others the largest is taken.
+/// Sums over elements. Over ranks the first four are added, of the others the largest is taken.
 struct ErrorSums {
   double exact = 0;       ///< of squares
   double coded = 0;       ///< of squares
@@ -16,7 +16,8 @@ struct ErrorSums {
   void add(double exact_value, double coded_value);
 };
 
-/// What equals has 0, 1, 0, 1, two arrays of zeros included.
+/// Measures of the difference between two arrays; the defaults are those of equal arrays, of two
+/// arrays of zeros too.
 struct ErrorMeasures {
   double relative_l2 = 0;  ///< norm of the difference / norm of the exact values
   double cosine = 1;       ///< of the angle between both
@@ -24,7 +25,8 @@ struct ErrorMeasures {
   double norm_ratio = 1;   ///< norm of the coded values / norm of the exact values
 };
 
-/// Where the exact values are all zero and the coded ones are not: Inf, 0, Inf, Inf.
+/// Measures of sums. Where the exact values are all zero and the coded ones are not, they are Inf,
+/// 0, Inf, Inf.
 ErrorMeasures measures_of(const ErrorSums& sums);
 
 }  // namespace zeropp::zero

@@ -49,7 +49,8 @@ WidthErrors::WidthErrors(const std::vector<codec::CodecSpec>& codecs, Dtype memo
   decoded_ = Buffer(largest * size_of(dtype_), device_.memory);
 }
 
-/// What of the sample lies in `values`, elements of the unit's shard from `first` on.
+/// Copies the part of the unit's sample that lies in `values`, elements of the unit's shard from
+/// `first` on.
 void WidthErrors::copy(std::size_t unit, ConstView values, std::size_t first, StreamHandle stream) {
   const View sample = samples_[unit].view(counts_[unit], dtype_);
   std::size_t at = 0;

@@ -1,7 +1,7 @@
-// What integers of each width would lose of every unit's values, measured on a sample of them: of a
-// shard up to kSampled values, all of them where it has no more, else runs over its whole length,
-// in the blocks that the wire has. Owns the memory of the sample and of one wire image; the host
-// waits when it measures, not when it keeps.
+// Errors that integers of each width would make of every unit's values, measured on a sample of
+// them: of a shard up to kSampled values, all of them where it has no more, else runs over its
+// whole length, in the blocks that the wire has. Owns the memory of the sample and of one wire
+// image; the host waits when it measures, not when it keeps.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace zeropp::zero {
 
 inline constexpr std::size_t kSampled = std::size_t{1} << 18U;
 
-/// Of a shard of `count` elements: runs in order, none overlapping, each at a multiple of the
-/// largest block that there is.
+/// Sample of a shard of `count` elements: runs in order, none overlapping, each at a multiple of
+/// the largest block that there is.
 std::vector<Extent> sample_of(std::size_t count);
 
 class WidthErrors {
@@ -29,13 +29,14 @@ class WidthErrors {
   WidthErrors(const std::vector<codec::CodecSpec>& codecs, Dtype memory,
               const std::vector<UnitPartition>& units, std::size_t rank, const Device& device);
 
-  /// Of unit u the sample of `shards[u]`, its shard.
+  /// Keeps the sample of `shards[u]`, the shard of unit u, for every unit.
   void keep(std::span<const ConstView> shards, StreamHandle stream);
-  /// Of what this rank is about to send of a bucket the sample of its own shards. `gradients[u]`:
-  /// unit u's padded gradients, at least where the bucket has segments of it.
+  /// Keeps the sample of this rank's own shards, of the gradients of a bucket that this rank is
+  /// about to send. `gradients[u]`: unit u's padded gradients, at least where the bucket has
+  /// segments of it.
   void keep(const Bucket& bucket, std::span<const View> gradients, StreamHandle stream);
 
-  /// By unit and codec: squares of what a codec loses of this rank's sample, added and scaled to
+  /// Squares, by unit and codec, of what a codec loses of this rank's sample, added and scaled to
   /// the whole shard. Waits for the stream.
   [[nodiscard]] std::vector<std::vector<double>> measure(const Stream& stream);
 
