@@ -1,5 +1,5 @@
-// What every all-gather algorithm keeps: its plan cut into chunks (gather_layout.hpp), checks of
-// the memory it is given, accounting. An algorithm fills in begin() and complete().
+// Base of every all-gather algorithm: its plan cut into chunks (gather_layout.hpp), checks of the
+// memory it is given, accounting. An algorithm fills in begin() and complete().
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace zeropp::collective {
 
-/// Closed form of what the registry's entry plans.
+/// Closed form of the plan that the registry's entry makes.
 Description describe(const AllGatherAlgorithm& algorithm, const Ranks& ranks,
                      const AllGatherPlan& plan);
 

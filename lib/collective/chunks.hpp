@@ -1,7 +1,7 @@
-// How a collective cuts its parts for the pipeline, and where chunks lie in the borrowed workspace.
-// Chunks begin at multiples of 16 blocks: payload and scales, of a byte or more, of every chunk but
-// the last fill whole 16-byte units, so neither the bytes on the wire nor the blocks depend on the
-// number of chunks.
+// Chunks of a collective: how it cuts its parts for the pipeline, and where chunks lie in the
+// borrowed workspace. Chunks begin at multiples of 16 blocks: payload and scales, of a byte or
+// more, of every chunk but the last fill whole 16-byte units, so neither the bytes on the wire nor
+// the blocks depend on the number of chunks.
 #pragma once
 
 #include <algorithm>

@@ -72,7 +72,7 @@ class ReduceScatter {
   [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;
 };
 
-/// What an algorithm gets to plan with. `groups` and `recorder` outlive it. `group`: the
+/// Context that an algorithm plans with. `groups` and `recorder` outlive it. `group`: the
 /// communicator to run on; hierarchical algorithms use groups.node and groups.rail and need group
 /// == *groups.world. `device`: the one that the groups were made for; its kernels encode and
 /// decode, and the memory of every run, workspace included, is its memory.
@@ -83,7 +83,7 @@ struct Context {
   Device device = Device::host();
 };
 
-/// Of the ranks that a context's collectives run on.
+/// Shapes of the ranks that a context's collectives run on.
 Ranks ranks_of(const Context& context);
 
 /// Registry entry: what an algorithm's file in all_gather/ or reduce_scatter/ defines, as the
@@ -93,7 +93,8 @@ struct AllGatherAlgorithm {
   std::string_view name;
   std::string_view summary;
   Traits traits;
-  /// Closed form, by the bytes of a part's wire image and the chunks that it is cut into.
+  /// Closed form of a run's traffic, by the bytes of a part's wire image and the chunks that it is
+  /// cut into.
   Traffic (*traffic)(const Ranks&, std::size_t part_bytes, std::size_t chunks);
   std::unique_ptr<AllGather> (*plan)(const Context&, const AllGatherPlan&);
 };
@@ -104,7 +105,7 @@ struct ReduceScatterAlgorithm {
   /// Ranks whose values a sum may hold that is encoded again on its way: where values travel in a
   /// type of small range, it has to have room for so many.
   std::size_t (*ranks_in_sums)(const comm::Topology&);
-  /// Closed form of what `plan` makes.
+  /// Closed form of the collective that `plan` makes.
   Description (*describe)(const Ranks&, const ReduceScatterPlan&);
   std::unique_ptr<ReduceScatter> (*plan)(const Context&, const ReduceScatterPlan&);
 };

@@ -1,6 +1,6 @@
-// What a collective moves and takes, as closed forms: pure functions of algorithm, ranks and plan.
-// Runners are what their descriptions say (the registry's entries make both); a planner needs
-// nothing else, no communicator and no memory.
+// Descriptions of collectives: what one moves and takes, as closed forms, pure functions of
+// algorithm, ranks and plan. Runners are what their descriptions say (the registry's entries make
+// both); a planner needs nothing else, no communicator and no memory.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@ namespace zeropp::collective {
 /// Numbers of messages, by link class as bytes are.
 using Messages = comm::Bytes;
 
-/// Who takes part, as one of them sees it: `group`; hierarchical algorithms use the node and the
-/// rail of `levels` and need group == levels.world.
+/// Ranks that take part, as one of them sees them: those of `group`; hierarchical algorithms use
+/// the node and the rail of `levels` and need group == levels.world.
 struct Ranks {
   comm::LevelShape levels;
   comm::GroupShape group;
 };
 
-/// Of one rank in one run.
+/// Traffic of one rank in one run.
 struct Traffic {
   comm::Bytes bytes;  ///< that it sends
   Messages messages;  ///< to other ranks that carry them; of `modelled` algorithms those of a ring
@@ -38,18 +38,19 @@ struct Description : Traffic {
 /// Throw Error(usage) for an unknown name, with the nearest known.
 const Traits& reduce_scatter_traits(std::string_view algorithm);
 
-/// As plan_all_gather() and plan_reduce_scatter() would make them, whose refusals these throw.
+/// Descriptions of the collectives that plan_all_gather() and plan_reduce_scatter() would make;
+/// they throw what those throw.
 Description describe_all_gather(std::string_view algorithm, const Ranks&, const AllGatherPlan&);
 Description describe_reduce_scatter(std::string_view algorithm, const Ranks&,
                                     const ReduceScatterPlan&);
 
-/// What a rank sends to the others of `group` at `bytes` each.
+/// Bytes that a rank sends to the others of `group` at `bytes` each.
 comm::Bytes bytes_to_others(const comm::GroupShape& group, std::size_t bytes);
 
-/// What a rank sends along a ring of size - 1 steps at `bytes` each.
+/// Bytes that a rank sends along a ring of size - 1 steps at `bytes` each.
 comm::Bytes bytes_along_ring(const comm::GroupShape& group, std::size_t bytes);
 
-/// The same of messages: so many to everyone, or in every step.
+/// Messages that a rank sends: so many to everyone, or in every step of a ring.
 inline Messages messages_to_others(const comm::GroupShape& group, std::size_t messages) {
   return bytes_to_others(group, messages);
 }

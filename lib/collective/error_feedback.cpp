@@ -15,7 +15,7 @@ codec::CodecSpec spec_of(ErrorStorage storage) {
   return storage == ErrorStorage::int8 ? codec::CodecSpec{"int8", 256, {}} : codec::CodecSpec{};
 }
 
-/// Of errors in fp32.
+/// Elements from one row of fp32 errors to the next.
 std::size_t row_stride(std::size_t count) {
   return round_up(count, codec::kWireAlignment / sizeof(float));
 }

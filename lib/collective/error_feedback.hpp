@@ -26,8 +26,8 @@ class HopErrors {
   /// Zeros. Throws Error(environment) when there is no memory.
   HopErrors(ErrorStorage storage, std::size_t parts, std::size_t count, const Device& device);
 
-  /// Before and after what a run encodes: the rows in fp32, element e of row r at [r * stride() +
-  /// e]. `scratch`: error_scratch_bytes(), the same in both.
+  /// Opens the rows before, and closes them after, what a run encodes: they are fp32, element e of
+  /// row r at [r * stride() + e]. `scratch`: error_scratch_bytes(), the same in both.
   codec::Errors open(std::byte* scratch, StreamHandle stream);
   void close(const std::byte* scratch, StreamHandle stream);
   [[nodiscard]] std::size_t stride() const { return stride_; }
@@ -46,7 +46,7 @@ class HopErrors {
   }
   /// The kept errors as they are stored, in the device's memory. After commit() another place.
   [[nodiscard]] std::span<std::byte> kept() const { return kept_.span(); }
-  /// Of both copies.
+  /// Bytes of both copies.
   [[nodiscard]] std::size_t bytes() const { return kept_.bytes() + next_.bytes(); }
 
  private:
@@ -71,13 +71,13 @@ class ErrorFeedback {
       : options_(options), device_(device) {}
 
   [[nodiscard]] const FeedbackOptions& options() const { return options_; }
-  /// For plans: these options, with this as the state.
+  /// Feedback for plans: these options, with this object as the state.
   [[nodiscard]] Feedback planned() { return {options_, this}; }
-  /// For an algorithm that is being planned: its hop `hop` (1 or 2) sends `parts` parts of `count`
-  /// values. Null where the options leave the hop out. Throws std::logic_error where a plan before
-  /// had other parts.
+  /// Errors of a hop, for an algorithm that is being planned: its hop `hop` (1 or 2) sends `parts`
+  /// parts of `count` values. Null where the options leave the hop out. Throws std::logic_error
+  /// where a plan before had other parts.
   HopErrors* add_hop(int hop, std::size_t parts, std::size_t count);
-  /// By hop - 1; null where there is none.
+  /// Errors by hop - 1; null where a hop has none.
   [[nodiscard]] const std::array<std::unique_ptr<HopErrors>, 2>& hops() const { return hops_; }
 
  private:

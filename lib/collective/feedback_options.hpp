@@ -1,4 +1,4 @@
-// What error feedback is asked for and what it takes, without its state (error_feedback.hpp).
+// Options of error feedback and the memory that it takes, without its state (error_feedback.hpp).
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 
 namespace zeropp::collective {
 
-/// How errors are stored: as they are, or in the codec int8:256.
+/// Storage of errors: as they are, or in the codec int8:256.
 enum class ErrorStorage : std::uint8_t { fp32, int8 };
 
 struct FeedbackOptions {
@@ -19,11 +19,12 @@ struct FeedbackOptions {
   [[nodiscard]] bool in(int hop) const { return hop == 1 ? intra : inter; }
 };
 
-/// Closed form: what both copies of the errors of one hop take on a rank, which are `parts` wire
-/// images of `count` values each, in fp32 or int8:256.
+/// Bytes, in closed form, that both copies of the errors of one hop take on a rank: they are
+/// `parts` wire images of `count` values each, in fp32 or int8:256.
 std::size_t error_bytes(ErrorStorage storage, std::size_t parts, std::size_t count);
 
-/// Closed form: what they take of the workspace of a run, as rows in fp32, where they are rounded.
+/// Bytes, in closed form, that these errors take of the workspace of a run, as rows in fp32, where
+/// they are rounded.
 std::size_t error_scratch_bytes(ErrorStorage storage, std::size_t parts, std::size_t count);
 
 }  // namespace zeropp::collective

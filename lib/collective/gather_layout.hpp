@@ -1,5 +1,6 @@
-// How every all-gather cuts its plan, and where the wire images of each chunk lie in the workspace,
-// one slot a rank: a closed form that runners and descriptions share.
+// Layout of an all-gather: how every algorithm cuts its plan, and where the wire images of each
+// chunk lie in the workspace, one slot a rank. It is a closed form that runners and descriptions
+// share.
 #pragma once
 
 #include <cstddef>
@@ -34,7 +35,7 @@ struct GatherLayout {
   std::size_t workspace;
 };
 
-/// Of `length` values that are encoded together.
+/// Layout of `length` values that are encoded together.
 codec::Layout gathered_layout(std::size_t length, std::size_t block);
 
 }  // namespace zeropp::collective

@@ -54,7 +54,8 @@ class Meter {
     const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
     return start();
   }
-  /// The same where a communicator counts: `start` is given what it adds to.
+  /// Starts a transfer whose communicator counts the bytes: `start` is given the count that it adds
+  /// to.
   template <class Start>
   [[nodiscard]] std::unique_ptr<comm::Work> counted(Start&& start) {
     comm::Bytes sent;

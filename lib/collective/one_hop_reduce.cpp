@@ -8,7 +8,7 @@ namespace zeropp::collective {
 
 namespace {
 
-/// For every rank an image of its part.
+/// Layout of a chunk: an image for every rank, of its part.
 codec::Layout layout_of(const ReduceCut& cut, const Parts& parts, std::size_t ranks,
                         const Chunk& chunk) {
   return {.images = ranks,

@@ -12,7 +12,7 @@
 
 namespace zeropp::collective {
 
-/// Its closed form: where the images of each chunk lie, and what they add up to.
+/// Closed form of a 1-hop reduction: where the images of each chunk lie, and what they add up to.
 struct OneHopLayout {
   /// A chunk: one image to and from every rank.
   struct Piece {

@@ -16,7 +16,7 @@ class OneStepGather : public AllGatherBase {
  private:
   /// Starts what brings slot r of rank r to everyone: sets the piece's work.
   virtual void travel(Piece& piece) = 0;
-  /// Of ranks first, first + 1, ...
+  /// Decodes the parts of `count` ranks, from rank `first` on.
   void decode_parts(const Piece& piece, std::size_t first, std::size_t count);
 };
 

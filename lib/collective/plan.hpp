@@ -1,5 +1,5 @@
-// What a collective is asked for: which parts, in which codec, in how many chunks. Values, but for
-// the state of error feedback, which only a run has.
+// Plan of a collective: which parts, in which codec, in how many chunks. Values, but for the state
+// of error feedback, which only a run has.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct Parts {
   static Parts dense(std::size_t count) { return {count, count}; }
 };
 
-/// What a run is for: copied into its trace row.
+/// Purpose of a run, which is copied into its trace row.
 struct Label {
   std::string purpose;
   std::string phase;
@@ -42,8 +42,8 @@ struct AllGatherPlan {
   codec::CodecSpec codec{};
   std::size_t depth = 1;  ///< pipeline chunks; 1: none
   Label label;
-  /// As of a reduce-scatter: of what encoding the own part loses, its hop 2. For algorithms with
-  /// the trait `any_codec`.
+  /// Error feedback, as of a reduce-scatter: of what encoding the own part loses, its hop 2. For
+  /// algorithms with the trait `any_codec`.
   std::optional<Feedback> feedback{};
 };
 

@@ -1,5 +1,5 @@
-// How a reduce-scatter cuts its parts: chunks, padded to blocks on the wire. A closed form that
-// runners and descriptions share.
+// Cut of the parts of a reduce-scatter: chunks, padded to blocks on the wire. It is a closed form
+// that runners and descriptions share.
 #pragma once
 
 #include <algorithm>

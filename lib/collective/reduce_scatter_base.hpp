@@ -1,4 +1,4 @@
-// What every reduce-scatter algorithm keeps: its plan cut into chunks, checks of the memory it is
+// Base of every reduce-scatter algorithm: its plan cut into chunks, checks of the memory it is
 // given, accounting. An algorithm says in its entry what it moves and takes, and fills in begin()
 // and complete().
 #pragma once
@@ -13,8 +13,8 @@
 
 namespace zeropp::collective {
 
-/// For an entry's closed form: what `traffic` and `workspace` leave to say. `codec` and `path` as
-/// the trace shows them.
+/// Description for an entry's closed form: completes what `traffic` and `workspace` leave to say.
+/// `codec` and `path` are written as the trace shows them.
 Description described(const ReduceScatterAlgorithm& algorithm, const Ranks& ranks,
                       const ReduceScatterPlan& plan, const Traffic& traffic, std::size_t workspace,
                       const std::string& codec, const std::string& path = "");
@@ -50,13 +50,13 @@ class ReduceScatterBase : public ReduceScatter {
     const std::size_t first = part * plan_.parts.stride + chunk.first;
     return full_.part(first, full_.count - first);
   }
-  /// Of what this rank encodes of `chunk` on `hop`, part `part` first.
+  /// Draw for what this rank encodes of `chunk` on `hop`, part `part` first.
   [[nodiscard]] codec::Draw draw(const Chunk& chunk, std::size_t hop, std::size_t part = 0) const {
     return draw_of(key_, hop, rank(), part, chunk.first);
   }
   [[nodiscard]] float* sum(const Chunk& chunk) const { return sum_.as<float>() + chunk.first; }
 
-  /// What encodes hop `hop` (1 or 2), which sends `parts` parts: with feedback where the plan asks
+  /// Encoder of hop `hop` (1 or 2), which sends `parts` parts: with feedback where the plan asks
   /// for it, in the space that was reserved. For the constructors of algorithms.
   [[nodiscard]] HopEncode feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
                                       const HopSpace& space);

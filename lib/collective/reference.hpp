@@ -1,8 +1,8 @@
-// What a reduction has to give, from the values of all ranks: the bits that the documented order of
-// operations gives, with a bound on the error from what the codecs promise at every hop (the
-// codecs' error_bound), and the exact sum in fp64. With error feedback it keeps the errors as well.
-// Uses codecs on single slices of host memory only; knows no messages, chunks or strides, so it is
-// no second implementation of a collective.
+// Reference of reductions: the result that a reduction has to give, from the values of all ranks.
+// It is the bits that the documented order of operations gives, with a bound on the error from what
+// the codecs promise at every hop (the codecs' error_bound), and the exact sum in fp64. With error
+// feedback it keeps the errors as well. Uses codecs on single slices of host memory only; knows no
+// messages, chunks or strides, so it is no second implementation of a collective.
 #pragma once
 
 #include <cstddef>
@@ -30,13 +30,15 @@ struct Estimate {
 Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row,
                  const codec::Draw& draw = {});
 
-/// What error feedback keeps of one slice, in fp32 as it is read again; empty: nothing yet.
+/// Errors that error feedback keeps of one slice, in fp32 as they are read again; empty: nothing
+/// yet.
 struct SliceErrors {
   std::vector<std::vector<float>> first;   ///< by source rank
   std::vector<std::vector<float>> second;  ///< by node, where there are two hops
 };
 
-/// The same slice of rank `source`'s buffer, exact.
+/// Function that gives one slice of rank `source`'s buffer, exact; the slice is the same for all
+/// ranks.
 using Slices = std::function<Estimate(int source)>;
 
 /// One reduction over all ranks of a topology. The slice that rank `rank` ends with is summed;
@@ -51,11 +53,11 @@ struct Reduction {
   FeedbackOptions feedback{};  ///< for sums that are given errors
   std::uint64_t key = 0;       ///< of the run's draws
 
-  /// In the order of operations that the algorithm documents. Throws std::invalid_argument for an
-  /// algorithm whose order is not written down. `errors` of the slice: what earlier sums left; this
-  /// one leaves its own. Null: no feedback. Bounds then count what is fed back as error.
+  /// Sum in the order of operations that the algorithm documents. Throws std::invalid_argument for
+  /// an algorithm whose order is not written down. `errors` of the slice: what earlier sums left;
+  /// this one leaves its own. Null: no feedback. Bounds then count what is fed back as error.
   [[nodiscard]] Estimate sum(int rank, const Slices& slices, SliceErrors* errors = nullptr) const;
-  /// In fp64, without codecs.
+  /// Sum in fp64, without codecs.
   [[nodiscard]] std::vector<double> exact(const Slices& slices) const;
 
  private:
@@ -65,7 +67,7 @@ struct Reduction {
   [[nodiscard]] Estimate fed_back(const codec::CodecSpec& spec, Estimate row, std::size_t block,
                                   std::vector<float>& error, const codec::Draw& draw) const;
   [[nodiscard]] Estimate around_the_ring(int rank, const Slices& slices) const;
-  /// Of rank `rank`'s slice as rank `source` sends it on `hop`.
+  /// Draw for rank `rank`'s slice as rank `source` sends it on `hop`.
   [[nodiscard]] codec::Draw draw(int rank, std::size_t hop, int source) const;
 };
 

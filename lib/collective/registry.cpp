@@ -33,8 +33,8 @@ const Algorithm& find(const char* operation, std::string_view name,
                           operation, name, nearest(name, names), fmt::join(names, ", ")));
 }
 
-/// What refusals know of the ranks: their topology, and whether the group is the one whose nodes
-/// and rails a hierarchical algorithm uses.
+/// Facts of the ranks that refusals need: their topology, and whether the group is the one whose
+/// nodes and rails a hierarchical algorithm uses.
 struct GroupInJob {
   const comm::Topology& topology;
   std::string group;
@@ -45,7 +45,8 @@ GroupInJob place_of(const Ranks& ranks) {
   return {ranks.levels.topology, ranks.group.name, ranks.group == ranks.levels.world};
 }
 
-/// Without shapes, which take a look at every rank; a world of other groups is not the same one.
+/// Place of a context's group. It is found without shapes, which take a look at every rank; a world
+/// of other groups is not the same one.
 GroupInJob place_of(const Context& context) {
   return {context.groups.topology, context.group.name(),
           &context.group == context.groups.world.get()};
@@ -112,7 +113,7 @@ void require_possible(const ReduceScatterAlgorithm& entry, const GroupInJob& pla
   }
 }
 
-/// What runs feeds back through a state.
+/// Refuses feedback without a state, which a run needs.
 void require_state(const char* operation, const std::optional<Feedback>& feedback) {
   if (feedback && feedback->errors == nullptr)
     throw std::logic_error(fmt::format("{}: error feedback without its state", operation));

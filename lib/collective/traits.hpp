@@ -1,5 +1,6 @@
-// What a collective algorithm can and cannot do. Its file says it once; whatever chooses among
-// algorithms without running them (the configuration, the sweep, zpp_info) reads it here.
+// Traits of a collective algorithm: what it can and cannot do. Its file says it once; whatever
+// chooses among algorithms without running them (the configuration, the sweep, zpp_info) reads it
+// here.
 #pragma once
 
 #include <string>

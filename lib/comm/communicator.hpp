@@ -63,7 +63,7 @@ class Communicator {
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
   [[nodiscard]] virtual LinkClass link_to(int peer) const = 0;
-  /// Of what closed forms are made.
+  /// Shape of the group, which closed forms of collectives are made of.
   [[nodiscard]] GroupShape shape() const;
 
   /// Starts all sends and receives as one operation. Messages between one pair of ranks match in
@@ -93,7 +93,7 @@ class Communicator {
     return nullptr;
   }
 
-  /// One of the vendor's own collectives; its bytes are not counted here. Throws
+  /// Starts one of the vendor's own collectives; its bytes are not counted here. Throws
   /// Error(environment) where the views do not fit, or lie where the communicator does not reach.
   [[nodiscard]] virtual std::unique_ptr<Work> native_collective(const NativeCall& call,
                                                                 StreamHandle stream) = 0;

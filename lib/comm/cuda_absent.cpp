@@ -1,4 +1,4 @@
-// Stands for lib/comm/cuda in a build without CUDA.
+// Functions of lib/comm/cuda for a build without CUDA.
 #include "lib/base/error.hpp"
 #include "lib/comm/nccl.hpp"
 

@@ -1,4 +1,4 @@
-// From which size on copy engines move pieces: of runs, and of plans.
+// Size from which on copy engines move pieces, in runs and in plans.
 #pragma once
 
 #include <cstddef>

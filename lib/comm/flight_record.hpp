@@ -48,33 +48,34 @@ class FlightRecord {
   /// The one that every communicator writes.
   static FlightRecord& of_process();
 
-  /// By the communicating thread. `name` and `group` live as long as the process. Returns the
-  /// number of the operation, which the others take.
+  /// Enters an operation that begins; called by the communicating thread. `name` and `group` live
+  /// as long as the process. Returns the number of the operation, which the other functions take.
   std::uint64_t begin(const char* name, const char* group, std::uint64_t sequence,
                       std::uint64_t bytes) noexcept;
-  /// From here on the host waits. Returns the number to go on with: one that was overwritten since
-  /// is entered again, without its name.
+  /// Notes that the host waits for the operation from here on. Returns the number to go on with:
+  /// one that was overwritten since is entered again, without its name.
   std::uint64_t wait(std::uint64_t number) noexcept;
-  /// The host waits no more.
+  /// Notes that the host waits no more.
   void enqueued(std::uint64_t number) noexcept { change(number, OperationState::enqueued); }
   void end(std::uint64_t number) noexcept { change(number, OperationState::done); }
-  /// What the host waits for, or 0; and that it waits for it again, when one inside it ended.
+  /// Number of the operation that the host waits for, or 0; resume() notes that it waits for that
+  /// one again, when one inside it ended.
   [[nodiscard]] std::uint64_t waits_for() const noexcept {
     return waiting_.load(std::memory_order_relaxed);
   }
   void resume(std::uint64_t number) noexcept { waiting_.store(number, std::memory_order_release); }
-  /// Of operations that begin from here on. Returns what it was.
+  /// Sets whether operations that begin from here on are patient. Returns the value before.
   bool set_patient(bool patient) noexcept { return std::exchange(patient_, patient); }
 
-  /// By any thread: how many operations have begun.
+  /// Number of operations that have begun; for any thread.
   [[nodiscard]] std::uint64_t begun() const noexcept {
     return newest_.load(std::memory_order_acquire);
   }
-  /// By any thread: at most kEntries, oldest first.
+  /// The last operations, at most kEntries, oldest first; for any thread.
   [[nodiscard]] std::vector<Operation> read() const;
-  /// The newest; nothing before the first.
+  /// The newest operation; nothing before the first.
   [[nodiscard]] std::optional<Operation> newest() const;
-  /// What the host waits for, if it waits.
+  /// The operation that the host waits for, if it waits.
   [[nodiscard]] std::optional<Operation> waiting() const;
 
  private:
@@ -103,8 +104,8 @@ class FlightRecord {
   bool patient_ = false;
 };
 
-/// What a group writes into the record: its label, and how many operations it had. All ranks make
-/// their groups in one order, so that labels and numbers mean the same on all of them.
+/// Writer of a group's operations into the record: its label, and how many operations it had. All
+/// ranks make their groups in one order, so that labels and numbers mean the same on all of them.
 class GroupLog {
  public:
   /// The second group of a name is labelled "NAME 2", and so on.
@@ -124,7 +125,7 @@ class HostWait {
  public:
   HostWait(GroupLog& log, const char* operation, std::uint64_t bytes = 0) noexcept
       : HostWait(log.begin(operation, bytes)) {}
-  /// Of one that began before.
+  /// Waits for operation `number`, which began before.
   explicit HostWait(std::uint64_t number) noexcept
       : outer_(record_.waits_for()), number_(record_.wait(number)) {}
   ~HostWait() {
@@ -140,12 +141,14 @@ class HostWait {
   std::uint64_t number_;
 };
 
-/// Then it is done.
+/// A wait after which the operation is done.
 using Waiting = HostWait<&FlightRecord::end>;
-/// Then it is in a GPU's stream: the host may wait in calls that put it there.
+/// A wait after which the operation is in a GPU's stream: the host may wait in calls that put it
+/// there.
 using Enqueueing = HostWait<&FlightRecord::enqueued>;
 
-/// In its scope others may take as long as they like: they do work that this rank has no part in.
+/// A scope in which other ranks may take as long as they like: they do work that this rank has no
+/// part in.
 class Patience {
  public:
   Patience() : before_(FlightRecord::of_process().set_patient(true)) {}

@@ -19,7 +19,8 @@ struct Slice {
 /// by pieces of 128 KiB.
 constexpr std::size_t kLaneQuantum = std::size_t{128} << 10U;
 
-/// What lane `index` of `lanes` carries of a message; later lanes get nothing of a short one.
+/// The part of a message of `bytes` that lane `index` of `lanes` carries; later lanes get nothing
+/// of a short one.
 inline Slice slice_of(std::size_t bytes, std::size_t lanes, std::size_t index) {
   const std::size_t step = round_up(ceil_div(bytes, lanes), kLaneQuantum);
   const std::size_t first = std::min(bytes, index * step);

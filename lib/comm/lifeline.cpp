@@ -39,7 +39,7 @@ void Lifeline::close() {
 
 void Lifeline::send(const LifeMessage& message) {
   if (descriptor_ < 0 || over_) return;
-  // Of a rank that reads nothing for long (a debugger) the newest are dropped.
+  // The newest messages are dropped for a rank that reads nothing for long (a debugger).
   constexpr std::size_t kMostQueued = std::size_t{64} * sizeof(LifeMessage);
   if (outgoing_.size() < kMostQueued) {
     const auto bytes = std::as_bytes(std::span(&message, 1));

@@ -12,7 +12,7 @@
 
 namespace zeropp::comm {
 
-/// What a rank does, as others see it.
+/// State of a rank as other ranks see it.
 struct RankState {
   std::uint64_t sequence = 0;
   double seconds = 0;        ///< in this state of this operation
@@ -22,7 +22,8 @@ struct RankState {
   std::array<char, 24> group{};
 };
 
-/// One size, plain data: ranks run the same program (lib/app agrees on that).
+/// Message of a lifeline. One size, plain data: ranks run the same program (lib/app agrees on
+/// that).
 struct LifeMessage {
   enum class Kind : std::int32_t {
     beat,     ///< I am here
@@ -55,7 +56,7 @@ class Lifeline {
   void send(const LifeMessage& message);
   /// The next message that came whole.
   std::optional<LifeMessage> receive();
-  /// Nothing is sent from here on; what the other side sends still comes.
+  /// Ends sending from here on; what the other side sends still comes.
   void finish_sending();
   void close();
 

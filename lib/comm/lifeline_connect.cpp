@@ -1,6 +1,6 @@
-// How rank 0 and the others find each other: rank 0 listens on a port that the kernel chooses, and
-// tells all its addresses over MPI, with a secret that both sides show; nothing listens any more
-// once all have come.
+// Rendezvous of rank 0 and the others. Rank 0 listens on a port that the kernel chooses, and tells
+// all its addresses over MPI, with a secret that both sides show; nothing listens any more once all
+// have come.
 #include "lib/comm/lifeline_connect.hpp"
 
 #include <arpa/inet.h>
@@ -114,7 +114,8 @@ bool send_whole(int descriptor, const Value& value) {
          static_cast<ssize_t>(sizeof value);
 }
 
-/// One that waits in a queue would come too late; nothing is large.
+/// Makes the connection send every message at once: one that waits in a queue would come too late,
+/// and nothing is large.
 void send_at_once(int descriptor) {
   const int yes = 1;
   (void)::setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
@@ -219,7 +220,8 @@ bool connect_to(int descriptor, std::uint32_t host, std::uint16_t port) {
          ::getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &length) == 0 && error == 0;
 }
 
-/// By the first address where rank 0 answers; loopback only where it may be this machine.
+/// Connects by the first address where rank 0 answers; loopback is tried only where it may be this
+/// machine.
 Lifeline find_rank_0(const Invitation& invitation, int rank) {
   const bool same_host = invitation.host == own_host();
   const auto end = Clock::now() + kAllDeadline;

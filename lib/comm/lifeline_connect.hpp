@@ -1,4 +1,4 @@
-// How the ranks of a job get their lifelines.
+// Connection of the ranks of a job by lifelines.
 #pragma once
 
 #include <mpi.h>

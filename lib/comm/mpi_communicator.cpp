@@ -61,7 +61,7 @@ std::unique_ptr<Work> MpiCommunicator::exchange(std::span<const Send> sends,
   for (const Send& send : sends) bytes_sent += send.peer == rank_ ? 0 : send.bytes;
   const std::uint64_t number = log_.begin("exchange", bytes_sent);
   std::vector<MPI_Request> requests;
-  // Both sides cut a message in the same places; MPI keeps the order of one pair, tag and
+  // A message is cut in the same places on both sides; MPI keeps the order of one pair, tag and
   // communicator.
   const auto start = [&](auto* data, std::size_t bytes, auto&& call) {
     in_pieces(bytes, max_message_bytes_, [&](std::size_t first, int count) {

@@ -21,14 +21,14 @@ namespace zeropp::comm {
 
 class MpiControl final : public Control {
  public:
-  /// Of all ranks in one call of MPI.
+  /// Largest number of bytes of all ranks in one call of MPI.
   static constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
 
   explicit MpiControl(CommHandle handle, std::size_t most_bytes = kMostBytes)
       : most_bytes_(most_bytes) {
     use(std::move(handle));
   }
-  /// From here on, ranks are those of `handle`.
+  /// Goes over to the ranks of `handle`, from here on.
   void use(CommHandle handle);
   [[nodiscard]] MPI_Comm comm() const { return handle_.get(); }
 
@@ -44,7 +44,8 @@ class MpiControl final : public Control {
 
  private:
   [[nodiscard]] std::vector<double> gather_doubles(std::span<const double> part);
-  /// Of each rank's `part`, `count` bytes or what is left from `first` on, to the end of `parts`.
+  /// Appends the next bytes of each rank's `part` to `parts`: `count` bytes from `first` on, or
+  /// what is left there.
   void gather_piece(const std::string& part, const std::vector<std::uint64_t>& lengths,
                     std::size_t first, std::size_t count, std::vector<std::string>& parts);
   /// Elements that every rank may add to one call.

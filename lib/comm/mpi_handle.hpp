@@ -1,6 +1,6 @@
-// Owned MPI handles, move-only. Freed when destroyed, unless MPI was finalised before or an
-// exception passes: to free a communicator is collective, and the exception may be this rank's
-// alone. Its message comes first, and MPI frees what is left when it ends.
+// Owned MPI handles, move-only. A handle is freed when destroyed, unless MPI was finalised before
+// or an exception passes: to free a communicator is collective, and the exception may be this
+// rank's alone. Its message comes first, and MPI frees what is left when it ends.
 #pragma once
 
 #include <mpi.h>

@@ -8,8 +8,8 @@ namespace zeropp::comm {
 
 namespace {
 
-/// For what cannot be withdrawn any more: the ranks that it is under way with are in MPI too, or
-/// nobody answers it, and then nothing is written.
+/// Time for requests that cannot be withdrawn any more: either the ranks at their other ends are in
+/// MPI too, or nobody answers them, and then nothing is written.
 constexpr Seconds kWithdrawal{1};
 
 }  // namespace
@@ -42,7 +42,8 @@ void MpiWork::complete_within(Seconds deadline) {
 void MpiWork::wait(StreamHandle /*stream*/) {
   in_flight_.complete();
   const Waiting waiting(number_);
-  // One by one: MPI_Waitall would hide which error it was behind MPI_ERR_IN_STATUS.
+  // Requests are waited for one by one: MPI_Waitall would hide which error it was behind
+  // MPI_ERR_IN_STATUS.
   for (MPI_Request& request : requests_) check(MPI_Wait(&request, MPI_STATUS_IGNORE));
 }
 

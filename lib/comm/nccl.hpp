@@ -14,14 +14,14 @@
 
 namespace zeropp::comm {
 
-/// Where this rank lies, for the routes that NCCL may choose.
+/// Place of this rank, for the routes that NCCL may choose.
 struct NcclPlace {
   int node = 0;
   bool emulated = false;  ///< nodes are declared: routes inside the machine may not cross them
   bool one_host = false;  ///< all ranks share one machine
 };
 
-/// How a group's bytes are moved.
+/// Routes of a group's bytes.
 struct NcclRoutes {
   std::size_t lanes = 1;  ///< communicators that share messages to other nodes (lanes.hpp)
   /// Equal pieces travel inside a node by copy engines, where both ends lie in registered memory.
@@ -31,8 +31,9 @@ struct NcclRoutes {
 /// Whether this NCCL moves bytes by the GPUs' copy engines, where GPUs reach each other's memory.
 bool nccl_has_copy_engines();
 
-/// What this rank lets NCCL take: InfiniBand verbs, unless NCCL's environment says otherwise; and
-/// copy engines, for which it shares memory by handles and sees how its GPUs are joined.
+/// Whether this rank lets NCCL take InfiniBand verbs, which it does unless NCCL's environment says
+/// otherwise; and copy engines, for which it shares memory by handles and sees how its GPUs are
+/// joined.
 bool nccl_can_take_rdma();
 bool nccl_can_take_copy_engines();
 

@@ -7,8 +7,8 @@
 
 namespace zeropp::comm {
 
-/// What moves the bytes of a group: MPI (device memory is staged through pinned host memory) or
-/// NCCL (device memory only, one GPU a rank).
+/// Mover of the bytes of a group: MPI (device memory is staged through pinned host memory) or NCCL
+/// (device memory only, one GPU a rank).
 enum class Transport : std::uint8_t { mpi, nccl };
 constexpr auto enum_names(Transport) { return name_table("mpi", "nccl"); }
 

@@ -1,6 +1,6 @@
-// How a communicator of the vendor ends: finalised and destroyed; where that fails or hangs, by
-// force; where force hangs too, with the process. Knows no NCCL, so that the rules are tested
-// without a GPU.
+// Orderly end of a communicator of the vendor: it is finalised and destroyed; where that fails or
+// hangs, it ends by force; where force hangs too, with the process. Knows no NCCL, so that the
+// rules are tested without a GPU.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What is longer than one call of MPI takes, cut into pieces: counts of MPI are int, and some
+// Pieces of messages that are longer than one call of MPI takes: counts of MPI are int, and some
 // libraries add up those of all ranks in an int as well.
 #pragma once
 

@@ -1,5 +1,6 @@
-// Who takes part, as one rank sees it, without anything that moves bytes: values of the closed
-// forms of collectives. A run's groups give theirs, a planner makes them from a topology.
+// Shapes of groups: who takes part, as one rank sees it, without anything that moves bytes. They
+// are values of the closed forms of collectives. A run's groups give theirs, a planner makes them
+// from a topology.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,7 @@ struct LevelShape {
   GroupShape rail;
 };
 
-/// As Groups.
+/// Shapes of the groups that Groups has.
 struct JobShape : LevelShape {
   std::optional<GroupShape> secondary;
   std::optional<LevelShape> shards;
@@ -39,8 +40,9 @@ struct JobShape : LevelShape {
   [[nodiscard]] std::size_t copies() const { return replicas ? replicas->size : 1; }
 };
 
-/// What World::make_groups() gives rank `rank` of a uniform topology: world, node, rail, where
-/// `secondary_size` > 1 its hpZ group, and where `shard_size` > 0 its shard group and replicas.
+/// Shapes of the groups that World::make_groups() gives rank `rank` of a uniform topology: world,
+/// node, rail, where `secondary_size` > 1 its hpZ group, and where `shard_size` > 0 its shard group
+/// and replicas.
 JobShape shape_of_job(const Topology& topology, int rank, std::size_t secondary_size,
                       std::size_t shard_size);
 

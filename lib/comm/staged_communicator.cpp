@@ -39,7 +39,7 @@ class StagedCommunicator::Staging {
     used_ += aligned(bytes);
     return begin;
   }
-  /// The same for elements like those of `device`.
+  /// The next place in the block for elements like those of `device`.
   View place(const ConstView& device) {
     return {place(device.bytes()), device.count, device.dtype, block_.memory.kind()};
   }
@@ -53,7 +53,7 @@ class StagedCommunicator::Staging {
     stream_.copy(static_cast<std::byte*>(staged.data), static_cast<const std::byte*>(device.data),
                  device.bytes());
   }
-  /// At wait(), `staged` is copied to `device`.
+  /// Arranges that `staged` is copied to `device` at wait().
   void expect(const View& device, const View& staged) {
     expect(static_cast<std::byte*>(device.data), static_cast<const std::byte*>(staged.data),
            device.bytes());
@@ -61,11 +61,11 @@ class StagedCommunicator::Staging {
   void expect(std::byte* device, const std::byte* staged, std::size_t bytes) {
     arrivals_.push_back({device, staged, bytes});
   }
-  /// Until the pinned memory holds what was fetched, and nothing reads what it held before.
+  /// Waits until the pinned memory holds what was fetched, and nothing reads what it held before.
   void settle() const {
     if (used_ > 0) stream_.synchronize();
   }
-  /// Everything has arrived: copies it, on `stream`, and gives the block back.
+  /// Copies all that has arrived, on `stream`, and gives the block back.
   void deliver(const Stream& stream) {
     stream.wait(copied_);
     for (const Arrival& arrival : arrivals_) {

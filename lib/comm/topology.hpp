@@ -1,6 +1,6 @@
-// Where ranks lie: N ranks = K nodes x G ranks a node, rank = node * G + local. Nodes come from the
-// machine (ranks that share memory) or are declared (`node_size`): then the topology is *emulated*
-// and says so.
+// Topology of a job: N ranks = K nodes x G ranks a node, rank = node * G + local. Nodes come from
+// the machine (ranks that share memory) or are declared (`node_size`): then the topology is
+// *emulated* and says so.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace zeropp::comm {
 
-/// What a message crosses.
+/// Kind of link that a message crosses.
 enum class LinkClass : std::uint8_t { self, intra_node, inter_node };
 
 /// Immutable. Ranks are those of the world communicator that `World` builds: grouped by node.
@@ -35,10 +35,10 @@ Topology declared_topology(int world_size, int node_size);
 /// Whether `group` consecutive ranks, from any multiple of it on, are alike: part of a node that
 /// divides it, or whole nodes that divide the job. False for nodes of unequal size.
 bool fits_nodes(const Topology& topology, std::size_t group);
-/// Of such a group by itself.
+/// Topology of such a group by itself.
 Topology topology_of_group(const Topology& topology, int group);
 
-/// Where a rank lies.
+/// Place of a rank.
 struct Place {
   int node = 0;
   int local = 0;

@@ -21,7 +21,7 @@ constexpr Seconds kDefaultDeadline{600};
 std::atomic<double> deadline_seconds{kDefaultDeadline.count()};
 std::atomic<bool> hears_others{false};
 
-/// How long a rank that knows that the job ends waits for somebody to end it.
+/// Number of looks for which a rank that knows that the job ends waits for somebody to end it.
 constexpr int kLooksToObey = 20;
 
 /// Signals are for the thread that does the work.
@@ -121,7 +121,7 @@ void Watchdog::run() {
 void Watchdog::wait_for_news(Clock::time_point until) {
   std::vector<pollfd> items{{wake_, POLLIN, 0}};
   for (const Peer& peer : peers_) {
-    // One that is over always has news.
+    // A connection that is over always has news, so that it would keep the poll from waiting.
     if (!peer.line.is_open() || peer.line.is_over()) continue;
     items.push_back({peer.line.descriptor(), POLLIN, 0});
   }
@@ -257,7 +257,7 @@ void Watchdog::say_goodbye() {
 void Watchdog::take_leave() {
   if (!gone_) say_goodbye();
   for (Peer& peer : peers_) peer.line.finish_sending();
-  // Closed with unread messages, a connection would lose what was sent last.
+  // A connection that is closed with unread messages would lose what was sent last.
   const auto end = Clock::now() + std::chrono::seconds(2);
   const auto open = [](const Peer& peer) { return peer.line.is_open(); };
   while (std::ranges::any_of(peers_, open) && Clock::now() < end) {

@@ -36,7 +36,7 @@ class Watchdog {
     FlightRecord* record = &FlightRecord::of_process();
     std::chrono::milliseconds look{500};
     int silent_looks = 30;  ///< for which a rank may be silent
-    /// What it says, and how it ends the process: tests give others.
+    /// Functions that say a line and end the process; tests give others.
     std::function<void(const std::string& line)> say = {};
     std::function<void(ExitCode)> end = {};
   };
@@ -46,23 +46,23 @@ class Watchdog {
   Watchdog(const Watchdog&) = delete;
   Watchdog& operator=(const Watchdog&) = delete;
 
-  /// Of the operations of this process; 0: none, and silent ranks are let be (a debugger may have
-  /// stopped them); dead ones never are.
+  /// Deadline of the operations of this process. 0: there is none, and silent ranks are let be (a
+  /// debugger may have stopped them); dead ones never are.
   static void set_deadline(Seconds deadline);
   static Seconds deadline();
 
-  /// Where the flight record goes; before that it is not written.
+  /// Sets the folder that the flight record goes to; before that it is not written.
   void set_folder(const std::filesystem::path& folder);
-  /// All ranks end in order now: the others do not miss this one any more, nor it them. A launcher
-  /// may kill who is left as soon as the first has ended with another code than 0. The deadline
-  /// holds on. To be called before what all ranks do last together.
+  /// Tells the others that all ranks end in order now: they do not miss this one any more, nor it
+  /// them. A launcher may kill who is left as soon as the first has ended with another code than 0.
+  /// The deadline holds on. Called before what all ranks do last together.
   void leave();
-  /// This rank has said why it ends the job, and is about to: the others say nothing, and end by
-  /// themselves with `code` where nobody else ends them. With the watchdog's code all flight
-  /// records are written, and this rank is ended here.
+  /// Tells the others that this rank has said why it ends the job, and is about to: they say
+  /// nothing, and end by themselves with `code` where nobody else ends them. With the watchdog's
+  /// code all flight records are written, and this rank is ended here.
   void failing(ExitCode code);
-  /// After an error that may be another rank's death: the watchdog, if it finds one, ends the
-  /// process in here.
+  /// Waits, after an error that may be another rank's death, for the watchdog, which ends the
+  /// process in here if it finds one.
   static void wait_for_verdict();
 
  private:

@@ -1,4 +1,4 @@
-// What the watchdog says when a job ends by it, and how it ends all ranks.
+// End of a job by the watchdog: its words, and how it ends all ranks.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -73,8 +73,8 @@ std::string Watchdog::describe_expiry(int rank, const RankState& state) {
                      describe(state), state.seconds, others, where_records_are());
 }
 
-/// Of rank 0. The ranks to look at come first: those that are silent, then those that do not wait,
-/// then those that wait for something else.
+/// Describes the other ranks to rank 0. The ranks to look at come first: those that are silent,
+/// then those that do not wait, then those that wait for something else.
 std::string Watchdog::describe_others(int rank, const RankState& state) {
   std::vector<std::string> silent;
   std::vector<std::string> elsewhere;
@@ -179,7 +179,8 @@ void Watchdog::write_record(const std::string& cause) {
 }
 
 void Watchdog::finish(ExitCode code) {
-  // What was printed and not passed on yet; the thread that prints may hang, and hold its lock.
+  // Printed text may not have been passed on yet; the thread that prints may hang, and hold its
+  // lock.
   (void)within(Seconds{1}, [] { return std::fflush(stdout) == 0; });
   over_ = true;
   setup_.end(code);

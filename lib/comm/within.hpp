@@ -9,9 +9,9 @@
 
 namespace zeropp::comm {
 
-/// What `call` returns, or nothing where it does not return within `deadline`: it runs on a thread
-/// that may outlive this function, and owns all that it uses. Where no thread can be had, without
-/// a deadline.
+/// Result of `call`, or nothing where it does not return within `deadline`: it runs on a thread
+/// that may outlive this function, and owns all that it uses. Where no thread can be had, it runs
+/// without a deadline.
 std::optional<bool> within(Seconds deadline, const std::function<bool()>& call);
 
 }  // namespace zeropp::comm

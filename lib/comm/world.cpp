@@ -39,7 +39,7 @@ CommHandle split(MPI_Comm original, int color, int key) {
   return CommHandle(part);
 }
 
-/// For abort(): of the one World that has it.
+/// Watchdog of the one World that has it, for abort().
 Watchdog* of_process = nullptr;
 
 /// The ranks that share this machine.
@@ -284,7 +284,7 @@ class World::GroupMaker {
     return state_.places[static_cast<std::size_t>(rank)];
   }
 
-  /// Where each node has one rank, the world is a rail, and so is a shard group.
+  /// A world whose nodes have one rank each is a rail, and so is its shard group.
   [[nodiscard]] std::size_t lanes_of(const Topology& ranks) const {
     return ranks.node_count > 1 && ranks.ranks_per_node == 1 ? options_.rail_lanes : 1;
   }

@@ -45,8 +45,8 @@ class Control {
   [[nodiscard]] virtual std::vector<std::string> gather(const std::string& part) = 0;
   [[nodiscard]] virtual std::string broadcast(const std::string& from_rank_0) = 0;
 
-  /// What a rank found at a boundary. When any rank failed, all throw AgreedError with the message
-  /// of the lowest failing rank; otherwise returns.
+  /// Agrees on what each rank found at a boundary. When any rank failed, all throw AgreedError with
+  /// the message of the lowest failing rank; otherwise returns.
   void agree(const std::optional<Error>& status);
 };
 
@@ -79,11 +79,12 @@ struct Groups {
   std::unique_ptr<Groups> shards;
   std::unique_ptr<Communicator> replicas;
 
-  /// That weights and gradients are sharded in: of `shards` where there are any, else these.
+  /// Groups that weights and gradients are sharded in: those of `shards` where there are any, else
+  /// these.
   [[nodiscard]] Groups& sharding() { return shards ? *shards : *this; }
   [[nodiscard]] const Groups& sharding() const { return shards ? *shards : *this; }
 
-  /// Without what moves bytes: all of it, and that of these ranks alone.
+  /// Shapes of the groups, without what moves bytes: all of them, and those of these ranks alone.
   [[nodiscard]] JobShape shape() const;
   [[nodiscard]] LevelShape levels() const;
   /// Memory that collectives of these groups may borrow, registrable where they have use for it.
@@ -101,12 +102,13 @@ struct GroupOptions {
   bool levels = true;      ///< node and rail, which hierarchical algorithms need
   Device device = Device::host();  ///< whose memory the groups move
   Transport transport = Transport::mpi;
-  /// Of NCCL: how many communicators carry what a rail, or the replicas, send (lib/comm/lanes.hpp);
-  /// at least 1. Where each node has one rank, the ranks that share weights are a rail.
+  /// Number of NCCL communicators that carry what a rail, or the replicas, send
+  /// (lib/comm/lanes.hpp); at least 1. Where each node has one rank, the ranks that share weights
+  /// are a rail.
   std::size_t rail_lanes = 1;
   /// NCCL only: equal pieces travel inside nodes by copy engines, where memory is registered.
   bool copy_engines = false;
-  /// Of MPI: longer ones are split (tests lower it).
+  /// Largest message of MPI; longer ones are split (tests lower it).
   std::size_t max_message_bytes = std::size_t{1} << 30U;
 };
 
@@ -128,7 +130,7 @@ class World {
   /// Rank and size as launched; valid before the topology is known.
   [[nodiscard]] int rank() const;
   [[nodiscard]] int size() const;
-  /// How many ranks really share this machine, whatever nodes are declared.
+  /// Number of ranks that really share this machine, whatever nodes are declared.
   [[nodiscard]] int host_ranks() const;
   [[nodiscard]] Control& control() const;
 
@@ -138,7 +140,8 @@ class World {
   /// node_size does not divide the world size.
   const Topology& set_topology(int node_size);
   [[nodiscard]] const Topology& topology() const;
-  /// Where every rank lies, in rank order, on nodes of unequal size as well. After set_topology().
+  /// Places of all ranks, in rank order, on nodes of unequal size as well. Valid after
+  /// set_topology().
   [[nodiscard]] const std::vector<Place>& places() const;
 
   /// Collective over all ranks. Throws Error(usage) for sizes that do not fit and for NCCL on host

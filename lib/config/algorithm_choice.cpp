@@ -13,7 +13,7 @@
 namespace zeropp::config {
 namespace {
 
-/// As a sweep's table calls it.
+/// Name of the dtype in a sweep's table.
 const char* name_in_table(Dtype dtype) {
   switch (dtype) {
     case Dtype::bf16:
@@ -49,8 +49,8 @@ bool is_free_over_nccl(const TrainConfig& c) {
   return c.transport == comm::Transport::nccl && !c.zero.deterministic;
 }
 
-/// What `auto` takes inside a node over NCCL for uncompressed traffic: its own collectives, which
-/// are the baseline there and go in one piece.
+/// Whether `auto` takes NCCL's own collectives for uncompressed traffic inside a node: they are the
+/// baseline there and go in one piece.
 bool takes_the_vendors(const TrainConfig& c) {
   return is_free_over_nccl(c) && c.zero.pipeline_depth == 1;
 }
@@ -88,7 +88,7 @@ bool takes_copy_engines(const TrainConfig& c, const Machine& machine) {
   return c.copy_engines != comm::CopyEngines::off && missing == nullptr;
 }
 
-/// What `auto` takes by zeropp.algorithm_table, where that is given.
+/// Choice of `auto` by zeropp.algorithm_table, where that is given.
 class Measured {
  public:
   /// Refuses a table of another place.
@@ -103,7 +103,8 @@ class Measured {
                              .copy_engines = takes_copy_engines(c, machine) ? "on" : "off"});
   }
 
-  /// Of a whole unit. `codec`: on every hop; none: of a reduction whose two hops have two codecs.
+  /// Fastest algorithm for a whole unit. `codec` is the one on every hop; none: the call is about a
+  /// reduction whose two hops have two codecs.
   [[nodiscard]] std::optional<std::string> fastest(const std::vector<collective::Algorithm>& known,
                                                    const char* collective, bool quantized,
                                                    const std::optional<codec::CodecSpec>& codec,
@@ -159,7 +160,7 @@ bool gathers_in_offered_memory(const TrainConfig& c) {
   return c.zero.quantized_weights || (c.zero.stage == 3 && c.zero.pipeline_depth == 1);
 }
 
-/// As to reductions: whole gradients do from stage 2 on.
+/// Whether reductions read and write memory that is offered: whole gradients do from stage 2 on.
 bool reduces_in_offered_memory(const TrainConfig& c) {
   return c.zero.quantized_gradients || c.zero.stage >= 2;
 }
@@ -313,7 +314,7 @@ void check_pipeline(const zero::Options& zero, const Machine& machine) {
 void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& machine) {
   const zero::Options& zero = c.zero;
   const bool one_node = machine.node_count == 1;
-  // Several levels send images inside nodes, which lie in the arena.
+  // Algorithms of several levels send images inside nodes, and images lie in the arena.
   const auto inside_nodes = [&](const collective::Algorithm& algorithm, bool registered) {
     return algorithm.traits.to_everyone && (one_node ? registered : algorithm.traits.hierarchical);
   };

@@ -13,7 +13,7 @@ namespace zeropp::config {
 
 class AlgorithmTable {
  public:
-  /// What a table holds for.
+  /// Conditions that a table holds for.
   struct MeasuredOn {
     std::size_t world_size = 0;
     std::size_t ranks_per_node = 0;

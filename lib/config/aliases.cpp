@@ -36,7 +36,7 @@ std::optional<json> value_of_name(const NamedValues& all, std::string_view path)
 
 bool is_count(const json& value) { return value.is_number_unsigned() && value > 0; }
 
-/// As the option takes it.
+/// Setting of an option to the value as it is.
 template <const char* const& Path>
 std::vector<Setting> same(const json& value, const NamedValues&, const std::vector<Option>&) {
   return {{Path, value}};
@@ -67,7 +67,7 @@ const char* const kBf16 = "bf16.enabled";
 const char* const kGather = "zero_optimization.stage3_gather_16bit_weights_on_model_save";
 const char* const kCpuCheckpointing = "zeropp.model.cpu_checkpointing";
 
-/// What is off may be without effect.
+/// Setting of a switch; an option that is switched off may be without effect.
 template <const char* const& Path>
 std::vector<Setting> switched(const json& value, const NamedValues&, const std::vector<Option>&) {
   if (!value.is_boolean()) return {};
@@ -108,7 +108,8 @@ std::vector<Setting> mics_hierarchical(const json& value, const NamedValues&,
   return {{kAllGather, value_of(option_at(options, kAllGather)), true}};
 }
 
-/// True goes with any size above 1, which another key may name.
+/// Setting of hpZ's group size by a switch: true goes with any size above 1, which another key may
+/// name.
 std::vector<Setting> hierarchical(const json& value, const NamedValues& all,
                                   const std::vector<Option>& options) {
   if (!value.is_boolean()) return {};
@@ -141,7 +142,8 @@ std::vector<Setting> gradient_bits(const json& value, const NamedValues& all,
           {"zeropp.gradient_codec_inter", codec(value, block)}};
 }
 
-/// Of what is quantized; of the other it waits for a flag that quantizes it.
+/// Setting of the block size of what is quantized; for the other values it waits for a flag that
+/// quantizes them.
 std::vector<Setting> block_size(const json& value, const NamedValues& all,
                                 const std::vector<Option>& options) {
   if (!is_count(value)) return {};

@@ -18,7 +18,7 @@ struct Alias;
 /// Names that a file has, with their values.
 using NamedValues = std::vector<std::pair<const Alias*, nlohmann::json>>;
 
-/// What a name sets.
+/// Setting of one option by a name.
 struct Setting {
   std::string path = {};  ///< of an option
   nlohmann::json value = {};
@@ -37,7 +37,7 @@ struct Alias {
 
 const std::vector<Alias>& aliases();
 
-/// Null where there is none.
+/// Alias of that path; null where there is none.
 const Alias* find_alias(std::string_view path);
 
 /// Sets the options of the names, after all other keys. `name` stands for the file. Throws

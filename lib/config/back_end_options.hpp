@@ -11,14 +11,15 @@
 
 namespace zeropp::config {
 
-/// Each binds its option to `field`, which outlives it. `scope`: what the keys of the table begin
-/// with, "zeropp." of a training configuration; empty where a program has no configuration file.
+/// Options of the back end. Each function binds its option to `field`, which outlives it. `scope`:
+/// what the keys of the table begin with, "zeropp." of a training configuration; empty where a
+/// program has no configuration file.
 Option backend_option(std::optional<Backend>& field, const std::string& scope = "");
 Option transport_option(std::optional<comm::Transport>& field, const std::string& scope = "");
 Option copy_engines_option(std::optional<comm::CopyEngines>& field, const std::string& scope = "");
 Option rail_lanes_option(std::size_t& field, const std::string& scope = "");
 Option node_size_option(std::size_t& field, const std::string& scope = "");
-/// Without effect where `backend`, which outlives the option, is the host.
+/// Option that is without effect where `backend`, which outlives the option, is the host.
 Option gpu_sampling_option(double& field, const std::optional<Backend>& backend,
                            const std::string& scope = "");
 

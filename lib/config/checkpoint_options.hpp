@@ -1,4 +1,4 @@
-// Which checkpoints a run writes, and what it goes on from.
+// Options of checkpoints: which ones a run writes, and which one it goes on from.
 #pragma once
 
 #include <vector>

@@ -15,7 +15,7 @@ namespace {
 
 using zero::CodecEntry;
 
-/// What an entry says has to be what some step does.
+/// Refuses an entry that no step would follow.
 void check_entry(const TrainConfig& c, const CodecEntry& entry, const std::string& where) {
   if (entry.from_step >= c.train_steps) {
     refuse(

@@ -10,12 +10,12 @@
 
 namespace zeropp::config {
 
-/// Their entries of the table of options().
+/// Options of codecs by step and unit, and of adaptive bits: entries of the table of options().
 std::vector<Option> codec_choice_options(TrainConfig& config);
 
-/// Completes and checks both, of a configuration whose algorithms are chosen. `second_hop`: the
-/// reduction can have one; without, every entry's second codec becomes its first. Throws
-/// Error(usage) for what would have no effect, and for widths that are none.
+/// Completes and checks both groups of options, of a configuration whose algorithms are chosen.
+/// `second_hop`: the reduction can have one; without, every entry's second codec becomes its first.
+/// Throws Error(usage) for what would have no effect, and for widths that are none.
 void resolve_codec_choice(TrainConfig& config, bool second_hop);
 
 }  // namespace zeropp::config

@@ -15,12 +15,12 @@
 
 namespace zeropp::config {
 
-/// Of a JSON value. `where` names the key in messages. Throws Error(usage): what is no such array,
-/// an unknown key (with the nearest known one), a value that is none, an entry without a codec or
-/// out of order.
+/// Reads a codec schedule from a JSON value. `where` names the key in messages. Throws
+/// Error(usage): what is no such array, an unknown key (with the nearest known one), a value that
+/// is none, an entry without a codec or out of order.
 std::vector<zero::CodecEntry> read_codec_schedule(const nlohmann::json& value,
                                                   const std::string& where);
-/// read_codec_schedule() of it gives the same.
+/// JSON of a schedule; read_codec_schedule() of it gives the schedule again.
 nlohmann::json codec_schedule_json(const std::vector<zero::CodecEntry>& schedule);
 
 /// The option zeropp.codec_schedule's value.

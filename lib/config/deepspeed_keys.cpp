@@ -34,7 +34,7 @@ bool passes(const DeepSpeedKey& key, const json& value) {
   return false;
 }
 
-/// What to write instead, for a refusal.
+/// Advice, for a refusal, on what to write instead.
 std::string remedy(const DeepSpeedKey& key) {
   if (key.accepts == Accepts::nothing) return "leave it out";
   if (key.accepts == Accepts::disabled) return "disable it, or leave it out";

@@ -15,7 +15,7 @@
 namespace zeropp::config {
 
 struct DeepSpeedKey {
-  /// Which values pass.
+  /// Values of a DeepSpeed key that pass.
   enum class Accepts : std::uint8_t {
     anything,
     these,     ///< those of `values`
@@ -31,13 +31,13 @@ struct DeepSpeedKey {
   std::string flag = {};                    ///< of Megatron's, for the same; empty: none
 };
 
-/// In the order of DeepSpeed's documentation. Paths are unique.
+/// Keys in the order of DeepSpeed's documentation. Paths are unique.
 const std::vector<DeepSpeedKey>& deepspeed_keys();
 
 /// Whether a program with these options reads DeepSpeed's configuration: the trainer's.
 bool reads_deepspeed(const std::vector<Option>& options);
 
-/// Null where there is none.
+/// Key of that path; null where there is none.
 const DeepSpeedKey* find_deepspeed_key(std::string_view path);
 
 /// The warning of a key that is there. `name` stands for the file. Throws Error(usage): its value

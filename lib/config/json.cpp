@@ -99,7 +99,7 @@ std::optional<std::size_t> last_before(const std::string& text, std::size_t end)
   refuse_malformed(text, name, end, what);
 }
 
-/// Of the library's message the number, which is between quotes.
+/// Refuses a number that is out of range. The library's message has the number between quotes.
 [[noreturn]] void fail_out_of_range(const std::string& text, const std::string& name,
                                     const std::string& message) {
   const std::size_t begin = std::min(message.find('\''), message.size() - 1) + 1;
@@ -136,7 +136,8 @@ class Reader {
     } else if (const Alias* alias = trains_ ? find_alias(path) : nullptr) {
       named_.emplace_back(alias, value);
     } else if (value.is_object() && (value.empty() ? is_section(path) : !find(path))) {
-      // What is not of this type has other parameters, which are no mistakes of spelling.
+      // The type is read first, since it decides which parameters there are: those of another type
+      // are no mistakes of spelling.
       if (value.contains("type")) read(value["type"], joined(path, "type"));
       for (const auto& [key, child] : value.items()) {
         if (key != "type") read(child, joined(path, key));
@@ -171,7 +172,7 @@ class Reader {
     }
   }
 
-  /// After read(): the other names of options. Returns the warnings.
+  /// Applies the other names of options, after read(). Returns the warnings.
   std::vector<std::string> finish() {
     apply_aliases(named_, name_, options_);
     if (!nulls_.empty()) {
@@ -198,7 +199,7 @@ class Reader {
     for (const DeepSpeedKey& key : deepspeed_keys()) paths.push_back(key.path);
     return paths;
   }
-  /// Of keys, or of a list.
+  /// Whether a path is that of a section of keys, or of a list.
   bool is_section(const std::string& path) const {
     const std::vector<std::string> paths = known_paths();
     return path.empty() || std::any_of(paths.begin(), paths.end(), [&](const std::string& known) {
@@ -206,14 +207,15 @@ class Reader {
            });
   }
 
-  /// Where null is DeepSpeed's way to leave out what is known.
+  /// Whether null says nothing at a path: it is DeepSpeed's way to leave out what is known.
   [[nodiscard]] bool says_nothing(const std::string& path) {
     const bool own = path.empty() || path == "zeropp" || path.starts_with("zeropp.");
     return trains_ && !own &&
            (find(path) || find_alias(path) || find_deepspeed_key(path) || is_section(path));
   }
 
-  /// Such as betas: its options are all there is below it, and each has an "auto".
+  /// Whether a section such as betas has an "auto" of its own: its options are all there is below
+  /// it, and each has one.
   [[nodiscard]] bool is_automatic_section(const std::string& path) const {
     return is_section(path) && std::ranges::all_of(options_, [&](const Option& option) {
              return !option.path.starts_with(path + ".") || option.automatic;

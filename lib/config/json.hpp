@@ -33,11 +33,11 @@ nlohmann::json parse_object(const std::string& text, const std::string& name);
 std::vector<std::string> read_file(const std::filesystem::path& path, std::vector<Option>& options,
                                    const std::string& training_ignored = {});
 
-/// The same from text; `name` stands for the file in messages.
+/// Reads options from text; `name` stands for the file in messages.
 std::vector<std::string> read_text(const std::string& text, const std::string& name,
                                    std::vector<Option>& options);
 
-/// The same from an object that was read already.
+/// Reads options from an object that was parsed already.
 std::vector<std::string> read_object(const nlohmann::json& object, const std::string& name,
                                      std::vector<Option>& options);
 

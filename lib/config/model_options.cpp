@@ -6,7 +6,7 @@ namespace zeropp::config {
 
 namespace {
 
-/// Of a model in any direction: products of two stay within 64 bits.
+/// Largest size of a model in any direction: products of two stay within 64 bits.
 constexpr double kLargestSize = std::numeric_limits<int>::max();
 
 }  // namespace

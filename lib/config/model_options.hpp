@@ -1,4 +1,4 @@
-// What is trained on what: options of the model and of its data.
+// Options of the model and of the data that it is trained on.
 #pragma once
 
 #include <vector>

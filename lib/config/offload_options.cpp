@@ -9,7 +9,7 @@ namespace zeropp::config {
 
 namespace {
 
-/// Of one group of options that need a device.
+/// Need of one group of options for a device.
 struct Needs {
   std::function<bool()> met;
   const char* what;

@@ -1,4 +1,5 @@
-// What lies in the memory of the host or in files, and what of it works with what.
+// Options of offloading: what lies in the memory of the host or in files, and what of it works with
+// what.
 #pragma once
 
 #include <vector>

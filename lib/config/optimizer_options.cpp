@@ -31,7 +31,7 @@ bool rises_to_another_rate(const TrainConfig& c, const std::vector<Option>& all)
 
 void add_schedule(std::vector<Option>& table, TrainConfig& c) {
   optim::ScheduleOptions& schedule = c.optimizer.schedule;
-  // In effect where the schedule reads it.
+  // A parameter is in effect where the schedule reads it.
   const auto parameter = [&schedule](std::string name, Option option) {
     option.path = "scheduler.params." + name;
     option.effect_needs = "scheduler.type " + optim::schedule_readers(name);
@@ -95,7 +95,7 @@ void add_schedule(std::vector<Option>& table, TrainConfig& c) {
 
 void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
   const Range below_one{.minimum = 0, .maximum = 1, .maximum_excluded = true};
-  // In effect where the optimizer reads it.
+  // A parameter is in effect where the optimizer reads it.
   const auto parameter = [&c](std::string name, Option option) {
     option.effect_needs = "optimizer.type " + optim::readers(name);
     option.refused_idle = true;

@@ -17,8 +17,8 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& config);
 /// total_num_steps where the schedule reads it.
 void resolve_schedule(TrainConfig& config, const std::vector<Option>& given);
 
-/// As DeepSpeed, whose weight decay is that of all parameters, where a file says how much of it and
-/// nothing says of which.
+/// Makes weight decay that of all parameters, as DeepSpeed's is, where a file says how much of it
+/// there is and nothing says of which parameters.
 void resolve_decay(TrainConfig& config, const std::vector<Option>& given);
 
 }  // namespace zeropp::config

@@ -270,7 +270,7 @@ bool is_idle(const Option& option, const std::vector<Option>& all) {
   return option.in_effect && !option.in_effect() && !option.refused_idle;
 }
 
-/// False where it said what holds anyway, as an effective configuration does.
+/// Leaves an option out. False where it said what holds anyway, as an effective configuration does.
 bool leave_out(Option& option) {
   const nlohmann::json said = value_of(option);
   const bool was_automatic = option.is_automatic;
@@ -297,7 +297,7 @@ std::string leave_out_idle(std::vector<Option>& options) {
   std::vector<std::string> needs;
   std::map<std::string, std::vector<std::string>> keys_by_need;
   std::set<std::string> named;  // a key may set several options
-  // One that is left out may leave others without effect.
+  // An option that is left out may leave others without effect.
   for (bool again = true; again;) {
     again = false;
     for (Option& option : options) {

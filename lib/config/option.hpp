@@ -46,7 +46,7 @@ class EnumField {
 
   [[nodiscard]] const std::vector<std::string>& names() const { return names_; }
   [[nodiscard]] std::string name() const { return name_(); }
-  /// One of names().
+  /// Sets the field to one of names().
   void set(std::string_view name) const { set_(name); }
 
  private:
@@ -93,17 +93,17 @@ struct Option {
   bool binary_suffix = false;  ///< a flag's number may end in K, M or G: powers of 1024
   std::vector<std::string> choices =
       {};  ///< legal texts; empty: any, of an EnumField all its names
-  /// False when other options leave this one without effect: then it is not part of the effective
-  /// configuration, and giving it is an error. Empty: always in effect.
+  /// Predicate of an option that others may leave without effect: false, and it is not part of the
+  /// effective configuration, and giving it is an error. Empty: always in effect.
   std::function<bool()> in_effect = {};
   std::string effect_needs = {};  ///< what would put it in effect, for the message
-  /// True when others rule it out, and resolve() refuses all but its default. It is part of the
-  /// effective configuration all the same. Empty: never.
+  /// Predicate of an option that others may rule out: true, and resolve() refuses all but its
+  /// default. It is part of the effective configuration all the same. Empty: never.
   std::function<bool(const std::vector<Option>& all)> ruled_out = {};
   /// DeepSpeed refuses it without effect too, as an argument that a constructor does not have.
   bool refused_idle = false;
-  /// What "auto" in a file stands for, set once everything else is known (choose_automatic());
-  /// empty: there is no "auto".
+  /// Action that sets what "auto" in a file stands for, once everything else is known
+  /// (choose_automatic()); empty: there is no "auto".
   std::function<void()> automatic = {};
   bool is_automatic = false;        ///< the file says "auto", and no flag another value
   bool given = false;               ///< set by the file or a flag
@@ -111,7 +111,7 @@ struct Option {
   std::function<void()> undo = {};  ///< puts back the value before it was set; empty until then
 };
 
-/// Of an option whose default is what "auto" stands for.
+/// Action for an option whose default is what "auto" stands for.
 inline void keep_default() {}
 
 /// Sets `option` from a JSON value or a flag's text and marks it given. `where` names the key or

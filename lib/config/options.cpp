@@ -17,7 +17,7 @@
 namespace zeropp::config {
 namespace {
 
-/// What is sharded among which ranks, in which codecs.
+/// Adds options of sharding: what is sharded among which ranks, in which codecs.
 void add_sharding(std::vector<Option>& table, TrainConfig& c) {
   table.insert(
       table.end(),
@@ -62,7 +62,7 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
         .help = "qgZ: reduce gradients in the gradient codecs"}});
 }
 
-/// How much is communicated at a time and ahead of its use.
+/// Adds options of buckets: how much is communicated at a time and ahead of its use.
 void add_buckets(std::vector<Option>& table, TrainConfig& c) {
   table.insert(
       table.end(),
@@ -134,7 +134,7 @@ void add_kept_weights(std::vector<Option>& table, TrainConfig& c) {
         .help = "Communicate while computing"}});
 }
 
-/// What becomes of the errors of encoding.
+/// Adds options of error feedback: what becomes of the errors of encoding.
 void add_error_feedback(std::vector<Option>& table, TrainConfig& c) {
   const auto qgz = [&c] { return c.zero.quantized_gradients; };
   const auto feedback = [&c] {
@@ -178,7 +178,7 @@ void add_error_feedback(std::vector<Option>& table, TrainConfig& c) {
         .unit = "steps"}});
 }
 
-/// How collectives run.
+/// Adds options of how collectives run.
 void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
   table.insert(
       table.end(),
@@ -208,7 +208,8 @@ void add_algorithms(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.algorithm_table,
         .help = "JSON of a zpp_sweep run on the same ranks; auto takes the algorithms that were "
                 "the fastest there for a unit of this model, instead of its own rules; empty: none",
-        // Once they are chosen, their names are what is in effect.
+        // The table is in effect while an algorithm is `auto`: once the algorithms are chosen,
+        // their names are what is in effect.
         .in_effect =
             [&c] {
               return zero::is_automatic(c.zero.all_gather_algorithm) ||

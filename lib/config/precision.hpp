@@ -1,5 +1,5 @@
-// What weights and gradients are computed and sent in: options of fp32, bf16 and fp16, with the
-// loss scale of the last; and what of them cannot be together.
+// Options of precision: what weights and gradients are computed and sent in, fp32, bf16 and fp16
+// with its loss scale; and which of them cannot be together.
 #pragma once
 
 #include <vector>

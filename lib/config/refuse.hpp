@@ -1,4 +1,4 @@
-// What lib/config throws for a configuration that cannot be.
+// Refusals: the errors that lib/config throws for a configuration that cannot be.
 #pragma once
 
 #include <fmt/format.h>

@@ -95,7 +95,7 @@ void check_gradient_dtype(const zero::Options& zero) {
   refuse_with(zero.adaptive_bits.values == zero::AdaptedValues::gradients, "zeropp.adaptive_bits");
 }
 
-/// One rank sends nothing: no width has more bytes than another.
+/// Refuses adaptive bits on one rank, which sends nothing: no width has more bytes than another.
 void check_adaptive_bits(const zero::Options& zero, const Machine& machine) {
   if (zero.adaptive_bits.values == zero::AdaptedValues::none || machine.world_size > 1) return;
   refuse(
@@ -189,7 +189,8 @@ void check_autotuning(const TrainConfig& c) {
   }
 }
 
-/// What a run needs is known before it begins, but for this.
+/// Refuses a memory limit with adaptive bits: the memory of every other run is known before it
+/// begins.
 void check_memory_limit(const TrainConfig& c) {
   if (c.device_memory_limit == 0 || c.zero.adaptive_bits.values == zero::AdaptedValues::none)
     return;

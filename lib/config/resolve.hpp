@@ -1,6 +1,6 @@
-// From what was asked to what will run: decides `auto`, completes the batch triple, and refuses
-// every combination that does not exist. A function of its arguments and of the file
-// zeropp.algorithm_table alone.
+// Resolution of a configuration, from what was asked to what will run: decides `auto`, completes
+// the batch triple, and refuses every combination that does not exist. A function of its arguments
+// and of the file zeropp.algorithm_table alone.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 
 namespace zeropp::config {
 
-/// What the configuration will run on, and what there is to choose from.
+/// Machine that the configuration will run on, and what there is to choose from.
 struct Machine {
   int world_size = 1;
   int node_count = 1;
@@ -33,8 +33,8 @@ struct Machine {
   std::function<void(const data::Options&)> check_data;
 };
 
-/// What is missing for messages inside nodes to go by copy engines over `transport`, in words for
-/// "needs ..."; null: nothing.
+/// The thing that is missing for messages inside nodes to go by copy engines over `transport`, in
+/// words for "needs ..."; null: nothing.
 const char* missing_for_copy_engines(const std::optional<comm::Transport>& transport,
                                      const Machine& machine);
 

@@ -8,7 +8,7 @@
 
 namespace zeropp::config {
 
-/// As far as a line has room; bytes that are no UTF-8 are replaced.
+/// Text of a value as far as a line has room; bytes that are no UTF-8 are replaced.
 inline std::string shown_value(const nlohmann::json& value) {
   return shown(value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }

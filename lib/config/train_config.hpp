@@ -39,7 +39,7 @@ struct TrainConfig {
 
   checkpoint::Options checkpoint;
 
-  /// Empty: `auto`, which resolve() decides.
+  /// Choices that resolve() makes where they are empty (`auto`).
   std::optional<Backend> backend = {};
   std::optional<comm::Transport> transport = {};
   std::optional<comm::CopyEngines> copy_engines = {};
@@ -61,7 +61,7 @@ struct TrainConfig {
   bool hash_parameters = true;  ///< the trace holds the hash of the final weights
 };
 
-/// Of weights and what is computed from them.
+/// Dtype of weights and of what is computed from them.
 inline Dtype compute_dtype(const TrainConfig& config) {
   return config.bf16 ? Dtype::bf16 : config.fp16 ? Dtype::fp16 : Dtype::fp32;
 }

@@ -10,7 +10,7 @@ namespace zeropp::collective {
 
 namespace {
 
-/// What the vendor is given and gives, where that is not the caller's memory.
+/// Workspace for the vendor's input and output, where those are not the caller's memory.
 struct Layout {
   Layout(const ReduceScatterPlan& plan, const codec::Codec& identity, std::size_t ranks)
       : as_is(plan.parts.stride == plan.parts.count && plan.memory == plan.plain),

@@ -37,7 +37,8 @@ struct Shape {
   std::size_t locals;
 };
 
-/// For every rank of the node an image of the slices that its rail ends with.
+/// Layout of the first hop: for every rank of the node an image of the slices that its rail ends
+/// with.
 codec::Layout first_layout(const ReduceCut& cut, const Parts& parts, const Shape& shape,
                            const Chunk& chunk) {
   return {.images = shape.locals,
@@ -47,7 +48,7 @@ codec::Layout first_layout(const ReduceCut& cut, const Parts& parts, const Shape
           .length = chunk.length,
           .padded = cut.padded(chunk)};
 }
-/// Of the node's sums in scratch: an image for every node.
+/// Layout of the second hop, of the node's sums in scratch: an image for every node.
 codec::Layout second_layout(const ReduceCut& cut, const Shape& shape, const Chunk& chunk) {
   return {.images = shape.nodes,
           .image_stride = cut.padded(chunk),
@@ -214,8 +215,8 @@ class TwoHop final : public ReduceScatterBase {
   std::vector<Piece> pieces_;
 };
 
-/// One node has no second hop, nodes of one rank have no first: the hop that remains still
-/// compresses. 0: both are there.
+/// The only hop where one is missing, or 0 where both are there. One node has no second hop, nodes
+/// of one rank have no first: the hop that remains still compresses.
 int only_hop(const comm::Topology& topology) {
   if (topology.node_count > 1 && topology.ranks_per_node > 1) return 0;
   return topology.node_count == 1 ? 1 : 2;

@@ -81,7 +81,7 @@ void NcclCommunicator::move(const char* operation, std::span<const Send> sends,
 
 void NcclCommunicator::send_to_others(const char* operation, std::span<const Send> sends,
                                       std::span<const Receive> receives) {
-  // Zero bytes are no message: both sides know the size.
+  // A message of zero bytes is not sent: both sides know the size.
   const auto carried = [&](const auto& message, std::size_t lane) -> Slice {
     if (message.peer == rank_) return {};
     const bool crosses = link_to(message.peer) == LinkClass::inter_node;

@@ -58,17 +58,18 @@ class NcclCommunicator final : public Communicator {
   };
 
   [[nodiscard]] Lane& own() { return lanes_.front(); }
-  /// What is enqueued on the first lane from here on comes after what `caller` holds so far.
+  /// Makes work that is enqueued on the first lane from here on come after the work that `caller`
+  /// holds so far.
   void follow(StreamHandle caller);
-  /// Messages to other ranks, and copies of those to the own one, as one operation: begun with
-  /// follow(). Copies run on the caller's stream, beside the messages.
+  /// Starts messages to other ranks, and copies of those to the own one, as one operation, which
+  /// begins with follow(). Copies run on the caller's stream, beside the messages.
   void move(const char* operation, std::span<const Send> sends, std::span<const Receive> receives,
             StreamHandle caller);
   void send_to_others(const char* operation, std::span<const Send> sends,
                       std::span<const Receive> receives);
-  /// Any collective but all-to-all, of `count` elements a part, on the first lane.
+  /// Enqueues any collective but all-to-all, of `count` elements a part, on the first lane.
   [[nodiscard]] ncclResult_t enqueue(const NativeCall& call, std::size_t count, ncclComm_t comm);
-  /// Of messages of one size to everyone.
+  /// Counts the bytes of one message of `bytes` to every other rank.
   void count_to_others(std::size_t bytes, Bytes& sent) const;
   /// The operation that was enqueued last, for `caller` to wait for.
   [[nodiscard]] std::unique_ptr<Work> started();

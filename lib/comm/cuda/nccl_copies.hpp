@@ -26,7 +26,7 @@ class NcclCopies {
   /// Whether pieces of `bytes`, `all` bytes of them at `first`, go this way.
   [[nodiscard]] bool carries(const std::byte* first, std::size_t all, std::size_t bytes) const;
 
-  /// As those of a Communicator, on `stream`; carries() everything.
+  /// Operations of a Communicator, on `stream`, for pieces that carries() says go this way.
   void exchange_equal(const std::byte* out, std::byte* in, std::size_t bytes, cudaStream_t stream);
   void all_gather_in_place(std::byte* pieces, std::size_t bytes, cudaStream_t stream);
 

@@ -27,7 +27,7 @@ namespace zeropp::comm {
 
 class NcclHandle {
  public:
-  /// What moves the bytes: kernels, or copy engines where they can (nccl_copies.hpp).
+  /// Mover of the bytes: kernels, or copy engines where they can (nccl_copies.hpp).
   enum class Kind : std::uint8_t { kernels, copies };
 
   /// Every rank of the group calls it with the same id.
@@ -48,13 +48,14 @@ class NcclHandle {
     const Enqueueing in_call(log_, operation, bytes);
     require(call(comm_));
   }
-  /// For what ends with the communicator in any case.
+  /// Runs `call` unless the communicator has ended: for the release of what ends with it in any
+  /// case.
   template <class Call>
   void unless_ended(Call&& call) noexcept {
     if (comm_ != nullptr) call(comm_);
   }
-  /// The same for several calls that NCCL is to start as one, on every one of `handles`:
-  /// `calls(i, communicator of handle i)` returns the first result that is an error, or
+  /// Runs several calls, as run() does one, that NCCL is to start as one operation, on every one of
+  /// `handles`: `calls(i, communicator of handle i)` returns the first result that is an error, or
   /// ncclSuccess.
   template <class Calls>
   static void run_group(const char* operation, std::size_t bytes,
