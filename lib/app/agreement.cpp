@@ -52,7 +52,7 @@ std::string describe_differences(const std::vector<std::string>& all) {
 }
 
 void agree_on_configuration(comm::Control& control, const std::string& own) {
-  // Only hashes travel as long as ranks agree.
+  // Hashes alone travel as long as ranks agree.
   const std::string hash = control.broadcast(sha256_hex(own));
   std::vector<std::uint64_t> differ{hash == sha256_hex(own) ? std::uint64_t{0} : std::uint64_t{1}};
   control.all_reduce_sum(differ);

@@ -1,4 +1,4 @@
-// What all ranks must agree on before data is sent: that they run the same program with the same
+// Agreement of all ranks before data is sent: that they run the same program with the same
 // configuration.
 #pragma once
 

@@ -1,6 +1,6 @@
-// What a program of apps/ says about itself, and what it gets to run with. run() is the frame that
-// all share: command line, configuration file, MPI, the host runtime, the agreement of all ranks on
-// the configuration, the topology, errors and exit codes. A program is one file with a main() that
+// Description of a program of apps/, and what it gets to run with. run() is the frame that all
+// share: command line, configuration file, MPI, the host runtime, the agreement of all ranks on the
+// configuration, the topology, errors and exit codes. A program is one file with a main() that
 // fills an App and calls run().
 #pragma once
 
@@ -46,10 +46,11 @@ class Context : public Call {
   comm::World& world_;
 };
 
-/// For a program whose --config is more than an object with the keys of its options.
+/// Configuration file of a program whose --config is more than an object with the keys of its
+/// options.
 struct ConfigFile {
   std::string help;  ///< of the flag
-  /// Called before the flags set the options. Throws Error.
+  /// Reads the file; called before the flags set the options. Throws Error.
   std::function<void(const std::filesystem::path&)> read;
   /// The effective configuration, file and options, as canonical JSON.
   std::function<std::string()> canonical;
@@ -68,24 +69,24 @@ struct App {
   std::vector<std::string> examples = {};  ///< command lines, for --help
   std::string details = {};  ///< what else --help says above the flags, in lines of 100 columns
   std::vector<config::Option> options = {};  ///< bound to the program's own configuration
-  /// Of the options, each of which is in one.
+  /// Groups of the options; each option is in one.
   std::vector<config::OptionGroup> groups = {{"options", "Options", "All options.", {""}}};
   std::vector<std::string> common_flags = {};  ///< those that --help lists; empty: all
   const std::size_t* node_size = nullptr;      ///< ranks a node where declared; null or 0: as found
   std::string json_flags = "--json";           ///< and other names of it, separated by commas
   std::string timeout_flags = "--timeout";     ///< likewise
   std::string config_flags = "--config";       ///< likewise
-  /// Of a program whose options are not the trainer's: --config may hold a training configuration
-  /// as well, which changes nothing, because of this; empty: it may not.
+  /// Reason why a training configuration changes nothing in a program whose options are not the
+  /// trainer's: its --config may hold one as well. Empty: it may not.
   std::string training_ignored = {};
   std::vector<Answer> answers = {};
   std::optional<ConfigFile> config_file = {};
   /// Completes and checks the configuration once topology and GPUs are known. Throws Error.
   std::function<void(const std::vector<config::Option>&, const config::Machine&)> resolve = {};
   std::function<ExitCode(Context&)> run = {};
-  /// In place of `run`, of a program without ranks: MPI is not started, `resolve` gets a machine of
-  /// one rank without a GPU, and there is no --timeout. Under a launcher the process of rank 0 runs
-  /// it; the others end at once, with code 0.
+  /// Body of a program without ranks, in place of `run`: MPI is not started, `resolve` gets a
+  /// machine of one rank without a GPU, and there is no --timeout. Under a launcher the process of
+  /// rank 0 runs it; the others end at once, with code 0.
   std::function<ExitCode(const Call&)> run_alone = {};
 };
 

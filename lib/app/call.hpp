@@ -1,5 +1,5 @@
-// How a program was called, what it was configured with, and where its results go: what every
-// program has, with ranks or without.
+// Call of a program: its command line, its configuration, and where its results go; every program
+// has this, with ranks or without.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ class Call {
   [[nodiscard]] std::string config_json() const;
   /// Complete, versions of libraries included.
   [[nodiscard]] trace::Provenance provenance() const;
-  /// As the program was called.
+  /// Command line that the program was called with.
   [[nodiscard]] const std::string& command_line() const { return command_line_; }
   /// The option table, as resolved.
   [[nodiscard]] const std::vector<config::Option>& options() const { return options_; }

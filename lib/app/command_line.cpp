@@ -32,7 +32,7 @@ std::string shown_value(const config::Option& option) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// What stands for the value of a flag; empty for a boolean, which has none.
+/// Text that stands for the value of a flag; empty for a boolean, which has none.
 std::string placeholder_of(const config::Option& option) {
   struct Placeholder {
     const char* operator()(const bool*) const { return ""; }
@@ -130,7 +130,7 @@ std::string nearest_flag(const std::string& name, const std::vector<std::string>
   return option != options.end() ? option->flag : nearest(name, known);
 }
 
-/// What CLI11 could not place.
+/// Refuses words that CLI11 could not place.
 [[noreturn]] void refuse(const std::vector<std::string>& rest,
                          const std::vector<std::string>& known,
                          const std::vector<config::Option>& options) {

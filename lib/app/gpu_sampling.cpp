@@ -38,7 +38,7 @@ trace::GpuRow row_of(std::uint64_t rank, const json& row) {
           number(row[4]), number(row[5]), number(row[6]), row[7]};
 }
 
-/// Of "a,b", those that are limits.
+/// Limits among the reasons "a,b".
 std::vector<std::string_view> limits_in(std::string_view reasons) {
   std::vector<std::string_view> found;
   while (!reasons.empty()) {

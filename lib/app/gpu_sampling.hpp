@@ -28,8 +28,8 @@ class GpuSampling {
   std::optional<GpuSampler> sampler_;
 };
 
-/// One line: on which GPUs a limit held clocks back, and on which most; "" where on none. `rows` of
-/// all ranks, `ranks` for their hosts.
+/// One line on throttling: on which GPUs a limit held clocks back, and on which most; "" where on
+/// none. `rows` are those of all ranks, `ranks` tells their hosts.
 std::string describe_throttling(const std::vector<trace::GpuRow>& rows,
                                 const std::vector<trace::RankRow>& ranks);
 

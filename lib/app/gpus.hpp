@@ -1,5 +1,6 @@
-// Which GPU a rank takes, whether every rank can have one for itself, and what NCCL has between
-// nodes. What all ranks see is put together once, so that every rank comes to the same answer.
+// Choice of the GPU that a rank takes, whether every rank can have one for itself, and what NCCL
+// has between nodes. What all ranks see is put together once, so that every rank comes to the same
+// answer.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@
 
 namespace zeropp::app {
 
-/// What one rank sees.
+/// GPUs that one rank sees.
 struct VisibleGpus {
   std::string host;
   std::vector<std::string> uuids;  ///< in the driver's order

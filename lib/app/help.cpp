@@ -58,8 +58,8 @@ std::string row(std::string names, const CLI::Option& flag, const std::string& t
   return names + filled(text, kTextColumn) + "\n";
 }
 
-/// One of its names, a letter beside it, and what it is; what 0 stands for is in the rest of the
-/// text.
+/// Row of a flag in brief: one of its names, a letter beside it, and what it is; what 0 stands for
+/// is in the rest of the text.
 std::string brief_row(const CLI::Option& flag) {
   std::string names = "--" + flag.get_lnames().front();
   if (!flag.get_snames().empty()) names.insert(0, "-" + flag.get_snames().front() + ",");

@@ -1,5 +1,5 @@
-// What --help, --help GROUP and --help-all print. CLI11 keeps the flags with their groups and
-// texts; its own formatter neither fills lines nor prints a single group.
+// Text of --help, --help GROUP and --help-all. CLI11 keeps the flags with their groups and texts;
+// its own formatter neither fills lines nor prints a single group.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ const config::OptionGroup& general_group();
 /// The group as CLI11 knows it, and as it is printed: "Model (--help model)".
 std::string heading_of(const config::OptionGroup& group);
 
-/// What the program does, examples, and the flags that most people need, a line each.
+/// Brief help: what the program does, examples, and the flags that most people need, a line each.
 std::string brief_help(const CLI::App& cli, const App& app);
 /// Every flag of one group. Throws Error(usage) where no group has this name.
 std::string group_help(const CLI::App& cli, const App& app, const std::string& name);

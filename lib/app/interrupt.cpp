@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::array<int, 3> kHandled{SIGUSR1, SIGTERM, SIGINT};  ///< what counts more comes later
 
-/// Of each, whether it came: handlers that interrupt each other write nothing that the other does.
+/// Flags that say of each signal whether it came: handlers that interrupt each other write nothing
+/// that the other does.
 std::array<volatile std::sig_atomic_t, kHandled.size()> received{};
 
 std::size_t place_of(int signal) {

@@ -18,15 +18,15 @@ int more_pressing(int a, int b);
 /// The signal that this process got, or 0; of several the one that counts most.
 int interrupted();
 
-/// At a boundary that every rank reaches: the signal that any rank got, the same one on all; 0 when
-/// none did. Of several the one that counts most.
+/// The signal that any rank got, the same one on all; 0 when none did. Of several it is the one
+/// that counts most. Collective: called at a boundary that every rank reaches.
 int agreed_interrupt(comm::Control& control);
 
-/// "SIGTERM".
+/// Name of the signal: "SIGTERM".
 const char* name_of_interrupt(int signal);
 
-/// What all ranks throw when `signal` ends work of which nothing is kept: code interrupted after
-/// SIGINT, else requeue. `where` completes the message: "step 12 of 200".
+/// Error that all ranks throw when `signal` ends work of which nothing is kept: code interrupted
+/// after SIGINT, else requeue. `where` completes the message: "step 12 of 200".
 comm::AgreedError nothing_kept(int signal, const std::string& where);
 
 }  // namespace zeropp::app

@@ -6,8 +6,8 @@
 
 namespace zeropp::app {
 
-/// Of the back end cuda the GPU that find_gpus() gave this rank, else the host. Collective. Throws
-/// AgreedError.
+/// Device of this rank: for the back end cuda the GPU that find_gpus() gave it, else the host.
+/// Collective. Throws AgreedError.
 Device own_device(const Context& context, Backend backend);
 
 }  // namespace zeropp::app

@@ -1,4 +1,4 @@
-// What the registries hold, as the configuration needs to know it.
+// Contents of the registries, as the configuration needs to know them.
 #pragma once
 
 #include "lib/app/gpus.hpp"

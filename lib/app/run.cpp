@@ -29,14 +29,14 @@ bool is_launched_beside_rank_0() {
   return false;
 }
 
-/// Where results go, and what the configuration is.
+/// Tells the call where results go, and what the configuration is.
 void keep_outputs(Call& call, const App& app, const CommandLine& line) {
   call.output = line.output;
   call.json = line.json;
   if (app.config_file) call.canonical = app.config_file->canonical;
 }
 
-/// Everything between the start and the end of MPI.
+/// Runs the program between the start and the end of MPI.
 ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed,
                 const CommandLine& line, const std::string& command) {
   world.control().agree(parsed);
@@ -52,7 +52,7 @@ ExitCode run_in(comm::World& world, App& app, const std::optional<Error>& parsed
                     app.name, trace::describe_version(), line.timeout, canonical()));
   };
   agree_on_options();
-  // From here on all ranks have the same configuration, and come to the same refusals.
+  // All ranks have the same configuration from here on, and come to the same refusals.
   Context context(world, app.options, app.name, command);
   keep_outputs(context, app, line);
   world.control().agree(status_of([&] {
@@ -141,7 +141,7 @@ int run(App app, int argc, char** argv) {
       log::error(error.what());
       return static_cast<int>(error.code());
     }
-    // This rank alone knows: the others may be waiting for it.
+    // The error is known to this rank alone: the others may be waiting for it.
     log::error(
         fmt::format("{} (rank {} on {})", error.what(), world->control().rank(), host_name()));
     comm::World::abort(error.code());

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What only the rank itself knows. `gpu_index`: -1 on the host back end.
+/// Facts that only the rank itself knows. `gpu_index`: -1 on the host back end.
 json own_facts(int gpu_index) {
   const GpuInfo gpu =
       gpu_index < 0 ? GpuInfo{} : visible_gpus().at(static_cast<std::size_t>(gpu_index));

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a row is about, without what is summed.
+/// Keys that say what a row is about, without what is summed.
 json keys_of(const std::deque<trace::CollectiveRow>& rows) {
   json keys = json::array();
   for (const trace::CollectiveRow& row : rows) {
@@ -20,7 +20,7 @@ json keys_of(const std::deque<trace::CollectiveRow>& rows) {
   return keys;
 }
 
-/// Why `own` cannot be added to `reference`, rank 0's; nothing where it can.
+/// Reason why `own` cannot be added to `reference`, rank 0's; nothing where it can.
 std::optional<Error> difference(const json& own, const json& reference, int rank) {
   if (own == reference) return std::nullopt;
   std::size_t row = 0;

@@ -10,7 +10,7 @@
 namespace zeropp::app {
 namespace {
 
-/// Without trailing blanks.
+/// Text without trailing blanks.
 std::string trimmed(std::string text) {
   text.erase(text.find_last_not_of(' ') + 1);
   return text;

@@ -5,7 +5,8 @@
 
 namespace zeropp {
 
-/// Their numbers, in order, of the calling thread's mask; empty where the kernel does not tell.
+/// Numbers, in order, of the processors in the calling thread's mask; empty where the kernel does
+/// not tell.
 std::vector<int> allowed_cpus();
 
 }  // namespace zeropp

@@ -21,10 +21,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of requests that wait in a system call each; more would only be more stacks.
+/// Largest number of requests that wait in a system call each; more would only be more stacks.
 constexpr std::size_t kMostCalls = 16;
 
-/// Open, without a name. Negative: errno says why not.
+/// Opens a file without a name. Negative: errno says why not.
 int open_unnamed(const fs::path& folder, int flags) {
   const int file = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
   if (file >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return file;
@@ -122,7 +122,7 @@ AsyncFile::Transfer AsyncFile::read(std::uint64_t offset, std::span<std::byte> m
 AsyncFile::Transfer AsyncFile::write(std::uint64_t offset, std::span<const std::byte> memory) {
   totals_.bytes_written += memory.size();
   ++totals_.writes;
-  // One type of request for both directions; those that write only read the memory.
+  // One type of request serves both directions; those that write only read the memory.
   return start(offset, const_cast<std::byte*>(memory.data()), memory.size(), true);
 }
 
@@ -188,7 +188,8 @@ void AsyncFile::complete(BlockResult result) {
   const auto done = static_cast<std::size_t>(std::max<std::int64_t>(0, result.bytes));
   const std::lock_guard lock(mutex_);
   auto& state = *std::static_pointer_cast<Transfer::State>(request.owner);
-  // Nothing at all: the file ends there, which nobody but a failing disk can have brought about.
+  // A transfer of no bytes at all means that the file ends there, which nobody but a failing disk
+  // can have brought about.
   const int error =
       result.bytes == 0 ? EIO : static_cast<int>(-std::min<std::int64_t>(0, result.bytes));
   if (!again && error != 0 && state.error == 0) state.error = error;

@@ -23,7 +23,7 @@
 
 namespace zeropp {
 
-/// What was done so far.
+/// Totals of what was done so far.
 struct AsyncFileTotals {
   std::uint64_t bytes_read = 0;
   std::uint64_t bytes_written = 0;
@@ -72,7 +72,8 @@ class AsyncFile {
   [[nodiscard]] const AsyncFileTotals& totals() const { return totals_; }
 
  private:
-  /// Without a file. Where another constructor goes on from here and throws, it is destroyed.
+  /// Begins without a file. Where another constructor goes on from here and throws, the object is
+  /// destroyed.
   AsyncFile(std::filesystem::path folder, const AsyncFileOptions& options);
   void start_threads();
   Transfer start(std::uint64_t offset, std::byte* memory, std::size_t bytes, bool write);

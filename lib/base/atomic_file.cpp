@@ -29,7 +29,7 @@ fs::path partial_name(const fs::path& final_path) {
                                              std::random_device{}());
 }
 
-/// By which the kernel knows an open file that may have no name.
+/// Path by which the kernel knows an open file that may have no name.
 fs::path descriptor_path(int descriptor) { return fmt::format("/proc/self/fd/{}", descriptor); }
 
 /// A new file in `folder` that has no name yet: of a process that is killed nothing is left. -1
@@ -50,11 +50,11 @@ class Partial {
   Partial(const Partial&) = delete;
   Partial& operator=(const Partial&) = delete;
 
-  /// Where it can be read.
+  /// Path by which the file can be read.
   [[nodiscard]] fs::path path() const {
     return nameless_ ? descriptor_path(file.descriptor()) : name_;
   }
-  /// Its bytes get the name `target`, all at once.
+  /// Gives the file's bytes the name `target`, all at once.
   void publish(const fs::path& target) {
     if (nameless_ && link(target)) return;
     if (nameless_ && !link(name_)) fail_io("create", name_, EEXIST);

@@ -1,4 +1,4 @@
-// How requests of a file's blocks get to the kernel and back: by io_uring, or by a system call
+// Transport of requests of a file's blocks to the kernel and back: by io_uring, or by a system call
 // each. Used by one thread; AsyncFile has one for each of its threads.
 #pragma once
 
@@ -31,10 +31,10 @@ class BlockIo {
   virtual BlockResult end() = 0;
 };
 
-/// Of the kernel's io_uring, with `depth` requests in flight at most; null where the kernel or the
-/// build has none. `file` is an open descriptor.
+/// BlockIo by the kernel's io_uring, with `depth` requests in flight at most; null where the kernel
+/// or the build has none. `file` is an open descriptor.
 std::unique_ptr<BlockIo> make_ring(int file, std::size_t depth);
-/// Why make_ring() has none, and the remedy, in half a sentence; empty: it has.
+/// Reason why make_ring() has none, and the remedy, in half a sentence; empty: it has.
 const char* why_no_ring();
 
 /// pread and pwrite, one request at a time.

@@ -20,7 +20,7 @@ enum class ExitCode : int {
   interrupted = 130,  ///< SIGINT, at a step boundary agreed by all ranks
 };
 
-/// One line: what, where, and the remedy.
+/// Error with a message of one line: what, where, and the remedy.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}

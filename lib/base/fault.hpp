@@ -11,25 +11,25 @@
 
 namespace zeropp::fault {
 
-/// What is asked of a disk: to take bytes, to have them for good, to give a file its name; of what
-/// is offloaded there, to take it and to give it back.
+/// Calls that are made of a disk: to take bytes, to have them for good, to give a file its name; of
+/// what is offloaded there, to take it and to give it back.
 enum class DiskCall : std::uint8_t { write, flush, name, put, get };
 
-/// What a machine may have no more of.
+/// Resources that a machine may have no more of.
 enum class Resource : std::uint8_t { memory, threads };
 
 #ifdef ZEROPP_TEST_DEFECTS
-/// At the begin of operation `number` of this process: it is killed, stops, or is late.
+/// Kills, stops or delays this process at the begin of its operation `number`, if that is planted.
 void at_operation(std::uint64_t number) noexcept;
 /// Whether a message of operation `number` gets lost.
 bool drops_message(std::uint64_t number);
-/// What is sent in place of `data`: the same, or a copy with one bit flipped.
+/// Bytes that are sent in place of `data`: the same, or a copy with one bit flipped.
 const std::byte* as_sent(std::uint64_t number, const std::byte* data, std::size_t bytes);
-/// What such a call fails with, as an errno; 0: it does not fail.
+/// Errno that such a call fails with; 0: it does not fail.
 int of_disk(DiskCall call);
 /// Throws what is thrown where there is none left: std::bad_alloc, std::system_error.
 void run_out_of(Resource resource);
-/// How far the clock of this machine is ahead.
+/// Seconds that the clock of this machine is ahead.
 std::chrono::seconds of_clock();
 #else
 constexpr void at_operation(std::uint64_t /*number*/) noexcept {}

@@ -35,7 +35,8 @@ int open_file(const char* path, int flags) {
 
 }  // namespace
 
-// Without blocking: a pipe that nobody writes to is opened at once, and found to be empty.
+// The file is opened without blocking: a pipe that nobody writes to is opened at once, and found to
+// be empty.
 File::File(std::filesystem::path path, int flags, const char* what)
     : path_(std::move(path)),
       descriptor_(open_file(path_.c_str(), flags | O_CLOEXEC | O_NONBLOCK)) {

@@ -26,12 +26,12 @@ class File {
   File& operator=(const File&) = delete;
 
   void write(std::span<const std::byte> bytes);
-  /// At `position`, whatever was written last; the next write() goes on where it was.
+  /// Writes at `position`, whatever was written last; the next write() goes on where it was.
   void write_at(std::uint64_t position, std::span<const std::byte> bytes);
   /// Fills `bytes` from `position` on; a file that ends before is a failure too.
   void read(std::uint64_t position, std::span<std::byte> bytes) const;
   [[nodiscard]] std::uint64_t size() const;
-  /// Of the open file.
+  /// Descriptor of the open file.
   [[nodiscard]] int descriptor() const { return descriptor_; }
   /// Takes room on the disk now.
   void reserve(std::size_t bytes);

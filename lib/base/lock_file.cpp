@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 constexpr int kTries = 100;  // others may remove the file between its opening and its lock
 
-/// What the holder has written, which may not have come yet.
+/// Text that the holder has written, which may not have come yet.
 std::string holder_in(int descriptor) {
   std::array<char, 256> text{};
   const ssize_t length = ::pread(descriptor, text.data(), text.size(), 0);
@@ -58,7 +58,7 @@ bool LockFile::take(const fs::path& target) {
   const int error = ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
   if (error == 0 && has_name(descriptor_, path_)) {
     const std::string own = fmt::format("process {} on {}", ::getpid(), host_name());
-    // Only for messages: without it the lock is the same.
+    // The process writes its name only for messages: without it the lock is the same.
     if (::ftruncate(descriptor_, 0) == 0) (void)!::pwrite(descriptor_, own.data(), own.size(), 0);
     return true;
   }
@@ -75,8 +75,8 @@ bool LockFile::take(const fs::path& target) {
 
 LockFile::~LockFile() {
   if (descriptor_ < 0) return;
-  // Before the lock ends: nobody else can have it yet. Where the folder was moved away, what has
-  // the name now is another's.
+  // The file is removed before the lock ends: nobody else can have it yet. Where the folder was
+  // moved away, what has the name now is another's.
   if (has_name(descriptor_, path_)) ::unlink(path_.c_str());
   ::close(descriptor_);
 }

@@ -13,17 +13,18 @@ namespace zeropp {
 
 class LockFile {
  public:
-  /// For `target`, whose folder exists. Throws Error(io) that names the process which has it.
+  /// Locks `target`, whose folder exists. Throws Error(io) that names the process which has it.
   explicit LockFile(const std::filesystem::path& target);
   ~LockFile();
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;
 
-  /// Why another process would not be told; empty: it would.
+  /// Reason why another process would not be told; empty: it would.
   [[nodiscard]] const std::string& failure() const { return failure_; }
 
  private:
-  /// False: what was opened has lost its name since. Throws as the constructor.
+  /// Takes the lock. False: the opened file has lost its name since. Throws as the constructor
+  /// does.
   [[nodiscard]] bool take(const std::filesystem::path& target);
 
   std::filesystem::path path_;

@@ -7,7 +7,7 @@
 namespace zeropp {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
-  // Three rows of the usual table: the one before last is needed for swaps.
+  // The usual table is kept in three rows: the one before last is needed for swaps.
   std::vector<std::size_t> before(b.size() + 1);
   std::vector<std::size_t> above(b.size() + 1);
   std::vector<std::size_t> row(b.size() + 1);

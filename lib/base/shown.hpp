@@ -1,4 +1,4 @@
-// What somebody else wrote, as it may stand in a message.
+// Text that somebody else wrote, as it may stand in a message.
 #pragma once
 
 #include <string>

@@ -9,9 +9,9 @@
 
 namespace zeropp {
 
-/// In the unit of the samples. `low` to `high`: the median with 95 %; up to 5 samples cannot reach
-/// that: then it is their whole range. `variation`: standard deviation (n - 1) over the mean; 0 of
-/// one sample.
+/// Summary of samples, in their unit. `low` to `high`: the median with 95 %; up to 5 samples cannot
+/// reach that: then it is their whole range. `variation`: standard deviation (n - 1) over the mean;
+/// 0 of one sample.
 struct Summary {
   double median = 0;
   double low = 0;
@@ -21,7 +21,7 @@ struct Summary {
   double variation = 0;
 };
 
-/// Of at least one sample; else std::invalid_argument.
+/// Summary of at least one sample; throws std::invalid_argument for none.
 Summary summarize(std::vector<double> samples);
 
 /// The fewest samples whose range holds the median in 95 of 100 cases.

@@ -1,4 +1,4 @@
-// What a piece of work throws, as one Error: for those who have to tell other ranks, or to end the
+// Exceptions of a piece of work as one Error: for those who have to tell other ranks, or to end the
 // program.
 #pragma once
 
@@ -9,11 +9,11 @@
 
 namespace zeropp {
 
-/// Any exception as an Error; call inside a catch block. Out of memory, a thread that does not
-/// start, and whatever else is no Error have the code environment.
+/// The exception that is being caught, as an Error; called inside a catch block. Out of memory, a
+/// thread that does not start, and whatever else is no Error have the code environment.
 Error current_error();
 
-/// What `work` throws, if it throws.
+/// The Error that `work` throws, if it throws.
 template <class Work>
 std::optional<Error> status_of(Work&& work) {
   try {

@@ -50,7 +50,7 @@ class Ring final : public BlockIo {
   }
 
  private:
-  /// What the kernel does not take now, end() submits again.
+  /// Submits requests; what the kernel does not take now, end() submits again.
   void submit() { (void)io_uring_submit(&ring_); }
 
   io_uring ring_;

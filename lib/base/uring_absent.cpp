@@ -1,4 +1,4 @@
-// Stands in for uring.cpp where the build has no liburing.
+// Functions of uring.cpp for a build without liburing.
 #include "lib/base/block_io.hpp"
 
 namespace zeropp {

@@ -19,14 +19,14 @@ class AllReducePlan final : public Plan {
 
  protected:
   [[nodiscard]] std::size_t workspace_needed() const override { return layout_.bytes; }
-  /// Everything is read before anything is written.
+  /// Input and output may overlap in any way: everything is read before anything is written.
   void check_overlap(const std::byte* /*in*/, const std::byte* /*out*/) const override {}
   void execute(ConstView in, View out, StreamHandle stream) override;
   [[nodiscard]] comm::Bytes volume() const override;
   [[nodiscard]] std::size_t feedback_bytes() const override { return reduction_.feedback_bytes(); }
 
  private:
-  /// Where things lie in the workspace, in bytes from its beginning.
+  /// Offsets in the workspace, in bytes from its beginning.
   struct Layout {
     std::size_t sum = 0;
     std::size_t padded = 0;  ///< of the input, later of the output

@@ -13,7 +13,8 @@ namespace zeropp::c {
 
 namespace {
 
-/// What a callback enqueued: on the stream that it was started on it is over for all that follows.
+/// Work that a callback enqueued: on the stream that it was started on it is over for all that
+/// follows.
 class EnqueuedWork final : public comm::Work {
  public:
   EnqueuedWork(const Runtime& runtime, StreamHandle stream) : runtime_(runtime), stream_(stream) {}

@@ -46,7 +46,7 @@ class CallbackCommunicator final : public comm::Communicator {
   [[nodiscard]] int whole_rank(int peer) const {
     return members_.ranks.at(static_cast<std::size_t>(peer));
   }
-  /// What is to go to others and come from them, by the callback.
+  /// Hands messages to and from other ranks over to the callback.
   void hand_over(std::span<const zpp_message> sends, std::span<const zpp_message> receives,
                  StreamHandle stream);
 

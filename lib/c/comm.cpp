@@ -16,7 +16,7 @@ using zeropp::Device;
 using zeropp::Error;
 using zeropp::ExitCode;
 
-/// What a rank can judge by itself, before anything is asked of others.
+/// Checks what a rank can judge by itself, before anything is asked of others.
 void check(const zpp_comm_options& options, const zpp_callbacks& callbacks) {
   const auto refuse = [](const std::string& what) {
     throw Error(ExitCode::usage, "zpp_comm_create: " + what);

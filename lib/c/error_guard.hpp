@@ -1,5 +1,5 @@
-// Where exceptions end: a function of the C interface runs its work in guarded(), which gives the
-// status and keeps the line that zpp_last_error() shows.
+// Guard at which exceptions end: a function of the C interface runs its work in guarded(), which
+// gives the status and keeps the line that zpp_last_error() shows.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ class CallbackFailure : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Of the exception that is being caught; keeps its line for this thread.
+/// Status of the exception that is being caught; keeps its line for this thread.
 zpp_status status_of_exception() noexcept;
 const char* last_error() noexcept;
 

@@ -31,13 +31,13 @@ Members members_of(const char* name, const comm::Topology& topology, int own, Co
   return members;
 }
 
-/// How the groups of a communicator are carried.
+/// Routes of the groups of a communicator.
 struct Routes {
   std::size_t rail_lanes = 1;
   bool copy_engines = false;
 };
 
-/// What is left to the library (0 lanes, engines of -1), chosen as the programs do
+/// Routes that were left to the library (0 lanes, engines of -1), chosen as the programs do
 /// (lib/config/algorithm_choice.cpp), by what every rank can take. Collective.
 Routes routes_of(const zpp_comm_options& options, CallbackControl& control) {
   std::array<double, 2> lacking{comm::nccl_can_take_rdma() ? 0.0 : 1.0,
@@ -84,7 +84,7 @@ class GroupMaker {
       return std::make_unique<CallbackCommunicator>(std::move(members), callbacks_, device_);
     }
     const auto first = static_cast<std::size_t>(members.ranks.front());
-    // Of all ranks: those of other groups share theirs in the same call.
+    // The all-gather is of all ranks: those of other groups share their bytes in the same call.
     const auto from_first_rank = [&](std::span<std::byte> bytes) {
       const auto texts = control_.all_gather_texts(
           std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
@@ -124,7 +124,7 @@ comm::Groups make_groups(const zpp_comm_options& options, const zpp_callbacks& c
   groups.memory = device.memory;
   groups.waits_on_stream = device.backend == Backend::cuda;
   groups.copy_engines = maker.routes().copy_engines;
-  // Where each node has one rank, the world is a rail.
+  // A world whose nodes have one rank each is a rail.
   const bool is_rail = topology.node_count > 1 && topology.ranks_per_node == 1;
   groups.world = maker.make(
       "world", [](int) { return 0; }, is_rail ? lanes : 1);

@@ -1,4 +1,4 @@
-// What plans of every kind have: the communicator, memory of their own, and the count of runs.
+// Base of plans of every kind: the communicator, memory of their own, and the count of runs.
 #pragma once
 
 #include <cstddef>
@@ -26,15 +26,16 @@ class Plan {
 
   /// Allocates workspace_needed(). Throws Error(environment).
   void allocate();
-  /// Collective, after allocate(): communicators that use registered memory get to know it.
+  /// Registers the workspace, collectively and after allocate(), with communicators that use
+  /// registered memory.
   void register_workspace();
   void run(const void* in, void* out, StreamHandle stream);
-  /// Of error feedback, where the plan has it.
+  /// Forgets the errors of error feedback, where the plan has it.
   virtual void forget_errors(StreamHandle /*stream*/) {}
   [[nodiscard]] zpp_traffic traffic() const;
 
  protected:
-  /// Of one run: elements that are read and written.
+  /// Elements that one run reads and writes.
   struct Sizes {
     std::size_t in = 0;
     std::size_t out = 0;
@@ -44,7 +45,8 @@ class Plan {
       : comm_(comm), request_(std::move(request)), sizes_(sizes) {}
 
   [[nodiscard]] virtual std::size_t workspace_needed() const = 0;
-  /// Where `in` may overlap `out`; throws Error(usage) elsewhere. Both have bytes.
+  /// Checks that `in` overlaps `out` only where that is allowed; else throws Error(usage). Both
+  /// have bytes.
   virtual void check_overlap(const std::byte* in, const std::byte* out) const = 0;
   virtual void execute(ConstView in, View out, StreamHandle stream) = 0;
   /// Closed form: bytes that this rank sends in one run.
@@ -62,7 +64,7 @@ class Plan {
   [[nodiscard]] bool overlap(const std::byte* in, const std::byte* out) const {
     return in < out + out_bytes() && out < in + in_bytes();
   }
-  /// Of the draws of this run: other ones in every run, the same on all ranks.
+  /// Key of the draws of this run: another one in every run, the same on all ranks.
   [[nodiscard]] std::uint64_t key() const;
 
   zpp_comm& comm_;

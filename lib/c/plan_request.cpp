@@ -13,8 +13,8 @@ namespace zeropp::c {
 
 namespace {
 
-/// Of one rank's part; keeps products of sizes in range (lib/collective/draws.hpp has as many
-/// numbers).
+/// Largest count of one rank's part: it keeps products of sizes in range (lib/collective/draws.hpp
+/// has as many numbers).
 constexpr std::size_t kMostElements = std::size_t{1} << 40U;
 
 template <class... Words>
@@ -46,7 +46,7 @@ collective::FeedbackOptions feedback_of(Operation operation, const zpp_error_fee
                                            : collective::ErrorStorage::fp32};
 }
 
-/// What only reductions have.
+/// Reads the options that only reductions have.
 void read_reduction(PlanRequest& request, const zpp_plan_options& options,
                     const collective::Traits& traits) {
   const Operation operation = request.operation;

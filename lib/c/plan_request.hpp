@@ -31,7 +31,7 @@ struct PlanRequest {
   std::optional<collective::FeedbackOptions> feedback;
   std::size_t reset_period = 0;
 
-  /// For ranks to compare: two requests are alike where these lines are.
+  /// Line for ranks to compare: two requests are alike where these lines are.
   [[nodiscard]] std::string line() const;
 };
 

@@ -21,7 +21,8 @@ class ReduceScatterPlan final : public Plan {
   [[nodiscard]] std::size_t feedback_bytes() const override { return reduction_.feedback_bytes(); }
 
  private:
-  /// In front of the workspace of the reduction, where the output is no place for sums in fp32.
+  /// Bytes of the sums that lie in front of the workspace of the reduction, where the output is no
+  /// place for sums in fp32.
   [[nodiscard]] std::size_t sum_bytes() const;
 
   Reduction reduction_;

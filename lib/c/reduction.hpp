@@ -1,5 +1,5 @@
-// What plans of reductions share: a planned reduce-scatter into scaled sums in fp32, with error
-// feedback where it was asked for.
+// Base of plans that reduce: a planned reduce-scatter into scaled sums in fp32, with error feedback
+// where it was asked for.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace zeropp::c {
 
 class Reduction {
  public:
-  /// Of parts of `count` elements. Throws Error.
+  /// Plans a reduction of parts of `count` elements. Throws Error.
   Reduction(const collective::Context& context, const PlanRequest& request, std::size_t count);
 
   /// `full`: parts in the planned input dtype; `sum`: `count` elements of fp32.

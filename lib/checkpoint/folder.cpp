@@ -61,7 +61,7 @@ bool is_gone(const fs::path& path) {
 
 std::string name_of(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
 
-/// Of what commit() has named; what others have, as `step-7`, is theirs.
+/// Step of a name that commit() has given; names of others, as `step-7`, are theirs.
 std::optional<std::uint64_t> step_of(const std::string& name) {
   if (!name.starts_with(kPrefix)) return std::nullopt;
   const char* const end = name.data() + name.size();
@@ -152,8 +152,8 @@ void Folder::set_aside(std::uint64_t step) const {
 
 std::vector<fs::path> Folder::retire(std::size_t keep) const {
   std::vector<fs::path> retired;
-  // Its name goes first: a removal that is cut short leaves nothing that looks complete, and who
-  // still writes there finds it taken away.
+  // The name of a folder goes first: a removal that is cut short leaves nothing that looks
+  // complete, and who still writes there finds it taken away.
   const auto retire = [&](const fs::path& folder, const std::string& hidden) {
     const fs::path aside = root_ / fmt::format("{}{}", hidden, kRemoved);
     remove_folder(aside);

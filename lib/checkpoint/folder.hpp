@@ -26,18 +26,19 @@ class Folder {
   [[nodiscard]] std::filesystem::path complete(std::uint64_t step) const;
   [[nodiscard]] std::filesystem::path partial(std::uint64_t step) const;
 
-  /// Before the work: makes the folder, and shows that files can be written to it.
+  /// Makes the folder before the work, and shows that files can be written to it.
   void prepare() const;
   /// An empty partial folder; what an interrupted save left under its name is removed. A folder
   /// that has vanished is an error that says so, and is not made again: on a file system that went
   /// away it would come into being on another.
   void begin(std::uint64_t step) const;
-  /// When all ranks' files are on the disk: writes the manifest and makes the checkpoint complete.
-  /// It replaces one of the same step. Throws Error(io) too where slices leave a gap, and where
-  /// there is one of a later step, which is another run's: retire() would take this one.
+  /// Commits a checkpoint when all ranks' files are on the disk: writes the manifest and makes the
+  /// checkpoint complete. It replaces one of the same step. Throws Error(io) too where slices leave
+  /// a gap, and where there is one of a later step, which is another run's: retire() would take
+  /// this one.
   void commit(const Manifest& manifest) const;
-  /// Where what was begun of `step`, and is not complete, was taken away from this run: one line
-  /// that says by whom it may be, and the remedy. Empty where it is still there.
+  /// Line that says by whom this run's checkpoint of `step`, begun and not complete, may have been
+  /// taken away, and the remedy. Empty where it is still there.
   [[nodiscard]] std::string taken_away(std::uint64_t step) const;
   /// Removes what was begun, where it cannot be completed; as far as that goes.
   void give_up(std::uint64_t step) const noexcept;

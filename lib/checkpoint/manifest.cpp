@@ -38,7 +38,7 @@ json to_json(const std::vector<StoredSlice>& slices) {
   return list;
 }
 
-/// Of a document without its own digest.
+/// Digest of a document without its own digest.
 std::string digest_of(const json& document) { return sha256_hex(document.dump()); }
 
 /// Reads fields of one object, and says which is wrong.

@@ -25,8 +25,8 @@ std::string digest_of(std::span<const std::byte> bytes) {
   return digest.hex();
 }
 
-/// Of a chunk that is being written. One costs more time than the chunk takes a fast disk: several
-/// are made at once.
+/// Digest of a chunk that is being written. One costs more time than the chunk takes a fast disk:
+/// several are made at once.
 struct Digest {
   std::size_t slice;
   std::future<std::string> hex;  ///< waits when destroyed

@@ -100,7 +100,7 @@ StoredTensor tensor_of(const std::string& name, const json& entry, const Refusal
   return tensor;
 }
 
-/// One after the other, from the first byte to the last.
+/// Refuses tensors that do not lie one after the other, from the first byte to the last.
 void require_no_gap(const std::map<std::string, StoredTensor>& tensors, std::uint64_t bytes,
                     const Refusal& refusal) {
   std::vector<const StoredTensor*> order;
@@ -119,7 +119,7 @@ void require_no_gap(const std::map<std::string, StoredTensor>& tensors, std::uin
 /// A free text of the header: "sha256 of transformer.wte.weight".
 std::string digest_key(const std::string& name) { return "sha256 of " + name; }
 
-/// As long whatever the digests are.
+/// Header of the tensors; it is as long whatever the digests are.
 std::string header_of(const std::vector<StoredTensor>& tensors) {
   json header = json::object();
   json metadata{{"format", "pt"}};  // rows first, as PyTorch's are

@@ -37,7 +37,7 @@ class SafetensorsWriter {
 
   /// All values of the next tensor.
   void write(std::span<const std::byte> values);
-  /// After the last; the disk has them when it returns.
+  /// Ends the file, after the last tensor; the disk has its values when it returns.
   void finish();
 
  private:

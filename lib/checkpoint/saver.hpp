@@ -73,10 +73,10 @@ class Saver {
   /// Starts the thread. Where that fails, who waits for it finds the exception.
   [[nodiscard]] std::future<Written> begin_to_write(std::uint64_t step,
                                                     std::vector<HostSlice> slices) const;
-  /// Where `work`, of all ranks, throws AgreedError, what was begun of `step` is removed; the error
-  /// says so where somebody else had taken it away.
+  /// Runs `work`, which is of all ranks. Where it throws AgreedError, what was begun of `step` is
+  /// removed; the error says so where somebody else had taken it away.
   void or_give_up(std::uint64_t step, const std::function<void()>& work);
-  /// On rank 0: `parts` are the slices that each rank has written.
+  /// Completes the checkpoint on rank 0: `parts` are the slices that each rank has written.
   void complete(Manifest& whole, const std::vector<std::string>& parts);
 
   comm::Control& control_;

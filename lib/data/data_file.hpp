@@ -1,4 +1,4 @@
-// How a data file is refused: one line, the same words for every source.
+// Refusals of a data file: one line, the same words for every source.
 #pragma once
 
 #include <fmt/format.h>

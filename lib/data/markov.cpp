@@ -79,7 +79,8 @@ std::array<double, Markov::kVocab> Markov::stationary() const {
   std::array<double, kVocab> pi{};
   pi.fill(1.0 / static_cast<double>(kVocab));
   for (int iteration = 0; iteration < 2000; ++iteration) {
-    // Half a step: keeps the distribution that a step keeps, and converges for periodic chains too.
+    // Half a step is taken: it keeps the distribution that a step keeps, and converges for periodic
+    // chains too.
     std::array<double, kVocab> next{};
     for (std::size_t from = 0; from < kVocab; ++from) {
       next[from] += 0.5 * pi[from];

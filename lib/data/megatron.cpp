@@ -16,7 +16,7 @@ namespace {
 constexpr std::string_view kMagic("MMIDIDX\0\0", 9);
 constexpr std::uint64_t kVersion = 1;
 
-/// By the code of NumPy's type; those that are missing are floating-point.
+/// Types of ids by the code of NumPy's type; those that are missing are floating-point.
 struct CodedType {
   std::uint8_t code;
   IdType type;
@@ -28,7 +28,7 @@ const CodedType kTypes[] = {
     {5, id_type<std::int64_t>("int64")}, {8, id_type<std::uint16_t>("uint16")},
 };
 
-/// What the index begins with, packed: the numbers follow each other without gaps.
+/// Header that the index begins with, packed: the numbers follow each other without gaps.
 struct Header {
   static constexpr std::size_t kBytes = kMagic.size() + 8 + 1 + 8 + 8;
   std::uint64_t version = 0;
@@ -60,7 +60,7 @@ class Index {
     require_size();
   }
 
-  /// How the ids are stored, and how many there are in a file of `bytes_of_ids` bytes.
+  /// Storage of the ids, and how many there are in a file of `bytes_of_ids` bytes.
   [[nodiscard]] TokenFile::Ids ids(std::uint64_t bytes_of_ids) const {
     const std::uint64_t count = bytes_of_ids / type_->bytes;
     std::uint64_t sum = 0;

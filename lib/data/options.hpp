@@ -13,10 +13,11 @@ struct Options {
   double held_out_fraction = 0.05;  ///< the end of the file, never trained on
 };
 
-/// Of a text as it is: elsewhere a token stands for any number of bytes, or for none.
+/// Whether a token is a byte of a text as it is: elsewhere it stands for any number of bytes, or
+/// for none.
 inline bool tokens_are_bytes(const Options& options) { return options.source == "text"; }
 
-/// Of a tokenizer, which the file does not name.
+/// Whether the source has ids of a tokenizer, which the file does not name.
 inline bool reads_ids(const Options& options) {
   return options.source == "llmc" || options.source == "megatron";
 }

@@ -20,7 +20,7 @@ struct TokenBatch {
   std::vector<std::int32_t> targets;  ///< sequences * length
 };
 
-/// Which rows of the global batch a call is about.
+/// Rank whose rows of the global batch a call is about.
 struct DataRank {
   std::size_t rank = 0;
   std::size_t world_size = 1;

@@ -17,21 +17,21 @@
 
 namespace zeropp::data {
 
-/// How an id is stored, little-endian.
+/// Storage of an id, little-endian.
 struct IdType {
   const char* name;
   std::size_t bytes;
   std::int64_t (*id)(const std::byte* at);
 };
 
-/// For the integer types that ids are stored as. Defined in token_file.cpp for std::uint8_t,
+/// IdType of an integer type that ids are stored as. Defined in token_file.cpp for std::uint8_t,
 /// int8_t, uint16_t, int16_t, uint32_t, int32_t and int64_t.
 template <class T>
 IdType id_type(const char* name);
 
 class TokenFile final : public TokenSource {
  public:
-  /// Where the ids of a file are.
+  /// Place of the ids in a file.
   struct Ids {
     std::uint64_t first_byte;
     std::uint64_t count;

@@ -1,6 +1,6 @@
-// Where tokens come from: a training part and a held-out part, each a row of tokens that any rank
-// can read anywhere. Which tokens make up a batch is the sampler's business (lib/data/sampler.hpp).
-// Sources by name are a table in token_source.cpp.
+// Sources of tokens: each has a training part and a held-out part, each a row of tokens that any
+// rank can read anywhere. Which tokens make up a batch is the sampler's business
+// (lib/data/sampler.hpp). Sources by name are a table in token_source.cpp.
 #pragma once
 
 #include <cstddef>
@@ -21,7 +21,7 @@ enum class Part : std::uint8_t { train, held_out };
 class TokenSource {
  public:
   virtual ~TokenSource() = default;
-  /// For messages and traces: "markov", or "text FILE" and so on.
+  /// Description for messages and traces: "markov", or "text FILE" and so on.
   [[nodiscard]] virtual std::string description() const = 0;
   [[nodiscard]] virtual std::size_t vocab_size() const = 0;
   [[nodiscard]] virtual std::size_t tokens(Part part) const = 0;
@@ -36,14 +36,14 @@ class TokenSource {
 
 std::vector<std::string_view> source_names();
 
-/// How many of `tokens` are trained on: the last ceil(held_out_fraction * tokens) are held out.
+/// Number of `tokens` that are trained on: the last ceil(held_out_fraction * tokens) are held out.
 std::size_t trained_on(std::size_t tokens, double held_out_fraction);
 
 /// Throws Error(usage) for an unknown source, a path or vocabulary that is missing, or a fraction
 /// outside (0, 1).
 void validate(const Options& options);
 
-/// Of the source, without opening it. Throws Error(usage) for an unknown one.
+/// Vocabulary size of the source, without opening it. Throws Error(usage) for an unknown one.
 std::size_t vocab_size(const Options& options);
 
 /// Validates, then opens the source. Throws Error(io) for a file that cannot be read, is empty, or

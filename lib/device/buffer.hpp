@@ -20,7 +20,7 @@ class Buffer {
   Buffer(Buffer&&) = default;
   Buffer& operator=(Buffer&&) = default;
 
-  /// The same, for comm::Communicator::register_memory().
+  /// Allocates memory that comm::Communicator::register_memory() can take.
   static Buffer registrable(std::size_t bytes, MemoryKind kind);
   /// Zeroed memory for `count` elements, ready on return.
   static Buffer zeros(std::size_t count, Dtype dtype, MemoryKind kind);

@@ -14,7 +14,7 @@ struct ComputeDevice : Device {
   const nn::NnOps* nn = nullptr;
 
   ComputeDevice() = default;
-  /// With the kernels of its back end; a Device that nothing runs on (the default) has none.
+  /// Device with the kernels of its back end; a Device that nothing runs on (the default) has none.
   ComputeDevice(const Device& device);  // implicit: a device is as good as one with its kernels
 };
 

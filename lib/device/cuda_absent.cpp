@@ -1,4 +1,4 @@
-// Stands for lib/device/cuda in a build without CUDA.
+// Functions of lib/device/cuda for a build without CUDA.
 #include "lib/base/error.hpp"
 #include "lib/device/current_gpu.hpp"
 #include "lib/device/gpu_memory_limit.hpp"

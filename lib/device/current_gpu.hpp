@@ -3,8 +3,8 @@
 
 namespace zeropp {
 
-/// Of the calling thread, as an index of visible_gpus(). Throws Error(environment) where there is
-/// none.
+/// GPU of the calling thread, as an index of visible_gpus(). Throws Error(environment) where there
+/// is none.
 int current_gpu();
 
 }  // namespace zeropp

@@ -1,6 +1,6 @@
-// Where the data of this rank lie and what moves them: the back end, its kind of memory, its
-// runtime and its operations on memory. Chosen once, in device.cpp: what has no kernels for a kind
-// of memory refuses it when it is made. Networks and optimizers take a ComputeDevice
+// Device of this rank: where its data lie and what moves them, which is the back end, its kind of
+// memory, its runtime and its operations on memory. Chosen once, in device.cpp: what has no kernels
+// for a kind of memory refuses it when it is made. Networks and optimizers take a ComputeDevice
 // (compute_device.hpp).
 #pragma once
 

@@ -30,7 +30,8 @@ void thin(std::vector<GpuSample>& samples);
 
 class GpuSampler {
  public:
-  /// Of a longer run, readings are thinned and come half as often: rank 0 gathers those of all.
+  /// Largest number of readings that are kept: those of a longer run are thinned and come half as
+  /// often, since rank 0 gathers those of all.
   static constexpr std::size_t kMostSamples = 4096;
 
   /// Begins at once. `period`: seconds (> 0) between the end of a reading and the next one. Where

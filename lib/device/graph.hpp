@@ -1,5 +1,6 @@
-// What was enqueued on a stream once, kept to be run again by one call: owned, move-only. Memory
-// that its work uses outlives it. Where a back end has no graphs there are none to make.
+// Graph of work that was enqueued on a stream once, kept to be run again by one call: owned,
+// move-only. Memory that its work uses outlives it. Where a back end has no graphs there are none
+// to make.
 #pragma once
 
 #include <utility>

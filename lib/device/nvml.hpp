@@ -13,7 +13,7 @@
 
 namespace zeropp {
 
-/// What a GPU says of itself at one time. NaN: it does not tell.
+/// Reading of a GPU, as it tells of itself at one time. NaN: it does not tell.
 struct GpuReading {
   double sm_clock = 0;            ///< MHz
   double memory_clock = 0;        ///< MHz

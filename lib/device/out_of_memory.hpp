@@ -1,4 +1,4 @@
-// What a Buffer throws where there is no memory for it: who knows the whole run can say more.
+// Error of a Buffer that finds no memory: who knows the whole run can say more.
 #pragma once
 
 #include "kernels/core/view.hpp"
@@ -6,12 +6,12 @@
 
 namespace zeropp {
 
-/// Of exit code `environment`; the message is one line, as of any Error.
+/// Error with exit code `environment`; the message is one line, as of any Error.
 class OutOfMemory : public Error {
  public:
   OutOfMemory(MemoryKind kind, const std::string& message)
       : Error(ExitCode::environment, message), kind_(kind) {}
-  /// Of the memory that there is no more of.
+  /// Kind of the memory that there is no more of.
   [[nodiscard]] MemoryKind kind() const { return kind_; }
 
  private:

@@ -1,6 +1,6 @@
-// What a back end offers beneath its kernels: memory, streams, events and markers for profilers, as
-// a table of functions. Buffer, Stream, Event and Range own what it hands out; nothing else calls
-// it. On the host a stream is null and runs inline.
+// Functions of a back end beneath its kernels, as a table: memory, streams, events and markers for
+// profilers. Buffer, Stream, Event and Range own what it hands out; nothing else calls it. On the
+// host a stream is null and runs inline.
 #pragma once
 
 #include <cstddef>
@@ -29,20 +29,20 @@ struct GpuInfo {
   std::size_t l2_cache = 0;    ///< bytes
 };
 
-/// Whose waiting work the GPU takes up first: transfers that others wait for come before
-/// arithmetic.
+/// Priority of a stream among those whose work waits for the GPU: transfers that others wait for
+/// come before arithmetic.
 enum class StreamPriority : std::uint8_t { normal, high };
 
 struct Runtime {
-  /// Null when there is no such memory. Aligned to 256 bytes.
+  /// Allocates memory, aligned to 256 bytes; null when there is no such memory.
   std::byte* (*allocate)(std::size_t bytes, MemoryKind);
   void (*release)(std::byte*, std::size_t bytes, MemoryKind) noexcept;
-  /// The same of memory that the GPUs of other processes on this host can be let into.
+  /// Allocates and releases memory that the GPUs of other processes on this host can be let into.
   std::byte* (*allocate_registrable)(std::size_t bytes, MemoryKind);
   void (*release_registrable)(std::byte*, std::size_t bytes, MemoryKind) noexcept;
-  /// Of MemoryKind::device; zero on the host.
+  /// Use of MemoryKind::device; zero on the host.
   MemoryUse (*memory_use)();
-  /// All bytes of `memory`; done on return.
+  /// Fills all bytes of `memory`; done on return.
   void (*fill)(std::byte* memory, std::size_t bytes, MemoryKind, std::byte value);
 
   /// Enqueues a copy between any two kinds of memory that the back end reaches.
@@ -61,7 +61,7 @@ struct Runtime {
   void* (*make_mark)();
   void (*release_mark)(void*) noexcept;
   void (*set_mark)(void* mark, void* stream);
-  /// Both reached by their streams.
+  /// Seconds between two marks that their streams have both reached.
   double (*seconds_between)(void* earlier, void* later);
 
   /// Graphs: from begin_graph() to end_graph() what is enqueued on the stream, and on those that
@@ -81,7 +81,7 @@ const Runtime* cuda_runtime();
 std::vector<GpuInfo> visible_gpus();
 /// Whether these are several, and NVLink joins each with every other.
 bool nvlink_joins_gpus();
-/// Why visible_gpus() is empty: one line with the remedy.
+/// Reason why visible_gpus() is empty: one line with the remedy.
 std::string no_gpu_reason();
 /// Makes GPU `index` the one that this process allocates and computes on.
 void use_gpu(int index);

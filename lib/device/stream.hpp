@@ -64,7 +64,7 @@ class Mark {
   void* native_ = nullptr;
 };
 
-/// Not all streams are owned: `borrow` wraps the handle of another.
+/// A stream of the back end. Not all are owned: `borrow` wraps the handle of another.
 class Stream {
  public:
   Stream() = default;  ///< the host's

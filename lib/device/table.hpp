@@ -27,7 +27,7 @@ class Table {
     stream.synchronize();
   }
 
-  /// In the memory of the device.
+  /// The table, in the memory of the device.
   [[nodiscard]] std::span<const T> all() const {
     return {reinterpret_cast<const T*>(memory_.data()), count_};
   }

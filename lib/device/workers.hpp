@@ -12,7 +12,8 @@ namespace zeropp {
 class Workers {
  public:
   explicit Workers(std::size_t count) : count_(std::max<std::size_t>(1, count)) {}
-  /// As many as this rank's share of its host's processors, of those that it may use.
+  /// Workers for this rank: as many as its share of its host's processors, of those that it may
+  /// use.
   static Workers on_this_host(int host_ranks);
 
   [[nodiscard]] std::size_t count() const { return count_; }

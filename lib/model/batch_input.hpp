@@ -24,11 +24,11 @@ class BatchInput {
   void load(std::span<const std::int32_t> tokens, std::span<const std::int32_t> targets,
             StreamHandle stream);
 
-  /// In the back end's memory, of the micro-batch that was loaded last.
+  /// Tokens and targets of the micro-batch that was loaded last, in the back end's memory.
   [[nodiscard]] const std::int32_t* tokens() const { return tokens_; }
   [[nodiscard]] const std::int32_t* targets() const { return tokens_ + count_; }
 
-  /// In the back end's memory.
+  /// Bytes in the back end's memory.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
 
  private:

@@ -1,4 +1,4 @@
-// What every model is built on.
+// Context that every model is built on.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Context {
   bool autotune = false;       ///< time the algorithms of a product when it first occurs
   trace::Timers& timers;
 
-  /// Without what runs.
+  /// Sizing of the model: this context without what runs.
   [[nodiscard]] Sizing sizing() const { return {micro_batch, vocab_size, compute, *device.nn}; }
 };
 

@@ -25,8 +25,8 @@ struct Description {
   std::size_t offloaded_memory = 0;     ///< likewise UnitModel::offloaded_memory()
 };
 
-/// Of the model options.name, with options.vocab_size or the source's, sizing.vocab_size. Validates
-/// as make_model() (registry.hpp), which makes it.
+/// Description of the model options.name, with options.vocab_size or the source's,
+/// sizing.vocab_size. Validates as make_model() (registry.hpp), which makes it.
 Description describe_model(const Options& options, const Sizing& sizing);
 
 }  // namespace zeropp::model

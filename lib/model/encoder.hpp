@@ -13,11 +13,11 @@ namespace zeropp::model {
 
 class Encoder final : public Transformer {
  public:
-  /// As Transformer's, of a vocabulary of context.vocab_size and the mask token.
+  /// Constructs a Transformer with a vocabulary of context.vocab_size and the mask token.
   Encoder(const Options& options, const Context& context);
 
   static constexpr bool kCausal = false;
-  /// With the mask token.
+  /// Number of tokens of the source and the mask token.
   static std::size_t effective_vocab_size(std::size_t of_source) { return of_source + 1; }
 
   /// Copies the tokens, masked. Throws Error(usage) for a batch over the limits or a token outside

@@ -8,7 +8,7 @@ namespace zeropp::model {
 
 class Gpt final : public Transformer {
  public:
-  /// As Transformer's.
+  /// Constructs a causal Transformer.
   Gpt(const Options& options, const Context& context)
       : Transformer(options, context, kCausal), vocab_(context.vocab_size) {}
 

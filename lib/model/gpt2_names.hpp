@@ -1,4 +1,4 @@
-// What the GPT's tensors are called in checkpoints of GPT-2 for `transformers`. Its architecture is
+// Names of the GPT's tensors in checkpoints of GPT-2 for `transformers`. Its architecture is
 // GPT-2's (LayerNorm with 1e-5 before attention and MLP, tanh GELU, biases everywhere, a head
 // without one); what differs is that GPT-2 keeps the matrices of a block as [in, out].
 #pragma once
@@ -19,7 +19,7 @@ struct Gpt2Tensor {
   bool transposed = false;         ///< it is the transpose of ours
 };
 
-/// Of a tensor of transformer_units().
+/// Name and form, in GPT-2's checkpoints, of a tensor of transformer_units().
 Gpt2Tensor gpt2_tensor(const zero::Tensor& own);
 
 /// `name` as files of the bare model have it: without "transformer.".

@@ -28,16 +28,17 @@ class KeptInputs {
   /// there is no memory.
   KeptInputs(const Options& options, std::span<const View> inputs, const Device& device);
 
-  /// What is enqueued on `stream` from now on may write the input of `block` in forward, or finds
-  /// it in backward.
+  /// Makes `stream` wait until it may write the input of `block` in forward, or finds it there in
+  /// backward.
   void await(std::size_t block, StreamHandle stream) const;
-  /// Forward has written the input of `block` where `stream` is now: it sets out for the host.
+  /// Starts the copy of the input of `block` to the host: forward has written it where `stream` is
+  /// now.
   void keep(std::size_t block, StreamHandle stream);
-  /// Backward has read the input of `block` where `stream` is now: another one comes back to its
-  /// slot.
+  /// Starts the copy of another block's input back to the slot of `block`: backward has read the
+  /// input of `block` where `stream` is now.
   void release(std::size_t block, StreamHandle stream);
 
-  /// On the host; in closed form kept_input_bytes() of transformer_sizes.hpp.
+  /// Bytes on the host; in closed form kept_input_bytes() of transformer_sizes.hpp.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
 
  private:
@@ -46,7 +47,7 @@ class KeptInputs {
     Event copied;  ///< the last copy from it or to it
   };
   [[nodiscard]] std::byte* on_host(std::size_t turn) const;
-  /// Between a slot and its place on the host, once `stream` has come to where it is now.
+  /// Copies between a slot and its place on the host, once `stream` has come to where it is now.
   void copy(Slot& slot, std::byte* to, const std::byte* from, StreamHandle stream);
 
   Options options_;

@@ -24,13 +24,13 @@ struct Options {
 inline bool recomputes(const Options& options, std::size_t block) {
   return options.recompute_activations && block % options.recompute_interval == 0;
 }
-/// How many do.
+/// Number of the blocks that keep their input alone.
 inline std::size_t recomputing_blocks(const Options& options) {
   if (!options.recompute_activations) return 0;
   return (options.num_layers - 1) / options.recompute_interval + 1;
 }
 
-/// Of the inputs that blocks keep alone, the device has room for so many where others are on the
+/// Number of slots on the device for the inputs that blocks keep alone, where others are on the
 /// host: one is computed with while the other is copied.
 inline constexpr std::size_t kInputSlots = 2;
 /// Inputs of blocks that lie on the host from forward to backward.
@@ -38,7 +38,8 @@ inline std::size_t offloaded_inputs(const Options& options) {
   const std::size_t kept = options.cpu_checkpointing ? recomputing_blocks(options) : 0;
   return kept > kInputSlots ? kept - kInputSlots : 0;
 }
-/// Where the input of `block` takes turns with others on the device: how many do before it.
+/// Number of blocks that take turns before `block`, where its input takes turns with others on the
+/// device.
 inline std::optional<std::size_t> turn_of(const Options& options, std::size_t block) {
   const bool takes_turns =
       offloaded_inputs(options) > 0 && block < options.num_layers && recomputes(options, block);

@@ -22,16 +22,17 @@
 
 namespace zeropp::model {
 
-/// One unit, of one tensor, for each of `unit_sizes` (each > 0), and a layer for each.
+/// Units and layers of the quadratic: a unit of one tensor, and a layer, for each of `unit_sizes`
+/// (each > 0).
 std::vector<zero::Unit> quadratic_units(const std::vector<std::size_t>& unit_sizes);
 std::vector<zero::Layer> quadratic_layers(const std::vector<std::size_t>& unit_sizes);
 
-/// Of a micro-batch, forward and backward: ten operations a parameter, counted by hand.
+/// Operations of forward and backward of a micro-batch: ten a parameter, counted by hand.
 double quadratic_flops(std::size_t parameters);
 
 class Quadratic final : public zero::UnitModel {
  public:
-  /// Of quadratic_units(). `timers` outlives the model.
+  /// Makes a model of quadratic_units(). `timers` outlives the model.
   Quadratic(const std::vector<std::size_t>& unit_sizes, std::size_t vocab_size,
             trace::Timers& timers);
 

@@ -20,15 +20,15 @@ struct Entry {
   std::string_view name;
   /// The context's vocabulary is the effective one.
   std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
-  /// Likewise.
+  /// The sizing's vocabulary is the effective one.
   Description (*describe)(const Options&, const Sizing&);
   std::size_t (*typical_unit)(const Options&);
-  /// Likewise.
+  /// `vocab_size` is the effective one.
   std::vector<LayerFlops> (*layer_flops)(const Options&, std::size_t vocab_size,
                                          std::size_t micro_batch);
 };
 
-/// Of a model that is made from these alone.
+/// Makes a model that needs these arguments alone.
 template <class Model>
 std::unique_ptr<zero::UnitModel> make(const Options& options, const Context& context) {
   return std::make_unique<Model>(options, context);

@@ -1,4 +1,4 @@
-// What a model's sizes depend on, beside its options.
+// Sizing of a model: what its sizes depend on, beside its options.
 #pragma once
 
 #include <cstddef>

@@ -21,7 +21,7 @@ std::uint64_t key_of(std::span<const std::int32_t> sequence) {
   return key;
 }
 
-/// What a token that is to be predicted is replaced by.
+/// Token that a token that is to be predicted is replaced by.
 std::int32_t replacement(std::int32_t token, const Random4& draw, std::size_t vocab) {
   constexpr double kMask = 0.8;
   constexpr double kRandom = 0.9;  // of the rest up to here

@@ -79,10 +79,10 @@ class Transformer : public zero::UnitModel {
   [[nodiscard]] nn::LinearShape head() const {
     return {rows(), options_.hidden_size, vocab_, ops_.logits_stride(vocab_)};
   }
-  /// What operations on `stream` are given.
+  /// Context of operations on `stream`.
   [[nodiscard]] nn::NnContext on(StreamHandle stream);
 
-  /// Where the back end sums the losses.
+  /// Sum in which the back end adds up the losses.
   [[nodiscard]] double* loss_sum() const { return loss_.view(2, Dtype::fp32).as<double>(); }
 
   void forward_block(const nn::NnContext& context, std::size_t block, ConstView weights);
@@ -93,7 +93,7 @@ class Transformer : public zero::UnitModel {
   void forward_head(const nn::NnContext& context, std::span<const ConstView> weights);
   void backward_head(const nn::NnContext& context, std::span<const ConstView> weights,
                      std::span<const zero::Gradient> gradients);
-  /// Where the head's matrix [V, C] lies among the units that its layer reads.
+  /// Place of the head's matrix [V, C] among the units that its layer reads.
   struct HeadMatrix {
     std::size_t position;  ///< in the layer's units
     std::size_t unit;

@@ -18,7 +18,7 @@
 
 namespace zeropp::model {
 
-/// What a block's backward reads of its forward, but for the block's input.
+/// Activations that a block's backward reads of its forward, but for the block's input.
 struct BlockActivations {
   View ln_1, ln_1_mean, ln_1_rstd;  ///< [R, C], [R], [R]
   View qkv;                         ///< [R, 3C]
@@ -34,13 +34,14 @@ struct TransformerActivations {
   /// Throws Error(environment) when there is no memory for them.
   TransformerActivations(const Options& options, const Context& context, bool causal);
 
-  /// Of block `block`, or what it shares with the others.
+  /// Activations of block `block`, which it may share with other blocks.
   [[nodiscard]] BlockActivations& inside(std::size_t block) { return blocks[set_of_[block]]; }
 
   /// [R, C] each: the residual stream that block i reads; after the last block, that of the head.
   /// Some share their memory where offloaded_inputs() is not 0.
   std::vector<View> residual;
-  /// One for all blocks that recompute, where there are some, and one for each of the others.
+  /// Sets of activations: one for all blocks that recompute, where there are some, and one for each
+  /// of the others.
   std::vector<BlockActivations> blocks;
   View ln_f, ln_f_mean, ln_f_rstd;  ///< [R, C], [R], [R]
   View logits;                      ///< [R, V]; after the loss their gradient
@@ -49,7 +50,7 @@ struct TransformerActivations {
   View d_hidden;                    ///< [R, C] gradient inside a block
   View d_wide;                      ///< [R, 4C] gradient inside a block
 
-  /// In closed form: activation_bytes() of transformer_sizes.hpp.
+  /// Bytes of the activations; in closed form activation_bytes() of transformer_sizes.hpp.
   [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
 
  private:

@@ -1,4 +1,4 @@
-// What memory a transformer takes, in closed form: of one that runs, and of one that nobody makes.
+// Memory that a transformer takes, in closed form: of one that runs, and of one that nobody makes.
 // Pure functions; no device. sizing.vocab_size is the model's own. Those that give bytes throw
 // Error(usage) for sizes beyond the arithmetic (representable()).
 #pragma once
@@ -21,7 +21,8 @@ nn::AttentionShape largest_attention(const Options& options, std::size_t micro_b
 /// Elements of workspace that the largest micro-batch needs.
 std::size_t workspace_elements(const Options& options, const Sizing& sizing, bool causal);
 
-/// Where views of activations begin, and inputs on the host: at multiples of 256 bytes.
+/// Bytes rounded up to 256, at multiples of which views of activations, and inputs on the host,
+/// begin.
 std::size_t aligned_bytes(std::size_t bytes);
 /// Sets of views inside blocks: one for all blocks that recompute, where there are some, and one
 /// for each of the others.
@@ -33,8 +34,8 @@ std::size_t activation_sets(const Options& options);
 /// + (4 S + 3) A(4R) + S A(what attention saves).
 std::size_t activation_bytes(const Options& options, const Sizing& sizing, bool causal);
 
-/// What KeptInputs has on the host of inputs of `input_bytes` each: offloaded_inputs() times that,
-/// aligned.
+/// Bytes that KeptInputs has on the host for inputs of `input_bytes` each: offloaded_inputs() times
+/// that, aligned.
 std::size_t kept_input_bytes(const Options& options, std::size_t input_bytes);
 
 /// Transformer::memory(): activations, tokens and targets, workspace, the loss.

@@ -23,8 +23,8 @@ zero::Tensor vector(std::string name, std::size_t count, float constant) {
           .decay = false};
 }
 
-/// Of layers that write each gradient as a whole; the embedding's are added up, token by token, and
-/// a tied head adds to them.
+/// Marks a unit of layers that write each gradient as a whole; the embedding's are added up, token
+/// by token, and a tied head adds to them.
 zero::Unit written_once(zero::Unit unit) {
   unit.gradients_written_once = true;
   return unit;

@@ -38,11 +38,12 @@ std::vector<zero::Layer> transformer_layers(const Options& options);
 /// forward and four in backward, and the same for the scores and sums of attention over all T
 /// positions (PaLM's formula, arXiv 2204.02311 appendix B; the masked half is counted).
 double transformer_flops_per_token(const Options& options, std::size_t vocab_size);
-/// With K blocks that recompute (K - 1) (16 C^2 + 4 T C) more: two for each weight of a block's
-/// products but its last, and attention's forward, in all of them but the last.
+/// Operations that the hardware does: with K blocks that recompute (K - 1) (16 C^2 + 4 T C) more
+/// than transformer_flops_per_token(). They are two for each weight of a block's products but its
+/// last, and attention's forward, in all of the blocks but the last.
 double transformer_hardware_flops_per_token(const Options& options, std::size_t vocab_size);
 
-/// The same by layer of transformer_layers().
+/// Operations of each layer of transformer_layers().
 std::vector<LayerFlops> transformer_layer_flops(const Options& options, std::size_t vocab_size);
 
 /// Tensor `index` inside the flat buffer of `unit`.

@@ -1,4 +1,5 @@
-// What a measurement ran on, for the JSON of the programs that measure links and collectives.
+// Devices that a measurement ran on, for the JSON of the programs that measure links and
+// collectives.
 #pragma once
 
 #include <nlohmann/json.hpp>

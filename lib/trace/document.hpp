@@ -39,7 +39,7 @@ struct Document {
   std::vector<Group> groups;
 };
 
-/// What the trace of every program has: root attributes, /env, /ranks, and /gpus on the back end
+/// Contents of the trace of every program: root attributes, /env, /ranks, and /gpus on the back end
 /// cuda.
 Document describe_run(const TraceData& trace);
 

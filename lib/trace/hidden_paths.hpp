@@ -1,5 +1,5 @@
-// Where a user's files lie is nobody's business who reads a trace: absolute paths in a text become
-// relative to a folder, or "<path>".
+// Paths of a user's files, hidden from who reads a trace: absolute paths in a text become relative
+// to a folder, or "<path>".
 #pragma once
 
 #include <filesystem>

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::array<std::string_view, 7> allowed_prefixes{"NCCL_", "CUDA_", "UCX_",     "FI_",
                                                            "HDF5_", "OMP_",  "OPENBLAS_"};
-/// Of Open MPI what moves and binds. Its launcher hands itself the rest (ess, orte, pmix,
+/// Parameters of Open MPI that move and bind. Its launcher hands itself the rest (ess, orte, pmix,
 /// initial_wdir, ...), which says of a run no more than its layout, and where a user's files lie.
 constexpr std::array<std::string_view, 15> mpi_parameters{
     "bml_",  "btl_",  "coll_", "hwloc_", "io_",     "mpi_",   "mpool_", "mtl_",
@@ -73,7 +73,7 @@ void for_each_variable(const char* const* environment, Visit visit) {
   }
 }
 
-/// Empty where it is gone: then no path lies inside.
+/// Working folder; empty where it is gone: then no path lies inside.
 std::filesystem::path working_folder() {
   std::error_code gone;
   return std::filesystem::current_path(gone);

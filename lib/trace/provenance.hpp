@@ -1,5 +1,5 @@
-// Where a trace comes from: the source tree, the compiler, the libraries, the command, the job.
-// The environment goes by an allow-list, never whole.
+// Provenance of a trace: the source tree, the compiler, the libraries, the command, the job. The
+// environment goes by an allow-list, never whole.
 #pragma once
 
 #include <filesystem>
@@ -26,7 +26,7 @@ struct Provenance {
   std::map<std::string, std::string> environment;  ///< allowed variables that are set
 };
 
-/// Everything but the versions of the libraries, which are the caller's to fill in.
+/// Collects everything but the versions of the libraries, which are the caller's to fill in.
 Provenance collect_provenance(const std::string& command_line);
 
 /// The allowed variables of `environment` ("NAME=value" lines, ended by null, as in environ): those

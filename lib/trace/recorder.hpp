@@ -1,4 +1,4 @@
-// What a run recorded, in memory: timers, collectives, steps, units. Knows no file format
+// Recorder of a run, in memory: timers, collectives, steps, units. Knows no file format
 // (lib/trace/sinks writes it) and no communication. One per process; not thread-safe.
 #pragma once
 
@@ -120,7 +120,7 @@ struct UnitRow {
   std::uint64_t gathers_backward = 0;
 };
 
-/// What compression did to values of one kind of unit, in one step; over all ranks.
+/// Effect of compression on values of one kind of unit, in one step; over all ranks.
 struct ErrorRow {
   std::uint64_t step = 0;  ///< steps before it, skipped ones included
   std::string kind;        ///< weights, gradients
@@ -140,7 +140,7 @@ struct CodecRow {
   std::string gradients_inter;
 };
 
-/// What a choice of widths was made by: a unit at one width; over all ranks.
+/// Numbers that a choice of widths was made by: a unit at one width; over all ranks.
 struct WidthRow {
   std::uint64_t step = 0;  ///< after which it was made: steps before that one
   std::uint64_t unit = 0;  ///< row of `units`

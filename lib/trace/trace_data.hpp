@@ -1,4 +1,4 @@
-// Everything that a trace holds, as plain values: the program fills it on the rank that writes.
+// Data of a trace, as plain values: the program fills them on the rank that writes.
 // lib/trace/document.cpp says under which name, with which units, each goes into the file.
 #pragma once
 
@@ -59,7 +59,7 @@ struct DataInfo {
   double source_entropy_bits = 0;  ///< NaN where it is not known
 };
 
-/// What a rank's GPU said of itself at one time; NaN: it does not tell.
+/// Reading of a rank's GPU, as it tells of itself at one time; NaN: it does not tell.
 struct GpuRow {
   std::uint64_t rank = 0;
   double time = 0;

@@ -1,4 +1,4 @@
-// What a program says of its run: "VALID", or "INVALID: reason".
+// Verdict of a program on its run: "VALID", or "INVALID: reason".
 #pragma once
 
 #include <string_view>

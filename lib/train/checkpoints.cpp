@@ -185,7 +185,8 @@ std::uint64_t Checkpoints::load_newest(Session& session) {
     if (context_.is_root()) log::warn(damaged->what());
   }
   if (damaged && saved_ == 0) throw *damaged;
-  // Not before one was read: where none can be, the machine may be to blame.
+  // Newer ones are set aside only after one was read: where none can be, the machine may be to
+  // blame.
   context_.agree_on([&] {
     if (!context_.is_root() || !saver_ || !goes_on_here()) return;
     for (const std::uint64_t step : steps) {

@@ -1,5 +1,5 @@
-// When a training run saves itself, and how it goes on from what was saved. Collective: all ranks
-// of the context call everything, in the same order.
+// Checkpoints of a training run: when it saves itself, and how it goes on from what was saved.
+// Collective: all ranks of the context call everything, in the same order.
 #pragma once
 
 #include <cstdint>
@@ -28,28 +28,28 @@ class Checkpoints {
   /// the one to use is of another model or optimizer.
   std::uint64_t load(Session& session);
 
-  /// After `done` steps: completes what is written, begins what is due. The last is complete on
-  /// return.
+  /// Saves after `done` steps: completes what is written, begins what is due. The last is complete
+  /// on return.
   void stepped(std::uint64_t done, Session& session);
 
-  /// The run ends here, before its last step: this is saved too, where the run saves at all.
+  /// Saves the state of a run that ends here, before its last step, where the run saves at all.
   void end_early(std::uint64_t done, Session& session);
 
  private:
-  /// Each leaves in the recorder what it cost.
+  /// Each of the two leaves in the recorder what it cost.
   void save(std::uint64_t done, Session& session);
   void commit(Session& session);
-  /// The last one: nothing is left to do when it returns.
+  /// Completes the last checkpoint: nothing is left to do when it returns.
   void finish(Session& session);
   /// Whether the run goes on from the folder that it saves to.
   [[nodiscard]] bool goes_on_here() const;
-  /// As load(), without weights of another file.
+  /// Loads as load() does, without weights of another file.
   std::uint64_t load_newest(Session& session);
-  /// What a checkpoint of this run and one that it goes on from have in common.
+  /// Identity that a checkpoint of this run and one that it goes on from have in common.
   [[nodiscard]] nlohmann::json identity(const Session& session) const;
   /// Throws AgreedError: with the code usage where the checkpoint is of another run than this.
   void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step) const;
-  /// Of one rank.
+  /// Restores one rank.
   void restore(Session& session, const checkpoint::Folder& folder, std::uint64_t step,
                const checkpoint::Manifest& manifest) const;
 

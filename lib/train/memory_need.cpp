@@ -34,7 +34,8 @@ std::size_t total(const Parts& parts) {
   return sum;
 }
 
-/// What a run may do to need less. Each returns whether that is something new, and possible.
+/// Changes that a run may make to need less. Each returns whether it is something new, and
+/// possible.
 bool stage_up_to(TrainConfig& c, const comm::Topology& topology, int stage) {
   if (c.zero.stage >= stage || topology.world_size == 1) return false;
   c.zero.stage = stage;
@@ -100,7 +101,7 @@ struct Remedy {
 
 using Topology = comm::Topology;
 
-/// Those that change a run the least come first.
+/// Remedies that change a run the least come first.
 constexpr std::array kRemedies{
     Remedy{"reduce_bucket_size auto", false,
            [](TrainConfig& c, const Topology&) { return small_buckets(c); }},
@@ -153,7 +154,8 @@ std::optional<std::size_t> bytes_after(const Remedy& remedy, TrainConfig config,
   }
 }
 
-/// What offloads all of the optimizer, from how `config` has it now; empty where it does already.
+/// Flags that offload all of the optimizer, from how `config` has it now; empty where it is
+/// offloaded already.
 const char* offloading(const TrainConfig& config) {
   const zero::OffloadOptimizerOptions& offload = config.zero.offload_optimizer;
   if (!offload.enabled()) return "--offload-optimizer cpu";

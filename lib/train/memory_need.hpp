@@ -1,4 +1,4 @@
-// What memory a rank's device needs for a run, in closed form, and what would fit where it is too
+// Memory that a rank's device needs for a run, in closed form, and what would fit where it is too
 // much. Pure but for the limit on the GPU: nothing is allocated.
 #pragma once
 
@@ -39,8 +39,9 @@ class MemoryNeed {
 
  private:
   [[nodiscard]] std::string explained(const OutOfMemory& error) const;
-  /// What would take at most `capacity` bytes, as a clause. `of_host`: the memory of the host is
-  /// what is short, how much it has is not known, and what is offloaded stays in it.
+  /// Changes with which the run would take at most `capacity` bytes, as a clause. `of_host`: the
+  /// memory of the host is what is short, how much it has is not known, and what is offloaded stays
+  /// in it.
   [[nodiscard]] std::string remedies(std::size_t capacity, bool of_host) const;
 
   const config::TrainConfig& config_;

@@ -1,4 +1,4 @@
-// What a checkpoint of a training run says beside its arrays, and its text in the manifest.
+// State that a checkpoint of a training run keeps beside its arrays, and its text in the manifest.
 #pragma once
 
 #include <cstdint>

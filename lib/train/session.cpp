@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// For a test of the regression gate, which has to know times on a busy machine.
+/// Pads a step for a test of the regression gate, which has to know times on a busy machine.
 void pad(Clock::time_point start) {
   if (!defect::planted(defect::Kind::step_padded)) return;
   constexpr std::chrono::milliseconds step{200};
@@ -200,7 +200,7 @@ void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {
   }
   context_.control().all_reduce_sum(loss);
   const double mean = loss[0] / static_cast<double>(evaluation_batches_ * place_.world_size);
-  // Of the quadratic the loss is no likelihood.
+  // The quadratic's loss is no likelihood, so it has no bits a byte.
   const bool of_bytes =
       data::tokens_are_bytes(config_.data) && model::is_transformer(config_.model);
   const double bits =

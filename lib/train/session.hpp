@@ -19,11 +19,12 @@
 
 namespace zeropp::train {
 
-/// Who follows a run. Called on every rank, in the same order; empty ones are left out.
+/// Callbacks of who follows a run. Called on every rank, in the same order; empty ones are left
+/// out.
 struct Watch {
-  /// Before the step after `steps_done` others: true ends the run. `interrupt` is the signal that
-  /// any rank had got when the step before ended (lib/app/interrupt.hpp), or 0, the same on all
-  /// ranks; so is the answer.
+  /// Decides before the step after `steps_done` others: true ends the run. `interrupt` is the
+  /// signal that any rank had got when the step before ended (lib/app/interrupt.hpp), or 0, the
+  /// same on all ranks; so is the answer.
   std::function<bool(std::uint64_t steps_done, int interrupt)> end_early;
   std::function<void(std::uint64_t steps_done, const trace::StepRow&)> stepped;
   std::function<void(const trace::EvaluationRow&)> evaluated;
@@ -52,7 +53,7 @@ class Session {
   void make_groups();
   /// Whether training can go on.
   [[nodiscard]] bool step(std::uint64_t step);
-  /// What came after the gradients of the last recorded step.
+  /// Keeps the times of what followed the gradients of the last recorded step.
   void keep(const zero::UpdateTimes& times);
   void evaluate(std::uint64_t steps_done, const Watch& watch);
 

@@ -1,5 +1,5 @@
-// What the ranks of a run tell each other at the end of a step: one all-gather of the control
-// plane.
+// Record that the ranks of a run tell each other at the end of a step: one all-gather of the
+// control plane.
 #pragma once
 
 #include <array>

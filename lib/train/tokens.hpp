@@ -16,7 +16,7 @@ struct Tokens {
   std::string fingerprint;  ///< data::fingerprint()
 };
 
-/// What a trace says of a source.
+/// Description of a source in a trace.
 trace::DataInfo describe_tokens(const data::TokenSource& source);
 
 /// Collective over the ranks of `context`. Throws AgreedError: a file that cannot be read, or that

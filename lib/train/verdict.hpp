@@ -1,4 +1,5 @@
-// What makes a finished run valid: bytes as predicted, in every step, and numbers that are finite.
+// Verdict on a finished run, which is valid when bytes are as predicted in every step, and numbers
+// are finite.
 #pragma once
 
 #include <optional>

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a matrix [rows, columns], the matrix [columns, rows].
+/// Matrix [columns, rows] of a matrix [rows, columns].
 std::vector<float> transpose(std::span<const float> values, std::size_t rows) {
   const std::size_t columns = values.size() / rows;
   std::vector<float> turned(values.size());
@@ -107,7 +107,7 @@ class Imported {
     if (!left.empty()) refuse(fmt::format("'{}' has no place in it", *left.begin()));
   }
 
-  /// What `slice` of the master weights of a unit holds; zeros between tensors.
+  /// Reads the values of `slice` of the master weights of a unit; zeros between tensors.
   void read(const checkpoint::Slice& slice, std::span<float> values) const {
     std::ranges::fill(values, 0.0F);
     const zero::Unit& unit = *units_.at(slice.array.substr(0, slice.array.rfind('/')));

@@ -1,5 +1,5 @@
-// Stands for lib/comm/watchdog.cpp in the library of the C interface: who ends a job that hangs is
-// the caller's business there, and so is whom its ranks hear of.
+// Functions of lib/comm/watchdog.cpp for the library of the C interface: who ends a job that hangs
+// is the caller's business there, and so is whom its ranks hear of.
 #include "lib/comm/watchdog.hpp"
 
 namespace zeropp::comm {

@@ -27,8 +27,8 @@ namespace {
 
 using cuda::check;
 
-/// What the process holds on its GPU. Made at first use and never destroyed: buffers with static
-/// lifetime may outlive any other order.
+/// Memory pool of the process on its GPU. Made at first use and never destroyed: buffers with
+/// static lifetime may outlive any other order.
 struct Pool {
   Pool() {
     int device = 0;
@@ -84,7 +84,7 @@ std::byte* allocate(std::size_t bytes, MemoryKind kind) {
     return nullptr;
   }
   check(status);
-  // Other streams may use the memory as soon as this returns.
+  // The allocation is waited for: other streams may use the memory as soon as this returns.
   check(cudaStreamSynchronize(from.stream));
   return counted(memory, bytes);
 }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::size_t growth = std::size_t{1} << 16U;
 
-/// What the callbacks share: the driver owns the memory until it frees it at close.
+/// Memory that the callbacks share: the driver owns it until it frees it at close.
 struct Image {
   std::size_t bytes = 0;
   std::vector<std::byte> closed;
@@ -54,7 +54,7 @@ std::vector<std::byte> build_image(const std::string& name,
     H5FD_file_image_callbacks_t callbacks{allocate, nullptr, resize, release,
                                           share,    unshare, &image};
     check(H5Pset_file_image_callbacks(access.id(), &callbacks), "build in memory", name);
-    // From 1.8 on, metadata carries checksums and attributes may be long.
+    // The format is that of 1.8 or later: metadata carries checksums, and attributes may be long.
     check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_V18, H5F_LIBVER_LATEST), "set up", name);
     Handle file(check(H5Fcreate(name.c_str(), H5F_ACC_TRUNC, H5P_DEFAULT, access.id()),
                       "build in memory", name),

@@ -13,8 +13,8 @@ namespace zeropp::trace {
 /// Whether `path` begins as an HDF5 file does. False where it cannot be read.
 bool is_hdf5(const std::filesystem::path& path);
 
-/// What of a file is read; nothing else of it is looked at, which is what HDF5 stands best when a
-/// file is damaged.
+/// Parts of a file that are read; nothing else of it is looked at, which is what HDF5 stands best
+/// when a file is damaged.
 struct Selection {
   struct Columns {
     std::string group;
@@ -24,10 +24,10 @@ struct Selection {
   std::vector<Columns> groups;
 };
 
-/// Of `wanted` what is there; units and descriptions are left out, and so are attributes that are
-/// neither one number nor one text. Throws Error(io) for a file that cannot be read, Error(usage)
-/// for one that is no complete trace, for columns that are not lists of numbers or text of equal
-/// length, and for one of more than 2^28 bytes.
+/// Reads what is there of `wanted`; units and descriptions are left out, and so are attributes that
+/// are neither one number nor one text. Throws Error(io) for a file that cannot be read,
+/// Error(usage) for one that is no complete trace, for columns that are not lists of numbers or
+/// text of equal length, and for one of more than 2^28 bytes.
 Document read_hdf5(const std::filesystem::path& path, const Selection& wanted);
 
 }  // namespace zeropp::trace

@@ -10,11 +10,11 @@
 
 namespace zeropp::trace {
 
-/// Before the run: the folder can be made and written, there is some space, and what lies under the
-/// final name may be replaced (nothing, or an earlier trace of ours).
+/// Checks, before the run, that the folder can be made and written, that there is some space, and
+/// that what lies under the final name may be replaced (nothing, or an earlier trace of ours).
 void preflight_hdf5(const std::filesystem::path& path);
 
-/// After it. Replaces an earlier trace of ours; never a foreign file.
+/// Writes the trace, after the run. Replaces an earlier trace of ours; never a foreign file.
 void write_hdf5(const Document& document, const std::filesystem::path& path);
 
 /// Re-opens `path` and compares every attribute and column with `document`, bit for bit.

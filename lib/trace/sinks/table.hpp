@@ -9,7 +9,7 @@ namespace zeropp::trace {
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header);
-  /// As many cells as the header has.
+  /// Adds a row of as many cells as the header has.
   void add(std::vector<std::string> row);
   /// Header, a rule, rows; two spaces between columns. A column whose cells are all numbers is
   /// aligned to the right. No trailing spaces; ends with a newline.
