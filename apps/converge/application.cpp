@@ -27,7 +27,7 @@ struct MatrixFile {
     config::read_object(options, name, table);
   }
 
-  /// With the options as they are now, flags included.
+  /// Effective configuration, as canonical JSON, with the options as they are now, flags included.
   [[nodiscard]] std::string canonical() const {
     json effective = json::parse(config::canonical_json(table));
     if (!matrix.is_null()) effective.update(matrix);

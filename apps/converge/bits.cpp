@@ -11,13 +11,13 @@ namespace zeropp::converge {
 
 namespace {
 
-/// Of an image so long that its padding does not count.
+/// Bits a value of an image so long that its padding does not count.
 double bits_of(const codec::CodecSpec& spec, Dtype plain) {
   constexpr std::size_t kValues = std::size_t{1} << 20U;
   return 8.0 * static_cast<double>(codec::Codec(spec, plain).wire_bytes(kValues)) / kValues;
 }
 
-/// Of the codecs of one step.
+/// Bits a value of the codecs of one step.
 double weight_bits(const zero::CodecTable& table, std::uint64_t step, Dtype plain) {
   return bits_of(table.weights(0)[table.at(step).weights.front()], plain);
 }
@@ -31,7 +31,8 @@ double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const ze
       !collective::find_reduce_scatter(zero.reduce_scatter_algorithm).traits.hierarchical) {
     return first;
   }
-  // To each other rank of the node as many values as there are nodes, then one to each other node.
+  // A rank sends to each other rank of its node as many values as there are nodes, then one to each
+  // other node.
   const double nodes = topology.node_count;
   const double inside = (topology.ranks_per_node - 1) * nodes;
   const double across = nodes - 1;
@@ -39,8 +40,8 @@ double gradient_bits(const zero::CodecTable& table, std::uint64_t step, const ze
   return (first * inside + second * across) / (inside + across);
 }
 
-/// The same run with the budget's codec in place of adaptive `values`, and of the schedule what
-/// `is_meant` says. Nothing where sizes of units matter.
+/// Options of the same run with the budget's codec in place of adaptive `values`, and of the
+/// schedule what `is_meant` says. Nothing where sizes of units matter.
 template <class IsMeant>
 std::optional<zero::Options> without_units(zero::Options zero, zero::AdaptedValues values,
                                            const IsMeant& is_meant) {

@@ -12,7 +12,8 @@ namespace zeropp::converge {
 /// Bits a value with scales in one gather of the weights.
 double weight_bits(const config::TrainConfig& config);
 
-/// The same in one reduce-scatter; of two hops the mean over the values that a rank sends.
+/// Bits a value with scales in one reduce-scatter; of two hops the mean over the values that a rank
+/// sends.
 double gradient_bits(const config::TrainConfig& config, const comm::Topology& topology);
 
 }  // namespace zeropp::converge

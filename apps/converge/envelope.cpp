@@ -50,7 +50,7 @@ Values errors_of(const std::vector<Image>& images, const CodecBound& codec,
   return errors;
 }
 
-/// Of each parameter the largest curvature of its block: a block's errors are known together.
+/// Largest curvature of the block of each parameter: a block's errors are known together.
 Values block_curvature(const Descent& descent) {
   Values largest = descent.curvature;
   for_each_block(descent.gathered, descent.weights->block, [&](std::span<const std::size_t> block) {
@@ -126,8 +126,8 @@ void Envelope::step(std::span<const float> weights,
     add(second_errors, errors, descent_.second->rms_share);
   }
 
-  // Each gradient is rounded once, each addition of the sums (and the product in it), the mean, and
-  // the new weight.
+  // Roundings are counted: each gradient is rounded once, each addition of the sums (and the
+  // product in it), the mean, and the new weight.
   const auto ranks = static_cast<double>(descent_.ranks);
   const double h = descent_.step_size;
   Values rounding(count);

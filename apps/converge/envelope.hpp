@@ -1,4 +1,5 @@
-// How far codecs may carry plain gradient descent from its closed form, step by step.
+// Envelope of plain gradient descent with codecs: how far they may carry it from its closed form,
+// step by step.
 //
 // Descent with step size h on the quadratic (lib/model/quadratic.hpp) goes w <- w - h g(w), with
 // g_p(w) = (a_p (w_p - c_p) + t s_p) / P: linear in w, so that its exact trajectory v is known.
@@ -27,7 +28,7 @@
 
 namespace zeropp::converge {
 
-/// What a codec promises.
+/// Bound that a codec promises.
 struct CodecBound {
   std::size_t block = 1;
   double rms_share = 1;
@@ -36,7 +37,7 @@ struct CodecBound {
   static CodecBound of(const codec::Codec& codec);
 };
 
-/// Which parameters a wire image holds, in its order.
+/// Parameters that a wire image holds, in its order.
 using Image = std::vector<std::size_t>;
 
 /// The problem and how it is spread.
@@ -57,10 +58,11 @@ class Envelope {
   /// Throws Error(usage) where the step size is too large for the distance to stay bounded.
   explicit Envelope(Descent descent);
 
-  /// Goes one step on: `weights` are those before it, `gradients[rank]` the exact ones there.
+  /// Goes one step on. `weights` are those before the step, `gradients[rank]` the exact gradients
+  /// there.
   void step(std::span<const float> weights, std::span<const std::vector<double>> gradients);
 
-  /// Of |w - v| after the steps so far.
+  /// Bound of |w - v| after the steps so far.
   [[nodiscard]] double bound() const { return bound_; }
 
  private:

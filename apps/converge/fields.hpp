@@ -20,7 +20,7 @@ class Fields {
   [[nodiscard]] std::string text(const char* key) const;
   [[nodiscard]] const nlohmann::json& object(const char* key) const;
   [[nodiscard]] const nlohmann::json& array(const char* key) const;
-  /// Of any type.
+  /// The value, of any type.
   [[nodiscard]] const nlohmann::json& value(const char* key) const { return at(key); }
   [[nodiscard]] double number(const char* key) const;
   [[nodiscard]] std::uint64_t whole(const char* key) const;

@@ -1,4 +1,4 @@
-// What a setting is judged by: each level trains, and looks at it in its own way.
+// Levels, by which settings are judged: each trains, and looks at the setting in its own way.
 //   quadratic  the distance to a closed-form trajectory against the bound that the codecs promise
 //   markov     held-out loss on a source of known entropy
 //   text       held-out loss on the bytes of a text

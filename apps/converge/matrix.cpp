@@ -21,7 +21,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What a level sets for its settings.
+/// Values that a level sets for its settings.
 struct Level {
   json config = json::object();
   std::vector<std::uint64_t> seeds;

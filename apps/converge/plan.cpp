@@ -63,7 +63,7 @@ std::unique_ptr<RunConfig> read_config(const Setting& setting, std::uint64_t see
   return made;
 }
 
-/// Of an effective configuration, which names error feedback where it is on.
+/// Text on error feedback in an effective configuration, which names it where it is on.
 std::string feedback_of(const std::string& config_json) {
   using nlohmann::json;
   const json none = {{"hops", "none"}};

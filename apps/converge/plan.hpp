@@ -1,5 +1,5 @@
-// From the matrix to runs on this machine: each setting's configuration as the trainer resolves it
-// for a team, what the trace says of it, and the list of runs.
+// Plan of the runs of a matrix on this machine: each setting's configuration as the trainer
+// resolves it for a team, what the trace says of it, and the list of runs.
 #pragma once
 
 #include <cstddef>

@@ -43,7 +43,8 @@ void require_one_source_a_level(const std::vector<SettingRow>& rows) {
   }
 }
 
-/// What made the runs: the version and, of sources that were changed since, the program itself.
+/// Description of the build that made the runs: the version and, of sources that were changed
+/// since, the program itself.
 std::string describe_build() {
   std::string version = trace::describe_version();
   if (version.find("dirty") == std::string::npos) return version;

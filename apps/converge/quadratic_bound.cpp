@@ -14,8 +14,8 @@ namespace zeropp::converge {
 
 namespace {
 
-/// What one rank owns of `segments`, as parameters; what no parameter fills is left out: it is
-/// zero, and stands at the end of a unit.
+/// Parameters of `segments` that one rank owns; what no parameter fills is left out: it is zero,
+/// and stands at the end of a unit.
 Image owned(const std::vector<zero::Segment>& segments,
             const std::vector<zero::UnitPartition>& units, const model::Quadratic& model,
             std::size_t rank) {
@@ -86,7 +86,8 @@ Descent describe_descent(const config::TrainConfig& config, const comm::Topology
   };
   if (zero.quantized_weights) descent.weights = bound(zero.weight_codec);
   if (!zero.quantized_gradients) return descent;
-  // One hop adds up everything at once; so do two where one of them has nobody to send to.
+  // A reduction of one hop adds up everything at once; so does one of two hops where one of them
+  // has nobody to send to.
   const bool two_hops =
       collective::find_reduce_scatter(zero.reduce_scatter_algorithm).traits.hierarchical;
   const bool inside = !two_hops || topology.ranks_per_node > 1;

@@ -20,7 +20,7 @@ namespace zeropp::converge {
 /// in fp32 under plain SGD, one micro-step a step, no clipping, codecs on at most two hops.
 void require_plain_descent(const config::TrainConfig& config);
 
-/// How a run of `config` is spread over the ranks of `topology`.
+/// Descent that a run of `config` makes, and how it is spread over the ranks of `topology`.
 Descent describe_descent(const config::TrainConfig& config, const comm::Topology& topology,
                          const model::Quadratic& model);
 
@@ -30,12 +30,12 @@ class QuadraticBound {
   QuadraticBound(const config::TrainConfig& config, const comm::Topology& topology,
                  const data::Sampler& sampler, std::size_t vocab_size, std::size_t rows);
 
-  /// The weights before the first step. Collective.
+  /// Takes the weights before the first step. Collective.
   void begin(const zero::Engine& engine);
-  /// After step number `done`. Collective; rank 0 looks.
+  /// Compares the weights with the closed form after step number `done`. Collective; rank 0 looks.
   void stepped(std::uint64_t done, const zero::Engine& engine);
 
-  /// On rank 0.
+  /// Summary of the distances, on rank 0.
   [[nodiscard]] const DistanceSummary& summary() const { return summary_; }
 
  private:

@@ -1,5 +1,6 @@
-// What is kept of a finished run: a row of /runs and the rows of the other groups that belong to
-// it. Written to a file of its own as soon as the run ends (run_store.hpp), and into the trace.
+// Record that is kept of a finished run: a row of /runs and the rows of the other groups that
+// belong to it. Written to a file of its own as soon as the run ends (run_store.hpp), and into the
+// trace.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@ namespace zeropp::converge {
 
 inline constexpr double kNotANumber = std::numeric_limits<double>::quiet_NaN();
 
-/// Of one step, as in /steps of the trainer's trace.
+/// Row of one step, as in /steps of the trainer's trace.
 struct CurveRow {
   double loss = 0;
   double grad_norm = 0;
@@ -33,7 +34,7 @@ struct DistanceRow {
   double bound = 0;
 };
 
-/// Of every step of the quadratic.
+/// Summary of the distances of every step of the quadratic.
 struct DistanceSummary {
   std::uint64_t violations = 0;   ///< steps beyond the bound
   double largest_ratio = 0;       ///< of distance to bound

@@ -24,7 +24,7 @@ class RunStore {
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
   /// Throws Error(io) where nothing can be written.
   void preflight() const;
-  /// Nothing where there is no such run with this key.
+  /// The record of a run with this key; nothing where there is none.
   [[nodiscard]] std::optional<RunRecord> find(const std::string& setting, std::uint64_t seed,
                                               const std::string& key) const;
   /// Throws Error(io).

@@ -20,7 +20,7 @@ namespace zeropp::converge {
 
 namespace {
 
-/// So many skipped steps in a row are no incident any more.
+/// Number of skipped steps in a row that are no incident any more.
 constexpr std::size_t kGivenUp = 20;
 /// Distances of a quadratic that are kept.
 constexpr std::size_t kDistances = 100;

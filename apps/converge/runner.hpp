@@ -12,7 +12,7 @@
 
 namespace zeropp::converge {
 
-/// How a run ended on this rank.
+/// Result of a run on this rank.
 struct RunResult {
   RunRecord record;     ///< complete on the team's rank 0
   int interrupted = 0;  ///< the signal that ended it; then nothing of the record counts

@@ -11,7 +11,7 @@ namespace {
 using trace::column;
 using trace::Group;
 
-/// Below this share of its bound the largest distance shows that the bound says nothing.
+/// Share of its bound below which the largest distance shows that the bound says nothing.
 constexpr double kMeaningful = 0.05;
 
 /// A row of a run with the run's number.

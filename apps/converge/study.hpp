@@ -1,4 +1,4 @@
-// Everything that a matrix showed, on rank 0: what goes into converge.h5, and whether it is valid.
+// Results of a matrix, on rank 0: what goes into converge.h5, and whether it is valid.
 #pragma once
 
 #include <map>

@@ -55,7 +55,7 @@ class LinksOfClass {
     return lower_median(std::move(medians));
   }
 
-  /// How many other ranks this rank has such links with.
+  /// Number of other ranks that this rank has such links with.
   [[nodiscard]] std::size_t peers(std::size_t rank) const {
     std::set<std::size_t> all;
     for (const auto& [from, to] : by_rank_[rank]) all.insert(from == rank ? to : from);
@@ -78,7 +78,7 @@ double limit_of(double median, double deviation, double spread, double threshold
          std::max({threshold * median, kDeviations * deviation, kSpreads * spread, kResolution});
 }
 
-/// What is left of a class after its slow links were found.
+/// Rest of a class after its slow links were found.
 struct SlowLinks {
   Metric metric;
   std::string name;

@@ -1,7 +1,7 @@
-// What is slow in a fabric, beside its equals: links of one class, rails. Pure functions of a map:
-// every rank comes to the same judgement.
+// Judgement of what is slow in a fabric, beside its equals: links of one class, rails. Pure
+// functions of a map: every rank comes to the same judgement.
 //
-// What is typical of a class is a median of medians: over ranks, of the median over each rank's
+// The typical value of a class is a median of medians: over ranks, of the median over each rank's
 // links (the lower one of an even number). One slow rank of four is on half of all links, and would
 // move the median over links; it does not move this one. A link is slow when even its fastest
 // repetition takes longer than that by more than each of: the threshold, five robust standard

@@ -27,12 +27,12 @@ class LinkBench {
   LinkBench(comm::Control& control, const Device& device, const Stream& stream, std::size_t bytes,
             std::size_t rail_bytes);
 
-  /// One round on `group`: this rank's link to `peer` if `begins`, else the answers that `peer`
-  /// needs to measure its own; -1: nobody. Returns what this rank measured: nothing of an answer
-  /// but what arrived damaged.
+  /// Runs one round on `group`: measures this rank's link to `peer` if `begins`, else gives the
+  /// answers that `peer` needs to measure its own; -1: nobody. Returns what this rank measured:
+  /// nothing of an answer but what arrived damaged.
   Link meet(comm::Communicator& group, int peer, bool begins);
 
-  /// The link to itself. Every rank of `group` at once.
+  /// Measures the link to itself. Called by every rank of `group` at once.
   Link copy_own(comm::Communicator& group);
 
   /// Exchanges with all others of `rail` at once, `bytes` from each rank together. `members`: ranks

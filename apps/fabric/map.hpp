@@ -1,5 +1,5 @@
-// What was measured of a fabric: every link from rank to rank, and every rail under load. Times are
-// kept, so that what is slow is always what is large; NaN was not measured.
+// Map of a fabric: every link from rank to rank, and every rail under load, as they were measured.
+// Times are kept, so that what is slow is always what is large; NaN was not measured.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct Timing {
 enum class Metric : std::uint8_t { latency, bandwidth };
 inline constexpr Metric kMetrics[] = {Metric::latency, Metric::bandwidth};
 
-/// From one rank to another; a rank's link to itself is a copy of its own memory.
+/// Link from one rank to another; a rank's link to itself is a copy of its own memory.
 struct Link {
   Timing latency;        ///< half a round trip that the sender began: the smallest
   Timing transfer;       ///< of a large message, acknowledged: the median
@@ -36,7 +36,7 @@ struct Link {
   }
 };
 
-/// What a rank sees when every rank exchanges with all others of its rail at once.
+/// Load of a rail that a rank sees when every rank exchanges with all others of its rail at once.
 struct RailLoad {
   Timing latency;   ///< of one exchange of small messages
   Timing transfer;  ///< of one exchange of `rail_bytes` a rank

@@ -29,11 +29,12 @@ struct FabricReport {
   [[nodiscard]] std::string verdict() const;
 };
 
-/// Before the measurement: the run, the ranks' places, the interfaces, the mistakes.
+/// Text before the measurement: the run, the ranks' places, the interfaces, the mistakes.
 std::string placement_text(const std::vector<RankPlace>& places,
                            const std::vector<std::string>& mistakes, const trace::TraceData& run,
                            const comm::Topology& topology);
-/// After it: matrices (of up to 32 ranks), rails, what is typical, what is slow, the verdict.
+/// Text after the measurement: matrices (of up to 32 ranks), rails, what is typical, what is slow,
+/// the verdict.
 std::string fabric_text(const FabricReport& report, const Options& options);
 
 /// docs/operators/fabric.md has the keys.

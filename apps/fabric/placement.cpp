@@ -97,7 +97,8 @@ std::size_t processors_of(const Host& host) {
   return all.size();
 }
 
-/// False where the kernel does not tell the processors.
+/// Whether a machine has more ranks than processors. False where the kernel does not tell the
+/// processors.
 bool shares_processors(const Host& host) {
   const std::size_t processors = processors_of(host);
   return processors > 0 && host.ranks.size() > processors;

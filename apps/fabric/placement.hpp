@@ -1,5 +1,5 @@
-// Where each rank lies on its machine: its GPU, processors, NUMA nodes and network interfaces, and
-// what is wrong about it.
+// Placement of each rank on its machine: its GPU, processors, NUMA nodes and network interfaces,
+// and what is wrong about it.
 #pragma once
 
 #include <filesystem>
@@ -36,18 +36,18 @@ struct RankPlace {
   [[nodiscard]] std::string nearest_nics() const;
 };
 
-/// What one rank sees. `gpu`: index of visible_gpus(), -1 for none; `sysfs`: see Sysfs.
+/// Finds what one rank sees. `gpu`: index of visible_gpus(), -1 for none; `sysfs`: see Sysfs.
 RankPlace find_place(int gpu, const std::filesystem::path& sysfs);
 
-/// Every rank's, on rank 0; empty elsewhere. Collective.
+/// Gathers every rank's place on rank 0; empty elsewhere. Collective.
 std::vector<RankPlace> gather_places(const app::Context& context, const RankPlace& own);
 
 /// Whether ranks of a machine are more than the processors that they may run on: then a message may
 /// wait for its receiver's turn on one.
 bool share_processors(const std::vector<RankPlace>& ranks);
 
-/// One line for each thing that is wrong: what, where, remedy. `on_gpus`: the run uses them; which
-/// GPUs the ranks of one on the host see is no mistake. A pure function.
+/// Mistakes of a placement, a line for each thing that is wrong: what, where, remedy. `on_gpus`:
+/// the run uses them; which GPUs the ranks of one on the host see is no mistake. A pure function.
 std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks, bool on_gpus);
 
 }  // namespace zeropp::fabric

@@ -10,7 +10,7 @@
 
 namespace zeropp::fabric {
 
-/// By rank: whom it meets; -1: nobody.
+/// The rank that each rank meets, by rank; -1: nobody.
 using Round = std::vector<int>;
 
 /// A round-robin tournament of `players` by the circle method: players - 1 rounds of an even

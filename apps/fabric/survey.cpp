@@ -26,7 +26,8 @@ namespace zeropp::fabric {
 
 namespace {
 
-/// How often what looks slow is measured again: chance does not strike one link every time.
+/// Number of times that what looks slow is measured again: chance does not strike one link every
+/// time.
 constexpr int kSecondLooks = 3;
 
 /// Least threshold where ranks share processors. A link's time then depends on which ranks share
@@ -97,7 +98,8 @@ class Survey {
  private:
   [[nodiscard]] comm::Control& control() const { return context_.control(); }
 
-  /// At the begin of a piece of work: all ranks are there, and none was asked to end.
+  /// Waits at the begin of a piece of work until all ranks are there. Throws on all of them when
+  /// one was asked to end.
   void line_up(const std::string& what) const {
     if (const int signal = app::agreed_interrupt(control()); signal != 0) {
       throw app::nothing_kept(signal, what);
@@ -128,7 +130,7 @@ class Survey {
     }
   }
 
-  /// Both directions of every pair, one after the other.
+  /// Measures both directions of every pair, one after the other.
   void meet(const Round& round, std::size_t number) {
     const int peer = round[rank_];
     for (const bool lower_begins : {true, false}) {
@@ -148,8 +150,8 @@ class Survey {
     keep_better(map_.link(rank_, to).transfer, link.transfer);
   }
 
-  /// What every rank measured, on every rank: its links as a sender, what arrived there damaged,
-  /// its rail.
+  /// Shares what every rank measured with every rank: its links as a sender, what arrived there
+  /// damaged, its rail.
   void share() {
     std::vector<double> own;
     const auto put = [&](const Timing& t) { own.insert(own.end(), {t.value, t.spread, t.least}); };
@@ -181,7 +183,8 @@ class Survey {
     }
   }
 
-  /// Everything that holds something suspect, under the load that it had: whole rounds.
+  /// Measures everything again that holds something suspect, under the load that it had: whole
+  /// rounds.
   void look_again(const Judgement& judgement) {
     const auto suspect = [&](auto&& is_in) {
       return std::ranges::any_of(judgement.suspects, is_in);

@@ -35,7 +35,7 @@ Number number_in(std::string_view text, Number otherwise) {
   return error == std::errc() && end != text.data() ? value : otherwise;
 }
 
-/// What lies in a folder, by name; nothing where there is none.
+/// Paths of what lies in a folder, in order of their names; none where there is no folder.
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> found;
   std::error_code absent;
@@ -198,7 +198,7 @@ std::string Sysfs::path_between(const std::string& pci, const std::string& other
   if (pci.empty() || other.empty() || a.empty() || b.empty()) return "";
   std::size_t common = 0;
   while (common < std::min(a.size(), b.size()) && a[common] == b[common]) ++common;
-  // Below what they share lie a port of the switch and the device.
+  // A port of the switch and the device lie below what two devices on one switch share.
   constexpr std::size_t kPortAndDevice = 2;
   if (common > 1) {
     return std::max(a.size(), b.size()) - common <= kPortAndDevice ? "PIX" : "PXB";

@@ -1,6 +1,6 @@
-// What Linux tells of a machine in sysfs: NUMA nodes and their processors, PCI devices, network
-// interfaces and RDMA adapters. Reads below a root folder ("/sys", or a copy of a part of it) and
-// never fails: what is not told there is empty or -1.
+// Facts of a machine that Linux tells in sysfs: NUMA nodes and their processors, PCI devices,
+// network interfaces and RDMA adapters. Reads below a root folder ("/sys", or a copy of a part of
+// it) and never fails: what is not told there is empty or -1.
 #pragma once
 
 #include <filesystem>
@@ -15,7 +15,7 @@ std::vector<int> parse_cpu_list(const std::string& text);
 /// The shortest such list: "0-3,8". `cpus` in order.
 std::string cpu_list(const std::vector<int>& cpus);
 
-/// What the kernel says of an InfiniBand port that carries data.
+/// State that the kernel tells of an InfiniBand port that carries data.
 inline constexpr const char* kActive = "ACTIVE";
 
 /// An interface of the kernel (/sys/class/net) that is a device, or an RDMA adapter
@@ -36,15 +36,15 @@ class Sysfs {
 
   /// Processors by NUMA node.
   [[nodiscard]] std::map<int, std::vector<int>> numa_nodes() const;
-  /// Those that hold any of `cpus`, in order.
+  /// NUMA nodes that hold any of `cpus`, in order.
   [[nodiscard]] std::vector<int> nodes_of(const std::vector<int>& cpus) const;
-  /// Of a PCI device; letters of `pci` in any case.
+  /// NUMA node of a PCI device; letters of `pci` in any case.
   [[nodiscard]] int numa_of_pci(const std::string& pci) const;
   /// PCI addresses of NVIDIA's display and 3D controllers.
   [[nodiscard]] std::vector<std::string> nvidia_gpus() const;
-  /// Adapters first, each kind by name.
+  /// Network interfaces, adapters first, each kind by name.
   [[nodiscard]] std::vector<Nic> nics() const;
-  /// How far two PCI devices are from each other, in nvidia-smi's words: PIX (one switch), PXB
+  /// Distance of two PCI devices from each other, in nvidia-smi's words: PIX (one switch), PXB
   /// (several switches), PHB (one host bridge), NODE (one NUMA node), SYS; "" where a place is not
   /// told.
   [[nodiscard]] std::string path_between(const std::string& pci, const std::string& other) const;

@@ -64,7 +64,7 @@ class Head {
     for (std::size_t i = 0; i < t_; ++i) softmax(i);
   }
 
-  /// Where element [i, e] of this head lies in a matrix with so many columns.
+  /// Index of element [i, e] of this head in a matrix with so many columns.
   [[nodiscard]] std::size_t place(std::size_t i, std::size_t e, std::size_t columns,
                                   std::size_t first) const {
     return (first_row_ + i) * columns + first + first_column_ + e;
@@ -145,7 +145,7 @@ class Head {
 /// The last head of the last sequence.
 Head checked_head(const Inputs& in) { return {in, in.shape.sequences - 1, in.shape.heads - 1}; }
 
-/// Of a part of `got` that is this head's [length, width].
+/// Compares the part of `got` that is this head's [length, width] with `wanted`.
 void compare(const Head& head, const Matrix& wanted, const Result& got, std::size_t columns,
              std::size_t first, Dtype dtype, Verdict& verdict) {
   double squares = 0;

@@ -1,4 +1,4 @@
-// What the kernels of a GPT's block share: rows for every shape and compute dtype, and views of
+// Base of the kernels of a GPT's block: rows for every shape and compute dtype, and views of
 // workspace.
 #pragma once
 
@@ -21,7 +21,7 @@ struct Block {
   [[nodiscard]] std::string rows_by(std::size_t columns) const {
     return std::to_string(shape.rows()) + 'x' + std::to_string(columns);
   }
-  /// Of activations and their gradients.
+  /// Dtype of activations and their gradients.
   [[nodiscard]] Dtype activation(const ComputeDevice& device) const {
     return device.nn->activation_dtype(compute);
   }
@@ -49,7 +49,8 @@ inline Array workspace_of(std::size_t elements) {
   return {.name = "workspace", .count = elements, .shared = true};
 }
 
-/// What results in this dtype may differ from fp64's, relative to the numbers that are added up.
+/// Largest difference of results in this dtype from fp64's, relative to the numbers that are added
+/// up.
 inline double tolerance_of(Dtype dtype) { return dtype == Dtype::fp32 ? 1e-4 : 1.5e-2; }
 
 }  // namespace zeropp::kernels

@@ -1,4 +1,4 @@
-// How much the caches hold that operands must not be found in.
+// Size of the caches that operands must not be found in.
 #pragma once
 
 #include <cstddef>

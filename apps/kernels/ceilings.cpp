@@ -43,7 +43,7 @@ class Passes {
     return pass("copy", means, 2,
                 [this](const View& from, const View& to) { probe_.copy(from, to, stream()); });
   }
-  /// One thread's memcpy is the copy of all threads where there is one.
+  /// Ceiling of the copy by all threads where there is one thread: that thread's memcpy.
   Ceiling as_copy(const Ceiling& memcpy) const {
     return {"copy", "the same, bytes read + written", memcpy.unit, 2 * memcpy.amount,
             memcpy.samples};
@@ -58,7 +58,7 @@ class Passes {
                 [this](const View&, const View& to) { probe_.write(to, stream()); });
   }
 
-  /// Between a GPU and page-locked memory of its host.
+  /// Ceiling of the copy from a GPU into page-locked memory of its host.
   Ceiling to_host() const {
     return pass("to host", "the driver's copy into page-locked memory", 1,
                 [this](const View& from, const View&) {

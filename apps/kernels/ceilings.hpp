@@ -1,5 +1,5 @@
-// What the machine can do at most, measured in the same run by the plainest means: passes over
-// memory larger than the caches, and a large product of matrices.
+// Ceilings of the machine: what it can do at most, measured in the same run by the plainest means,
+// passes over memory larger than the caches, and a large product of matrices.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace zeropp::kernels {
 
-/// One of them, as it was measured.
+/// One ceiling, as it was measured.
 struct Ceiling {
   std::string name;  ///< "memcpy", "copy", "read", "write", "to host", "from host", "fp32", "bf16";
                      ///< "copy again" at the end
@@ -26,7 +26,7 @@ std::vector<Ceiling> measure_ceilings(const Bench& bench, bool bf16, const Sourc
 /// The copy once more, to see how far the machine has drifted.
 Ceiling measure_copy(const Bench& bench);
 
-/// Those of `measured`, by name; on a GPU the copy is the reference.
+/// Ceilings of `measured`, by name; on a GPU the copy is the reference.
 Ceilings ceilings_of(const std::vector<Ceiling>& measured);
 
 }  // namespace zeropp::kernels

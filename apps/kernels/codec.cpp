@@ -31,7 +31,7 @@ struct Bound {
   [[nodiscard]] WireImages images(const View& memory) const {
     return {static_cast<std::byte*>(memory.data), image};
   }
-  /// As fp32 elements: images are multiples of 16 bytes.
+  /// Size of the images, counted in fp32 elements: images are multiples of 16 bytes.
   [[nodiscard]] std::size_t image_elements() const { return layout.images * image / sizeof(float); }
   [[nodiscard]] Array array_of_values(bool filled) const {
     if (!filled) return {"values", count(), dtype};
@@ -48,8 +48,8 @@ struct Bound {
   std::size_t image;  ///< bytes of one
 };
 
-/// On a GPU the image is the host's, to the byte. On the host its values, decoded one after the
-/// other without the layout that encoded them, keep the format's bound.
+/// Checks images. On a GPU the image is the host's, to the byte. On the host its values, decoded
+/// one after the other without the layout that encoded them, keep the format's bound.
 std::string check_images(const Bound& bound, const Result& got, Backend backend) {
   Verdict verdict;
   if (backend == Backend::cuda) {

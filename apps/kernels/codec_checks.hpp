@@ -1,5 +1,5 @@
-// What the checks of the codecs' kernels share: images that the host encodes, and how far decoded
-// values may lie from those that were encoded.
+// Checks of the codecs' kernels: images that the host encodes, and how far decoded values may lie
+// from those that were encoded.
 #pragma once
 
 #include <cmath>
@@ -31,7 +31,7 @@ void for_each_bound(const codec::Codec& codec, std::size_t n, const Value& value
   }
 }
 
-/// What rounding `value` to `dtype`, or adding a few of them in fp32, may add to an error.
+/// Error that rounding `value` to `dtype`, or adding a few of them in fp32, may add to an error.
 double rounding(double value, Dtype dtype);
 
 /// Operations that encoding a value takes: with scales a comparison, a product and a rounding.

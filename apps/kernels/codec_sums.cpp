@@ -96,8 +96,9 @@ Problem sum_of(const Summands& s, Backend backend) {
               }};
 }
 
-/// What the encoded sum decodes to, against the exact one: both codecs' bounds. That of the second
-/// is for the sum of what was decoded: where a format clips, its bound falls as the value grows.
+/// Checks what the encoded sum decodes to against the exact sum: within both codecs' bounds. That
+/// of the second is for the sum of what was decoded: where a format clips, its bound falls as the
+/// value grows.
 std::string check_encoded_sum(const Summands& s, const CodecSpec& to, const Result& images,
                               const Result& got) {
   Verdict verdict;

@@ -1,4 +1,4 @@
-// What zpp_kernels prints: lines that begin with # for people, and a row a kernel.
+// Text that zpp_kernels prints: lines that begin with # for people, and a row a kernel.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace zeropp::kernels {
 
-/// For --help: how shares are counted.
+/// Text of --help on how shares are counted.
 inline constexpr const char* kDetails =
     "Kernels run in memory that no cache holds. Each declares the bytes that it must move (every\n"
     "input read once, every output written once) and its operations. `of limit` is the time that\n"
@@ -20,7 +20,7 @@ inline constexpr const char* kDetails =
     "one thread's memcpy, whose bytes count once (host), or of the driver's copy, read + written\n"
     "(CUDA). Every result is checked before it is timed; a wrong one ends in exit code 1.";
 
-/// Of the first columns: the longest names of the run.
+/// Widths of the first columns: those of the longest names of the run.
 struct Widths {
   explicit Widths(const std::vector<Case>& cases);
   std::size_t kernel, variant, dtype, shape;

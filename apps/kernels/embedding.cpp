@@ -29,7 +29,7 @@ struct Text {
         source(block.source) {}
 
   [[nodiscard]] std::size_t tokens() const { return shape.sequences * shape.length; }
-  /// Of the first set.
+  /// Token i of the first set.
   [[nodiscard]] std::size_t token(std::size_t i) const {
     return static_cast<std::size_t>(source.token(i, shape.vocab));
   }

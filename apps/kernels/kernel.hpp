@@ -17,7 +17,7 @@
 
 namespace zeropp::kernels {
 
-/// One run, enqueued on the stream.
+/// Function that enqueues one run on the stream.
 using Call = std::function<void(StreamHandle)>;
 
 /// A kernel at one size, ready for the arrays to be made.
@@ -57,7 +57,7 @@ struct BlockShape {
   [[nodiscard]] std::size_t rows() const { return sequences * length; }
 };
 
-/// What was asked for, decided.
+/// Choice of what is measured: what was asked for, decided.
 struct Choice {
   Backend backend = Backend::host;
   std::vector<codec::CodecSpec> codecs;

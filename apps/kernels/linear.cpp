@@ -54,7 +54,7 @@ struct Layer {
 
   [[nodiscard]] std::size_t inputs() const { return shape.rows * shape.in; }
   [[nodiscard]] std::size_t weights() const { return shape.in * shape.out; }
-  /// Of y, with the padding of its rows.
+  /// Number of elements of y, with the padding of its rows.
   [[nodiscard]] std::size_t outputs() const { return shape.rows * shape.stride(); }
 
   LinearShape shape;
@@ -72,7 +72,7 @@ struct Sum {
     value += term;
     squares += term * term;
   }
-  /// Of a result in `dtype`.
+  /// Tolerance of a result in `dtype`.
   [[nodiscard]] double tolerance(Dtype dtype) const {
     return tolerance_of(dtype) * (std::abs(value) + std::sqrt(squares));
   }

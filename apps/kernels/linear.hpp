@@ -7,7 +7,7 @@
 
 namespace zeropp::kernels {
 
-/// What is done to a product while it is written.
+/// Epilogue of a product: what is done to it while it is written.
 struct Epilogue {
   std::string_view name;  ///< "bias+residual"
   bool bias = false;

@@ -75,7 +75,7 @@ class Operands {
   std::vector<Set> sets_;
 };
 
-/// What a check sees of the first set.
+/// Results that a check sees of the first set.
 class Results {
  public:
   explicit Results(const Operands& operands) : operands_(operands) {}

@@ -13,7 +13,7 @@
 
 namespace zeropp::kernels {
 
-/// As asked for.
+/// Options as the user gave them.
 struct Options {
   std::string filter = ".*";
   bool list = false;
@@ -32,7 +32,7 @@ struct Options {
 /// Every option, bound to `options`, which outlives the table.
 std::vector<config::Option> option_table(Options& options);
 
-/// As it runs.
+/// Settings of the run, resolved from the options.
 struct Settings {
   Choice choice;
   std::vector<Case> cases;  ///< that the filter leaves; one at least

@@ -33,7 +33,7 @@ void print(const std::string& text) {
 
 bool multiplies_bf16(const Problem& problem) { return problem.work.arithmetic == Arithmetic::bf16; }
 
-/// One process: what one rank finds, all have found.
+/// The program in one process: what one rank finds, all have found.
 class KernelsProgram {
  public:
   KernelsProgram(const Options& options, const Settings& settings, const app::Context& context)

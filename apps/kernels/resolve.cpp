@@ -134,7 +134,7 @@ std::vector<Case> choose_cases(const Options& options, const Choice& choice,
   for (const Kernel* kernel : table) {
     names.emplace_back(kernel->name);
     for (Case& each : kernel->cases(choice)) {
-      // Several shapes are one to a kernel that does not see all of their sizes.
+      // A kernel that does not see all sizes of a shape has one case for several shapes.
       const bool known = std::ranges::any_of(
           chosen, [&](const Case& other) { return other.name() == each.name(); });
       if (!known && std::regex_search(each.name(), filter)) chosen.push_back(std::move(each));

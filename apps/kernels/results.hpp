@@ -1,4 +1,4 @@
-// What a run found, as every output writes it.
+// Results of a run, as every output writes them.
 #pragma once
 
 #include <optional>
@@ -46,7 +46,7 @@ struct Outcome {
   [[nodiscard]] std::string verdict() const;
 };
 
-/// Of a problem that was measured under these ceilings.
+/// Row of a problem that was measured under these ceilings.
 Row to_row(const Case& of, const Problem& problem, const Measured& measured,
            const Ceilings& ceilings);
 

@@ -1,4 +1,4 @@
-// How a kernel is timed. A sample is the mean time of a number of runs that go through the sets of
+// Timing of a kernel. A sample is the mean time of a number of runs that go through the sets of
 // operands in turn; runs of a sample last about a millisecond together, so that neither the clock
 // nor a launch counts. On the host google-benchmark's loop takes the samples, on a GPU events of
 // the stream, behind a run that is not timed and hides the first launch.
@@ -17,7 +17,7 @@ struct Repetition {
   std::size_t samples = 0;  ///< 0: until the median is known (kPrecision) or `seconds` are over
 };
 
-/// Even where time is up, and before the median counts as known.
+/// Fewest samples, even where time is up, and before the median counts as known.
 inline constexpr std::size_t kFewestSamples = 5;
 inline constexpr std::size_t kUsualSamples = 20;
 

@@ -39,7 +39,7 @@ class Values {
   bool magnitude_;
 };
 
-/// What Array::fill takes: the same in every set.
+/// Function that Array::fill takes, with the same values in every set.
 inline std::function<void(View, std::size_t)> filled_with(const Values& values) {
   return [values](View memory, std::size_t) { values.fill(memory); };
 }
@@ -48,9 +48,10 @@ inline std::function<void(View, std::size_t)> filled_with(const Values& values) 
 class Source {
  public:
   explicit Source(std::uint64_t seed);
-  /// Standard deviation `scale`, rounded to `dtype`; another `stream`, other values.
+  /// Random values with standard deviation `scale`, rounded to `dtype`; another `stream`, other
+  /// values.
   [[nodiscard]] Values normals(std::size_t stream, Dtype dtype, float scale = 1.0F) const;
-  /// Their magnitudes.
+  /// Magnitudes of normals() of the same arguments.
   [[nodiscard]] Values magnitudes(std::size_t stream, Dtype dtype, float scale = 1.0F) const;
   /// Token i of a text of random tokens in [0, vocab).
   [[nodiscard]] std::int32_t token(std::size_t i, std::size_t vocab) const;

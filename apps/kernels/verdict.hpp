@@ -1,5 +1,5 @@
-// What is wrong with a kernel's result: the first finding counts. Poison is a NaN, so that no
-// comparison with it holds.
+// Verdict on a kernel's result: the first finding of what is wrong counts. Poison is a NaN, so that
+// no comparison with it holds.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,17 @@ namespace zeropp::kernels {
 
 class Verdict {
  public:
-  /// No element is a NaN.
+  /// Requires that no element is a NaN.
   void written(const Result& result) { written(result, 1, result.size(), result.size()); }
-  /// The same of a matrix [rows, columns] whose rows lie `stride` elements apart.
+  /// Requires that no element is a NaN in a matrix [rows, columns] whose rows lie `stride` elements
+  /// apart.
   void written(const Result& result, std::size_t rows, std::size_t columns, std::size_t stride);
-  /// |result[i] - wanted| <= tolerance
+  /// Requires |result[i] - wanted| <= tolerance.
   void close(const Result& result, std::size_t i, double wanted, double tolerance);
-  /// Byte for byte, as the host's kernel writes it.
+  /// Requires that the result is, byte for byte, what the host's kernel writes.
   void same_bytes(const Result& result, std::span<const std::byte> wanted);
 
-  /// In words of the caller.
+  /// Adds a finding in words of the caller.
   void fail(std::string finding);
 
   [[nodiscard]] bool good() const { return text_.empty(); }

@@ -1,12 +1,12 @@
-// What one run of a kernel has to do, as the kernel declares it, and which of the machine's limits
-// that work meets first. Limits are measured in the same run (ceilings.hpp).
+// Work that one run of a kernel has to do, as the kernel declares it, and which of the machine's
+// limits that work meets first. Limits are measured in the same run (ceilings.hpp).
 #pragma once
 
 #include <string_view>
 
 namespace zeropp::kernels {
 
-/// What the operations are done in: fp32 units, or the units for products of bf16 (tensor cores).
+/// Units that do the operations: fp32 units, or the units for products of bf16 (tensor cores).
 enum class Arithmetic { fp32, bf16 };
 
 struct Work {

@@ -25,7 +25,7 @@ namespace zeropp::plan {
 
 namespace {
 
-/// What the command reads.
+/// Request that the command reads.
 struct Request {
   ClusterJob on;
   double gain = 0.05;

@@ -1,5 +1,5 @@
-// Where a command gets its cluster from: a file, or the data sheet of a GPU and the links that were
-// bought with it.
+// Source of a command's cluster: a file, or the data sheet of a GPU and the links that were bought
+// with it.
 #pragma once
 
 #include <string>

@@ -58,7 +58,7 @@ const std::vector<Command>& commands() {
 
 namespace {
 
-/// Of the trainer's, what a plan is asked for.
+/// Flags of the trainer that a plan is commonly asked for with.
 const std::vector<std::string> kCommonFlags{"--num-layers",
                                             "--hidden-size",
                                             "--num-attention-heads",

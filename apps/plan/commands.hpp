@@ -14,21 +14,21 @@ struct Command {
   std::string_view name;
   std::string_view summary;  ///< a line, without a full stop
   std::vector<std::string> examples;
-  /// As main(): argv[0] is the program's, the command's name is left out.
+  /// Runs the command as main() would: argv[0] is the program's, the command's name is left out.
   int (*run)(int argc, char** argv);
 };
 
-/// In the order in which --help names them; the first is the one that runs without a name.
+/// Commands in the order in which --help names them; the first is the one that runs without a name.
 const std::vector<Command>& commands();
 
 /// Completes what the --help of `command` says, which names the other commands, from app.options.
 void describe(app::App& app, std::string_view command);
 
-/// Of the commands that read a configuration: as zpp_train's.
+/// Flags that name the configuration, as zpp_train's do, of the commands that read one.
 inline constexpr const char* kConfigFlags = "--config,--deepspeed_config";
 
-/// For a command without a trace, or without a summary: throws Error(usage) where --output, or
-/// --json, was given.
+/// Refuses outputs of a command without a trace, or without a summary: throws Error(usage) where
+/// --output, or --json, was given.
 void refuse_output(const app::Call& call);
 void refuse_json(const app::Call& call);
 

@@ -8,7 +8,7 @@
 
 namespace zeropp::plan {
 
-/// What else the text says.
+/// Facts, beside the comparison, that the text says.
 struct Compared {
   const config::TrainConfig& all;  ///< with all parts on
   const comm::Topology& topology;

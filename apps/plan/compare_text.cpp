@@ -17,7 +17,7 @@ namespace {
 constexpr double kGibibyte = 1U << 30U;
 constexpr std::size_t kColumns = 120;
 
-/// What a row of the table is called.
+/// Name of a row of the table.
 std::string shown_name(const ComparedRow& row) {
   if (row.feature == kFeatures.front().name) return "ZeRO-3";
   return row.feature == kFeatures.back().name ? "ZeRO++ (all)" : "+" + row.feature;

@@ -1,4 +1,5 @@
-// What each part of ZeRO++ saves of a step of ZeRO-3, and with rates how long steps take.
+// Comparison of ZeRO-3 with each part of ZeRO++: what the part saves of a step, and with rates how
+// long steps take.
 #pragma once
 
 #include <cstddef>

@@ -40,7 +40,8 @@ trace::Group job_group(const PlannedRun& run, const Estimate& e) {
           {}};
 }
 
-/// What bytes and memory follow from, beside the configuration: for who checks them.
+/// Groups of a trace that bytes and memory follow from, beside the configuration: for who checks
+/// them.
 std::vector<trace::Group> model_groups(const model::Description& model) {
   struct TensorRow {
     std::uint64_t unit;

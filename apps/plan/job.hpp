@@ -23,9 +23,9 @@ struct Job {
   std::string hf_config;           ///< file of lib/plan/hf_config.hpp; empty: none
 };
 
-/// Where nothing says how many there are.
+/// Number of ranks a node where nothing says how many there are.
 inline constexpr std::size_t kUsualRanksPerNode = 8;
-/// What flags or the configuration say.
+/// Number of ranks a node that flags or the configuration declare.
 std::optional<std::size_t> declared_ranks_per_node(const Job& job);
 
 /// Every option, bound to `job`, which outlives the table.
@@ -40,8 +40,8 @@ comm::Topology topology_of(Job& job);
 /// transformer, where the file cannot be read, and where nobody gave the size of a transformer.
 void take_model(Job& job, const std::vector<config::Option>& given);
 
-/// What a configuration is resolved against: nodes with a GPU for every rank, a network with RDMA
-/// or of sockets, and all that is registered in this build.
+/// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network
+/// with RDMA or of sockets, and all that is registered in this build.
 config::Machine machine_for(const comm::Topology& topology, bool rdma = true);
 
 }  // namespace zeropp::plan

@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-/// What calibrate() reads of either kind of trace.
+/// Selection that calibrate() reads of either kind of trace.
 trace::Selection wanted() {
   return {.attributes = {"app", "world_size", "node_count"},
           .groups = {{"ranks", {"gpu", "host"}},
@@ -39,7 +39,7 @@ class Trace {
     }
     missing(fmt::format("attribute {}", name));
   }
-  /// Of a group: {column: value}, of those that were read.
+  /// Rows of a group, as {column: value}, of the columns that were read.
   [[nodiscard]] std::vector<json> rows(std::string_view group) const {
     for (const trace::Group& each : document_.groups) {
       if (each.name != group || each.columns.empty()) continue;

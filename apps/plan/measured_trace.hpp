@@ -7,8 +7,8 @@
 
 namespace zeropp::plan {
 
-/// Of the file `path`, HDF5. Throws Error(io) where it cannot be read, Error(usage) for a trace of
-/// another program, one that is not complete, or one without the columns.
+/// Reads the trace of the file `path`, HDF5. Throws Error(io) where it cannot be read, Error(usage)
+/// for a trace of another program, one that is not complete, or one without the columns.
 nlohmann::json read_measured_trace(const std::filesystem::path& path);
 
 }  // namespace zeropp::plan

@@ -16,13 +16,13 @@ std::string gbit_as_sold(double rate, const Cluster& cluster);
 /// " as sold", or nothing where rates are those that were measured.
 std::string_view as_sold(const Cluster& cluster);
 
-/// Where it pays: "never", "always", "1400", or several as "1400, 1800 to 2000". `times`: what is
-/// told, as a multiple of one link.
+/// Text that says where it pays: "never", "always", "1400", or several as "1400, 1800 to 2000".
+/// `times`: what is told, as a multiple of one link.
 std::string pays_text(std::span<const Rates> pays, double times, const Cluster& cluster);
-/// The same within a sentence, after "where the links carry": "less than 1400".
+/// Text of pays_text() within a sentence, after "where the links carry": "less than 1400".
 std::string pays_phrase(std::span<const Rates> pays, double times, const Cluster& cluster);
 
-/// Whether it does at every rate that was tried.
+/// Whether it pays at every rate that was tried.
 bool always_pays(std::span<const Rates> pays);
 
 }  // namespace zeropp::plan

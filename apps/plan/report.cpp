@@ -37,7 +37,8 @@ std::filesystem::path script() {
   return found;
 }
 
-/// What ZEROPP_PYTHON names, else the one that the build found, else the first of PATH.
+/// Python interpreter: that of ZEROPP_PYTHON, else the one that the build found, else the first of
+/// PATH.
 std::string python() {
   if (const char* const named = std::getenv("ZEROPP_PYTHON")) return named;
   return ::access(ZEROPP_BUILD_PYTHON, X_OK) == 0 ? ZEROPP_BUILD_PYTHON : "python3";

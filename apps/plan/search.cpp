@@ -41,7 +41,7 @@ void order(std::vector<Candidate>& candidates, Goal goal) {
   });
 }
 
-/// Empty without a cluster.
+/// Function that gives the seconds of a step; empty without a cluster.
 StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology) {
   if (!asked.base.source.is_named()) return {};
   return seconds_on(asked.base.cluster, topology);

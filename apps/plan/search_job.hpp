@@ -1,4 +1,4 @@
-// What zpp_plan search is asked: the base configuration, the cluster's sizes, limits and a goal.
+// Job of zpp_plan search: the base configuration, the cluster's sizes, limits and a goal.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,8 @@
 
 namespace zeropp::plan {
 
-/// What the first configuration has least of: bytes across nodes, memory of a rank, time of a step.
+/// Goal of a search, of which the first configuration has least: bytes across nodes, memory of a
+/// rank, time of a step.
 enum class Goal : std::uint8_t { bytes, memory, time };
 constexpr auto enum_names(Goal) { return name_table("bytes", "memory", "time"); }
 

@@ -167,7 +167,7 @@ std::vector<std::size_t> trade_offs(const std::vector<Candidate>& candidates) {
   };
   std::vector<std::size_t> kept;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
-    // Of equals the first stays.
+    // The first of equal candidates stays.
     bool beaten = false;
     for (std::size_t j = 0; j < candidates.size() && !beaten; ++j) {
       beaten = j != i && as_good(candidates[j], candidates[i]) &&

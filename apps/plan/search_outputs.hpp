@@ -1,4 +1,4 @@
-// What a search found, as text for a terminal and as the groups of a trace.
+// Results of a search, as text for a terminal and as the groups of a trace.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace zeropp::plan {
 
-/// Of one cluster size. `result.best` is in the order of the goal.
+/// Results of one cluster size. `result.best` is in the order of the goal.
 struct Found {
   comm::Topology topology;
   SearchResult result;

@@ -24,7 +24,7 @@ double exposed_on(const Timeline& timeline, Resource resource) {
   return timeline.exposed[static_cast<std::size_t>(resource)];
 }
 
-/// Of all ranks.
+/// Tokens of all ranks in a step.
 double tokens_per_step(const PlannedRun& run) {
   return static_cast<double>(run.config().train_batch_size) *
          static_cast<double>(run.config().model.seq_length);

@@ -54,7 +54,7 @@ Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
   config::TrainConfig& base = asked.job.config;
   warn_of_turned(given, command);
   require_stage_3(base, command);
-  // So that codecs that were given are in effect.
+  // Both are on in the base, so that codecs that were given are in effect.
   base.zero.quantized_weights = true;
   base.zero.quantized_gradients = true;
   Variants made;

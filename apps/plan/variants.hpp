@@ -11,7 +11,7 @@
 
 namespace zeropp::plan {
 
-/// Which parts of ZeRO++ are on.
+/// Parts of ZeRO++ that are on.
 struct Feature {
   std::string_view name;
   bool qwz;
@@ -25,7 +25,7 @@ inline constexpr std::array<Feature, 5> kFeatures{{{"none", false, false, false}
                                                    {"all", true, true, true}}};
 
 struct Variants {
-  /// In the order of kFeatures, resolved: the first is ZeRO-3.
+  /// Configurations in the order of kFeatures, resolved: the first is ZeRO-3.
   std::vector<config::TrainConfig> features;
   /// ZeRO-3 over the vendor's collectives, which are faster on fast links.
   config::TrainConfig vendors;
@@ -39,7 +39,7 @@ config::Option gain_option(double& gain);
 Variants variants_of(ClusterJob& asked, const comm::Topology& topology,
                      const std::vector<config::Option>& given, std::string_view command);
 
-/// With the codecs of the step after `step` others.
+/// Plans a run with the codecs of the step after `step` others.
 PlannedRun planned(const config::TrainConfig& config, const comm::Topology& topology,
                    std::size_t step);
 

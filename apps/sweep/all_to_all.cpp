@@ -10,7 +10,8 @@ namespace zeropp::sweep {
 
 namespace {
 
-/// No vendor exchanges parts in place: the input is copied aside, in the time of the run.
+/// All-to-all of the vendor. No vendor exchanges parts in place: the input is copied aside, in the
+/// time of the run.
 class Native final : public VendorRun {
  public:
   Native(const collective::Context& context, std::size_t part_bytes)

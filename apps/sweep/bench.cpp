@@ -72,7 +72,7 @@ class Bench {
   }
 
  private:
-  /// Of one run; returns the bytes of the rank that sends most.
+  /// Counts the bytes of one run; returns the bytes of the rank that sends most.
   double count_bytes(Measurement& m) {
     const comm::Bytes sent = operation_.count_traffic();
     std::array<std::uint64_t, 2> sums{sent.intra, sent.inter};
@@ -84,7 +84,7 @@ class Bench {
     return busiest[0];
   }
 
-  /// Of all runs, timed ones too, on all ranks.
+  /// Compares counted with predicted bytes of all runs, timed ones too, on all ranks.
   void compare_traffic() {
     std::array<double, 1> wrong{operation_.sent_as_predicted() ? 0.0 : 1.0};
     control().all_reduce_max(wrong);

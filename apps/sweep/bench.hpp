@@ -12,7 +12,7 @@
 
 namespace zeropp::sweep {
 
-/// Which time of several ranks the column shows (nccl-tests' -a).
+/// Choice of the time of several ranks that the column shows (nccl-tests' -a).
 enum class OverRanks : std::uint8_t { rank_0, average, minimum, maximum };
 
 struct BenchOptions {

@@ -49,7 +49,7 @@ class Broadcast final : public Collective {
             .result_dtype = shape.dtype,
             .input_at = 0,
             .result_at = 0,
-            // Of the root; elsewhere what lies there is not read.
+            // The input of the root alone counts: elsewhere it is not read.
             .replaces_input = false};
   }
   [[nodiscard]] std::unique_ptr<Planned> plan(const collective::Context& context,

@@ -21,8 +21,8 @@ float element(ConstView view, std::size_t at) {
   return with_type(view.dtype, [&]<class T>(T*) { return to_float(view.as<T>()[at]); });
 }
 
-/// What is wrong with values that should be finite or not as `expected` is, block by block: a block
-/// that holds one which is not may be poisoned as a whole.
+/// Counter of values that should be finite, or not, as `expected` is, and are not so. It goes block
+/// by block: a block that holds one which is not may be poisoned as a whole.
 struct Finiteness {
   std::size_t block;
   std::uint64_t wrong = 0;
@@ -136,7 +136,7 @@ void Checks::compare_non_finite(Measurement& m) {
   operation_.for_each_piece(operation_.slots().front(), [&](std::size_t worker, ConstView got,
                                                             std::size_t index, std::size_t part,
                                                             std::size_t first) {
-    // What was planted lies in the first piece of a part.
+    // The planted values lie in the first piece of a part.
     by_worker[worker].add(
         got, index,
         first > 0 ? std::vector<double>(got.count, 0.0)

@@ -1,6 +1,6 @@
-// What a row's results are held against: every element exactly or within the codec's bound, the
-// slope, and values that are not finite. A result that was compared and right is kept: one of the
-// same bits needs no second comparison. Collective over the world.
+// Checks of a row's results: every element exactly or within the codec's bound, the slope, and
+// values that are not finite. A result that was compared and right is kept: one of the same bits
+// needs no second comparison. Collective over the world.
 #pragma once
 
 #include <string>
@@ -28,12 +28,14 @@ class Checks {
   void compare_non_finite(Measurement& m);
 
  private:
-  /// Each rank's own: on some collectives all ranks have the same result, which is no more data.
+  /// Judges each rank's own slope: on some collectives all ranks have the same result, which is no
+  /// more data.
   std::string judge_slope(std::string_view run, const Moments& moments, Measurement& m) const;
-  /// The bits of the kept result, or their negatives with negated data: the codecs are symmetric.
+  /// Whether a slot has the bits of the kept result, or their negatives with negated data: the
+  /// codecs are symmetric.
   [[nodiscard]] bool is_known(const Slot& slot, double sign);
   void keep(const Slot& slot, double sign, const Comparison& comparison);
-  /// One line a rank that found something.
+  /// Reports one line for each rank that found something.
   void report(std::string_view run, const std::string& finding) const;
 
   const SweepContext& place_;

@@ -32,7 +32,7 @@ struct Shape {
 /// The algorithm that is the communicator's own.
 inline constexpr std::string_view kVendors = "native";
 
-/// How it runs.
+/// Variant of a collective: how it runs.
 struct Variant {
   std::string algorithm;
   codec::CodecSpec codec;
@@ -44,7 +44,7 @@ struct Variant {
 
 using collective::Algorithm;
 
-/// Where a run finds its input and leaves its result: one buffer each, or both in one.
+/// Memory of a run's input and result: one buffer each, or both in one.
 struct Memory {
   std::size_t input = 0;   ///< elements of the shape's dtype
   std::size_t filled = 0;  ///< of these carry data; the rest are zeros
@@ -70,11 +70,12 @@ class Planned {
                      StreamHandle stream) = 0;
   virtual void finish(StreamHandle stream) = 0;
   [[nodiscard]] virtual std::size_t workspace_bytes() const = 0;
-  /// Closed form (the vendor's: a ring's): bytes that this rank sends in one run.
+  /// Bytes that this rank sends in one run, in closed form (the vendor's: a ring's).
   [[nodiscard]] virtual comm::Bytes volume() const = 0;
 };
 
-/// What part of the result has to be. `bound`: largest error of each element; empty: exact.
+/// Values that a part of the result has to have. `bound`: largest error of each element; empty:
+/// exact.
 struct Expected {
   std::vector<double> values;
   std::vector<double> bound;
@@ -92,8 +93,8 @@ class Collective {
   /// Bus bandwidth over algorithm bandwidth (nccl-tests, doc/PERFORMANCE.md).
   [[nodiscard]] virtual double bus_factor(std::size_t ranks) const;
   [[nodiscard]] virtual std::vector<Algorithm> algorithms() const = 0;
-  /// What `auto` takes beside the vendor's, on several nodes of several ranks or elsewhere. Empty:
-  /// there is the vendor's only.
+  /// Algorithm that `auto` takes beside the vendor's, on several nodes of several ranks or
+  /// elsewhere. Empty: there is the vendor's only.
   [[nodiscard]] virtual std::string_view preferred(bool levels) const = 0;
   [[nodiscard]] virtual Memory memory(const Shape& shape, const Variant& variant) const = 0;
   /// Throws Error(usage) for a variant that is not among the algorithms, and as
@@ -117,12 +118,13 @@ class Collective {
 /// Whether `collective` has the algorithm for that codec.
 bool can_run(const Collective& collective, const Variant& variant);
 
-/// What `collective` says of its algorithm of that name; false where it has none.
+/// Traits of the algorithm of that name of `collective`; false where it has none of that name.
 bool is_hierarchical(const Collective& collective, std::string_view algorithm);
 bool is_modelled(const Collective& collective, std::string_view algorithm);
 bool is_uncut(const Collective& collective, std::string_view algorithm);
 
-/// What a copy through a codec has to give: elements [first, first + length) of `source`'s buffer.
+/// Values that a copy through a codec has to give: elements [first, first + length) of `source`'s
+/// buffer.
 Expected expected_copy(const Shape& shape, const Variant& variant, const Data& data, int source,
                        std::size_t first, std::size_t length);
 

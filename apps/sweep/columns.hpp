@@ -1,4 +1,4 @@
-// What a person and nccl-tests' tools read: its 13 columns in its places, comments, and its footer;
+// Text for people and nccl-tests' tools: its 13 columns in its places, comments, and its footer;
 // own columns after the 13. Text only; the caller prints it.
 #pragma once
 
@@ -19,7 +19,8 @@ std::string preamble(const Options& options, const Settings& settings,
 /// The three lines above the rows. `per_iteration`: with p99, as in line_of().
 std::string column_names(bool per_iteration);
 
-/// One line. `flags_noise`: whether scattered samples are worth a note (ranks of one machine).
+/// Line of one row. `flags_noise`: whether scattered samples are worth a note (ranks of one
+/// machine).
 std::string line_of(const Row& row, bool flags_noise, bool per_iteration);
 
 /// nccl-tests' last lines, and the verdict.

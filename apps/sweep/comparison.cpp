@@ -18,8 +18,8 @@ std::uint32_t memory_bits(float value) { return bits_of(value); }
 std::uint32_t memory_bits(Bf16 value) { return value.bits; }
 std::uint32_t memory_bits(Fp16 value) { return value.bits; }
 
-/// Half an ulp of a value of `dtype`, and the rounding of subnormals: what a result adds to the
-/// bound of the fp32 value that it was rounded from.
+/// Error that a result adds to the bound of the fp32 value that it was rounded from: half an ulp of
+/// a value of `dtype`, and the rounding of subnormals.
 double rounding(Dtype dtype, double value) {
   switch (dtype) {
     case Dtype::bf16:

@@ -13,7 +13,7 @@
 
 namespace zeropp::sweep {
 
-/// What a slope through the origin is fitted from; may be added over ranks.
+/// Moments that a slope through the origin is fitted from; they may be added over ranks.
 struct Moments {
   double products = 0;   ///< wanted * got
   double squares = 0;    ///< wanted^2
@@ -37,7 +37,7 @@ class Comparison {
   /// `got` (host memory): elements of the result from `index` on.
   void add(ConstView got, std::size_t index, const Expected& expected);
 
-  /// What `other`, of other pieces of the same result, has found as well.
+  /// Adds what `other`, of other pieces of the same result, has found.
   void merge(const Comparison& other);
 
   [[nodiscard]] std::size_t wrong() const { return wrong_; }
@@ -56,7 +56,7 @@ class Comparison {
     double bound;
   };
   [[nodiscard]] std::string kind() const;
-  /// For every kept element.
+  /// Whether `rule` holds for every kept element.
   template <class Rule>
   [[nodiscard]] bool all(Rule&& rule) const;
   [[nodiscard]] double scale() const;

@@ -1,7 +1,7 @@
-// What ranks send: a value depends only on the seed, the rank and the element, so every rank can
-// say what any other sent, and swapped, shifted or foreign data is seen. One hash a value, since a
-// check makes the data of all ranks on each. Integers whose sum over the ranks is exact in the
-// dtype, for lossless collectives; draws close to N(0, 1), rounded to the dtype, for lossy ones
+// Data that ranks send: a value depends only on the seed, the rank and the element, so every rank
+// can say what any other sent, and swapped, shifted or foreign data is seen. One hash a value,
+// since a check makes the data of all ranks on each. Integers whose sum over the ranks is exact in
+// the dtype, for lossless collectives; draws close to N(0, 1), rounded to the dtype, for lossy ones
 // (the sum of four uniforms, Irwin-Hall).
 #pragma once
 

@@ -1,6 +1,6 @@
-// What a row runs: its plans with their memory, the data in it, and one iteration of the operation,
-// out of place or in place. Everything is enqueued on the place's stream; what reads or writes host
-// memory waits for it.
+// Operation of a row: its plans with their memory, the data in it, and one iteration of the
+// operation, out of place or in place. Everything is enqueued on the place's stream; what reads or
+// writes host memory waits for it.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace zeropp::sweep {
 
-/// What it runs on. All outlive the measurements.
+/// Context that a sweep runs on. All outlive the measurements.
 struct SweepContext {
   const app::Context& context;
   comm::Groups& groups;
@@ -50,26 +50,27 @@ class Operation {
   [[nodiscard]] const Memory& memory() const { return memory_; }
   [[nodiscard]] const std::vector<Slot>& slots() const { return slots_; }
 
-  /// This rank's values of `data`, times `sign`, become the input.
+  /// Makes this rank's values of `data`, times `sign`, the input.
   void send(const Data& data, double sign);
-  /// For runs whose result nobody checks: the first piece of the values again and again, which
-  /// takes no time of the CPU for each.
+  /// Sends, for runs whose result nobody checks, the first piece of the values again and again,
+  /// which takes no time of the CPU for each.
   void send_repeated(const Data& data);
   /// Fills the memory of results with Comparison::kPoison.
   void forget();
-  /// In place: the input back where it is read.
+  /// Puts the input back where it is read, for runs in place.
   void restore();
-  /// One iteration.
+  /// Runs one iteration.
   void run();
-  /// One iteration that finds its input and nothing else, until it is done.
+  /// Runs one iteration that finds its input and nothing else, until it is done.
   void run_alone();
 
-  /// Runs one iteration; what one slot sends in it: counted, or for the vendor's route predicted.
+  /// Runs one iteration. Returns what one slot sends in it: counted, or for the vendor's route
+  /// predicted.
   [[nodiscard]] comm::Bytes count_traffic();
   /// Whether every run so far sent what is predicted: one that relies on what lies in its result
   /// from the run before sends less, and no value shows it.
   [[nodiscard]] bool sent_as_predicted() const;
-  /// The vendor's route: bytes are those of a ring.
+  /// Whether the vendor's route is taken, whose bytes are those of a ring.
   [[nodiscard]] bool is_modelled() const;
 
   /// Calls `body(worker, piece of the result in host memory, index of its first element, part,
@@ -111,7 +112,8 @@ class Operation {
     std::size_t first;  ///< in the part
     std::size_t count;
   };
-  /// That lie in host memory together: enough that starting a worker does not count.
+  /// Number of pieces that lie in host memory together: enough that starting a worker does not
+  /// count.
   [[nodiscard]] std::size_t pieces_of_round() const {
     return place_.workers.count() == 1 ? 1 : 8 * place_.workers.count();
   }

@@ -18,7 +18,7 @@
 
 namespace zeropp::sweep {
 
-/// As asked for.
+/// Options as the user gave them.
 struct Options {
   std::size_t minimum_bytes = std::size_t{32} << 20U;
   std::size_t maximum_bytes = std::size_t{32} << 20U;
@@ -46,7 +46,7 @@ struct Options {
   std::string algorithm = "auto";
   std::string group = "world";
   std::size_t node_size = 0;
-  /// Empty: `auto`, which resolve() decides.
+  /// Choices that resolve() makes where they are empty (`auto`).
   std::optional<Backend> backend = {};
   std::optional<comm::Transport> transport = {};
   std::optional<comm::CopyEngines> copy_engines = {};
@@ -63,21 +63,21 @@ struct Options {
 /// Every option, bound to `options`, which outlives the table.
 std::vector<config::Option> option_table(Options& options);
 
-/// Of the options, for --help.
+/// Groups of the options, for --help.
 const std::vector<config::OptionGroup>& option_groups();
 
 /// A group of ranks that collectives run on.
 enum class GroupKind : std::uint8_t { world, node, rail };
 constexpr auto enum_names(GroupKind) { return name_table("world", "node", "rail"); }
 
-/// What runs of the algorithms that there are.
+/// Choice of the algorithms that run, of those that there are.
 struct AlgorithmChoice {
   enum class Kind : std::uint8_t { automatic, all, named };
   Kind kind = Kind::automatic;
   std::vector<std::string> names;  ///< where they are named
 };
 
-/// As it runs.
+/// Settings of the run, resolved from the options.
 struct Settings {
   std::vector<std::size_t> sizes;
   std::vector<const Collective*> collectives;
@@ -92,8 +92,8 @@ struct Settings {
   bool uniform = false;  ///< nodes have equal numbers of ranks
 };
 
-/// What runs of one collective on one group: of the codecs and algorithms that were asked for, the
-/// pairs that exist. An algorithm of levels needs the world and equal nodes.
+/// Variants of one collective that run on one group: of the codecs and algorithms that were asked
+/// for, the pairs that exist. An algorithm of levels needs the world and equal nodes.
 std::vector<Variant> variants(const Settings& settings, const Collective& collective,
                               GroupKind group);
 

@@ -8,7 +8,7 @@
 
 namespace zeropp::sweep {
 
-/// What a check of one rank found, as one line.
+/// Finding of a check of one rank, as one line.
 struct Finding {
   std::size_t rank;
   std::string text;

@@ -10,8 +10,9 @@ namespace zeropp::sweep {
 
 namespace {
 
-/// Over NCCL in place as it lies. MPI leaves a result in place at the begin of the buffer, not in
-/// the own part: there it is made aside and copied, in the time of the run.
+/// Reduce-scatter of the vendor. NCCL runs in place as it lies. MPI leaves a result in place at the
+/// begin of the buffer, not in the own part: there it is made aside and copied, in the time of the
+/// run.
 class Native final : public VendorRun {
  public:
   Native(const collective::Context& context, std::size_t part_bytes)

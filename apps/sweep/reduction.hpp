@@ -1,11 +1,11 @@
-// What the collectives that sum share: the codecs of their hops and what they have to give.
+// Base of the collectives that sum: the codecs of their hops and what they have to give.
 #pragma once
 
 #include "apps/sweep/collective.hpp"
 
 namespace zeropp::sweep {
 
-/// One codec on every hop.
+/// Reduction with one codec on every hop.
 inline collective::Reduction reduction(const Shape& shape, const Variant& variant) {
   return {variant.algorithm, shape.topology, shape.dtype, variant.codec, variant.codec};
 }

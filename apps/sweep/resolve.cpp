@@ -93,7 +93,7 @@ int size_of_group(GroupKind group, const config::Machine& machine) {
   return machine.world_size;
 }
 
-/// Empty: every rank of a group.
+/// Roots of a group; empty: every rank of the group.
 std::vector<int> choose_roots(const std::string& text, const std::vector<GroupKind>& groups,
                               const config::Machine& machine) {
   if (is_all(text)) return {};
@@ -130,7 +130,7 @@ void refuse_what_is_not_offered(const Options& o) {
   }
 }
 
-/// With -I every iteration is a cycle, and so a sample, of its own.
+/// Makes every iteration, with -I, a cycle, and so a sample, of its own.
 void time_each_iteration(Options& o) {
   constexpr std::size_t kIterations = 100;  // with fewer, the 99th percentile is the largest sample
   if (o.per_iteration_timing == 0) return;
@@ -193,7 +193,7 @@ AlgorithmChoice choose_algorithms(const std::string& text,
   return {.kind = Kind::named, .names = names};
 }
 
-/// Everything that was asked for runs somewhere.
+/// Checks that everything that was asked for runs somewhere.
 void check_variants(const Settings& settings) {
   std::set<std::string> codecs;
   std::set<std::string> algorithms;
@@ -241,7 +241,7 @@ void check_groups(const Settings& settings, const config::Machine& machine) {
   }
 }
 
-/// Those of `collective` that were asked for on such a group.
+/// Algorithms of `collective` that were asked for on such a group.
 std::vector<std::string> algorithm_names(const Settings& settings, const Collective& collective,
                                          GroupKind group) {
   switch (settings.algorithms.kind) {

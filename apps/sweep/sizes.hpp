@@ -6,7 +6,7 @@
 
 namespace zeropp::sweep {
 
-/// From `minimum` to `maximum` bytes: times `factor` where it is above 1, else plus `step`.
+/// Sizes from `minimum` to `maximum` bytes: times `factor` where it is above 1, else plus `step`.
 std::vector<std::size_t> sizes(std::size_t minimum, std::size_t maximum, std::size_t step,
                                std::size_t factor);
 

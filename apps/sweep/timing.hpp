@@ -1,7 +1,7 @@
-// How often an operation is repeated, and how it is timed. A cycle is a number of iterations
-// between two looks at the clock (nccl-tests' run); a sample is the mean time of an operation of
-// one cycle, on every rank. Where a run replaces its own input, every iteration gets the input back
-// first, outside of the time.
+// Repetition and timing of an operation. A cycle is a number of iterations between two looks at the
+// clock (nccl-tests' run); a sample is the mean time of an operation of one cycle, on every rank.
+// Where a run replaces its own input, every iteration gets the input back first, outside of the
+// time.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace zeropp::sweep {
 
-/// What a CPU does after each operation (nccl-tests' -z).
+/// Action of a CPU after each operation (nccl-tests' -z).
 enum class Blocking : std::uint8_t { none, wait_and_barrier, wait };
 
 struct Repetition {
@@ -35,12 +35,12 @@ struct Samples {
   std::size_t iterations = 0;                ///< of a cycle
   std::vector<std::vector<double>> seconds;  ///< [cycle][rank], of one operation
 
-  /// Of each cycle: the largest over ranks.
+  /// Largest time over ranks of each cycle.
   [[nodiscard]] std::vector<double> slowest() const;
 };
 
-/// The same on every rank. `operate`: one iteration, enqueued on `stream`; `restore`: gives the
-/// input back, on `stream`, or empty. Collective.
+/// Measures an operation; the samples are the same on every rank. `operate`: one iteration,
+/// enqueued on `stream`; `restore`: gives the input back, on `stream`, or empty. Collective.
 Samples measure(const Repetition& repetition, comm::Control& control, const Stream& stream,
                 const std::function<void()>& restore, const std::function<void()>& operate);
 

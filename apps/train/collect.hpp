@@ -1,4 +1,4 @@
-// From what every rank recorded to what the trace holds.
+// Collection of what every rank recorded, into what the trace holds.
 #pragma once
 
 #include "lib/app/app.hpp"

@@ -1,4 +1,4 @@
-// What a person watching sees: one line that is rewritten on a terminal, one line a report
+// Progress that a person watches: one line that is rewritten on a terminal, one line a report
 // elsewhere. Printed by rank 0 to standard output.
 #pragma once
 

@@ -90,7 +90,8 @@ void Trainer::keep_earlier_trace() {
   const std::filesystem::path path = context_.trace_path();
   std::error_code error;
   if (first == 0 || !std::filesystem::exists(path, error)) return;
-  // Several runs may go on from the same checkpoint: none loses its trace.
+  // Earlier traces are numbered, since several runs may go on from the same checkpoint: none loses
+  // its trace.
   const auto name = [&](int number) {
     return path.parent_path() / fmt::format("{}.before-{:09}{}{}", path.stem().string(), first,
                                             number == 0 ? "" : fmt::format("-{}", number),

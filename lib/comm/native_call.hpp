@@ -20,8 +20,8 @@ enum class NativeOp : std::uint8_t {
 /// "all-gather", "reduce-scatter", ...: the name in flight records.
 const char* name_of(NativeOp op);
 
-/// What goes in and what comes out on a rank, of one dtype. One of the views holds a part for each
-/// rank, all of one size, or both do:
+/// Input and output of a call on a rank, of one dtype. One of the views holds a part for each rank,
+/// all of one size, or both do:
 ///   all_gather      `in` is the own part, `out` all parts; `in` may lie at its place in `out`
 ///   reduce_scatter  `in` is all parts, `out` the own part of their sum over ranks, in the vendor's
 ///                   order and precision

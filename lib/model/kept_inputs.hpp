@@ -1,5 +1,5 @@
-// What blocks that recompute keep until their backward, with Options::cpu_checkpointing: their
-// inputs, in the memory of the host. On the device they lie in turn in kInputSlots slots. Forward
+// Inputs that blocks that recompute keep until their backward, with Options::cpu_checkpointing, in
+// the memory of the host. On the device they lie in turn in kInputSlots slots. Forward
 // copies a block's input out beside the arithmetic of this block and the next; the slot is written
 // again when the copy is done. Backward, as soon as a block is done with its slot, copies back the
 // input that lay there before, while the block that has the other slot computes. The last

@@ -114,7 +114,7 @@ Poisoned converted(const Poisoned& from, Dtype dtype) {
   return to;
 }
 
-/// One run between memory of the device; `out` keeps what it does not write.
+/// Runs the plan once between memory of the device; `out` keeps what the run does not write.
 void run_once(const OwnedPlan& plan, const Poisoned& in, Poisoned& out) {
   const test::OnDevice from(in);
   const test::OnDevice to(out);

@@ -111,7 +111,7 @@ TEST(Saver, WhatIsNotCommittedIsNoCheckpoint) {
   EXPECT_THAT(Folder(place.path()).steps(), testing::IsEmpty());
 }
 
-/// This process's files cannot become longer than `bytes` until it ends.
+/// Limit on this process's files, which cannot become longer than `bytes` until it ends.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {

@@ -20,7 +20,7 @@ constexpr double kLimit = 6;  ///< standard errors
 
 codec::CodecSpec coin() { return codec::parse_codec("int4:64+sr"); }
 
-/// Half a step above a code, in blocks whose scale is 1: every code is a toss of a coin.
+/// Values half a step above a code, in blocks whose scale is 1: every code is a toss of a coin.
 test::Poisoned coins(std::size_t count) {
   test::Poisoned values(count, Dtype::fp32);
   for (std::size_t i = 0; i < count; ++i) {

@@ -25,7 +25,7 @@ float value(int source, int part, std::size_t element, std::size_t run) {
   return test::value_of(Dtype::fp32, source, at + 1'000'000 * run);
 }
 
-/// What a step of the test does: so many runs, then an end.
+/// Step of the test: so many runs, then an end.
 enum class End { commit, discard, reset, rescale };
 struct Step {
   std::size_t runs;
@@ -208,7 +208,7 @@ class Oracle {
     kept_ = next_;
   }
 
-  /// What `rank` keeps of hop 1 or 2.
+  /// Errors that `rank` keeps of hop 1 or 2.
   [[nodiscard]] std::vector<float> kept(std::size_t hop, int rank) const {
     const int local = rank % topology_.ranks_per_node;
     const bool two =
@@ -359,7 +359,7 @@ TEST(ErrorFeedback, OfTheSameValuesAveragesToTheTrueSum) {
         EXPECT_EQ(first, same) << "the first run has nothing to feed back";
         EXPECT_GT(first, 0.1) << "the case is about a codec that errs";
         EXPECT_NEAR(biased, first, 1e-12);
-        // What int8 rounds off the errors is not fed back.
+        // The bound is wider for int8: what int8 rounds off the errors is not fed back.
         EXPECT_LT(fed_back, (storage == ErrorStorage::int8 ? 8 : 3) * first / kRuns);
       }
     }

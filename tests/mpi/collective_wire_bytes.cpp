@@ -37,7 +37,8 @@ std::size_t wire(const codec::CodecSpec& spec, Dtype plain, std::size_t n) {
   const auto& info = info_of(spec);
   const std::size_t padded = pad(n, block_of(spec));
   std::size_t scale_bytes = info.scale_bytes;
-  // With asym a minimum lies beside the scale; s32 makes both twice as long.
+  // Scales take more bytes with options: with asym a minimum lies beside the scale; s32 makes both
+  // twice as long.
   for (const std::string& option : spec.options) {
     if (option == "asym" || option == "s32") scale_bytes *= 2;
   }
@@ -88,7 +89,7 @@ struct ClosedForm {
   }
 };
 
-/// What MPI was given since the last call, by link class.
+/// Bytes that MPI was given since the last call, by link class.
 Bytes seen_by_mpi(int node_size) {
   const auto counts = test::take_pmpi_counts();
   Bytes sum;

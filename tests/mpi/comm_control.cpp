@@ -24,7 +24,7 @@ std::unique_ptr<MpiControl> control_of(std::size_t most_bytes) {
 
 constexpr std::size_t kLimits[] = {1, 8, 40, 64};
 
-/// Another one for every rank and length.
+/// Text that is another one for every rank and length.
 std::string text_of(int rank, std::size_t length) {
   std::string text(length, '\0');
   for (std::size_t i = 0; i < length; ++i) {

@@ -124,7 +124,7 @@ struct Pieces {
   }
   [[nodiscard]] std::byte* out() const { return memory.data(); }
   [[nodiscard]] std::byte* in() const { return memory.data() + size * bytes; }
-  /// What rank `source` sends to `destination`.
+  /// Puts what rank `source` sends to `destination` into device memory.
   void put(std::byte* to, int source, int destination) const {
     std::vector<std::byte> values(bytes);
     for (std::size_t i = 0; i < bytes; ++i) values[i] = byte_of(source, destination, i, 0);

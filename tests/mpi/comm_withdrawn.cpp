@@ -76,7 +76,7 @@ TEST(Withdrawn, ACollectiveThatIsUnderWay) {
   }
 }
 
-/// What nobody takes is given up.
+/// Messages that nobody takes are given up.
 TEST(Withdrawn, MessagesThatNobodyAnswers) {
   world().set_topology(2);
   const Groups groups = world().make_groups();

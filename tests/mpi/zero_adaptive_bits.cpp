@@ -103,7 +103,7 @@ TEST(AdaptiveBits, BeginWithTheWidestThatAllCanHave) {
   AdaptiveCase made(options_of(zero::AdaptedValues::weights));
   made.step(0);
   for (std::size_t u = 0; u < 4; ++u) {
-    // On one rank nothing is sent, so that everything can be had.
+    // One rank sends nothing, so that everything can be had.
     EXPECT_EQ(made.recorder().codecs[u].weights, world().size() == 1 ? "int8:64" : "int4:64");
   }
 }
@@ -113,7 +113,7 @@ TEST(AdaptiveBits, GiveWidthsByUnit) {
   zero::Options options = options_of(zero::AdaptedValues::gradients);
   AdaptiveCase uniform(options);
   uniform.engine().prepare();
-  // Between what int4 and int5 send everywhere: no one width makes use of it.
+  // The budget lies between what int4 and int5 send everywhere: no one width makes use of it.
   options.adaptive_bits.budget_bytes = uniform.recorder().width_budget * 9 / 8;
   AdaptiveCase made(options);
   made.train(3);

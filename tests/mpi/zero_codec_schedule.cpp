@@ -62,7 +62,7 @@ TEST(CodecSchedule, OfTheSameCodecsChangesNoBit) {
       {.weight_codec = parse_codec("int8:128"), .gradient_codec_intra = parse_codec("int8:128")},
       {.from_step = 2, .gradient_codec_inter = parse_codec("int4:128")}};
   EXPECT_EQ(hashes_of(options, 4), plain);
-  // And one that replaces other codecs from the first step on.
+  // Such a schedule may replace other codecs from the first step on.
   options.weight_codec = parse_codec("int4:64");
   options.gradient_codec_intra = options.gradient_codec_inter = parse_codec("int6:128");
   options.codec_schedule = {{.weight_codec = parse_codec("int8:128"),
@@ -132,8 +132,8 @@ TEST(CodecSchedule, RowsSayWhatWasInForce) {
 }
 
 TEST(CodecSchedule, KeptErrorsOutliveAChange) {
-  // From step 2 on nothing is lost any more, in fp32 the codec `none` errs nowhere: with beta the
-  // kept errors decay by it, and are no others.
+  // Nothing is lost any more from step 2 on, where in fp32 the codec `none` errs nowhere: with beta
+  // the kept errors decay by it, and are no others.
   if (world().size() == 1) return;
   for (const auto dtype : {zero::FeedbackStorage::fp32, zero::FeedbackStorage::int8}) {
     zero::Options options = base();
@@ -162,7 +162,7 @@ TEST(CodecSchedule, KeptErrorsOutliveAChange) {
         std::memcpy(&old, &bytes[at], sizeof old);
         std::memcpy(&now, &after.at(name)[at], sizeof now);
         kept += old != 0 ? 1 : 0;
-        // Half of it, and of what h - Q(h) rounds: nothing in fp32.
+        // An error becomes half of it, and of what h - Q(h) rounds, which is nothing in fp32.
         ASSERT_EQ(now, 0.5F * old) << name << " " << at;
       }
     }

@@ -31,8 +31,8 @@ zero::Options deterministic(int stage, Dtype compute) {
 
 std::string folder() { return std::filesystem::temp_directory_path().string(); }
 
-/// How it is offloaded: all in one piece and buffer, and in ways that leave pieces and ratios odd;
-/// to the host and to files, whose reads and writes overlap or do not.
+/// Ways to offload: all in one piece and buffer, and in ways that leave pieces and ratios odd; to
+/// the host and to files, whose reads and writes overlap or do not.
 std::vector<zero::OffloadOptimizerOptions> offloads() {
   return {{.device = zero::OffloadDevice::cpu, .buffer_count = 1},
           {.device = zero::OffloadDevice::cpu,
@@ -56,7 +56,7 @@ std::vector<zero::OffloadOptimizerOptions> offloads() {
            .pipeline_write = false}};
 }
 
-/// Whose weights may be offloaded too, with those: on the host, all in files, and some of them.
+/// Ways to offload the weights with the optimizer: on the host, all in files, and some of them.
 struct OfBoth {
   zero::OffloadOptimizerOptions optimizer;
   zero::OffloadParamOptions param;

@@ -54,8 +54,8 @@ TEST(StochasticRounding, DrawsAnewInEveryMicroStep) {
   options.reduce_scatter_algorithm = "1-hop";
   options.gradient_codec_intra = codec::parse_codec("int3:32+sr");
   options.gradient_codec_inter = options.gradient_codec_intra;
-  // What draws add to the square is their variance, which a mean of so many divides; one draw for
-  // all would leave it as it is.
+  // Draws add their variance to the square, which a mean of so many divides; one draw for all would
+  // leave it as it is.
   const double of_one = squared_norm(options, 1) - exact;
   const double of_many = squared_norm(options, 16) - exact;
   EXPECT_GT(of_one, 0.05 * exact) << "the case is about draws that matter";

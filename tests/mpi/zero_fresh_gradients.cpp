@@ -104,7 +104,8 @@ TEST_P(FreshGradients, KeepNothingOfWhatWasThere) {
   }
   EXPECT_EQ(poisoned.engine_case.engine().parameters_hash(),
             clean.engine_case.engine().parameters_hash());
-  // Once a step where gradients stay whole over the micro-steps, else once a micro-step.
+  // Gradients are fresh once a step where they stay whole over the micro-steps, else once a
+  // micro-step.
   const std::size_t times = kSteps * (options.stage < 2 ? 1 : options.accumulation_steps);
   EXPECT_EQ(poisoned.model->fresh(), times * poisoned.model->units().size());
 }

@@ -103,7 +103,7 @@ TEST(LossScaleEngine, NoSumIsCutOff) {
 /// The scale doubles after every second step, and falls once; norms are those of a scale that does
 /// not, and so is what is kept, in units of the loss.
 TEST(LossScaleEngine, NothingJumpsWhereTheScaleChanges) {
-  // On a GPU activations are fp16: their rounding depends on the scale where they are subnormal.
+  // Activations are fp16 on a GPU: their rounding depends on the scale where they are subnormal.
   const double tolerance = device().memory == MemoryKind::host ? 0.0 : 0.02;
   for (const auto dtype : {zero::FeedbackStorage::fp32, zero::FeedbackStorage::int8}) {
     zero::Options options = fed_back({.initial_power = 8, .window = 2, .hysteresis = 1}, dtype);

@@ -66,7 +66,7 @@ TEST_P(Sgd, ShrinksTheDistanceByTheClosedForm) {
   }
 }
 
-/// Other batches, another minimum each step.
+/// Every step has other batches, and so another minimum.
 TEST_P(Sgd, StepsTowardsTheMinimumOfTheStepsBatches) {
   QuadraticCase made(kUnitSizes, options_, 0, kLength, kSequences, sgd_);
   std::vector<double> before = made.parameters();

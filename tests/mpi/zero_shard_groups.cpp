@@ -47,7 +47,7 @@ class WatchedModel final : public WrappedModel {
   Sha256 seen;
 };
 
-/// Everything that all ranks may differ in, on; 4 ranks in two groups.
+/// Options that turn on everything that ranks may differ in; 4 ranks in two groups.
 zero::Options compressed(std::size_t group) {
   zero::Options options;
   options.shard_group_size = group;
@@ -215,7 +215,7 @@ TEST(ShardGroups, SeeASumThatLeavesTheRangeOfFp16) {
     model = planted.get();
     return planted;
   });
-  // Each alone, and the sum of a group, are within 65504; the sum over groups is not.
+  // Gradients of one rank, and the sum of a group, are within 65504; the sum over groups is not.
   model->plants[1] = {.value = 20000};
   EXPECT_FALSE(made.step(0).skipped);
   EXPECT_TRUE(made.step(1).skipped);

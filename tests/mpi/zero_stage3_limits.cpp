@@ -16,7 +16,7 @@ std::unique_ptr<zero::UnitModel> gpt(const model::Context& context) {
   return make_tiny_gpt(context);
 }
 
-/// What a run with `options` left, and what its memory was.
+/// Result of a run with its options, and what its memory was.
 struct Trained {
   Outcome outcome;
   std::uint64_t gathers = 0;
@@ -66,7 +66,8 @@ TEST(Stage3Limits, KeepingUnitsChangesNoBit) {
     EXPECT_EQ(kept.outcome.hash, released.outcome.hash);
     EXPECT_EQ(kept.outcome.losses, released.outcome.losses);
     EXPECT_LT(2 * kept.gathers, released.gathers);
-    // One rank's gradient shards are so large that what is kept lies in the room of their images.
+    // A world of one rank has gradient shards so large that what is kept lies in the room of their
+    // images.
     if (world().size() > 1) {
       EXPECT_GT(kept.memory.at("arena"), released.memory.at("arena"));
     }

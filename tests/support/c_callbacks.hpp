@@ -80,7 +80,7 @@ struct EndPlan {
 using OwnedComm = std::unique_ptr<zpp_comm, EndComm>;
 using OwnedPlan = std::unique_ptr<zpp_plan, EndPlan>;
 
-/// On test::device(), by test::transport().
+/// Options of a communicator on test::device(), by test::transport().
 inline zpp_comm_options comm_options(int rank, int size, int node_size) {
   return {.struct_size = sizeof(zpp_comm_options),
           .rank = rank,

@@ -24,7 +24,7 @@ struct Array {
   [[nodiscard]] checkpoint::Slice slice(std::uint64_t offset, std::uint64_t count) const {
     return {name, element_bytes, total, offset, count};
   }
-  /// What rank `rank` of `ranks` owns: ceil(total / ranks) elements, less at the end.
+  /// Slice that rank `rank` of `ranks` owns: ceil(total / ranks) elements, less at the end.
   [[nodiscard]] checkpoint::Slice part(std::uint64_t rank, std::uint64_t ranks) const {
     const std::uint64_t shard = (total + ranks - 1) / ranks;
     const std::uint64_t begin = std::min(rank * shard, total);

@@ -1,5 +1,5 @@
-// What the codec tests share: every registered format with every block and memory dtype, arrays of
-// a run-time dtype, wire memory between guard bytes, and inputs that have rules of their own.
+// Cases of the codec tests: every registered format with every block and memory dtype, arrays of a
+// run-time dtype, wire memory between guard bytes, and inputs that have rules of their own.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -86,7 +86,7 @@ inline std::vector<Binding> all_bindings() {
   return bindings;
 }
 
-/// For gtest's test names.
+/// Label of a codec for gtest's test names.
 inline std::string label_of(const codec::CodecSpec& spec) {
   std::string label = codec::to_string(spec);
   for (char& c : label) {
@@ -98,7 +98,7 @@ inline std::string label_of(const testing::TestParamInfo<Binding>& binding) {
   return label_of(binding.param.spec) + "_" + std::string(name_of(binding.param.memory));
 }
 
-/// Two codecs, one behind the other.
+/// Pair of codecs, one behind the other.
 struct Pair {
   codec::CodecSpec from;
   codec::CodecSpec to;
@@ -116,7 +116,7 @@ inline std::vector<Pair> all_pairs() {
       continue;
     }
     std::set<std::size_t> blocks = {info.default_block};
-    // Other blocks for those that may be fused, and for one that never is.
+    // Formats that may be fused, and one that never is, have other blocks too.
     if (name == "int4" || name == "int6" || name == "int8") {
       blocks.insert({info.minimum_block, info.maximum_block});
     }
@@ -133,7 +133,7 @@ inline std::string label_of(const testing::TestParamInfo<Pair>& pair) {
   return label_of(pair.param.from) + "_to_" + label_of(pair.param.to);
 }
 
-/// What gtest prints of them.
+/// Text that gtest prints of bindings and pairs.
 inline void PrintTo(const Binding& binding, std::ostream* out) {
   *out << codec::to_string(binding.spec) << " in " << name_of(binding.memory);
 }
@@ -263,7 +263,7 @@ inline float block_absmax(const Values& values, std::size_t block, std::size_t i
   return largest;
 }
 
-/// Half the distance of neighbours of `dtype` around x; 0 for fp32, where decode is exact.
+/// Half the distance between neighbours of `dtype` around x; 0 for fp32, where decode is exact.
 inline double half_ulp(double x, Dtype dtype) {
   if (dtype == Dtype::fp32) return 0;
   int exponent = 0;

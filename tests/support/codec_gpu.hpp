@@ -123,7 +123,8 @@ class WireTwin {
   Twin twin_;
 };
 
-/// Any bits at all, as values or as wire images: scales of any sign, infinite, NaN.
+/// Fills memory with any bits at all, as values or as wire images: scales of any sign, infinite,
+/// NaN.
 inline void fill_with_noise(const Twin& twin, std::uint32_t seed) {
   std::mt19937 engine(seed);
   for (std::size_t i = 0; i < twin.bytes(); ++i) {

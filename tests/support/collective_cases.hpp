@@ -1,5 +1,5 @@
-// What the collective tests iterate over: node sizes, registered codecs, and one run of a planned
-// algorithm on generated values. A new codec or algorithm is in these lists without an edit.
+// Cases of the collective tests: node sizes, registered codecs, and one run of a planned algorithm
+// on generated values. A new codec or algorithm is in these lists without an edit.
 #pragma once
 
 #include <memory>
@@ -52,7 +52,7 @@ inline std::vector<codec::CodecSpec> codecs() {
   return specs;
 }
 
-/// What `algorithm` can carry out of `all`.
+/// Codecs of codecs() that `algorithm` can carry.
 template <class Algorithm>
 std::vector<codec::CodecSpec> codecs_for(const Algorithm& algorithm) {
   return algorithm.traits.any_codec ? codecs() : std::vector<codec::CodecSpec>{{}};
@@ -89,8 +89,8 @@ bool worth_running(const Algorithm& algorithm, int node_size) {
 /// The key of the draws of a run that names no other.
 inline constexpr std::uint64_t kDrawKey = 20230616;
 
-/// One run; returns this rank's sum. The input is element part * count + e of the generated values
-/// at memory place part * stride + e, with NaN between the parts.
+/// Runs a reduce-scatter once; returns this rank's sum. The input is element part * count + e of
+/// the generated values at memory place part * stride + e, with NaN between the parts.
 inline std::vector<float> run(collective::ReduceScatter& planned,
                               const collective::ReduceScatterPlan& plan, int size, int rank,
                               std::uint64_t key = kDrawKey) {
@@ -113,7 +113,8 @@ inline std::vector<float> run(collective::ReduceScatter& planned,
   return {first, first + parts.count};
 }
 
-/// One run; returns the whole result buffer as the bytes of `result` (0xA5 between the parts).
+/// Runs an all-gather once; returns the whole result buffer as the bytes of `result` (0xA5 between
+/// the parts).
 inline Poisoned run(collective::AllGather& planned, const collective::AllGatherPlan& plan, int size,
                     int rank, Dtype result, std::uint64_t key = kDrawKey) {
   Poisoned part(plan.parts.count, plan.memory);

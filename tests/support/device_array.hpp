@@ -11,7 +11,7 @@
 
 namespace zeropp::test {
 
-/// What `values` become in memory of `dtype`.
+/// Values that `values` become in memory of `dtype`.
 inline Floats rounded(const Floats& values, Dtype dtype) {
   return loaded(stored(values, dtype), dtype);
 }

@@ -26,7 +26,7 @@
 
 namespace zeropp::test {
 
-/// What a run left behind.
+/// Outcome of a run.
 struct Outcome {
   std::string hash;
   std::vector<double> losses;
@@ -39,7 +39,7 @@ struct Outcome {
       0;  ///< bytes of weight gathers in backward across nodes, this rank
 };
 
-/// Two nodes of four ranks, else one.
+/// Ranks a node: two nodes where there are four ranks, else one node.
 inline int node_size_of_four() { return world().size() == 4 ? 2 : world().size(); }
 
 using KeptErrors = std::map<std::string, std::vector<std::byte>>;
@@ -83,7 +83,7 @@ class EngineCase {
                                              world().control(), device_, recorder_);
   }
 
-  /// One step on the batches of step `index`, which takes no device memory.
+  /// Takes one step on the batches of step `index`, and checks that it takes no device memory.
   zero::StepResult step(std::uint64_t index) {
     const std::size_t allocations = device_.runtime->memory_use().allocations;
     const auto result = engine_->step([&](std::size_t micro_step) {
@@ -130,7 +130,7 @@ class EngineCase {
     return outcome;
   }
 
-  /// What error feedback keeps of all hops and buckets, by name.
+  /// Errors that error feedback keeps of all hops and buckets, by name.
   KeptErrors errors() {
     KeptErrors all;
     for (const zero::NamedState& state : engine_->error_feedback()) {

@@ -1,9 +1,10 @@
-// What tests tell the library that stands in for NVML (fake_nvml.cpp), and what it saw.
+// Interface between tests and the library that stands in for NVML (fake_nvml.cpp): what they tell
+// it, and what it saw.
 #pragma once
 
 namespace zeropp::test {
 
-/// Its behaviour; statuses are NVML's, 0 for success.
+/// Behaviour of the library; statuses are NVML's, 0 for success.
 struct FakeNvml {
   int start_status = 0;
   int power_status = 0;

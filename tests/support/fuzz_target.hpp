@@ -1,5 +1,5 @@
-// What fuzz targets share: input as text or as a file, and what a parser may do with any input,
-// which is to take it or to throw an Error of one line.
+// Frame of fuzz targets: input as text or as a file, and what a parser may do with any input, which
+// is to take it or to throw an Error of one line.
 #pragma once
 
 #include <sys/mman.h>
@@ -30,7 +30,8 @@ inline std::string text_of(const std::uint8_t* data, std::size_t size) {
   std::abort();
 }
 
-/// Any other exception than Error leaves, which ends the program.
+/// Runs `parse`, which may throw Error with one line. Any other exception leaves, which ends the
+/// program.
 template <class Parse>
 void may_refuse(const Parse& parse) {
   try {

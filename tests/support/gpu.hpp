@@ -1,4 +1,4 @@
-// What tests of the GPU share: whether they can run here.
+// Conditions of tests of the GPU: whether they can run here.
 #pragma once
 
 #include <cstdio>
@@ -15,7 +15,7 @@ inline void print_skipped(const std::string& reason) {
   std::printf("skipped: %s\n", reason.c_str());
 }
 
-/// Why a test that needs `needed` GPUs, one at least, cannot run here, or nothing.
+/// Reason why a test that needs `needed` GPUs, one at least, cannot run here, or nothing.
 inline std::string lacking_gpus(std::size_t needed) {
   const std::size_t visible = visible_gpus().size();
   if (visible == 0) return no_gpu_reason();

@@ -1,12 +1,12 @@
-// Which of the ranks that share this machine this one is: for a test or a bench on GPUs to take one
-// of its own.
+// Number of this rank among those that share this machine: for a test or a bench on GPUs to take
+// one of its own.
 #pragma once
 
 #include <mpi.h>
 
 namespace zeropp::test {
 
-/// In launched order. Collective over MPI_COMM_WORLD.
+/// Number of this rank on its host, in launched order. Collective over MPI_COMM_WORLD.
 inline int host_rank() {
   MPI_Comm host = MPI_COMM_NULL;
   MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host);

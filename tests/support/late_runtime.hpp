@@ -40,7 +40,7 @@ class LateRuntime {
         const std::uint64_t number = ++state->recorded;
         enqueue(stream, [=] { state->reached = number; });
       };
-      // For what is recorded now, as on a GPU: later it may be another point.
+      // A wait is for what is recorded now, as on a GPU: later it may be another point.
       made.wait = [](void* stream, void* event) {
         const auto* const state = static_cast<const EventState*>(event);
         const std::uint64_t number = state->recorded;
@@ -54,7 +54,7 @@ class LateRuntime {
     return made;
   }
 
-  /// What nobody waited for.
+  /// Does the work that nobody waited for.
   static void finish() {
     while (!late_work().empty()) do_next();
   }

@@ -20,7 +20,7 @@ namespace {
 std::unique_ptr<comm::World> instance;
 Device chosen_device;
 comm::Transport chosen_transport = comm::Transport::mpi;
-/// By node size, secondary and shard size, largest message, copy engines and copy.
+/// Groups by node size, secondary and shard size, largest message, copy engines and copy.
 std::map<std::tuple<int, int, int, std::size_t, bool, int>, comm::Groups> kept;
 }  // namespace
 comm::World& world() { return *instance; }
@@ -47,7 +47,7 @@ class EndAllRanks : public testing::EmptyTestEventListener {
   }
 };
 
-/// Why the launcher cannot be the one of the MPI that is linked, or nothing. CTest says in
+/// Reason why the launcher cannot be the one of the MPI that is linked, or nothing. CTest says in
 /// ZEROPP_TEST_RANKS how many ranks it asked for: under another's launcher each is a world of its
 /// own, and would pass.
 std::string wrong_launcher() {
@@ -90,7 +90,7 @@ int main(int argc, char** argv) {
   } else {
     const HostRuntime runtime;
     testing::InitGoogleTest(&argc, argv);
-    // After the printer of results; GoogleTest owns it.
+    // The listener comes after the printer of results; GoogleTest owns it.
     testing::UnitTest::GetInstance()->listeners().Append(new test::EndAllRanks);
     status = test::run_tests(argv[0]);
   }

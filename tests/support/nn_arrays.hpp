@@ -53,7 +53,7 @@ inline std::vector<std::byte> stored(const Floats& values, Dtype dtype) {
   return memory;
 }
 
-/// What such memory holds.
+/// Values in memory of `dtype`.
 inline Floats loaded(const std::vector<std::byte>& memory, Dtype dtype) {
   Floats values(memory.size() / size_of(dtype));
   with_type(dtype, [&]<class T>(T*) {
@@ -69,7 +69,7 @@ struct Weights {
   Weights(std::size_t count, std::uint64_t stream, Dtype type)
       : bytes(stored(normals(count, stream), type)), wide(loaded(bytes, type)), dtype(type) {}
   [[nodiscard]] ConstView memory() const { return {bytes.data(), wide.size(), dtype}; }
-  /// To be written to; `wide` keeps what was there.
+  /// View to write to; `wide` keeps what was there.
   [[nodiscard]] View view() { return {bytes.data(), wide.size(), dtype}; }
   [[nodiscard]] Floats now() const { return loaded(bytes, dtype); }
   std::vector<std::byte> bytes;

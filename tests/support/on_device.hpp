@@ -36,7 +36,7 @@ class DeviceBytes {
     stream().copy(buffer_.data(), host.data(), host.size());
     stream().synchronize();
   }
-  /// What the stream's work so far has left.
+  /// Bytes that the stream's work so far has left.
   [[nodiscard]] std::vector<std::byte> download() const {
     std::vector<std::byte> host(buffer_.bytes());
     stream().copy(host.data(), buffer_.data(), host.size());

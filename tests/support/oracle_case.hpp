@@ -46,8 +46,8 @@ class OracleCase {
                               {"gradient_clipping", gradient_clipping}};
   }
 
-  /// One step: all its sequences as the model reads them, the mean loss over them, and the learning
-  /// rate it was taken with.
+  /// Adds a step: all its sequences as the model reads them, the mean loss over them, and the
+  /// learning rate it was taken with.
   void step(const zero::Batch& batch, double loss, double learning_rate) {
     manifest_["batches"].push_back({{"sequences", batch.sequences}, {"length", batch.length}});
     manifest_["losses"].push_back(loss);

@@ -28,7 +28,7 @@ inline float load(ConstView view, std::size_t at) {
   return with_type(view.dtype, [&]<class T>(T*) { return to_float(view.as<T>()[at]); });
 }
 
-/// Owned memory filled with 0xA5: what an operation does not write stays recognisable.
+/// Owned memory filled with 0xA5, so that what an operation does not write stays recognisable.
 struct Poisoned {
   Poisoned(std::size_t count, Dtype dtype)
       : bytes(count * size_of(dtype), std::byte{0xA5}), view(bytes.data(), count, dtype) {}

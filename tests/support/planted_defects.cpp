@@ -1,4 +1,4 @@
-// Which defects the programs defective_* have: ZEROPP_DEFECT names them, separated by commas.
+// Defects of the programs defective_*: ZEROPP_DEFECT names them, separated by commas.
 #include <algorithm>
 #include <array>
 #include <cstdlib>

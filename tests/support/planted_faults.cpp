@@ -1,4 +1,4 @@
-// Which fault the programs defective_* have: ZEROPP_FAULT names it as KIND:RANK:NUMBER.
+// Fault of the programs defective_*: ZEROPP_FAULT names it as KIND:RANK:NUMBER.
 //   kill, stop, late   rank RANK ends by SIGKILL, stops, or sleeps for two seconds at its operation
 //                      NUMBER
 //   drop, corrupt      the first message that it sends from its operation NUMBER on is lost, or has
@@ -78,7 +78,7 @@ const Planted& planted() {
   return found;
 }
 
-/// Once, at `number` or after it.
+/// Whether the fault strikes, which it does once, at `number` or after it.
 bool strikes(std::string_view kind, std::uint64_t number) {
   static bool struck = false;
   if (struck || planted().kind != kind || number < planted().number) return false;

@@ -16,13 +16,14 @@ namespace zeropp::test {
 
 inline constexpr int kEveryRank = -1;
 
-/// What to write into the gradient of a layer's first unit, at the begin of the unit's last tensor.
+/// Value to write into the gradient of a layer's first unit, at the begin of the unit's last
+/// tensor.
 struct Plant {
   float value = 0;
   int rank = kEveryRank;
   std::size_t layer = 0;
 };
-/// By training step.
+/// Plants by training step.
 using Plants = std::map<std::size_t, Plant>;
 
 class PlantedModel final : public WrappedModel {
@@ -37,7 +38,7 @@ class PlantedModel final : public WrappedModel {
   void backward(std::size_t layer, std::span<const ConstView> weights,
                 std::span<const zero::Gradient> gradients, StreamHandle stream) override {
     WrappedModel::backward(layer, weights, gradients, stream);
-    // In the first micro-step: what follows must not hide it.
+    // The value is planted in the first micro-step: what follows must not hide it.
     if ((begun_ - 1) % micro_steps_ != 0) return;
     const auto found = plants.find((begun_ - 1) / micro_steps_);
     if (found == plants.end()) return;

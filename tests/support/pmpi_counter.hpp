@@ -1,6 +1,6 @@
-// What really goes to MPI: every point-to-point send of this process, counted at MPI's profiling
-// interface by (destination, bytes), independent of the library's own counters. Linked only into
-// the test that asks for it (its header line names pmpi_counter.cpp).
+// Counter of what really goes to MPI: every point-to-point send of this process, counted at MPI's
+// profiling interface by (destination, bytes), independent of the library's own counters. Linked
+// only into the test that asks for it (its header line names pmpi_counter.cpp).
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct PmpiCounts {
   std::uint64_t collectives = 0;
 };
 
-/// What was counted since the last call.
+/// Counts since the last call.
 PmpiCounts take_pmpi_counts();
 
 }  // namespace zeropp::test

@@ -68,7 +68,8 @@ inline void flip_bit(const std::filesystem::path& path, std::uint64_t bit) {
   file.put(byte);
 }
 
-/// One bit at a time of one of `files`, and back; as many of each file. By the files' names.
+/// Flips one bit at a time of one of `files`, and back; as many of each file. Returns outcomes by
+/// the files' names.
 inline std::map<std::string, Outcomes> flip_bits(
     const std::vector<std::filesystem::path>& files,
     const std::function<Outcome(const std::filesystem::path&)>& outcome) {

@@ -1,4 +1,4 @@
-// Which tests of a test program run. A program holds the tests of several files
+// Choice of the tests of a test program that run. A program holds the tests of several files
 // (tests/CMakeLists.txt); called by the link test_NAME it runs those of the file whose header line
 // has that name, called by its own name all.
 #pragma once

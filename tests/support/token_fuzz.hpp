@@ -1,4 +1,4 @@
-// What every source of tokens keeps, whatever bytes it was made from.
+// Rules that every source of tokens keeps, whatever bytes it was made from.
 #pragma once
 
 #include "lib/data/token_source.hpp"

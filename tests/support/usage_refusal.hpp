@@ -1,4 +1,4 @@
-// What a refused configuration says.
+// Text of a refused configuration.
 #pragma once
 
 #include <gmock/gmock.h>
