@@ -51,7 +51,7 @@ struct Memory {
   std::size_t result = 0;  ///< elements of `result_dtype`
   Dtype result_dtype = Dtype::fp32;
   std::size_t input_at = 0;     ///< byte of the one buffer where the input begins
-  std::size_t result_at = 0;    ///< and the result
+  std::size_t result_at = 0;    ///< byte of the one buffer where the result begins
   bool replaces_input = false;  ///< in place, the next run would find another input
 
   [[nodiscard]] std::size_t input_bytes(Dtype dtype) const { return input * size_of(dtype); }

@@ -19,7 +19,7 @@ struct Measurement {
   double bus_bw = 0;                    ///< GB/s, effective: of uncompressed bytes
   std::optional<std::uint64_t> nwrong;  ///< over all checks and ranks; none: not checked
   std::uint64_t wire_bytes_intra = 0;   ///< of one run, sum over ranks, sent inside nodes
-  std::uint64_t wire_bytes_inter = 0;   ///< and across
+  std::uint64_t wire_bytes_inter = 0;   ///< of one run, sum over ranks, sent across nodes
   double wire_bus_bw = 0;               ///< GB/s: what the busiest rank sent
   double ratio = 0;                     ///< NaN without an uncompressed row to compare with
   double max_error = 0;                 ///< share of the bound; NaN: not checked

@@ -73,9 +73,9 @@ struct App {
   std::vector<config::OptionGroup> groups = {{"options", "Options", "All options.", {""}}};
   std::vector<std::string> common_flags = {};  ///< those that --help lists; empty: all
   const std::size_t* node_size = nullptr;      ///< ranks a node where declared; null or 0: as found
-  std::string json_flags = "--json";           ///< and other names of it, separated by commas
-  std::string timeout_flags = "--timeout";     ///< likewise
-  std::string config_flags = "--config";       ///< likewise
+  std::string json_flags = "--json";           ///< names of the flag, separated by commas
+  std::string timeout_flags = "--timeout";     ///< names of the flag, separated by commas
+  std::string config_flags = "--config";       ///< names of the flag, separated by commas
   /// Reason why a training configuration changes nothing in a program whose options are not the
   /// trainer's: its --config may hold one as well. Empty: it may not.
   std::string training_ignored = {};

@@ -23,8 +23,8 @@ struct GpuPlacement {
   std::vector<int> index;   ///< by rank: the GPU that it takes of those that it sees; -1: sees none
   bool every_rank = false;  ///< every rank sees a GPU
   bool rdma = false;        ///< every rank can take InfiniBand or RoCE: NCCL takes no sockets
-  bool copy_engines = false;  ///< of every rank
-  bool own = false;           ///< and has one that no other rank takes
+  bool copy_engines = false;  ///< every rank can take copy engines
+  bool own = false;           ///< every rank has a GPU that no other rank takes
   std::string problem;        ///< unless `own`: what is missing, where, and the remedy
   std::string warning;        ///< empty, or what costs speed, and the remedy
 };

@@ -28,7 +28,7 @@ struct Setting {
 struct Alias {
   std::string path = {};
   std::string values = {};   ///< what it takes, for the table of keys and messages
-  std::string meaning = {};  ///< likewise, with the option's path
+  std::string meaning = {};  ///< what it means, with the option's path
   /// `all`: the names that the file has; `options`: as its other keys left them. Empty where the
   /// value is none of `values`.
   std::vector<Setting> (*settings)(const nlohmann::json& value, const NamedValues& all,

@@ -19,10 +19,10 @@ struct LayerFlops {
 struct Description {
   std::vector<zero::Unit> units;
   std::vector<zero::Layer> layers;
-  double flops_per_token = 0;           ///< UnitModel's
-  double hardware_flops_per_token = 0;  ///< likewise
+  double flops_per_token = 0;           ///< UnitModel::flops_per_token()
+  double hardware_flops_per_token = 0;  ///< UnitModel::hardware_flops_per_token()
   std::size_t memory = 0;               ///< bytes that UnitModel::memory() predicts
-  std::size_t offloaded_memory = 0;     ///< likewise UnitModel::offloaded_memory()
+  std::size_t offloaded_memory = 0;     ///< bytes that UnitModel::offloaded_memory() predicts
 };
 
 /// Description of the model options.name, with options.vocab_size or the source's,

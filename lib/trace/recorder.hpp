@@ -168,7 +168,7 @@ struct Recorder {
   std::vector<ErrorRow> errors;                   ///< where the engine measures them
   std::vector<CodecRow> codecs;                   ///< where they depend on step or unit
   std::vector<WidthRow> widths;                   ///< with adaptive bits
-  std::uint64_t width_budget = 0;                 ///< likewise: bytes a step, over all ranks
+  std::uint64_t width_budget = 0;                 ///< with adaptive bits: bytes a step, all ranks
   std::map<std::string, std::uint64_t> counters;  ///< named totals, e.g. "secondary_gathers"
   std::uint64_t first_step =
       0;  ///< steps done before those recorded, by the run that was gone on from

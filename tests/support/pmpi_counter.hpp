@@ -11,7 +11,7 @@ namespace zeropp::test {
 struct PmpiCounts {
   /// Bytes to every rank of MPI_COMM_WORLD, the own one included.
   std::vector<std::uint64_t> bytes_to;
-  std::vector<std::uint64_t> sends_to;  ///< likewise, calls
+  std::vector<std::uint64_t> sends_to;  ///< calls to every rank of MPI_COMM_WORLD
   /// Calls that move data on a route of MPI's own.
   std::uint64_t collectives = 0;
 };

@@ -81,7 +81,7 @@ class NcclCommunicator final : public Communicator {
   std::deque<Lane> lanes_;  ///< they do not move
   std::optional<NcclCopies> copies_;
   Event ready_;   ///< in the caller's stream, of the operation being started
-  Event copied_;  ///< the same, of its copies
+  Event copied_;  ///< in the caller's stream, after the copies of that operation
 };
 
 }  // namespace zeropp::comm

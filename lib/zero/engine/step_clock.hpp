@@ -19,7 +19,7 @@ class StepClock {
   /// Seconds.
   struct Times {
     double forward = 0;   ///< on the compute stream
-    double backward = 0;  ///< likewise
+    double backward = 0;  ///< on the compute stream
     double exposed = 0;   ///< that the compute stream waited for others, part of the two
     /// Seconds in which gathers, reductions or updates were at work, those at once counted once:
     /// beside compute, or with compute waiting.

@@ -18,12 +18,12 @@ struct StepResult {
   comm::Bytes sent;          ///< counted
   comm::Bytes predicted;     ///< closed form
   double time_forward = 0;   ///< seconds on the compute stream
-  double time_backward = 0;  ///< the same, until the last reduction is done
+  double time_backward = 0;  ///< seconds until the last reduction is done
   double time_exposed = 0;  ///< of both, that compute waited for gathers and reductions, at stage 3
                             ///< also for the update before a unit's first gather; on the
                             ///< host, which has one thread, with the codec work of these
   double time_gather = 0;   ///< in which gathers of weights were at work, beside compute or not
-  double time_reduce = 0;   ///< likewise reductions of gradients
+  double time_reduce = 0;   ///< in which reductions of gradients were at work
 };
 
 /// Times of what followed the gradients of a step, in seconds, on this rank; zero where the step

@@ -61,7 +61,7 @@ class CodecTable {
     std::vector<codec::CodecSpec> weights;
     std::vector<GradientCodecs> gradients;
     std::vector<Change> weight_changes;    ///< by step, the first at 0
-    std::vector<Change> gradient_changes;  ///< likewise
+    std::vector<Change> gradient_changes;  ///< by step, the first at 0
   };
   static std::size_t index_at(const std::vector<Change>& changes, std::uint64_t step);
 

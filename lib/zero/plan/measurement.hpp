@@ -18,7 +18,7 @@ Options exactly(Options options);
 /// Bytes that a measurement holds on a rank.
 struct MeasurementMemory {
   std::size_t image = 0;    ///< of the largest shard in any of its codecs
-  std::size_t decoded = 0;  ///< likewise, in the compute dtype
+  std::size_t decoded = 0;  ///< of the largest shard, in the compute dtype
   std::size_t sum = 0;      ///< of the largest bucket
   std::size_t workspace = 0;
   std::size_t shards = 0;  ///< exact sums of all units

@@ -49,8 +49,8 @@ struct OffloadStaging {
   std::size_t buffers = 0;    ///< as many as pieces, if those are fewer
   std::size_t elements = 0;   ///< of the longest piece
   std::size_t gradients = 0;  ///< bytes of one: fp32, from the device
-  std::size_t arrays = 0;     ///< likewise: master and states, of what lies in a file
-  std::size_t weights = 0;    ///< likewise: those that go elsewhere, unless the master goes itself
+  std::size_t arrays = 0;     ///< bytes of one: master and states, of what is filed
+  std::size_t weights = 0;    ///< bytes of one: what goes elsewhere, unless the master does
 
   [[nodiscard]] std::size_t bytes() const { return buffers * (gradients + arrays + weights); }
 };

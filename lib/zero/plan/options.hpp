@@ -56,7 +56,7 @@ struct CodecEntry {
 struct AdaptiveBitsOptions {
   AdaptedValues values = AdaptedValues::none;
   std::size_t minimum_bits = 2;                    ///< of the widths to choose from
-  std::size_t maximum_bits = 8;                    ///< likewise
+  std::size_t maximum_bits = 8;                    ///< of the widths to choose from
   std::size_t block = 128;                         ///< of all of them
   codec::CodecSpec budget_codec{"int4", 128, {}};  ///< what it would send is the budget
   std::size_t budget_bytes = 0;  ///< a step, over all ranks; 0: what budget_codec sends
@@ -72,9 +72,9 @@ struct OffloadOptimizerOptions {
   std::size_t buffer_count = 4;                    ///< pieces on their way at once
   double ratio = 1;                                ///< of the elements, in [0, 1]; the rest stays
   std::size_t piece_size = std::size_t{1} << 22U;  ///< elements of a piece, at most
-  std::size_t sub_group_size = 1'000'000'000;      ///< likewise
+  std::size_t sub_group_size = 1'000'000'000;      ///< elements of a piece, at most
   bool pipeline_read = true;   ///< of files, while the pieces before are updated
-  bool pipeline_write = true;  ///< likewise, while the next ones are
+  bool pipeline_write = true;  ///< of files, while the next pieces are updated
 
   [[nodiscard]] bool enabled() const { return device != OffloadDevice::none; }
   [[nodiscard]] bool on_file() const { return device == OffloadDevice::nvme; }

@@ -16,7 +16,7 @@ namespace zeropp::zero {
 struct StepPlan {
   ScheduleInput input;
   std::array<Schedule, 2> step;        ///< by: the hpZ shards hold the current weights
-  std::array<Schedule, 2> evaluation;  ///< likewise
+  std::array<Schedule, 2> evaluation;  ///< by: the hpZ shards hold the current weights
   Schedule update;
   Schedule initial;
   Volumes volumes;

@@ -22,7 +22,7 @@ struct Volumes {
   std::vector<comm::Bytes> reduce;                ///< by bucket
   std::vector<comm::Bytes> gather_sum;            ///< by bucket
   std::vector<comm::Bytes> reduce_over_replicas;  ///< by bucket; of several shard groups
-  std::vector<comm::Bytes> gather_over_replicas;  ///< likewise
+  std::vector<comm::Bytes> gather_over_replicas;  ///< by bucket; of several shard groups
 };
 
 /// Bytes that this rank sends in one run of `op`.

@@ -76,12 +76,12 @@ class ErrorMeter {
   MeasurementMemory planned_;
   std::vector<std::vector<codec::Codec>> weight_codecs_;  ///< by unit, as in the table
   Buffer image_;                                          ///< of the largest shard
-  Buffer decoded_;                                        ///< likewise, in the compute dtype
+  Buffer decoded_;                                        ///< largest shard, in the compute dtype
 
   trace::Recorder uncounted_;
   GradientReduce exact_;
   Buffer sum_;                        ///< of the largest bucket, fp32
-  Buffer workspace_;                  ///< likewise
+  Buffer workspace_;                  ///< of the largest bucket
   std::vector<Buffer> exact_shards_;  ///< by unit, fp32
 };
 

@@ -55,7 +55,7 @@ class WidthErrors {
   std::vector<std::size_t> counts_;           ///< by unit: elements of the sample
   std::vector<Buffer> samples_;               ///< by unit
   Buffer image_;                              ///< of the largest sample
-  Buffer decoded_;                            ///< likewise
+  Buffer decoded_;                            ///< of the largest sample
 };
 
 }  // namespace zeropp::zero
