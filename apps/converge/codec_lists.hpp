@@ -16,10 +16,10 @@ struct ListedCodec {
 /// Every registered format with its default block: as it is, and with each of its options alone.
 std::vector<std::string> every_codec();
 
-/// qwZ with each codec of `list`, an array or "every". Throws Error(usage), beginning with `where`.
+/// Codecs of qwZ: each of `list`, an array or "every". Throws Error(usage), beginning with `where`.
 std::vector<ListedCodec> weight_codecs(const nlohmann::json& list, const std::string& where);
 
-/// qgZ with each: FIRST/SECOND, or one codec on both hops.
+/// Codecs of qgZ: each of `list`, as FIRST/SECOND, or one codec on both hops.
 std::vector<ListedCodec> gradient_codecs(const nlohmann::json& list, const std::string& where);
 
 }  // namespace zeropp::converge

@@ -26,7 +26,7 @@ void add(Values& sum, const Values& values, double factor = 1) {
   for (std::size_t p = 0; p < sum.size(); ++p) sum[p] += factor * values[p];
 }
 
-/// visit(parameters of a block) for each block of each image.
+/// Calls visit(parameters of a block) for each block of each image.
 template <class Visit>
 void for_each_block(const std::vector<Image>& images, std::size_t block, const Visit& visit) {
   for (const Image& image : images) {

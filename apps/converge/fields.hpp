@@ -27,7 +27,7 @@ class Fields {
   [[nodiscard]] std::vector<std::uint64_t> wholes(const char* key) const;
   [[nodiscard]] const std::string& where() const { return where_; }
 
-  /// Throws Error(usage): "WHERE: KEY WHAT".
+  /// Refuses a key: throws Error(usage): "WHERE: KEY WHAT".
   [[noreturn]] void refuse(const char* key, const std::string& what) const;
 
  private:

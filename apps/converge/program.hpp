@@ -24,7 +24,8 @@ class StudyProgram {
   /// Throws Error as the trainer does.
   StudyProgram(const Matrix& matrix, const Options& options, const app::Context& context);
 
-  /// check_failed where the matrix is INVALID, requeue where a signal ended it.
+  /// Runs the study. Returns check_failed where the matrix is INVALID, requeue where a signal ended
+  /// it.
   ExitCode run();
 
  private:

@@ -22,12 +22,12 @@ class RunStore {
   explicit RunStore(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   [[nodiscard]] const std::filesystem::path& folder() const { return folder_; }
-  /// Throws Error(io) where nothing can be written.
+  /// Checks that the folder can be written. Throws Error(io) where nothing can be.
   void preflight() const;
   /// The record of a run with this key; nothing where there is none.
   [[nodiscard]] std::optional<RunRecord> find(const std::string& setting, std::uint64_t seed,
                                               const std::string& key) const;
-  /// Throws Error(io).
+  /// Keeps the record under its key. Throws Error(io).
   void keep(const RunRecord& record, const std::string& key) const;
 
  private:

@@ -103,7 +103,7 @@ class Run {
     return signal_;
   }
 
-  /// Collective.
+  /// Adds what the session recorded to the record. Collective.
   void add_to(RunRecord& record) {
     trace::Recorder& recorder = session_.recorder();
     record.world_size = static_cast<std::uint64_t>(context_.topology().world_size);

@@ -60,7 +60,7 @@ struct Judgement {
   bool rails_suspect = false;
 };
 
-/// `threshold`: a share of the typical time, above 0.
+/// Judges a map. `threshold` is a share of the typical time, above 0.
 Judgement judge(const FabricMap& map, double threshold);
 
 /// One line: what, on which host, how far from its class. `hosts` by rank.

@@ -37,7 +37,7 @@ std::string placement_text(const std::vector<RankPlace>& places,
 /// the verdict.
 std::string fabric_text(const FabricReport& report, const Options& options);
 
-/// docs/operators/fabric.md has the keys.
+/// JSON of the report; docs/operators/fabric.md has the keys.
 nlohmann::json fabric_json(const FabricReport& report, const trace::TraceData& run);
 
 /// The head of every trace, /fabric, /fabric_rails, /fabric_typical, /fabric_faults, /placement and

@@ -80,7 +80,7 @@ class Head {
     return result;
   }
 
-  /// dQ, dK, dV.
+  /// Computes dQ, dK and dV into `d`.
   void backward(Matrix (&d)[3]) const {
     for (Matrix& matrix : d) matrix.assign(t_ * width_, 0.0);
     std::vector<double> dp(t_);
@@ -115,7 +115,7 @@ class Head {
     for (std::size_t e = 0; e < width_; ++e) sum += a[i * width_ + e] * b[j * width_ + e];
     return sum;
   }
-  /// to[j] += factor * from[i]
+  /// Adds: to[j] += factor * from[i].
   void add(double factor, const Matrix& from, std::size_t i, Matrix& to, std::size_t j) const {
     for (std::size_t e = 0; e < width_; ++e) to[j * width_ + e] += factor * from[i * width_ + e];
   }

@@ -13,12 +13,13 @@
 
 namespace zeropp::kernels {
 
-/// `images` wire images of n values each, value e of image i being values(i * n + e), encoded by
+/// Encodes `images` wire images of n values each, value e of image i being values(i * n + e), on
 /// the host one after the other into `memory`.
 void encode_on_host(const codec::Codec& host, const Values& values, Dtype dtype, std::size_t images,
                     std::size_t n, View memory);
 
-/// body(i, bound) for i in [0, n): what the codec promises of value(i) where blocks begin at 0.
+/// Calls body(i, bound) for i in [0, n): the bound is what the codec promises of value(i) where
+/// blocks begin at 0.
 template <class Value, class Body>
 void for_each_bound(const codec::Codec& codec, std::size_t n, const Value& value,
                     const Body& body) {

@@ -78,7 +78,7 @@ struct Sum {
   }
 };
 
-/// x W^T + bias + residual at [row, j].
+/// The forward result x W^T + bias + residual at [row, j].
 Sum forward_at(const Layer& l, std::size_t row, std::size_t j) {
   Sum sum;
   for (std::size_t k = 0; k < l.shape.in; ++k) {

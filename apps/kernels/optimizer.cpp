@@ -59,7 +59,7 @@ Call bind_adamw(const Set& set, const ComputeDevice& device, Dtype narrow) {
   };
 }
 
-/// Loshchilov and Hutter, arXiv 1711.05101, in fp64.
+/// Checks a step of AdamW in fp64 (Loshchilov and Hutter, arXiv 1711.05101).
 std::string check_adamw(const State& before, std::size_t n, Dtype narrow, const Results& results) {
   Verdict verdict;
   const optim::Options o = options();

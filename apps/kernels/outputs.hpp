@@ -10,8 +10,9 @@
 
 namespace zeropp::kernels {
 
-/// schema "zeropp-kernels": `rows` with the samples of each, `ceilings`, `units`, where it comes
-/// from. `run`: the trace's head; `end_time`: ISO 8601, UTC. zpp-validate compare reads two.
+/// JSON of a run, of schema "zeropp-kernels": `rows` with the samples of each, `ceilings`, `units`,
+/// where it comes from. `run`: the trace's head; `end_time`: ISO 8601, UTC. zpp-validate compare
+/// reads two.
 nlohmann::json to_json(const Outcome& outcome, const trace::TraceData& run,
                        const std::string& end_time);
 

@@ -43,7 +43,7 @@ std::vector<std::string> list(const std::string& text, const char* flag) {
   return words;
 }
 
-/// 0 for what is no whole number.
+/// Whole number that the text is; 0 for what is no whole number.
 std::size_t number(const std::string& text) {
   std::size_t value = 0;
   const char* const end = text.data() + text.size();

@@ -26,7 +26,7 @@ struct Samples {
   std::vector<double> seconds;  ///< of one run
 };
 
-/// `run` enqueues the next run on `stream`.
+/// Measures runs: `run` enqueues the next run on `stream`.
 Samples measure(const Repetition& repetition, const Device& device, const Stream& stream,
                 const std::function<void()>& run);
 

@@ -19,7 +19,7 @@ struct Compared {
 /// The table, and what follows from it in sentences; at most 120 columns.
 std::string to_text(const Comparison& comparison, const Compared& about);
 
-/// `head`: describe_run()'s, of the process that planned.
+/// Trace of a comparison. `head` is describe_run()'s, of the process that planned.
 trace::Document to_document(const Comparison& comparison, const trace::TraceData& head);
 
 }  // namespace zeropp::plan

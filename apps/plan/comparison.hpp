@@ -36,7 +36,7 @@ struct Comparison {
   bool vendors_are_faster = false;  ///< the time of ZeRO-3 is that with the vendor's collectives
 };
 
-/// `cluster`: null where no rates are known. Throws Error.
+/// Compares the variants. `cluster` is null where no rates are known. Throws Error.
 Comparison compare(const Variants& variants, const comm::Topology& topology, const Cluster* cluster,
                    std::size_t step, double gain);
 

@@ -11,7 +11,7 @@ namespace zeropp::plan {
 /// Tables of bytes, collectives and memory.
 std::string to_text(const PlannedRun& run, const Estimate& estimate);
 
-/// `head`: describe_run()'s, of the process that planned.
+/// Trace of an estimate. `head` is describe_run()'s, of the process that planned.
 trace::Document to_document(const PlannedRun& run, const Estimate& estimate,
                             const trace::TraceData& head);
 

@@ -11,7 +11,7 @@ namespace zeropp::plan {
 
 std::string to_text(const PlannedRun& run, const Cluster& cluster, const StepTime& time);
 
-/// `head`: describe_run()'s, of the process that planned.
+/// Trace of a step's time. `head` is describe_run()'s, of the process that planned.
 trace::Document to_document(const PlannedRun& run, const Cluster& cluster, const StepTime& time,
                             const trace::TraceData& head);
 

@@ -34,7 +34,7 @@ class Comparison {
   /// `sign`: the expected values are multiplied by it (+1 or -1).
   explicit Comparison(double sign) : sign_(sign) {}
 
-  /// `got` (host memory): elements of the result from `index` on.
+  /// Compares `got` (host memory) with `expected`: elements of the result from `index` on.
   void add(ConstView got, std::size_t index, const Expected& expected);
 
   /// Adds what `other`, of other pieces of the same result, has found.

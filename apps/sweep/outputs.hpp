@@ -10,7 +10,8 @@
 
 namespace zeropp::sweep {
 
-/// docs/operators/sweep.md has the keys. `run`: the trace's head; `end_time`: ISO 8601, UTC.
+/// JSON of a sweep; docs/operators/sweep.md has the keys. `run`: the trace's head; `end_time`: ISO
+/// 8601, UTC.
 nlohmann::json to_json(const Outcome& outcome, const trace::TraceData& run,
                        const std::string& end_time);
 

@@ -20,14 +20,14 @@ class Trainer {
   /// `config` is resolved; both outlive the trainer. Throws Error: data, memory, output folder.
   Trainer(const config::TrainConfig& config, const app::Context& context);
 
-  /// check_failed when the trace's verdict is INVALID.
+  /// Runs the training. Returns check_failed when the trace's verdict is INVALID.
   ExitCode run();
 
  private:
   bool end_early(std::uint64_t done, std::uint64_t first, int signal);
   /// The trace of the run that this one goes on from stays, under a name of its own. On rank 0.
   void keep_earlier_trace();
-  /// Sums and maxima over ranks; rank 0 writes. Returns the verdict.
+  /// Writes the trace of sums and maxima over ranks, on rank 0. Returns the verdict.
   std::string write_trace(app::GpuSampling& sampling);
 
   const config::TrainConfig& config_;

@@ -24,13 +24,13 @@ class Call {
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The effective configuration as canonical JSON, as the options are now.
   [[nodiscard]] std::string config_json() const;
-  /// Complete, versions of libraries included.
+  /// Provenance of the run, complete with the versions of libraries.
   [[nodiscard]] trace::Provenance provenance() const;
   /// Command line that the program was called with.
   [[nodiscard]] const std::string& command_line() const { return command_line_; }
   /// The option table, as resolved.
   [[nodiscard]] const std::vector<config::Option>& options() const { return options_; }
-  /// DIR/<app>.h5; DIR is the current folder without --output.
+  /// Path of the trace: DIR/<app>.h5; DIR is the current folder without --output.
   [[nodiscard]] std::filesystem::path trace_path() const {
     return output.value_or(".") / (name_ + ".h5");
   }

@@ -43,7 +43,7 @@ std::vector<trace::CollectiveRow> sum_over_ranks(const std::deque<trace::Collect
   control.agree(difference(own, reference, control.rank()));
 
   std::vector<trace::CollectiveRow> summed(rows.begin(), rows.end());
-  // Planned, and never needed.
+  // Rows that were planned, and never needed, are dropped.
   std::erase_if(summed, [](const trace::CollectiveRow& row) { return row.calls == 0; });
   for (trace::CollectiveRow& row : summed) {
     std::array<std::uint64_t, 3> bytes{row.logical_bytes, row.wire_bytes_intra,

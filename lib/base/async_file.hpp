@@ -59,7 +59,7 @@ class AsyncFile {
     std::shared_ptr<State> state_;
   };
 
-  /// `memory` belongs to the transfer until it is complete, or the file is gone.
+  /// Starts a transfer. `memory` belongs to it until it is complete, or the file is gone.
   Transfer read(std::uint64_t offset, std::span<std::byte> memory);
   Transfer write(std::uint64_t offset, std::span<const std::byte> memory);
   /// Returns when the transfer is complete. Throws Error(io) where it failed: the first reason.

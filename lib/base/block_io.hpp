@@ -37,7 +37,7 @@ std::unique_ptr<BlockIo> make_ring(int file, std::size_t depth);
 /// Reason why make_ring() has none, and the remedy, in half a sentence; empty: it has.
 const char* why_no_ring();
 
-/// pread and pwrite, one request at a time.
+/// BlockIo by pread and pwrite, one request at a time.
 std::unique_ptr<BlockIo> make_calls(int file);
 
 }  // namespace zeropp

@@ -9,7 +9,7 @@
 
 namespace zeropp {
 
-/// `value` as To, or Error(environment) that names `what`.
+/// Converts `value` to To, or throws Error(environment) that names `what`.
 template <std::integral To, std::integral From>
 [[nodiscard]] To checked(From value, const char* what) {
   if (!std::in_range<To>(value)) {

@@ -13,8 +13,8 @@ enum class Progress { done, pending, failed };
 /// once.
 void pause_after(Seconds waited);
 
-/// ask(time waited so far) until the answer is not `pending`, or the deadline has passed: then
-/// `pending`. Asks at least once.
+/// Calls ask(time waited so far) until the answer is not `pending`, or the deadline has passed:
+/// then `pending`. Asks at least once.
 template <class Ask>
 Progress poll(Ask&& ask, Seconds deadline) {
   const auto begin = std::chrono::steady_clock::now();

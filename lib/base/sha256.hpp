@@ -15,7 +15,7 @@ class Sha256 {
   Sha256();
   void update(std::span<const std::byte> bytes);
   void update(std::string_view text) { update(std::as_bytes(std::span(text))); }
-  /// 64 hexadecimal digits in lower case. Ends the digest: call once.
+  /// Digest as 64 hexadecimal digits in lower case. Ends the digest: called once.
   [[nodiscard]] std::string hex();
 
  private:

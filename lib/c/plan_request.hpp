@@ -1,5 +1,5 @@
-// zpp_plan_options as the library understands them: names parsed, what is left out filled in, what
-// would have no effect refused.
+// Request of a plan: zpp_plan_options as the library understands them, names parsed, what is left
+// out filled in, what would have no effect refused.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,8 @@ class Reduction {
   /// Plans a reduction of parts of `count` elements. Throws Error.
   Reduction(const collective::Context& context, const PlanRequest& request, std::size_t count);
 
-  /// `full`: parts in the planned input dtype; `sum`: `count` elements of fp32.
+  /// Enqueues the reduction. `full`: parts in the planned input dtype; `sum`: `count` elements of
+  /// fp32.
   void run(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
            std::uint64_t key);
   void forget_errors(StreamHandle stream) const;

@@ -55,7 +55,8 @@ class AllGatherBase : public AllGather {
   void place_own();
   /// The own part's chunk -> slot `index`.
   void encode(const Piece& piece, std::size_t index);
-  /// `images` slots from `index` on -> the parts of ranks first_rank, first_rank + rank_stride, ...
+  /// Decodes `images` slots from `index` on into the parts of ranks first_rank, first_rank +
+  /// rank_stride, ...
   void decode(const Piece& piece, std::size_t index, std::size_t images, std::size_t first_rank,
               std::size_t rank_stride);
 

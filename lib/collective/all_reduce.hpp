@@ -18,8 +18,9 @@ class AllReduce {
   AllReduce(std::unique_ptr<ReduceScatter> reduce_scatter, std::unique_ptr<AllGather> all_gather,
             std::size_t count);
 
-  /// `full`: size parts in the dtype that the reduce-scatter was planned for; `out`: size parts of
-  /// any dtype. `workspace`: workspace_bytes(), from start() until finish() returns.
+  /// Starts the all-reduce. `full`: size parts in the dtype that the reduce-scatter was planned
+  /// for; `out`: size parts of any dtype. `workspace`: workspace_bytes(), from start() until
+  /// finish() returns.
   void start(ConstView full, View out, std::span<std::byte> workspace, StreamHandle stream);
   void finish(StreamHandle stream);
   [[nodiscard]] std::size_t workspace_bytes() const;

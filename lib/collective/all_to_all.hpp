@@ -25,7 +25,8 @@ class AllToAll {
   /// Throws Error(usage) for a codec that is unknown or a depth of 0.
   AllToAll(const Context& context, const AllToAllPlan& plan);
 
-  /// `in`: size strided parts of the planned dtype; `out`: size strided parts of any dtype.
+  /// Starts the all-to-all. `in`: size strided parts of the planned dtype; `out`: size strided
+  /// parts of any dtype.
   void start(ConstView in, View out, std::span<std::byte> workspace, StreamHandle stream);
   void finish(StreamHandle stream);
   [[nodiscard]] std::size_t workspace_bytes() const { return space_.bytes(); }

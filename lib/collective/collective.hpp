@@ -36,8 +36,9 @@ namespace zeropp::collective {
 class AllGather {
  public:
   virtual ~AllGather() = default;
-  /// `part`: parts.count elements. `full`: size * parts, strided. Memory dtypes may differ. `key`:
-  /// of the draws of codecs that round stochastically, the same on all ranks.
+  /// Starts the all-gather. `part`: parts.count elements. `full`: size * parts, strided. Memory
+  /// dtypes may differ. `key`: of the draws of codecs that round stochastically, the same on all
+  /// ranks.
   virtual void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
                      std::uint64_t key) = 0;
   void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) {
@@ -54,12 +55,13 @@ class AllGather {
   [[nodiscard]] virtual const trace::CollectiveRow& row() const = 0;
 };
 
-/// Sum over ranks of part r of everybody's `full` -> `sum` on rank r, in fp32.
+/// Reduce-scatter: the sum over ranks of part r of everybody's `full` goes to `sum` on rank r, in
+/// fp32.
 class ReduceScatter {
  public:
   virtual ~ReduceScatter() = default;
-  /// `full`: size strided parts in the memory dtype. `sum`: parts.count fp32 values, overwritten at
-  /// the latest by finish(). `key`: as of an all-gather.
+  /// Starts the reduce-scatter. `full`: size strided parts in the memory dtype. `sum`: parts.count
+  /// fp32 values, overwritten at the latest by finish(). `key`: as of an all-gather.
   virtual void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream,
                      std::uint64_t key) = 0;
   void start(ConstView full, View sum, std::span<std::byte> workspace, StreamHandle stream) {

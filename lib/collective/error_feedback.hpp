@@ -23,7 +23,7 @@ namespace zeropp::collective {
 /// The errors of one hop: `parts` rows of `count` values.
 class HopErrors {
  public:
-  /// Zeros. Throws Error(environment) when there is no memory.
+  /// Allocates errors of zero. Throws Error(environment) when there is no memory.
   HopErrors(ErrorStorage storage, std::size_t parts, std::size_t count, const Device& device);
 
   /// Opens the rows before, and closes them after, what a run encodes: they are fp32, element e of

@@ -63,7 +63,7 @@ class Meter {
     count_wire(sent);
     return work;
   }
-  /// `stream`: the one that goes on with what has arrived.
+  /// Waits for the work and drops it; `stream` is the one that goes on with what has arrived.
   void wait(std::unique_ptr<comm::Work>& work, StreamHandle stream) {
     const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
     work->wait(stream);

@@ -26,7 +26,8 @@ struct Estimate {
   static Estimate exact(std::vector<float> values);
 };
 
-/// `row`, which begins at the begin of a block, encoded and decoded. `plain`: what `none` sends.
+/// Estimate of `row`, which begins at the begin of a block, encoded and decoded. `plain`: what
+/// `none` sends.
 Estimate through(const codec::CodecSpec& spec, Dtype plain, Estimate row,
                  const codec::Draw& draw = {});
 
@@ -62,8 +63,8 @@ struct Reduction {
 
  private:
   [[nodiscard]] Estimate two_hops(int rank, const Slices& slices, SliceErrors* errors) const;
-  /// `row` + `error` in whole blocks of `block`, encoded and decoded; `error` becomes what that
-  /// lost.
+  /// Estimate of `row` + `error` in whole blocks of `block`, encoded and decoded; `error` becomes
+  /// what that lost.
   [[nodiscard]] Estimate fed_back(const codec::CodecSpec& spec, Estimate row, std::size_t block,
                                   std::vector<float>& error, const codec::Draw& draw) const;
   [[nodiscard]] Estimate around_the_ring(int rank, const Slices& slices) const;

@@ -107,7 +107,7 @@ bool receive_whole(int descriptor, Value& value, Clock::time_point end) {
   return true;
 }
 
-/// Short enough for an empty buffer of the kernel.
+/// Sends a value that is short enough for an empty buffer of the kernel.
 template <class Value>
 bool send_whole(int descriptor, const Value& value) {
   return ::send(descriptor, &value, sizeof value, MSG_NOSIGNAL) ==

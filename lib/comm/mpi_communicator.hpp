@@ -41,7 +41,7 @@ class MpiCommunicator final : public Communicator {
  private:
   int next_tag();
   [[nodiscard]] MPI_Op sum_of(Dtype dtype) const;
-  /// MPI's status. `count`: elements of a part.
+  /// Starts a native collective; returns MPI's status. `count`: elements of a part.
   int start(const NativeCall& call, int count, MPI_Request* request) const;
 
   std::string name_;

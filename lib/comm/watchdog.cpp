@@ -222,7 +222,7 @@ void Watchdog::look_at_deadline() {
   if (setup_.rank == 0 || peers_.empty() || peers_.front().left) {
     return end_all(describe_expiry(setup_.rank, state), ExitCode::watchdog);
   }
-  // Rank 0 knows what all others do.
+  // Rank 0 is told, since it knows what all others do.
   send_all(Kind::expired, ExitCode::watchdog);
   own_line_ = describe_expiry(setup_.rank, state);
   looks_to_obey_ = kLooksToObey;

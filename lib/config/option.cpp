@@ -259,7 +259,7 @@ bool is_without_effect(const Option& option) {
   return option.given && option.in_effect && !option.in_effect();
 }
 
-/// Said by a file, in words that are DeepSpeed's.
+/// Whether an option was said by a file, in words that are DeepSpeed's.
 bool may_be_idle(const Option& option) {
   return (option.given || option.is_automatic) && !option.key.empty() &&
          !option.key.starts_with("zeropp.");

@@ -173,7 +173,8 @@ void choose_backend(TrainConfig& c, const Machine& machine) {
   choose_back_end(c.backend, c.transport, machine, "zeropp.transport", model_on_gpu);
 }
 
-/// cuBLASLt's algorithms differ in the order of their sums.
+/// Refuses autotuning without a GPU, and where the same bits are asked for: cuBLASLt's algorithms
+/// differ in the order of their sums.
 void check_autotuning(const TrainConfig& c) {
   if (!c.autotune_gemm) return;
   if (c.backend != Backend::cuda) {

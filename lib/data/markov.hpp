@@ -29,7 +29,7 @@ class Markov final : public TokenSource {
   }
   [[nodiscard]] double entropy_bits() const override;
 
-  /// P(to | from).
+  /// Probability P(to | from) of the next token.
   [[nodiscard]] double probability(std::size_t from, std::size_t to) const;
   /// The distribution that one more step of the chain leaves as it is.
   [[nodiscard]] std::array<double, kVocab> stationary() const;

@@ -106,7 +106,7 @@ class Index {
     }
   }
 
-  /// Neither number can be so large that sizes overflow.
+  /// Requires that neither number is so large that sizes overflow.
   void require_size() {
     const std::uint64_t rest = size_ - Header::kBytes;
     const std::uint64_t sequences = header_.sequences;

@@ -12,7 +12,7 @@
 
 namespace zeropp {
 
-/// Device memory of buffers that this process holds, in bytes.
+/// Use of device memory by the buffers that this process holds, in bytes.
 struct MemoryUse {
   std::size_t current = 0;
   std::size_t peak = 0;         ///< since the start of the process

@@ -98,7 +98,7 @@ class Stream {
   void copy(std::byte* to, const std::byte* from, std::size_t bytes) const {
     if (bytes > 0) runtime_->copy(to, from, bytes, handle_.native);
   }
-  /// `event` marks the work enqueued here so far.
+  /// Records `event` after the work enqueued here so far.
   void record(Event& event) const {
     if (event.native_ == nullptr) {
       event.runtime_ = runtime_;
@@ -106,7 +106,7 @@ class Stream {
     }
     runtime_->record(event.native_, handle_.native);
   }
-  /// `mark` gets the time when the work enqueued here so far is done. May be set again.
+  /// Makes `mark` get the time when the work enqueued here so far is done. May be set again.
   void set(Mark& mark) const {
     if (mark.native_ == nullptr) {
       mark.runtime_ = runtime_;

@@ -18,8 +18,8 @@ class Workers {
 
   [[nodiscard]] std::size_t count() const { return count_; }
 
-  /// task(worker, i) for each i in [0, n), every worker a range of its own, in order. Done when it
-  /// returns. Throws the first worker's exception once all have ended.
+  /// Calls task(worker, i) for each i in [0, n), every worker a range of its own, in order. Done
+  /// when it returns. Throws the first worker's exception once all have ended.
   template <class Task>
   void share(std::size_t n, const Task& task) const {
     const std::size_t used = std::max<std::size_t>(1, std::min(count_, n));

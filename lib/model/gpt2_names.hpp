@@ -22,7 +22,7 @@ struct Gpt2Tensor {
 /// Name and form, in GPT-2's checkpoints, of a tensor of transformer_units().
 Gpt2Tensor gpt2_tensor(const zero::Tensor& own);
 
-/// `name` as files of the bare model have it: without "transformer.".
+/// Name as files of the bare model have it: without "transformer.".
 std::string_view without_prefix(std::string_view name);
 
 /// The text of `config.json`, from which `transformers` makes the model. `vocab_size`: the

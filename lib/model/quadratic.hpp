@@ -43,15 +43,15 @@ class Quadratic final : public zero::UnitModel {
   void backward(std::size_t layer, std::span<const ConstView> weights,
                 std::span<const zero::Gradient> gradients, StreamHandle stream) override;
   void take_loss(double* loss, StreamHandle stream) override;
-  /// quadratic_flops(), which do not depend on the tokens.
+  /// The operations of quadratic_flops(), which do not depend on the tokens.
   [[nodiscard]] double flops_per_token() const override;
 
-  /// t of a batch with these targets.
+  /// Tilt t of a batch with these targets.
   [[nodiscard]] double tilt(std::span<const std::int32_t> targets) const;
   static double curvature(std::size_t p);
   static double target(std::size_t p);
   static double slope(std::size_t p);
-  /// gradient_p at weight w and tilt t.
+  /// Gradient of parameter p at weight w and tilt t.
   [[nodiscard]] double gradient(std::size_t p, double w, double t) const;
   /// Position of the first parameter of `unit` in the count over all units.
   [[nodiscard]] std::size_t first(std::size_t unit) const { return first_[unit]; }

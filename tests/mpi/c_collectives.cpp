@@ -49,7 +49,7 @@ struct Both {
   OwnedComm comm;
 };
 
-/// `count` values of this rank.
+/// Input of `count` values of this rank.
 Poisoned input(const Both& both, Dtype dtype, std::size_t count) {
   Poisoned values(count, dtype);
   for (std::size_t e = 0; e < count; ++e) {
@@ -82,7 +82,7 @@ struct Reduced {
   float scale = 1;
 };
 
-/// Sums in fp32, scaled.
+/// Reduction that sums in fp32, scaled.
 Poisoned reduced(Both& both, const Reduced& how, const Poisoned& full, std::uint64_t key,
                  comm::Bytes& volume) {
   const std::size_t count = full.view.count / both.ranks();

@@ -21,7 +21,7 @@ void expect_same(const comm::LevelShape& planned, const comm::LevelShape& of_run
   EXPECT_EQ(planned.rail, of_run.rail);
 }
 
-/// Made from the topology alone.
+/// Shapes that are made from the topology alone.
 Ranks ranks_in(const Cluster& cluster) {
   const comm::JobShape job = comm::shape_of_job(cluster.groups.topology, cluster.rank(), 0, 0);
   return {job, job.world};

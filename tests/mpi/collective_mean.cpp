@@ -39,7 +39,7 @@ class Contract5 : public testing::Test {
     }
   }
 
-  /// Least squares through the origin, over all ranks.
+  /// Slope by least squares through the origin, over all ranks.
   double slope(Cluster& cluster, std::string_view algorithm, const test::CodecPair& codecs) {
     const auto planned =
         plan_reduce_scatter(algorithm, cluster.context(),

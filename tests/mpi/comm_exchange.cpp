@@ -84,7 +84,7 @@ TEST(Exchange, SeveralInFlightWithSplitAndEmptyMessages) {
           rallies.push_back(std::make_unique<Rally>(*comm, round, limit == 1 ? 5U : 333U));
         }
       }
-      // Completed in another order than started.
+      // Exchanges complete in another order than they were started in.
       for (std::size_t i = rallies.size(); i-- > 0;) {
         Communicator* comms[] = {groups.world.get(), groups.node.get(), groups.rail.get()};
         rallies[i]->verify(*comms[i % 3]);

@@ -23,7 +23,7 @@ struct FeedbackCase {
       : engine_case(
             options, node_size,
             [&](const model::Context& context) {
-              // Untied: every unit's gradient is one layer's.
+              // The head is untied: every unit's gradient is one layer's.
               auto made = std::make_unique<PlantedModel>(make_tiny_gpt(context, false), Plants{},
                                                          options.accumulation_steps);
               model = made.get();

@@ -17,7 +17,7 @@
 namespace zeropp::test {
 namespace {
 
-/// Finite, and beyond the range of fp16; on the last rank.
+/// Value on the last rank that is finite, and beyond the range of fp16.
 Plant overflow() { return {.value = -1e6F, .rank = world().size() - 1}; }
 
 std::unique_ptr<EngineCase> make_case(const zero::Options& options, const Plants& plants = {}) {

@@ -149,7 +149,7 @@ inline std::vector<float> hostile_values(std::size_t n, std::size_t block, std::
       values[first + (last - first) / 2] = special[what];
     } else {
       for (std::size_t i = first; i < last; ++i) {
-        // Zeros of both signs, or subnormals alone.
+        // The stretch is filled with zeros of both signs, or with subnormals alone.
         values[i] =
             what == std::size(special) ? (i % 2 == 0 ? 0.0F : -0.0F) : std::ldexp(values[i], -149);
       }

@@ -63,7 +63,7 @@ class HostModel final : public zero::UnitModel {
   std::unique_ptr<zero::UnitModel> model_;
 };
 
-/// `model`, which runs on the host, for an engine on `device`.
+/// Wraps `model`, which runs on the host, for an engine on `device`.
 inline std::unique_ptr<zero::UnitModel> host_model_on(const Device& device,
                                                       std::unique_ptr<zero::UnitModel> model) {
   if (device.backend == Backend::host) return model;

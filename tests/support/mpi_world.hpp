@@ -7,7 +7,7 @@
 
 namespace zeropp::test {
 
-/// Valid while the tests run; made by mpi_main.
+/// World, device and transport of the test, made by mpi_main; valid while the tests run.
 comm::World& world();
 const Device& device();
 comm::Transport transport();

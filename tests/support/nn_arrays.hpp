@@ -43,7 +43,7 @@ inline std::vector<std::int32_t> tokens(std::size_t count, std::size_t vocab,
 inline View view(Floats& values) { return View::of(values.data(), values.size()); }
 inline ConstView view(const Floats& values) { return ConstView::of(values.data(), values.size()); }
 
-/// `values` as they lie in memory of `dtype`.
+/// Bytes of `values` as they lie in memory of `dtype`.
 inline std::vector<std::byte> stored(const Floats& values, Dtype dtype) {
   std::vector<std::byte> memory(values.size() * size_of(dtype));
   with_type(dtype, [&]<class T>(T*) {

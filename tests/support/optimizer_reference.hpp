@@ -19,7 +19,7 @@ struct ReferenceParameter {
   double weight = 0;
   std::array<double, 2> state{};
 
-  /// Step t (1, 2, ...) with the clipped mean gradient g.
+  /// Takes step t (1, 2, ...) with the clipped mean gradient g.
   void step(const optim::Options& o, std::uint64_t t, bool decays, double g) {
     const double lambda = decays ? o.weight_decay : 0.0;
     if (o.type == "AdamW") {

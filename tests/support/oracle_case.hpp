@@ -56,7 +56,8 @@ class OracleCase {
     targets_.insert(targets_.end(), batch.targets.begin(), batch.targets.end());
   }
 
-  /// `name`: "weights.f32", "gradients.f32" or "final.f32"; flat[u]: the flat buffer of unit u.
+  /// Writes tensors. `name`: "weights.f32", "gradients.f32" or "final.f32"; flat[u]: the flat
+  /// buffer of unit u.
   void tensors(const std::string& name, const std::vector<std::vector<float>>& flat) const {
     std::vector<float> packed;
     for (std::size_t u = 0; u < units_.size(); ++u) {

@@ -32,7 +32,8 @@ inline void PrintTo(Outcome outcome, std::ostream* stream) {
                                              : "undetected");
 }
 
-/// `read` says whether it has read what was written. Exceptions that are no Error pass.
+/// Outcome of `read`, which says whether it has read what was written. Exceptions that are no Error
+/// pass.
 inline Outcome outcome_of(const std::function<bool()>& read) {
   try {
     return read() ? Outcome::harmless : Outcome::undetected;

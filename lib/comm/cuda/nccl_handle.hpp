@@ -30,10 +30,10 @@ class NcclHandle {
   /// Mover of the bytes: kernels, or copy engines where they can (nccl_copies.hpp).
   enum class Kind : std::uint8_t { kernels, copies };
 
-  /// Every rank of the group calls it with the same id.
+  /// Makes the communicator; every rank of the group calls it with the same id.
   NcclHandle(std::string group, int rank, int size, const ncclUniqueId& id,
              Kind kind = Kind::kernels);
-  /// Finalised and destroyed; aborted when an exception passes.
+  /// Finalises and destroys the communicator; aborts it when an exception passes.
   ~NcclHandle();
   NcclHandle(const NcclHandle&) = delete;
   NcclHandle& operator=(const NcclHandle&) = delete;
@@ -85,7 +85,8 @@ class NcclHandle {
     if (status != ncclSuccess) fail(status);
   }
   [[nodiscard]] bool has_failed();
-  /// `cause`: the error that it is ended for; said where it cannot be ended, and so not be thrown.
+  /// Ends the communicator. `cause` is the error that it is ended for; said where it cannot be
+  /// ended, and so not be thrown.
   void end(bool orderly, const std::string& cause = {}) noexcept;
   static void end_live(const std::string& cause);
   /// The error to throw, after this handle and all that live were aborted.

@@ -28,7 +28,7 @@ using Values = decltype(Column::values);
               fmt::format("{}: {}: give a trace that a program of zeropp wrote", file, why));
 }
 
-/// `count` values of the stored type, read by `read(type, memory)`; nothing for other kinds.
+/// Reads `count` values of the stored type by `read(type, memory)`; nothing for other kinds.
 template <class Read>
 std::optional<Values> values_of(hid_t stored, std::size_t count, const std::string& file,
                                 const Read& read) {

@@ -36,14 +36,15 @@ class GradientReduce {
   /// codecs.gradients(u)[choice[u]]. The index is 0 before.
   void use(const std::vector<std::size_t>& choice);
 
-  /// `gradients[u]`: unit u's padded gradients, of UnitPartition::gradients, which computing in
-  /// fp16 changes: what is beyond its range becomes infinite. `sum`: bucket.count() fp32, valid
-  /// after finish(). `key`: of the reduction's draws.
+  /// Starts the reduction of a bucket. `gradients[u]`: unit u's padded gradients, of
+  /// UnitPartition::gradients, which computing in fp16 changes: what is beyond its range becomes
+  /// infinite. `sum`: bucket.count() fp32, valid after finish(). `key`: of the reduction's draws.
   void start(std::size_t bucket, std::span<const View> gradients, View sum,
              std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
   void finish(std::size_t bucket, StreamHandle stream);
 
-  /// Stage 0: every rank's `sum` -> the bucket's ranges of `gradients`, complete on return.
+  /// All-gathers, at stage 0, every rank's `sum` into the bucket's ranges of `gradients`, complete
+  /// on return.
   void gather_sum(std::size_t bucket, ConstView sum, std::span<const View> gradients,
                   std::span<std::byte> workspace, StreamHandle stream);
 

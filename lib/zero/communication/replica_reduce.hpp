@@ -35,9 +35,9 @@ class ReplicaReduce {
   /// Chooses codecs from the next reduction on, as GradientReduce::use() does.
   void use(const std::vector<std::size_t>& choice);
 
-  /// `shards[u]`: unit u's fp32 gradient shard, summed over the group. `image`: image_bytes() that
-  /// stay until gather() is done. Complete on return, with respect to `stream`; `key`: of the
-  /// draws.
+  /// Reduce-scatters a bucket among the replicas. `shards[u]`: unit u's fp32 gradient shard, summed
+  /// over the group. `image`: image_bytes() that stay until gather() is done. Complete on return,
+  /// with respect to `stream`; `key`: of the draws.
   void reduce(std::size_t bucket, std::span<const View> shards, std::span<std::byte> image,
               std::span<std::byte> workspace, StreamHandle stream, std::uint64_t key);
   /// All-gathers, after reduce(), the sums over all groups into the bucket's ranges of `shards`.

@@ -78,7 +78,7 @@ class Engine {
   /// before the first step. `read` fills the given memory with a slice of the saved arrays. All
   /// that follows the master weights is made anew, and error feedback begins anew.
   void restore(const StepCounts& steps, const ReadSlice& read) { state_.restore(steps, read); }
-  /// Begins with other weights: "UNIT/master" only. Before the first step.
+  /// Begins with other weights: reads "UNIT/master" only. Called before the first step.
   void restore_weights(const ReadSlice& read) { state_.restore_weights(read); }
   /// Reads the saved errors too, after restore(), where they are of the same ranks, nodes,
   /// algorithm, buckets and storage. False, and nothing is read, where `has` does not know one of

@@ -38,7 +38,7 @@ StepClock::Work work_of(OpKind kind) {
   return Work::count;
 }
 
-/// `enqueue`, measured.
+/// Runs `enqueue` and measures the work, where it is of a kind that the clock measures.
 template <class Enqueue>
 void timed(StepClock& clock, OpKind kind, const Stream& stream, const Enqueue& enqueue) {
   if (const auto work = work_of(kind); work != StepClock::Work::count) {

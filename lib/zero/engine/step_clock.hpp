@@ -16,7 +16,7 @@ class StepClock {
   /// Kinds of work that keep a stream busy.
   enum class Work : std::uint8_t { gather, reduce, update, count };
 
-  /// Seconds.
+  /// Times of a step, in seconds.
   struct Times {
     double forward = 0;   ///< on the compute stream
     double backward = 0;  ///< on the compute stream
@@ -47,7 +47,7 @@ class StepClock {
     next.backward = backward;
     compute.set(next.begin);
   }
-  /// `wait` makes the stream wait for others.
+  /// Runs `wait`, which makes the stream wait for others, and measures it.
   template <class Wait>
   void waiting(const Stream& compute, const Wait& wait) {
     Interval& pause = slot(pauses_, waits_used_);
@@ -55,7 +55,7 @@ class StepClock {
     wait();
     compute.set(pause.end);
   }
-  /// `enqueue` enqueues the work on the stream.
+  /// Runs `enqueue`, which enqueues the work on the stream, and measures it.
   template <class Enqueue>
   void working(Work work, const Stream& stream, const Enqueue& enqueue) {
     const auto of = static_cast<std::size_t>(work);
@@ -88,7 +88,7 @@ class StepClock {
   /// Seconds that any of the intervals covers.
   [[nodiscard]] double covered(Work work) const;
 
-  // deque: what is measured may hold more of its kind
+  // Containers are deques: what is measured may hold more of its kind.
   std::deque<Phase> phases_;
   std::deque<Interval> pauses_;
   std::array<std::deque<Interval>, kWorks> work_;

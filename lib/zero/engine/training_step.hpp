@@ -46,8 +46,8 @@ class TrainingStep {
   StepResult begin();
   /// Counts and the next loss scale, after its last.
   void end(StepResult& result);
-  /// Stages 1 and 2, and units that persist: the weights that they keep whole, before the first
-  /// use.
+  /// Gathers, before the first use, the weights that stay whole: at stages 1 and 2, and of units
+  /// that persist.
   void gather_initial();
   void execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers);
   /// Enqueues the sums of squares of the mean gradient on the compute stream.

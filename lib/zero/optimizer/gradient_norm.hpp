@@ -26,7 +26,7 @@ class GradientNorm {
 
   /// Enqueues the sums of (mean * gradient)^2.
   void start(float mean, const Stream& stream) const;
-  /// They, by canonical shard, units added in order. The stream has come past start().
+  /// Sums of squares, by canonical shard, units added in order. The stream has come past start().
   [[nodiscard]] std::vector<double> squares() const;
 
  private:

@@ -91,12 +91,12 @@ class OffloadedOptimizer {
   /// Writes initial weights and states to the file.
   void fill_records(const std::vector<Unit>& units, std::uint64_t seed);
   void fetch(std::size_t piece);
-  /// Master and states begin to come from the file.
+  /// Starts to read master and states from the file.
   void read(std::size_t piece);
   void send(std::size_t piece);
-  /// Weights that the staging held have gone where they were to go.
+  /// Releases a staging whose weights have gone where they were to go.
   void release(Staging& staging);
-  /// `stream` waits for what was sent.
+  /// Makes `stream` wait for what was sent.
   void join(const Stream& stream);
 
   Workers workers_;

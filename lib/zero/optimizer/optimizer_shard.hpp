@@ -60,9 +60,10 @@ class OptimizerShard {
 
   /// Elements of the unit that this rank updates and that lie here.
   [[nodiscard]] const Extent& extent(std::size_t unit) const { return units_[unit].extent; }
-  /// fp32, extent().count elements; these and the states, where they lie in this object's memory.
+  /// Master weights, fp32, extent().count elements; these and the states, where they lie in this
+  /// object's memory.
   [[nodiscard]] View master(std::size_t unit) const { return view(units_[unit].master, unit); }
-  /// fp32 arrays like `master` that the optimizer keeps.
+  /// Number of fp32 arrays like `master` that the optimizer keeps.
   [[nodiscard]] std::size_t states() const { return rule_.states; }
   [[nodiscard]] View state(std::size_t unit, std::size_t index) const {
     return view(units_[unit].states[index], unit);

@@ -27,10 +27,12 @@ Phase training_phase(const Op& op);
 /// Phases in which a unit's weights are gathered.
 std::vector<Phase> gather_phases(const Options& options, const UnitPartition& unit);
 
-/// Shard (compute dtype) of every rank -> the padded unit (compute dtype).
+/// Plan of the all-gather of every rank's shard (compute dtype) into the padded unit (compute
+/// dtype).
 collective::AllGatherPlan weight_gather(const Options& options, const UnitPartition& unit,
                                         const codec::CodecSpec& codec, Phase phase);
-/// Secondary shard of every rank of the hpZ group -> the padded unit; never quantized.
+/// Plan of the all-gather of the secondary shards of every rank of the hpZ group into the padded
+/// unit; never quantized.
 collective::AllGatherPlan secondary_gather(const Options& options, const UnitPartition& unit,
                                            Phase phase);
 
@@ -47,7 +49,7 @@ std::optional<collective::FeedbackOptions> feedback_of(const Options& options);
 collective::ReduceScatterPlan gradient_reduction(const Options& options,
                                                  const std::vector<UnitPartition>& units,
                                                  const Bucket& bucket, const GradientCodecs& hops);
-/// Stage 0: every rank's sum of a bucket, in fp32.
+/// Plan of the all-gather, at stage 0, of every rank's sum of a bucket, in fp32.
 collective::AllGatherPlan sum_gather(const Options& options,
                                      const std::vector<UnitPartition>& units, const Bucket& bucket);
 

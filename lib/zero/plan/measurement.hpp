@@ -26,7 +26,7 @@ struct MeasurementMemory {
   [[nodiscard]] std::size_t total() const { return image + decoded + sum + workspace + shards; }
 };
 
-/// `codecs` of the run, `buckets` of its reductions.
+/// Memory of a measurement, with the `codecs` of the run and the `buckets` of its reductions.
 MeasurementMemory measurement_memory(const Options& options, const CodecTable& codecs,
                                      const std::vector<Unit>& units,
                                      const std::vector<UnitPartition>& partitions,

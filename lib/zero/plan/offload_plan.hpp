@@ -54,7 +54,7 @@ struct OffloadStaging {
 
   [[nodiscard]] std::size_t bytes() const { return buffers * (gradients + arrays + weights); }
 };
-/// `states`: arrays beside the master; `filed`: weights_on_file().
+/// Staging of the pieces. `states`: arrays beside the master; `filed`: weights_on_file().
 OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype compute,
                                std::size_t states, const std::vector<bool>& filed,
                                const OffloadOptimizerOptions& optimizer,

@@ -94,11 +94,11 @@ struct OffloadParamOptions {
   [[nodiscard]] bool on_file() const { return device == OffloadDevice::nvme; }
 };
 
-/// hpz_partition_size before resolve(): the ranks of a node.
+/// Value of hpz_partition_size before resolve(): the ranks of a node.
 inline constexpr std::size_t kNodeOfRanks = 0;
-/// shard_group_size: all ranks are one shard group.
+/// Value of shard_group_size: all ranks are one shard group.
 inline constexpr std::size_t kAllRanks = 0;
-/// shard_group_size before resolve(): the ranks of a node.
+/// Value of shard_group_size before resolve(): the ranks of a node.
 inline constexpr std::size_t kNodeOfShards = std::numeric_limits<std::size_t>::max();
 
 /// Name of an algorithm before resolve(), which is to choose one.

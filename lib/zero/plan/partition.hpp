@@ -33,7 +33,7 @@ struct UnitPartition {
   std::vector<Extent> gaps{};
 };
 
-/// `partition_size` H: 1 for none; divides world_size, as `shard_groups` does.
+/// Cuts all units. `partition_size` is H: 1 for none; divides world_size, as `shard_groups` does.
 std::vector<UnitPartition> partition_units(const std::vector<Unit>& units, std::size_t world_size,
                                            std::size_t partition_size, Dtype compute,
                                            std::size_t shard_groups = 1);

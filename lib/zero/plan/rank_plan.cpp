@@ -13,7 +13,7 @@ namespace {
 /// a run sends each in messages of its own: with more, no run is of use.
 constexpr std::size_t kMostPieces = std::size_t{1} << 17U;
 
-/// Counted before any of them is made.
+/// Refuses more pieces than that; they are counted before any of them is made.
 void require_few_pieces(const Options& options, const std::vector<UnitPartition>& units,
                         std::size_t world_size) {
   const std::size_t quantum = bucket_quantum(options);

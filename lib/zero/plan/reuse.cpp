@@ -38,7 +38,7 @@ std::vector<std::vector<Reuse>> plan_reuse(const ScheduleInput& input,
     for (const std::size_t unit : units_of(use)) total += elements(unit);
     before.push_back(total);
   }
-  // Next uses, from the last one on.
+  // Next uses are found from the last one on.
   std::vector<std::vector<std::optional<UnitUse>>> next(uses.size());
   std::vector<std::optional<UnitUse>> latest(input.units.size());
   for (std::size_t use = uses.size(); use-- > 0;) {

@@ -67,7 +67,7 @@ class Builder {
     }
   }
 
-  /// Stages 0 and 1: the local sums of all micro-steps are reduced here.
+  /// Reduces the local sums of all micro-steps, at stages 0 and 1.
   void reduce_all() {
     const std::size_t last_backward = ops_.size() - 1;
     for (std::size_t b = 0; b < in_.buckets.size(); ++b) {
@@ -84,8 +84,8 @@ class Builder {
     }
   }
 
-  /// Stages 1 and 2, and units that persist at stage 3: whole weights from the shards that were
-  /// updated, or initialised.
+  /// Refreshes whole weights from the shards that were updated, or initialised: at stages 1 and 2,
+  /// and of units that persist at stage 3.
   void refresh_all() {
     if (!in_.preset.shard_optimizer) return;
     for (std::size_t unit = 0; unit < in_.units.size(); ++unit) {

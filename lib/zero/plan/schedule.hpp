@@ -109,7 +109,7 @@ struct StagePreset {
   bool shard_gradients;
   bool shard_parameters;
 };
-/// stage 0..3.
+/// Preset of stage 0..3.
 StagePreset stage_preset(int stage);
 
 struct ScheduleInput {
@@ -134,12 +134,12 @@ struct ScheduleInput {
   bool overlap = true;  ///< false: every collective completes before the next operation
 };
 
-/// Forward, backward and reduction of all micro-steps. `secondary_valid`: the hpZ shards hold the
-/// current weights already.
+/// Schedule of forward, backward and reduction of all micro-steps. `secondary_valid`: the hpZ
+/// shards hold the current weights already.
 Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid);
-/// Forward only, one batch.
+/// Schedule of forward only, of one batch.
 Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid);
-/// Optimizer step and what follows it; not run when the step is skipped.
+/// Schedule of the optimizer step and what follows it; not run when the step is skipped.
 Schedule make_update_schedule(const ScheduleInput& input);
 /// Schedule before the first step: makes whole weights at stages 1 and 2.
 Schedule make_initial_schedule(const ScheduleInput& input);

@@ -97,7 +97,8 @@ class UnitModel {
 
   /// Begins a micro-batch. `train`: keep what backward needs.
   virtual void begin(const Batch& batch, bool train, StreamHandle stream) = 0;
-  /// `weights[i]`: the flat buffer of unit layers()[layer].units[i], in the compute dtype.
+  /// Computes a layer's forward. `weights[i]`: the flat buffer of unit layers()[layer].units[i], in
+  /// the compute dtype.
   virtual void forward(std::size_t layer, std::span<const ConstView> weights,
                        StreamHandle stream) = 0;
   /// Writes to `gradients[i]` of unit layers()[layer].units[i], or adds: the gradient of the

@@ -57,7 +57,7 @@ class ErrorMeter {
   /// Adds what tensors have of unit `unit`'s shard, both arrays in one dtype.
   void add(std::size_t unit, ConstView exact, ConstView coded, const Stream& stream);
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view, const Stream& stream) const;
-  /// Sums over ranks become rows, and begin again.
+  /// Makes rows of the sums over ranks, and begins them again.
   void record(const char* what);
 
   std::size_t interval_;
