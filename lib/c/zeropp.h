@@ -35,7 +35,7 @@
 extern "C" {
 #endif
 
-/* The version of this interface: a program compiled against another major number must not call the
+/* Version of this interface: a program compiled against another major number must not call the
  * library. */
 #define ZPP_ABI_VERSION 1
 
@@ -43,7 +43,7 @@ typedef enum zpp_status {
   ZPP_OK = 0,
   ZPP_FAILED = 1,     /* a failure of the library itself, or of a callback */
   ZPP_USAGE = 2,      /* an argument that cannot be: an unknown codec, a size that does not fit */
-  ZPP_ENVIRONMENT = 3 /* what the machine lacks: a GPU, memory, NCCL */
+  ZPP_ENVIRONMENT = 3 /* the machine lacks something: a GPU, memory, NCCL */
 } zpp_status;
 
 typedef enum zpp_dtype { ZPP_FP32 = 0, ZPP_BF16 = 1, ZPP_FP16 = 2 } zpp_dtype;
@@ -61,15 +61,16 @@ typedef struct zpp_plan zpp_plan;
 typedef struct zpp_message {
   void* data; /* a send is read, a receive is written */
   size_t bytes;
-  int peer; /* its rank in the communicator */
+  int peer; /* the other rank, in the communicator */
 } zpp_message;
 
-/* What the caller lends to a communicator; each returns 0 for success. They are called by the
- * thread that called the library. */
+/* Functions that the caller lends to a communicator; each returns 0 for success. They are called by
+ * the thread that called the library. */
 typedef struct zpp_callbacks {
-  void* context; /* the first argument of each */
-  /* Blocking, in host memory: `part` of every rank -> `parts`, size * bytes in rank order. The
-   * control plane: a few bytes when communicators and plans are made, never during a run. */
+  void* context; /* first argument of each function */
+  /* Gathers `part`, `bytes` bytes of every rank, into `parts`, size * bytes in rank order; host
+   * memory, blocking. It is the control plane: a few bytes when communicators and plans are made,
+   * never during a run. */
   int (*all_gather_bytes)(void* context, const void* part, void* parts, size_t bytes);
   /* Moves all messages as one operation; messages between two ranks match in order. With ZPP_CUDA
    * it enqueues them on `stream` and returns; with ZPP_HOST they have arrived when it returns. NULL
@@ -90,16 +91,16 @@ typedef struct zpp_comm_options {
   int copy_engines; /* NCCL inside nodes: 1 on, 0 off, -1 chosen by the library */
 } zpp_comm_options;
 
-/* Collective. Copies both structures; `callbacks->context` has to outlive the communicator. With
- * ZPP_CUDA it takes the calling thread's current device. */
+/* Makes a communicator; collective. Copies both structures; `callbacks->context` has to outlive the
+ * communicator. With ZPP_CUDA it takes the calling thread's current device. */
 ZPP_API zpp_status zpp_comm_create(const zpp_comm_options* options, const zpp_callbacks* callbacks,
                                    zpp_comm** comm);
-/* After all its plans. NULL is allowed. */
+/* Destroys a communicator, after all its plans. NULL is allowed. */
 ZPP_API void zpp_comm_destroy(zpp_comm* comm);
 
 typedef struct zpp_error_feedback {
-  double beta;         /* of LoCo (arXiv 2407.04480), in [0, 1); 0: classical error feedback */
-  size_t reset_period; /* in runs of the plan; 0: never */
+  double beta;         /* LoCo's decay of errors (arXiv 2407.04480), in [0, 1); 0: classical */
+  size_t reset_period; /* runs of the plan after which errors are forgotten; 0: never */
   int store_int8;      /* errors are kept in int8, not in fp32 */
 } zpp_error_feedback;
 
@@ -118,12 +119,12 @@ typedef struct zpp_plan_options {
    * well. NULL: "auto". */
   const char* algorithm;
   double scale;  /* reductions: sums are multiplied by it, in fp32; 1 / size gives means */
-  uint64_t seed; /* of codecs that round stochastically, the same on all ranks */
+  uint64_t seed; /* for codecs that round stochastically, the same on all ranks */
   const zpp_error_feedback* error_feedback; /* reductions with a codec; NULL: none */
 } zpp_plan_options;
 
-/* Make a plan; collective. Codecs are written as for the programs ("int8:256", "int4:128+had32").
- */
+/* Three functions that make a plan; collective. Codecs are written as for the programs
+ * ("int8:256", "int4:128+had32"). */
 ZPP_API zpp_status zpp_plan_all_gather(zpp_comm* comm, const zpp_plan_options* options,
                                        zpp_plan** plan);
 ZPP_API zpp_status zpp_plan_reduce_scatter(zpp_comm* comm, const zpp_plan_options* options,
@@ -132,13 +133,18 @@ ZPP_API zpp_status zpp_plan_all_reduce(zpp_comm* comm, const zpp_plan_options* o
                                        zpp_plan** plan);
 ZPP_API void zpp_plan_destroy(zpp_plan* plan);
 
-/* Runs a plan of the kind that it was made as; collective.
- *   all-gather      in: count elements -> out: size * count; `in` may be the own part of `out`. All
- * ranks get the same bits, the own part included, which goes through the codec too. reduce-scatter
- * in: size * count -> out: count elements, part `rank` of the sum, times `scale`. `in` is not
- * changed. all-reduce      in: count -> out: count; they may be the same memory. All ranks get the
- * same bits. Sums are accumulated in fp32; an element that is not finite on one rank is not finite
- * in the result. */
+/* Runs a plan of the kind that it was made as; collective. Sums are accumulated in fp32; an element
+ * that is not finite on one rank is not finite in the result.
+ *
+ * An all-gather reads count elements of `in` and writes size * count of `out`; `in` may be the own
+ * part of `out`. All ranks get the same bits, the own part included, which goes through the codec
+ * too.
+ *
+ * A reduce-scatter reads size * count elements of `in`, which is not changed, and writes count of
+ * `out`: part `rank` of the sum, times `scale`.
+ *
+ * An all-reduce reads count elements of `in` and writes count of `out`, which may be the same
+ * memory. All ranks get the same bits. */
 ZPP_API zpp_status zpp_run(zpp_plan* plan, const void* in, void* out, void* stream);
 
 /* Forgets the errors that a plan keeps, on `stream`: after a run with values that were not finite,
@@ -169,8 +175,8 @@ ZPP_API zpp_status zpp_decode(const char* codec, zpp_dtype dtype, zpp_device dev
  * that this build serves. NULL for another word. */
 ZPP_API const char* zpp_names(const char* kind);
 ZPP_API int zpp_abi_version(void);
-ZPP_API const char* zpp_version(void); /* of the library, "0.1.0" */
-/* Of the last call of this thread that failed; never NULL, valid until the next. */
+ZPP_API const char* zpp_version(void); /* version of the library, "0.1.0" */
+/* Line on the last call of this thread that failed; never NULL, valid until the next one fails. */
 ZPP_API const char* zpp_last_error(void);
 
 #ifdef __cplusplus
