@@ -1,4 +1,4 @@
-"""The commands that a Markdown file shows, found and run as a reader would paste them."""
+"""Commands that a Markdown file shows, found and run as a reader would paste them."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ import zpp
 
 FENCE = re.compile(r"^```([\w{}]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OF_BUILD = re.compile(r"(mpirun [^/]*)?build/bin/zpp_")
-# One step where a command trains, small messages where it measures.
+# Replacements that make commands short: one step where a command trains, small messages where it measures.
 SHORTER = [(r"(zpp_train (?!.*--(help|train-iters)).*)", r"\1 --train-iters 1 --eval-interval 1 --eval-iters 1"),
            (r"-b 1K -e 64M", "-b 1K -e 4K --max-seconds 0.01")]
 
@@ -33,7 +33,7 @@ def lines(block):
 
 
 def complaint(block):
-    """What a shell says of a block that it cannot parse."""
+    """Complaint of a shell about a block that it cannot parse."""
     return subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False).stderr
 
 

@@ -1,4 +1,4 @@
-"""What the tests of the HTML report share: traces with markup planted wherever a file has text, and a strict reader of pages."""
+"""Cases for the tests of the HTML report: traces with markup planted wherever a file has text, and a strict reader of pages."""
 
 import base64
 import html.parser

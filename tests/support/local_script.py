@@ -1,4 +1,4 @@
-"""What the tests of the studies in jobscripts/local/ share: calls of the script, and of it with --dry-run."""
+"""Cases for the tests of the studies in jobscripts/local/: calls of the script, and of it with --dry-run."""
 
 import pathlib
 import shlex
@@ -13,7 +13,7 @@ def run(*words, **options):
 
 
 def whole_help(*program):
-    """With all flags: --help-all of our programs; tools in Python have --help alone."""
+    """Help with all flags: --help-all of our programs; tools in Python have --help alone."""
     word = "--help-all" if pathlib.Path(program[0]).parent == zpp.BIN else "--help"
     done = run(*program, word)
     assert done.returncode == 0, done

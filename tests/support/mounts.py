@@ -29,12 +29,12 @@ limited_btrfs() {
 @unittest.skipUnless(os.geteuid() == 0 and shutil.which("unshare"), "mounts need root and unshare")
 class MountCase(zpp.TestCase):
     def inside(self, options, script, *words, **more):
-        """zpp_train with self.out on a tmpfs with `options`, beside the shell's `script`; prints what is left there, and what `after` says.
-        With `at_line`, what once_running() made starts when the program prints it."""
+        """Runs zpp_train with self.out on a tmpfs with `options`, beside the shell's `script`; prints what is left there,
+        and what `after` says. With `at_line`, what once_running() made starts when the program prints it."""
         return self.on(f'mount -t tmpfs -o {options} tmpfs "$out" || exit 77', '"$@"', script, *words, **more)
 
     def inside_quota(self, limit, script, *words, **more):
-        """The same with a quota of `limit` bytes for all that is in self.out."""
+        """Runs as inside() does, with a quota of `limit` bytes for all that is in self.out."""
         return self.on(f"limit={limit}\n{LIMITED}", 'as_limited "$@"', script, *words, **more)
 
     def on(self, mount, run, script, *words, ranks=2, at_line=None, after=":"):
@@ -51,7 +51,7 @@ class MountCase(zpp.TestCase):
         return result
 
     def skip_unmounted(self, code, stderr):
-        """With the reason that the shell or unshare gave."""
+        """Skips with the reason that the shell or unshare gave."""
         if code == zpp.SKIPPED or "unshare:" in stderr:
             self.skipTest(stderr.strip().splitlines()[0])
 
@@ -68,5 +68,5 @@ class MountCase(zpp.TestCase):
         return self.folder / "go"
 
     def once_running(self, script):
-        """For inside(): `script` beside the program, from the line on."""
+        """Argument for inside(): `script` beside the program, from the line on."""
         return f'(until [ -e {shlex.quote(str(self.go()))} ]; do sleep 0.02; done; {script}) 2>/dev/null &'

@@ -7,7 +7,8 @@ def pages(elements, size):
 
 
 def memory(row, counts, on_host, element, states, piece, buffers, in_cpu):
-    """`row`: of the matrix; `counts`: elements that a rank updates by unit, `on_host` those that are offloaded; two buffers of weights."""
+    """Rows of /memory by name. `row`: of the matrix; `counts`: elements that a rank updates by unit, `on_host` those that are
+    offloaded; two buffers of weights."""
     on_file = row["offload_to"] == "nvme"
     longest = min(piece, max(on_host))
     filed = [row["offload_param"] == "nvme" and sum(counts[: unit + 1]) > in_cpu for unit in range(len(counts))]

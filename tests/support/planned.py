@@ -25,13 +25,13 @@ def plan(trace, step=0):
 
 
 def traffic(planned):
-    """{phase: (intra, inter)}"""
+    """Bytes of the plan as {phase: (intra, inter)}."""
     table = planned["traffic"]
     return dict(zip(table["phase"], zip(table["bytes_intra_node"], table["bytes_inter_node"])))
 
 
 def step_bytes(trace, planned):
-    """What the plan says of each step of the trace: [(intra, inter), ...]. A step that was skipped updates no weights,
+    """Bytes that the plan has for each step of the trace: [(intra, inter), ...]. A step that was skipped updates no weights,
     so that the next finds hpZ's shards as they are; so does a step after an evaluation."""
     expected = traffic(planned)
     ordinary, unchanged, update = (expected[name] for name in ("step", "step, weights unchanged", "update"))
@@ -75,7 +75,7 @@ def wrong_collectives(trace, planned, but=()):
 
 
 def parts(trace):
-    """{part: (predicted by the engine, held)}"""
+    """Memory of the trace as {part: (predicted by the engine, held)}."""
     memory = trace["memory"]
     return {name: (predicted, actual) for name, predicted, actual
             in zip(memory["name"], memory["bytes_predicted"], memory["bytes_actual"]) if name not in MEASURED}

@@ -32,7 +32,7 @@ def need_programs():
 
 
 def start():
-    """Until the end of the module; `state` is its folder."""
+    """Starts the cluster, until the end of the module; `state` is its folder."""
     global state
     need_programs()
     folder = tempfile.mkdtemp(prefix="zpp-slurm-")
@@ -46,7 +46,7 @@ def start():
 
 
 def end_early(number, _):
-    """Asked to end: the daemons do not stay behind."""
+    """Ends the daemons when the test is asked to end: they do not stay behind."""
     cluster("stop")
     shutil.rmtree(state.parent, ignore_errors=True)
     os._exit(128 + number)
@@ -57,7 +57,7 @@ def cluster(*words):
 
 
 def stop():
-    """And nothing is left of it: no process that was told of its configuration, no file."""
+    """Stops the cluster, and nothing is left of it: no process that was told of its configuration, no file."""
     done = cluster("stop")
     assert done.returncode == 0, done
     assert not state.exists(), list(state.iterdir())
@@ -65,7 +65,7 @@ def stop():
 
 
 def processes_of(folder):
-    """Those that were told of a file in `folder`, but this one."""
+    """Processes that were told of a file in `folder`, but this one."""
     return [pid for pid in processes() if pid != os.getpid() and
             f"{folder}/".encode() in read(f"/proc/{pid}/environ") + read(f"/proc/{pid}/cmdline")]
 
@@ -75,7 +75,7 @@ def processes():
 
 
 def read(path):
-    """Of /proc: what ended meanwhile says nothing."""
+    """Bytes of a file of /proc; none where the process ended meanwhile."""
     try:
         return pathlib.Path(path).read_bytes()
     except OSError:
@@ -116,7 +116,7 @@ class SlurmCase(zpp.TestCase):
                                                 "warmup": 1, "flags": flags, "axes": axes or {}, **keys})
 
     def sbatch(self, script, *words, options=(), results=None):
-        """Submits; returns the job's id. Its log is self.log."""
+        """Submits a script; returns the job's id. Its log is self.log."""
         self.log = self.folder / "job.log"
         done = command("sbatch", "--parsable", f"--output={self.log}", *options, f"jobscripts/{script}.sbatch", *words,
                        "--system", "two-node-local", "--results", results or self.results)
@@ -152,7 +152,7 @@ class SlurmCase(zpp.TestCase):
         return zpp.read_trace(self.results / "runs" / run / "train.h5")
 
     def ranks_of(self, identity):
-        """Of this Slurm: another on this host has jobs of the same numbers."""
+        """Ranks of a job of this Slurm: another on this host has jobs of the same numbers."""
         own = {f"SLURM_JOB_ID={identity}".encode(), f"SLURM_CONF={state}/slurm.conf".encode()}
         return [pid for pid in processes() if b"zpp_train" in read(f"/proc/{pid}/comm") and
                 own <= set(read(f"/proc/{pid}/environ").split(b"\0"))]

@@ -18,7 +18,7 @@ STEPS, EVERY = 20, 5
 
 
 def setting(name, **changed):
-    """`effect`: nats a token that it adds to the final loss; no column of its own."""
+    """A setting. `effect`: nats a token that it adds to the final loss; no column of its own."""
     return SETTING | {"name": name} | changed
 
 

@@ -15,7 +15,7 @@ def class_of(sender, receiver):
 
 
 def make(seed, slowed=lambda sender, receiver: 1.0):
-    """`slowed`: how many times as long the transfers of a link take."""
+    """A map of the fabric. `slowed`: how many times as long the transfers of a link take."""
     noise = np.random.default_rng(seed)
     jitter = lambda: float(1 + 0.01 * noise.standard_normal())
     kinds = [[class_of(sender, receiver) for receiver in range(RANKS)] for sender in range(RANKS)]

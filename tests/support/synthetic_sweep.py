@@ -17,14 +17,14 @@ PLACES = ("out_of_place", "in_place")
 
 
 def microseconds(collective, codec, algorithm, size, ranks):
-    """The median that the model gives."""
+    """Median time that the model gives."""
     moved = STEPS[collective] * size * (ranks - 1) / ranks
     work = 0 if codec == "none" else 2 * size / CODEC
     return LATENCY[codec] + SLOWDOWN[algorithm] * (moved * RATIO[codec] / LINK + work)
 
 
 def cell(time, samples, collective, codec, size, ranks):
-    """`samples` around `time`, as zpp_sweep reports them."""
+    """Columns of a result with `samples` around `time`, as zpp_sweep reports them."""
     median, factor = float(np.median(samples)), STEPS[collective] * (ranks - 1) / ranks
     bandwidth = size / time / 1e3
     return {"time": float(np.mean(samples)), "alg_bw": bandwidth, "bus_bw": bandwidth * factor, "nwrong": 0,
@@ -35,7 +35,7 @@ def cell(time, samples, collective, codec, size, ranks):
 
 def sweep(seed=1, collectives=("all_gather",), codecs=tuple(RATIO), sizes=tuple(1 << k for k in range(10, 33, 2)), cycles=20,
           cv=0.02, ranks=8, factor=lambda *row: 1.0, gpu="NVIDIA H200"):
-    """`factor(collective, codec, algorithm, size, place)`: by what a row is slower than the model."""
+    """JSON of a sweep. `factor(collective, codec, algorithm, size, place)`: by what a row is slower than the model."""
     random = np.random.default_rng(seed)
     results = []
     for collective in collectives:
@@ -60,7 +60,7 @@ def sweep(seed=1, collectives=("all_gather",), codecs=tuple(RATIO), sizes=tuple(
 
 
 def nccl_tests(seed=1, cycles=1, slower=1.0, ranks=8, sizes=(1 << 20, 1 << 25, 1 << 30), program="./build/all_gather_perf"):
-    """As all_gather_perf -J writes it with -N `cycles`: rows again for each cycle, numbers and booleans as texts where it has
+    """JSON as all_gather_perf -J writes it with -N `cycles`: rows again for each cycle, numbers and booleans as texts where it has
     them so, no name of the collective but its own."""
     random = np.random.default_rng(seed)
     results = []

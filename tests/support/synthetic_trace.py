@@ -41,7 +41,7 @@ class Network:
         self.nodes, self.secondary, self.shard, self.rows = nodes, secondary, shard, {}
 
     def begin(self, *key, part):
-        """One more run of operation, purpose, phase, algorithm, codec and group; `part`: bytes that each rank
+        """Counts one more run of operation, purpose, phase, algorithm, codec and group; `part`: bytes that each rank
         of the group has, uncompressed, for each other."""
         self.row = self.rows.setdefault(key, [0, 0, 0, 0])
         self.row[2] += 1
@@ -98,7 +98,7 @@ class Network:
         return None
 
     def across(self, codec, count, element):
-        """An image to each replica, which has the same place in another shard group."""
+        """Sends an image to each replica, which has the same place in another shard group."""
         for r in range(len(self.nodes)):
             for other in range(r % self.shard, len(self.nodes), self.shard):
                 if other != r:
@@ -152,7 +152,7 @@ def pages(size):
 
 
 def cut(count, c):
-    """Of a unit's elements those that are offloaded, in pieces."""
+    """Lengths of the pieces of a unit's elements that are offloaded."""
     left, longest = min(count, up(int(c["offload"][0] * count), 64)), min(c["offload"][1], *(c["files"] or (1 << 60,))[:1])
     lengths = []
     while left:
@@ -201,7 +201,7 @@ def offload_memory(c, memory, counts, element):
 
 
 def file_counters(c, counts, element, gathers):
-    """Of all ranks; `gathers`: of each unit, in all steps."""
+    """File counters of all ranks; `gathers`: those of each unit, in all steps."""
     n, taken, filed = c["nodes"] * c["local"], sum(not skipped for skipped in c["skipped"]), in_file(c, counts)
     arrays = (1 + c["states"]) * sum(pages(4 * part) for count in counts for part in cut(count, c))
     records = [sum(pages(element * part) for part in cut(count, c)) for count in counts]
@@ -215,7 +215,7 @@ def file_counters(c, counts, element, gathers):
 
 
 def errors_of(c):
-    """Of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights nothing."""
+    """Errors of units u0 to u3, each a kind of its own: gradients that lose a fifth at a right angle, weights nothing."""
     rows = [(c["first"] + step, kind, f"u{unit}", *((0.0, 1.0, 0.0, 1.0) if kind == "weights" and not c["qwz"] else
                                        (0.2, 1 / math.sqrt(1.04), 0.1, math.sqrt(1.04))))
             for step in range(-c["first"] % c["measure"], len(c["skipped"]), c["measure"])
@@ -453,7 +453,7 @@ def configure(attributes, config):
 
 
 def columns_of(app, group):
-    """{column: "KIND UNIT"} as validation/zpp_validate/readers/trace_format.py describes it."""
+    """Kinds and units of columns, {column: "KIND UNIT"}, as validation/zpp_validate/readers/trace_format.py describes it."""
     return {**trace_format.ERROR_COLUMNS, **trace_format.COLUMNS_OF[app], **trace_format.GPU_COLUMNS}[group]
 
 

@@ -25,7 +25,8 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """`odd`: a parameter whose first dimension no number of ranks divides. `unused`: one that no forward reads."""
+    """A model of blocks and a head. `odd`: a parameter whose first dimension no number of ranks divides. `unused`: one
+    that no forward reads."""
 
     def __init__(self, blocks=3, recompute=False, odd=False, unused=False):
         super().__init__()
@@ -42,8 +43,8 @@ class Model(nn.Module):
 
 def make(world, *, reshard=True, mixed=True, shard_norms=False, nested=False, frozen=False, adapters=False,
          compile_blocks=False, joined=False, shape=None, **kind):
-    """The same weights on every rank and at every call. `adapters`: blocks are frozen but for one part, which has a group of its
-    own, as with LoRA. `joined`: the last block and the head are one group, by a list."""
+    """A model with the same weights on every rank and at every call. `adapters`: blocks are frozen but for one part, which has
+    a group of its own, as with LoRA. `joined`: the last block and the head are one group, by a list."""
     torch.manual_seed(0)
     model = Model(**kind).to(ranks.DEVICE)
     if frozen:

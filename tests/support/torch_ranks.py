@@ -1,4 +1,4 @@
-"""What tests with PyTorch share: runs a function on several ranks of this host over gloo, with a deadline, and skips where
+"""Frame of tests with PyTorch: runs a function on several ranks of this host over gloo, with a deadline, and skips where
 PyTorch is missing. With ZEROPP_TORCH_DEVICE=cuda ranks are GPUs."""
 
 import importlib.util
@@ -51,7 +51,7 @@ def _rank(rank, size, node_size, file, function, arguments, results):
 
 
 def run(size, node_size, function, *arguments, timeout=120, dies=None):
-    """What `function` returns on each rank, in rank order; raises AssertionError where one fails or does not end. Rank `dies`
+    """Results of `function` on each rank, in rank order; raises AssertionError where one fails or does not end. Rank `dies`
     ends its process within `function`, and returns nothing. Skips where ranks are GPUs and there are fewer."""
     import torch
     import torch.multiprocessing as multiprocessing

@@ -1,4 +1,4 @@
-"""What the end-to-end tests share: runs programs under mpirun, with a deadline, and reads what they left.
+"""Frame of the end-to-end tests: runs programs under mpirun, with a deadline, and reads what they left.
 
 A test calls train() or launch() and looks at the Result; zpp.main() runs the unittest cases of the script.
 """
@@ -44,7 +44,7 @@ OK, INVALID, USAGE, ENVIRONMENT, IO, REQUEUE, INTERRUPTED, SKIPPED = 0, 1, 2, 3,
 
 
 class Result:
-    """How a command ended."""
+    """Result of a command that ended."""
 
     def __init__(self, command, process, stdout, stderr):
         self.command = shlex.join(map(str, command))
@@ -133,7 +133,7 @@ NCCL_JOB = threading.Lock()
 
 
 def train(ranks, *words, out=None, **options):
-    """zpp_train of the tiny model, to its end; over NCCL one at a time."""
+    """Runs zpp_train of the tiny model, to its end; over NCCL one at a time."""
     with NCCL_JOB if "nccl" in (*words, TRANSPORT) else contextlib.nullcontext():
         return launch([(ranks, train_command(*words, out=out))], **options).end()
 
