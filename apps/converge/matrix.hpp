@@ -23,7 +23,7 @@ struct Setting {          // NOLINT(bugprone-exception-escape)
   std::size_t ranks = 0;  ///< of a team that take part; 0: all
 };
 
-/// Two settings of the level contract whose runs of equal seed are compared.
+/// Check of two settings of the level contract: their runs of equal seed are compared.
 struct Check {
   std::string name;  ///< "hpz", "stages", "rerun", "backend", "world_size"
   std::string first;

@@ -27,7 +27,7 @@ struct HeldOutRow {
   double loss = 0;         ///< nats a token
 };
 
-/// One look at the quadratic: distance to the closed form after `step` steps, and its bound.
+/// Distance of the quadratic's weights from the closed form after `step` steps, and its bound.
 struct DistanceRow {
   std::uint64_t step = 0;
   double distance = 0;

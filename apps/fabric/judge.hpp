@@ -63,7 +63,8 @@ struct Judgement {
 /// Judges a map. `threshold` is a share of the typical time, above 0.
 Judgement judge(const FabricMap& map, double threshold);
 
-/// One line: what, on which host, how far from its class. `hosts` by rank.
+/// Description of a fault in one line: what, on which host, how far from its class. `hosts` by
+/// rank.
 std::string describe(const Fault& fault, const std::vector<std::string>& hosts);
 
 }  // namespace zeropp::fabric

@@ -27,7 +27,7 @@ class Verdict {
   void fail(std::string finding);
 
   [[nodiscard]] bool good() const { return text_.empty(); }
-  /// Empty, or for example "y[12] is nan, wanted 0.5 +- 0.001".
+  /// Text of the first finding; empty, or for example "y[12] is nan, wanted 0.5 +- 0.001".
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:

@@ -15,7 +15,7 @@ namespace zeropp::plan {
 
 inline constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-/// One feature. Times are kUnknown without a cluster.
+/// Row of one feature. Times are kUnknown without a cluster.
 struct ComparedRow {
   std::string feature;            ///< of kFeatures
   std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step

@@ -21,7 +21,7 @@ std::unique_ptr<comm::Work> exchange_pieces(Meter& meter, comm::Communicator& gr
 std::unique_ptr<comm::Work> share_piece(Meter& meter, comm::Communicator& group, std::byte* pieces,
                                         std::size_t stride, std::size_t bytes, StreamHandle stream);
 
-/// One step of a ring: `out` goes to the next rank, `in` comes from the one before.
+/// Starts one step of a ring: `out` goes to the next rank, `in` comes from the one before.
 std::unique_ptr<comm::Work> ring_step(Meter& meter, comm::Communicator& group, const std::byte* out,
                                       std::byte* in, std::size_t bytes, StreamHandle stream);
 

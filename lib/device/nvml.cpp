@@ -30,7 +30,7 @@ void look_up(void* library, const char* name, Function*& function) {
   function = reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-/// One number through NVML's usual form: status f(gpu, what..., &value).
+/// Reads one number through NVML's usual form: status f(gpu, what..., &value).
 template <class Function, class... What>
 double number(Function* function, GpuHandle gpu, What... what) {
   unsigned int value = 0;

@@ -352,8 +352,8 @@ TEST(CCollectives, WhatIsNotFiniteSpreads) {
   }
 }
 
-/// Three runs that feed errors back, with a reset after the second, against a collective whose
-/// errors are kept here.
+/// Three runs feed errors back, with a reset after the second, and are compared with a collective
+/// whose errors are kept here.
 TEST(CCollectives, ErrorsAreFedBack) {
   constexpr std::size_t kCount = 1009;
   const codec::CodecSpec codec = codec::parse_codec("int4:128");

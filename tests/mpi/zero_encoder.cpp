@@ -85,7 +85,7 @@ TEST(Encoder, TheMeanOverRanksIsTheMeanOverMaskedTokens) {
   }
 }
 
-/// Two batches again and again: what is masked in them can be learned by heart.
+/// The model sees two batches again and again: what is masked in them can be learned by heart.
 TEST(Encoder, LearnsToPredictMaskedTokens) {
   EngineCase engine_case({}, 0, encoder, kLength, 8, {.learning_rate = 1e-2});
   std::vector<double> losses;

@@ -174,7 +174,7 @@ TEST(EngineErrorFeedback, TakesThePredictedMemory) {
         EXPECT_EQ(found.contains("error_feedback_inter"), on && across);
         const auto local = static_cast<std::size_t>(node_size);
         for (const auto& [name, bytes] : found) {
-          // Two copies: P elements in the first hop, P / G in the second.
+          // Errors are held in two copies: P elements in the first hop, P / G in the second.
           const std::size_t elements =
               2 * (name == "error_feedback_inter" ? padded / local : padded);
           if (dtype == FeedbackStorage::fp32) {

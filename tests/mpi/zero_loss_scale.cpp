@@ -129,7 +129,8 @@ TEST(LossScaleEngine, NothingJumpsWhereTheScaleChanges) {
   }
 }
 
-/// True gradients: norm, clipping and update are those of fp32, nearly, at any scale.
+/// Gradients are those of the loss: norm, clipping and update are those of fp32, nearly, at any
+/// scale.
 TEST(LossScaleEngine, TrainsAsFp32Does) {
   zero::Options options;
   options.gradient_clipping = 1.0;

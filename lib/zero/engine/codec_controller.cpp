@@ -72,8 +72,9 @@ void CodecController::apply() {
   CodecChoice next = context_.plans.codecs.at(context_.progress.steps.begun);
   if (adaptive_) adaptive_->overlay(next);
   if (next == choice_) return;
-  // Where weights stay what they are while their codec changes (after a skipped step), hpZ's shards
-  // hold what the codec before made of them: they are cut again, as gathers without hpZ would be.
+  // The codec may change while the weights stay what they are (after a skipped step): hpZ's shards
+  // then hold what the codec before made of them, and are cut again, as gathers without hpZ would
+  // be.
   if (next.weights != choice_.weights) context_.progress.secondary_version = 0;
   const CodecChoice before = std::exchange(choice_, std::move(next));
   context_.plans.use(choice_);

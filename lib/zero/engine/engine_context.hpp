@@ -38,7 +38,7 @@ struct EngineContext {
   [[nodiscard]] std::size_t shard_groups() const {
     return groups.replicas ? static_cast<std::size_t>(groups.replicas->size()) : 1;
   }
-  /// This rank's number among those that share a copy.
+  /// Number of this rank among the ranks that share a copy of the weights.
   [[nodiscard]] std::size_t shard_rank() const {
     return static_cast<std::size_t>(groups.sharding().world->rank());
   }

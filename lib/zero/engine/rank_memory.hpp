@@ -28,7 +28,8 @@ struct RankMemory {
   RankMemory(const Options& options, const Plans& plans, const comm::Groups& groups,
              const Device& device);
 
-  /// Whole gathered weights, whole gradients, sums and workspace: at offsets of the schedule.
+  /// Arena of whole gathered weights, whole gradients, sums and workspace: at offsets of the
+  /// schedule.
   Buffer arena;
   /// The own shards of the weights that are gathered, in the compute dtype: beside the master where
   /// it is of another dtype, or elsewhere. Empty of units whose weights lie in a file.
