@@ -20,10 +20,10 @@ struct Entry {
   std::string_view name;
   /// The context's vocabulary is the effective one.
   std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
-  /// Likewise.
+  /// The vocabulary of the sizing is the effective one.
   Description (*describe)(const Options&, const Sizing&);
   std::size_t (*typical_unit)(const Options&);
-  /// Likewise.
+  /// `vocab_size` is the effective one.
   std::vector<LayerFlops> (*layer_flops)(const Options&, std::size_t vocab_size,
                                          std::size_t micro_batch);
 };
