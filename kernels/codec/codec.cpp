@@ -2,12 +2,57 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <vector>
 
+#include "kernels/codec/format.hpp"
 #include "kernels/codec/fused.hpp"
-#include "kernels/codec/registry.hpp"
 #include "kernels/codec/wire.hpp"
 
 namespace zeropp::codec {
+
+#define ZEROPP_ENTRY(name) \
+  namespace format::name { \
+  struct Format;           \
+  }
+#include "codec_formats.inc"
+#undef ZEROPP_ENTRY
+
+namespace {
+
+const std::vector<const FormatEntry*>& entries() {
+  static const std::vector<const FormatEntry*> list = [] {
+    std::vector<const FormatEntry*> found = {
+#define ZEROPP_ENTRY(name) &format_entry<format::name::Format>(),
+#include "codec_formats.inc"
+#undef ZEROPP_ENTRY
+    };
+    std::ranges::sort(found, {}, [](const FormatEntry* entry) { return entry->info.name; });
+    return found;
+  }();
+  return list;
+}
+
+}  // namespace
+
+const std::vector<FormatInfo>& formats() {
+  static const std::vector<FormatInfo> list = [] {
+    std::vector<FormatInfo> infos;
+    for (const FormatEntry* entry : entries()) infos.push_back(entry->info);
+    return infos;
+  }();
+  return list;
+}
+
+const FormatEntry* find_format(std::string_view name) {
+  const auto found =
+      std::ranges::find(entries(), name, [](const FormatEntry* entry) { return entry->info.name; });
+  return found == entries().end() ? nullptr : *found;
+}
+
+const FormatInfo* find_info(std::string_view name) {
+  const FormatEntry* const entry = find_format(name);
+  return entry == nullptr ? nullptr : &entry->info;
+}
 
 Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(backend) {
   // Whatever made the spec, it keeps the parser's rules.

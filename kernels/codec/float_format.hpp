@@ -9,7 +9,7 @@
 #include <string>
 
 #include "kernels/codec/format.hpp"
-#include "kernels/codec/rule_variant.hpp"
+#include "kernels/codec/rule_ops.hpp"
 
 namespace zeropp::codec {
 

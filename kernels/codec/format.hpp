@@ -1,6 +1,7 @@
 // What a file of formats/ defines: a struct `zeropp::codec::format::<file name>::Format`, of one
 // of three kinds. Its functions work on one value or one block and are translated for host and
-// device alike; launchers supply the loops, the packing and the memory dtypes.
+// device alike; launchers supply the loops, the packing and the memory dtypes. Below: what the
+// build makes of a format, and codec.cpp finds by its name.
 //
 // Every format:
 //   name, summary            std::string_view; the name is the file's
@@ -11,7 +12,7 @@
 // A ruled format works by a rule (rule.hpp), whose kernels it shares with others: no code is made
 // for it (derive from IntegerFormat, ScaledFloatFormat or MicroscalingFormat):
 //   default_block, minimum_block, maximum_block
-//   variant(options)         -> Variant (registry.hpp)
+//   variant(options)         -> Variant, below
 // The others have kernels of their own, with the width and the block as constants:
 //   error_bound(x, scale)    largest |x - x'| that is promised for a finite x in a block with this
 //                            stored scale, decoded to fp32
@@ -32,6 +33,11 @@
 
 #include <concepts>
 #include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "kernels/codec/codec.hpp"
 
 namespace zeropp::codec {
 
@@ -62,5 +68,36 @@ concept RuledFormat = requires {
 /// No block of any format is larger: host launchers keep one block of fp32 values on the stack, a
 /// thread block of CUDA keeps as many in its registers.
 inline constexpr std::size_t kLargestBlock = 8192;
+
+/// How a format runs with one set of options.
+struct Variant {
+  const CodecOps* host = nullptr;
+  const CodecOps* cuda = nullptr;  ///< null in a build without CUDA
+  std::size_t scale_bytes = 0;     ///< per block; 0: no scales
+  bool scales_images = false;      ///< see FormatInfo
+  std::size_t unit = 0;            ///< values that its kernels take as a block; 0: a block's
+  RuleNumbers numbers;             ///< of a format that works by a rule
+  double (*error_bound)(const RuleNumbers&, float x, float absmax) = nullptr;
+  double rms_share = 1;        ///< Codec::rms_share()
+  double slope_tolerance = 0;  ///< of the options; the larger of this and the format's counts
+};
+
+struct FormatEntry {
+  FormatInfo info;
+  /// `options`: of info.options, without conflicts, in canonical order.
+  Variant (*variant)(std::span<const std::string> options) = nullptr;
+};
+
+/// A format's entry in the registry: host_format.hpp defines it.
+template <class Format>
+const FormatEntry& format_entry();
+
+/// The CUDA kernels of a format that has kernels of its own, which cuda/format_kernels.cuh defines;
+/// null in a build without CUDA.
+template <class Format>
+const CodecOps* cuda_format_ops();
+
+/// Null when no format has this name.
+const FormatEntry* find_format(std::string_view name);
 
 }  // namespace zeropp::codec

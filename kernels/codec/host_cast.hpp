@@ -22,10 +22,11 @@ void cast_values(const From* from, std::size_t count, To* to) {
   }
 }
 
-template <CastFormat Format, class Memory>
-struct HostKernels<Format, Memory> {
+template <CastFormat Format>
+struct HostKernels<Format> {
   using Wire = typename Format::Wire;
 
+  template <class Memory>
   static void encode(const Params&, const Memory* memory, const Layout& layout, WireImages out) {
     const std::size_t n = layout.wire_elements();
     const WireShape shape = wire_shape(n, 1, Format::bits, 0);
@@ -46,6 +47,7 @@ struct HostKernels<Format, Memory> {
     });
   }
 
+  template <class Memory>
   static void decode(const Params&, ConstWireImages in, const Layout& layout, Memory* memory) {
     const std::size_t n = layout.wire_elements();
     const std::size_t tiles = (n + kHostTile - 1) / kHostTile;
@@ -60,25 +62,24 @@ struct HostKernels<Format, Memory> {
                 });
     });
   }
-};
 
-/// sum = (from_zero ? 0 : sum) + the first n values of `images` images.
-template <CastFormat Format>
-void host_accumulate(const Params&, ConstWireImages in, std::size_t images,
-                     std::size_t /*wire_elements*/, std::size_t n, bool from_zero, float* sum) {
-  using Wire = typename Format::Wire;
-  constexpr std::size_t tile = 256;  // of sums that stay in the nearest cache over all images
-  host_for("accumulate", (n + tile - 1) / tile, [=](std::size_t index) {
-    const std::size_t first = index * tile;
-    const std::size_t count = std::min(tile, n - first);
-    float partial[tile] = {};
-    if (!from_zero) std::memcpy(partial, sum + first, count * sizeof(float));
-    for (std::size_t image = 0; image < images; ++image) {
-      const auto* const values = reinterpret_cast<const Wire*>(in.data + image * in.stride) + first;
-      for (std::size_t i = 0; i < count; ++i) partial[i] = add(partial[i], to_float(values[i]));
-    }
-    for (std::size_t i = 0; i < count; ++i) sum[first + i] = saturating_cast<float>(partial[i]);
-  });
-}
+  /// sum = (from_zero ? 0 : sum) + the first n values of `images` images.
+  static void accumulate(const Params&, ConstWireImages in, std::size_t images,
+                         std::size_t /*wire_elements*/, std::size_t n, bool from_zero, float* sum) {
+    constexpr std::size_t tile = 256;  // of sums that stay in the nearest cache over all images
+    host_for("accumulate", (n + tile - 1) / tile, [=](std::size_t index) {
+      const std::size_t first = index * tile;
+      const std::size_t count = std::min(tile, n - first);
+      float partial[tile] = {};
+      if (!from_zero) std::memcpy(partial, sum + first, count * sizeof(float));
+      for (std::size_t image = 0; image < images; ++image) {
+        const auto* const values =
+            reinterpret_cast<const Wire*>(in.data + image * in.stride) + first;
+        for (std::size_t i = 0; i < count; ++i) partial[i] = add(partial[i], to_float(values[i]));
+      }
+      for (std::size_t i = 0; i < count; ++i) sum[first + i] = saturating_cast<float>(partial[i]);
+    });
+  }
+};
 
 }  // namespace zeropp::codec

@@ -1,43 +1,24 @@
-// A format's description and how it runs, for host_format.cpp.in.
+// A format's entry in the registry: its description, and how it runs. host_format.cpp.in makes one
+// of each file of formats/.
 #pragma once
 
 #include <span>
 #include <string>
-#include <type_traits>
 
+#include "kernels/codec/format.hpp"
 #include "kernels/codec/host_cast.hpp"
 #include "kernels/codec/host_scaled.hpp"
 #include "kernels/codec/host_tables.hpp"
-#include "kernels/codec/registry.hpp"
 
 namespace zeropp::codec {
-
-/// The host's kernels of a format that has its own.
-template <class Format>
-struct FormatKernels {
-  template <class Memory>
-  static void encode(const Params& params, const Memory* memory, const Layout& layout,
-                     WireImages out) {
-    HostKernels<Format, Memory>::encode(params, memory, layout, out);
-  }
-  template <class Memory>
-  static void decode(const Params& params, ConstWireImages in, const Layout& layout,
-                     Memory* memory) {
-    HostKernels<Format, Memory>::decode(params, in, layout, memory);
-  }
-  static void accumulate(const Params& params, ConstWireImages in, std::size_t images,
-                         std::size_t wire_elements, std::size_t n, bool from_zero, float* sum) {
-    host_accumulate<Format>(params, in, images, wire_elements, n, from_zero, sum);
-  }
-};
 
 /// How a format without options that works by kernels of its own runs.
 template <class Format>
 Variant own_variant() {
-  static const CodecOps host = host_table<FormatKernels<Format>>();
+  static const CodecOps host = host_table<HostKernels<Format>>();
   Variant variant;
   variant.host = &host;
-  variant.cuda = cuda_ops(Format::name);
+  variant.cuda = cuda_format_ops<Format>();
   if constexpr (ScaledFormat<Format>) {
     static_assert(Format::maximum_block <= kLargestBlock);
     variant.scale_bytes = sizeof(typename Format::Scale);
@@ -92,6 +73,12 @@ FormatInfo describe() {
     info.conflicts = Format::conflicts;
   }
   return info;
+}
+
+template <class Format>
+const FormatEntry& format_entry() {
+  static const FormatEntry entry{describe<Format>(), variant_of<Format>};
+  return entry;
 }
 
 }  // namespace zeropp::codec

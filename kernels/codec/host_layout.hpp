@@ -11,8 +11,8 @@
 
 namespace zeropp::codec {
 
-/// encode() and decode() of a format for one memory dtype, of either kind of format.
-template <class Format, class Memory>
+/// The host's kernels of a format that has its own, of either kind: what host_table() takes.
+template <class Format>
 struct HostKernels;
 
 /// Wire elements that one task handles, at least: what a task begins with is then of no weight.

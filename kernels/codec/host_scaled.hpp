@@ -8,7 +8,6 @@
 
 #include "kernels/codec/format.hpp"
 #include "kernels/codec/host_chunk.hpp"
-#include "kernels/codec/host_integer_chunk.hpp"
 #include "kernels/codec/host_layout.hpp"
 #include "kernels/codec/host_vectors.hpp"
 #include "kernels/codec/wire.hpp"
@@ -86,8 +85,9 @@ void accumulate_range(const Summands& from, std::size_t block, std::size_t first
   }
 }
 
-template <ScaledFormat Format, class Memory>
-struct HostKernels<Format, Memory> {
+template <ScaledFormat Format>
+struct HostKernels<Format> {
+  template <class Memory>
   static void encode(const Params& params, const Memory* memory, const Layout& layout,
                      WireImages out) {
     const std::size_t n = layout.wire_elements();
@@ -106,6 +106,7 @@ struct HostKernels<Format, Memory> {
         });
   }
 
+  template <class Memory>
   static void decode(const Params& params, ConstWireImages in, const Layout& layout,
                      Memory* memory) {
     const std::size_t n = layout.wire_elements();
@@ -126,8 +127,22 @@ struct HostKernels<Format, Memory> {
         });
   }
 
+  /// sum = (from_zero ? 0 : sum) + the first n values of `images` images.
+  static void accumulate(const Params& params, ConstWireImages in, std::size_t images,
+                         std::size_t wire_elements, std::size_t n, bool from_zero, float* sum) {
+    const std::size_t block = params.block;
+    const Summands from{in, images, wire_shape_of<Format>(wire_elements, block)};
+    for_block_ranges("accumulate", 1, (n + block - 1) / block, block,
+                     [=](std::size_t, std::size_t first_block, std::size_t last_block) {
+                       const std::size_t first = first_block * block;
+                       accumulate_range<Format>(from, block, first, std::min(last_block * block, n),
+                                                from_zero, sum + first);
+                     });
+  }
+
  private:
   /// out[0 .. last - first) = wire elements [first, last), which lie in one block.
+  template <class Memory>
   static void store(const std::byte* image, float scale, std::size_t first, std::size_t last,
                     Memory* out) {
     using Chunk = HostChunk<Format>;
@@ -145,19 +160,5 @@ struct HostKernels<Format, Memory> {
     });
   }
 };
-
-/// sum = (from_zero ? 0 : sum) + the first n values of `images` images.
-template <ScaledFormat Format>
-void host_accumulate(const Params& params, ConstWireImages in, std::size_t images,
-                     std::size_t wire_elements, std::size_t n, bool from_zero, float* sum) {
-  const std::size_t block = params.block;
-  const Summands from{in, images, wire_shape_of<Format>(wire_elements, block)};
-  for_block_ranges("accumulate", 1, (n + block - 1) / block, block,
-                   [=](std::size_t, std::size_t first_block, std::size_t last_block) {
-                     const std::size_t first = first_block * block;
-                     accumulate_range<Format>(from, block, first, std::min(last_block * block, n),
-                                              from_zero, sum + first);
-                   });
-}
 
 }  // namespace zeropp::codec

@@ -16,7 +16,7 @@
 #include <string_view>
 
 #include "kernels/codec/format.hpp"
-#include "kernels/codec/rule_variant.hpp"
+#include "kernels/codec/rule_ops.hpp"
 
 namespace zeropp::codec {
 

@@ -1,9 +1,10 @@
-// The tables of kernels of the rules, on every back end. Each rule is translated once, whatever
-// number of formats it has.
+// The tables of kernels of the rules, on every back end, and how a format that works by a rule runs
+// with them. Each rule is translated once, whatever number of formats it has.
 #pragma once
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/float_rule.hpp"
+#include "kernels/codec/format.hpp"
 #include "kernels/codec/integer_rule.hpp"
 #include "kernels/codec/nvfp4_rule.hpp"
 #include "kernels/codec/scale_types.hpp"
@@ -37,5 +38,19 @@ const CodecOps* host_rule_ops();
 /// Null in a build without CUDA.
 template <class Rule>
 const CodecOps* cuda_rule_ops();
+
+/// The rule's kernels with a format's numbers.
+template <class Rule>
+Variant rule_variant(const RuleNumbers& numbers,
+                     double (*error_bound)(const RuleNumbers&, float x, float absmax)) {
+  Variant variant;
+  variant.host = host_rule_ops<Rule>();
+  variant.cuda = cuda_rule_ops<Rule>();
+  variant.scale_bytes = sizeof(typename Rule::Stored);
+  variant.scales_images = Rule::scales_images;
+  variant.numbers = numbers;
+  variant.error_bound = error_bound;
+  return variant;
+}
 
 }  // namespace zeropp::codec

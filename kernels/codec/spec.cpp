@@ -12,7 +12,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/codec/registry.hpp"
+#include "kernels/codec/format.hpp"
 #include "lib/base/nearest.hpp"
 
 namespace zeropp::codec {

@@ -3,6 +3,18 @@
 #include "kernels/optim/registry.hpp"
 
 namespace zeropp::optim {
+
 const OptimOps* cuda_optim_ops() { return nullptr; }
-UpdatePieces cuda_update(std::string_view) { return nullptr; }
+
+#define ZEROPP_ENTRY(name)                       \
+  namespace rule::name {                         \
+  struct Rule;                                   \
+  }                                              \
+  template <>                                    \
+  UpdatePieces cuda_update<rule::name::Rule>() { \
+    return nullptr;                              \
+  }
+#include "optimizer_rules.inc"
+#undef ZEROPP_ENTRY
+
 }  // namespace zeropp::optim

@@ -1,4 +1,5 @@
-// How an optimizer runs on the host (Kokkos), for host_rule.cpp.in.
+// How an optimizer runs on the host (Kokkos), and its entry in the registry. host_rule.cpp.in makes
+// one of each file of rules/.
 #pragma once
 
 #include <type_traits>
@@ -44,8 +45,8 @@ void host_update(const Options& options, const Step& step, Dtype narrow,
 }
 
 template <class Rule>
-Variant host_variant(const Options& options) {
-  Variant variant{.states = 0, .host = host_update<Rule>, .cuda = nullptr};
+Variant rule_variant(const Options& options) {
+  Variant variant{.states = 0, .host = host_update<Rule>, .cuda = cuda_update<Rule>()};
   Rule::with_update(options, [&]<class Update>(Update) {
     static_assert(Update::states <= kMostStates);
     variant.states = Update::states;
@@ -56,6 +57,12 @@ Variant host_variant(const Options& options) {
 template <class Rule>
 RuleInfo describe() {
   return {Rule::name, Rule::summary, {Rule::parameters.begin(), Rule::parameters.end()}};
+}
+
+template <class Rule>
+const RuleEntry& rule_entry() {
+  static const RuleEntry entry{describe<Rule>(), rule_variant<Rule>};
+  return entry;
 }
 
 }  // namespace zeropp::optim

@@ -5,10 +5,9 @@
 
 namespace zeropp::optim {
 
-// Each is defined in a source generated from host_rule.cpp.in.
-#define ZEROPP_ENTRY(name)            \
-  namespace rule::name {              \
-  const RuleEntry& registered_rule(); \
+#define ZEROPP_ENTRY(name) \
+  namespace rule::name {   \
+  struct Rule;             \
   }
 #include "optimizer_rules.inc"
 #undef ZEROPP_ENTRY
@@ -16,7 +15,7 @@ namespace zeropp::optim {
 const std::vector<const RuleEntry*>& rules() {
   static const std::vector<const RuleEntry*> list = [] {
     std::vector<const RuleEntry*> found = {
-#define ZEROPP_ENTRY(name) &rule::name::registered_rule(),
+#define ZEROPP_ENTRY(name) &rule_entry<rule::name::Rule>(),
 #include "optimizer_rules.inc"
 #undef ZEROPP_ENTRY
     };
@@ -44,9 +43,7 @@ bool reads(const RuleEntry& entry, std::string_view parameter) {
 Variant variant_of(const Options& options) {
   const RuleEntry* const entry = find_rule(options.type);
   if (entry == nullptr) throw std::invalid_argument("no optimizer '" + options.type + "'");
-  Variant variant = entry->host_variant(options);
-  variant.cuda = cuda_update(entry->stem);
-  return variant;
+  return entry->variant(options);
 }
 
 std::vector<std::string> types() {

@@ -45,10 +45,16 @@ struct RuleInfo {
 
 struct RuleEntry {
   RuleInfo info;
-  std::string_view stem;  ///< of its file
-  /// How many states, and what runs on the host; `cuda` is not set.
-  Variant (*host_variant)(const Options&) = nullptr;
+  Variant (*variant)(const Options&) = nullptr;
 };
+
+/// A rule's entry: host_rule.hpp defines it.
+template <class Rule>
+const RuleEntry& rule_entry();
+
+/// What runs a rule on a GPU, which cuda/cuda_rule.cuh defines; null in a build without CUDA.
+template <class Rule>
+UpdatePieces cuda_update();
 
 /// In alphabetical order of their names.
 const std::vector<const RuleEntry*>& rules();
@@ -56,8 +62,5 @@ const std::vector<const RuleEntry*>& rules();
 /// The variant that options.type and the other options ask for. Throws std::invalid_argument for an
 /// unknown type.
 Variant variant_of(const Options& options);
-
-/// What runs the optimizer of the file STEM on a GPU; null in a build without CUDA.
-UpdatePieces cuda_update(std::string_view stem);
 
 }  // namespace zeropp::optim

@@ -20,7 +20,7 @@ struct Entry {
   std::string_view name;
   /// The context's vocabulary is the effective one.
   std::unique_ptr<zero::UnitModel> (*make)(const Options&, const Context&);
-  /// The sizing's vocabulary is the effective one.
+  /// The vocabulary of the sizing is the effective one.
   Description (*describe)(const Options&, const Sizing&);
   std::size_t (*typical_unit)(const Options&);
   /// `vocab_size` is the effective one.

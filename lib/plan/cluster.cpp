@@ -82,7 +82,7 @@ class Section {
     known_.push_back(key);
     return object_.contains(key);
   }
-  /// The same, none where the key is missing.
+  /// As rows(); a key that is missing has none.
   std::vector<Section> optional_rows(const std::string& key) {
     return has(key) ? rows(key) : std::vector<Section>{};
   }

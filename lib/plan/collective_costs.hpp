@@ -13,7 +13,8 @@
 
 namespace zeropp::plan {
 
-/// Where collectives run. `ranks_per_group` of a group inside a node (hpZ) replaces the topology.
+/// Where collectives run: the nodes of a group and its ranks on each of them, which are fewer than
+/// the cluster's where the group is not the world (hpZ, shard groups).
 struct ClusterGroup {
   const Cluster& cluster;
   std::size_t nodes = 1;

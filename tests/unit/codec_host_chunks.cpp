@@ -13,7 +13,7 @@
 
 #include "kernels/codec/formats/int4.hpp"
 #include "kernels/codec/formats/int8.hpp"
-#include "kernels/codec/host_integer_chunk.hpp"
+#include "kernels/codec/host_chunk.hpp"
 
 namespace zeropp::test {
 namespace {

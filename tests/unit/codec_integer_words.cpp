@@ -9,7 +9,7 @@
 
 #include "kernels/codec/formats/int4.hpp"
 #include "kernels/codec/formats/int8.hpp"
-#include "kernels/codec/symmetric_int_words.hpp"
+#include "kernels/codec/symmetric_int.hpp"
 
 namespace zeropp::test {
 namespace {

@@ -208,9 +208,13 @@ TEST(Optimizers, AreTheFilesOfTheFolder) {
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     files.insert(entry.path().stem().string());
   }
-  std::set<std::string> registered;
-  for (const RuleEntry* entry : rules()) registered.emplace(entry->stem);
+  const std::set<std::string> registered = {
+#define ZEROPP_ENTRY(name) #name,
+#include "optimizer_rules.inc"
+#undef ZEROPP_ENTRY
+  };
   EXPECT_EQ(registered, files);
+  EXPECT_EQ(rules().size(), files.size());
 }
 
 TEST(Optimizers, AreNamedOnceAndReadALearningRate) {

@@ -10,7 +10,7 @@
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/cuda/vector.cuh"
 #include "kernels/codec/format.hpp"
-#include "kernels/codec/symmetric_int_words.hpp"
+#include "kernels/codec/symmetric_int.hpp"
 #include "kernels/codec/wire.hpp"
 
 namespace zeropp::codec::cuda {

@@ -8,8 +8,8 @@
 #include <cstdint>
 
 #include "kernels/codec/cuda/encoded.cuh"
+#include "kernels/codec/symmetric_int.hpp"
 #include "kernels/codec/symmetric_int_sums.hpp"
-#include "kernels/codec/symmetric_int_words.hpp"
 
 namespace zeropp::codec::cuda {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "kernels/codec/nvfp4_rule.hpp"
-#include "kernels/codec/rule_variant.hpp"
+#include "kernels/codec/rule_ops.hpp"
 
 namespace zeropp::codec::format::nvfp4 {
 

@@ -9,9 +9,12 @@
 #include "kernels/core/half.hpp"
 #include "kernels/core/view.hpp"
 #include "kernels/optim/cuda/quads.cuh"
+#include "kernels/optim/registry.hpp"
 #include "kernels/optim/update.hpp"
 
-namespace zeropp::optim::cuda_ops {
+namespace zeropp::optim {
+
+namespace cuda_ops {
 
 inline constexpr unsigned kUpdateThreads = 256;
 inline constexpr unsigned kUpdateBlocks =
@@ -116,4 +119,11 @@ void update(const Options& options, const Step& step, Dtype narrow,
   });
 }
 
-}  // namespace zeropp::optim::cuda_ops
+}  // namespace cuda_ops
+
+template <class Rule>
+UpdatePieces cuda_update() {
+  return cuda_ops::update<Rule>;
+}
+
+}  // namespace zeropp::optim

@@ -52,7 +52,7 @@ class CodecTable {
   [[nodiscard]] const std::vector<std::size_t>& gradient_groups() const { return groups_; }
 
  private:
-  /// A codec that is in force from a step on.
+  /// Codec that a unit's values take from a step on, until the next change.
   struct Change {
     std::uint64_t step;
     std::size_t index;  ///< in weights or gradients

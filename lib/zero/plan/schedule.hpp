@@ -75,7 +75,9 @@ struct Op {
   bool backward_phase = false;
   bool first_sum = false;  ///< reduce: the first of its bucket in the step, which replaces
   std::size_t bytes = 0;   ///< memory that the operation takes in the arena, workspace included
-  std::size_t result = kNoMemory;       ///< arena offset of what it makes (weights, gradients, sum)
+  /// Arena offset of what it makes (weights, gradients, sum). A reduction has none where its sum
+  /// goes straight into the gradient shard: reduces_into_shard() in schedule.cpp decides that.
+  std::size_t result = kNoMemory;
   std::size_t workspace = kNoMemory;    ///< arena offset of what it borrows until it is waited for
   std::vector<std::size_t> waits_on{};  ///< earlier operations, by index in the schedule
 };
