@@ -11,6 +11,7 @@
 #   --limit SECONDS  time limit of one command [300]
 #   --build DIR      of zeropp, for its Python package [build]
 #   --python FILE    Python with PyTorch [python3]
+#   --table-python FILE  Python for the table [python3]
 #   --results DIR    [results]
 #   --machine NAME   [host]
 #   --study NAME     [fsdp2-over-link]
@@ -23,9 +24,9 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh
 source jobscripts/local/options.sh
 
-rate=1gbit rounds=3 steps=10 warmup=3 limit=300 build=build python=python3 results=results machine=host
-study_name=fsdp2-over-link dry_run=0
-read_options 'rate rounds steps warmup limit build python results machine study=study_name' "$@"
+rate=1gbit rounds=3 steps=10 warmup=3 limit=300 build=build python=python3 table_python=python3
+results=results machine=host study_name=fsdp2-over-link dry_run=0
+read_options 'rate rounds steps warmup limit build python table-python results machine study=study_name' "$@"
 study=$results/$machine/$study_name
 session=$rate
 # shellcheck source=jobscripts/local/measured.sh
@@ -40,7 +41,7 @@ arguments='{"node_size": 2, "min_bytes": 65536}'
 time_run() {  # KIND NAME FLAG...
   local kind=$1 name=$2
   shift 2
-  run_measured 12.6m link "$kind" "$name" "$warmup" python3 jobscripts/local/netns.py --rate "$rate" -- \
+  run_measured 12.6m link "$kind" "$name" "$warmup" "$table_python" jobscripts/local/netns.py --rate "$rate" -- \
     env "${environment[@]}" "$python" validation/zpp-validate peer-fsdp2 "${model[@]}" --device cpu --node-size 2 \
     --warmup "$warmup" --steps "$steps" "$@" --json @JSON@
 }
@@ -52,4 +53,4 @@ for ((round = 0; round < rounds; ++round)); do
   time_run peer fsdp2-hpz --reshard 2
   time_run plugin plugin-both-hpz --reshard 2 --prepare "zeropp.torch:compress $arguments"
 done
-[ "$dry_run" -eq 1 ] || python3 validation/zpp-validate train-table "$study"
+[ "$dry_run" -eq 1 ] || "$table_python" validation/zpp-validate train-table "$study"

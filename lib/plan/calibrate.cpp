@@ -83,7 +83,8 @@ void calibrate_gpu(Gpu& gpu, const json& kernels, const std::string& name) {
   const auto products = rates_of<3>(kernels.at("rows"), "linear_");
   const auto attention = rates_of<4>(kernels.at("rows"), "attention_");
   if (products.empty() || attention.empty()) {
-    throw unknown(name, "no shape of linear or attention with both directions");
+    throw unknown(name,
+                  "no shape of linear or attention with both directions (measured with --filter)");
   }
   const std::string device = kernels.at("device");
   if (gpu.name != device) {  // another's rates are not its

@@ -22,7 +22,7 @@ TRANSPORT = os.environ.get("ZEROPP_TORCH_TRANSPORT", "torch")  # nccl: on GPUs
 LOSSLESS = {"weights": "bf16", "gradients": "bf16", "inside_node": "bf16", "min_bytes": 0, "transport": TRANSPORT}
 REFUSED = {  # and words of the line
     "codec": ["int9", "int8"], "block": ["100"], "three codecs": ["two"], "algorithm": ["ring", "direct"],
-    "transport": ["udp", "torch"], "not sharded": ["fully_shard"]}
+    "transport": ["udp", "torch"], "excluded name": ["nrm", "fully_shard"], "not sharded": ["fully_shard"]}
 if ranks.DEVICE == "cpu":
     REFUSED["no GPUs"] = ["cpu", "transport='torch'"]
 WAYS = {
@@ -253,6 +253,7 @@ def refusals():
     expect("three codecs", gradients=("int8", "int4", "int2"))
     expect("algorithm", all_gather_algorithm="ring")
     expect("transport", transport="udp")
+    expect("excluded name", exclude=["nrm"])
     if ranks.DEVICE == "cpu":
         expect("no GPUs", transport="nccl")
     if world == 4:
@@ -271,7 +272,7 @@ def excluded():
     model = models.make(dist.get_world_size())
     zeropp.torch.compress(model, **{**LOSSLESS, "min_bytes": 1500}, exclude=["blocks.0", model.blocks[1]])
     models.train(model, dist.get_rank(), steps=1)
-    return {(row.module, row.algorithm == "torch") for row in zeropp.torch.report(model)}
+    return {(row.module, row.algorithm == "torch", row.why) for row in zeropp.torch.report(model)}
 
 
 def ddp():
@@ -350,7 +351,7 @@ class Compress(unittest.TestCase):
                 self.assertGreater(sent[0], 0)
                 self.assertEqual(sent, [sent[0]] * 3, f"{way}: a step sent frozen weights again")
             self.assertTrue(found["frozen_with_the_head"], "weights that are trained were kept as a replica")
-            self.assertEqual(found["excluded"], {("blocks.2", False), ("(model)", True)})
+            self.assertEqual(found["excluded"], {("blocks.2", False, ""), ("(model)", True, "below min_bytes")})
             self.check_refusals(found["refusals"], REFUSED)
             exact, error, alike = found["ddp"]
             self.assertTrue(exact and alike and 0 < error < 0.02, found["ddp"])
@@ -372,7 +373,7 @@ class Compress(unittest.TestCase):
             self.assertTrue(found["hybrid"] and found["none"])
             self.assertEqual([each for each in found["by hand"] if not each[2]], [])
             self.assertTrue(found["ddp"][2])
-            self.check_refusals(found["refusals"], {**REFUSED, "nodes": ["node_size"]})
+            self.check_refusals(found["refusals"], {**REFUSED, "nodes": ["node_size 3", "1 or 2 or 4"]})
 
     def test_a_rank_that_dies_ends_the_others(self):
         """By what PyTorch's process group says, within its time limit: nothing of zeropp waits for the dead rank."""

@@ -89,6 +89,9 @@ def compress(model, weights="int8:256", gradients="int4:128", *, inside_node="no
         raise UsageError("compress() finds no module that fully_shard() wrapped: call it behind fully_shard()")
     patterns = [each for each in exclude if isinstance(each, str)]
     modules = [each for each in exclude if not isinstance(each, str)]
+    for pattern in patterns:
+        if not any(fnmatch.fnmatchcase(name, pattern) for name, _ in found.values()):
+            raise UsageError(f"exclude={pattern!r} matches no module that fully_shard() wrapped: wrap it by itself, or correct the name")
 
     def needs_compression(count):
         return count >= min_bytes

@@ -15,19 +15,30 @@ class Hook:
     def __init__(self, name, module, settings, plans, needs_compression):
         self.name, self.module, self.settings, self.plans = name, module, settings, plans
         self.needs_compression = needs_compression  # (bytes) -> whether so few are worth it
-        self.sent = {}  # by (phase, algorithm, codec)
+        self.sent = {}  # by (phase, algorithm, codec, why PyTorch carried it)
 
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
 
-    def count(self, phase, algorithm, codec, sent):
-        self.sent.setdefault((phase, algorithm, codec), Sent()).add(sent)
+    def count(self, phase, algorithm, codec, sent, why=""):
+        self.sent.setdefault((phase, algorithm, codec, why), Sent()).add(sent)
 
-    def count_plain(self, phase, part, group, inside):
-        """PyTorch's own collective; its route is not known, so a ring stands for it."""
+    def count_plain(self, phase, part, group, inside, why):
+        """PyTorch's own collective; its route is not known, so a ring stands for it. `why` it is not the library's."""
         to_next = (group.size() - 1) * part.numel() * part.element_size()
         bytes_ = (to_next, 0) if inside else (0, to_next)
-        self.count(phase, "torch", "none", Sent(1, *bytes_, *bytes_))
+        self.count(phase, "torch", "none", Sent(1, *bytes_, *bytes_), why)
+
+
+def why_plain(group, dtype, few, inside):
+    """Why PyTorch carries a collective, in two or three words; the first reason counts."""
+    if group.size() == 1:
+        return "one rank"
+    if dtype is None:
+        return "no such type"
+    if few:
+        return "below min_bytes"
+    return "inside a node" if inside else "codec none"
 
 
 def require_contiguous(what, *tensors):
@@ -54,7 +65,7 @@ class CompressedAllGather(Hook):
         plain = codec == "none" and (inside or self.settings.transport == "torch")
         few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size() * group.size())
         if plain or few or dtype is None or group.size() == 1:
-            self.count_plain(phase, input_tensor, group, inside)
+            self.count_plain(phase, input_tensor, group, inside, why_plain(group, dtype, few, inside))
             return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
         plan = self.plans.get(
@@ -76,7 +87,7 @@ class CompressedReduceScatter(Hook):
         plain = codecs == ("none", "none") and self.settings.transport == "torch"
         few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size())
         if plain or few or dtype is None or output is None or group.size() == 1:
-            self.count_plain("reduce", output_tensor, group, inside)
+            self.count_plain("reduce", output_tensor, group, inside, why_plain(group, dtype and output, few, False))
             return dist.reduce_scatter_tensor(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
         if op == dist.ReduceOp.SUM:
             scale = 1.0

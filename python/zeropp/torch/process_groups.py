@@ -25,6 +25,10 @@ def node_size_of(group, node_size):
     together = all(nodes[first:first + size] == [nodes[first]] * size
                    for size in sizes for first in range(0, len(nodes), size))
     if len(sizes) != 1 or not together:
+        if len(nodes) % node_size and nodes == sorted(nodes):
+            fitting = " or ".join(str(size) for size in range(1, len(nodes) + 1) if len(nodes) % size == 0)
+            raise UsageError(f"node_size {node_size} does not divide the {len(nodes)} ranks of a process group: choose {fitting} "
+                             "(node_size= or LOCAL_WORLD_SIZE)")
         raise UsageError(f"a process group has its ranks on nodes {nodes}: it needs as many of each node, one node after "
                          f"the other; the nodes hold {node_size} ranks (node_size= or LOCAL_WORLD_SIZE)")
     return sizes.pop()

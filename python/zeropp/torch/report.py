@@ -14,6 +14,7 @@ class Row:
     between_nodes: int  # bytes to other nodes
     predicted_inside_nodes: int  # in closed form
     predicted_between_nodes: int
+    why: str = ""  # PyTorch carried it
 
     @property
     def as_predicted(self):
@@ -31,14 +32,17 @@ class Report(list):
         return sum(getattr(row, column) for row in self)
 
     def __str__(self):
-        head = ("module", "phase", "algorithm", "codec", "calls", "MB inside", "MB between", "as predicted")
+        head = ("module", "phase", "algorithm", "codec", "calls", "MB inside", "MB between", "as predicted", "why torch")
         lines = [head] + [(row.module, row.phase, row.algorithm, row.codec, str(row.calls), f"{row.inside_nodes / 1e6:.3f}",
-                           f"{row.between_nodes / 1e6:.3f}", "yes" if row.as_predicted else "NO") for row in self]
+                           f"{row.between_nodes / 1e6:.3f}", "yes" if row.as_predicted else "NO", row.why) for row in self]
         lines.append(("all", "", "", "", str(self.total("calls")), f"{self.total('inside_nodes') / 1e6:.3f}",
-                      f"{self.total('between_nodes') / 1e6:.3f}", "yes" if self.as_predicted else "NO"))
+                      f"{self.total('between_nodes') / 1e6:.3f}", "yes" if self.as_predicted else "NO", ""))
         widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-        return "\n".join("  ".join(cell.rjust(width) if column >= 4 else cell.ljust(width)
-                                   for column, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines)
+        table = ["  ".join(cell.rjust(width) if 4 <= column < 8 else cell.ljust(width)
+                           for column, (cell, width) in enumerate(zip(line, widths))).rstrip() for line in lines]
+        if self and all(row.codec == "none" for row in self):
+            table.append("zeropp.torch: nothing was compressed: the last column says why (min_bytes=, node_size=, inside_node=)")
+        return "\n".join(table)
 
 
 def report(model):
@@ -47,7 +51,7 @@ def report(model):
     rows = Report()
     for module in model.modules():
         for hook in getattr(module, "_zeropp_hooks", ()):
-            for (phase, algorithm, codec), sent in hook.sent.items():
+            for (phase, algorithm, codec, why), sent in hook.sent.items():
                 rows.append(Row(hook.name, phase, algorithm, codec, sent.calls, sent.inside_nodes, sent.between_nodes,
-                                sent.predicted_inside_nodes, sent.predicted_between_nodes))
+                                sent.predicted_inside_nodes, sent.predicted_between_nodes, why))
     return rows
