@@ -54,8 +54,9 @@ std::vector<std::vector<Rates>> pays_where(std::span<const PlannedRun> without,
   const double own = cluster.rails.with(1).rate;
   const auto at = [&](double rate) { return rate == own ? cluster : as_fast_as(cluster, rate); };
   const std::vector<double> tried = tried_rates(own);
-  std::vector<double> shortest;
-  for (const double rate : tried) shortest.push_back(shortest_step(without, at(rate)));
+  std::vector<double> shortest(tried.size());
+  std::ranges::transform(tried, shortest.begin(),
+                         [&](double rate) { return shortest_step(without, at(rate)); });
   std::vector<std::vector<Rates>> found;
   for (const PlannedRun& run : with) {
     const auto pays = [&](double rate, double before) {
