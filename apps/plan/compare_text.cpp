@@ -8,13 +8,13 @@
 
 #include "apps/plan/compare_outputs.hpp"
 #include "apps/plan/rates_text.hpp"
+#include "lib/base/units.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan {
 
 namespace {
 
-constexpr double kGibibyte = 1U << 30U;
 constexpr std::size_t kColumns = 120;
 
 /// Name of a row of the table.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/plan/estimate_outputs.hpp"
+#include "lib/base/units.hpp"
 #include "lib/trace/sinks/table.hpp"
 
 namespace zeropp::plan {
@@ -14,7 +15,7 @@ std::string gigabytes(std::uint64_t bytes) {
 }
 
 std::string gibibytes(std::uint64_t bytes) {
-  return fmt::format("{:.3f}", static_cast<double>(bytes) / (1U << 30U));
+  return fmt::format("{:.3f}", static_cast<double>(bytes) / kGibibyte);
 }
 
 std::string phases(const StepTraffic& step, const comm::Topology& topology) {

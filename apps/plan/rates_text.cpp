@@ -5,11 +5,12 @@
 
 #include <vector>
 
+#include "lib/base/units.hpp"
+
 namespace zeropp::plan {
 
 namespace {
 
-constexpr double kGigabit = 1e9 / 8;
 
 /// `less_than`: what a range that begins at the slowest link is introduced with.
 std::vector<std::string> ranges_of(std::span<const Rates> pays, double times,

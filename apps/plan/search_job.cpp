@@ -6,13 +6,13 @@
 #include <charconv>
 
 #include "lib/base/error.hpp"
+#include "lib/base/units.hpp"
 #include "lib/config/options.hpp"
 
 namespace zeropp::plan {
 
 namespace {
 
-constexpr double kGibibyte = 1U << 30U;
 
 std::size_t number_of(std::string_view text) {
   std::size_t value = 0;

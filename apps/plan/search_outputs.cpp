@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "lib/base/units.hpp"
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
@@ -14,8 +15,6 @@ namespace {
 
 using trace::column;
 
-constexpr double kGiga = 1e9;
-constexpr double kGibibyte = 1U << 30U;
 
 /// A candidate with where it was found.
 struct Row {

@@ -10,6 +10,7 @@
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/units.hpp"
 #include "lib/data/token_source.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
@@ -22,7 +23,6 @@ void warn_of_memory(const PlannedRun& run, const Cluster& cluster) {
   double needed = 0;
   for (const zero::MemoryPart& part : run.memory()) needed += static_cast<double>(part.bytes);
   if (needed <= cluster.gpu.memory) return;
-  constexpr double kGibibyte = 1U << 30U;
   log::warn(
       fmt::format("a rank needs {:.1f} GiB, and a GPU of {} has {:.1f}: this does not run there; "
                   "zpp_plan search finds what fits",

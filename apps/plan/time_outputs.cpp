@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "lib/base/units.hpp"
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
@@ -11,7 +12,6 @@ namespace {
 
 using trace::column;
 
-constexpr double kMilli = 1e-3;
 
 struct OpRow {
   const zero::Op* op;

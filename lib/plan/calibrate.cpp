@@ -9,6 +9,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/statistics.hpp"
+#include "lib/base/units.hpp"
 
 namespace zeropp::plan {
 
@@ -22,8 +23,6 @@ struct Rates {
   double backward = 0;
 };
 
-constexpr double kGiga = 1e9;
-constexpr double kMicro = 1e-6;
 /// Units are larger; small messages would count as much as all others.
 constexpr double kSmallestMessage = 1 << 22;
 

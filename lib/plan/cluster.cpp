@@ -9,6 +9,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
+#include "lib/base/units.hpp"
 #include "lib/config/json.hpp"
 
 namespace zeropp::plan {
@@ -18,11 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostRows = 4096;  ///< of a table: far beyond any use
-constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
-constexpr double kMicro = 1e-6;
-constexpr double kMib = 1024.0 * 1024.0;
-constexpr double kGib = 1024.0 * kMib;
 
 struct Range {
   double least;
@@ -128,7 +125,7 @@ Gpu read_gpu(Section in) {
   const double peak = in.number("peak_tflops", kRate);
   const Range reached{kRate.least, peak};
   gpu.peak = peak * kTera;
-  gpu.memory = in.number("memory_gib", kRate) * kGib;
+  gpu.memory = in.number("memory_gib", kRate) * kGibibyte;
   gpu.memory_rate = in.number("memory_gb_per_s", kRate) * kGiga;
   gpu.step_share = in.number("step_share", {0.01, 1}, gpu.step_share);
   gpu.layer_gap = in.number("layer_gap_us", kLatency, 0) * kMicro;
@@ -178,7 +175,7 @@ Rails read_rails(Section in) {
                   .rate = row.number("gb_per_s", kRate) * kGiga,
                   .sizes = {}};
     for (Section& size : row.optional_rows("sizes")) {
-      lane.sizes.push_back({.bytes = size.number("mib", kRate) * kMib,
+      lane.sizes.push_back({.bytes = size.number("mib", kRate) * kMebibyte,
                             .rate = size.number("gb_per_s", kRate) * kGiga});
       size.done();
       if (lane.sizes.size() < 2) continue;
@@ -278,7 +275,7 @@ json to_json(const Cluster& cluster) {
     json made{
         {"lanes", row.lanes}, {"latency_us", row.latency / kMicro}, {"gb_per_s", row.rate / kGiga}};
     for (const SizeRate& size : row.sizes) {
-      made["sizes"].push_back({{"mib", size.bytes / kMib}, {"gb_per_s", size.rate / kGiga}});
+      made["sizes"].push_back({{"mib", size.bytes / kMebibyte}, {"gb_per_s", size.rate / kGiga}});
     }
     lanes.push_back(std::move(made));
   }
@@ -295,7 +292,7 @@ json to_json(const Cluster& cluster) {
             {"gpu",
              {{"name", cluster.gpu.name},
               {"peak_tflops", cluster.gpu.peak / kTera},
-              {"memory_gib", cluster.gpu.memory / kGib},
+              {"memory_gib", cluster.gpu.memory / kGibibyte},
               {"memory_gb_per_s", cluster.gpu.memory_rate / kGiga},
               {"step_share", cluster.gpu.step_share},
               {"layer_gap_us", cluster.gpu.layer_gap / kMicro},

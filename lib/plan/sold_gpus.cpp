@@ -6,16 +6,13 @@
 #include <algorithm>
 
 #include "lib/base/error.hpp"
+#include "lib/base/units.hpp"
 
 namespace zeropp::plan {
 
 namespace {
 
-constexpr double kGiga = 1e9;
 constexpr double kTera = 1e12;
-constexpr double kMicro = 1e-6;
-constexpr double kGib = 1024.0 * 1024.0 * 1024.0;
-constexpr double kGigabit = 1e9 / 8;
 
 // Shares of what a data sheet says, from inputs/clusters/h200-dgx.json over the sheet of H200: the
 // mean of nine shapes of products, three of attention, a copy, NVLink alone, in all and by copy
@@ -55,7 +52,7 @@ Gpu gpu_of(const SoldGpu& sold) {
   Gpu gpu;
   gpu.name = sold.sheet;
   gpu.peak = peak;
-  gpu.memory = kMemoryLeft * sold.memory_gb * kGib;
+  gpu.memory = kMemoryLeft * sold.memory_gb * kGibibyte;
   gpu.memory_rate = kMemory * sold.memory_gb_per_s * kGiga;
   gpu.step_share = kStepShare;
   gpu.layer_gap = kLayerGap;
