@@ -1,4 +1,4 @@
-// ctest: name=gpu_nn_linear timeout=300
+// ctest: name=gpu_nn_linear timeout=300 joined=no
 // Linear layers on the GPU against the host's, in both dtypes: odd sizes, which take the plain
 // paths, and even ones, which the library fuses; outputs of which the last columns are multiplied
 // apart; rows apart; every combination of bias, residual and GELU; and the same bits in a second

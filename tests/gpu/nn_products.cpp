@@ -1,4 +1,4 @@
-// ctest: name=gpu_nn_products timeout=300
+// ctest: name=gpu_nn_products timeout=300 joined=no
 // Matrix products with measured algorithms against sums in fp64: every epilogue, batches, inputs
 // that are added, in place too. The product that times its candidates and the next one give the
 // same bits, nothing between the rows is written, no memory stays behind. And the choice itself.

@@ -1,4 +1,4 @@
-// ctest: name=gpu_nn_rows timeout=300
+// ctest: name=gpu_nn_rows timeout=300 joined=no
 // Layer normalisation, embedding and cross-entropy on the GPU against the host's, in both dtypes:
 // inputs rounded to the dtype on both sides, outputs and workspace poisoned; rows of any length,
 // aligned or not, also longer than a block keeps; the same bits in a second run; and results that

@@ -13,7 +13,7 @@ namespace {
 
 using test::Cluster;
 
-constexpr std::size_t kCount = 5003;  // several chunks with every default block
+constexpr std::size_t kChunkedCount = 5003;  // several chunks with every default block
 
 TEST(Contract2, ReduceScatterRepeatsItsBits) {
   for (const int node_size : test::node_sizes()) {
@@ -24,12 +24,17 @@ TEST(Contract2, ReduceScatterRepeatsItsBits) {
         std::vector<float> reference;
         for (const std::size_t wanted : {1U, 1U, 3U, 100U}) {
           const std::size_t depth = test::depth_for(wanted, first, second);
-          const ReduceScatterPlan plan{
-              Parts::dense(kCount), Dtype::bf16, Dtype::bf16, first, second, depth, {"test", ""}};
+          const ReduceScatterPlan plan{Parts::dense(kChunkedCount),
+                                       Dtype::bf16,
+                                       Dtype::bf16,
+                                       first,
+                                       second,
+                                       depth,
+                                       {"test", ""}};
           const auto planned = plan_reduce_scatter(algorithm->name, cluster.context(), plan);
           const auto sum = test::run(*planned, plan, cluster.size(), cluster.rank());
           if (reference.empty()) reference = sum;
-          ASSERT_EQ(std::memcmp(sum.data(), reference.data(), kCount * sizeof(float)), 0)
+          ASSERT_EQ(std::memcmp(sum.data(), reference.data(), kChunkedCount * sizeof(float)), 0)
               << algorithm->name << " " << codec::to_string(first) << " depth " << depth;
         }
       }
@@ -46,7 +51,8 @@ TEST(Contract2, AllGatherGivesEveryRankTheSameBits) {
         std::vector<std::byte> reference;
         for (const std::size_t wanted : {1U, 1U, 3U}) {
           const std::size_t depth = test::depth_for(wanted, codec);
-          const AllGatherPlan plan{Parts::dense(kCount), Dtype::bf16, codec, depth, {"test", ""}};
+          const AllGatherPlan plan{
+              Parts::dense(kChunkedCount), Dtype::bf16, codec, depth, {"test", ""}};
           const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
           const auto full = test::run(*planned, plan, cluster.size(), cluster.rank(), Dtype::bf16);
           if (reference.empty()) reference = full.bytes;

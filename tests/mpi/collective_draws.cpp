@@ -14,7 +14,7 @@ namespace {
 
 using test::Cluster;
 
-constexpr std::size_t kCount = 8192;
+constexpr std::size_t kDrawnCount = 8192;
 constexpr std::size_t kBlock = 64;
 constexpr double kLimit = 6;  ///< standard errors
 
@@ -36,8 +36,13 @@ TEST(Contract2, ReductionsDrawByKeyAlone) {
       if (!algorithm->traits.any_codec || !test::worth_running(*algorithm, node_size)) continue;
       std::vector<float> reference;
       for (const std::size_t depth : {1U, 1U, 3U}) {
-        const ReduceScatterPlan plan{
-            Parts::dense(kCount), Dtype::fp32, Dtype::fp32, coin(), coin(), depth, {"test", ""}};
+        const ReduceScatterPlan plan{Parts::dense(kDrawnCount),
+                                     Dtype::fp32,
+                                     Dtype::fp32,
+                                     coin(),
+                                     coin(),
+                                     depth,
+                                     {"test", ""}};
         const auto planned = plan_reduce_scatter(algorithm->name, cluster.context(), plan);
         const auto sum = test::run(*planned, plan, cluster.size(), cluster.rank(), 1);
         if (reference.empty()) reference = sum;
@@ -53,11 +58,11 @@ TEST(Contract2, RanksOfAGatherDrawApart) {
   Cluster cluster(test::node_sizes().back());
   for (const auto* algorithm : all_gather_algorithms()) {
     if (!algorithm->traits.any_codec) continue;
-    const AllGatherPlan plan{Parts::dense(kCount), Dtype::fp32, coin(), 3, {"test", ""}};
+    const AllGatherPlan plan{Parts::dense(kDrawnCount), Dtype::fp32, coin(), 3, {"test", ""}};
     const auto planned = plan_all_gather(algorithm->name, cluster.context(), plan);
-    const test::OnDevice in(coins(kCount));
+    const test::OnDevice in(coins(kDrawnCount));
     const auto n = static_cast<std::size_t>(cluster.size());
-    const test::OnDevice out(n * kCount, Dtype::fp32);
+    const test::OnDevice out(n * kDrawnCount, Dtype::fp32);
     const test::DeviceBytes workspace(planned->workspace_bytes());
     planned->start(in.view, out.view, workspace.span(), test::stream().handle(), 5);
     planned->finish(test::stream().handle());
@@ -65,10 +70,10 @@ TEST(Contract2, RanksOfAGatherDrawApart) {
     for (std::size_t rank = 1; rank < n; ++rank) {
       double same = 0;
       double tosses = 0;
-      for (std::size_t e = 0; e < kCount; ++e) {
+      for (std::size_t e = 0; e < kDrawnCount; ++e) {
         if (e % kBlock == 0) continue;
         ++tosses;
-        same += test::load(full.view, e) == test::load(full.view, rank * kCount + e) ? 1 : 0;
+        same += test::load(full.view, e) == test::load(full.view, rank * kDrawnCount + e) ? 1 : 0;
       }
       EXPECT_LT(std::fabs(same - tosses / 2), kLimit * std::sqrt(tosses / 4))
           << algorithm->name << " rank " << rank;
@@ -81,11 +86,11 @@ TEST(Contract2, RanksOfAGatherDrawApart) {
 TEST(Contract2, RanksOfAReductionDrawApart) {
   Cluster cluster(test::node_sizes().back());
   const auto n = static_cast<std::size_t>(cluster.size());
-  const ReduceScatterPlan plan{Parts::dense(kCount), Dtype::fp32, Dtype::fp32, coin(), coin(), 2,
-                               {"test", ""}};
+  const ReduceScatterPlan plan{
+      Parts::dense(kDrawnCount), Dtype::fp32, Dtype::fp32, coin(), coin(), 2, {"test", ""}};
   const auto planned = plan_reduce_scatter("1-hop", cluster.context(), plan);
-  const test::OnDevice in(coins(n * kCount));
-  const test::OnDevice out(kCount, Dtype::fp32);
+  const test::OnDevice in(coins(n * kDrawnCount));
+  const test::OnDevice out(kDrawnCount, Dtype::fp32);
   const test::DeviceBytes workspace(planned->workspace_bytes());
   planned->start(in.view, out.view, workspace.span(), test::stream().handle(), 5);
   planned->finish(test::stream().handle());
@@ -94,7 +99,7 @@ TEST(Contract2, RanksOfAReductionDrawApart) {
   double mean = 0;
   double variance = 0;
   double tosses = 0;
-  for (std::size_t e = 0; e < kCount; ++e) {
+  for (std::size_t e = 0; e < kDrawnCount; ++e) {
     if (e % kBlock == 0) continue;
     const double error = double{test::load(sum.view, e)} - expected;
     ++tosses;

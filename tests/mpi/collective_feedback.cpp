@@ -18,10 +18,10 @@ namespace {
 
 using test::Cluster;
 
-constexpr std::size_t kCount = 2309;  // two chunks of blocks of 128
+constexpr std::size_t kFeedbackCount = 2309;  // two chunks of blocks of 128
 
 float value(int source, int part, std::size_t element, std::size_t run) {
-  const auto at = static_cast<std::size_t>(part) * kCount + element;
+  const auto at = static_cast<std::size_t>(part) * kFeedbackCount + element;
   return test::value_of(Dtype::fp32, source, at + 1'000'000 * run);
 }
 
@@ -187,8 +187,8 @@ class Oracle {
     std::vector<float> own;
     for (int part = 0; part < topology_.world_size; ++part) {
       const auto slices = [&](int source) {
-        std::vector<float> values(kCount);
-        for (std::size_t e = 0; e < kCount; ++e) values[e] = value(source, part, e, index);
+        std::vector<float> values(kFeedbackCount);
+        for (std::size_t e = 0; e < kFeedbackCount; ++e) values[e] = value(source, part, e, index);
         return Estimate::exact(std::move(values));
       };
       auto sum = reduction_.sum(part, slices, &next_[static_cast<std::size_t>(part)]);
@@ -235,8 +235,8 @@ class Oracle {
 
 void verify(Cluster& cluster, const Setting& setting) {
   const int rank = cluster.rank();
-  Runner dense(cluster, setting, Parts::dense(kCount), 1);
-  Runner strided(cluster, setting, {kCount, kCount + 5}, 3);
+  Runner dense(cluster, setting, Parts::dense(kFeedbackCount), 1);
+  Runner strided(cluster, setting, {kFeedbackCount, kFeedbackCount + 5}, 3);
   Oracle oracle(cluster, setting);
   std::size_t index = 0;
   for (const Step& step : kSteps) {
@@ -244,7 +244,7 @@ void verify(Cluster& cluster, const Setting& setting) {
       const auto expected = oracle.run(index, rank);
       for (Runner* runner : {&dense, &strided}) {
         const auto sum = runner->run(index);
-        for (std::size_t e = 0; e < kCount; ++e) {
+        for (std::size_t e = 0; e < kFeedbackCount; ++e) {
           ASSERT_EQ(bits_of(sum[e]), bits_of(expected[e]))
               << "run " << index << ", element " << e << (runner == &dense ? "" : ", depth 3");
         }
@@ -313,13 +313,16 @@ TEST(ErrorFeedback, HasTheBitsOfTheReference) {
 std::pair<double, double> error_of_mean(Cluster& cluster, const Setting& setting, bool feeds_back,
                                         int runs) {
   ErrorFeedback feedback(setting.feedback, test::device());
-  const ReduceScatterPlan plan{
-      Parts::dense(kCount),  Dtype::fp32,
-      Dtype::fp32,           setting.codecs.first,
-      setting.codecs.second, 1,
-      {"test", ""},          feeds_back ? std::optional(feedback.planned()) : std::nullopt};
+  const ReduceScatterPlan plan{Parts::dense(kFeedbackCount),
+                               Dtype::fp32,
+                               Dtype::fp32,
+                               setting.codecs.first,
+                               setting.codecs.second,
+                               1,
+                               {"test", ""},
+                               feeds_back ? std::optional(feedback.planned()) : std::nullopt};
   const auto planned = plan_reduce_scatter(setting.algorithm, cluster.context(), plan);
-  std::vector<double> total(kCount, 0.0);
+  std::vector<double> total(kFeedbackCount, 0.0);
   double first = 0;
   double last = 0;
   for (int run = 1; run <= runs; ++run) {
@@ -328,12 +331,12 @@ std::pair<double, double> error_of_mean(Cluster& cluster, const Setting& setting
       if (hop) hop->commit();
     }
     last = 0;
-    for (std::size_t e = 0; e < kCount; ++e) {
+    for (std::size_t e = 0; e < kFeedbackCount; ++e) {
       total[e] += sum[e];
       double exact = 0;
       for (int source = 0; source < cluster.size(); ++source) {
         exact += test::value_of(Dtype::fp32, source,
-                                static_cast<std::size_t>(cluster.rank()) * kCount + e);
+                                static_cast<std::size_t>(cluster.rank()) * kFeedbackCount + e);
       }
       last = std::max(last, std::abs(total[e] / run - exact) / std::sqrt(cluster.size()));
     }
@@ -374,7 +377,7 @@ TEST(ErrorFeedback, TakesWhatTheClosedFormSays) {
       for (const ErrorStorage storage : {ErrorStorage::fp32, ErrorStorage::int8}) {
         const Setting setting{
             std::string(algorithm->name), pairs().front(), {0, true, true, storage}};
-        Runner runner(cluster, setting, Parts::dense(kCount), 1);
+        Runner runner(cluster, setting, Parts::dense(kFeedbackCount), 1);
         const auto n = static_cast<std::size_t>(cluster.size());
         const std::size_t nodes = n / static_cast<std::size_t>(node_size);
         const bool one_hop = algorithm->name == "1-hop" || nodes == 1;
@@ -383,11 +386,11 @@ TEST(ErrorFeedback, TakesWhatTheClosedFormSays) {
         const std::size_t parts[] = {one_hop || two_hops ? n : 0, one_hop ? 0 : nodes};
         for (const std::size_t hop : {0U, 1U}) {
           const auto& errors = runner.feedback().hops().at(hop);
-          EXPECT_EQ(errors ? errors->bytes() : 0, error_bytes(storage, parts[hop], kCount));
-          EXPECT_EQ(errors ? errors->elements() : 0, parts[hop] * kCount);
+          EXPECT_EQ(errors ? errors->bytes() : 0, error_bytes(storage, parts[hop], kFeedbackCount));
+          EXPECT_EQ(errors ? errors->elements() : 0, parts[hop] * kFeedbackCount);
         }
         const std::size_t row = storage == ErrorStorage::fp32 ? 9248 : 2560 + 32;
-        EXPECT_EQ(error_bytes(storage, 3, kCount), 2 * 3 * row);
+        EXPECT_EQ(error_bytes(storage, 3, kFeedbackCount), 2 * 3 * row);
       }
     }
   }
@@ -398,7 +401,7 @@ TEST(ErrorFeedback, ShowsInTheTraceWhichHopsHaveIt) {
   Cluster cluster(two_by_two ? 2 : test::world().size());
   const auto path = [&](const char* algorithm, bool intra, bool inter) {
     const Setting setting{algorithm, pairs().front(), {0, intra, inter, ErrorStorage::fp32}};
-    return Runner(cluster, setting, Parts::dense(kCount), 1).planned().row().path;
+    return Runner(cluster, setting, Parts::dense(kFeedbackCount), 1).planned().row().path;
   };
   EXPECT_EQ(path("1-hop", true, true), "feedback:intra");
   EXPECT_EQ(path("2-hop", true, true),
@@ -414,7 +417,7 @@ TEST(ErrorFeedback, IsRefusedWhereThereAreNoHops) {
     const codec::CodecSpec none;
     try {
       const Runner taken(cluster, {std::string(algorithm->name), {none, none}, {}},
-                         Parts::dense(kCount), 1);
+                         Parts::dense(kFeedbackCount), 1);
       FAIL() << algorithm->name << " took error feedback";
     } catch (const Error& refusal) {
       EXPECT_NE(std::string(refusal.what()).find("error feedback"), std::string::npos);

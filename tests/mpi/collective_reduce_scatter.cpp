@@ -67,7 +67,7 @@ void verify(Cluster& cluster, const ReduceScatterAlgorithm& algorithm,
   }
 }
 
-TEST(Contract6, EveryAlgorithmCodecDtypeAndCount) {
+TEST(Contract6, ReduceScatterOfEveryAlgorithmCodecDtypeAndCount) {
   for (const int node_size : test::node_sizes()) {
     Cluster cluster(node_size);
     for (const auto* algorithm : reduce_scatter_algorithms()) {
@@ -97,7 +97,7 @@ TEST(Contract6, PlainDtypeOtherThanThatOfMemory) {
   }
 }
 
-TEST(Contract6, OddVocabulary) {
+TEST(Contract6, ReduceScatterOfOddVocabulary) {
   const auto sizes = test::node_sizes();
   Cluster cluster(sizes[sizes.size() / 2]);
   const codec::CodecSpec int8{"int8", 256, {}};

@@ -10,18 +10,6 @@
 namespace zeropp::test {
 namespace {
 
-std::unique_ptr<zero::UnitModel> gpt(const model::Context& context) {
-  return make_tiny_gpt(context);
-}
-
-std::vector<int> node_sizes() {
-  std::vector<int> sizes;
-  for (int size = 1; size <= world().size(); ++size) {
-    if (world().size() % size == 0) sizes.push_back(size);
-  }
-  return sizes;
-}
-
 /// Quantized weights, quantized gradients, the compute dtype, the model.
 class HpzOnAndOff : public testing::TestWithParam<std::tuple<bool, bool, Dtype, const char*>> {};
 
@@ -66,9 +54,9 @@ TEST(HpzOverSeveralNodes, GivesTheSameParameters) {
   if (world().size() < 4) GTEST_SKIP() << "needs two nodes in a group and two groups";
   zero::Options options;
   options.deterministic = true;
-  const Outcome off = EngineCase(options, 1, gpt).train(2);
+  const Outcome off = EngineCase(options, 1, make_tiny_gpt).train(2);
   options.hpz_partition_size = 2;  // two nodes of one rank
-  const Outcome on = EngineCase(options, 1, gpt).train(2);
+  const Outcome on = EngineCase(options, 1, make_tiny_gpt).train(2);
   EXPECT_EQ(on.hash, off.hash);
   EXPECT_GT(on.secondary_gathers, 0U);
 }
@@ -154,11 +142,11 @@ TEST(QuantizedStages, GiveTheSameParameters) {
         options.quantized_weights = weights;
         options.weight_codec = codec::parse_codec("int6:64+sr");
         options.reduce_bucket_size = 6000;
-        const Outcome outcome = EngineCase(options, node_size, gpt).train(4);
+        const Outcome outcome = EngineCase(options, node_size, make_tiny_gpt).train(4);
         if (first.empty()) first = outcome.hash;
         EXPECT_EQ(outcome.hash, first) << "stage " << stage << ", node size " << node_size;
         options.quantized_gradients = options.quantized_weights = false;
-        if (plain.empty()) plain = EngineCase(options, node_size, gpt).train(4).hash;
+        if (plain.empty()) plain = EngineCase(options, node_size, make_tiny_gpt).train(4).hash;
         EXPECT_NE(outcome.hash, plain) << "nothing is compressed";
       }
     }
@@ -175,7 +163,7 @@ TEST(Optimizers, GiveTheSameParametersAtEveryStage) {
       options.deterministic = true;
       options.compute = Dtype::bf16;
       options.gradient_clipping = 0.05;
-      const Outcome outcome = EngineCase(options, 0, gpt, 16, 2, optimizer).train(3);
+      const Outcome outcome = EngineCase(options, 0, make_tiny_gpt, 16, 2, optimizer).train(3);
       if (stage == 0) first = outcome.hash;
       EXPECT_EQ(outcome.hash, first) << "stage " << stage;
     }
@@ -195,7 +183,7 @@ TEST(BucketsAndPrefetch, DoNotChangeParameters) {
         options.prefetch_bucket_size = prefetch;
         options.overlap_comm = overlap;
         options.accumulation_steps = 2;
-        const Outcome outcome = EngineCase(options, 0, gpt).train(2);
+        const Outcome outcome = EngineCase(options, 0, make_tiny_gpt).train(2);
         if (first.empty()) first = outcome.hash;
         EXPECT_EQ(outcome.hash, first) << bucket << " " << prefetch << " " << overlap;
       }

@@ -15,10 +15,6 @@
 namespace zeropp::test {
 namespace {
 
-std::unique_ptr<zero::UnitModel> gpt(const model::Context& context) {
-  return make_tiny_gpt(context);
-}
-
 zero::Options deterministic(int stage, Dtype compute) {
   zero::Options options;
   options.stage = stage;
@@ -89,7 +85,7 @@ void expect_same(const Outcome& outcome, const Outcome& expected) {
 }
 
 std::string initial_hash(const zero::Options& options) {
-  return EngineCase(options, 0, gpt).engine().parameters_hash();
+  return EngineCase(options, 0, make_tiny_gpt).engine().parameters_hash();
 }
 
 class Offload : public testing::TestWithParam<std::tuple<int, Dtype>> {};
@@ -106,14 +102,14 @@ TEST_P(Offload, ChangesNoBit) {
   for (const std::size_t group : groups) {
     zero::Options options = deterministic(stage, compute);
     options.hpz_partition_size = group;
-    const Outcome plain = EngineCase(options, nodes, gpt).train(3, 2);
+    const Outcome plain = EngineCase(options, nodes, make_tiny_gpt).train(3, 2);
     hashes.insert(plain.hash);
     EXPECT_NE(plain.hash, initial_hash(options)) << "nothing is trained";
     EXPECT_GT(plain.norms.front(), options.gradient_clipping);
     for (const auto& offload : offloads()) {
       SCOPED_TRACE(testing::Message() << "hpZ " << group << ", pieces of " << offload.piece_size);
       options.offload_optimizer = offload;
-      EngineCase made(options, nodes, gpt);
+      EngineCase made(options, nodes, make_tiny_gpt);
       expect_same(made.train(3, 2), plain);
       expect_predicted_memory(made.engine());
     }
@@ -135,7 +131,7 @@ TEST_P(OffloadOfParameters, ChangesNoBit) {
       options.quantized_weights = codecs;
       options.quantized_gradients = codecs;
       options.accumulation_steps = codecs ? 2 : 1;
-      const Outcome plain = EngineCase(options, nodes, gpt).train(3, 2);
+      const Outcome plain = EngineCase(options, nodes, make_tiny_gpt).train(3, 2);
       for (const auto& [optimizer, param] : offloads_of_both()) {
         SCOPED_TRACE(testing::Message()
                      << "hpZ " << group << ", codecs " << codecs << ", optimizer "
@@ -143,7 +139,7 @@ TEST_P(OffloadOfParameters, ChangesNoBit) {
                      << " but " << param.max_in_cpu << " in buffers of " << param.buffer_count);
         options.offload_optimizer = optimizer;
         options.offload_param = param;
-        EngineCase made(options, nodes, gpt);
+        EngineCase made(options, nodes, make_tiny_gpt);
         expect_same(made.train(3, 2), plain);
         expect_predicted_memory(made.engine());
         for (const zero::MemoryReport& row : made.engine().memory()) {
@@ -168,11 +164,11 @@ TEST(OffloadWithCodecs, ChangesNoBit) {
     if (stage == 3 && node_size_of_four() > 1) {
       options.hpz_partition_size = static_cast<std::size_t>(node_size_of_four());
     }
-    const Outcome plain = EngineCase(options, node_size_of_four(), gpt).train(3);
+    const Outcome plain = EngineCase(options, node_size_of_four(), make_tiny_gpt).train(3);
     for (const auto& offload : offloads()) {
       SCOPED_TRACE(testing::Message() << "stage " << stage << ", pieces of " << offload.piece_size);
       options.offload_optimizer = offload;
-      expect_same(EngineCase(options, node_size_of_four(), gpt).train(3), plain);
+      expect_same(EngineCase(options, node_size_of_four(), make_tiny_gpt).train(3), plain);
     }
   }
 }
@@ -187,7 +183,7 @@ TEST(OffloadWithLimits, ChangesNoBit) {
     options.accumulation_steps = 2;
     options.model_persistence_threshold = options.persistence_threshold = 8000;  // one block's
     options.max_reuse_distance = 1'000'000'000;
-    const Outcome plain = EngineCase(options, nodes, gpt).train(3, 2);
+    const Outcome plain = EngineCase(options, nodes, make_tiny_gpt).train(3, 2);
     std::vector<OfBoth> ways = offloads_of_both();
     ways.push_back({offloads()[2], {}});
     ways.push_back({offloads()[5], {}});
@@ -197,7 +193,7 @@ TEST(OffloadWithLimits, ChangesNoBit) {
                    << ", parameters " << enum_name(param.device));
       options.offload_optimizer = optimizer;
       options.offload_param = param;
-      EngineCase made(options, nodes, gpt);
+      EngineCase made(options, nodes, make_tiny_gpt);
       expect_same(made.train(3, 2), plain);
       expect_predicted_memory(made.engine());
     }
@@ -208,9 +204,9 @@ TEST(OffloadedOptimizers, ChangeNoBit) {
   for (const optim::Options& optimizer : optimizer_cases()) {
     SCOPED_TRACE(describe(optimizer));
     zero::Options options = deterministic(3, Dtype::bf16);
-    const Outcome plain = EngineCase(options, 0, gpt, 16, 2, optimizer).train(3);
+    const Outcome plain = EngineCase(options, 0, make_tiny_gpt, 16, 2, optimizer).train(3);
     options.offload_optimizer = offloads().back();
-    expect_same(EngineCase(options, 0, gpt, 16, 2, optimizer).train(3), plain);
+    expect_same(EngineCase(options, 0, make_tiny_gpt, 16, 2, optimizer).train(3), plain);
   }
 }
 
@@ -218,11 +214,11 @@ TEST(OffloadInFp16, SkipsWhatOverflows) {
   zero::Options options = deterministic(2, Dtype::fp16);
   options.loss_scale.initial_power = 24;
   options.loss_scale.hysteresis = 1;
-  const Outcome plain = EngineCase(options, 0, gpt).train(12);
+  const Outcome plain = EngineCase(options, 0, make_tiny_gpt).train(12);
   EXPECT_GT(plain.skipped, 0U);
   EXPECT_LT(plain.skipped, 12U) << "no step is taken";
   options.offload_optimizer = offloads().back();
-  const Outcome offloaded = EngineCase(options, 0, gpt).train(12);
+  const Outcome offloaded = EngineCase(options, 0, make_tiny_gpt).train(12);
   expect_same(offloaded, plain);
   EXPECT_EQ(offloaded.skipped, plain.skipped);
 }
@@ -235,7 +231,7 @@ TEST(OffloadToFiles, MovesSubGroups) {
     zero::Options options = deterministic(0, Dtype::bf16);
     options.offload_optimizer = offloads()[4];
     options.offload_optimizer.sub_group_size = size;
-    EngineCase made(options, 0, gpt);
+    EngineCase made(options, 0, make_tiny_gpt);
     made.step(0);
     auto& counters = made.recorder().counters;
     reads[size] = counters["file_reads"];
@@ -255,7 +251,7 @@ TEST(OffloadToFiles, MovesSubGroups) {
 /// Weights that a checkpoint or a file brings go through the same pieces.
 TEST(OffloadedState, GoesOnFromAStateWithoutAndBack) {
   const auto go_on = [](const zero::Options& saves, const zero::Options& loads) {
-    EngineCase first(saves, 0, gpt);
+    EngineCase first(saves, 0, make_tiny_gpt);
     for (std::uint64_t step = 0; step < 2; ++step) first.step(step);
     Buffer memory;
     std::map<std::string, std::vector<std::pair<checkpoint::Slice, std::vector<std::byte>>>> kept;
@@ -263,7 +259,7 @@ TEST(OffloadedState, GoesOnFromAStateWithoutAndBack) {
       kept[slice.slice.array].emplace_back(
           slice.slice, std::vector<std::byte>(slice.values.begin(), slice.values.end()));
     }
-    EngineCase second(loads, 0, gpt);
+    EngineCase second(loads, 0, make_tiny_gpt);
     second.engine().restore(
         first.engine().steps(), [&](const checkpoint::Slice& wanted, std::span<std::byte> values) {
           std::size_t found = 0;
@@ -290,7 +286,7 @@ TEST(OffloadedState, GoesOnFromAStateWithoutAndBack) {
       offloaded.offload_optimizer = offloads()[2];
       zero::Options filed = plain;
       filed.offload_optimizer = offloads().back();
-      const std::string expected = EngineCase(plain, 0, gpt).train(4).hash;
+      const std::string expected = EngineCase(plain, 0, make_tiny_gpt).train(4).hash;
       for (std::size_t i = 0; stage == 3 && i < offloads_of_both().size(); i += 2) {
         zero::Options parameters = plain;
         parameters.offload_optimizer = offloads_of_both()[i].optimizer;

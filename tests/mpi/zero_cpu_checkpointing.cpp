@@ -11,8 +11,6 @@ namespace {
 
 constexpr std::size_t kLayers = 7;
 constexpr std::size_t kHidden = 24;
-constexpr std::size_t kLength = 16;
-constexpr std::size_t kSequences = 2;
 
 EngineCase::MakeModel deep(const std::string& name, std::size_t interval, bool on_host) {
   return [=](const model::Context& context) {

@@ -14,9 +14,6 @@
 namespace zeropp::test {
 namespace {
 
-constexpr std::size_t kLength = 16;
-constexpr std::size_t kSequences = 2;
-
 std::unique_ptr<zero::UnitModel> encoder(const model::Context& context) {
   return make_tiny("encoder", context);
 }

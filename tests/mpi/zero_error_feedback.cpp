@@ -24,7 +24,7 @@ struct FeedbackCase {
             options, node_size,
             [&](const model::Context& context) {
               // The head is untied: every unit's gradient is one layer's.
-              auto made = std::make_unique<PlantedModel>(make_tiny_gpt(context, false), Plants{},
+              auto made = std::make_unique<PlantedModel>(make_tiny("gpt", context, false), Plants{},
                                                          options.accumulation_steps);
               model = made.get();
               return made;

@@ -73,7 +73,7 @@ class Watched final : public WrappedModel {
 struct Watch {
   explicit Watch(const zero::Options& options, bool tied)
       : engine_case(options, 0, [&](const model::Context& context) {
-          auto made = std::make_unique<Watched>(make_tiny_gpt(context, tied));
+          auto made = std::make_unique<Watched>(make_tiny("gpt", context, tied));
           model = made.get();
           return made;
         }) {}

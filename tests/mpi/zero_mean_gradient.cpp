@@ -10,8 +10,6 @@ namespace zeropp::test {
 namespace {
 
 const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 4096, 50257};
-constexpr std::size_t kSequences = 2;
-constexpr std::size_t kLength = 16;
 
 /// Norm of the mean gradient of step 0 at the initial weights, in double precision.
 double expected_norm(QuadraticCase& made, const zero::Options& options) {
@@ -39,14 +37,6 @@ void expect_mean(zero::Options options, int node_size, double tolerance) {
         << "stage " << options.stage << ", node size " << node_size << ", "
         << options.accumulation_steps << " micro-steps, " << options.reduce_scatter_algorithm;
   }
-}
-
-std::vector<int> node_sizes() {
-  std::vector<int> sizes;
-  for (int size = 1; size <= world().size(); ++size) {
-    if (world().size() % size == 0) sizes.push_back(size);
-  }
-  return sizes;
 }
 
 TEST(MeanGradient, OfEveryStageAndDtype) {

@@ -54,14 +54,6 @@ void check_skips(const zero::Options& options, int node_size,
   EXPECT_EQ(clean->recorder().counters["nonfinite_steps"], 0U);
 }
 
-std::vector<int> node_sizes() {
-  std::vector<int> sizes;
-  for (int size = 1; size <= world().size(); ++size) {
-    if (world().size() % size == 0) sizes.push_back(size);
-  }
-  return sizes;
-}
-
 TEST(NonfiniteGradient, IsSkippedAtEveryStageWithEveryReduceScatter) {
   for (const auto* algorithm : collective::reduce_scatter_algorithms()) {
     for (const int stage : {0, 1, 2, 3}) {

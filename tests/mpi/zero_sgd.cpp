@@ -12,10 +12,7 @@
 namespace zeropp::test {
 namespace {
 
-const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 300};
 constexpr double kParameters = 1317;
-constexpr std::size_t kSequences = 2;
-constexpr std::size_t kLength = 16;
 constexpr std::uint64_t kSteps = 12;
 
 class Sgd : public testing::TestWithParam<std::tuple<int, double>> {
@@ -36,7 +33,7 @@ double minimum(std::size_t p, double tilt) {
 }
 
 TEST_P(Sgd, ShrinksTheDistanceByTheClosedForm) {
-  QuadraticCase made(kUnitSizes, options_, 0, kLength, kSequences, sgd_);
+  QuadraticCase made(kSmallUnits, options_, 0, kLength, kSequences, sgd_);
   const double tilt = made.mean_tilt(0);
   const std::vector<double> first = made.parameters();
   std::vector<double> factor(first.size(), 1.0);
@@ -68,7 +65,7 @@ TEST_P(Sgd, ShrinksTheDistanceByTheClosedForm) {
 
 /// Every step has other batches, and so another minimum.
 TEST_P(Sgd, StepsTowardsTheMinimumOfTheStepsBatches) {
-  QuadraticCase made(kUnitSizes, options_, 0, kLength, kSequences, sgd_);
+  QuadraticCase made(kSmallUnits, options_, 0, kLength, kSequences, sgd_);
   std::vector<double> before = made.parameters();
   for (std::uint64_t step = 0; step < kSteps; ++step) {
     const double tilt = made.mean_tilt(step);
@@ -88,7 +85,7 @@ TEST_P(Sgd, StepsTowardsTheMinimumOfTheStepsBatches) {
 }
 
 TEST_P(Sgd, KeepsNoState) {
-  QuadraticCase made(kUnitSizes, options_, 0, kLength, kSequences, sgd_);
+  QuadraticCase made(kSmallUnits, options_, 0, kLength, kSequences, sgd_);
   for (const zero::MemoryReport& part : made.engine_case.engine().memory()) {
     if (part.name != "moments") continue;
     EXPECT_EQ(part.predicted, 0U);

@@ -21,10 +21,6 @@
 namespace zeropp::test {
 namespace {
 
-std::unique_ptr<zero::UnitModel> gpt(const model::Context& context) {
-  return make_tiny_gpt(context);
-}
-
 /// Node size and shard group size, of a world of 4 ranks: a node, a part of one, two nodes.
 constexpr std::array<std::pair<int, std::size_t>, 3> kGroupings{{{2, 2}, {4, 2}, {1, 2}}};
 
@@ -72,7 +68,7 @@ TEST(ShardGroups, HoldTheSameParameters) {
       }
       WatchedModel* model = nullptr;
       EngineCase made(options, node_size, [&](const model::Context& context) {
-        auto watched = std::make_unique<WatchedModel>(gpt(context));
+        auto watched = std::make_unique<WatchedModel>(make_tiny_gpt(context));
         model = watched.get();
         return watched;
       });
@@ -92,7 +88,9 @@ TEST(ShardGroups, AddAsTwoLevelsDo) {
     options.gradient_clipping = 0.05;  // in effect in every step
     options.reduce_bucket_size = 6000;
     options.reduce_scatter_algorithm = "2-hop";
-    const auto make = [&](const model::Context& context) { return make_tiny_gpt(context, tied); };
+    const auto make = [&](const model::Context& context) {
+      return make_tiny("gpt", context, tied);
+    };
     const Outcome whole = EngineCase(options, 2, make).train(4);
     options.shard_group_size = 2;
     options.reduce_scatter_algorithm = "ordered";
@@ -112,18 +110,19 @@ TEST(ShardGroups, AgreeWithStage3ToTolerance) {
     options.compute = compute;
     options.accumulation_steps = 3;
     options.loss_scale.fixed = 256;  // sums over a group and micro-steps travel in fp16
-    const Outcome whole = EngineCase(options, 2, gpt).train(3);
+    const Outcome whole = EngineCase(options, 2, make_tiny_gpt).train(3);
     for (const auto& [node_size, group] : kGroupings) {
       zero::Options grouped = options;
       grouped.shard_group_size = group;
-      const Outcome outcome = EngineCase(grouped, node_size, gpt).train(3);
+      const Outcome outcome = EngineCase(grouped, node_size, make_tiny_gpt).train(3);
       EXPECT_NE(outcome.hash, whole.hash) << "the order of additions is another";
       for (std::size_t step = 0; step < whole.losses.size(); ++step) {
         const double tolerance = compute == Dtype::fp32 ? 1e-5 : 2e-2;
         EXPECT_NEAR(outcome.norms[step] / whole.norms[step], 1, tolerance) << name_of(compute);
         EXPECT_NEAR(outcome.losses[step] / whole.losses[step], 1, tolerance) << name_of(compute);
       }
-      EXPECT_EQ(EngineCase(grouped, node_size, gpt).train(3).hash, outcome.hash) << "run again";
+      EXPECT_EQ(EngineCase(grouped, node_size, make_tiny_gpt).train(3).hash, outcome.hash)
+          << "run again";
     }
   }
 }
@@ -131,9 +130,9 @@ TEST(ShardGroups, AgreeWithStage3ToTolerance) {
 TEST(ShardGroups, OfAllRanksAreStage3) {
   zero::Options options;
   options.deterministic = true;
-  const std::string whole = EngineCase(options, world().size(), gpt).train(2).hash;
+  const std::string whole = EngineCase(options, world().size(), make_tiny_gpt).train(2).hash;
   options.shard_group_size = static_cast<std::size_t>(world().size());
-  EngineCase grouped(options, world().size(), gpt);
+  EngineCase grouped(options, world().size(), make_tiny_gpt);
   EXPECT_EQ(grouped.train(2).hash, whole);
   EXPECT_EQ(grouped.groups().shards, nullptr);
 }
@@ -142,7 +141,7 @@ TEST(ShardGroups, TakeTheMemoryOfTheirSize) {
   if (world().size() < 4) GTEST_SKIP() << "needs two groups of two ranks";
   const auto memory = [](const zero::Options& options) {
     std::map<std::string, std::size_t> parts;
-    EngineCase made(options, 2, gpt);
+    EngineCase made(options, 2, make_tiny_gpt);
     made.step(0);
     for (const zero::MemoryReport& part : made.engine().memory()) {
       EXPECT_EQ(part.actual, part.predicted) << part.name;
@@ -170,7 +169,7 @@ TEST(ShardGroups, SendGradientsAcrossOnceAStep) {
     options.gradient_codec_inter = codec::parse_codec(codec);
     options.accumulation_steps = micro_steps;
     options.compute = Dtype::bf16;
-    EngineCase made(options, 2, gpt);
+    EngineCase made(options, 2, make_tiny_gpt);
     return made.train(1).sent.inter;
   };
   const std::uint64_t sixteen_bits = across(1, "bf16");
@@ -184,7 +183,7 @@ TEST(ShardGroups, SkippedStepLeavesNoTrace) {
   PlantedModel* planted_model = nullptr;
   const auto make = [&](PlantedModel*& model) {
     return [&](const model::Context& context) {
-      auto made = std::make_unique<PlantedModel>(make_tiny_gpt(context, false), Plants{},
+      auto made = std::make_unique<PlantedModel>(make_tiny("gpt", context, false), Plants{},
                                                  options.accumulation_steps);
       model = made.get();
       return made;
@@ -211,7 +210,7 @@ TEST(ShardGroups, SeeASumThatLeavesTheRangeOfFp16) {
   options.loss_scale.fixed = 1;
   PlantedModel* model = nullptr;
   EngineCase made(options, 2, [&](const model::Context& context) {
-    auto planted = std::make_unique<PlantedModel>(make_tiny_gpt(context, false), Plants{});
+    auto planted = std::make_unique<PlantedModel>(make_tiny("gpt", context, false), Plants{});
     model = planted.get();
     return planted;
   });

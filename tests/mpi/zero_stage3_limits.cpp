@@ -12,10 +12,6 @@
 namespace zeropp::test {
 namespace {
 
-std::unique_ptr<zero::UnitModel> gpt(const model::Context& context) {
-  return make_tiny_gpt(context);
-}
-
 /// Result of a run with its options, and what its memory was.
 struct Trained {
   Outcome outcome;
@@ -25,7 +21,7 @@ struct Trained {
 
 Trained run(const zero::Options& options) {
   Trained made;
-  EngineCase engine(options, node_size_of_four(), gpt);
+  EngineCase engine(options, node_size_of_four(), make_tiny_gpt);
   made.outcome = engine.train(3, 2);
   for (const trace::CollectiveRow& row : engine.recorder().collectives) {
     if (row.operation == "all_gather" && row.purpose != "gradients_across")

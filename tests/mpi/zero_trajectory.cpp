@@ -9,10 +9,6 @@
 namespace zeropp::test {
 namespace {
 
-const std::vector<std::size_t> kUnitSizes{1, 7, 1009, 300};
-constexpr std::size_t kSequences = 2;
-constexpr std::size_t kLength = 16;
-
 /// The training of the engine again, in fp64 and in one place.
 class Oracle {
  public:
@@ -69,7 +65,7 @@ TEST_P(Trajectory, FollowsTheClosedForm) {
   options.reduce_bucket_size = 2000;
   // A large epsilon makes the update depend on the size of the gradient, and so on clipping.
   const optim::Options adamw{.learning_rate = 2e-3, .epsilon = 1e-3, .weight_decay = 0.1};
-  QuadraticCase made(kUnitSizes, options, 0, kLength, kSequences, adamw);
+  QuadraticCase made(kSmallUnits, options, 0, kLength, kSequences, adamw);
   EngineCase& engine_case = made.engine_case;
   const bool root = world().control().rank() == 0;
   Oracle oracle(made, options, adamw, made.parameters());

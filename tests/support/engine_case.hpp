@@ -26,6 +26,10 @@
 
 namespace zeropp::test {
 
+/// Shape of a micro-batch unless a test asks for another.
+inline constexpr std::size_t kLength = 16;  ///< tokens
+inline constexpr std::size_t kSequences = 2;
+
 /// Outcome of a run.
 struct Outcome {
   std::string hash;
@@ -56,7 +60,7 @@ class EngineCase {
   using MakeModel = std::function<std::unique_ptr<zero::UnitModel>(const model::Context&)>;
 
   EngineCase(zero::Options options, int node_size, const MakeModel& make,
-             std::size_t seq_length = 16, std::size_t micro_batch = 2,
+             std::size_t seq_length = kLength, std::size_t micro_batch = kSequences,
              optim::Options optimizer = {.learning_rate = 2e-3, .weight_decay = 0.1})
       : options_(std::move(options)),
         optimizer_(std::move(optimizer)),
@@ -172,13 +176,12 @@ inline std::unique_ptr<zero::UnitModel> make_tiny(const std::string& name,
   options.num_layers = 2;
   options.hidden_size = 24;
   options.num_attention_heads = 3;
-  options.seq_length = 16;
+  options.seq_length = kLength;
   options.tied_head = tied;
   return model::make_model(options, context);
 }
-inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const model::Context& context,
-                                                      bool tied = true) {
-  return make_tiny("gpt", context, tied);
+inline std::unique_ptr<zero::UnitModel> make_tiny_gpt(const model::Context& context) {
+  return make_tiny("gpt", context);
 }
 
 }  // namespace zeropp::test

@@ -27,6 +27,14 @@ comm::World& world() { return *instance; }
 const Device& device() { return chosen_device; }
 comm::Transport transport() { return chosen_transport; }
 
+std::vector<int> node_sizes() {
+  std::vector<int> sizes;
+  for (int size = 1; size <= world().size(); ++size) {
+    if (world().size() % size == 0) sizes.push_back(size);
+  }
+  return sizes;
+}
+
 comm::Groups& kept_groups(int node_size, const comm::GroupOptions& options, int copy) {
   world().set_topology(node_size);
   const std::tuple key{node_size,

@@ -2,6 +2,8 @@
 // entries named NAME.cuda-TRANSPORT.npN, GPUs.
 #pragma once
 
+#include <vector>
+
 #include "lib/comm/world.hpp"
 #include "lib/device/device.hpp"
 
@@ -11,6 +13,9 @@ namespace zeropp::test {
 comm::World& world();
 const Device& device();
 comm::Transport transport();
+
+/// Node sizes that divide the world, ascending.
+std::vector<int> node_sizes();
 
 /// Groups on the test's device and transport.
 inline comm::Groups make_groups(comm::GroupOptions options = {}) {

@@ -11,6 +11,9 @@
 
 namespace zeropp::test {
 
+/// Units of a small quadratic: one value, parts of a block, and several blocks with a rest.
+inline const std::vector<std::size_t> kSmallUnits{1, 7, 1009, 300};
+
 /// An engine on a quadratic with units of these sizes, and the quadratic itself: on a GPU the
 /// engine sees it through a HostModel.
 struct QuadraticCase {
