@@ -23,7 +23,7 @@ struct OneHopLayout {
   };
 
   /// `codec`, on any back end, runs; `hop`: 1, or 2 where this is the second hop of two.
-  OneHopLayout(const ReduceCut& cut, const ReduceScatterPlan& plan, const codec::Codec& codec,
+  OneHopLayout(const ReduceChunks& chunks, const ReduceScatterPlan& plan, const codec::Codec& codec,
                std::size_t ranks, int hop);
 
   HopSpace feedback;

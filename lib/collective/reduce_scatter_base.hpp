@@ -9,7 +9,7 @@
 #include "lib/collective/draws.hpp"
 #include "lib/collective/hop_encode.hpp"
 #include "lib/collective/meter.hpp"
-#include "lib/collective/reduce_cut.hpp"
+#include "lib/collective/reduce_chunks.hpp"
 
 namespace zeropp::collective {
 
@@ -42,7 +42,7 @@ class ReduceScatterBase : public ReduceScatter {
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(group_.size()); }
   [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(group_.rank()); }
-  [[nodiscard]] std::size_t padded(const Chunk& chunk) const { return cut_.padded(chunk); }
+  [[nodiscard]] std::size_t padded(const Chunk& chunk) const { return chunks_.padded(chunk); }
   /// Workspace at an offset that was reserved.
   [[nodiscard]] std::byte* at(std::size_t offset) const { return workspace_.data() + offset; }
   /// The strided slices of `chunk`, from the part of rank `part` on.
@@ -65,7 +65,7 @@ class ReduceScatterBase : public ReduceScatter {
   ReduceScatterPlan plan_;
   Description description_;
   Meter meter_;
-  ReduceCut cut_;
+  ReduceChunks chunks_;
   ConstView full_;
   View sum_;
   StreamHandle stream_;
