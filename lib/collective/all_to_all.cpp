@@ -36,7 +36,7 @@ AllToAll::AllToAll(const Context& context, const AllToAllPlan& plan)
     throw Error(ExitCode::usage,
                 "all-to-all: a pipeline depth of 0 moves nothing: give 1 (no pipeline) or more");
   }
-  require_uncut("all-to-all", plan.codec, plan.depth);
+  require_one_chunk("all-to-all", plan.codec, plan.depth);
   const auto size = static_cast<std::size_t>(group_.size());
   for (const Chunk& chunk : chunk_plan(plan.parts.count, plan.depth, codec_.block())) {
     const codec::Layout layout{.images = size,

@@ -15,7 +15,7 @@ GatherLayout::GatherLayout(const codec::Codec& codec, const AllGatherPlan& plan,
   WorkspacePlan space;
   feedback = reserve_hop(space, plan.feedback, kGatherFeedbackHop, 1, count,
                          gathered_layout(count, codec.block()));
-  for (const Chunk& chunk : chunk_plan(count, traits.uncut ? 1 : plan.depth, codec.block())) {
+  for (const Chunk& chunk : chunk_plan(count, traits.one_chunk ? 1 : plan.depth, codec.block())) {
     const std::size_t bytes = codec.wire_bytes(chunk.length);
     pieces.push_back({chunk, bytes, space.reserve(ranks * bytes)});
   }

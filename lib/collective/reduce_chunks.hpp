@@ -19,7 +19,7 @@ class ReduceChunks {
   ReduceChunks(const ReduceScatterPlan& plan, const Traits& traits, std::size_t largest_block)
       : count_(plan.parts.count),
         block_(largest_block),
-        chunks_(chunk_plan(count_, traits.uncut ? 1 : plan.depth, block_)) {}
+        chunks_(chunk_plan(count_, traits.one_chunk ? 1 : plan.depth, block_)) {}
 
   [[nodiscard]] auto begin() const { return chunks_.begin(); }
   [[nodiscard]] auto end() const { return chunks_.end(); }

@@ -90,7 +90,7 @@ void require_possible(const char* operation, const Algorithm& algorithm, const G
 void require_possible(const AllGatherAlgorithm& entry, const GroupInJob& place,
                       const AllGatherPlan& plan) {
   require_possible("all-gather", entry, place, plan.codec, plan.parts, plan.depth);
-  require_uncut("all-gather", plan.codec, plan.depth);
+  require_one_chunk("all-gather", plan.codec, plan.depth);
   if (plan.feedback && !entry.traits.any_codec) {
     throw Error(
         ExitCode::usage,
@@ -103,8 +103,8 @@ void require_possible(const AllGatherAlgorithm& entry, const GroupInJob& place,
 void require_possible(const ReduceScatterAlgorithm& entry, const GroupInJob& place,
                       const ReduceScatterPlan& plan) {
   require_possible("reduce-scatter", entry, place, plan.codec_first, plan.parts, plan.depth);
-  require_uncut("reduce-scatter", plan.codec_first, plan.depth);
-  if (entry.traits.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
+  require_one_chunk("reduce-scatter", plan.codec_first, plan.depth);
+  if (entry.traits.hierarchical) require_one_chunk("reduce-scatter", plan.codec_second, plan.depth);
   if (plan.feedback && !entry.traits.feedback) {
     throw Error(ExitCode::usage,
                 fmt::format("reduce-scatter algorithm '{}' has no hops that error feedback could "

@@ -1,4 +1,4 @@
-// The vendor's reduce-scatter, uncompressed, in one piece: order and precision of the sum, route
+// The vendor's reduce-scatter, uncompressed, in one chunk: order and precision of the sum, route
 // and pipeline are its own, so bytes are modelled as a ring. Parts that are strided or of another
 // dtype than the plain one are packed first; a 16-bit sum is widened to fp32 at the end.
 #include <memory>
@@ -90,7 +90,7 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
                .any_codec = false,
                .modelled = true,
                .deterministic = false,
-               .uncut = true},
+               .one_chunk = true},
     // The vendor adds in the type that travels: what leaves its range becomes infinite.
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
