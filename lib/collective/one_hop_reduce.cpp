@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "lib/collective/transfer.hpp"
-
 namespace zeropp::collective {
 
 namespace {
@@ -66,8 +64,8 @@ codec::Layout OneHopReduce::layout(const Chunk& chunk) const {
 void OneHopReduce::begin() {
   if (layout_.lies_encoded) {
     Piece& piece = pieces_.front();
-    piece.work = exchange_pieces(meter_, group_, static_cast<const std::byte*>(full_.data),
-                                 at(piece.in), piece.image_bytes, stream_);
+    piece.work = meter_.exchange_equal(group_, static_cast<const std::byte*>(full_.data),
+                                       at(piece.in), piece.image_bytes, stream_);
     return;
   }
   meter_.kernels([&] { encode_.begin(at(0), stream_); });
@@ -78,7 +76,7 @@ void OneHopReduce::begin() {
                      draw(piece.chunk, 0));
     });
     piece.work =
-        exchange_pieces(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
+        meter_.exchange_equal(group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
   }
   meter_.kernels([&] { encode_.end(stream_); });
 }

@@ -3,7 +3,6 @@
 // gathered in place; any other image goes through the workspace.
 #include "lib/collective/entries.hpp"
 #include "lib/collective/one_step_gather.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -26,9 +25,9 @@ class Direct final : public OneStepGather {
     place_own();
     const std::size_t element = size_of(full_.dtype);
     for (Piece& piece : pieces_) {
-      piece.work = share_piece(meter_, group_,
-                               static_cast<std::byte*>(full_.data) + piece.chunk.first * element,
-                               plan_.parts.stride * element, piece.chunk.length * element, stream_);
+      piece.work = meter_.all_gather_in_place(
+          group_, static_cast<std::byte*>(full_.data) + piece.chunk.first * element,
+          plan_.parts.stride * element, piece.chunk.length * element, stream_);
     }
   }
   void complete() override {
@@ -36,8 +35,8 @@ class Direct final : public OneStepGather {
     for (Piece& piece : pieces_) meter_.wait(piece.work, stream_);
   }
   void travel(Piece& piece) override {
-    piece.work =
-        share_piece(meter_, group_, slot(piece, 0), piece.image_bytes, piece.image_bytes, stream_);
+    piece.work = meter_.all_gather_in_place(group_, slot(piece, 0), piece.image_bytes,
+                                            piece.image_bytes, stream_);
   }
 };
 

@@ -8,7 +8,6 @@
 
 #include "lib/collective/entries.hpp"
 #include "lib/collective/reduce_scatter_base.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -105,7 +104,7 @@ class Flat final : public ReduceScatterBase {
   }
 
   void send(Piece& piece) {
-    piece.work = ring_step(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
+    piece.work = meter_.ring_step(group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
   }
 
   [[nodiscard]] codec::Layout image(const Piece& piece) const {

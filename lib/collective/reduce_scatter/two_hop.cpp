@@ -15,7 +15,6 @@
 #include "lib/collective/entries.hpp"
 #include "lib/collective/one_hop_reduce.hpp"
 #include "lib/collective/reduce_scatter_base.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -154,8 +153,8 @@ class TwoHop final : public ReduceScatterBase {
                              piece.chunk.first, {at(piece.first_out), piece.first_bytes}, stream_,
                              draws);
       });
-      piece.work = exchange_pieces(meter_, node_, at(piece.first_out), at(piece.first_in),
-                                   piece.first_bytes, stream_);
+      piece.work = meter_.exchange_equal(node_, at(piece.first_out), at(piece.first_in),
+                                         piece.first_bytes, stream_);
     }
     meter_.kernels([&] { encode_first_.end(stream_); });
   }
@@ -175,8 +174,8 @@ class TwoHop final : public ReduceScatterBase {
   void cross_nodes(Piece& piece) {
     meter_.wait(piece.work, stream_);
     meter_.kernels([&] { sum_and_encode(piece); });
-    piece.work = exchange_pieces(meter_, rail_, at(piece.second_out), at(piece.second_in),
-                                 piece.second_bytes, stream_);
+    piece.work = meter_.exchange_equal(rail_, at(piece.second_out), at(piece.second_in),
+                                       piece.second_bytes, stream_);
   }
 
   void sum_and_encode(const Piece& piece) {
