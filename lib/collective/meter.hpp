@@ -49,14 +49,15 @@ class Meter {
     const trace::Timers::Scope scope(timers_, trace::Timers::Category::codec);
     run();
   }
-  // The transfers that algorithms are made of, over equal pieces of memory; their bytes are
-  // counted.
-  /// Piece p of `out` goes to rank p, piece p of `in` comes from rank p, the own piece included.
+
+  // Transfers over equal pieces of memory. Their bytes are counted.
+  /// Starts an all-to-all: piece p of `out` goes to rank p, piece p of `in` comes from rank p, the
+  /// own piece included.
   [[nodiscard]] std::unique_ptr<comm::Work> exchange_equal(comm::Communicator& group,
                                                            const std::byte* out, std::byte* in,
                                                            std::size_t bytes, StreamHandle stream);
-  /// Piece `rank` of `pieces` goes to every other rank; piece p, which begins p * `stride` behind
-  /// the first, comes from rank p.
+  /// Starts an all-gather: piece `rank` of `pieces` goes to every other rank; piece p, which begins
+  /// p * `stride` behind the first, comes from rank p.
   [[nodiscard]] std::unique_ptr<comm::Work> all_gather_in_place(comm::Communicator& group,
                                                                 std::byte* pieces,
                                                                 std::size_t stride,
@@ -66,7 +67,7 @@ class Meter {
   [[nodiscard]] std::unique_ptr<comm::Work> ring_step(comm::Communicator& group,
                                                       const std::byte* out, std::byte* in,
                                                       std::size_t bytes, StreamHandle stream);
-  /// Starts a transfer: `start` returns its Work.
+  /// Starts another transfer, whose bytes the caller counts: `start` returns its Work.
   template <class Start>
   [[nodiscard]] std::unique_ptr<comm::Work> transfer(Start&& start) {
     const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
