@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "lib/base/checked.hpp"
+
 namespace zeropp::collective {
 
 codec::Layout padded_layout(std::size_t length, std::size_t block) {

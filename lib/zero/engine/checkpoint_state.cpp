@@ -184,7 +184,7 @@ void CheckpointState::restore(const StepCounts& steps, const ReadSlice& read) {
     optimizer_.make_weights(u);
   }
   optimizer_.settle();
-  context_.plans.gradients.errors().forget(compute.handle());
+  context_.gradient_reduce.errors().forget(compute.handle());
   compute.synchronize();
   // Progress is set as if the steps had been taken here: draws depend on the version of the
   // weights.
@@ -218,7 +218,7 @@ bool CheckpointState::restore_errors(const HasSlice& has, const ReadSlice& read)
 
 std::vector<NamedState> CheckpointState::error_feedback() const {
   context_.compute().synchronize();  // a reset or another scale may be under way
-  return context_.plans.gradients.errors().state();
+  return context_.gradient_reduce.errors().state();
 }
 
 std::vector<std::byte> CheckpointState::fetch_master(std::size_t unit) const {

@@ -44,10 +44,10 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
                    options.offload_optimizer, options.offload_param);
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual[i]});
-  for (MemoryReport& each : context.plans.gradients.errors().memory())
+  for (MemoryReport& each : context.gradient_reduce.errors().memory())
     reports.push_back(std::move(each));
   for (MemoryReport& each : codecs.memory()) reports.push_back(std::move(each));
-  reports.push_back({"arena", context.plans.step.arena_bytes(), memory.arena.bytes()});
+  reports.push_back({"arena", context.plan.step.arena_bytes(), memory.arena.bytes()});
   reports.push_back(context.model.memory());
   return reports;
 }
