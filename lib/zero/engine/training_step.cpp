@@ -62,7 +62,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   const bool secondary_valid = progress.secondary_version == progress.version;
 
   // Gradients of all micro-steps: every layer forward, then every layer backward in reverse. The
-  // schedule has gathers run ahead of the layers, and reductions follow behind them.
+  // schedule prefetches weights for the next layers, and reductions follow behind the layers.
   const Schedule& gradients = plan.step.at(secondary_valid ? 1 : 0);
   execute(
       gradients, clock_,

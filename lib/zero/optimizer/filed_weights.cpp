@@ -38,7 +38,7 @@ void FiledWeights::expect(std::vector<std::size_t> units) {
   }
   expected_ = std::move(units);
   fetched_ = brought_ = 0;
-  const std::size_t first = std::min(pieces_ahead(slots_.size()), expected_.size());
+  const std::size_t first = std::min(pieces_prefetched(slots_.size()), expected_.size());
   while (fetched_ < first) fetch(fetched_);
 }
 
@@ -54,8 +54,8 @@ void FiledWeights::bring(std::size_t unit, std::byte* to, const Stream& stream) 
   if (brought_ == expected_.size()) expect({unit});
   const std::size_t number = brought_++;
   if (expected_[number] != unit) throw std::logic_error("weights are gathered out of order");
-  const std::size_t ahead = number + pieces_ahead(slots_.size());
-  while (fetched_ < std::min(ahead + 1, expected_.size())) fetch(fetched_);
+  const std::size_t last = number + pieces_prefetched(slots_.size());
+  while (fetched_ < std::min(last + 1, expected_.size())) fetch(fetched_);
   Slot& slot = slots_[number % slots_.size()];
   file_.wait(slot.arrives);
   for (const Part& part : records_[unit].parts) {

@@ -57,8 +57,9 @@ OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
                             weights_on_file(partitions, options.offload_param),
                             options.offload_optimizer, options.offload_param)),
       staging_(make_staging(plan_, device)),
-      ahead_(options.offload_optimizer.on_file() ? pieces_ahead(plan_.buffers)
-                                                 : std::max<std::size_t>(1, plan_.buffers) - 1),
+      prefetched_(options.offload_optimizer.on_file()
+                      ? pieces_prefetched(plan_.buffers)
+                      : std::max<std::size_t>(1, plan_.buffers) - 1),
       records_(options.offload_optimizer.on_file()
                    ? std::make_unique<OptimizerRecords>(pieces_, arrays_of(optimizer), plan_,
                                                         options, memory_of_arrays(options, device))
@@ -164,7 +165,7 @@ void OffloadedOptimizer::begin(const Stream& stream) {
   stream.record(ready);
   down_.wait(ready);
   up_.wait(ready);
-  for (std::size_t piece = 0; piece < std::min(ahead_, pieces_.size()); ++piece) fetch(piece);
+  for (std::size_t piece = 0; piece < std::min(prefetched_, pieces_.size()); ++piece) fetch(piece);
 }
 
 void OffloadedOptimizer::fetch(std::size_t piece) {
@@ -219,7 +220,7 @@ void OffloadedOptimizer::update(std::size_t unit, std::uint64_t t, float mean, d
   for (const OffloadPiece& each : pieces_of(unit)) {
     const auto piece = static_cast<std::size_t>(&each - pieces_.data());
     Staging& through = staging(piece);
-    if (piece + ahead_ < pieces_.size()) fetch(piece + ahead_);
+    if (piece + prefetched_ < pieces_.size()) fetch(piece + prefetched_);
     if (records_ && !pipeline_read_) read(piece);
     if (records_) records_->arrive(piece);
     through.arrived.synchronize();

@@ -111,7 +111,7 @@ class OffloadedOptimizer {
   std::vector<View> weights_;    ///< by piece, where the target has them; or empty
   OffloadStaging plan_;
   std::vector<Staging> staging_;
-  std::size_t ahead_;  ///< pieces that are on their way in, beside the one that is updated
+  std::size_t prefetched_;  ///< pieces that are on their way in, beside the one that is updated
   std::unique_ptr<OptimizerRecords> records_;  ///< null: they lie in memory
   std::vector<std::vector<View>> gaps_;        ///< by piece, where its 16-bit weights are made
   Stream down_;                                ///< from the device

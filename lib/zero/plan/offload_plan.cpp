@@ -107,6 +107,6 @@ WeightBuffers weight_buffers(const std::vector<OffloadPiece>& pieces,
   return {std::min(options.buffer_count, units), longest};
 }
 
-std::size_t pieces_ahead(std::size_t buffers) { return buffers / 2; }
+std::size_t pieces_prefetched(std::size_t buffers) { return buffers / 2; }
 
 }  // namespace zeropp::zero

@@ -81,8 +81,8 @@ WeightBuffers weight_buffers(const std::vector<OffloadPiece>& pieces,
                              const std::vector<bool>& filed, Dtype compute,
                              const OffloadParamOptions& options);
 
-/// How many pieces ahead of the one in use are on their way in, where pieces take turns in
-/// `buffers` buffers: the others are on their way out.
-std::size_t pieces_ahead(std::size_t buffers);
+/// Pieces after the one in use that are on their way in, where pieces take turns in `buffers`
+/// buffers: the others are on their way out.
+std::size_t pieces_prefetched(std::size_t buffers);
 
 }  // namespace zeropp::zero
