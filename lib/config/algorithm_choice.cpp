@@ -339,16 +339,16 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
 }
 
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
-  const bool across =
+  const bool replicas =
       c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
   const auto sends_on_rails = [&](const collective::Algorithm& algorithm) {
     return has_levels(sharding) ? algorithm.traits.hierarchical
                                 : is_rail(sharding) && !algorithm.traits.modelled;
   };
-  const bool inside =
+  const bool shards =
       sends_on_rails(find(machine.all_gather, c.zero.all_gather_algorithm, "")) ||
       sends_on_rails(find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, ""));
-  const bool rails = c.transport == comm::Transport::nccl && (across || inside);
+  const bool rails = c.transport == comm::Transport::nccl && (replicas || shards);
   if (c.rail_lanes == 0) {
     c.rail_lanes = rails ? typical_rail_lanes(machine) : 1;
   } else if (c.rail_lanes > 1 && !rails) {

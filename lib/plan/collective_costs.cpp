@@ -60,22 +60,22 @@ class Links {
   void ring(Stages& stages, double bytes, bool vendors) const {
     if (place_.ranks() == 1) return;
     double latency = 0;
-    double inside = 0;
-    double across = 0;
+    double intra = 0;
+    double inter = 0;
     if (place_.ranks_per_node > 1) {
       latency += node_links_.latency + (nodes_ * (locals_ - 1) - 1) * node_links_.hop_latency;
-      inside = (ranks() - 1) * bytes / node_links_.rate;
+      intra = (ranks() - 1) * bytes / node_links_.rate;
     }
     if (place_.nodes > 1) {
       const LaneRate& lane = vendors ? rails_.with(1) : world_lane_;
       latency += lane.latency + (nodes_ - 1) * rails_.hop_latency;
       const double passing = (ranks() - 1) * bytes;
-      across = vendors && rails_.ring_rate > 0
-                   ? passing * rails_.links_per_node / (links_ * rails_.ring_rate)
-                   : passing / (links_ * lane.rate_of(passing / rails_.links_per_node));
+      inter = vendors && rails_.ring_rate > 0
+                  ? passing * rails_.links_per_node / (links_ * rails_.ring_rate)
+                  : passing / (links_ * lane.rate_of(passing / rails_.links_per_node));
     }
     stages.add(Resource::none, latency);
-    slower_of(stages, inside, across);
+    slower_of(stages, intra, inter);
   }
   void kernel(Stages& stages, double bytes) const {
     stages.add(Resource::gpu, kernel_seconds(bytes, place_.cluster));
@@ -88,11 +88,11 @@ class Links {
   }
   /// Transfers over both kinds of links that go on together: the slower ones pace the others, which
   /// are busy for a share of that time.
-  static void slower_of(Stages& stages, double inside, double across) {
-    if (inside > across) {
-      stages.add({Resource::node_links, inside, Resource::rails, across / inside});
-    } else if (across > 0) {
-      stages.add({Resource::rails, across, Resource::node_links, inside / across});
+  static void slower_of(Stages& stages, double intra, double inter) {
+    if (intra > inter) {
+      stages.add({Resource::node_links, intra, Resource::rails, inter / intra});
+    } else if (inter > 0) {
+      stages.add({Resource::rails, inter, Resource::node_links, intra / inter});
     }
   }
 

@@ -112,15 +112,15 @@ void StepOperations::gather_sum(const Op& op) {
 }
 
 void StepOperations::reduce_over_replicas(const Op& op) {
-  context_.gradient_reduce.across()->reduce(op.index, memory_.own_gradients(), memory_.image(op),
-                                            memory_.workspace(op), stream_of(op),
-                                            replica_draws(op));
+  context_.gradient_reduce.over_replicas()->reduce(op.index, memory_.own_gradients(),
+                                                   memory_.image(op), memory_.workspace(op),
+                                                   stream_of(op), replica_draws(op));
 }
 
 void StepOperations::gather_over_replicas(const Op& op) {
-  context_.gradient_reduce.across()->gather(op.index, memory_.own_gradients(), memory_.image(op),
-                                            memory_.workspace(op), stream_of(op),
-                                            replica_draws(op));
+  context_.gradient_reduce.over_replicas()->gather(op.index, memory_.own_gradients(),
+                                                   memory_.image(op), memory_.workspace(op),
+                                                   stream_of(op), replica_draws(op));
 }
 
 void StepOperations::refresh(const Op& op, Phase phase) {

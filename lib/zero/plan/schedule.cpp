@@ -297,7 +297,8 @@ class Builder {
     arena_.release(reduce.workspace, {reduced});
     const std::size_t last = in_.preset.shard_optimizer ? reduced : gather_sum(reduce, reduced);
     if (reduce.result != kNoMemory) arena_.release(reduce.result, {last});
-    if (in_.across && reduce.micro_step + 1 == in_.micro_steps) sum_over_replicas(reduce, reduced);
+    if (in_.over_replicas && reduce.micro_step + 1 == in_.micro_steps)
+      sum_over_replicas(reduce, reduced);
     if (!in_.preset.shard_gradients) return;
     for (const Segment& segment : in_.buckets[reduce.index].segments) {
       const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;

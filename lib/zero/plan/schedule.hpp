@@ -122,7 +122,7 @@ struct ScheduleInput {
   std::vector<BucketMemory> bucket_memory;
   StagePreset preset{};
   bool hpz = false;
-  bool across = false;  ///< several shard groups: their gradients are summed once a step
+  bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step
   std::size_t micro_steps = 1;
   /// Elements of weights that may be prefetched; where it is not 0, those of the next two uses are,
   /// however large, and more within the limit.
