@@ -37,7 +37,7 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
   }
   if (weights_stay) actual.push_back(weights);
   if (options.offload_param.on_file())
-    actual.push_back(optimizer.filed() != nullptr ? optimizer.filed()->bytes() : 0);
+    actual.push_back(optimizer.file_weights() != nullptr ? optimizer.file_weights()->bytes() : 0);
   std::vector<MemoryReport> reports;
   const auto predicted =
       state_memory(context.units(), context.preset, options.compute, on_device.states(),

@@ -30,10 +30,10 @@ std::vector<Buffer> make_compute_shards(const Options& options,
   std::vector<Buffer> made;
   if (!stage_preset(options.stage).shard_optimizer) return made;
   if (options.compute == Dtype::fp32 && !elsewhere) return made;
-  const std::vector<bool> filed = weights_on_file(units, options.offload_param);
+  const std::vector<bool> on_file = weights_on_file(units, options.offload_param);
   const MemoryKind kind = memory_of_weights(options, device);
   for (std::size_t u = 0; u < units.size(); ++u)
-    made.push_back(Buffer::zeros(filed[u] ? 0 : units[u].shard, options.compute, kind));
+    made.push_back(Buffer::zeros(on_file[u] ? 0 : units[u].shard, options.compute, kind));
   return made;
 }
 

@@ -106,7 +106,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
              .update = [&](const Op& op) { optimizer_.update(op, t, gradient_scale(), clip); },
              // Stream `gather`: whole updated weights (stages 1 and 2, and units that persist).
              .refresh = [&](const Op& op) { operations_.refresh(op); }});
-    optimizer_.settle();
+    optimizer_.wait_for_files();
     result.predicted += volume(plan.update, plan.volumes);
     context_.gradient_reduce.errors().commit(t, context_.compute().handle());
     ++progress.version;
@@ -150,7 +150,7 @@ void TrainingStep::end(StepResult& result) {
 
 void TrainingStep::execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers) {
   handlers.wait_for_earlier = [&](const Op& op) { operations_.wait_for_updates(op); };
-  optimizer_.expect_weights(schedule);
+  optimizer_.prefetch_weights(schedule);
   context_.executor.execute(schedule, handlers, clock);
 }
 
