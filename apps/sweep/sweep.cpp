@@ -227,7 +227,7 @@ class Sweep {
   const Options& options_;
   const Settings& settings_;
   const app::Context& context_;
-  app::HeldOutputs outputs_;
+  app::OutputLock outputs_;
   Device device_;
   Stream stream_;
   comm::Groups groups_;
