@@ -123,10 +123,10 @@ class Costs {
  private:
   /// Of consecutive ranks: part of a node, or whole nodes.
   [[nodiscard]] ClusterGroup group_of(std::size_t ranks) const {
-    ClusterGroup place = world_;
-    place.nodes = std::max<std::size_t>(1, ranks / world_.ranks_per_node);
-    place.ranks_per_node = std::min(ranks, world_.ranks_per_node);
-    return place;
+    ClusterGroup group = world_;
+    group.nodes = std::max<std::size_t>(1, ranks / world_.ranks_per_node);
+    group.ranks_per_node = std::min(ranks, world_.ranks_per_node);
+    return group;
   }
   [[nodiscard]] std::size_t replica_part(std::size_t index) const {
     return zero::replica_part(work_.input.buckets[index], replicas_.ranks(), options_.compute);
@@ -179,14 +179,14 @@ class Costs {
     return locked ? cluster_.host.link_rate : cluster_.host.pageable_rate;
   }
 
-  OpCost gather(const GatherShape& shape, const ClusterGroup& place) {
+  OpCost gather(const GatherShape& shape, const ClusterGroup& group) {
     for (const auto& [known, where, cost] : gathers_) {
-      if (where == &place && known.count == shape.count && known.memory == shape.memory &&
+      if (where == &group && known.count == shape.count && known.memory == shape.memory &&
           known.codec == shape.codec) {
         return cost;
       }
     }
-    return gathers_.emplace_back(shape, &place, gather_cost(shape, place)).cost;
+    return gathers_.emplace_back(shape, &group, gather_cost(shape, group)).cost;
   }
 
   OpCost reduction(std::size_t index) {
