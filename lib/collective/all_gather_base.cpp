@@ -87,7 +87,7 @@ void AllGatherBase::finish(StreamHandle stream) {
   complete();
 }
 
-void AllGatherBase::place_own() {
+void AllGatherBase::copy_own_part() {
   const View place = full_.part(rank() * plan_.parts.stride, plan_.parts.count);
   if (place.data == part_.data || part_.count == 0) return;
   Stream::borrow(runtime_, stream_)

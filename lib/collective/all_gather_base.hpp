@@ -76,8 +76,8 @@ class AllGatherBase : public AllGather {
     return plan_.codec == codec::CodecSpec{} && full_.dtype == plan_.memory &&
            plan_.parts.stride == plan_.parts.count;
   }
-  /// The own part, unchanged, to its place in the result, unless it lies there.
-  void place_own();
+  /// Copies the own part to its place in the result, unless it lies there.
+  void copy_own_part();
   /// The own part's chunk -> slot `index`.
   void encode(const Piece& piece, std::size_t index);
   /// Decodes `images` slots from `index` on into the parts of ranks first_rank, first_rank +

@@ -21,16 +21,15 @@ codec::Layout layout_of(const ReduceChunks& chunks, const Parts& parts, std::siz
 
 OneHopLayout::OneHopLayout(const ReduceChunks& chunks, const ReduceScatterPlan& plan,
                            const codec::Codec& codec, std::size_t ranks, int hop)
-    : lies_encoded(codec.name() == "none" && plan.memory == plan.plain && !plan.feedback &&
-                   plan.parts.stride == plan.parts.count && chunks.size() == 1 &&
-                   codec.wire_bytes(chunks.padded_part()) ==
-                       plan.parts.count * size_of(plan.memory)) {
+    : zero_copy(codec.name() == "none" && plan.memory == plan.plain && !plan.feedback &&
+                plan.parts.stride == plan.parts.count && chunks.size() == 1 &&
+                codec.wire_bytes(chunks.padded_part()) == plan.parts.count * size_of(plan.memory)) {
   WorkspacePlan space;
   feedback = reserve_hop(space, plan.feedback, hop, ranks, plan.parts.count,
                          layout_of(chunks, plan.parts, ranks, chunks.longest()));
   for (const Chunk& chunk : chunks) {
     const std::size_t bytes = codec.wire_bytes(chunks.padded(chunk));
-    const std::size_t out = lies_encoded ? 0 : space.reserve(ranks * bytes);
+    const std::size_t out = zero_copy ? 0 : space.reserve(ranks * bytes);
     pieces.push_back({chunk, bytes, out, space.reserve(ranks * bytes)});
   }
   workspace = space.bytes();
@@ -62,7 +61,7 @@ codec::Layout OneHopReduce::layout(const Chunk& chunk) const {
 }
 
 void OneHopReduce::begin() {
-  if (layout_.lies_encoded) {
+  if (layout_.zero_copy) {
     Piece& piece = pieces_.front();
     piece.work = meter_.exchange_equal(group_, static_cast<const std::byte*>(full_.data),
                                        at(piece.in), piece.image_bytes, stream_);

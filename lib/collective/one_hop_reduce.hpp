@@ -18,7 +18,7 @@ struct OneHopLayout {
   struct Piece {
     Chunk chunk;
     std::size_t image_bytes;
-    std::size_t out;  ///< nothing where it lies encoded
+    std::size_t out;  ///< nothing with zero copy
     std::size_t in;
   };
 
@@ -27,8 +27,9 @@ struct OneHopLayout {
                std::size_t ranks, int hop);
 
   HopSpace feedback;
-  /// Whether images are what lies in memory: whole, uncompressed, of the dtype that travels.
-  bool lies_encoded;
+  /// Whether messages are sent from the input itself, which is whole, uncompressed and of the dtype
+  /// that travels.
+  bool zero_copy;
   std::vector<Piece> pieces;
   std::size_t workspace;
 };

@@ -171,8 +171,8 @@ OpCost one_hop(const Links& links, double memory, double image, double sum, std:
   const double share = 1.0 / static_cast<double>(pieces);
   OpCost cost{.start = {}, .finish = {}, .pieces = pieces};
   // In one piece, what needs no encoding travels as it lies.
-  const bool lies_encoded = dense && pieces == 1 && memory == links.ranks() * image;
-  if (!lies_encoded) links.kernel(cost.start, share * (memory + links.ranks() * image));
+  const bool zero_copy = dense && pieces == 1 && memory == links.ranks() * image;
+  if (!zero_copy) links.kernel(cost.start, share * (memory + links.ranks() * image));
   links.to_all(cost.start, share * image);
   links.kernel(cost.finish, share * (links.ranks() * image + sum));
   return pipelined(cost);

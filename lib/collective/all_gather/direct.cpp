@@ -14,15 +14,16 @@ class Direct final : public OneStepGather {
       : OneStepGather(context, plan, all_gather_direct) {}
 
  private:
-  /// An image has no padding either, and nothing is added to values before they are encoded.
-  [[nodiscard]] bool lies_encoded() const {
+  /// Whether parts are gathered from memory to memory, without images: these would have no padding,
+  /// and nothing is added to values before they are encoded.
+  [[nodiscard]] bool zero_copy() const {
     return in_place() && !plan_.feedback &&
            part_bytes() == plan_.parts.count * size_of(plan_.memory);
   }
 
   void begin() override {
-    if (!lies_encoded()) return OneStepGather::begin();
-    place_own();
+    if (!zero_copy()) return OneStepGather::begin();
+    copy_own_part();
     const std::size_t element = size_of(full_.dtype);
     for (Piece& piece : pieces_) {
       piece.work = meter_.all_gather_in_place(
@@ -31,10 +32,10 @@ class Direct final : public OneStepGather {
     }
   }
   void complete() override {
-    if (!lies_encoded()) return OneStepGather::complete();
+    if (!zero_copy()) return OneStepGather::complete();
     for (Piece& piece : pieces_) meter_.wait(piece.work, stream_);
   }
-  void travel(Piece& piece) override {
+  void start_transfer(Piece& piece) override {
     piece.work = meter_.all_gather_in_place(group_, slot(piece, 0), piece.image_bytes,
                                             piece.image_bytes, stream_);
   }
