@@ -66,14 +66,14 @@ void RankOptimizer::begin_step(const Stream& compute) {
   if (offloaded_) offloaded_->begin(compute);
 }
 
-void RankOptimizer::update(const Op& op, std::uint64_t t, float mean, double clip) {
+void RankOptimizer::update(const Op& op, std::uint64_t t, float gradient_scale, double clip) {
   const std::size_t unit = op.index;
   const Stream& on = context_.executor.stream(op.stream);
-  shard_.update(unit, t, mean, clip, on.handle());
+  shard_.update(unit, t, gradient_scale, clip, on.handle());
   if (context_.options.compute == Dtype::fp32) cast_to_compute(unit, on);
   if (offloaded_) {
     const auto begin = std::chrono::steady_clock::now();
-    offloaded_->update(unit, t, mean, clip, on);
+    offloaded_->update(unit, t, gradient_scale, clip, on);
     host_seconds_ +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }

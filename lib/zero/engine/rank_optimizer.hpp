@@ -30,10 +30,10 @@ class RankOptimizer {
   /// Gradients are final where `compute` is now. Before the updates of a step, of all units in
   /// order.
   void begin_step(const Stream& compute);
-  /// Step `t` of the operation's unit, on its stream, with mean * gradient, clipped by the factor
-  /// `clip`: master, states, and the weights that follow. What is offloaded is done when it
-  /// returns; in a file the new weights are after wait_for_files().
-  void update(const Op& op, std::uint64_t t, float mean, double clip);
+  /// Step `t` of the operation's unit, on its stream, with gradient_scale * gradient, clipped by
+  /// the factor `clip`: master, states, and the weights that follow. What is offloaded is done when
+  /// it returns; in a file the new weights are after wait_for_files().
+  void update(const Op& op, std::uint64_t t, float gradient_scale, double clip);
   /// The latest update of a unit.
   [[nodiscard]] const Event& updated(std::size_t unit) const { return updated_[unit]; }
   /// All weights of a unit in the compute dtype from its master, on the compute stream: where no

@@ -216,8 +216,8 @@ void OffloadedOptimizer::join(const Stream& stream) {
   stream.wait(sent);
 }
 
-void OffloadedOptimizer::update(std::size_t unit, std::uint64_t t, float mean, double clip,
-                                const Stream& stream) {
+void OffloadedOptimizer::update(std::size_t unit, std::uint64_t t, float gradient_scale,
+                                double clip, const Stream& stream) {
   for (const OffloadPiece& each : pieces_of(unit)) {
     const auto piece = static_cast<std::size_t>(&each - pieces_.data());
     Staging& through = staging(piece);
@@ -228,7 +228,7 @@ void OffloadedOptimizer::update(std::size_t unit, std::uint64_t t, float mean, d
     release(through);
     const std::size_t parts = workers_.count();
     workers_.share(parts, [&](std::size_t, std::size_t part) {
-      shard_.update_part(unit, each.range, part, parts, t, mean, clip, {});
+      shard_.update_part(unit, each.range, part, parts, t, gradient_scale, clip, {});
     });
     for (const View& gap : gaps_[piece]) host_.memory_ops->clear(gap, {});
     send(piece);

@@ -54,7 +54,8 @@ class OffloadedOptimizer {
   void begin(const Stream& stream);
   /// Step t of one unit, done before it returns: it waits for gradients to arrive. What is
   /// enqueued on `stream` from now on finds the new weights, but in a file: see wait_for_files().
-  void update(std::size_t unit, std::uint64_t t, float mean, double clip, const Stream& stream);
+  void update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,
+              const Stream& stream);
   /// The unit's weights are made from its master, for what is enqueued on `stream` from now on.
   void make_weights(std::size_t unit, const Stream& stream);
   /// Returns when all that goes to files is there. Throws Error(io).

@@ -127,29 +127,29 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
   }
 }
 
-void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float mean, double clip,
+void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float gradient_scale, double clip,
                          StreamHandle stream) const {
   rule_.on(device_.memory)(
-      options_, {.t = t, .scale = {.mean = mean, .clip = static_cast<float>(clip)}}, compute_dtype_,
-      pieces_.all().subspan(pieces.first, pieces.count), stream);
+      options_, {.t = t, .scale = {.mean = gradient_scale, .clip = static_cast<float>(clip)}},
+      compute_dtype_, pieces_.all().subspan(pieces.first, pieces.count), stream);
 }
 
-void OptimizerShard::update(std::size_t unit, std::uint64_t t, float mean, double clip,
+void OptimizerShard::update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,
                             StreamHandle stream) const {
   const std::vector<Pieces>& ranges = units_[unit].ranges;
   if (ranges.empty()) return;
   const Pieces& last = ranges.back();
   const std::size_t first = ranges.front().first;
-  run({first, last.first + last.count - first}, t, mean, clip, stream);
+  run({first, last.first + last.count - first}, t, gradient_scale, clip, stream);
 }
 
 void OptimizerShard::update_part(std::size_t unit, std::size_t range, std::size_t index,
-                                 std::size_t parts, std::uint64_t t, float mean, double clip,
-                                 StreamHandle stream) const {
+                                 std::size_t parts, std::uint64_t t, float gradient_scale,
+                                 double clip, StreamHandle stream) const {
   const Pieces& all = units_[unit].ranges[range];
   const std::size_t begin = all.count * index / parts;
   const std::size_t end = all.count * (index + 1) / parts;
-  run({all.first + begin, end - begin}, t, mean, clip, stream);
+  run({all.first + begin, end - begin}, t, gradient_scale, clip, stream);
 }
 
 std::size_t OptimizerShard::master_bytes() const {
