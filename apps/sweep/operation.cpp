@@ -63,7 +63,7 @@ void Operation::send(const Data& data, double sign) {
   std::vector<View> made(pieces_of_round());
   for (std::size_t begin = 0; begin < pieces; begin += pieces_of_round()) {
     const std::size_t round = std::min(pieces_of_round(), pieces - begin);
-    sweep_.workers.share(round, [&](std::size_t /*worker*/, std::size_t i) {
+    sweep_.workers.parallel_for(round, [&](std::size_t /*worker*/, std::size_t i) {
       const std::size_t first = (begin + i) * kPiece;
       made[i] = stage(i, data, sign, first, std::min(kPiece, memory_.input - first));
     });

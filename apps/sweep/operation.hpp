@@ -82,7 +82,7 @@ class Operation {
     std::vector<Piece> round;
     const auto end_round = [&] {
       sweep_.stream.synchronize();
-      sweep_.workers.share(round.size(), [&](std::size_t worker, std::size_t i) {
+      sweep_.workers.parallel_for(round.size(), [&](std::size_t worker, std::size_t i) {
         const Piece& piece = round[i];
         body(worker, staged(i, piece.count, memory_.result_dtype), piece.index, piece.part,
              piece.first);

@@ -227,7 +227,7 @@ void OffloadedOptimizer::update(std::size_t unit, std::uint64_t t, float gradien
     through.arrived.synchronize();
     release(through);
     const std::size_t parts = workers_.count();
-    workers_.share(parts, [&](std::size_t, std::size_t part) {
+    workers_.parallel_for(parts, [&](std::size_t, std::size_t part) {
       shard_.update_part(unit, each.range, part, parts, t, gradient_scale, clip, {});
     });
     for (const View& gap : gaps_[piece]) host_.memory_ops->clear(gap, {});

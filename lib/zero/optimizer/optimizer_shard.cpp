@@ -9,14 +9,14 @@ namespace zeropp::zero {
 
 namespace {
 
-constexpr std::size_t kShare = std::size_t{1} << 20U;  ///< elements that a worker makes at a time
+constexpr std::size_t kGrain = std::size_t{1} << 20U;  ///< elements that a worker makes at a time
 
 Buffer zeros(std::size_t count, MemoryKind memory, const Workers& workers) {
   if (workers.count() == 1) return Buffer::zeros(count, Dtype::fp32, memory);
   Buffer made(count * sizeof(float), memory);
   const View all = made.view(count, Dtype::fp32);
-  workers.share(ceil_div(count, kShare), [&](std::size_t, std::size_t i) {
-    const View part = all.part(i * kShare, std::min(kShare, count - i * kShare));
+  workers.parallel_for(ceil_div(count, kGrain), [&](std::size_t, std::size_t i) {
+    const View part = all.part(i * kGrain, std::min(kGrain, count - i * kGrain));
     std::memset(part.data, 0, part.bytes());
   });
   return made;
@@ -81,10 +81,10 @@ void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit
         const auto id =
             tensors_before + static_cast<std::uint64_t>(&tensor - layout.tensors.data());
         const View drawn = master.part(here - part.begin, length);
-        const std::size_t share = workers_.count() == 1 ? length : kShare;
-        workers_.share(ceil_div(length, share), [&](std::size_t, std::size_t i) {
-          const std::size_t first = i * share;
-          const std::size_t count = std::min(share, length - first);
+        const std::size_t grain = workers_.count() == 1 ? length : kGrain;
+        workers_.parallel_for(ceil_div(length, grain), [&](std::size_t, std::size_t i) {
+          const std::size_t first = i * grain;
+          const std::size_t count = std::min(grain, length - first);
           device_.optim->initialize(seed, id, in_tensor + first, count, tensor.init.constant,
                                     tensor.init.scale, drawn.part(first, count).as<float>(),
                                     stream);
