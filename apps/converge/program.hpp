@@ -48,7 +48,7 @@ class StudyProgram {
   Plan plan_;
   std::string build_;
   RunStore store_;
-  app::HeldOutputs outputs_;
+  app::OutputLock outputs_;
   std::map<std::string, train::Tokens> tokens_;  ///< by data options
   std::vector<std::string> source_of_;           ///< key in tokens_, by setting
   std::vector<RunRecord> records_;               ///< by run: rank 0, and what this team's root did

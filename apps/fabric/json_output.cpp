@@ -31,7 +31,7 @@ json rails(const FabricMap& map) {
     const RailLoad& load = map.rails[rank];
     list.push_back(
         {{"rank", rank},
-         {"rail", map.places[rank].local},
+         {"rail", map.local_ranks[rank].local},
          {"latency", number(shown(Metric::latency, load.latency.value, map.rail_bytes))},
          {"bandwidth", number(shown(Metric::bandwidth, load.transfer.value, map.rail_bytes))}});
   }

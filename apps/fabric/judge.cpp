@@ -216,7 +216,7 @@ class Judge {
     if (map_.rails.empty()) return;
     std::vector<Timing> rails;
     for (std::size_t rank = 0; rank < map_.ranks(); ++rank) {
-      const auto local = static_cast<std::size_t>(map_.places[rank].local);
+      const auto local = static_cast<std::size_t>(map_.local_ranks[rank].local);
       if (local >= rails.size()) rails.resize(local + 1, {0, 0, 0});
       const Timing& own = map_.rails[rank].of(metric);
       if (own.value > rails[local].value) rails[local] = own;

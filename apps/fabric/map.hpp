@@ -47,8 +47,8 @@ struct RailLoad {
 };
 
 struct FabricMap {
-  std::vector<comm::Place> places;  ///< by rank
-  std::size_t message_bytes = 0;    ///< of a large message
+  std::vector<comm::LocalRank> local_ranks;  ///< by rank
+  std::size_t message_bytes = 0;             ///< of a large message
   std::size_t rail_bytes = 0;       ///< what a rank sends in a loaded rail; 0: there are no rails
   std::vector<Link> links;          ///< row: sender, column: receiver
   std::vector<RailLoad> rails;      ///< by rank; empty where there are no rails
@@ -56,15 +56,15 @@ struct FabricMap {
   std::size_t measured_rounds = 0;  ///< that there was time for
   std::size_t repeated = 0;         ///< rounds measured again because something looked slow
 
-  [[nodiscard]] std::size_t ranks() const { return places.size(); }
+  [[nodiscard]] std::size_t ranks() const { return local_ranks.size(); }
   [[nodiscard]] Link& link(std::size_t from, std::size_t to) { return links[from * ranks() + to]; }
   [[nodiscard]] const Link& link(std::size_t from, std::size_t to) const {
     return links[from * ranks() + to];
   }
   [[nodiscard]] comm::LinkClass link_class(std::size_t from, std::size_t to) const {
     if (from == to) return comm::LinkClass::self;
-    return places[from].node == places[to].node ? comm::LinkClass::intra_node
-                                                : comm::LinkClass::inter_node;
+    return local_ranks[from].node == local_ranks[to].node ? comm::LinkClass::intra_node
+                                                          : comm::LinkClass::inter_node;
   }
 };
 

@@ -15,7 +15,7 @@ namespace zeropp::fabric {
 namespace {
 
 ExitCode run_in(const Options& options, const app::Context& context) {
-  const app::HeldOutputs outputs = app::preflight_outputs(context);
+  const app::OutputLock outputs = app::preflight_outputs(context);
   if (options.for_sweep) {
     log::info("--fabric is another name of zpp_fabric, a program of its own with the same flags");
   }

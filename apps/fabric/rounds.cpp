@@ -26,25 +26,25 @@ std::vector<Round> tournament(int players) {
   return rounds;
 }
 
-std::vector<Round> pair_rounds(const std::vector<comm::Place>& places) {
-  const comm::Topology topology = comm::found_topology(places);
+std::vector<Round> pair_rounds(const std::vector<comm::LocalRank>& local_ranks) {
+  const comm::Topology topology = comm::found_topology(local_ranks);
   if (!topology.uniform()) return tournament(topology.world_size);
   const int nodes = topology.node_count;
   const int locals = topology.ranks_per_node;
   const auto ranks = static_cast<std::size_t>(topology.world_size);
   std::vector<Round> rounds;
-  for (const Round& inside : tournament(locals)) {
+  for (const Round& intra : tournament(locals)) {
     Round round(ranks, -1);
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       const int own = static_cast<int>(rank);
-      const int mate = inside[static_cast<std::size_t>(topology.local_of(own))];
+      const int mate = intra[static_cast<std::size_t>(topology.local_of(own))];
       if (mate >= 0) round[rank] = topology.node_of(own) * locals + mate;
     }
     rounds.push_back(std::move(round));
   }
-  const auto across = tournament(nodes);
+  const auto inter = tournament(nodes);
   for (int shift = 0; shift < locals; ++shift) {
-    for (const Round& meeting : across) {
+    for (const Round& meeting : inter) {
       Round round(ranks, -1);
       for (int node = 0; node < nodes; ++node) {
         const int other = meeting[static_cast<std::size_t>(node)];

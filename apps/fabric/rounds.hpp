@@ -17,7 +17,7 @@ using Round = std::vector<int>;
 /// number, players of an odd one, in each of which one sits out; none of one player.
 std::vector<Round> tournament(int players);
 
-/// All rounds for ranks that lie at `places`.
-std::vector<Round> pair_rounds(const std::vector<comm::Place>& places);
+/// All rounds for ranks with these local ranks.
+std::vector<Round> pair_rounds(const std::vector<comm::LocalRank>& local_ranks);
 
 }  // namespace zeropp::fabric

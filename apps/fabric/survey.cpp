@@ -51,7 +51,7 @@ class Survey {
         context_(context),
         groups_(groups),
         rank_(static_cast<std::size_t>(context.control().rank())) {
-    map_.places = context.world().places();
+    map_.local_ranks = context.world().local_ranks();
     map_.message_bytes = round_up(options.message_bytes, kSmallMessage);
     map_.links.resize(map_.ranks() * map_.ranks());
     if (groups.rail && groups.rail->size() > 1) {
@@ -60,12 +60,12 @@ class Survey {
       map_.rail_bytes = others * std::max(part, kSmallMessage);
       map_.rails.resize(map_.ranks());
       for (std::size_t rank = 0; rank < map_.ranks(); ++rank) {
-        if (map_.places[rank].local == map_.places[rank_].local) {
+        if (map_.local_ranks[rank].local == map_.local_ranks[rank_].local) {
           rail_members_.push_back(static_cast<int>(rank));
         }
       }
     }
-    rounds_ = pair_rounds(map_.places);
+    rounds_ = pair_rounds(map_.local_ranks);
     map_.rounds = rounds_.size();
     context.agree_on([&] {
       bench_.emplace(context.control(), device, stream, map_.message_bytes, map_.rail_bytes);

@@ -89,7 +89,7 @@ std::string rails_text(const FabricMap& map) {
   for (std::size_t rank = 0; rank < map.ranks(); ++rank) {
     const RailLoad& load = map.rails[rank];
     text +=
-        fmt::format("  {:>4} {:>6} {:>{}} {:>{}}\n", map.places[rank].local, rank,
+        fmt::format("  {:>4} {:>6} {:>{}} {:>{}}\n", map.local_ranks[rank].local, rank,
                     cell(shown(Metric::latency, load.latency.value, map.rail_bytes)), kWidth,
                     cell(shown(Metric::bandwidth, load.transfer.value, map.rail_bytes)), kWidth);
   }

@@ -70,9 +70,10 @@ trace::Group rails(const FabricMap& map) {
       "fabric_rails",
       {},
       {column("rank", "", "Whose exchange", rows, [&](const RailLoad&) { return rank++; }),
-       column(
-           "rail", "", "Local rank", rows,
-           [&](const RailLoad&) { return static_cast<std::uint64_t>(map.places[place++].local); }),
+       column("rail", "", "Local rank", rows,
+              [&](const RailLoad&) {
+                return static_cast<std::uint64_t>(map.local_ranks[place++].local);
+              }),
        column("latency", "us", "Of an exchange of small messages with all others of the rail", rows,
               [&](const RailLoad& load) {
                 return shown(Metric::latency, load.latency.value, map.rail_bytes);

@@ -33,7 +33,7 @@ json described(const std::vector<const Algorithm*>& entries) {
                     {"any_codec", entry->traits.any_codec},
                     {"modelled", entry->traits.modelled},
                     {"deterministic", entry->traits.deterministic},
-                    {"uncut", entry->traits.uncut},
+                    {"one_chunk", entry->traits.one_chunk},
                     {"summary", entry->summary}});
   }
   return rows;
@@ -42,7 +42,7 @@ json described(const std::vector<const Algorithm*>& entries) {
 json describe(const app::Context& context) {
   const trace::Provenance p = context.provenance();
   const comm::Topology& t = context.topology();
-  json info{{"schema", "zeropp-info"}, {"schema_version", "1.2"}};
+  json info{{"schema", "zeropp-info"}, {"schema_version", "2.0"}};
   info["versions"] = {{"zeropp", p.version},        {"git_commit", p.git_commit},
                       {"git_dirty", p.git_dirty},   {"build_type", p.build_type},
                       {"compiler", p.cxx_compiler}, {"mpi", p.mpi_library},
@@ -109,9 +109,9 @@ void print(const json& info) {
            {"codecs",
             {"bits", "scale_bytes", "default_block", "minimum_block", "maximum_block", "summary"}},
            {"all_gather",
-            {"hierarchical", "any_codec", "modelled", "deterministic", "uncut", "summary"}},
+            {"hierarchical", "any_codec", "modelled", "deterministic", "one_chunk", "summary"}},
            {"reduce_scatter",
-            {"hierarchical", "any_codec", "modelled", "deterministic", "uncut", "summary"}},
+            {"hierarchical", "any_codec", "modelled", "deterministic", "one_chunk", "summary"}},
            {"models", {}},
            {"optimizers", {"parameters", "summary"}},
            {"token_sources", {}}}) {

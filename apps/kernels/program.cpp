@@ -84,7 +84,7 @@ class KernelsProgram {
   const Options& options_;
   const Settings& settings_;
   const app::Context& context_;
-  app::HeldOutputs outputs_;
+  app::OutputLock outputs_;
   Outcome outcome_;
   std::optional<Bench> bench_;
 };

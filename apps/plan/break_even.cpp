@@ -111,7 +111,7 @@ int run_break_even(int argc, char** argv) {
     variants = variants_of(asked.on, topology, given, "breakeven");
   };
   app.run_alone = [&](const app::Call& call) {
-    const app::HeldOutputs held = app::preflight_outputs(call);
+    const app::OutputLock lock = app::preflight_outputs(call);
     const std::vector<Row> rows = rows_of(planned(variants, topology, asked.on.job.step), topology,
                                           asked.on.cluster, asked.gain);
     std::fputs(to_text(rows, topology, asked.on.cluster).c_str(), stdout);

@@ -55,7 +55,7 @@ int run_compare(int argc, char** argv) {
     variants = variants_of(asked.on, topology, given, "compare");
   };
   app.run_alone = [&](const app::Call& call) {
-    const app::HeldOutputs held = app::preflight_outputs(call);
+    const app::OutputLock lock = app::preflight_outputs(call);
     const Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
     const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
     const std::string text =

@@ -18,7 +18,7 @@ namespace zeropp::plan {
 namespace {
 
 ExitCode estimate_job(const Job& job, const comm::Topology& topology, const app::Call& call) {
-  const app::HeldOutputs held = app::preflight_outputs(call);
+  const app::OutputLock lock = app::preflight_outputs(call);
   PlannedRun run(job.config, topology, data::vocab_size(job.config.data));
   run.use_codecs_of(job.step);
   const Estimate made = estimate(run);

@@ -49,7 +49,7 @@ StepSeconds time_on(const SearchJob& asked, const comm::Topology& topology) {
 
 ExitCode search_job(const SearchJob& asked, const std::vector<comm::Topology>& topologies,
                     const app::Call& call) {
-  const app::HeldOutputs held = app::preflight_outputs(call);
+  const app::OutputLock lock = app::preflight_outputs(call);
   const config::TrainConfig& base = asked.base.job.config;
   const std::size_t vocab = data::vocab_size(base.data);
   std::vector<Found> found;

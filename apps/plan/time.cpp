@@ -30,7 +30,7 @@ void warn_of_memory(const PlannedRun& run, const Cluster& cluster) {
 }
 
 ExitCode time_job(const ClusterJob& asked, const comm::Topology& topology, const app::Call& call) {
-  const app::HeldOutputs held = app::preflight_outputs(call);
+  const app::OutputLock lock = app::preflight_outputs(call);
   const config::TrainConfig& config = asked.job.config;
   PlannedRun run(config, topology, data::vocab_size(config.data));
   run.use_codecs_of(asked.job.step);

@@ -40,8 +40,9 @@ class AllToAll final : public Collective {
   [[nodiscard]] std::string_view name() const override { return "all_to_all"; }
   [[nodiscard]] std::string_view redop() const override { return "none"; }
   [[nodiscard]] std::vector<Algorithm> algorithms() const override {
-    return {{.name = "direct"},
-            {.name = "native", .traits = {.any_codec = false, .modelled = true, .uncut = true}}};
+    return {
+        {.name = "direct"},
+        {.name = "native", .traits = {.any_codec = false, .modelled = true, .one_chunk = true}}};
   }
   [[nodiscard]] std::string_view preferred(bool /*levels*/) const override { return "direct"; }
   [[nodiscard]] Memory memory(const Shape& shape, const Variant& /*variant*/) const override {

@@ -33,9 +33,9 @@ double over_ranks(OverRanks which, const std::vector<double>& ranks) {
 
 class Bench {
  public:
-  Bench(const SweepContext& place, const BenchOptions& options, const Collective& collective,
+  Bench(const SweepContext& sweep, const BenchOptions& options, const Collective& collective,
         const Shape& shape, const Data& data, Operation& operation, Checks& checks)
-      : place_(place),
+      : sweep_(sweep),
         options_(options),
         collective_(collective),
         shape_(shape),
@@ -62,7 +62,7 @@ class Bench {
     if (mode == Mode::in_place && operation_.memory().replaces_input) {
       restore = [this] { operation_.restore(); };
     }
-    m.samples = measure(options_.repetition, control(), place_.stream, restore,
+    m.samples = measure(options_.repetition, control(), sweep_.stream, restore,
                         [this] { operation_.run(); });
     summarize_into(m, size, busiest);
     if (checked) check(m);
@@ -143,9 +143,9 @@ class Bench {
     if (!problems_.empty()) m.verdict = "INVALID: " + problems_.front();
   }
 
-  [[nodiscard]] comm::Control& control() const { return place_.context.control(); }
+  [[nodiscard]] comm::Control& control() const { return sweep_.context.control(); }
 
-  const SweepContext& place_;
+  const SweepContext& sweep_;
   const BenchOptions& options_;
   const Collective& collective_;
   const Shape& shape_;
@@ -157,19 +157,19 @@ class Bench {
 
 }  // namespace
 
-void bench(const SweepContext& place, const BenchOptions& options, const Collective& collective,
+void bench(const SweepContext& sweep, const BenchOptions& options, const Collective& collective,
            const Shape& shape, const Variant& variant, Row& row, std::vector<Finding>& findings) {
   const Data data(variant.is_lossless() ? Data::Kind::integers : Data::Kind::normal, options.seed,
                   shape.dtype, static_cast<int>(shape.ranks()));
   std::optional<Operation> operation;
-  place.context.agree_on(
-      [&] { operation.emplace(place, collective, shape, variant, options.repetition.aggregated); });
+  sweep.context.agree_on(
+      [&] { operation.emplace(sweep, collective, shape, variant, options.repetition.aggregated); });
   operation->register_memory();
-  Checks checks(place, collective, shape, variant, data, *operation,
+  Checks checks(sweep, collective, shape, variant, data, *operation,
                 fmt::format("{} {} {} of {} bytes on group {}", row.collective, row.codec,
                             row.algorithm, row.size, row.group),
                 findings);
-  Bench run(place, options, collective, shape, data, *operation, checks);
+  Bench run(sweep, options, collective, shape, data, *operation, checks);
   row.modelled = operation->is_modelled();
   row.out_of_place = run.measure_in(Mode::out_of_place, row.size);
   row.in_place = run.measure_in(Mode::in_place, row.size);

@@ -26,7 +26,7 @@ struct BenchOptions {
 
 /// Fills all of `row` but its names and ratios. `findings` gets, on rank 0, what each rank found
 /// wrong in each check. Collective over the world.
-void bench(const SweepContext& place, const BenchOptions& options, const Collective& collective,
+void bench(const SweepContext& sweep, const BenchOptions& options, const Collective& collective,
            const Shape& shape, const Variant& variant, Row& row, std::vector<Finding>& findings);
 
 }  // namespace zeropp::sweep

@@ -39,7 +39,8 @@ class Broadcast final : public Collective {
   }
   [[nodiscard]] double bus_factor(std::size_t /*ranks*/) const override { return 1; }
   [[nodiscard]] std::vector<Algorithm> algorithms() const override {
-    return {{.name = "native", .traits = {.any_codec = false, .modelled = true, .uncut = true}}};
+    return {
+        {.name = "native", .traits = {.any_codec = false, .modelled = true, .one_chunk = true}}};
   }
   [[nodiscard]] std::string_view preferred(bool /*levels*/) const override { return {}; }
   [[nodiscard]] Memory memory(const Shape& shape, const Variant& /*variant*/) const override {

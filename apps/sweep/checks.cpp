@@ -56,10 +56,10 @@ struct Finiteness {
 
 }  // namespace
 
-Checks::Checks(const SweepContext& place, const Collective& collective, const Shape& shape,
+Checks::Checks(const SweepContext& sweep, const Collective& collective, const Shape& shape,
                const Variant& variant, const Data& data, Operation& operation, std::string label,
                std::vector<Finding>& findings)
-    : place_(place),
+    : sweep_(sweep),
       collective_(collective),
       shape_(shape),
       variant_(variant),
@@ -79,7 +79,7 @@ std::string Checks::compare(std::string_view run, double sign, Measurement& m) {
       moments = known_moments_;
       continue;
     }
-    std::vector<Comparison> by_worker(place_.workers.count(), Comparison(sign));
+    std::vector<Comparison> by_worker(sweep_.workers.count(), Comparison(sign));
     operation_.for_each_piece(slot, [&](std::size_t worker, ConstView got, std::size_t index,
                                         std::size_t part, std::size_t first) {
       by_worker[worker].add(got, index,
@@ -93,8 +93,8 @@ std::string Checks::compare(std::string_view run, double sign, Measurement& m) {
     if (comparison.wrong() == 0) keep(slot, sign, comparison);
     if (comparison.wrong() > 0 && finding.empty()) finding = comparison.describe();
   }
-  place_.context.control().all_reduce_sum(wrong);
-  place_.context.control().all_reduce_max(largest);
+  sweep_.context.control().all_reduce_sum(wrong);
+  sweep_.context.control().all_reduce_max(largest);
   m.nwrong = m.nwrong.value_or(0) + wrong[0];
   m.max_error = std::isnan(m.max_error) ? largest[0] : std::max(m.max_error, largest[0]);
   report(run, finding);
@@ -108,7 +108,7 @@ std::string Checks::judge_slope(std::string_view run, const Moments& moments,
   const double tolerance = codec::Codec(variant_.codec, shape_.dtype).slope_tolerance();
   const std::array<double, 3> own{moments.slope(), tolerance + kChance * moments.slope_error(),
                                   moments.count};
-  const std::vector<double> all = place_.context.control().all_gather(own);
+  const std::vector<double> all = sweep_.context.control().all_gather(own);
   std::string problem;
   for (std::size_t i = 0; i < all.size(); i += own.size()) {
     if (all[i + 2] == 0) continue;  // has no elements
@@ -131,7 +131,7 @@ void Checks::compare_non_finite(Measurement& m) {
   operation_.send(planted, 1);
   operation_.run_alone();
   const Variant exact{variant_.algorithm, {}, variant_.depth};
-  std::vector<Finiteness> by_worker(place_.workers.count(),
+  std::vector<Finiteness> by_worker(sweep_.workers.count(),
                                     Finiteness{codec::Codec(variant_.codec, shape_.dtype).block()});
   operation_.for_each_piece(operation_.slots().front(), [&](std::size_t worker, ConstView got,
                                                             std::size_t index, std::size_t part,
@@ -145,7 +145,7 @@ void Checks::compare_non_finite(Measurement& m) {
   Finiteness& finiteness = by_worker.front();
   for (std::size_t i = 1; i < by_worker.size(); ++i) finiteness.merge(by_worker[i]);
   std::array<std::uint64_t, 1> wrong{finiteness.wrong};
-  place_.context.control().all_reduce_sum(wrong);
+  sweep_.context.control().all_reduce_sum(wrong);
   m.nwrong = m.nwrong.value_or(0) + wrong[0];
   report("non-finite", finiteness.first);
 }
@@ -190,8 +190,8 @@ void Checks::report(std::string_view run, const std::string& finding) const {
           ? finding
           : fmt::format("{} {}: rank {} ({} run), {}", label_,
                         operation_.mode() == Mode::out_of_place ? "out of place" : "in place",
-                        place_.context.control().rank(), run, finding);
-  const std::vector<std::string> all = place_.context.control().gather(own);
+                        sweep_.context.control().rank(), run, finding);
+  const std::vector<std::string> all = sweep_.context.control().gather(own);
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     if (!all[rank].empty()) findings_.push_back({rank, all[rank]});
   }

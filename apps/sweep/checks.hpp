@@ -16,7 +16,7 @@ namespace zeropp::sweep {
 class Checks {
  public:
   /// `label` begins every finding. `data` is what was sent. Refers to its arguments.
-  Checks(const SweepContext& place, const Collective& collective, const Shape& shape,
+  Checks(const SweepContext& sweep, const Collective& collective, const Shape& shape,
          const Variant& variant, const Data& data, Operation& operation, std::string label,
          std::vector<Finding>& findings);
 
@@ -38,7 +38,7 @@ class Checks {
   /// Reports one line for each rank that found something.
   void report(std::string_view run, const std::string& finding) const;
 
-  const SweepContext& place_;
+  const SweepContext& sweep_;
   const Collective& collective_;
   const Shape& shape_;
   const Variant& variant_;

@@ -36,7 +36,7 @@ inline constexpr std::string_view kVendors = "native";
 struct Variant {
   std::string algorithm;
   codec::CodecSpec codec;
-  std::size_t depth = 1;  ///< chunks in which it is pipelined; some run in one piece
+  std::size_t depth = 1;  ///< chunks in which it is pipelined; some run in one chunk
 
   [[nodiscard]] bool is_lossless() const { return codec == codec::CodecSpec{}; }
   [[nodiscard]] bool is_vendors() const { return algorithm == kVendors; }
@@ -121,7 +121,7 @@ bool can_run(const Collective& collective, const Variant& variant);
 /// Traits of the algorithm of that name of `collective`; false where it has none of that name.
 bool is_hierarchical(const Collective& collective, std::string_view algorithm);
 bool is_modelled(const Collective& collective, std::string_view algorithm);
-bool is_uncut(const Collective& collective, std::string_view algorithm);
+bool runs_in_one_chunk(const Collective& collective, std::string_view algorithm);
 
 /// Values that a copy through a codec has to give: elements [first, first + length) of `source`'s
 /// buffer.

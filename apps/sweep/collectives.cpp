@@ -41,8 +41,8 @@ bool is_modelled(const Collective& collective, std::string_view name) {
   return has(collective, name, &collective::Traits::modelled);
 }
 
-bool is_uncut(const Collective& collective, std::string_view name) {
-  return has(collective, name, &collective::Traits::uncut);
+bool runs_in_one_chunk(const Collective& collective, std::string_view name) {
+  return has(collective, name, &collective::Traits::one_chunk);
 }
 
 Expected expected_copy(const Shape& shape, const Variant& variant, const Data& data, int source,

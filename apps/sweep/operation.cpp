@@ -7,36 +7,36 @@
 
 namespace zeropp::sweep {
 
-Operation::Operation(const SweepContext& place, const Collective& collective, const Shape& shape,
+Operation::Operation(const SweepContext& sweep, const Collective& collective, const Shape& shape,
                      const Variant& variant, std::size_t aggregated)
-    : place_(place),
+    : sweep_(sweep),
       collective_(collective),
       shape_(shape),
       variant_(variant),
       memory_(collective.memory(shape, variant)),
-      staging_(pieces_of_round() * kPiece * sizeof(float), place.device.staging()),
-      input_(place.groups.make_memory(memory_.input_bytes(shape.dtype))) {
+      staging_(pieces_of_round() * kPiece * sizeof(float), sweep.device.staging()),
+      input_(sweep.groups.make_memory(memory_.input_bytes(shape.dtype))) {
   const std::size_t bytes = std::max(memory_.result_bytes(), memory_.in_place_bytes(shape.dtype));
   for (std::size_t i = 0; i < aggregated; ++i) {
-    const collective::Context context{.groups = place.groups,
-                                      .group = place.group,
+    const collective::Context context{.groups = sweep.groups,
+                                      .group = sweep.group,
                                       .recorder = recorder_,
-                                      .device = place.device};
+                                      .device = sweep.device};
     Slot slot{.workspace = {},
-              .result = place.groups.make_memory(bytes),
+              .result = sweep.groups.make_memory(bytes),
               .registered = {},
               .plan = collective.plan(context, shape, variant)};
-    slot.workspace = place.groups.make_memory(slot.plan->workspace_bytes());
+    slot.workspace = sweep.groups.make_memory(slot.plan->workspace_bytes());
     slots_.push_back(std::move(slot));
   }
 }
 
 void Operation::register_memory() {
-  comm::Control& control = place_.context.control();
-  registered_input_ = place_.groups.register_memory(input_, control);
+  comm::Control& control = sweep_.context.control();
+  registered_input_ = sweep_.groups.register_memory(input_, control);
   for (Slot& slot : slots_) {
     for (const Buffer* memory : {&slot.workspace, &slot.result}) {
-      for (auto& one : place_.groups.register_memory(*memory, control))
+      for (auto& one : sweep_.groups.register_memory(*memory, control))
         slot.registered.push_back(std::move(one));
     }
   }
@@ -63,7 +63,7 @@ void Operation::send(const Data& data, double sign) {
   std::vector<View> made(pieces_of_round());
   for (std::size_t begin = 0; begin < pieces; begin += pieces_of_round()) {
     const std::size_t round = std::min(pieces_of_round(), pieces - begin);
-    place_.workers.share(round, [&](std::size_t /*worker*/, std::size_t i) {
+    sweep_.workers.parallel_for(round, [&](std::size_t /*worker*/, std::size_t i) {
       const std::size_t first = (begin + i) * kPiece;
       made[i] = stage(i, data, sign, first, std::min(kPiece, memory_.input - first));
     });
@@ -71,7 +71,7 @@ void Operation::send(const Data& data, double sign) {
       const View to = input.part((begin + i) * kPiece, made[i].count);
       copy(to.data, made[i].data, to.bytes());
     }
-    place_.stream.synchronize();
+    sweep_.stream.synchronize();
   }
 }
 
@@ -82,13 +82,13 @@ void Operation::send_repeated(const Data& data) {
     const View piece = input.part(first, std::min(kPiece, memory_.input - first));
     copy(piece.data, made.data, piece.bytes());
   }
-  place_.stream.synchronize();
+  sweep_.stream.synchronize();
 }
 
 void Operation::forget() {
   for (const Slot& slot : slots_) {
     if (slot.result.bytes() == 0) continue;
-    place_.device.runtime->fill(slot.result.data(), slot.result.bytes(), slot.result.kind(),
+    sweep_.device.runtime->fill(slot.result.data(), slot.result.bytes(), slot.result.kind(),
                                 Comparison::kPoison);
   }
 }
@@ -101,7 +101,7 @@ void Operation::restore() {
 }
 
 void Operation::run() {
-  const StreamHandle stream = place_.stream.handle();
+  const StreamHandle stream = sweep_.stream.handle();
   for (const Slot& slot : slots_) {
     slot.plan->start(input_of(slot), result_of(slot), slot.workspace.span(), stream);
   }
@@ -113,13 +113,13 @@ void Operation::run_alone() {
   forget();
   restore();
   run();
-  place_.stream.synchronize();
+  sweep_.stream.synchronize();
 }
 
 comm::Bytes Operation::count_traffic() {
   const comm::Bytes before = counted();
   run();
-  place_.stream.synchronize();
+  sweep_.stream.synchronize();
   if (is_modelled()) return slots_.front().plan->volume();
   const comm::Bytes sent = counted() - before;
   return {sent.intra / slots_.size(), sent.inter / slots_.size()};
@@ -151,7 +151,7 @@ comm::Bytes Operation::counted() const {
 }
 
 void Operation::copy(void* to, const void* from, std::size_t bytes) const {
-  place_.stream.copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
+  sweep_.stream.copy(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), bytes);
 }
 
 }  // namespace zeropp::sweep

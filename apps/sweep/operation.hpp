@@ -1,5 +1,5 @@
 // Operation of a row: its plans with their memory, the data in it, and one iteration of the
-// operation, out of place or in place. Everything is enqueued on the place's stream; what reads or
+// operation, out of place or in place. Everything is enqueued on the sweep's stream; what reads or
 // writes host memory waits for it.
 #pragma once
 
@@ -40,7 +40,7 @@ class Operation {
  public:
   /// `aggregated`: slots. Refers to its arguments. Throws as Collective::plan() and Buffer do; does
   /// not communicate.
-  Operation(const SweepContext& place, const Collective& collective, const Shape& shape,
+  Operation(const SweepContext& sweep, const Collective& collective, const Shape& shape,
             const Variant& variant, std::size_t aggregated);
 
   /// Collective, before the first run. All ranks throw AgreedError where one of them cannot.
@@ -74,15 +74,15 @@ class Operation {
   [[nodiscard]] bool is_modelled() const;
 
   /// Calls `body(worker, piece of the result in host memory, index of its first element, part,
-  /// first element in the part)` for all that is checked, on the place's workers: each calls one at
+  /// first element in the part)` for all that is checked, on the sweep's workers: each calls one at
   /// a time, in order.
   template <class Body>
   void for_each_piece(const Slot& slot, Body&& body) {
     const View result = result_of(slot);
     std::vector<Piece> round;
     const auto end_round = [&] {
-      place_.stream.synchronize();
-      place_.workers.share(round.size(), [&](std::size_t worker, std::size_t i) {
+      sweep_.stream.synchronize();
+      sweep_.workers.parallel_for(round.size(), [&](std::size_t worker, std::size_t i) {
         const Piece& piece = round[i];
         body(worker, staged(i, piece.count, memory_.result_dtype), piece.index, piece.part,
              piece.first);
@@ -115,7 +115,7 @@ class Operation {
   /// Number of pieces that lie in host memory together: enough that starting a worker does not
   /// count.
   [[nodiscard]] std::size_t pieces_of_round() const {
-    return place_.workers.count() == 1 ? 1 : 8 * place_.workers.count();
+    return sweep_.workers.count() == 1 ? 1 : 8 * sweep_.workers.count();
   }
   [[nodiscard]] View staged(std::size_t piece, std::size_t count, Dtype dtype) {
     return staging_.view(count, dtype, piece * kPiece * sizeof(float));
@@ -130,7 +130,7 @@ class Operation {
                            std::size_t length);
   void copy(void* to, const void* from, std::size_t bytes) const;
 
-  const SweepContext& place_;
+  const SweepContext& sweep_;
   const Collective& collective_;
   const Shape& shape_;
   const Variant& variant_;

@@ -203,7 +203,7 @@ void check_variants(const Settings& settings) {
       for (const Variant& variant : variants(settings, *collective, group)) {
         codecs.insert(codec::to_string(variant.codec));
         algorithms.insert(variant.algorithm);
-        pipelined |= !is_uncut(*collective, variant.algorithm);
+        pipelined |= !runs_in_one_chunk(*collective, variant.algorithm);
       }
     }
   }

@@ -120,12 +120,12 @@ class Sweep {
 
   /// Ranks of the world that are in the group with this one, in the group's order.
   [[nodiscard]] std::vector<int> members_of(GroupKind group) const {
-    const auto& places = context_.world().places();
-    const comm::Place own = places[static_cast<std::size_t>(context_.control().rank())];
+    const auto& ranks = context_.world().local_ranks();
+    const comm::LocalRank own = ranks[static_cast<std::size_t>(context_.control().rank())];
     std::vector<int> members;
-    for (std::size_t rank = 0; rank < places.size(); ++rank) {
-      if (group == GroupKind::node && places[rank].node != own.node) continue;
-      if (group == GroupKind::rail && places[rank].local != own.local) continue;
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      if (group == GroupKind::node && ranks[rank].node != own.node) continue;
+      if (group == GroupKind::rail && ranks[rank].local != own.local) continue;
       members.push_back(static_cast<int>(rank));
     }
     return members;
@@ -227,7 +227,7 @@ class Sweep {
   const Options& options_;
   const Settings& settings_;
   const app::Context& context_;
-  app::HeldOutputs outputs_;
+  app::OutputLock outputs_;
   Device device_;
   Stream stream_;
   comm::Groups groups_;

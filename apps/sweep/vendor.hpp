@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "apps/sweep/collective.hpp"
-#include "lib/collective/transfer.hpp"
+#include "lib/comm/communicator.hpp"
 
 namespace zeropp::sweep {
 

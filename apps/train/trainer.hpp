@@ -32,7 +32,7 @@ class Trainer {
 
   const config::TrainConfig& config_;
   const app::Context& context_;
-  app::HeldOutputs outputs_;
+  app::OutputLock outputs_;
   Tokens tokens_;
   Checkpoints checkpoints_;
   Session session_;

@@ -6,7 +6,7 @@
 
 #include "kernels/codec/arithmetic.hpp"
 #include "kernels/codec/format.hpp"
-#include "kernels/codec/host_layout.hpp"
+#include "kernels/codec/host_kernels.hpp"
 #include "kernels/codec/wire.hpp"
 #include "kernels/core/half.hpp"
 

@@ -7,8 +7,8 @@
 
 #include "kernels/codec/format.hpp"
 #include "kernels/codec/host_cast.hpp"
+#include "kernels/codec/host_kernels.hpp"
 #include "kernels/codec/host_scaled.hpp"
-#include "kernels/codec/host_tables.hpp"
 
 namespace zeropp::codec {
 

@@ -9,7 +9,7 @@
 
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/format.hpp"
-#include "kernels/codec/host_layout.hpp"
+#include "kernels/codec/host_kernels.hpp"
 #include "kernels/codec/planes.hpp"
 #include "kernels/codec/rounding.hpp"
 #include "kernels/codec/rule.hpp"

@@ -8,7 +8,7 @@
 
 #include "kernels/codec/format.hpp"
 #include "kernels/codec/host_chunk.hpp"
-#include "kernels/codec/host_layout.hpp"
+#include "kernels/codec/host_kernels.hpp"
 #include "kernels/codec/host_vectors.hpp"
 #include "kernels/codec/wire.hpp"
 #include "kernels/core/half.hpp"

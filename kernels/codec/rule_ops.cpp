@@ -1,7 +1,7 @@
 #include "kernels/codec/rule_ops.hpp"
 
+#include "kernels/codec/host_kernels.hpp"
 #include "kernels/codec/host_rule.hpp"
-#include "kernels/codec/host_tables.hpp"
 
 namespace zeropp::codec {
 

@@ -53,15 +53,15 @@ std::vector<std::string_view> limits_in(std::string_view reasons) {
   return found;
 }
 
-struct Held {
+struct Throttling {
   std::size_t samples = 0;
-  std::size_t held = 0;
+  std::size_t throttled = 0;
   std::set<std::string_view> limits;
-  double lowest = std::numeric_limits<double>::infinity();  ///< MHz, while held back
+  double lowest = std::numeric_limits<double>::infinity();  ///< MHz, while throttled
   double highest = 0;                                       ///< MHz, ever
 
   [[nodiscard]] double share() const {
-    return static_cast<double>(held) / static_cast<double>(samples);
+    return static_cast<double>(throttled) / static_cast<double>(samples);
   }
 };
 
@@ -69,32 +69,32 @@ struct Held {
 
 std::string describe_throttling(const std::vector<trace::GpuRow>& rows,
                                 const std::vector<trace::RankRow>& ranks) {
-  std::map<std::uint64_t, Held> by_rank;
+  std::map<std::uint64_t, Throttling> by_rank;
   for (const trace::GpuRow& row : rows) {
-    Held& held = by_rank[row.rank];
-    ++held.samples;
-    held.highest = std::fmax(held.highest, row.sm_clock);
+    Throttling& gpu = by_rank[row.rank];
+    ++gpu.samples;
+    gpu.highest = std::fmax(gpu.highest, row.sm_clock);
     const auto limits = limits_in(row.reasons);
     if (limits.empty()) continue;
-    ++held.held;
-    held.lowest = std::fmin(held.lowest, row.sm_clock);
-    held.limits.insert(limits.begin(), limits.end());
+    ++gpu.throttled;
+    gpu.lowest = std::fmin(gpu.lowest, row.sm_clock);
+    gpu.limits.insert(limits.begin(), limits.end());
   }
   const auto count =
-      std::ranges::count_if(by_rank, [](const auto& entry) { return entry.second.held > 0; });
+      std::ranges::count_if(by_rank, [](const auto& entry) { return entry.second.throttled > 0; });
   if (count == 0) return "";
   const auto most =
       std::ranges::max_element(by_rank, {}, [](const auto& entry) { return entry.second.share(); });
-  const auto& [rank, held] = *most;
+  const auto& [rank, gpu] = *most;
   const std::string clocks =
-      std::isfinite(held.lowest)
-          ? fmt::format(", SM clock down to {:.0f} MHz, {:.0f} at best", held.lowest, held.highest)
+      std::isfinite(gpu.lowest)
+          ? fmt::format(", SM clock down to {:.0f} MHz, {:.0f} at best", gpu.lowest, gpu.highest)
           : std::string();
   return fmt::format(
       "clocks were held back on the GPUs of {} of {} ranks, most on that of rank {} on {}: {} in "
       "{:.0f} % of its {} readings{}",
-      count, by_rank.size(), rank, ranks.at(rank).host, fmt::join(held.limits, ", "),
-      100 * held.share(), held.samples, clocks);
+      count, by_rank.size(), rank, ranks.at(rank).host, fmt::join(gpu.limits, ", "),
+      100 * gpu.share(), gpu.samples, clocks);
 }
 
 GpuSampling::GpuSampling(const Context& context, Backend backend, double period)

@@ -28,26 +28,26 @@ void refuse_same_file(const std::filesystem::path& trace, const std::filesystem:
 
 }  // namespace
 
-HeldOutputs preflight_outputs(const Context& context) {
-  HeldOutputs held;
+OutputLock preflight_outputs(const Context& context) {
+  OutputLock lock;
   context.agree_on([&] {
-    if (context.is_root()) held = preflight_outputs(static_cast<const Call&>(context));
+    if (context.is_root()) lock = preflight_outputs(static_cast<const Call&>(context));
   });
-  return held;
+  return lock;
 }
 
-HeldOutputs preflight_outputs(const Call& call) {
+OutputLock preflight_outputs(const Call& call) {
   if (call.json) refuse_same_file(call.trace_path(), *call.json);
   trace::preflight_hdf5(call.trace_path());
-  auto held = std::make_unique<LockFile>(call.trace_path());
-  if (!held->failure().empty()) {
+  auto lock = std::make_unique<LockFile>(call.trace_path());
+  if (!lock->failure().empty()) {
     log::warn(
         fmt::format("no file can be locked beside {} ({}): see to it that no other run has "
                     "this --output",
-                    call.trace_path().string(), held->failure()));
+                    call.trace_path().string(), lock->failure()));
   }
   if (call.json) preflight_write(*call.json, 0);
-  return held;
+  return lock;
 }
 
 }  // namespace zeropp::app

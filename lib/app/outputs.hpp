@@ -10,13 +10,13 @@ namespace zeropp::app {
 
 /// Lock on a run's trace: until it ends, no other run writes the trace. It is kept from before the
 /// work until the trace is written. Null on all ranks but 0.
-using HeldOutputs = std::unique_ptr<LockFile>;
+using OutputLock = std::unique_ptr<LockFile>;
 
 /// Checks, before the work, that trace and summary can be written, are not the same file, and that
 /// no other run is about to write the trace. Collective. Throws AgreedError: with the code usage or
 /// io.
-[[nodiscard]] HeldOutputs preflight_outputs(const Context& context);
+[[nodiscard]] OutputLock preflight_outputs(const Context& context);
 /// Checks the outputs of a program without ranks. Throws Error(usage) or Error(io).
-[[nodiscard]] HeldOutputs preflight_outputs(const Call& call);
+[[nodiscard]] OutputLock preflight_outputs(const Call& call);
 
 }  // namespace zeropp::app

@@ -49,9 +49,9 @@ trace::TraceData run_trace(const Context& context, Backend backend, comm::Transp
   const json facts = own_facts(backend == Backend::cuda ? context.gpus.index[own] : -1);
   for (const std::string& text : context.control().gather(facts.dump())) {
     const json rank = json::parse(text);
-    const comm::Place& place = context.world().places()[data.ranks.size()];
-    data.ranks.push_back({rank["host"], static_cast<std::uint64_t>(place.node),
-                          static_cast<std::uint64_t>(place.local), rank["pid"], rank["gpu"],
+    const comm::LocalRank& local = context.world().local_ranks()[data.ranks.size()];
+    data.ranks.push_back({rank["host"], static_cast<std::uint64_t>(local.node),
+                          static_cast<std::uint64_t>(local.local), rank["pid"], rank["gpu"],
                           rank["uuid"], rank["pci"]});
   }
   return data;

@@ -9,7 +9,7 @@
 #include "lib/c/error_guard.hpp"
 #include "lib/c/plan_request.hpp"
 #include "lib/c/zeropp.h"
-#include "lib/collective/gather_layout.hpp"
+#include "lib/collective/hop_encode.hpp"
 #include "lib/device/device.hpp"
 
 using namespace zeropp;
@@ -41,7 +41,7 @@ Placed place(const char* function, const char* codec, zpp_dtype dtype, zpp_devic
   const codec::Codec bound(codec_of(codec, function), type,
                            device == ZPP_CUDA ? Backend::cuda : Backend::host);
   return {bound, type, device == ZPP_CUDA ? MemoryKind::device : MemoryKind::host,
-          collective::gathered_layout(count, bound.block())};
+          collective::padded_layout(count, bound.block())};
 }
 
 void require_memory(const char* function, const void* values, const void* image) {

@@ -10,12 +10,29 @@ namespace zeropp::collective {
 
 namespace {
 
+/// The hop of error feedback that an all-gather's encoding is.
+constexpr int kGatherFeedbackHop = 2;
+
 HopErrors* errors_of(const AllGatherPlan& plan) {
   return plan.feedback ? plan.feedback->errors->add_hop(kGatherFeedbackHop, 1, plan.parts.count)
                        : nullptr;
 }
 
 }  // namespace
+
+GatherLayout::GatherLayout(const codec::Codec& codec, const AllGatherPlan& plan,
+                           const Traits& traits, std::size_t ranks)
+    : part_bytes(codec.wire_bytes(plan.parts.count)) {
+  const std::size_t count = plan.parts.count;
+  WorkspacePlan space;
+  feedback = reserve_hop(space, plan.feedback, kGatherFeedbackHop, 1, count,
+                         padded_layout(count, codec.block()));
+  for (const Chunk& chunk : chunk_plan(count, traits.one_chunk ? 1 : plan.depth, codec.block())) {
+    const std::size_t bytes = codec.wire_bytes(chunk.length);
+    pieces.push_back({chunk, bytes, space.reserve(ranks * bytes)});
+  }
+  workspace = space.bytes();
+}
 
 Description describe(const AllGatherAlgorithm& algorithm, const Ranks& ranks,
                      const AllGatherPlan& plan) {
@@ -70,7 +87,7 @@ void AllGatherBase::finish(StreamHandle stream) {
   complete();
 }
 
-void AllGatherBase::place_own() {
+void AllGatherBase::copy_own_part() {
   const View place = full_.part(rank() * plan_.parts.stride, plan_.parts.count);
   if (place.data == part_.data || part_.count == 0) return;
   Stream::borrow(runtime_, stream_)
@@ -81,7 +98,7 @@ void AllGatherBase::place_own() {
 void AllGatherBase::encode(const Piece& piece, std::size_t index) {
   meter_.kernels([&] {
     encode_.encode(part_.part(piece.chunk.first, piece.chunk.length),
-                   gathered_layout(piece.chunk.length, codec_.block()),
+                   padded_layout(piece.chunk.length, codec_.block()),
                    std::max<std::size_t>(1, plan_.parts.count), piece.chunk.first,
                    {slot(piece, index), piece.image_bytes}, stream_,
                    draw_of(key_, kGatherHop, rank(), rank(), piece.chunk.first));

@@ -1,15 +1,40 @@
-// Base of every all-gather algorithm: its plan cut into chunks (gather_layout.hpp), checks of the
-// memory it is given, accounting. An algorithm fills in begin() and complete().
+// Base of every all-gather algorithm: the chunks of its plan and where their images lie, checks of
+// the memory it is given, accounting. An algorithm fills in begin() and complete().
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
+#include "kernels/codec/codec.hpp"
+#include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
-#include "lib/collective/gather_layout.hpp"
 #include "lib/collective/hop_encode.hpp"
 #include "lib/collective/meter.hpp"
 
 namespace zeropp::collective {
+
+/// Chunks of an all-gather's plan, and where the wire images of each lie in the workspace, one slot
+/// a rank: a closed form that runners and descriptions share.
+struct GatherLayout {
+  /// A chunk and its images: slot s begins at s * image_bytes.
+  struct Piece {
+    Chunk chunk;
+    std::size_t image_bytes;
+    std::size_t offset;  ///< of slot 0
+  };
+
+  /// `codec` is plan.codec, on any back end.
+  GatherLayout(const codec::Codec& codec, const AllGatherPlan& plan, const Traits& traits,
+               std::size_t ranks);
+
+  HopSpace feedback;
+  std::vector<Piece> pieces;
+  std::size_t part_bytes;  ///< wire image of a whole part: chunks add up to it
+  std::size_t workspace;
+};
 
 /// Closed form of the plan that the registry's entry makes.
 Description describe(const AllGatherAlgorithm& algorithm, const Ranks& ranks,
@@ -51,8 +76,8 @@ class AllGatherBase : public AllGather {
     return plan_.codec == codec::CodecSpec{} && full_.dtype == plan_.memory &&
            plan_.parts.stride == plan_.parts.count;
   }
-  /// The own part, unchanged, to its place in the result, unless it lies there.
-  void place_own();
+  /// Copies the own part to its place in the result, unless it lies there.
+  void copy_own_part();
   /// The own part's chunk -> slot `index`.
   void encode(const Piece& piece, std::size_t index);
   /// Decodes `images` slots from `index` on into the parts of ranks first_rank, first_rank +

@@ -5,7 +5,6 @@
 #include "lib/base/error.hpp"
 #include "lib/collective/draws.hpp"
 #include "lib/collective/require.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -36,7 +35,7 @@ AllToAll::AllToAll(const Context& context, const AllToAllPlan& plan)
     throw Error(ExitCode::usage,
                 "all-to-all: a pipeline depth of 0 moves nothing: give 1 (no pipeline) or more");
   }
-  require_uncut("all-to-all", plan.codec, plan.depth);
+  require_one_chunk("all-to-all", plan.codec, plan.depth);
   const auto size = static_cast<std::size_t>(group_.size());
   for (const Chunk& chunk : chunk_plan(plan.parts.count, plan.depth, codec_.block())) {
     const codec::Layout layout{.images = size,
@@ -72,8 +71,8 @@ void AllToAll::start(ConstView in, View out, std::span<std::byte> workspace, Str
                     {encoded, piece.image_bytes}, stream_,
                     draw_of(0, 0, static_cast<std::size_t>(group_.rank()), 0, piece.chunk.first));
     });
-    piece.work = exchange_pieces(meter_, group_, encoded, workspace_.data() + piece.in,
-                                 piece.image_bytes, stream_);
+    piece.work = meter_.exchange_equal(group_, encoded, workspace_.data() + piece.in,
+                                       piece.image_bytes, stream_);
   }
 }
 

@@ -2,7 +2,15 @@
 
 #include <utility>
 
+#include "lib/base/checked.hpp"
+
 namespace zeropp::collective {
+
+codec::Layout padded_layout(std::size_t length, std::size_t block) {
+  auto layout = codec::Layout::contiguous(length);
+  layout.padded = round_up(length, block);
+  return layout;
+}
 
 std::string feedback_path(std::string_view path, const std::optional<Feedback>& feedback,
                           std::initializer_list<int> hops) {

@@ -17,6 +17,9 @@
 
 namespace zeropp::collective {
 
+/// Layout of `length` values in a row that are encoded together, in whole blocks.
+codec::Layout padded_layout(std::size_t length, std::size_t block);
+
 /// Path of a plan with these hops as the trace shows it: "composed+feedback:intra,inter",
 /// "feedback:intra"; `path` itself where none of them feeds back.
 std::string feedback_path(std::string_view path, const std::optional<Feedback>& feedback,

@@ -1,11 +1,12 @@
-// Accounting of one planned collective: bytes and seconds go to its trace row, time to the timers
-// (`communication` around transfers, `codec` around kernels). One per plan.
+// Transfers of one planned collective, and the account of them: bytes and seconds go to its trace
+// row, time to the timers (`communication` around transfers, `codec` around kernels). One per plan.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
-#include <span>
 
+#include "kernels/core/stream.hpp"
 #include "lib/comm/communicator.hpp"
 #include "lib/trace/recorder.hpp"
 
@@ -48,20 +49,29 @@ class Meter {
     const trace::Timers::Scope scope(timers_, trace::Timers::Category::codec);
     run();
   }
-  /// Starts a transfer: `start` returns its Work.
+
+  // Transfers over equal pieces of memory. Their bytes are counted.
+  /// Starts an all-to-all: piece p of `out` goes to rank p, piece p of `in` comes from rank p, the
+  /// own piece included.
+  [[nodiscard]] std::unique_ptr<comm::Work> exchange_equal(comm::Communicator& group,
+                                                           const std::byte* out, std::byte* in,
+                                                           std::size_t bytes, StreamHandle stream);
+  /// Starts an all-gather: piece `rank` of `pieces` goes to every other rank; piece p, which begins
+  /// p * `stride` behind the first, comes from rank p.
+  [[nodiscard]] std::unique_ptr<comm::Work> all_gather_in_place(comm::Communicator& group,
+                                                                std::byte* pieces,
+                                                                std::size_t stride,
+                                                                std::size_t bytes,
+                                                                StreamHandle stream);
+  /// Starts one step of a ring: `out` goes to the next rank, `in` comes from the one before.
+  [[nodiscard]] std::unique_ptr<comm::Work> ring_step(comm::Communicator& group,
+                                                      const std::byte* out, std::byte* in,
+                                                      std::size_t bytes, StreamHandle stream);
+  /// Starts another transfer, whose bytes the caller counts: `start` returns its Work.
   template <class Start>
   [[nodiscard]] std::unique_ptr<comm::Work> transfer(Start&& start) {
     const trace::Timers::Scope scope(timers_, trace::Timers::Category::communication);
     return start();
-  }
-  /// Starts a transfer whose communicator counts the bytes: `start` is given the count that it adds
-  /// to.
-  template <class Start>
-  [[nodiscard]] std::unique_ptr<comm::Work> counted(Start&& start) {
-    comm::Bytes sent;
-    auto work = transfer([&] { return start(sent); });
-    count_wire(sent);
-    return work;
   }
   /// Waits for the work and drops it; `stream` is the one that goes on with what has arrived.
   void wait(std::unique_ptr<comm::Work>& work, StreamHandle stream) {
@@ -71,6 +81,16 @@ class Meter {
   }
 
  private:
+  /// Starts a transfer whose communicator counts the bytes: `start` is given the count that it adds
+  /// to.
+  template <class Start>
+  [[nodiscard]] std::unique_ptr<comm::Work> counted(Start&& start) {
+    comm::Bytes sent;
+    auto work = transfer([&] { return start(sent); });
+    count_wire(sent);
+    return work;
+  }
+
   trace::Timers& timers_;
   trace::CollectiveRow& row_;
 };

@@ -2,36 +2,34 @@
 
 #include <utility>
 
-#include "lib/collective/transfer.hpp"
-
 namespace zeropp::collective {
 
 namespace {
 
 /// Layout of a chunk: an image for every rank, of its part.
-codec::Layout layout_of(const ReduceCut& cut, const Parts& parts, std::size_t ranks,
+codec::Layout layout_of(const ReduceChunks& chunks, const Parts& parts, std::size_t ranks,
                         const Chunk& chunk) {
   return {.images = ranks,
           .image_stride = parts.stride,
           .slices = 1,
           .slice_stride = 0,
           .length = chunk.length,
-          .padded = cut.padded(chunk)};
+          .padded = chunks.padded(chunk)};
 }
 
 }  // namespace
 
-OneHopLayout::OneHopLayout(const ReduceCut& cut, const ReduceScatterPlan& plan,
+OneHopLayout::OneHopLayout(const ReduceChunks& chunks, const ReduceScatterPlan& plan,
                            const codec::Codec& codec, std::size_t ranks, int hop)
-    : lies_encoded(codec.name() == "none" && plan.memory == plan.plain && !plan.feedback &&
-                   plan.parts.stride == plan.parts.count && cut.chunks.size() == 1 &&
-                   codec.wire_bytes(cut.padded_part()) == plan.parts.count * size_of(plan.memory)) {
+    : zero_copy(codec.name() == "none" && plan.memory == plan.plain && !plan.feedback &&
+                plan.parts.stride == plan.parts.count && chunks.size() == 1 &&
+                codec.wire_bytes(chunks.padded_part()) == plan.parts.count * size_of(plan.memory)) {
   WorkspacePlan space;
-  feedback = reserve_hop(space, plan.feedback, hop, ranks, cut.count,
-                         layout_of(cut, plan.parts, ranks, cut.longest_chunk()));
-  for (const Chunk& chunk : cut.chunks) {
-    const std::size_t bytes = codec.wire_bytes(cut.padded(chunk));
-    const std::size_t out = lies_encoded ? 0 : space.reserve(ranks * bytes);
+  feedback = reserve_hop(space, plan.feedback, hop, ranks, plan.parts.count,
+                         layout_of(chunks, plan.parts, ranks, chunks.longest()));
+  for (const Chunk& chunk : chunks) {
+    const std::size_t bytes = codec.wire_bytes(chunks.padded(chunk));
+    const std::size_t out = zero_copy ? 0 : space.reserve(ranks * bytes);
     pieces.push_back({chunk, bytes, out, space.reserve(ranks * bytes)});
   }
   workspace = space.bytes();
@@ -40,11 +38,11 @@ OneHopLayout::OneHopLayout(const ReduceCut& cut, const ReduceScatterPlan& plan,
 Description describe_one_hop(const Ranks& ranks, const ReduceScatterPlan& plan,
                              const ReduceScatterAlgorithm& algorithm, const codec::Codec& codec,
                              std::size_t block, int hop) {
-  const ReduceCut cut(plan, algorithm.traits, block);
+  const ReduceChunks chunks(plan, algorithm.traits, block);
   return described(algorithm, ranks, plan,
-                   {bytes_to_others(ranks.group, codec.wire_bytes(cut.padded_part())),
-                    messages_to_others(ranks.group, cut.chunks.size())},
-                   OneHopLayout(cut, plan, codec, ranks.group.size, hop).workspace, codec.name(),
+                   {bytes_to_others(ranks.group, codec.wire_bytes(chunks.padded_part())),
+                    messages_to_others(ranks.group, chunks.size())},
+                   OneHopLayout(chunks, plan, codec, ranks.group.size, hop).workspace, codec.name(),
                    feedback_path("", plan.feedback, {hop}));
 }
 
@@ -53,20 +51,20 @@ OneHopReduce::OneHopReduce(const Context& context, const ReduceScatterPlan& plan
                            std::size_t block, int hop)
     : ReduceScatterBase(context, plan, algorithm, block),
       codec_(std::move(codec)),
-      layout_(cut_, plan, codec_, size(), hop),
+      layout_(chunks_, plan, codec_, size(), hop),
       encode_(feedback_in(hop, codec_, size(), layout_.feedback)) {
   for (const OneHopLayout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
 }
 
 codec::Layout OneHopReduce::layout(const Chunk& chunk) const {
-  return layout_of(cut_, plan_.parts, size(), chunk);
+  return layout_of(chunks_, plan_.parts, size(), chunk);
 }
 
 void OneHopReduce::begin() {
-  if (layout_.lies_encoded) {
+  if (layout_.zero_copy) {
     Piece& piece = pieces_.front();
-    piece.work = exchange_pieces(meter_, group_, static_cast<const std::byte*>(full_.data),
-                                 at(piece.in), piece.image_bytes, stream_);
+    piece.work = meter_.exchange_equal(group_, static_cast<const std::byte*>(full_.data),
+                                       at(piece.in), piece.image_bytes, stream_);
     return;
   }
   meter_.kernels([&] { encode_.begin(at(0), stream_); });
@@ -77,7 +75,7 @@ void OneHopReduce::begin() {
                      draw(piece.chunk, 0));
     });
     piece.work =
-        exchange_pieces(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
+        meter_.exchange_equal(group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
   }
   meter_.kernels([&] { encode_.end(stream_); });
 }

@@ -18,17 +18,18 @@ struct OneHopLayout {
   struct Piece {
     Chunk chunk;
     std::size_t image_bytes;
-    std::size_t out;  ///< nothing where it lies encoded
+    std::size_t out;  ///< nothing with zero copy
     std::size_t in;
   };
 
   /// `codec`, on any back end, runs; `hop`: 1, or 2 where this is the second hop of two.
-  OneHopLayout(const ReduceCut& cut, const ReduceScatterPlan& plan, const codec::Codec& codec,
+  OneHopLayout(const ReduceChunks& chunks, const ReduceScatterPlan& plan, const codec::Codec& codec,
                std::size_t ranks, int hop);
 
   HopSpace feedback;
-  /// Whether images are what lies in memory: whole, uncompressed, of the dtype that travels.
-  bool lies_encoded;
+  /// Whether messages are sent from the input itself, which is whole, uncompressed and of the dtype
+  /// that travels.
+  bool zero_copy;
   std::vector<Piece> pieces;
   std::size_t workspace;
 };

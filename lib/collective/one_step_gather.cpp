@@ -5,7 +5,7 @@ namespace zeropp::collective {
 void OneStepGather::begin() {
   for (Piece& piece : pieces_) {
     encode(piece, rank());
-    travel(piece);
+    start_transfer(piece);
   }
   // While others travel, and after every encoding: the result may lie over the part.
   for (const Piece& piece : pieces_) decode_parts(piece, rank(), 1);

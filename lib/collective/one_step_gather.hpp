@@ -14,8 +14,8 @@ class OneStepGather : public AllGatherBase {
   void complete() override;
 
  private:
-  /// Starts what brings slot r of rank r to everyone: sets the piece's work.
-  virtual void travel(Piece& piece) = 0;
+  /// Starts the transfer of slot r of every rank r to all ranks: sets the piece's work.
+  virtual void start_transfer(Piece& piece) = 0;
   /// Decodes the parts of `count` ranks, from rank `first` on.
   void decode_parts(const Piece& piece, std::size_t first, std::size_t count);
 };

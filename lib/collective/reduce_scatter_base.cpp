@@ -25,7 +25,7 @@ ReduceScatterBase::ReduceScatterBase(const Context& context, const ReduceScatter
       plan_(plan),
       description_(algorithm.describe(ranks_of(context), plan)),
       meter_(context.recorder, description_.row),
-      cut_(plan, algorithm.traits, block) {}
+      chunks_(plan, algorithm.traits, block) {}
 
 HopEncode ReduceScatterBase::feedback_in(int hop, const codec::Codec& codec, std::size_t parts,
                                          const HopSpace& space) {

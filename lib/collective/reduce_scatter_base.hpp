@@ -1,17 +1,53 @@
-// Base of every reduce-scatter algorithm: its plan cut into chunks, checks of the memory it is
+// Base of every reduce-scatter algorithm: the chunks of its plan, checks of the memory it is
 // given, accounting. An algorithm says in its entry what it moves and takes, and fills in begin()
 // and complete().
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "lib/base/checked.hpp"
+#include "lib/collective/chunks.hpp"
 #include "lib/collective/collective.hpp"
 #include "lib/collective/draws.hpp"
 #include "lib/collective/hop_encode.hpp"
 #include "lib/collective/meter.hpp"
-#include "lib/collective/reduce_cut.hpp"
 
 namespace zeropp::collective {
+
+/// Chunks of the parts of a reduce-scatter, padded to blocks on the wire: a closed form that
+/// runners and descriptions share.
+class ReduceChunks {
+ public:
+  /// `largest_block`: of the codecs.
+  ReduceChunks(const ReduceScatterPlan& plan, const Traits& traits, std::size_t largest_block)
+      : count_(plan.parts.count),
+        block_(largest_block),
+        chunks_(chunk_plan(count_, traits.one_chunk ? 1 : plan.depth, block_)) {}
+
+  [[nodiscard]] auto begin() const { return chunks_.begin(); }
+  [[nodiscard]] auto end() const { return chunks_.end(); }
+  [[nodiscard]] std::size_t size() const { return chunks_.size(); }
+  [[nodiscard]] Chunk longest() const {
+    Chunk longest;
+    for (const Chunk& chunk : chunks_) longest.length = std::max(longest.length, chunk.length);
+    return longest;
+  }
+  /// Values of a chunk on the wire; the padded chunks add up to the padded part.
+  [[nodiscard]] std::size_t padded(const Chunk& chunk) const {
+    return round_up(chunk.length, block_);
+  }
+  [[nodiscard]] std::size_t padded_part() const { return round_up(count_, block_); }
+
+ private:
+  std::size_t count_;  ///< values of a part
+  std::size_t block_;  ///< that parts are padded to
+  std::vector<Chunk> chunks_;
+};
 
 /// Description for an entry's closed form: completes what `traffic` and `workspace` leave to say.
 /// `codec` and `path` are written as the trace shows them.
@@ -42,7 +78,7 @@ class ReduceScatterBase : public ReduceScatter {
 
   [[nodiscard]] std::size_t size() const { return static_cast<std::size_t>(group_.size()); }
   [[nodiscard]] std::size_t rank() const { return static_cast<std::size_t>(group_.rank()); }
-  [[nodiscard]] std::size_t padded(const Chunk& chunk) const { return cut_.padded(chunk); }
+  [[nodiscard]] std::size_t padded(const Chunk& chunk) const { return chunks_.padded(chunk); }
   /// Workspace at an offset that was reserved.
   [[nodiscard]] std::byte* at(std::size_t offset) const { return workspace_.data() + offset; }
   /// The strided slices of `chunk`, from the part of rank `part` on.
@@ -65,7 +101,7 @@ class ReduceScatterBase : public ReduceScatter {
   ReduceScatterPlan plan_;
   Description description_;
   Meter meter_;
-  ReduceCut cut_;
+  ReduceChunks chunks_;
   ConstView full_;
   View sum_;
   StreamHandle stream_;

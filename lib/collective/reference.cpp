@@ -79,8 +79,8 @@ Estimate Reduction::fed_back(const codec::CodecSpec& spec, Estimate row, std::si
 
 Estimate Reduction::sum(int rank, const Slices& slices, SliceErrors* errors) const {
   const int n = topology.world_size;
-  const bool across = algorithm == "2-hop" && topology.node_count > 1;
-  if (across && topology.ranks_per_node > 1) {
+  const bool inter = algorithm == "2-hop" && topology.node_count > 1;
+  if (inter && topology.ranks_per_node > 1) {
     return two_hops(rank, slices, errors);
   }
   if (algorithm == "flat" && n > 1) return around_the_ring(rank, slices);
@@ -89,8 +89,8 @@ Estimate Reduction::sum(int rank, const Slices& slices, SliceErrors* errors) con
   if (std::ranges::find(in_rank_order, algorithm) == in_rank_order.end()) {
     throw std::invalid_argument("write the order of operations of " + algorithm + " here");
   }
-  const codec::CodecSpec& codec = across ? second : first;
-  const bool feeds_back = errors != nullptr && (across ? feedback.inter : feedback.intra);
+  const codec::CodecSpec& codec = inter ? second : first;
+  const bool feeds_back = errors != nullptr && (inter ? feedback.inter : feedback.intra);
   if (feeds_back) errors->first.resize(static_cast<std::size_t>(n));
   Estimate total;
   for (int source = 0; source < n; ++source) {

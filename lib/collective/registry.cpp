@@ -37,23 +37,23 @@ const Algorithm& find(const char* operation, std::string_view name,
 /// nodes and rails a hierarchical algorithm uses.
 struct GroupInJob {
   const comm::Topology& topology;
-  std::string group;
+  std::string name;
   bool is_world;
 };
 
-GroupInJob place_of(const Ranks& ranks) {
+GroupInJob group_in_job(const Ranks& ranks) {
   return {ranks.levels.topology, ranks.group.name, ranks.group == ranks.levels.world};
 }
 
-/// Place of a context's group. It is found without shapes, which take a look at every rank; a world
-/// of other groups is not the same one.
-GroupInJob place_of(const Context& context) {
+/// The same of a context's group. It is found without shapes, which take a look at every rank; a
+/// world of other groups is not the same one.
+GroupInJob group_in_job(const Context& context) {
   return {context.groups.topology, context.group.name(),
           &context.group == context.groups.world.get()};
 }
 
 template <class Algorithm>
-void require_possible(const char* operation, const Algorithm& algorithm, const GroupInJob& place,
+void require_possible(const char* operation, const Algorithm& algorithm, const GroupInJob& group,
                       const codec::CodecSpec& codec, const Parts& parts, std::size_t depth) {
   if (!algorithm.traits.any_codec && codec != codec::CodecSpec{}) {
     throw Error(
@@ -72,25 +72,25 @@ void require_possible(const char* operation, const Algorithm& algorithm, const G
                                             operation, parts.count, parts.stride));
   }
   if (!algorithm.traits.hierarchical) return;
-  if (!place.topology.uniform()) {
+  if (!group.topology.uniform()) {
     throw Error(
         ExitCode::environment,
         fmt::format("{} algorithm '{}' needs nodes of equal size, this job has {}: start the "
                     "same number of ranks on every node, declare a node size, or choose "
                     "'flat'",
-                    operation, algorithm.name, place.topology.describe()));
+                    operation, algorithm.name, group.topology.describe()));
   }
-  if (!place.is_world) {
+  if (!group.is_world) {
     throw Error(ExitCode::usage,
                 fmt::format("{} algorithm '{}' runs on all ranks, not on group '{}': choose 'flat'",
-                            operation, algorithm.name, place.group));
+                            operation, algorithm.name, group.name));
   }
 }
 
-void require_possible(const AllGatherAlgorithm& entry, const GroupInJob& place,
+void require_possible(const AllGatherAlgorithm& entry, const GroupInJob& group,
                       const AllGatherPlan& plan) {
-  require_possible("all-gather", entry, place, plan.codec, plan.parts, plan.depth);
-  require_uncut("all-gather", plan.codec, plan.depth);
+  require_possible("all-gather", entry, group, plan.codec, plan.parts, plan.depth);
+  require_one_chunk("all-gather", plan.codec, plan.depth);
   if (plan.feedback && !entry.traits.any_codec) {
     throw Error(
         ExitCode::usage,
@@ -100,11 +100,11 @@ void require_possible(const AllGatherAlgorithm& entry, const GroupInJob& place,
   }
 }
 
-void require_possible(const ReduceScatterAlgorithm& entry, const GroupInJob& place,
+void require_possible(const ReduceScatterAlgorithm& entry, const GroupInJob& group,
                       const ReduceScatterPlan& plan) {
-  require_possible("reduce-scatter", entry, place, plan.codec_first, plan.parts, plan.depth);
-  require_uncut("reduce-scatter", plan.codec_first, plan.depth);
-  if (entry.traits.hierarchical) require_uncut("reduce-scatter", plan.codec_second, plan.depth);
+  require_possible("reduce-scatter", entry, group, plan.codec_first, plan.parts, plan.depth);
+  require_one_chunk("reduce-scatter", plan.codec_first, plan.depth);
+  if (entry.traits.hierarchical) require_one_chunk("reduce-scatter", plan.codec_second, plan.depth);
   if (plan.feedback && !entry.traits.feedback) {
     throw Error(ExitCode::usage,
                 fmt::format("reduce-scatter algorithm '{}' has no hops that error feedback could "
@@ -173,14 +173,14 @@ Ranks ranks_of(const Context& context) { return {context.groups.levels(), contex
 Description describe_all_gather(std::string_view algorithm, const Ranks& ranks,
                                 const AllGatherPlan& plan) {
   const auto& entry = find_all_gather(algorithm);
-  require_possible(entry, place_of(ranks), plan);
+  require_possible(entry, group_in_job(ranks), plan);
   return as_usage_error([&] { return describe(entry, ranks, plan); });
 }
 
 Description describe_reduce_scatter(std::string_view algorithm, const Ranks& ranks,
                                     const ReduceScatterPlan& plan) {
   const auto& entry = find_reduce_scatter(algorithm);
-  require_possible(entry, place_of(ranks), plan);
+  require_possible(entry, group_in_job(ranks), plan);
   return as_usage_error([&] { return entry.describe(ranks, plan); });
 }
 
@@ -189,7 +189,7 @@ std::unique_ptr<AllGather> plan_all_gather(std::string_view algorithm, const Con
   const auto& entry = find_all_gather(algorithm);
   require_own_memory("all-gather", context);
   require_state("all-gather", plan.feedback);
-  require_possible(entry, place_of(context), plan);
+  require_possible(entry, group_in_job(context), plan);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
 
@@ -199,7 +199,7 @@ std::unique_ptr<ReduceScatter> plan_reduce_scatter(std::string_view algorithm,
   const auto& entry = find_reduce_scatter(algorithm);
   require_own_memory("reduce-scatter", context);
   require_state("reduce-scatter", plan.feedback);
-  require_possible(entry, place_of(context), plan);
+  require_possible(entry, group_in_job(context), plan);
   return as_usage_error([&] { return entry.plan(context, plan); });
 }
 

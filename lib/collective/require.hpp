@@ -31,7 +31,8 @@ inline void require_workspace(std::size_t lent, std::size_t needed) {
 
 /// Chunks of an image with a scale of its own would each have another. Throws Error(usage); a codec
 /// that is unknown is left to whoever binds it.
-inline void require_uncut(const char* operation, const codec::CodecSpec& spec, std::size_t depth) {
+inline void require_one_chunk(const char* operation, const codec::CodecSpec& spec,
+                              std::size_t depth) {
   const codec::FormatInfo* const info = codec::find_info(spec.format);
   if (depth <= 1 || info == nullptr || !info->scales_images) return;
   throw Error(ExitCode::usage,

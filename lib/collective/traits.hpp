@@ -12,7 +12,7 @@ struct Traits {
   bool any_codec = true;      ///< false: `none` only
   bool modelled = false;  ///< the vendor's route: its bytes are those of a ring, not those counted
   bool deterministic = true;  ///< the same bits in every run
-  bool uncut = false;         ///< runs in one piece, whatever the depth of the pipeline
+  bool one_chunk = false;     ///< runs in one chunk, whatever the depth of the pipeline
   bool to_everyone = false;   ///< sends pieces of one size to everyone, inside nodes at least
   bool feedback =
       false;  ///< a reduction with hops whose errors can be fed back (error_feedback.hpp)

@@ -9,7 +9,7 @@ bool nccl_can_take_rdma() { return false; }
 bool nccl_can_take_copy_engines() { return false; }
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::string, int, std::vector<LinkClass>,
-                                                     const Device&, const NcclPlace&,
+                                                     const Device&, const NcclNode&,
                                                      const NcclRoutes&, const FromFirstRank&) {
   throw Error(ExitCode::environment, no_gpu_reason());
 }

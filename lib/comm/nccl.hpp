@@ -14,8 +14,8 @@
 
 namespace zeropp::comm {
 
-/// Place of this rank, for the routes that NCCL may choose.
-struct NcclPlace {
+/// Node of this rank, for the routes that NCCL may choose.
+struct NcclNode {
   int node = 0;
   bool emulated = false;  ///< nodes are declared: routes inside the machine may not cross them
   bool one_host = false;  ///< all ranks share one machine
@@ -49,7 +49,7 @@ using FromFirstRank = std::function<void(std::span<std::byte> bytes)>;
 /// come, the watchdog ends the job (lib/comm/watchdog.hpp).
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
                                                      std::vector<LinkClass> links,
-                                                     const Device& device, const NcclPlace& place,
+                                                     const Device& device, const NcclNode& node,
                                                      const NcclRoutes& routes,
                                                      const FromFirstRank& from_first_rank);
 

@@ -48,24 +48,24 @@ Topology topology_of_group(const Topology& topology, int group) {
   return {group, group / local, local, topology.emulated};
 }
 
-std::vector<Place> places_of(std::span<const int> leaders) {
-  std::vector<Place> places;
+std::vector<LocalRank> local_ranks_of(std::span<const int> leaders) {
+  std::vector<LocalRank> ranks;
   for (std::size_t r = 0; r < leaders.size(); ++r) {
     if (r == 0) {
-      places.push_back({0, 0});
+      ranks.push_back({0, 0});
     } else if (leaders[r] == leaders[r - 1]) {
-      places.push_back({places.back().node, places.back().local + 1});
+      ranks.push_back({ranks.back().node, ranks.back().local + 1});
     } else {
-      places.push_back({places.back().node + 1, 0});
+      ranks.push_back({ranks.back().node + 1, 0});
     }
   }
-  return places;
+  return ranks;
 }
 
-Topology found_topology(std::span<const Place> places) {
-  Topology topology{static_cast<int>(places.size()), places.back().node + 1, 0, false};
+Topology found_topology(std::span<const LocalRank> ranks) {
+  Topology topology{static_cast<int>(ranks.size()), ranks.back().node + 1, 0, false};
   std::vector<int> sizes(static_cast<std::size_t>(topology.node_count), 0);
-  for (const Place& place : places) ++sizes[static_cast<std::size_t>(place.node)];
+  for (const LocalRank& rank : ranks) ++sizes[static_cast<std::size_t>(rank.node)];
   const bool equal = std::ranges::all_of(sizes, [&](int size) { return size == sizes.front(); });
   topology.ranks_per_node = equal ? sizes.front() : 0;
   return topology;

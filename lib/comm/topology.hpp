@@ -38,16 +38,16 @@ bool fits_nodes(const Topology& topology, std::size_t group);
 /// Topology of such a group by itself.
 Topology topology_of_group(const Topology& topology, int group);
 
-/// Place of a rank.
-struct Place {
+/// Node of a rank, and its number there.
+struct LocalRank {
   int node = 0;
   int local = 0;
 };
 
 /// Found nodes. `leaders`: for every rank, in rank order, a number that its node's ranks share and
 /// no others; ranks of one node follow each other.
-std::vector<Place> places_of(std::span<const int> leaders);
+std::vector<LocalRank> local_ranks_of(std::span<const int> leaders);
 /// Nodes of unequal size give ranks_per_node = 0.
-Topology found_topology(std::span<const Place> places);
+Topology found_topology(std::span<const LocalRank> ranks);
 
 }  // namespace zeropp::comm

@@ -62,13 +62,13 @@ Host find_host(MPI_Comm world, int launched_rank) {
 /// The transport chosen by `options`, over the ranks of `handle`.
 std::unique_ptr<Communicator> make_communicator(const char* name, CommHandle handle,
                                                 std::vector<LinkClass> links,
-                                                const GroupOptions& options, const NcclPlace& place,
+                                                const GroupOptions& options, const NcclNode& node,
                                                 std::size_t lanes) {
   if (options.transport == Transport::nccl) {
     int rank = 0;
     check(MPI_Comm_rank(handle.get(), &rank));
     return make_nccl_communicator(
-        name, rank, std::move(links), options.device, place,
+        name, rank, std::move(links), options.device, node,
         {.lanes = lanes, .copy_engines = options.copy_engines}, [&](std::span<std::byte> bytes) {
           check(MPI_Bcast(bytes.data(), static_cast<int>(bytes.size()), MPI_BYTE, 0, handle.get()));
         });
@@ -95,9 +95,9 @@ struct World::State {
   int launched_rank = 0;
   int size = 1;
   Host host;
-  GroupLog log{"job"};                ///< of what makes and ends groups
-  std::optional<MpiControl> control;  ///< owns the renumbered communicator
-  std::vector<Place> places;          ///< by renumbered rank; empty until set_topology
+  GroupLog log{"job"};                 ///< of what makes and ends groups
+  std::optional<MpiControl> control;   ///< owns the renumbered communicator
+  std::vector<LocalRank> local_ranks;  ///< by renumbered rank; empty until set_topology
   Topology topology;
   int exceptions = std::uncaught_exceptions();
 };
@@ -169,20 +169,22 @@ const Topology& World::set_topology(int node_size) {
   // 0.
   std::ranges::sort(leaders);
   CommHandle ordered = zeropp::comm::split(state.launched.get(), 0, leader);
-  state.places = places_of(leaders);
-  state.topology = declared ? topology : found_topology(state.places);
+  state.local_ranks = local_ranks_of(leaders);
+  state.topology = declared ? topology : found_topology(state.local_ranks);
   state.control->use(std::move(ordered));
   return state.topology;
 }
 
 const Topology& World::topology() const {
-  if (state_->places.empty()) throw std::logic_error("World::topology() before set_topology()");
+  if (state_->local_ranks.empty())
+    throw std::logic_error("World::topology() before set_topology()");
   return state_->topology;
 }
 
-const std::vector<Place>& World::places() const {
-  if (state_->places.empty()) throw std::logic_error("World::places() before set_topology()");
-  return state_->places;
+const std::vector<LocalRank>& World::local_ranks() const {
+  if (state_->local_ranks.empty())
+    throw std::logic_error("World::local_ranks() before set_topology()");
+  return state_->local_ranks;
 }
 
 namespace {
@@ -236,11 +238,11 @@ class World::GroupMaker {
     groups.world = make(
         "world", [](int) { return 0; }, options_.shard_size > 0 ? 1 : lanes_of(layout));
     if (options_.levels) {
-      groups.node = make("node", [&](int rank) { return place(rank).node; });
+      groups.node = make("node", [&](int rank) { return local_rank(rank).node; });
     }
     if (options_.levels && layout.uniform()) {
       groups.rail = make(
-          "rail", [&](int rank) { return place(rank).local; }, options_.rail_lanes);
+          "rail", [&](int rank) { return local_rank(rank).local; }, options_.rail_lanes);
     }
     if (options_.secondary_size > 0) {
       groups.secondary =
@@ -280,8 +282,8 @@ class World::GroupMaker {
     return groups;
   }
 
-  [[nodiscard]] const Place& place(int rank) const {
-    return state_.places[static_cast<std::size_t>(rank)];
+  [[nodiscard]] const LocalRank& local_rank(int rank) const {
+    return state_.local_ranks[static_cast<std::size_t>(rank)];
   }
 
   /// A world whose nodes have one rank each is a rail, and so is its shard group.
@@ -296,14 +298,14 @@ class World::GroupMaker {
     std::vector<LinkClass> links;
     for (int rank = 0; rank < state_.size; ++rank) {
       if (color_of(rank) != color_of(own_)) continue;
-      links.push_back(rank == own_                           ? LinkClass::self
-                      : place(rank).node == place(own_).node ? LinkClass::intra_node
-                                                             : LinkClass::inter_node);
+      links.push_back(rank == own_                                     ? LinkClass::self
+                      : local_rank(rank).node == local_rank(own_).node ? LinkClass::intra_node
+                                                                       : LinkClass::inter_node);
     }
     return make_communicator(
         name, zeropp::comm::split(state_.control->comm(), color_of(own_), own_), std::move(links),
-        options_, {place(own_).node, state_.topology.emulated, state_.host.ranks == state_.size},
-        lanes);
+        options_,
+        {local_rank(own_).node, state_.topology.emulated, state_.host.ranks == state_.size}, lanes);
   }
 
   const State& state_;

@@ -140,9 +140,9 @@ class World {
   /// node_size does not divide the world size.
   const Topology& set_topology(int node_size);
   [[nodiscard]] const Topology& topology() const;
-  /// Places of all ranks, in rank order, on nodes of unequal size as well. Valid after
+  /// Local ranks of all ranks, in rank order, on nodes of unequal size as well. Valid after
   /// set_topology().
-  [[nodiscard]] const std::vector<Place>& places() const;
+  [[nodiscard]] const std::vector<LocalRank>& local_ranks() const;
 
   /// Collective over all ranks. Throws Error(usage) for sizes that do not fit and for NCCL on host
   /// memory, Error(environment) where the transport cannot be had. NCCL's environment is set here,

@@ -50,7 +50,7 @@ bool is_free_over_nccl(const TrainConfig& c) {
 }
 
 /// Whether `auto` takes NCCL's own collectives for uncompressed traffic inside a node: they are the
-/// baseline there and go in one piece.
+/// baseline there and go in one chunk.
 bool takes_the_vendors(const TrainConfig& c) {
   return is_free_over_nccl(c) && c.zero.pipeline_depth == 1;
 }
@@ -120,7 +120,7 @@ class Measured {
                             (algorithm.traits.hierarchical || codec) &&
                             (algorithm.traits.deterministic || !config_.zero.deterministic) &&
                             (algorithm.traits.feedback || !feeds_back || !reduces) &&
-                            (!algorithm.traits.uncut || config_.zero.pipeline_depth == 1);
+                            (!algorithm.traits.one_chunk || config_.zero.pipeline_depth == 1);
       if (possible) candidates.push_back(algorithm.name);
     }
     if (candidates.empty()) return std::nullopt;  // what the rules take is refused with the reason
@@ -155,7 +155,7 @@ class Measured {
 };
 
 /// Images lie in the engine's arena, which is registered; what is gathered in place does at stage
-/// 3, and in one piece.
+/// 3, and in one chunk.
 bool gathers_in_offered_memory(const TrainConfig& c) {
   return c.zero.quantized_weights || (c.zero.stage == 3 && c.zero.pipeline_depth == 1);
 }
@@ -301,8 +301,8 @@ void choose_feedback_hops(TrainConfig& c, const Machine& machine) {
 /// The vendor's collectives have a pipeline of their own.
 void check_pipeline(const zero::Options& zero, const Machine& machine) {
   if (zero.pipeline_depth == 1) return;
-  if (find(machine.all_gather, zero.all_gather_algorithm, "").traits.uncut &&
-      find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").traits.uncut) {
+  if (find(machine.all_gather, zero.all_gather_algorithm, "").traits.one_chunk &&
+      find(machine.reduce_scatter, zero.reduce_scatter_algorithm, "").traits.one_chunk) {
     refuse(
         "zeropp.pipeline_depth {} would have no effect: {} and {} are the vendor's, with a "
         "pipeline "
@@ -339,16 +339,16 @@ void settle_copy_engines(TrainConfig& c, const Machine& whole, const Machine& ma
 }
 
 void choose_rail_lanes(TrainConfig& c, const Machine& machine, const Machine& sharding) {
-  const bool across =
+  const bool replicas =
       c.zero.shard_group_size != zero::kAllRanks && sharding.node_count < machine.node_count;
   const auto sends_on_rails = [&](const collective::Algorithm& algorithm) {
     return has_levels(sharding) ? algorithm.traits.hierarchical
                                 : is_rail(sharding) && !algorithm.traits.modelled;
   };
-  const bool inside =
+  const bool shards =
       sends_on_rails(find(machine.all_gather, c.zero.all_gather_algorithm, "")) ||
       sends_on_rails(find(machine.reduce_scatter, c.zero.reduce_scatter_algorithm, ""));
-  const bool rails = c.transport == comm::Transport::nccl && (across || inside);
+  const bool rails = c.transport == comm::Transport::nccl && (replicas || shards);
   if (c.rail_lanes == 0) {
     c.rail_lanes = rails ? typical_rail_lanes(machine) : 1;
   } else if (c.rail_lanes > 1 && !rails) {

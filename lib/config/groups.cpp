@@ -49,7 +49,7 @@ const std::vector<OptionGroup>& option_groups() {
         "tensor_parallel.", "pipeline."}},
       {"communication",
        "Communication",
-       "Algorithms, buckets, and what is gathered ahead or kept.",
+       "Algorithms, buckets, and what is prefetched or kept.",
        {"zero_optimization.reduce_bucket_size", "zero_optimization.overlap_comm",
         "zero_optimization.stage3_", "zeropp.all_gather_", "zeropp.secondary_gather_",
         "zeropp.reduce_scatter_", "zeropp.algorithm_table", "zeropp.gradient_dtype",

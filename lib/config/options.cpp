@@ -62,7 +62,7 @@ void add_sharding(std::vector<Option>& table, TrainConfig& c) {
         .help = "qgZ: reduce gradients in the gradient codecs"}});
 }
 
-/// Adds options of buckets: how much is communicated at a time and ahead of its use.
+/// Adds options of buckets: how much is communicated at a time, and prefetched.
 void add_buckets(std::vector<Option>& table, TrainConfig& c) {
   table.insert(
       table.end(),
@@ -77,8 +77,9 @@ void add_buckets(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zero_optimization.stage3_prefetch_bucket_size",
         .flag = "--prefetch-bucket-size",
         .field = &c.zero.prefetch_bucket_size,
-        .help = "Weights that may be gathered ahead of their use, beyond the next two layers; 0 is "
-                "off; auto: 0.9 hidden_size^2",
+        .help =
+            "Weights that may be prefetched, that is gathered before their use, beyond the next "
+            "two layers; 0 is off; auto: 0.9 hidden_size^2",
         .unit = "elements",
         .in_effect = [&c] { return c.zero.stage == 3 && c.zero.overlap_comm; },
         .effect_needs = "zero_optimization.stage 3 with zero_optimization.overlap_comm",
@@ -89,7 +90,7 @@ void add_buckets(std::vector<Option>& table, TrainConfig& c) {
        {.path = "zero_optimization.stage3_max_live_parameters",
         .flag = "--max-live-parameters",
         .field = &c.zero.max_live_parameters,
-        .help = "Gathered weights that gathers ahead may not exceed; a layer always has its own",
+        .help = "Gathered weights that prefetch may not exceed; a layer always has its own",
         .unit = "elements",
         .in_effect =
             [&c] {

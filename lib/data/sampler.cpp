@@ -42,11 +42,11 @@ void Sampler::fill(Part part, std::size_t first, std::size_t row, TokenBatch& ba
   source_.read(part, first + seq_length_, targets.last(1));
 }
 
-void Sampler::train(std::uint64_t step, std::size_t micro_step, DataRank place,
+void Sampler::train(std::uint64_t step, std::size_t micro_step, DataRank rank,
                     TokenBatch& batch) const {
   resize(batch);
   const std::size_t places = source_.tokens(Part::train) - seq_length_;
-  const std::size_t first = (micro_step * place.world_size + place.rank) * micro_batch_;
+  const std::size_t first = (micro_step * rank.world_size + rank.rank) * micro_batch_;
   for (std::size_t row = 0; row < micro_batch_; ++row) {
     const Random4 draw = philox4x32(key_, first + row, step);
     const std::uint64_t wide = (std::uint64_t{draw.word[1]} << 32U) | draw.word[0];
@@ -67,9 +67,9 @@ std::size_t Sampler::held_out_batches(std::size_t world_size) const {
   return batches;
 }
 
-void Sampler::held_out(std::size_t index, DataRank place, TokenBatch& batch) const {
+void Sampler::held_out(std::size_t index, DataRank rank, TokenBatch& batch) const {
   resize(batch);
-  const std::size_t first = (index * place.world_size + place.rank) * micro_batch_;
+  const std::size_t first = (index * rank.world_size + rank.rank) * micro_batch_;
   for (std::size_t row = 0; row < micro_batch_; ++row) {
     fill(Part::held_out, (first + row) * seq_length_, row, batch);
   }

@@ -35,14 +35,14 @@ class Sampler {
 
   /// The micro-batch of a rank: sequences number (micro_step * world_size + rank) * micro_batch
   /// and following of the step.
-  void train(std::uint64_t step, std::size_t micro_step, DataRank place, TokenBatch& batch) const;
+  void train(std::uint64_t step, std::size_t micro_step, DataRank rank, TokenBatch& batch) const;
 
   /// Full held-out batches of every rank, the same number on all. Throws Error(usage) when there is
   /// not even one.
   [[nodiscard]] std::size_t held_out_batches(std::size_t world_size) const;
   /// Batch `index` of a rank: sequences number (index * world_size + rank) * micro_batch and
   /// following of the held-out part.
-  void held_out(std::size_t index, DataRank place, TokenBatch& batch) const;
+  void held_out(std::size_t index, DataRank rank, TokenBatch& batch) const;
 
  private:
   void resize(TokenBatch& batch) const;

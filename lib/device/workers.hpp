@@ -21,7 +21,7 @@ class Workers {
   /// Calls task(worker, i) for each i in [0, n), every worker a range of its own, in order. Done
   /// when it returns. Throws the first worker's exception once all have ended.
   template <class Task>
-  void share(std::size_t n, const Task& task) const {
+  void parallel_for(std::size_t n, const Task& task) const {
     const std::size_t used = std::max<std::size_t>(1, std::min(count_, n));
     const auto work = [&](std::size_t worker) {
       for (std::size_t i = n * worker / used; i < n * (worker + 1) / used; ++i) task(worker, i);

@@ -14,18 +14,18 @@ namespace zeropp::plan {
 
 namespace {
 
-/// Times of messages between the ranks of a place.
+/// Times of messages between the ranks of a group.
 class Links {
  public:
-  explicit Links(const ClusterGroup& place)
-      : place_(place),
-        node_links_(place.cluster.node_links),
-        rails_(place.cluster.rails),
-        lane_(rails_.with(place.rail_lanes)),
-        world_lane_(rails_.with(place.ranks_per_node == 1 ? place.rail_lanes : 1)),
-        links_(rails_.links_per_node / static_cast<double>(place.groups_per_node)),
-        nodes_(static_cast<double>(place.nodes)),
-        locals_(static_cast<double>(place.ranks_per_node)) {}
+  explicit Links(const ClusterGroup& group)
+      : group_(group),
+        node_links_(group.cluster.node_links),
+        rails_(group.cluster.rails),
+        lane_(rails_.with(group.rail_lanes)),
+        world_lane_(rails_.with(group.ranks_per_node == 1 ? group.rail_lanes : 1)),
+        links_(rails_.links_per_node / static_cast<double>(group.groups_per_node)),
+        nodes_(static_cast<double>(group.nodes)),
+        locals_(static_cast<double>(group.ranks_per_node)) {}
 
   [[nodiscard]] double nodes() const { return nodes_; }
   [[nodiscard]] double locals() const { return locals_; }
@@ -33,22 +33,22 @@ class Links {
 
   /// A rank sends `bytes` to each other rank of its node.
   void inside_node(Stages& stages, double bytes) const {
-    if (place_.ranks_per_node == 1) return;
+    if (group_.ranks_per_node == 1) return;
     stages.add(Resource::none, node_links_.latency);
-    const bool copied = place_.copy_engines && node_links_.copies_rate > 0 &&
+    const bool copied = group_.copy_engines && node_links_.copies_rate > 0 &&
                         bytes >= static_cast<double>(comm::kFewestCopied);
     const double rate = copied ? node_links_.copies_rate : node_links_.rate;
     stages.add(copied ? Resource::copies : Resource::node_links, (locals_ - 1) * bytes / rate);
   }
   /// A rank sends `bytes` to the rank with its number in each other node, as all of its node do.
   void on_rails(Stages& stages, double bytes) const {
-    if (place_.nodes == 1) return;
+    if (group_.nodes == 1) return;
     stages.add(Resource::none, lane_.latency + (nodes_ - 2) * rails_.hop_latency);
     stages.add(Resource::rails, out_of_node((nodes_ - 1) * bytes, lane_));
   }
   /// A rank sends `bytes` to every other rank, in and out of its node at the same time.
   void to_all(Stages& stages, double bytes) const {
-    if (place_.nodes == 1) return inside_node(stages, bytes);
+    if (group_.nodes == 1) return inside_node(stages, bytes);
     stages.add(Resource::none, world_lane_.latency);
     slower_of(stages, (locals_ - 1) * bytes / node_links_.rate,
               out_of_node((ranks() - locals_) * bytes, world_lane_));
@@ -58,27 +58,27 @@ class Links {
   /// a node, or all that leave it together. The channels of the `vendors` drive the latter
   /// otherwise than messages do.
   void ring(Stages& stages, double bytes, bool vendors) const {
-    if (place_.ranks() == 1) return;
+    if (group_.ranks() == 1) return;
     double latency = 0;
-    double inside = 0;
-    double across = 0;
-    if (place_.ranks_per_node > 1) {
+    double intra = 0;
+    double inter = 0;
+    if (group_.ranks_per_node > 1) {
       latency += node_links_.latency + (nodes_ * (locals_ - 1) - 1) * node_links_.hop_latency;
-      inside = (ranks() - 1) * bytes / node_links_.rate;
+      intra = (ranks() - 1) * bytes / node_links_.rate;
     }
-    if (place_.nodes > 1) {
+    if (group_.nodes > 1) {
       const LaneRate& lane = vendors ? rails_.with(1) : world_lane_;
       latency += lane.latency + (nodes_ - 1) * rails_.hop_latency;
       const double passing = (ranks() - 1) * bytes;
-      across = vendors && rails_.ring_rate > 0
-                   ? passing * rails_.links_per_node / (links_ * rails_.ring_rate)
-                   : passing / (links_ * lane.rate_of(passing / rails_.links_per_node));
+      inter = vendors && rails_.ring_rate > 0
+                  ? passing * rails_.links_per_node / (links_ * rails_.ring_rate)
+                  : passing / (links_ * lane.rate_of(passing / rails_.links_per_node));
     }
     stages.add(Resource::none, latency);
-    slower_of(stages, inside, across);
+    slower_of(stages, intra, inter);
   }
   void kernel(Stages& stages, double bytes) const {
-    stages.add(Resource::gpu, kernel_seconds(bytes, place_.cluster));
+    stages.add(Resource::gpu, kernel_seconds(bytes, group_.cluster));
   }
 
  private:
@@ -88,15 +88,15 @@ class Links {
   }
   /// Transfers over both kinds of links that go on together: the slower ones pace the others, which
   /// are busy for a share of that time.
-  static void slower_of(Stages& stages, double inside, double across) {
-    if (inside > across) {
-      stages.add({Resource::node_links, inside, Resource::rails, across / inside});
-    } else if (across > 0) {
-      stages.add({Resource::rails, across, Resource::node_links, inside / across});
+  static void slower_of(Stages& stages, double intra, double inter) {
+    if (intra > inter) {
+      stages.add({Resource::node_links, intra, Resource::rails, inter / intra});
+    } else if (inter > 0) {
+      stages.add({Resource::rails, inter, Resource::node_links, intra / inter});
     }
   }
 
-  const ClusterGroup& place_;
+  const ClusterGroup& group_;
   const NodeLinks& node_links_;
   const Rails& rails_;
   const LaneRate& lane_;        ///< of rails
@@ -171,8 +171,8 @@ OpCost one_hop(const Links& links, double memory, double image, double sum, std:
   const double share = 1.0 / static_cast<double>(pieces);
   OpCost cost{.start = {}, .finish = {}, .pieces = pieces};
   // In one piece, what needs no encoding travels as it lies.
-  const bool lies_encoded = dense && pieces == 1 && memory == links.ranks() * image;
-  if (!lies_encoded) links.kernel(cost.start, share * (memory + links.ranks() * image));
+  const bool zero_copy = dense && pieces == 1 && memory == links.ranks() * image;
+  if (!zero_copy) links.kernel(cost.start, share * (memory + links.ranks() * image));
   links.to_all(cost.start, share * image);
   links.kernel(cost.finish, share * (links.ranks() * image + sum));
   return pipelined(cost);
@@ -184,12 +184,12 @@ double kernel_seconds(double bytes, const Cluster& cluster) {
   return bytes / cluster.gpu.memory_rate;
 }
 
-OpCost gather_cost(const GatherShape& shape, const ClusterGroup& place) {
-  const Links links(place);
+OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group) {
+  const Links links(group);
   const double whole =
       static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
   OpCost cost;
-  if (place.ranks() == 1) {
+  if (group.ranks() == 1) {
     links.kernel(cost.start, whole + whole);
     return cost;
   }
@@ -224,8 +224,8 @@ OpCost gather_cost(const GatherShape& shape, const ClusterGroup& place) {
   return pipelined(cost);
 }
 
-OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& place) {
-  const Links links(place);
+OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& group) {
+  const Links links(group);
   const double sum = static_cast<double>(shape.count) * sizeof(float);
   const double memory =
       links.ranks() * static_cast<double>(shape.count) * static_cast<double>(size_of(shape.memory));
@@ -247,15 +247,15 @@ OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& place) {
   }
   const std::size_t first_block = block_of(shape.first, shape.plain);
   const double slice = wire_bytes(shape.first, shape.plain, shape.count);
-  if (algorithm == ReduceAlgorithm::one_hop || place.nodes == 1) {
+  if (algorithm == ReduceAlgorithm::one_hop || group.nodes == 1) {
     return one_hop(links, memory, slice, sum, cut(first_block), shape.dense);
   }
   const std::size_t second_block = block_of(shape.second, shape.plain);
   const double second = wire_bytes(shape.second, shape.plain, shape.count);
-  if (place.ranks_per_node == 1) {
+  if (group.ranks_per_node == 1) {
     return one_hop(links, memory, second, sum, cut(second_block), shape.dense);
   }
-  const double first = wire_bytes(shape.first, shape.plain, place.nodes * shape.count);
+  const double first = wire_bytes(shape.first, shape.plain, group.nodes * shape.count);
   OpCost cost{.start = {}, .finish = {}, .pieces = cut(std::max(first_block, second_block))};
   const double share = 1.0 / static_cast<double>(cost.pieces);
   links.kernel(cost.start, share * (memory + links.locals() * first));

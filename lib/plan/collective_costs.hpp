@@ -35,7 +35,7 @@ struct GatherShape {
   std::size_t depth = 1;  ///< pieces that it is cut into, where the algorithm cuts
 };
 /// Throws std::invalid_argument for an algorithm whose times are not known here.
-OpCost gather_cost(const GatherShape& shape, const ClusterGroup& place);
+OpCost gather_cost(const GatherShape& shape, const ClusterGroup& group);
 
 /// The sum in fp32 of values of `memory`, `count` for each rank, which travel as `plain` or
 /// encoded.
@@ -49,7 +49,7 @@ struct ReduceShape {
   Dtype memory = Dtype::fp32;
   bool dense = true;  ///< the ranks' parts lie one behind the other
 };
-OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& place);
+OpCost reduce_cost(const ReduceShape& shape, const ClusterGroup& group);
 
 /// A kernel that moves so many bytes of memory.
 double kernel_seconds(double bytes, const Cluster& cluster);

@@ -40,12 +40,12 @@ class Costs {
                                ? world_.ranks()
                                : options_.shard_group_size)),
         secondary_(group_of(options_.hpz_partition_size)),
-        across_(world_),
+        replicas_(world_),
         choice_(work.choice) {
     secondary_.rail_lanes = 1;  // as hpZ's groups are made
-    across_.nodes = world_.nodes / sharding_.nodes;
-    across_.ranks_per_node = world_.ranks_per_node / sharding_.ranks_per_node;
-    across_.groups_per_node = sharding_.ranks_per_node;
+    replicas_.nodes = world_.nodes / sharding_.nodes;
+    replicas_.ranks_per_node = world_.ranks_per_node / sharding_.ranks_per_node;
+    replicas_.groups_per_node = sharding_.ranks_per_node;
     model::Options model = work.config.model;
     model.vocab_size = work.vocab_size;
     layers_ = layer_costs(model, work.config.train_micro_batch_size_per_gpu, options_.compute,
@@ -108,12 +108,12 @@ class Costs {
                                    codecs_of(op.index).inter,
                                    {},
                                    depth()},
-                                  across_));
+                                  replicas_));
       case OpKind::gather_over_replicas:
         return joined(
             gather({zero::kReplicaGather, replica_part(op.index), Dtype::fp32,
                     zero::codec_of_sums(codecs_of(op.index).inter, options_.compute), depth()},
-                   across_));
+                   replicas_));
       case OpKind::update:
         return update(op.index);
     }
@@ -123,13 +123,13 @@ class Costs {
  private:
   /// Of consecutive ranks: part of a node, or whole nodes.
   [[nodiscard]] ClusterGroup group_of(std::size_t ranks) const {
-    ClusterGroup place = world_;
-    place.nodes = std::max<std::size_t>(1, ranks / world_.ranks_per_node);
-    place.ranks_per_node = std::min(ranks, world_.ranks_per_node);
-    return place;
+    ClusterGroup group = world_;
+    group.nodes = std::max<std::size_t>(1, ranks / world_.ranks_per_node);
+    group.ranks_per_node = std::min(ranks, world_.ranks_per_node);
+    return group;
   }
   [[nodiscard]] std::size_t replica_part(std::size_t index) const {
-    return zero::replica_part(work_.input.buckets[index], across_.ranks(), options_.compute);
+    return zero::replica_part(work_.input.buckets[index], replicas_.ranks(), options_.compute);
   }
   [[nodiscard]] const zero::GradientCodecs& codecs_of(std::size_t index) const {
     const std::size_t first = work_.input.buckets[index].segments.front().unit;
@@ -179,14 +179,14 @@ class Costs {
     return locked ? cluster_.host.link_rate : cluster_.host.pageable_rate;
   }
 
-  OpCost gather(const GatherShape& shape, const ClusterGroup& place) {
+  OpCost gather(const GatherShape& shape, const ClusterGroup& group) {
     for (const auto& [known, where, cost] : gathers_) {
-      if (where == &place && known.count == shape.count && known.memory == shape.memory &&
+      if (where == &group && known.count == shape.count && known.memory == shape.memory &&
           known.codec == shape.codec) {
         return cost;
       }
     }
-    return gathers_.emplace_back(shape, &place, gather_cost(shape, place)).cost;
+    return gathers_.emplace_back(shape, &group, gather_cost(shape, group)).cost;
   }
 
   OpCost reduction(std::size_t index) {
@@ -273,7 +273,7 @@ class Costs {
   ClusterGroup world_;
   ClusterGroup sharding_;  ///< of the ranks that share a copy
   ClusterGroup secondary_;
-  ClusterGroup across_;  ///< of the replicas of a shard
+  ClusterGroup replicas_;  ///< of the replicas of a shard
   const zero::CodecChoice& choice_;
   std::vector<LayerCost> layers_;
   std::vector<double> offloaded_;  ///< by unit

@@ -97,9 +97,9 @@ std::vector<zero::MemoryPart> PlannedRun::memory() const {
     if (errors.bytes > 0) parts.push_back(errors);
   }
   if (config_.zero.measure_errors > 0) {
-    const zero::MeasurementMemory held = zero::measurement_memory(
+    const zero::MeasurementMemory memory = zero::measurement_memory(
         config_.zero, plans.codecs, model_.units, plans.units, buckets, job);
-    parts.push_back({"measurement", held.total()});
+    parts.push_back({"measurement", memory.total()});
   }
   parts.push_back({"arena", plans.step.arena_bytes()});
   parts.push_back({"activations", model_.memory});

@@ -25,13 +25,13 @@ struct Task {
 struct Running {
   const Stage* stage = nullptr;  ///< null: nothing runs
   const Stage* end = nullptr;
-  double left = 0;  ///< of the stage, seconds alone
-  double held = 0;  ///< before it, seconds
+  double left = 0;   ///< of the stage, seconds alone
+  double delay = 0;  ///< before it, seconds
 
-  [[nodiscard]] Resource resource() const { return held > 0 ? Resource::none : stage->resource; }
+  [[nodiscard]] Resource resource() const { return delay > 0 ? Resource::none : stage->resource; }
   /// Of the time that it runs, the share in which it wants `of`, 0 to 1.
   [[nodiscard]] double wants(Resource of) const {
-    if (stage == nullptr || held > 0) return 0;
+    if (stage == nullptr || delay > 0) return 0;
     if (stage->resource == of) return 1;
     return stage->beside == of ? stage->beside_share : 0;
   }
@@ -125,7 +125,7 @@ class Simulation {
                         computing.stage->resource == Resource::gpu;
     running_[stream].stage = stage;
     running_[stream].left = stage->seconds;
-    running_[stream].held = kernel && beside ? sharing_.kernel_wait : 0;
+    running_[stream].delay = kernel && beside ? sharing_.kernel_wait : 0;
   }
 
   void complete(std::size_t stream) {
@@ -209,7 +209,7 @@ class Simulation {
     for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
       const Running& running = running_[stream];
       if (running.stage == nullptr) continue;
-      const double left = running.held > 0 ? running.held : running.left;
+      const double left = running.delay > 0 ? running.delay : running.left;
       step = std::min(step, left / speed[stream]);
     }
     if (step == std::numeric_limits<double>::infinity()) return false;
@@ -218,8 +218,8 @@ class Simulation {
     for (std::size_t stream = 0; stream < zero::kStreams; ++stream) {
       Running& running = running_[stream];
       if (running.stage == nullptr) continue;
-      if (running.held > 0) {
-        running.held = running.held <= step * (1 + 1e-12) ? 0 : running.held - step;
+      if (running.delay > 0) {
+        running.delay = running.delay <= step * (1 + 1e-12) ? 0 : running.delay - step;
         continue;
       }
       // Those that end with the step end exactly: no part is left with a rounding error.
@@ -235,7 +235,7 @@ class Simulation {
     }
     // A layer's last product leaves room for all that wait.
     if (running_[index(zero::StreamId::compute)].stage == nullptr) {
-      for (Running& running : running_) running.held = 0;
+      for (Running& running : running_) running.delay = 0;
     }
     return true;
   }

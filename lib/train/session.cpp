@@ -55,12 +55,12 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
                  const data::TokenSource& tokens)
     : config_(config),
       context_(context),
-      place_{static_cast<std::size_t>(context.control().rank()),
-             static_cast<std::size_t>(context.control().size())} {
+      data_rank_{static_cast<std::size_t>(context.control().rank()),
+                 static_cast<std::size_t>(context.control().size())} {
   device_ = app::own_device(context_, *config_.backend);
   const MemoryNeed need(config_, context_.topology(), tokens.vocab_size(),
                         config_.backend == Backend::cuda
-                            ? static_cast<std::size_t>(context_.gpus.index[place_.rank])
+                            ? static_cast<std::size_t>(context_.gpus.index[data_rank_.rank])
                             : 0);
   context_.agree_on([&] { need.enforce_limit(); });
   make_groups();
@@ -79,7 +79,7 @@ Session::Session(const config::TrainConfig& config, const app::Context& context,
     });
     if (config_.evaluation_interval > 0) {
       evaluation_batches_ =
-          std::min(config_.evaluation_batches, sampler_->held_out_batches(place_.world_size));
+          std::min(config_.evaluation_batches, sampler_->held_out_batches(data_rank_.world_size));
     }
   });
   context_.agree_on([&] {
@@ -149,7 +149,7 @@ bool Session::step(std::uint64_t step) {
   const zero::StepResult result = engine_->step(
       [&](std::size_t micro_step) {
         const trace::Timers::Scope scope(recorder_.timers, Category::data);
-        sampler_->train(step, micro_step, place_, batch_);
+        sampler_->train(step, micro_step, data_rank_, batch_);
         return zero::Batch{batch_.sequences, batch_.length, batch_.tokens, batch_.targets};
       },
       &before);
@@ -162,7 +162,7 @@ bool Session::step(std::uint64_t step) {
   interrupt_ = all.interrupt;
   keep({all.times.optimizer_before, all.times.offload_before, all.times.gather_before});
   trace::StepRow row;
-  row.loss = all.loss / static_cast<double>(place_.world_size);
+  row.loss = all.loss / static_cast<double>(data_rank_.world_size);
   row.grad_norm = result.grad_norm;
   row.time = all.times.step;
   row.tokens_per_second =
@@ -195,11 +195,11 @@ void Session::keep(const zero::UpdateTimes& times) {
 void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {
   std::array<double, 1> loss{0.0};
   for (std::size_t index = 0; index < evaluation_batches_; ++index) {
-    sampler_->held_out(index, place_, batch_);
+    sampler_->held_out(index, data_rank_, batch_);
     loss[0] += engine_->evaluate({batch_.sequences, batch_.length, batch_.tokens, batch_.targets});
   }
   context_.control().all_reduce_sum(loss);
-  const double mean = loss[0] / static_cast<double>(evaluation_batches_ * place_.world_size);
+  const double mean = loss[0] / static_cast<double>(evaluation_batches_ * data_rank_.world_size);
   // The quadratic's loss is no likelihood, so it has no bits a byte.
   const bool of_bytes =
       data::tokens_are_bytes(config_.data) && model::is_transformer(config_.model);

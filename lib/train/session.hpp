@@ -59,7 +59,7 @@ class Session {
 
   const config::TrainConfig& config_;
   const app::Context& context_;
-  data::DataRank place_;
+  data::DataRank data_rank_;
   ComputeDevice device_;
   trace::Recorder recorder_;
   comm::Groups groups_;

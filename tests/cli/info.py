@@ -76,6 +76,8 @@ class Info(unittest.TestCase):
             for name in names:
                 self.assertRegex(done.stdout, rf"(?m)^{name}( |$)")
         self.assertEqual(info["configuration"]["zeropp"]["all_gather_algorithm"], "two-level")
+        for section in ("all_gather", "reduce_scatter"):
+            self.assertEqual([row["name"] for row in info[section] if row["one_chunk"]], ["native"])
         self.assertEqual(info["configuration"]["train_batch_size"], 4)
 
     def test_flags_override_the_file(self):

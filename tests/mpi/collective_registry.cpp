@@ -113,15 +113,15 @@ TEST(Refusals, NameTheRemedy) {
   expect_refusal(ExitCode::usage, "depth of 0", [&] {
     AllToAll(context, {Parts::dense(8), Dtype::fp32, {}, 0, {"test", ""}});
   });
-  const char* const uncut = "'nvfp4:16' has one scale for all that is sent at once";
-  expect_refusal(ExitCode::usage, uncut, [&] {
+  const char* const refusal = "'nvfp4:16' has one scale for all that is sent at once";
+  expect_refusal(ExitCode::usage, refusal, [&] {
     auto plan = gather;
     plan.codec = codec::parse_codec("nvfp4");
     plan.depth = 2;
     (void)plan_all_gather("flat", context, plan);
   });
   for (const char* const hop : {"first", "second"}) {
-    expect_refusal(ExitCode::usage, uncut, [&] {
+    expect_refusal(ExitCode::usage, refusal, [&] {
       auto plan = reduction;
       (std::string_view(hop) == "first" ? plan.codec_first : plan.codec_second) =
           codec::parse_codec("nvfp4");
@@ -129,7 +129,7 @@ TEST(Refusals, NameTheRemedy) {
       (void)plan_reduce_scatter("2-hop", context, plan);
     });
   }
-  expect_refusal(ExitCode::usage, uncut, [&] {
+  expect_refusal(ExitCode::usage, refusal, [&] {
     AllToAll(context, {Parts::dense(8), Dtype::fp32, codec::parse_codec("nvfp4"), 2, {"test", ""}});
   });
   const Context in_node{cluster.groups, *cluster.groups.node, cluster.recorder, test::device()};

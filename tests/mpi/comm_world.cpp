@@ -54,11 +54,11 @@ TEST(World, DeclaredNodesGiveGroupsAndLinks) {
     EXPECT_EQ(rank, world().rank()) << "declared nodes keep the launched order";
     const Groups groups = test::make_groups({.secondary_size = g});
     ASSERT_TRUE(groups.world && groups.node && groups.rail && groups.secondary);
-    ASSERT_EQ(world().places().size(), static_cast<std::size_t>(n));
+    ASSERT_EQ(world().local_ranks().size(), static_cast<std::size_t>(n));
     for (int r = 0; r < n; ++r) {
-      const Place& place = world().places()[static_cast<std::size_t>(r)];
-      EXPECT_EQ(place.node, topology.node_of(r));
-      EXPECT_EQ(place.local, topology.local_of(r));
+      const LocalRank& local = world().local_ranks()[static_cast<std::size_t>(r)];
+      EXPECT_EQ(local.node, topology.node_of(r));
+      EXPECT_EQ(local.local, topology.local_of(r));
     }
     EXPECT_EQ(groups.world->size(), n);
     EXPECT_EQ(groups.world->rank(), rank);

@@ -75,9 +75,29 @@ def messages():
         yield "docs/troubleshooting.md: shows hardly a message"
 
 
+def walks(name, page):
+    """The rows of a walk through the source are numbered, and each names what its file, or the header or source beside it, has."""
+    rows = re.findall(r"^\| (\d+) \[[^\]]+\]\(\.\./\.\./([^)]+)\) \| ([^|]+)\|", page, re.MULTILINE)
+    for expected, (number, file, names) in enumerate(rows, 1):
+        sources = [path for path in (SOURCE / file).parent.glob(pathlib.Path(file).stem + ".*pp")]
+        text = "\n".join(path.read_text() for path in sources)
+        if int(number) != expected:
+            yield f"{name}: row {expected} has the number {number}"
+        if not (SOURCE / file).exists():
+            yield f"{name}: row {number} names {file}, which is not there"
+        for word in re.findall(r"`(?:\w+::)*(\w+)(?:\(\))?`", names):
+            if not re.search(rf"\b{word}\b", text):
+                yield f"{name}: row {number} looks for {word} in {file}, which has none"
+
+
+assert len(list(walks("planted", "| 2 [a](../../lib/base/gone.hpp) | `Gone::gone()` |\n"))) == 3
 assert len(list(unlisted(""))) > 20
 assert len(list(too_long("planted", "x" * 121 + "\n| " + "x" * 200 + "\n" + "\n" * 130))) == 2
 errors = [error for page in sorted(DOCS.rglob("*.md")) for error in too_long(page.relative_to(SOURCE).as_posix(), page.read_text())]
 errors += [*unlisted((DOCS / "index.md").read_text()), *drawings(), *exit_codes(), *messages()]
+for walk in ("codec", "step"):
+    page = (DOCS / "developers" / f"{walk}.md").read_text()
+    errors += walks(f"docs/developers/{walk}.md", page)
+    assert re.search(r"^\| 10 \[", page, re.MULTILINE), f"docs/developers/{walk}.md: the walk is not there"
 print("\n".join(errors))
 sys.exit(1 if errors else 0)

@@ -11,7 +11,7 @@
 #include "kernels/codec/codec.hpp"
 #include "lib/c/zeropp.h"
 #include "lib/collective/collective.hpp"
-#include "lib/collective/gather_layout.hpp"
+#include "lib/collective/hop_encode.hpp"
 #include "tests/support/patterns.hpp"
 
 namespace zeropp::c {
@@ -42,7 +42,7 @@ void verify(const char* name, Dtype dtype, std::size_t count) {
   for (std::size_t e = 0; e < count; ++e) {
     test::store(values.view, e, test::value_of(dtype, 0, e));
   }
-  const codec::Layout layout = collective::gathered_layout(count, codec.block());
+  const codec::Layout layout = collective::padded_layout(count, codec.block());
   // Images begin at multiples of 16: so does what operator new gives.
   std::vector<std::byte> wanted(bytes, std::byte{0xA5});
   std::vector<std::byte> image(bytes, std::byte{0x5A});

@@ -45,20 +45,20 @@ TEST(Topology, OneRankIsNotManyRanks) {
 TEST(Topology, FoundNodesMayDifferInSize) {
   // Nodes in the order of the ranks that stand for them.
   const std::vector<int> equal{0, 0, 1, 1, 4, 4};
-  const auto places = places_of(equal);
+  const auto ranks = local_ranks_of(equal);
   const int nodes[] = {0, 0, 1, 1, 2, 2};
   const int locals[] = {0, 1, 0, 1, 0, 1};
   for (std::size_t r = 0; r < equal.size(); ++r) {
-    EXPECT_EQ(places[r].node, nodes[r]);
-    EXPECT_EQ(places[r].local, locals[r]);
+    EXPECT_EQ(ranks[r].node, nodes[r]);
+    EXPECT_EQ(ranks[r].local, locals[r]);
   }
-  const Topology even = found_topology(places);
+  const Topology even = found_topology(ranks);
   EXPECT_EQ(even.node_count, 3);
   EXPECT_EQ(even.ranks_per_node, 2);
   EXPECT_FALSE(even.emulated);
 
   const std::vector<int> unequal{0, 0, 2, 3, 3};
-  const Topology odd = found_topology(places_of(unequal));
+  const Topology odd = found_topology(local_ranks_of(unequal));
   EXPECT_EQ(odd.world_size, 5);
   EXPECT_EQ(odd.node_count, 3);
   EXPECT_FALSE(odd.uniform());

@@ -24,7 +24,7 @@ FabricMap made_up(int nodes, int locals, double sigma, std::uint64_t seed) {
   FabricMap map;
   map.message_bytes = kBytes;
   for (int node = 0; node < nodes; ++node) {
-    for (int local = 0; local < locals; ++local) map.places.push_back({node, local});
+    for (int local = 0; local < locals; ++local) map.local_ranks.push_back({node, local});
   }
   std::mt19937_64 engine(seed);
   std::lognormal_distribution<double> noise(0, sigma);
@@ -52,8 +52,9 @@ FabricMap made_up(int nodes, int locals, double sigma, std::uint64_t seed) {
 
 std::vector<std::string> hosts_of(const FabricMap& map) {
   std::vector<std::string> hosts;
-  hosts.reserve(map.places.size());
-  for (const comm::Place& place : map.places) hosts.push_back(fmt::format("n{}", place.node));
+  hosts.reserve(map.local_ranks.size());
+  for (const comm::LocalRank& rank : map.local_ranks)
+    hosts.push_back(fmt::format("n{}", rank.node));
   return hosts;
 }
 

@@ -12,14 +12,14 @@
 namespace zeropp::fabric {
 namespace {
 
-std::vector<comm::Place> nodes_of(const std::vector<int>& sizes) {
-  std::vector<comm::Place> places;
+std::vector<comm::LocalRank> nodes_of(const std::vector<int>& sizes) {
+  std::vector<comm::LocalRank> ranks;
   for (int node = 0; node < static_cast<int>(sizes.size()); ++node) {
     for (int local = 0; local < sizes[static_cast<std::size_t>(node)]; ++local) {
-      places.push_back({node, local});
+      ranks.push_back({node, local});
     }
   }
-  return places;
+  return ranks;
 }
 
 /// Every pair once, and each that a rank meets meets it.
@@ -54,29 +54,29 @@ TEST(Tournament, EveryPairOnceInAsFewRoundsAsCanBe) {
 
 TEST(PairRounds, EqualNodesAreLoadedAlike) {
   for (const auto& [nodes, locals] : {std::pair{1, 8}, {2, 2}, {3, 4}, {8, 1}, {5, 3}, {16, 8}}) {
-    const auto places = nodes_of(std::vector<int>(static_cast<std::size_t>(nodes), locals));
-    const auto rounds = pair_rounds(places);
-    expect_all_pairs(rounds, places.size());
+    const auto ranks = nodes_of(std::vector<int>(static_cast<std::size_t>(nodes), locals));
+    const auto rounds = pair_rounds(ranks);
+    expect_all_pairs(rounds, ranks.size());
     EXPECT_EQ(rounds.size(),
               rounds_of(locals) + static_cast<std::size_t>(locals) * rounds_of(nodes));
     for (const Round& round : rounds) {
-      std::map<int, int> across;
-      for (std::size_t rank = 0; rank < places.size(); ++rank) {
+      std::map<int, int> inter;
+      for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
         if (round[rank] < 0) continue;
-        const comm::Place& other = places[static_cast<std::size_t>(round[rank])];
-        if (other.node != places[rank].node) ++across[places[rank].node];
+        const comm::LocalRank& other = ranks[static_cast<std::size_t>(round[rank])];
+        if (other.node != ranks[rank].node) ++inter[ranks[rank].node];
       }
-      for (const auto& [node, links] : across) EXPECT_EQ(links, locals);
+      for (const auto& [node, links] : inter) EXPECT_EQ(links, locals);
     }
   }
 }
 
 TEST(PairRounds, RailsComeFirstAmongNodes) {
-  const auto places = nodes_of({4, 4, 4, 4});
-  const auto rounds = pair_rounds(places);
+  const auto ranks = nodes_of({4, 4, 4, 4});
+  const auto rounds = pair_rounds(ranks);
   for (std::size_t number = 3; number < 6; ++number) {
-    for (std::size_t rank = 0; rank < places.size(); ++rank) {
-      EXPECT_EQ(places[static_cast<std::size_t>(rounds[number][rank])].local, places[rank].local);
+    for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+      EXPECT_EQ(ranks[static_cast<std::size_t>(rounds[number][rank])].local, ranks[rank].local);
     }
   }
 }
@@ -86,8 +86,8 @@ TEST(PairRounds, NodesOfAnySize) {
   for (int trial = 0; trial < 50; ++trial) {
     std::vector<int> sizes(1 + engine() % 5);
     for (int& size : sizes) size = 1 + static_cast<int>(engine() % 6);
-    const auto places = nodes_of(sizes);
-    expect_all_pairs(pair_rounds(places), places.size());
+    const auto ranks = nodes_of(sizes);
+    expect_all_pairs(pair_rounds(ranks), ranks.size());
   }
 }
 

@@ -36,7 +36,7 @@ double exposed(const Timeline& timeline, Resource resource) {
   return timeline.exposed[static_cast<std::size_t>(resource)];
 }
 
-/// `layers` times: gather, then compute what was gathered; gathers run ahead.
+/// `layers` times: gather, then compute what was gathered; gathers are prefetched.
 Schedule pipeline(std::size_t layers) {
   Schedule schedule;
   for (std::size_t i = 0; i < layers; ++i) {

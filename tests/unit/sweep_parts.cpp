@@ -193,8 +193,8 @@ TEST(Workers, ShareEveryIndexOnceInOrder) {
   for (const std::size_t count : {1, 2, 3, 7}) {
     for (const std::size_t n : {0, 1, 2, 5, 100}) {
       std::vector<std::vector<std::size_t>> seen(count);
-      Workers(count).share(n,
-                           [&](std::size_t worker, std::size_t i) { seen[worker].push_back(i); });
+      Workers(count).parallel_for(
+          n, [&](std::size_t worker, std::size_t i) { seen[worker].push_back(i); });
       std::vector<std::size_t> all;
       for (const auto& mine : seen) all.insert(all.end(), mine.begin(), mine.end());
       std::vector<std::size_t> wanted(n);
@@ -205,10 +205,10 @@ TEST(Workers, ShareEveryIndexOnceInOrder) {
 }
 
 TEST(Workers, ThrowWhatOneThrows) {
-  EXPECT_THROW(Workers(3).share(9,
-                                [](std::size_t, std::size_t i) {
-                                  if (i == 8) throw std::runtime_error("eight");
-                                }),
+  EXPECT_THROW(Workers(3).parallel_for(9,
+                                       [](std::size_t, std::size_t i) {
+                                         if (i == 8) throw std::runtime_error("eight");
+                                       }),
                std::runtime_error);
 }
 

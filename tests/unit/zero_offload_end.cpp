@@ -60,13 +60,13 @@ TEST(OffloadedOptimizer, EndsAfterItsMemoryIsWritten) {
   std::vector<float> gradients(partitions.front().shard);
   const std::vector<View> own{View::of(gradients.data(), gradients.size())};
   const Device device = Device::host();
-  std::optional<FiledWeights> filed(std::in_place,
-                                    offload_pieces({gradients.size()}, options.offload_optimizer),
-                                    std::vector<bool>{true}, options, device);
+  std::optional<FileWeights> file_weights(
+      std::in_place, offload_pieces({gradients.size()}, options.offload_optimizer),
+      std::vector<bool>{true}, options, device);
   std::optional<OffloadedOptimizer> optimizer(std::in_place, units, partitions, own,
-                                              std::vector<View>(1), &*filed, true, 0, options,
-                                              optim::Options{}, device, Workers(1));
-  optimizer->publish(0, Stream());
+                                              std::vector<View>(1), &*file_weights, true, 0,
+                                              options, optim::Options{}, device, Workers(1));
+  optimizer->make_weights(0, Stream());
   {
     std::unique_lock lock(gate.mutex);
     gate.changed.wait(lock, [] { return gate.under_way; });
@@ -77,7 +77,7 @@ TEST(OffloadedOptimizer, EndsAfterItsMemoryIsWritten) {
     gate.gone = true;
     gate.changed.notify_all();
   }
-  filed.reset();  // what was under way has ended
+  file_weights.reset();  // what was under way has ended
   EXPECT_FALSE(gate.too_late);
 }
 

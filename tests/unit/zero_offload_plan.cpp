@@ -80,8 +80,8 @@ TEST(OffloadStaging, HasRecordsOfFiles) {
   ASSERT_EQ(pieces.size(), 4U);
   EXPECT_EQ(pieces[2].extent.count, 1000U);
   const OffloadParamOptions param{.device = OffloadDevice::nvme, .max_in_cpu = 0};
-  const auto staging = [&](const std::vector<bool>& filed) {
-    return offload_staging(pieces, Dtype::bf16, 2, filed, options, param);
+  const auto staging = [&](const std::vector<bool>& on_file) {
+    return offload_staging(pieces, Dtype::bf16, 2, on_file, options, param);
   };
   EXPECT_EQ(staging({true, true}).bytes(), 3U * (1500 * 4 + 3 * 8192 + 4096));
   EXPECT_EQ(staging({false, false}).bytes(), 3U * (1500 * 4 + 3 * 8192)) << "they stay on the host";
@@ -96,13 +96,13 @@ TEST(OffloadStaging, HasRecordsOfFiles) {
 
 TEST(WeightsOnFile, BeginWhereTheHostMayHoldNoMore) {
   const std::vector<UnitPartition> units{{1000, 1024, 256, 1024, 0}, {500, 512, 128, 512, 0}};
-  const auto filed = [&](std::size_t most) {
+  const auto on_file = [&](std::size_t most) {
     return weights_on_file(units, {.device = OffloadDevice::nvme, .max_in_cpu = most});
   };
-  EXPECT_EQ(filed(0), (std::vector{true, true}));
-  EXPECT_EQ(filed(255), (std::vector{true, true}));
-  EXPECT_EQ(filed(383), (std::vector{false, true}));
-  EXPECT_EQ(filed(384), (std::vector{false, false}));
+  EXPECT_EQ(on_file(0), (std::vector{true, true}));
+  EXPECT_EQ(on_file(255), (std::vector{true, true}));
+  EXPECT_EQ(on_file(383), (std::vector{false, true}));
+  EXPECT_EQ(on_file(384), (std::vector{false, false}));
   EXPECT_EQ(weights_on_file(units, {.device = OffloadDevice::cpu, .max_in_cpu = 0}),
             (std::vector{false, false}));
 }

@@ -129,7 +129,7 @@ TEST(Reuse, UnitsThatPersistAreGatheredAfterUpdatesOnly) {
 TEST(Schedule, SumsOverShardGroupsOnceAStep) {
   for (const std::size_t micro_steps : {1U, 3U}) {
     ScheduleInput in = make_input(3, false, micro_steps, 1 << 20, true, true, 600);
-    in.across = true;
+    in.over_replicas = true;
     for (BucketMemory& memory : in.bucket_memory) memory.replica_image = 256;
     const Schedule schedule = make_step_schedule(in, false);
     EXPECT_EQ(count(schedule, OpKind::reduce_over_replicas), in.buckets.size());
@@ -138,13 +138,13 @@ TEST(Schedule, SumsOverShardGroupsOnceAStep) {
     std::map<std::size_t, std::size_t> summed;  // bucket -> what must be done before
     for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
       const Op& op = schedule.ops[i];
-      const bool across =
+      const bool over_replicas =
           op.kind == OpKind::reduce_over_replicas || op.kind == OpKind::gather_over_replicas;
-      if (across) {
+      if (over_replicas) {
         EXPECT_EQ(op.micro_step + 1, micro_steps);
         EXPECT_TRUE(before[i][summed.at(op.index)]);
       }
-      if (across || op.kind == OpKind::reduce) summed[op.index] = i;
+      if (over_replicas || op.kind == OpKind::reduce) summed[op.index] = i;
     }
     EXPECT_EQ(count(make_evaluation_schedule(in, false), OpKind::reduce_over_replicas), 0U);
   }
@@ -338,7 +338,7 @@ TEST(Schedule, AHostThatWaitsEndsReductionsInTime) {
     const auto pick = [&](std::size_t n) { return random() % n; };
     ScheduleInput in = make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(4),
                                   pick(3) * 500, pick(4) > 0, pick(2) == 1, 100 + pick(6000));
-    in.across = in.preset.shard_parameters && pick(2) == 1;
+    in.over_replicas = in.preset.shard_parameters && pick(2) == 1;
     in.reuse_elements = pick(3) * 700;
     in.max_live_elements = 500 + pick(4000);
     if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));
@@ -398,7 +398,7 @@ TEST(Schedule, OrdersEveryReuseOfMemory) {
     const auto pick = [&](std::size_t n) { return random() % n; };
     ScheduleInput in = make_input(static_cast<int>(pick(4)), pick(2) == 1, 1 + pick(3),
                                   pick(3) * 500, pick(2) == 1, pick(2) == 1, 200 + pick(6000));
-    in.across = in.preset.shard_parameters && pick(2) == 1;
+    in.over_replicas = in.preset.shard_parameters && pick(2) == 1;
     in.reuse_elements = pick(3) * 700;
     in.max_live_elements = 500 + pick(4000);
     if (in.preset.shard_parameters) mark_persistent(in.units, pick(2) * 400, pick(1000));

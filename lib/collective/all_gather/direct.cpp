@@ -3,7 +3,6 @@
 // gathered in place; any other image goes through the workspace.
 #include "lib/collective/entries.hpp"
 #include "lib/collective/one_step_gather.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -15,29 +14,30 @@ class Direct final : public OneStepGather {
       : OneStepGather(context, plan, all_gather_direct) {}
 
  private:
-  /// An image has no padding either, and nothing is added to values before they are encoded.
-  [[nodiscard]] bool lies_encoded() const {
+  /// Whether parts are gathered from memory to memory, without images: these would have no padding,
+  /// and nothing is added to values before they are encoded.
+  [[nodiscard]] bool zero_copy() const {
     return in_place() && !plan_.feedback &&
            part_bytes() == plan_.parts.count * size_of(plan_.memory);
   }
 
   void begin() override {
-    if (!lies_encoded()) return OneStepGather::begin();
-    place_own();
+    if (!zero_copy()) return OneStepGather::begin();
+    copy_own_part();
     const std::size_t element = size_of(full_.dtype);
     for (Piece& piece : pieces_) {
-      piece.work = share_piece(meter_, group_,
-                               static_cast<std::byte*>(full_.data) + piece.chunk.first * element,
-                               plan_.parts.stride * element, piece.chunk.length * element, stream_);
+      piece.work = meter_.all_gather_in_place(
+          group_, static_cast<std::byte*>(full_.data) + piece.chunk.first * element,
+          plan_.parts.stride * element, piece.chunk.length * element, stream_);
     }
   }
   void complete() override {
-    if (!lies_encoded()) return OneStepGather::complete();
+    if (!zero_copy()) return OneStepGather::complete();
     for (Piece& piece : pieces_) meter_.wait(piece.work, stream_);
   }
-  void travel(Piece& piece) override {
-    piece.work =
-        share_piece(meter_, group_, slot(piece, 0), piece.image_bytes, piece.image_bytes, stream_);
+  void start_transfer(Piece& piece) override {
+    piece.work = meter_.all_gather_in_place(group_, slot(piece, 0), piece.image_bytes,
+                                            piece.image_bytes, stream_);
   }
 };
 

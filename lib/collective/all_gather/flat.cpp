@@ -2,7 +2,6 @@
 // the step before. Images stay encoded on their way and are decoded once.
 #include "lib/collective/all_gather_base.hpp"
 #include "lib/collective/entries.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -38,9 +37,9 @@ class Flat final : public AllGatherBase {
   }
 
   void step(Piece& piece, std::size_t s) {
-    piece.work =
-        ring_step(meter_, group_, slot(piece, (rank() + size() - s) % size()),
-                  slot(piece, (rank() + size() - s - 1) % size()), piece.image_bytes, stream_);
+    piece.work = meter_.ring_step(group_, slot(piece, (rank() + size() - s) % size()),
+                                  slot(piece, (rank() + size() - s - 1) % size()),
+                                  piece.image_bytes, stream_);
   }
 };
 

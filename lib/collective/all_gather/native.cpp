@@ -1,4 +1,4 @@
-// The vendor's all-gather, uncompressed, in one piece: its route and pipeline are its own, so bytes
+// The vendor's all-gather, uncompressed, in one chunk: its route and pipeline are its own, so bytes
 // are modelled as a ring. A dense result of the memory dtype is gathered in place; any other goes
 // through the workspace.
 #include "lib/collective/all_gather_base.hpp"
@@ -52,7 +52,7 @@ const AllGatherAlgorithm all_gather_native = {
                .any_codec = false,
                .modelled = true,
                .deterministic = true,
-               .uncut = true},
+               .one_chunk = true},
     .traffic = [](const Ranks& ranks, std::size_t part_bytes, std::size_t chunks) -> Traffic {
       return {bytes_along_ring(ranks.group, part_bytes), messages_along_ring(ranks.group, chunks)};
     },

@@ -15,7 +15,7 @@ class NativeImages final : public OneStepGather {
  private:
   /// An image fills whole 16-byte units. For the vendor it is values of the widest type, which keep
   /// their counts small; it only copies them.
-  void travel(Piece& piece) override {
+  void start_transfer(Piece& piece) override {
     const std::size_t elements = piece.image_bytes / size_of(Dtype::fp32);
     const View images(slot(piece, 0), size() * elements, Dtype::fp32, full_.kind);
     const View own = images.part(rank() * elements, elements);

@@ -3,7 +3,6 @@
 // travels inside the node, later chunks are still on the rails.
 #include "lib/collective/all_gather_base.hpp"
 #include "lib/collective/entries.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -26,8 +25,8 @@ class TwoLevel final : public AllGatherBase {
     const auto local = static_cast<std::size_t>(node_.rank());
     for (Piece& piece : pieces_) {
       encode(piece, local * nodes() + static_cast<std::size_t>(rail_.rank()));
-      piece.work = share_piece(meter_, rail_, slot(piece, local * nodes()), piece.image_bytes,
-                               piece.image_bytes, stream_);
+      piece.work = meter_.all_gather_in_place(rail_, slot(piece, local * nodes()),
+                                              piece.image_bytes, piece.image_bytes, stream_);
     }
   }
 
@@ -36,7 +35,7 @@ class TwoLevel final : public AllGatherBase {
     for (Piece& piece : pieces_) {
       meter_.wait(piece.work, stream_);
       const std::size_t bytes = nodes() * piece.image_bytes;
-      piece.work = share_piece(meter_, node_, slot(piece, 0), bytes, bytes, stream_);
+      piece.work = meter_.all_gather_in_place(node_, slot(piece, 0), bytes, bytes, stream_);
       if (previous != nullptr) collect(*previous);
       previous = &piece;
     }

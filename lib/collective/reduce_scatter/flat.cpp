@@ -8,7 +8,6 @@
 
 #include "lib/collective/entries.hpp"
 #include "lib/collective/reduce_scatter_base.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -23,15 +22,15 @@ struct Layout {
     std::size_t in;
   };
 
-  Layout(const ReduceCut& cut, const codec::Codec& codec) {
+  Layout(const ReduceChunks& chunks, const codec::Codec& codec) {
     const codec::Codec fp32({}, Dtype::fp32);
     WorkspacePlan space;
     std::size_t largest = 0;
-    for (const Chunk& chunk : cut.chunks) {
-      const std::size_t bytes = codec.wire_bytes(cut.padded(chunk));
+    for (const Chunk& chunk : chunks) {
+      const std::size_t bytes = codec.wire_bytes(chunks.padded(chunk));
       const std::size_t out = space.reserve(bytes);
       pieces.push_back({chunk, bytes, out, space.reserve(bytes)});
-      largest = std::max(largest, fp32.wire_bytes(cut.padded(chunk)));
+      largest = std::max(largest, fp32.wire_bytes(chunks.padded(chunk)));
     }
     partial = space.reserve(largest);
     workspace = space.bytes();
@@ -48,7 +47,7 @@ class Flat final : public ReduceScatterBase {
       : ReduceScatterBase(context, plan, reduce_scatter_flat, codec.block()),
         codec_(std::move(codec)),
         fp32_({}, Dtype::fp32, context.device.backend) {
-    const Layout layout(cut_, codec_);
+    const Layout layout(chunks_, codec_);
     for (const Layout::Piece& piece : layout.pieces) pieces_.push_back({piece, nullptr});
     partial_ = layout.partial;
   }
@@ -105,7 +104,7 @@ class Flat final : public ReduceScatterBase {
   }
 
   void send(Piece& piece) {
-    piece.work = ring_step(meter_, group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
+    piece.work = meter_.ring_step(group_, at(piece.out), at(piece.in), piece.image_bytes, stream_);
   }
 
   [[nodiscard]] codec::Layout image(const Piece& piece) const {
@@ -132,11 +131,11 @@ const ReduceScatterAlgorithm reduce_scatter_flat = {
         },
     .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
       const codec::Codec codec(plan.codec_first, plan.plain);
-      const ReduceCut cut(plan, reduce_scatter_flat.traits, codec.block());
+      const ReduceChunks chunks(plan, reduce_scatter_flat.traits, codec.block());
       return described(reduce_scatter_flat, ranks, plan,
-                       {bytes_along_ring(ranks.group, codec.wire_bytes(cut.padded_part())),
-                        messages_along_ring(ranks.group, cut.chunks.size())},
-                       Layout(cut, codec).workspace, codec.name());
+                       {bytes_along_ring(ranks.group, codec.wire_bytes(chunks.padded_part())),
+                        messages_along_ring(ranks.group, chunks.size())},
+                       Layout(chunks, codec).workspace, codec.name());
     },
     .plan = [](const Context& context,
                const ReduceScatterPlan& plan) -> std::unique_ptr<ReduceScatter> {

@@ -1,4 +1,4 @@
-// The vendor's reduce-scatter, uncompressed, in one piece: order and precision of the sum, route
+// The vendor's reduce-scatter, uncompressed, in one chunk: order and precision of the sum, route
 // and pipeline are its own, so bytes are modelled as a ring. Parts that are strided or of another
 // dtype than the plain one are packed first; a 16-bit sum is widened to fp32 at the end.
 #include <memory>
@@ -39,7 +39,7 @@ class Native final : public ReduceScatterBase {
 
  private:
   void begin() override {
-    for (const Chunk& chunk : cut_.chunks) {  // the whole part, or nothing
+    for (const Chunk& chunk : chunks_) {  // the whole part, or nothing
       const std::size_t elements =
           layout_.as_is ? chunk.length : layout_.part_bytes / size_of(plan_.plain);
       ConstView in = full_.part(0, size() * elements);
@@ -66,7 +66,7 @@ class Native final : public ReduceScatterBase {
   }
 
   void complete() override {
-    for (const Chunk& chunk : cut_.chunks) {
+    for (const Chunk& chunk : chunks_) {
       meter_.wait(work_, stream_);
       if (layout_.direct) continue;
       meter_.kernels([&] {
@@ -90,16 +90,16 @@ const ReduceScatterAlgorithm reduce_scatter_native = {
                .any_codec = false,
                .modelled = true,
                .deterministic = false,
-               .uncut = true},
+               .one_chunk = true},
     // The vendor adds in the type that travels: what leaves its range becomes infinite.
     .ranks_in_sums = [](const comm::Topology&) { return std::size_t{1}; },
     .describe = [](const Ranks& ranks, const ReduceScatterPlan& plan) -> Description {
       const codec::Codec identity(plan.codec_first, plan.plain);
-      const ReduceCut cut(plan, reduce_scatter_native.traits, identity.block());
+      const ReduceChunks chunks(plan, reduce_scatter_native.traits, identity.block());
       const Layout layout(plan, identity, ranks.group.size);
       return described(reduce_scatter_native, ranks, plan,
                        {bytes_along_ring(ranks.group, layout.part_bytes),
-                        messages_along_ring(ranks.group, cut.chunks.size())},
+                        messages_along_ring(ranks.group, chunks.size())},
                        layout.workspace, identity.name());
     },
     .plan = [](const Context& context,

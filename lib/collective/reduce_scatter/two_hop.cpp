@@ -15,7 +15,6 @@
 #include "lib/collective/entries.hpp"
 #include "lib/collective/one_hop_reduce.hpp"
 #include "lib/collective/reduce_scatter_base.hpp"
-#include "lib/collective/transfer.hpp"
 
 namespace zeropp::collective {
 
@@ -39,23 +38,23 @@ struct Shape {
 
 /// Layout of the first hop: for every rank of the node an image of the slices that its rail ends
 /// with.
-codec::Layout first_layout(const ReduceCut& cut, const Parts& parts, const Shape& shape,
+codec::Layout first_layout(const ReduceChunks& chunks, const Parts& parts, const Shape& shape,
                            const Chunk& chunk) {
   return {.images = shape.locals,
           .image_stride = parts.stride,
           .slices = shape.nodes,
           .slice_stride = shape.locals * parts.stride,
           .length = chunk.length,
-          .padded = cut.padded(chunk)};
+          .padded = chunks.padded(chunk)};
 }
 /// Layout of the second hop, of the node's sums in scratch: an image for every node.
-codec::Layout second_layout(const ReduceCut& cut, const Shape& shape, const Chunk& chunk) {
+codec::Layout second_layout(const ReduceChunks& chunks, const Shape& shape, const Chunk& chunk) {
   return {.images = shape.nodes,
-          .image_stride = cut.padded(chunk),
+          .image_stride = chunks.padded(chunk),
           .slices = 1,
           .slice_stride = 0,
           .length = chunk.length,
-          .padded = cut.padded(chunk)};
+          .padded = chunks.padded(chunk)};
 }
 
 /// Whether the sums over the node lie in scratch for the errors of the second hop.
@@ -76,18 +75,18 @@ struct Layout {
     std::size_t second_in;
   };
 
-  Layout(const ReduceCut& cut, const ReduceScatterPlan& plan, const Codecs& codecs,
+  Layout(const ReduceChunks& chunks, const ReduceScatterPlan& plan, const Codecs& codecs,
          const codec::ReduceEncode& between, const Shape& shape) {
     const auto [nodes, locals] = shape;
-    const Chunk longest = cut.longest_chunk();
+    const Chunk longest = chunks.longest();
     WorkspacePlan space;
-    first_feedback = reserve_hop(space, plan.feedback, 1, nodes * locals, cut.count,
-                                 first_layout(cut, plan.parts, shape, longest));
-    second_feedback =
-        reserve_hop(space, plan.feedback, 2, nodes, cut.count, second_layout(cut, shape, longest));
+    first_feedback = reserve_hop(space, plan.feedback, 1, nodes * locals, plan.parts.count,
+                                 first_layout(chunks, plan.parts, shape, longest));
+    second_feedback = reserve_hop(space, plan.feedback, 2, nodes, plan.parts.count,
+                                  second_layout(chunks, shape, longest));
     std::size_t largest = 0;
-    for (const Chunk& chunk : cut.chunks) {
-      const std::size_t padded = cut.padded(chunk);
+    for (const Chunk& chunk : chunks) {
+      const std::size_t padded = chunks.padded(chunk);
       const std::size_t first = codecs.first.wire_bytes(nodes * padded);
       const std::size_t second = codecs.second.wire_bytes(padded);
       pieces.push_back({chunk, first, second, space.reserve(locals * first),
@@ -124,7 +123,7 @@ class TwoHop final : public ReduceScatterBase {
         rail_(*context.groups.rail),
         codecs_(codecs),
         between_(std::move(between)),
-        layout_(cut_, plan, codecs_, between_, shape()),
+        layout_(chunks_, plan, codecs_, between_, shape()),
         encode_first_(feedback_in(1, codecs_.first, size(), layout_.first_feedback)),
         encode_second_(feedback_in(2, codecs_.second, nodes(), layout_.second_feedback)) {
     // Codecs of a device could be fused in other pairs than those of the host, which describe.
@@ -134,10 +133,10 @@ class TwoHop final : public ReduceScatterBase {
   }
 
   [[nodiscard]] codec::Layout first_layout(const Chunk& chunk) const {
-    return collective::first_layout(cut_, plan_.parts, shape(), chunk);
+    return collective::first_layout(chunks_, plan_.parts, shape(), chunk);
   }
   [[nodiscard]] codec::Layout second_layout(const Chunk& chunk) const {
-    return collective::second_layout(cut_, shape(), chunk);
+    return collective::second_layout(chunks_, shape(), chunk);
   }
 
   [[nodiscard]] Shape shape() const { return {nodes(), locals()}; }
@@ -154,8 +153,8 @@ class TwoHop final : public ReduceScatterBase {
                              piece.chunk.first, {at(piece.first_out), piece.first_bytes}, stream_,
                              draws);
       });
-      piece.work = exchange_pieces(meter_, node_, at(piece.first_out), at(piece.first_in),
-                                   piece.first_bytes, stream_);
+      piece.work = meter_.exchange_equal(node_, at(piece.first_out), at(piece.first_in),
+                                         piece.first_bytes, stream_);
     }
     meter_.kernels([&] { encode_first_.end(stream_); });
   }
@@ -175,8 +174,8 @@ class TwoHop final : public ReduceScatterBase {
   void cross_nodes(Piece& piece) {
     meter_.wait(piece.work, stream_);
     meter_.kernels([&] { sum_and_encode(piece); });
-    piece.work = exchange_pieces(meter_, rail_, at(piece.second_out), at(piece.second_in),
-                                 piece.second_bytes, stream_);
+    piece.work = meter_.exchange_equal(rail_, at(piece.second_out), at(piece.second_in),
+                                       piece.second_bytes, stream_);
   }
 
   void sum_and_encode(const Piece& piece) {
@@ -229,16 +228,16 @@ Description describe_two_hop(const Ranks& ranks, const ReduceScatterPlan& plan) 
     return describe_one_hop(ranks, plan, reduce_scatter_two_hop,
                             hop == 1 ? codecs.first : codecs.second, codecs.block(), hop);
   }
-  const ReduceCut cut(plan, reduce_scatter_two_hop.traits, codecs.block());
-  const std::size_t padded = cut.padded_part();
+  const ReduceChunks chunks(plan, reduce_scatter_two_hop.traits, codecs.block());
+  const std::size_t padded = chunks.padded_part();
   Traffic sum{bytes_to_others(node, codecs.first.wire_bytes(rail.size * padded)),
-              messages_to_others(node, cut.chunks.size())};
+              messages_to_others(node, chunks.size())};
   sum.bytes += bytes_to_others(rail, codecs.second.wire_bytes(padded));
-  sum.messages += messages_to_others(rail, cut.chunks.size());
+  sum.messages += messages_to_others(rail, chunks.size());
   const codec::ReduceEncode between(codecs.first, codecs.second);
   return described(
       reduce_scatter_two_hop, ranks, plan, sum,
-      Layout(cut, plan, codecs, between, {rail.size, node.size}).workspace, codecs.name(),
+      Layout(chunks, plan, codecs, between, {rail.size, node.size}).workspace, codecs.name(),
       feedback_path(feeds_back_sums(plan) ? "composed" : between.path(), plan.feedback, {1, 2}));
 }
 

@@ -31,12 +31,12 @@ void set_unless_user_did(const char* name, const std::string& value) {
 
 /// NCCL reads its environment once: what the first call of a process sets stays, because later ones
 /// find it set.
-void set_environment(const NcclPlace& place) {
+void set_environment(const NcclNode& node) {
   // NVLS multicast needs a fabric manager that not every machine runs.
   set_unless_user_did("NCCL_NVLS_ENABLE", "0");
-  if (!place.emulated) return;
-  set_unless_user_did("NCCL_HOSTID", fmt::format("zeropp-node-{}-{}", place.node, host_name()));
-  if (place.one_host) set_unless_user_did("NCCL_SOCKET_IFNAME", "lo");
+  if (!node.emulated) return;
+  set_unless_user_did("NCCL_HOSTID", fmt::format("zeropp-node-{}-{}", node.node, host_name()));
+  if (node.one_host) set_unless_user_did("NCCL_SOCKET_IFNAME", "lo");
 }
 
 }  // namespace
@@ -55,10 +55,10 @@ bool nccl_can_take_copy_engines() {
 
 std::unique_ptr<Communicator> make_nccl_communicator(std::string name, int rank,
                                                      std::vector<LinkClass> links,
-                                                     const Device& device, const NcclPlace& place,
+                                                     const Device& device, const NcclNode& node,
                                                      const NcclRoutes& routes,
                                                      const FromFirstRank& from_first_rank) {
-  set_environment(place);
+  set_environment(node);
   const bool inside = links.size() > 1 && std::ranges::none_of(links, [](LinkClass link) {
                         return link == LinkClass::inter_node;
                       });

@@ -13,7 +13,7 @@ namespace {
 
 /// Names of the arrays of errors in checkpoints, in the order in which for_each() numbers them.
 constexpr std::array<const char*, 4> kArrays{"intra", "inter", "across.reduce", "across.gather"};
-/// Index of the part of feedback_memory() that has an array: both arrays across groups are one
+/// Index of the part of feedback_memory() that has an array: both arrays over replicas are one
 /// part.
 std::size_t part_of(std::size_t array) { return std::min<std::size_t>(array, 2); }
 

@@ -41,7 +41,7 @@ class GradientErrors {
   }
 
   /// Errors for the plans of the two halves of this bucket's sum over shard groups; null when there
-  /// is no feedback across groups.
+  /// is no feedback over replicas.
   [[nodiscard]] collective::ErrorFeedback* of_replica_reduce(std::size_t bucket) const {
     return replica_reduce_.empty() ? nullptr : replica_reduce_[bucket].get();
   }

@@ -45,7 +45,7 @@ GradientReduce::GradientReduce(const Options& options, const CodecTable& codecs,
     }
   }
   if (groups.replicas) {
-    across_.emplace(options, codecs, buckets_, groups, errors_, recorder, device);
+    over_replicas_.emplace(options, codecs, buckets_, groups, errors_, recorder, device);
   }
 }
 
@@ -53,7 +53,7 @@ void GradientReduce::use(const std::vector<std::size_t>& choice) {
   for (std::size_t b = 0; b < buckets_.size(); ++b) {
     choice_[b] = choice[buckets_[b].segments.front().unit];
   }
-  if (across_) across_->use(choice);
+  if (over_replicas_) over_replicas_->use(choice);
 }
 
 void GradientReduce::copy_segments(std::size_t bucket, std::span<const View> gradients, View dense,

@@ -49,7 +49,9 @@ class GradientReduce {
                   std::span<std::byte> workspace, StreamHandle stream);
 
   /// The sum over the shard groups; null where there is one group.
-  [[nodiscard]] ReplicaReduce* across() { return across_ ? &*across_ : nullptr; }
+  [[nodiscard]] ReplicaReduce* over_replicas() {
+    return over_replicas_ ? &*over_replicas_ : nullptr;
+  }
 
   [[nodiscard]] const std::vector<Bucket>& buckets() const { return buckets_; }
   /// The errors that are fed back; the engine commits or discards them after each step.
@@ -80,7 +82,7 @@ class GradientReduce {
   std::vector<std::vector<std::unique_ptr<collective::ReduceScatter>>> reduce_;
   std::vector<std::size_t> choice_;                                 ///< by bucket
   std::vector<std::unique_ptr<collective::AllGather>> gather_sum_;  ///< stage 0 only
-  std::optional<ReplicaReduce> across_;
+  std::optional<ReplicaReduce> over_replicas_;
 };
 
 }  // namespace zeropp::zero

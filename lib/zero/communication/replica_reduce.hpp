@@ -27,7 +27,7 @@ namespace zeropp::zero {
 class ReplicaReduce {
  public:
   /// `options` are resolved (no "auto"); `replicas` is the communicator of groups.replicas;
-  /// `groups`, `recorder` and `errors`, where there is feedback across groups, outlive this.
+  /// `groups`, `recorder` and `errors`, where there is feedback over replicas, outlive this.
   ReplicaReduce(const Options& options, const CodecTable& codecs,
                 const std::vector<Bucket>& buckets, comm::Groups& groups, GradientErrors& errors,
                 trace::Recorder& recorder, const Device& device);

@@ -66,11 +66,11 @@ std::vector<CheckpointState::KeptArray> CheckpointState::kept_arrays(std::size_t
       context_.preset.shard_optimizer ? context_.shard_rank() * context_.units()[unit].shard : 0;
   const std::string name = array_name(unit, index);
   std::vector<KeptArray> arrays;
-  const auto add = [&](const OptimizerShard& part, bool filed) {
+  const auto add = [&](const OptimizerShard& part, bool on_file) {
     const Extent& extent = part.extent(unit);
     if (extent.count == 0) return;
     const std::size_t begin = own + extent.begin;
-    if (filed) {
+    if (on_file) {
       arrays.push_back(in_file(name, begin, unit, index));
     } else {
       const View values = index == 0 ? part.master(unit) : part.state(unit, index - 1);
@@ -183,8 +183,8 @@ void CheckpointState::restore(const StepCounts& steps, const ReadSlice& read) {
     }
     optimizer_.make_weights(u);
   }
-  optimizer_.settle();
-  context_.plans.gradients.errors().forget(compute.handle());
+  optimizer_.wait_for_files();
+  context_.gradient_reduce.errors().forget(compute.handle());
   compute.synchronize();
   // Progress is set as if the steps had been taken here: draws depend on the version of the
   // weights.
@@ -197,7 +197,7 @@ void CheckpointState::restore_weights(const ReadSlice& read) {
     for (const KeptArray& array : kept_arrays(u, 0)) fill(u, array, read);
     optimizer_.make_weights(u);
   }
-  optimizer_.settle();
+  optimizer_.wait_for_files();
   compute.synchronize();
 }
 
@@ -218,7 +218,7 @@ bool CheckpointState::restore_errors(const HasSlice& has, const ReadSlice& read)
 
 std::vector<NamedState> CheckpointState::error_feedback() const {
   context_.compute().synchronize();  // a reset or another scale may be under way
-  return context_.plans.gradients.errors().state();
+  return context_.gradient_reduce.errors().state();
 }
 
 std::vector<std::byte> CheckpointState::fetch_master(std::size_t unit) const {

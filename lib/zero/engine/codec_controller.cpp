@@ -24,14 +24,14 @@ Options with_codec(Options options, const codec::CodecSpec& codec) {
 CodecController::CodecController(const EngineContext& context, const RankMemory& memory,
                                  const RankOptimizer& optimizer)
     : context_(context), memory_(memory), optimizer_(optimizer) {
-  const Plans& plans = context.plans;
+  const RankPlan& plan = context.plan;
   if (context.options.measure_errors > 0) {
-    errors_.emplace(context.options, plans.codecs, context.model.units(), plans.units,
-                    plans.reductions.buckets, context.reduce_groups, context.control,
-                    context.device, context.recorder);
+    errors_.emplace(context.options, plan.codecs, context.model.units(), plan.units,
+                    plan.reductions.buckets, context.reduce_groups, context.control, context.device,
+                    context.recorder);
   }
   if (context.options.adaptive_bits.values != AdaptedValues::none) {
-    adaptive_.emplace(context.options, plans.units, width_costs(), context.control, context.device,
+    adaptive_.emplace(context.options, plan.units, width_costs(), context.control, context.device,
                       context.recorder);
   }
 }
@@ -39,24 +39,24 @@ CodecController::CodecController(const EngineContext& context, const RankMemory&
 WidthCosts CodecController::width_costs() const {
   // Gathers and reductions of a step by unit and bucket.
   const Options& options = context_.options;
-  const Plans& plans = context_.plans;
+  const RankPlan& plan = context_.plan;
   const Options budget = with_codec(options, options.adaptive_bits.budget_codec);
   const CodecTable table(budget, context_.model.units());
   const bool of_weights = options.adaptive_bits.values == AdaptedValues::weights;
-  const WeightDescriptions gathers(budget, table, plans.units, context_.groups.shape());
-  const GradientDescriptions reductions(budget, table, plans.units, plans.reductions.buckets,
+  const WeightDescriptions gathers(budget, table, plan.units, context_.groups.shape());
+  const GradientDescriptions reductions(budget, table, plan.units, plan.reductions.buckets,
                                         context_.reduce_groups.shape());
   const std::size_t widths = adaptive_codecs(options.adaptive_bits).size();
   WidthCosts costs;
-  costs.bytes.assign(plans.units.size(), std::vector<std::uint64_t>(widths, 0));
+  costs.bytes.assign(plan.units.size(), std::vector<std::uint64_t>(widths, 0));
   const auto total = [](const comm::Bytes& sent) { return sent.intra + sent.inter; };
-  for (const Op& op : plans.step.step.front().ops) {
+  for (const Op& op : plan.step.step.front().ops) {
     if (op.kind != (of_weights ? OpKind::gather : OpKind::reduce)) continue;
     const std::size_t unit =
-        of_weights ? op.index : plans.reductions.buckets[op.index].segments.front().unit;
+        of_weights ? op.index : plan.reductions.buckets[op.index].segments.front().unit;
     for (std::size_t i = 0; i < widths; ++i) {
-      costs.bytes[unit][i] += total(of_weights ? plans.weight_gathers.global[op.index][i].bytes
-                                               : plans.reductions.reduce[op.index][i].bytes);
+      costs.bytes[unit][i] += total(of_weights ? plan.weight_gathers.global[op.index][i].bytes
+                                               : plan.reductions.reduce[op.index][i].bytes);
     }
     costs.of_budget_codec += total(of_weights ? gathers.global[op.index][0].bytes
                                               : reductions.reduce[op.index][0].bytes);
@@ -69,7 +69,7 @@ void CodecController::agree() {
 }
 
 void CodecController::apply() {
-  CodecChoice next = context_.plans.codecs.at(context_.progress.steps.begun);
+  CodecChoice next = context_.plan.codecs.at(context_.progress.steps.begun);
   if (adaptive_) adaptive_->overlay(next);
   if (next == choice_) return;
   // The codec may change while the weights stay what they are (after a skipped step): hpZ's shards
@@ -77,13 +77,15 @@ void CodecController::apply() {
   // be.
   if (next.weights != choice_.weights) context_.progress.secondary_version = 0;
   const CodecChoice before = std::exchange(choice_, std::move(next));
-  context_.plans.use(choice_);
+  context_.plan.use(choice_);
+  context_.weight_gather.use(choice_.weights);
+  context_.gradient_reduce.use(choice_.gradients);
   if (codecs_vary(context_.options)) record(before);
 }
 
 void CodecController::record(const CodecChoice& before) {
   const bool first = before.weights.empty();
-  const CodecTable& codecs = context_.plans.codecs;
+  const CodecTable& codecs = context_.plan.codecs;
   for (std::size_t u = 0; u < context_.units().size(); ++u) {
     if (!first && before.weights[u] == choice_.weights[u] &&
         before.gradients[u] == choice_.gradients[u]) {
@@ -126,7 +128,7 @@ void CodecController::before_reduction(const Op& op) {
     errors_->reduce(op.index, memory_.gradients, first, on);
   }
   if (adaptive_ && !adaptive_->of_weights() && adaptive_->due(context_.progress.steps.begun - 1)) {
-    adaptive_->errors().keep(context_.plans.step.input.buckets[op.index], memory_.gradients, on);
+    adaptive_->errors().keep(context_.plan.step.input.buckets[op.index], memory_.gradients, on);
   }
 }
 

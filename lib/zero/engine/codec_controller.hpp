@@ -1,8 +1,9 @@
 // Controls the codecs of an engine: which ones the next step takes (those of the table, and of
 // adaptive bits), and what they lose (error meter, adaptive bits), which it observes beside the
 // step. Owns the choice in force, the meter and the adaptive bits with their memory; shards and
-// gradients are others'. Changes the plans that are in use, and forgets hpZ's secondary shards
-// where the codec of weights changed. Collective: every rank calls every function, in one order.
+// gradients are others'. Puts codecs into force in the plan and in the collectives that are made of
+// it, and forgets hpZ's secondary shards where the codec of weights changed. Collective: every rank
+// calls every function, in one order.
 #pragma once
 
 #include <cstddef>

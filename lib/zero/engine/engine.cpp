@@ -1,6 +1,5 @@
 #include "lib/zero/engine/engine.hpp"
 
-#include <memory>
 #include <utility>
 
 #include "lib/zero/engine/master_weights.hpp"
@@ -11,11 +10,11 @@ namespace zeropp::zero {
 namespace {
 
 /// Rows of the trace: what is gathered and sharded.
-void record_units(const Plans& plans, const std::vector<Unit>& units, trace::Recorder& recorder) {
-  for (std::size_t u = 0; u < plans.units.size(); ++u) {
-    const UnitPartition& unit = plans.units[u];
+void record_units(const RankPlan& plan, const std::vector<Unit>& units, trace::Recorder& recorder) {
+  for (std::size_t u = 0; u < plan.units.size(); ++u) {
+    const UnitPartition& unit = plan.units[u];
     trace::UnitRow row{units[u].name, unit.parameters, unit.flat, unit.padded, unit.shard};
-    for (const Op& op : plans.step.step.front().ops) {
+    for (const Op& op : plan.step.step.front().ops) {
       const bool gathers = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary;
       if (!gathers || op.index != u || op.micro_step > 0) continue;
       ++(op.backward_phase ? row.gathers_backward : row.gathers_forward);
@@ -32,20 +31,29 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
     : options_(options),
       device_(device),
       executor_(device_, groups.waits_on_stream, options.overlap_comm),
-      plans_(std::make_unique<Plans>(options_, model.units(), model.layers(), groups, reduce_groups,
-                                     recorder, device_)),
-      context_{options_,      stage_preset(options_.stage),
-               model,         groups,
-               reduce_groups, control,
-               device_,       recorder,
-               *plans_,       executor_,
+      plan_(options_, model.units(), model.layers(), groups.shape(), reduce_groups.shape()),
+      context_{options_,
+               stage_preset(options_.stage),
+               model,
+               groups,
+               reduce_groups,
+               control,
+               device_,
+               recorder,
+               plan_,
+               weight_gather_,
+               gradient_reduce_,
+               executor_,
                progress_},
-      memory_(options_, *plans_, groups, device_),
+      memory_(options_, plan_, groups, device_),
       optimizer_(context_, optimizer, memory_),
       codecs_(context_, memory_, optimizer_),
       state_(context_, optimizer_, codecs_.adaptive()),
-      step_(context_, memory_, optimizer_, codecs_) {
-  record_units(*plans_, model.units(), recorder);
+      step_(context_, memory_, optimizer_, codecs_),
+      weight_gather_(options_, plan_.codecs, plan_.units, groups, recorder, device_),
+      gradient_reduce_(options_, plan_.codecs, plan_.units, plan_.reductions.buckets, reduce_groups,
+                       recorder, device_) {
+  record_units(plan_, model.units(), recorder);
 }
 
 void Engine::prepare() {

@@ -17,7 +17,8 @@
 #include "lib/device/buffer.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/zero/communication/plans.hpp"
+#include "lib/zero/communication/gradient_reduce.hpp"
+#include "lib/zero/communication/weight_gather.hpp"
 #include "lib/zero/engine/checkpoint_state.hpp"
 #include "lib/zero/engine/codec_controller.hpp"
 #include "lib/zero/engine/engine_context.hpp"
@@ -27,6 +28,7 @@
 #include "lib/zero/engine/rank_optimizer.hpp"
 #include "lib/zero/engine/training_step.hpp"
 #include "lib/zero/plan/options.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::zero {
@@ -42,8 +44,6 @@ class Engine {
          const Device& device, trace::Recorder& recorder);
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
-  /// Withdraws the collectives that an error left under way, before the memory that they write.
-  ~Engine() { plans_.reset(); }
 
   /// Prepares the first step, once; step() and evaluate() see to it where nobody did. Collective.
   /// All ranks throw AgreedError: usage where adaptive bits cannot keep their budget, environment
@@ -105,7 +105,7 @@ class Engine {
   Options options_;
   ComputeDevice device_;
   Executor executor_;
-  std::unique_ptr<Plans> plans_;
+  RankPlan plan_;
   Progress progress_;
   EngineContext context_;
   RankMemory memory_;
@@ -116,6 +116,10 @@ class Engine {
   CheckpointState state_;
   TrainingStep step_;
   bool prepared_ = false;
+  // Destroyed first, which withdraws the collectives that an error left under way before the memory
+  // that they write is freed.
+  WeightGather weight_gather_;
+  GradientReduce gradient_reduce_;
 };
 
 }  // namespace zeropp::zero

@@ -7,11 +7,13 @@
 #include "lib/comm/world.hpp"
 #include "lib/device/compute_device.hpp"
 #include "lib/trace/recorder.hpp"
-#include "lib/zero/communication/plans.hpp"
+#include "lib/zero/communication/gradient_reduce.hpp"
+#include "lib/zero/communication/weight_gather.hpp"
 #include "lib/zero/engine/executor.hpp"
 #include "lib/zero/engine/progress.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 #include "lib/zero/plan/unit_model.hpp"
 
 namespace zeropp::zero {
@@ -25,11 +27,13 @@ struct EngineContext {
   comm::Control& control;
   const ComputeDevice& device;
   trace::Recorder& recorder;
-  Plans& plans;
+  RankPlan& plan;
+  WeightGather& weight_gather;
+  GradientReduce& gradient_reduce;
   const Executor& executor;
   Progress& progress;
 
-  [[nodiscard]] const std::vector<UnitPartition>& units() const { return plans.units; }
+  [[nodiscard]] const std::vector<UnitPartition>& units() const { return plan.units; }
   [[nodiscard]] const Stream& compute() const { return executor.compute(); }
   [[nodiscard]] std::size_t world_size() const {
     return static_cast<std::size_t>(groups.world->size());

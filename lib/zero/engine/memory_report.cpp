@@ -37,17 +37,17 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
   }
   if (weights_stay) actual.push_back(weights);
   if (options.offload_param.on_file())
-    actual.push_back(optimizer.filed() != nullptr ? optimizer.filed()->bytes() : 0);
+    actual.push_back(optimizer.file_weights() != nullptr ? optimizer.file_weights()->bytes() : 0);
   std::vector<MemoryReport> reports;
   const auto predicted =
       state_memory(context.units(), context.preset, options.compute, on_device.states(),
                    options.offload_optimizer, options.offload_param);
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual[i]});
-  for (MemoryReport& each : context.plans.gradients.errors().memory())
+  for (MemoryReport& each : context.gradient_reduce.errors().memory())
     reports.push_back(std::move(each));
   for (MemoryReport& each : codecs.memory()) reports.push_back(std::move(each));
-  reports.push_back({"arena", context.plans.step.arena_bytes(), memory.arena.bytes()});
+  reports.push_back({"arena", context.plan.step.arena_bytes(), memory.arena.bytes()});
   reports.push_back(context.model.memory());
   return reports;
 }

@@ -30,10 +30,10 @@ std::vector<Buffer> make_compute_shards(const Options& options,
   std::vector<Buffer> made;
   if (!stage_preset(options.stage).shard_optimizer) return made;
   if (options.compute == Dtype::fp32 && !elsewhere) return made;
-  const std::vector<bool> filed = weights_on_file(units, options.offload_param);
+  const std::vector<bool> on_file = weights_on_file(units, options.offload_param);
   const MemoryKind kind = memory_of_weights(options, device);
   for (std::size_t u = 0; u < units.size(); ++u)
-    made.push_back(Buffer::zeros(filed[u] ? 0 : units[u].shard, options.compute, kind));
+    made.push_back(Buffer::zeros(on_file[u] ? 0 : units[u].shard, options.compute, kind));
   return made;
 }
 
@@ -53,18 +53,18 @@ std::vector<Buffer> make_resident_weights(const Options& options,
 
 }  // namespace
 
-RankMemory::RankMemory(const Options& options, const Plans& plans, const comm::Groups& groups,
+RankMemory::RankMemory(const Options& options, const RankPlan& plan, const comm::Groups& groups,
                        const Device& device)
-    : arena(groups.make_memory(plans.step.arena_bytes())),
-      compute_shards(make_compute_shards(options, plans.units, device)),
-      resident_weights(make_resident_weights(options, plans.units, device)),
-      weights(plans.units.size()),
-      gradients(plans.units.size()),
-      is_fresh(plans.units.size()),
-      plans_(plans),
+    : arena(groups.make_memory(plan.step.arena_bytes())),
+      compute_shards(make_compute_shards(options, plan.units, device)),
+      resident_weights(make_resident_weights(options, plan.units, device)),
+      weights(plan.units.size()),
+      gradients(plan.units.size()),
+      is_fresh(plan.units.size()),
+      plan_(plan),
       preset_(stage_preset(options.stage)),
       compute_(options.compute) {
-  const std::vector<UnitPartition>& units = plans.units;
+  const std::vector<UnitPartition>& units = plan.units;
   if (!preset_.shard_gradients)
     local_gradients = of_fp32(units, &UnitPartition::padded, device.memory);
   if (preset_.shard_optimizer)
@@ -81,10 +81,10 @@ RankMemory::RankMemory(const Options& options, const Plans& plans, const comm::G
 
 std::vector<View> RankMemory::own_gradients() const {
   std::vector<View> own;
-  for (std::size_t u = 0; u < plans_.units.size(); ++u) {
+  for (std::size_t u = 0; u < plan_.units.size(); ++u) {
     own.push_back(preset_.shard_optimizer
-                      ? gradient_shards[u].view(plans_.units[u].shard, Dtype::fp32)
-                      : local_gradients[u].view(plans_.units[u].padded, Dtype::fp32));
+                      ? gradient_shards[u].view(plan_.units[u].shard, Dtype::fp32)
+                      : local_gradients[u].view(plan_.units[u].padded, Dtype::fp32));
   }
   return own;
 }
@@ -92,33 +92,33 @@ std::vector<View> RankMemory::own_gradients() const {
 View RankMemory::compute_shard(std::size_t unit) const {
   if (!preset_.shard_optimizer) return resident(unit);
   if (!compute_shards.empty() && compute_shards[unit].bytes() > 0)
-    return compute_shards[unit].view(plans_.units[unit].shard, compute_);
+    return compute_shards[unit].view(plan_.units[unit].shard, compute_);
   return {};
 }
 
 View RankMemory::resident(std::size_t unit) const {
-  return resident_weights[unit].view(plans_.units[unit].padded, compute_);
+  return resident_weights[unit].view(plan_.units[unit].padded, compute_);
 }
 
 View RankMemory::gradient_shard(const Segment& segment) const {
   return gradient_shards[segment.unit]
-      .view(plans_.units[segment.unit].shard, Dtype::fp32)
+      .view(plan_.units[segment.unit].shard, Dtype::fp32)
       .part(segment.offset, segment.count);
 }
 
 View RankMemory::gathered(const Op& op) const {
-  return arena.view(plans_.units[op.index].padded, compute_, op.result);
+  return arena.view(plan_.units[op.index].padded, compute_, op.result);
 }
 
 View RankMemory::whole_gradients(const Op& op) const {
   if (!preset_.shard_gradients)
-    return local_gradients[op.index].view(plans_.units[op.index].padded, Dtype::fp32);
-  const UnitPartition& unit = plans_.units[op.index];
+    return local_gradients[op.index].view(plan_.units[op.index].padded, Dtype::fp32);
+  const UnitPartition& unit = plan_.units[op.index];
   return arena.view(unit.padded, unit.gradients, op.result);
 }
 
 View RankMemory::sum(const Op& op) const {
-  const Bucket& bucket = plans_.step.input.buckets[op.index];
+  const Bucket& bucket = plan_.step.input.buckets[op.index];
   return op.result == kNoMemory ? gradient_shard(bucket.segments.front())
                                 : arena.view(bucket.count(), Dtype::fp32, op.result);
 }

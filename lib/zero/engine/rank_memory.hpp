@@ -15,17 +15,17 @@
 #include "lib/comm/world.hpp"
 #include "lib/device/buffer.hpp"
 #include "lib/device/device.hpp"
-#include "lib/zero/communication/plans.hpp"
 #include "lib/zero/engine/secondary_partition.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
+#include "lib/zero/plan/rank_plan.hpp"
 #include "lib/zero/plan/schedule.hpp"
 
 namespace zeropp::zero {
 
 struct RankMemory {
-  /// `plans` outlives this. Throws Error(environment) when there is no memory.
-  RankMemory(const Options& options, const Plans& plans, const comm::Groups& groups,
+  /// `plan` outlives this. Throws Error(environment) when there is no memory.
+  RankMemory(const Options& options, const RankPlan& plan, const comm::Groups& groups,
              const Device& device);
 
   /// Arena of whole gathered weights, whole gradients, sums and workspace: at offsets of the
@@ -67,7 +67,7 @@ struct RankMemory {
   [[nodiscard]] std::span<std::byte> workspace(const Op& op) const;
 
  private:
-  const Plans& plans_;
+  const RankPlan& plan_;
   StagePreset preset_;
   Dtype compute_;
 };

@@ -28,23 +28,23 @@ RankOptimizer::RankOptimizer(const EngineContext& context, const optim::Options&
              context.device, context.device.memory, context.compute().handle()),
       updated_(context.units().size()) {
   const std::vector<UnitPartition>& units = context.units();
-  const std::vector<bool> filed = weights_on_file(units, context.options.offload_param);
-  if (std::ranges::find(filed, true) != filed.end()) {
+  const std::vector<bool> on_file = weights_on_file(units, context.options.offload_param);
+  if (std::ranges::find(on_file, true) != on_file.end()) {
     std::vector<std::size_t> counts(units.size());
     std::ranges::transform(units, counts.begin(), &UnitPartition::shard);
-    filed_.emplace(offload_pieces(counts, context.options.offload_optimizer), filed,
-                   context.options, context.device);
+    file_weights_.emplace(offload_pieces(counts, context.options.offload_optimizer), on_file,
+                          context.options, context.device);
   }
   if (context.options.offload_optimizer.enabled()) {
     std::vector<View> weights;
     for (std::size_t u = 0; u < units.size(); ++u) weights.push_back(memory.compute_shard(u));
     offloaded_.emplace(context.model.units(), units, memory.own_gradients(), weights,
-                       filed_ ? &*filed_ : nullptr, context.preset.shard_optimizer,
+                       file_weights_ ? &*file_weights_ : nullptr, context.preset.shard_optimizer,
                        context.shard_rank(), context.options, options, context.device,
                        Workers::on_this_host(neighbours(context.groups)));
   }
   for (std::size_t u = 0; u < units.size(); ++u) make_weights(u);
-  settle();
+  wait_for_files();
 }
 
 /// Views of the gradients and weights that the device's part of the optimizer steps with, by unit.
@@ -66,14 +66,14 @@ void RankOptimizer::begin_step(const Stream& compute) {
   if (offloaded_) offloaded_->begin(compute);
 }
 
-void RankOptimizer::update(const Op& op, std::uint64_t t, float mean, double clip) {
+void RankOptimizer::update(const Op& op, std::uint64_t t, float gradient_scale, double clip) {
   const std::size_t unit = op.index;
   const Stream& on = context_.executor.stream(op.stream);
-  shard_.update(unit, t, mean, clip, on.handle());
+  shard_.update(unit, t, gradient_scale, clip, on.handle());
   if (context_.options.compute == Dtype::fp32) cast_to_compute(unit, on);
   if (offloaded_) {
     const auto begin = std::chrono::steady_clock::now();
-    offloaded_->update(unit, t, mean, clip, on);
+    offloaded_->update(unit, t, gradient_scale, clip, on);
     host_seconds_ +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
@@ -97,20 +97,20 @@ void RankOptimizer::cast_to_compute(std::size_t unit, const Stream& on) const {
 void RankOptimizer::make_weights(std::size_t unit) {
   const Stream& compute = context_.compute();
   cast_to_compute(unit, compute);
-  if (offloaded_) offloaded_->publish(unit, compute);
+  if (offloaded_) offloaded_->make_weights(unit, compute);
 }
 
-void RankOptimizer::settle() {
-  if (offloaded_) offloaded_->settle();
+void RankOptimizer::wait_for_files() {
+  if (offloaded_) offloaded_->wait_for_files();
 }
 
-void RankOptimizer::expect_weights(const Schedule& schedule) {
-  if (!filed_) return;
+void RankOptimizer::prefetch_weights(const Schedule& schedule) {
+  if (!file_weights_) return;
   std::vector<std::size_t> units;
   for (const Op& op : schedule.ops) {
-    if (op.kind == OpKind::gather && filed_->has(op.index)) units.push_back(op.index);
+    if (op.kind == OpKind::gather && file_weights_->has(op.index)) units.push_back(op.index);
   }
-  filed_->expect(std::move(units));
+  file_weights_->prefetch(std::move(units));
 }
 
 ConstView RankOptimizer::compute_shard(std::size_t unit) const {
@@ -125,9 +125,9 @@ ConstView RankOptimizer::shard_to_gather(const Op& op) {
   if (!context_.options.offload_param.enabled()) return compute_shard(op.index);
   std::byte* const here = memory_.workspace(op).data();
   const Stream& on = context_.executor.stream(op.stream);
-  if (filed_ && filed_->has(op.index)) {
-    if (op.kind == OpKind::refresh) offloaded_->settle();  // an update has just made them
-    filed_->bring(op.index, here, on);
+  if (file_weights_ && file_weights_->has(op.index)) {
+    if (op.kind == OpKind::refresh) offloaded_->wait_for_files();  // an update has just made them
+    file_weights_->upload(op.index, here, on);
   } else {
     const ConstView shard = compute_shard(op.index);
     on.copy(here, static_cast<const std::byte*>(shard.data), shard.bytes());
@@ -143,7 +143,7 @@ std::vector<const AsyncFile*> RankOptimizer::files() const {
   std::vector<const AsyncFile*> found;
   if (offloaded_ && offloaded_->records() != nullptr)
     found.push_back(&offloaded_->records()->file());
-  if (filed_) found.push_back(&filed_->file());
+  if (file_weights_) found.push_back(&file_weights_->file());
   return found;
 }
 

@@ -14,7 +14,7 @@
 #include "lib/device/stream.hpp"
 #include "lib/zero/engine/engine_context.hpp"
 #include "lib/zero/engine/rank_memory.hpp"
-#include "lib/zero/optimizer/filed_weights.hpp"
+#include "lib/zero/optimizer/file_weights.hpp"
 #include "lib/zero/optimizer/offloaded_optimizer.hpp"
 #include "lib/zero/optimizer/optimizer_shard.hpp"
 
@@ -30,21 +30,21 @@ class RankOptimizer {
   /// Gradients are final where `compute` is now. Before the updates of a step, of all units in
   /// order.
   void begin_step(const Stream& compute);
-  /// Step `t` of the operation's unit, on its stream, with mean * gradient, clipped by the factor
-  /// `clip`: master, states, and the weights that follow. What is offloaded is done when it
-  /// returns; in a file the new weights are after settle().
-  void update(const Op& op, std::uint64_t t, float mean, double clip);
+  /// Step `t` of the operation's unit, on its stream, with gradient_scale * gradient, clipped by
+  /// the factor `clip`: master, states, and the weights that follow. What is offloaded is done when
+  /// it returns; in a file the new weights are after wait_for_files().
+  void update(const Op& op, std::uint64_t t, float gradient_scale, double clip);
   /// The latest update of a unit.
   [[nodiscard]] const Event& updated(std::size_t unit) const { return updated_[unit]; }
   /// All weights of a unit in the compute dtype from its master, on the compute stream: where no
   /// step has made them.
   void make_weights(std::size_t unit);
   /// Returns when what goes to files is there.
-  void settle();
+  void wait_for_files();
 
   /// Begins to read the weights that `schedule` gathers from files, where no update in it makes
   /// them.
-  void expect_weights(const Schedule& schedule);
+  void prefetch_weights(const Schedule& schedule);
   /// The own shard in the compute dtype, where it lies.
   [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
   /// The own shard on the device, for a gather or a refresh on its stream: a shard on the host or
@@ -60,7 +60,9 @@ class RankOptimizer {
     return offloaded_ ? &*offloaded_ : nullptr;
   }
   /// Weights that are gathered from a file; null: none.
-  [[nodiscard]] const FiledWeights* filed() const { return filed_ ? &*filed_ : nullptr; }
+  [[nodiscard]] const FileWeights* file_weights() const {
+    return file_weights_ ? &*file_weights_ : nullptr;
+  }
   /// All files that this rank offloads to.
   [[nodiscard]] std::vector<const AsyncFile*> files() const;
   /// Seconds that the host has been busy with updates, or waited for them, so far.
@@ -73,7 +75,7 @@ class RankOptimizer {
   const EngineContext& context_;
   const RankMemory& memory_;
   OptimizerShard shard_;
-  std::optional<FiledWeights> filed_;
+  std::optional<FileWeights> file_weights_;
   std::optional<OffloadedOptimizer> offloaded_;
   std::vector<Event> updated_;  ///< by unit
   double host_seconds_ = 0;

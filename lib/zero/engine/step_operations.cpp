@@ -10,20 +10,20 @@ void StepOperations::wait_for_updates(const Op& op) const {
     waiting.wait(optimizer_.updated(op.index));
   } else if (op.kind == OpKind::reduce) {
     // A sum may go straight into the shard that the last update reads.
-    for (const Segment& segment : context_.plans.step.input.buckets[op.index].segments) {
+    for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
       waiting.wait(optimizer_.updated(segment.unit));
     }
   }
 }
 
 Finish StepOperations::gather(const Op& op, Phase phase) {
-  return start_gather(op, context_.plans.weights.global(op.index, phase),
+  return start_gather(op, context_.weight_gather.global(op.index, phase),
                       optimizer_.shard_to_gather(op), optimizer_.workspace_behind_shard(op));
 }
 
 Finish StepOperations::gather_secondary(const Op& op, Phase phase) {
   ++context_.recorder.counters["secondary_gathers"];
-  return start_gather(op, context_.plans.weights.secondary(op.index, phase),
+  return start_gather(op, context_.weight_gather.secondary(op.index, phase),
                       memory_.secondary->read(op.index, context_.progress.version),
                       memory_.workspace(op));
 }
@@ -64,7 +64,7 @@ void StepOperations::clear_gradients(const Op& op) {
 
 void StepOperations::backward(const Op& op) {
   std::vector<Gradient> gradients;
-  for (const std::size_t unit : context_.plans.step.input.layers[op.index].units) {
+  for (const std::size_t unit : context_.plan.step.input.layers[op.index].units) {
     gradients.push_back({memory_.gradients[unit], memory_.is_fresh[unit]});
     memory_.is_fresh[unit] = false;
   }
@@ -73,17 +73,17 @@ void StepOperations::backward(const Op& op) {
 
 std::vector<ConstView> StepOperations::weights_of(std::size_t layer) const {
   std::vector<ConstView> weights;
-  for (const std::size_t unit : context_.plans.step.input.layers[layer].units)
+  for (const std::size_t unit : context_.plan.step.input.layers[layer].units)
     weights.push_back(memory_.weights[unit]);
   return weights;
 }
 
 Finish StepOperations::reduce(const Op& op) {
   codecs_.before_reduction(op);
-  context_.plans.gradients.start(op.index, memory_.gradients, memory_.sum(op),
+  context_.gradient_reduce.start(op.index, memory_.gradients, memory_.sum(op),
                                  memory_.workspace(op), stream_of(op), reduction_draws(op));
   return [this, &op](StreamHandle end) {
-    context_.plans.gradients.finish(op.index, end);
+    context_.gradient_reduce.finish(op.index, end);
     accumulate(op, end);
   };
 }
@@ -94,7 +94,7 @@ void StepOperations::accumulate(const Op& op, StreamHandle on) const {
   const ConstView sum = memory_.sum(op);
   const trace::Timers::Scope scope(context_.recorder.timers, trace::Timers::Category::optimizer);
   std::size_t at = 0;
-  for (const Segment& segment : context_.plans.step.input.buckets[op.index].segments) {
+  for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
     const ConstView from = sum.part(at, segment.count);
     const View to = memory_.gradient_shard(segment);
     if (op.first_sum) {
@@ -107,26 +107,26 @@ void StepOperations::accumulate(const Op& op, StreamHandle on) const {
 }
 
 void StepOperations::gather_sum(const Op& op) {
-  context_.plans.gradients.gather_sum(op.index, memory_.sum(op), memory_.gradients,
+  context_.gradient_reduce.gather_sum(op.index, memory_.sum(op), memory_.gradients,
                                       memory_.workspace(op), stream_of(op));
 }
 
 void StepOperations::reduce_over_replicas(const Op& op) {
-  context_.plans.gradients.across()->reduce(op.index, memory_.own_gradients(), memory_.image(op),
-                                            memory_.workspace(op), stream_of(op),
-                                            replica_draws(op));
+  context_.gradient_reduce.over_replicas()->reduce(op.index, memory_.own_gradients(),
+                                                   memory_.image(op), memory_.workspace(op),
+                                                   stream_of(op), replica_draws(op));
 }
 
 void StepOperations::gather_over_replicas(const Op& op) {
-  context_.plans.gradients.across()->gather(op.index, memory_.own_gradients(), memory_.image(op),
-                                            memory_.workspace(op), stream_of(op),
-                                            replica_draws(op));
+  context_.gradient_reduce.over_replicas()->gather(op.index, memory_.own_gradients(),
+                                                   memory_.image(op), memory_.workspace(op),
+                                                   stream_of(op), replica_draws(op));
 }
 
 void StepOperations::refresh(const Op& op, Phase phase) {
   // An update gathers what it makes: the next version.
   const std::uint64_t version = context_.progress.version + (phase == Phase::initial ? 0 : 1);
-  collective::AllGather& gather = context_.plans.weights.global(op.index, phase);
+  collective::AllGather& gather = context_.weight_gather.global(op.index, phase);
   gather.start(optimizer_.shard_to_gather(op), memory_.resident(op.index),
                optimizer_.workspace_behind_shard(op), stream_of(op),
                weight_draws(context_.options.seed, version, op.index));

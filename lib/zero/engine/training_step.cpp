@@ -57,12 +57,12 @@ TrainingStep::TrainingStep(const EngineContext& context, RankMemory& memory,
 
 StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   StepResult result = begin();
-  const StepPlan& plan = context_.plans.step;
+  const StepPlan& plan = context_.plan.step;
   Progress& progress = context_.progress;
   const bool secondary_valid = progress.secondary_version == progress.version;
 
   // Gradients of all micro-steps: every layer forward, then every layer backward in reverse. The
-  // schedule has gathers run ahead of the layers, and reductions follow behind them.
+  // schedule prefetches weights for the next layers, and reductions follow behind the layers.
   const Schedule& gradients = plan.step.at(secondary_valid ? 1 : 0);
   execute(
       gradients, clock_,
@@ -106,9 +106,9 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
              .update = [&](const Op& op) { optimizer_.update(op, t, gradient_scale(), clip); },
              // Stream `gather`: whole updated weights (stages 1 and 2, and units that persist).
              .refresh = [&](const Op& op) { operations_.refresh(op); }});
-    optimizer_.settle();
+    optimizer_.wait_for_files();
     result.predicted += volume(plan.update, plan.volumes);
-    context_.plans.gradients.errors().commit(t, context_.compute().handle());
+    context_.gradient_reduce.errors().commit(t, context_.compute().handle());
     ++progress.version;
     codecs_.choose_widths();
   }
@@ -139,7 +139,7 @@ void TrainingStep::end(StepResult& result) {
   result.time_reduce = times.reduce;
   if (result.skipped) {
     ++context_.recorder.counters["nonfinite_steps"];
-    context_.plans.gradients.errors().discard();
+    context_.gradient_reduce.errors().discard();
   }
   LossScale next = loss_scale_;
   result.exhausted = !next.update(result.skipped);
@@ -150,13 +150,13 @@ void TrainingStep::end(StepResult& result) {
 
 void TrainingStep::execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers) {
   handlers.wait_for_earlier = [&](const Op& op) { operations_.wait_for_updates(op); };
-  optimizer_.expect_weights(schedule);
+  optimizer_.prefetch_weights(schedule);
   context_.executor.execute(schedule, handlers, clock);
 }
 
 void TrainingStep::gather_initial() {
   if (std::exchange(context_.progress.gathered_initial, true)) return;
-  execute(context_.plans.step.initial, clock_,
+  execute(context_.plan.step.initial, clock_,
           {.refresh = [&](const Op& op) { operations_.refresh(op, Phase::initial); }});
 }
 
@@ -167,7 +167,7 @@ double TrainingStep::evaluate(const Batch& batch) {
   const Progress& progress = context_.progress;
   const bool secondary_valid = progress.secondary_version == progress.version;
   const BatchSource source = [&](std::size_t) { return batch; };
-  execute(context_.plans.step.evaluation.at(secondary_valid ? 1 : 0), clock_,
+  execute(context_.plan.step.evaluation.at(secondary_valid ? 1 : 0), clock_,
           {.gather = [&](const Op& op) { return operations_.gather(op, Phase::evaluation); },
            .gather_secondary =
                [&](const Op& op) { return operations_.gather_secondary(op, Phase::evaluation); },
@@ -221,7 +221,7 @@ void TrainingStep::set_loss_scale(const LossScale::State& state) {
   const double factor = state.scale / loss_scale_.value();
   loss_scale_.restore(state);
   if (factor == 1.0) return;
-  context_.plans.gradients.errors().rescale(static_cast<float>(factor),
+  context_.gradient_reduce.errors().rescale(static_cast<float>(factor),
                                             context_.compute().handle());
 }
 

@@ -33,8 +33,8 @@ GradientNorm::GradientNorm(std::span<const View> gradients,
   arrays_ = Table<optim::NormArray>(arrays, device_);
 }
 
-void GradientNorm::start(float mean, const Stream& stream) const {
-  device_.optim->sum_of_squares(mean, pieces_.all(), arrays_.all(), stream.handle());
+void GradientNorm::start(float gradient_scale, const Stream& stream) const {
+  device_.optim->sum_of_squares(gradient_scale, pieces_.all(), arrays_.all(), stream.handle());
   stream.copy(host_sums_.data(), sums_.data(), host_sums_.bytes());
 }
 

@@ -24,8 +24,8 @@ class GradientNorm {
   GradientNorm(std::span<const View> gradients, std::span<const UnitPartition> partitions,
                const Device& device);
 
-  /// Enqueues the sums of (mean * gradient)^2.
-  void start(float mean, const Stream& stream) const;
+  /// Enqueues the sums of (gradient_scale * gradient)^2.
+  void start(float gradient_scale, const Stream& stream) const;
   /// Sums of squares, by canonical shard, units added in order. The stream has come past start().
   [[nodiscard]] std::vector<double> squares() const;
 

@@ -40,7 +40,7 @@ MemoryKind memory_of_arrays(const Options& options, const Device& device) {
 OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
                                        const std::vector<UnitPartition>& partitions,
                                        std::span<const View> gradients,
-                                       std::span<const View> weights, FiledWeights* filed,
+                                       std::span<const View> weights, FileWeights* file_weights,
                                        bool sharded, std::size_t rank, const Options& options,
                                        const optim::Options& optimizer, const Device& device,
                                        const Workers& workers)
@@ -49,16 +49,17 @@ OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
       pipeline_read_(options.offload_optimizer.pipeline_read),
       pipeline_write_(options.offload_optimizer.pipeline_write),
       pieces_(offload_pieces(counts_of(gradients), options.offload_optimizer)),
-      filed_(filed),
-      targets_(targets(options, filed)),
+      file_weights_(file_weights),
+      targets_(targets(options, file_weights)),
       gradients_(parts_of(gradients, pieces_)),
       weights_(parts_of(weights, pieces_)),
       plan_(offload_staging(pieces_, compute_, arrays_of(optimizer) - 1,
                             weights_on_file(partitions, options.offload_param),
                             options.offload_optimizer, options.offload_param)),
       staging_(make_staging(plan_, device)),
-      ahead_(options.offload_optimizer.on_file() ? pieces_ahead(plan_.buffers)
-                                                 : std::max<std::size_t>(1, plan_.buffers) - 1),
+      prefetched_(options.offload_optimizer.on_file()
+                      ? pieces_prefetched(plan_.buffers)
+                      : std::max<std::size_t>(1, plan_.buffers) - 1),
       records_(options.offload_optimizer.on_file()
                    ? std::make_unique<OptimizerRecords>(pieces_, arrays_of(optimizer), plan_,
                                                         options, memory_of_arrays(options, device))
@@ -76,12 +77,12 @@ OffloadedOptimizer::OffloadedOptimizer(const std::vector<Unit>& units,
 
 OffloadedOptimizer::~OffloadedOptimizer() {
   for (const Staging& each : staging_) {
-    if (filed_ != nullptr) (void)status_of([&] { filed_->wait(each.kept); });
+    if (file_weights_ != nullptr) (void)status_of([&] { file_weights_->wait(each.kept); });
   }
 }
 
 std::vector<OffloadedOptimizer::Target> OffloadedOptimizer::targets(
-    const Options& options, const FiledWeights* filed) const {
+    const Options& options, const FileWeights* file_weights) const {
   std::vector<Target> made;
   for (const OffloadPiece& piece : pieces_) {
     if (!options.offload_param.enabled()) {
@@ -89,7 +90,8 @@ std::vector<OffloadedOptimizer::Target> OffloadedOptimizer::targets(
     } else if (gathers_master(compute_, options.offload_optimizer, options.offload_param)) {
       made.push_back(Target::nowhere);
     } else {
-      made.push_back(filed != nullptr && filed->has(piece.unit) ? Target::file : Target::host);
+      made.push_back(file_weights != nullptr && file_weights->has(piece.unit) ? Target::file
+                                                                              : Target::host);
     }
   }
   return made;
@@ -164,7 +166,7 @@ void OffloadedOptimizer::begin(const Stream& stream) {
   stream.record(ready);
   down_.wait(ready);
   up_.wait(ready);
-  for (std::size_t piece = 0; piece < std::min(ahead_, pieces_.size()); ++piece) fetch(piece);
+  for (std::size_t piece = 0; piece < std::min(prefetched_, pieces_.size()); ++piece) fetch(piece);
 }
 
 void OffloadedOptimizer::fetch(std::size_t piece) {
@@ -196,7 +198,7 @@ void OffloadedOptimizer::send(std::size_t piece) {
       if (compute_ == Dtype::fp32) {
         host_.memory_ops->copy(from, through.weights.view(from.count, compute_), {});
       }
-      through.kept = filed_->write(piece, through.weights.span());
+      through.kept = file_weights_->write(piece, through.weights.span());
       break;
     case Target::nowhere:
       break;
@@ -205,7 +207,7 @@ void OffloadedOptimizer::send(std::size_t piece) {
 
 void OffloadedOptimizer::release(Staging& staging) {
   staging.left.synchronize();
-  if (filed_ != nullptr) filed_->wait(staging.kept);
+  if (file_weights_ != nullptr) file_weights_->wait(staging.kept);
 }
 
 void OffloadedOptimizer::join(const Stream& stream) {
@@ -214,19 +216,19 @@ void OffloadedOptimizer::join(const Stream& stream) {
   stream.wait(sent);
 }
 
-void OffloadedOptimizer::update(std::size_t unit, std::uint64_t t, float mean, double clip,
-                                const Stream& stream) {
+void OffloadedOptimizer::update(std::size_t unit, std::uint64_t t, float gradient_scale,
+                                double clip, const Stream& stream) {
   for (const OffloadPiece& each : pieces_of(unit)) {
     const auto piece = static_cast<std::size_t>(&each - pieces_.data());
     Staging& through = staging(piece);
-    if (piece + ahead_ < pieces_.size()) fetch(piece + ahead_);
+    if (piece + prefetched_ < pieces_.size()) fetch(piece + prefetched_);
     if (records_ && !pipeline_read_) read(piece);
     if (records_) records_->arrive(piece);
     through.arrived.synchronize();
     release(through);
     const std::size_t parts = workers_.count();
-    workers_.share(parts, [&](std::size_t, std::size_t part) {
-      shard_.update_part(unit, each.range, part, parts, t, mean, clip, {});
+    workers_.parallel_for(parts, [&](std::size_t, std::size_t part) {
+      shard_.update_part(unit, each.range, part, parts, t, gradient_scale, clip, {});
     });
     for (const View& gap : gaps_[piece]) host_.memory_ops->clear(gap, {});
     send(piece);
@@ -236,7 +238,7 @@ void OffloadedOptimizer::update(std::size_t unit, std::uint64_t t, float mean, d
   join(stream);
 }
 
-void OffloadedOptimizer::publish(std::size_t unit, const Stream& stream) {
+void OffloadedOptimizer::make_weights(std::size_t unit, const Stream& stream) {
   for (const OffloadPiece& each : pieces_of(unit)) {
     const auto piece = static_cast<std::size_t>(&each - pieces_.data());
     release(staging(piece));
@@ -250,10 +252,10 @@ void OffloadedOptimizer::publish(std::size_t unit, const Stream& stream) {
   join(stream);
 }
 
-void OffloadedOptimizer::settle() {
+void OffloadedOptimizer::wait_for_files() {
   if (records_) records_->drain();
   for (const Staging& each : staging_) {
-    if (filed_ != nullptr) filed_->wait(each.kept);
+    if (file_weights_ != nullptr) file_weights_->wait(each.kept);
   }
 }
 

@@ -17,7 +17,7 @@
 #include "lib/device/device.hpp"
 #include "lib/device/stream.hpp"
 #include "lib/device/workers.hpp"
-#include "lib/zero/optimizer/filed_weights.hpp"
+#include "lib/zero/optimizer/file_weights.hpp"
 #include "lib/zero/optimizer/optimizer_records.hpp"
 #include "lib/zero/optimizer/optimizer_shard.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
@@ -30,13 +30,14 @@ class OffloadedOptimizer {
   /// `gradients`, by unit, on the device: all that this rank updates, fp32 sums over ranks and
   /// micro-steps. `weights`, by unit: of the dtype that is computed in, they follow the master;
   /// on the device, or with OffloadParamOptions on the host; empty where the master itself serves,
-  /// and of units that `filed` has, which outlives this object and may be null. Other arguments as
-  /// for OptimizerShard. Throws Error(environment) when there is no memory, Error(io) where there
-  /// is no place for a file.
+  /// and of units that `file_weights` has, which outlives this object and may be null. Other
+  /// arguments as for OptimizerShard. Throws Error(environment) when there is no memory, Error(io)
+  /// where there is no place for a file.
   OffloadedOptimizer(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                      std::span<const View> gradients, std::span<const View> weights,
-                     FiledWeights* filed, bool sharded, std::size_t rank, const Options& options,
-                     const optim::Options& optimizer, const Device& device, const Workers& workers);
+                     FileWeights* file_weights, bool sharded, std::size_t rank,
+                     const Options& options, const optim::Options& optimizer, const Device& device,
+                     const Workers& workers);
   /// Waits, also after a failure, for the writes of this object's memory to files, which outlive
   /// it.
   ~OffloadedOptimizer();
@@ -52,12 +53,13 @@ class OffloadedOptimizer {
   /// Called before the updates of a step, which follow for all units in order.
   void begin(const Stream& stream);
   /// Step t of one unit, done before it returns: it waits for gradients to arrive. What is
-  /// enqueued on `stream` from now on finds the new weights, but in a file: see settle().
-  void update(std::size_t unit, std::uint64_t t, float mean, double clip, const Stream& stream);
+  /// enqueued on `stream` from now on finds the new weights, but in a file: see wait_for_files().
+  void update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,
+              const Stream& stream);
   /// The unit's weights are made from its master, for what is enqueued on `stream` from now on.
-  void publish(std::size_t unit, const Stream& stream);
+  void make_weights(std::size_t unit, const Stream& stream);
   /// Returns when all that goes to files is there. Throws Error(io).
-  void settle();
+  void wait_for_files();
 
   [[nodiscard]] std::size_t staging_bytes() const;
 
@@ -73,7 +75,7 @@ class OffloadedOptimizer {
     AsyncFile::Transfer kept;  ///< weights, in their file
   };
   [[nodiscard]] std::vector<Target> targets(const Options& options,
-                                            const FiledWeights* filed) const;
+                                            const FileWeights* file_weights) const;
   [[nodiscard]] std::vector<Staging> make_staging(const OffloadStaging& plan,
                                                   const Device& device) const;
   [[nodiscard]] std::span<const OffloadPiece> pieces_of(std::size_t unit) const;
@@ -105,13 +107,13 @@ class OffloadedOptimizer {
   bool pipeline_write_;
   Device host_ = Device::host();
   std::vector<OffloadPiece> pieces_;
-  FiledWeights* filed_;
+  FileWeights* file_weights_;
   std::vector<Target> targets_;  ///< by piece
   std::vector<View> gradients_;  ///< by piece, on the device
   std::vector<View> weights_;    ///< by piece, where the target has them; or empty
   OffloadStaging plan_;
   std::vector<Staging> staging_;
-  std::size_t ahead_;  ///< pieces that are on their way in, beside the one that is updated
+  std::size_t prefetched_;  ///< pieces that are on their way in, beside the one that is updated
   std::unique_ptr<OptimizerRecords> records_;  ///< null: they lie in memory
   std::vector<std::vector<View>> gaps_;        ///< by piece, where its 16-bit weights are made
   Stream down_;                                ///< from the device

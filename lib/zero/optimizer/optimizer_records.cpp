@@ -17,7 +17,7 @@ OptimizerRecords::OptimizerRecords(std::vector<OffloadPiece> pieces, std::size_t
 }
 
 std::size_t OptimizerRecords::array_bytes(std::size_t piece) const {
-  return filed_bytes(pieces_[piece].extent.count, sizeof(float));
+  return file_bytes(pieces_[piece].extent.count, sizeof(float));
 }
 
 View OptimizerRecords::array(std::size_t piece, std::size_t index) {

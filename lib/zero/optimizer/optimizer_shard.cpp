@@ -9,14 +9,14 @@ namespace zeropp::zero {
 
 namespace {
 
-constexpr std::size_t kShare = std::size_t{1} << 20U;  ///< elements that a worker makes at a time
+constexpr std::size_t kGrain = std::size_t{1} << 20U;  ///< elements that a worker makes at a time
 
 Buffer zeros(std::size_t count, MemoryKind memory, const Workers& workers) {
   if (workers.count() == 1) return Buffer::zeros(count, Dtype::fp32, memory);
   Buffer made(count * sizeof(float), memory);
   const View all = made.view(count, Dtype::fp32);
-  workers.share(ceil_div(count, kShare), [&](std::size_t, std::size_t i) {
-    const View part = all.part(i * kShare, std::min(kShare, count - i * kShare));
+  workers.parallel_for(ceil_div(count, kGrain), [&](std::size_t, std::size_t i) {
+    const View part = all.part(i * kGrain, std::min(kGrain, count - i * kGrain));
     std::memset(part.data, 0, part.bytes());
   });
   return made;
@@ -81,10 +81,10 @@ void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit
         const auto id =
             tensors_before + static_cast<std::uint64_t>(&tensor - layout.tensors.data());
         const View drawn = master.part(here - part.begin, length);
-        const std::size_t share = workers_.count() == 1 ? length : kShare;
-        workers_.share(ceil_div(length, share), [&](std::size_t, std::size_t i) {
-          const std::size_t first = i * share;
-          const std::size_t count = std::min(share, length - first);
+        const std::size_t grain = workers_.count() == 1 ? length : kGrain;
+        workers_.parallel_for(ceil_div(length, grain), [&](std::size_t, std::size_t i) {
+          const std::size_t first = i * grain;
+          const std::size_t count = std::min(grain, length - first);
           device_.optim->initialize(seed, id, in_tensor + first, count, tensor.init.constant,
                                     tensor.init.scale, drawn.part(first, count).as<float>(),
                                     stream);
@@ -127,29 +127,29 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
   }
 }
 
-void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float mean, double clip,
+void OptimizerShard::run(const Pieces& pieces, std::uint64_t t, float gradient_scale, double clip,
                          StreamHandle stream) const {
   rule_.on(device_.memory)(
-      options_, {.t = t, .scale = {.mean = mean, .clip = static_cast<float>(clip)}}, compute_dtype_,
-      pieces_.all().subspan(pieces.first, pieces.count), stream);
+      options_, {.t = t, .scale = {.mean = gradient_scale, .clip = static_cast<float>(clip)}},
+      compute_dtype_, pieces_.all().subspan(pieces.first, pieces.count), stream);
 }
 
-void OptimizerShard::update(std::size_t unit, std::uint64_t t, float mean, double clip,
+void OptimizerShard::update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,
                             StreamHandle stream) const {
   const std::vector<Pieces>& ranges = units_[unit].ranges;
   if (ranges.empty()) return;
   const Pieces& last = ranges.back();
   const std::size_t first = ranges.front().first;
-  run({first, last.first + last.count - first}, t, mean, clip, stream);
+  run({first, last.first + last.count - first}, t, gradient_scale, clip, stream);
 }
 
 void OptimizerShard::update_part(std::size_t unit, std::size_t range, std::size_t index,
-                                 std::size_t parts, std::uint64_t t, float mean, double clip,
-                                 StreamHandle stream) const {
+                                 std::size_t parts, std::uint64_t t, float gradient_scale,
+                                 double clip, StreamHandle stream) const {
   const Pieces& all = units_[unit].ranges[range];
   const std::size_t begin = all.count * index / parts;
   const std::size_t end = all.count * (index + 1) / parts;
-  run({all.first + begin, end - begin}, t, mean, clip, stream);
+  run({all.first + begin, end - begin}, t, gradient_scale, clip, stream);
 }
 
 std::size_t OptimizerShard::master_bytes() const {

@@ -74,14 +74,14 @@ class OptimizerShard {
     return optim::learning_rate(options_, t);
   }
 
-  /// Step t (1, 2, ...) of one unit, in one launch: with mean * gradient, clipped by the
+  /// Step t (1, 2, ...) of one unit, in one launch: with gradient_scale * gradient, clipped by the
   /// factor `clip`. The unit's compute_shard is rounded from the new master.
-  void update(std::size_t unit, std::uint64_t t, float mean, double clip,
+  void update(std::size_t unit, std::uint64_t t, float gradient_scale, double clip,
               StreamHandle stream) const;
   /// Runs update() for one range alone, and of that for part `index` of `parts`, which may run side
   /// by side.
   void update_part(std::size_t unit, std::size_t range, std::size_t index, std::size_t parts,
-                   std::uint64_t t, float mean, double clip, StreamHandle stream) const;
+                   std::uint64_t t, float gradient_scale, double clip, StreamHandle stream) const;
 
   [[nodiscard]] std::size_t master_bytes() const;
   [[nodiscard]] std::size_t state_bytes() const;
@@ -109,7 +109,7 @@ class OptimizerShard {
   /// The pieces of a unit, behind those of the units before it.
   void add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
                   std::vector<optim::UpdatePiece>& pieces);
-  void run(const Pieces& pieces, std::uint64_t t, float mean, double clip,
+  void run(const Pieces& pieces, std::uint64_t t, float gradient_scale, double clip,
            StreamHandle stream) const;
 
   std::vector<UnitPartition> partitions_;

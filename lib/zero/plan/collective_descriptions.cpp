@@ -69,7 +69,7 @@ GradientDescriptions::GradientDescriptions(const Options& options, const CodecTa
     BucketMemory& taken = memory.emplace_back();
     taken.sum = bucket.count() * sizeof(float);
     reduce.emplace_back();
-    if (job.replicas) across.emplace_back();
+    if (job.replicas) over_replicas.emplace_back();
     for (const GradientCodecs& hops : codecs.gradients(bucket.segments.front().unit)) {
       reduce.back().push_back(
           collective::describe_reduce_scatter(options.reduce_scatter_algorithm, over_shards,
@@ -78,7 +78,7 @@ GradientDescriptions::GradientDescriptions(const Options& options, const CodecTa
       if (!job.replicas) continue;
       const ReplicaSum sum = replica_sum(options, bucket, hops, job.replicas->size);
       const collective::Ranks replicas{job, *job.replicas};
-      const Across& pair = across.back().emplace_back(
+      const ReplicaPair& pair = over_replicas.back().emplace_back(
           collective::describe_reduce_scatter(kReplicaReduce, replicas, sum.reduce),
           collective::describe_all_gather(kReplicaGather, replicas, sum.gather));
       const std::size_t part = sum.reduce.parts.count;
@@ -104,8 +104,8 @@ void GradientDescriptions::add_volumes(const std::vector<std::size_t>& choice,
   for (const collective::Description& gather : gather_sum) {
     volumes.gather_sum.push_back(gather.bytes);
   }
-  for (std::size_t b = 0; b < across.size(); ++b) {
-    const Across& pair = across[b][chosen(choice, b)];
+  for (std::size_t b = 0; b < over_replicas.size(); ++b) {
+    const ReplicaPair& pair = over_replicas[b][chosen(choice, b)];
     volumes.reduce_over_replicas.push_back(pair.reduce.bytes);
     volumes.gather_over_replicas.push_back(pair.gather.bytes);
   }
@@ -119,8 +119,8 @@ void GradientDescriptions::add_messages(const std::vector<std::size_t>& choice,
   for (const collective::Description& gather : gather_sum) {
     messages.gather_sum.push_back(gather.messages);
   }
-  for (std::size_t b = 0; b < across.size(); ++b) {
-    const Across& pair = across[b][chosen(choice, b)];
+  for (std::size_t b = 0; b < over_replicas.size(); ++b) {
+    const ReplicaPair& pair = over_replicas[b][chosen(choice, b)];
     messages.reduce_over_replicas.push_back(pair.reduce.messages);
     messages.gather_over_replicas.push_back(pair.gather.messages);
   }

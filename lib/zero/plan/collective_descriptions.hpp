@@ -41,7 +41,7 @@ struct GradientDescriptions {
                        const comm::JobShape& job);
 
   /// The two collectives of one bucket's sum over the shard groups.
-  struct Across {
+  struct ReplicaPair {
     collective::Description reduce;
     collective::Description gather;
   };
@@ -59,8 +59,9 @@ struct GradientDescriptions {
   std::vector<Bucket> buckets;
   std::vector<std::vector<collective::Description>> reduce;  ///< by bucket and codecs
   std::vector<collective::Description> gather_sum;           ///< by bucket; stage 0 only
-  std::vector<std::vector<Across>> across;  ///< by bucket and codecs; of several shard groups
-  std::vector<BucketMemory> memory;         ///< by bucket, enough for any of its codecs
+  std::vector<std::vector<ReplicaPair>>
+      over_replicas;                 ///< by bucket and codecs; of several shard groups
+  std::vector<BucketMemory> memory;  ///< by bucket, enough for any of its codecs
 };
 
 }  // namespace zeropp::zero

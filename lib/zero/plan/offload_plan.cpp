@@ -29,13 +29,13 @@ bool gathers_master(Dtype compute, const OffloadOptimizerOptions& optimizer,
 
 std::vector<bool> weights_on_file(const std::vector<UnitPartition>& units,
                                   const OffloadParamOptions& options) {
-  std::vector<bool> filed;
+  std::vector<bool> on_file;
   std::size_t elements = 0;
   for (const UnitPartition& unit : units) {
     elements += unit.shard;
-    filed.push_back(options.on_file() && elements > options.max_in_cpu);
+    on_file.push_back(options.on_file() && elements > options.max_in_cpu);
   }
-  return filed;
+  return on_file;
 }
 
 std::vector<OffloadPiece> offload_pieces(const std::vector<std::size_t>& counts,
@@ -52,12 +52,12 @@ std::vector<OffloadPiece> offload_pieces(const std::vector<std::size_t>& counts,
   return pieces;
 }
 
-std::size_t filed_bytes(std::size_t count, std::size_t element_bytes) {
+std::size_t file_bytes(std::size_t count, std::size_t element_bytes) {
   return round_up(count * element_bytes, AsyncFile::kPage);
 }
 
 OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype compute,
-                               std::size_t states, const std::vector<bool>& filed,
+                               std::size_t states, const std::vector<bool>& on_file,
                                const OffloadOptimizerOptions& optimizer,
                                const OffloadParamOptions& param) {
   OffloadStaging staging{.buffers = std::min(optimizer.buffer_count, pieces.size())};
@@ -66,10 +66,10 @@ OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype co
   }
   staging.gradients = staging.elements * sizeof(float);
   if (optimizer.on_file()) {
-    staging.arrays = (1 + states) * filed_bytes(staging.elements, sizeof(float));
+    staging.arrays = (1 + states) * file_bytes(staging.elements, sizeof(float));
   }
-  if (std::ranges::find(filed, true) != filed.end()) {
-    staging.weights = filed_bytes(staging.elements, size_of(compute));
+  if (std::ranges::find(on_file, true) != on_file.end()) {
+    staging.weights = file_bytes(staging.elements, size_of(compute));
   } else if (compute != Dtype::fp32 && !param.enabled()) {
     staging.weights = staging.elements * size_of(compute);
   }
@@ -80,33 +80,33 @@ FileLayout optimizer_layout(const std::vector<OffloadPiece>& pieces, std::size_t
   FileLayout layout;
   for (const OffloadPiece& piece : pieces) {
     layout.begin.push_back(layout.bytes);
-    layout.bytes += arrays * filed_bytes(piece.extent.count, sizeof(float));
+    layout.bytes += arrays * file_bytes(piece.extent.count, sizeof(float));
   }
   return layout;
 }
 
-FileLayout weights_layout(const std::vector<OffloadPiece>& pieces, const std::vector<bool>& filed,
+FileLayout weights_layout(const std::vector<OffloadPiece>& pieces, const std::vector<bool>& on_file,
                           Dtype compute) {
   FileLayout layout;
   for (const OffloadPiece& piece : pieces) {
     layout.begin.push_back(layout.bytes);
-    if (filed[piece.unit]) layout.bytes += filed_bytes(piece.extent.count, size_of(compute));
+    if (on_file[piece.unit]) layout.bytes += file_bytes(piece.extent.count, size_of(compute));
   }
   return layout;
 }
 
 WeightBuffers weight_buffers(const std::vector<OffloadPiece>& pieces,
-                             const std::vector<bool>& filed, Dtype compute,
+                             const std::vector<bool>& on_file, Dtype compute,
                              const OffloadParamOptions& options) {
-  std::vector<std::size_t> bytes(filed.size());
+  std::vector<std::size_t> bytes(on_file.size());
   for (const OffloadPiece& piece : pieces) {
-    if (filed[piece.unit]) bytes[piece.unit] += filed_bytes(piece.extent.count, size_of(compute));
+    if (on_file[piece.unit]) bytes[piece.unit] += file_bytes(piece.extent.count, size_of(compute));
   }
-  const auto units = static_cast<std::size_t>(std::ranges::count(filed, true));
+  const auto units = static_cast<std::size_t>(std::ranges::count(on_file, true));
   const std::size_t longest = bytes.empty() ? 0 : *std::ranges::max_element(bytes);
   return {std::min(options.buffer_count, units), longest};
 }
 
-std::size_t pieces_ahead(std::size_t buffers) { return buffers / 2; }
+std::size_t pieces_prefetched(std::size_t buffers) { return buffers / 2; }
 
 }  // namespace zeropp::zero

@@ -42,21 +42,21 @@ std::vector<OffloadPiece> offload_pieces(const std::vector<std::size_t>& counts,
 
 /// Bytes in a file, and of the memory that it is read to, of `count` elements of an array: whole
 /// pages.
-std::size_t filed_bytes(std::size_t count, std::size_t element_bytes);
+std::size_t file_bytes(std::size_t count, std::size_t element_bytes);
 
 /// Memory that pieces travel through, in turn.
 struct OffloadStaging {
   std::size_t buffers = 0;    ///< as many as pieces, if those are fewer
   std::size_t elements = 0;   ///< of the longest piece
   std::size_t gradients = 0;  ///< bytes of one: fp32, from the device
-  std::size_t arrays = 0;     ///< bytes of one: master and states, of what is filed
+  std::size_t arrays = 0;     ///< bytes of one: master and states, of what lies in files
   std::size_t weights = 0;    ///< bytes of one: what goes elsewhere, unless the master does
 
   [[nodiscard]] std::size_t bytes() const { return buffers * (gradients + arrays + weights); }
 };
-/// Staging of the pieces. `states`: arrays beside the master; `filed`: weights_on_file().
+/// Staging of the pieces. `states`: arrays beside the master; `on_file`: weights_on_file().
 OffloadStaging offload_staging(const std::vector<OffloadPiece>& pieces, Dtype compute,
-                               std::size_t states, const std::vector<bool>& filed,
+                               std::size_t states, const std::vector<bool>& on_file,
                                const OffloadOptimizerOptions& optimizer,
                                const OffloadParamOptions& param);
 
@@ -69,7 +69,7 @@ struct FileLayout {
 FileLayout optimizer_layout(const std::vector<OffloadPiece>& pieces, std::size_t arrays);
 /// Layout of the file of the weights of units that lie in a file; a unit's weights are read at
 /// once.
-FileLayout weights_layout(const std::vector<OffloadPiece>& pieces, const std::vector<bool>& filed,
+FileLayout weights_layout(const std::vector<OffloadPiece>& pieces, const std::vector<bool>& on_file,
                           Dtype compute);
 
 /// Memory that the weights of units are read to.
@@ -78,11 +78,11 @@ struct WeightBuffers {
   std::size_t bytes = 0;    ///< of one: the longest unit's
 };
 WeightBuffers weight_buffers(const std::vector<OffloadPiece>& pieces,
-                             const std::vector<bool>& filed, Dtype compute,
+                             const std::vector<bool>& on_file, Dtype compute,
                              const OffloadParamOptions& options);
 
-/// How many pieces ahead of the one in use are on their way in, where pieces take turns in
-/// `buffers` buffers: the others are on their way out.
-std::size_t pieces_ahead(std::size_t buffers);
+/// Pieces after the one in use that are on their way in, where pieces take turns in `buffers`
+/// buffers: the others are on their way out.
+std::size_t pieces_prefetched(std::size_t buffers);
 
 }  // namespace zeropp::zero

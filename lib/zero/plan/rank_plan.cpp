@@ -88,8 +88,8 @@ Volumes RankPlan::messages() const {
 }
 
 const collective::Description* RankPlan::description(const Op& op) const {
-  const auto across = [&]() -> const GradientDescriptions::Across& {
-    return reductions.across[op.index][reductions.chosen(choice.gradients, op.index)];
+  const auto over_replicas = [&]() -> const GradientDescriptions::ReplicaPair& {
+    return reductions.over_replicas[op.index][reductions.chosen(choice.gradients, op.index)];
   };
   switch (op.kind) {
     case OpKind::gather:
@@ -102,9 +102,9 @@ const collective::Description* RankPlan::description(const Op& op) const {
     case OpKind::gather_sum:
       return &reductions.gather_sum[op.index];
     case OpKind::reduce_over_replicas:
-      return &across().reduce;
+      return &over_replicas().reduce;
     case OpKind::gather_over_replicas:
-      return &across().gather;
+      return &over_replicas().gather;
     case OpKind::keep_secondary:
     case OpKind::forward:
     case OpKind::backward:

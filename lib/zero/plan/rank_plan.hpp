@@ -1,6 +1,6 @@
 // All that a rank plans before it takes memory or sends a byte: how units are cut, their codecs,
-// what collectives of weights and gradients move and take, and the schedules. The engine runs it
-// (communication/plans.hpp), a planner asks it of any rank of any job. Values.
+// what collectives of weights and gradients move and take, and the schedules. The engine runs it, a
+// planner asks it of any rank of any job. Values.
 #pragma once
 
 #include <cstddef>

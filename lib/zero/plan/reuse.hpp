@@ -1,6 +1,6 @@
 // Choice of the gathered units that are kept until their next use instead of being gathered again
-// (stage3_max_reuse_distance). A pure function of the order of uses, as DeepSpeed's rule is: what
-// gathers ahead do changes nothing of it.
+// (stage3_max_reuse_distance). A pure function of the order of uses, as DeepSpeed's rule is:
+// prefetch changes nothing of it.
 #pragma once
 
 #include <cstddef>

@@ -32,9 +32,9 @@ namespace {
 /// While one crosses nodes, the next is inside its node.
 constexpr std::size_t kReductionsInFlight = 2;
 
-/// Always gather this many uses ahead, whatever their size, so that a layer that computes for less
-/// time than the next gather takes does not make compute wait.
-constexpr std::size_t kUsesAhead = 2;
+/// Always prefetch the weights of this many uses, whatever their size, so that a layer that
+/// computes for less time than the next gather takes does not make compute wait.
+constexpr std::size_t kUsesPrefetched = 2;
 
 class Builder {
  public:
@@ -59,7 +59,7 @@ class Builder {
         if (gathered == i) {
           gather_for(uses, gathered++);
         } else {
-          ahead_elements_ -= to_gather(uses, i);
+          prefetched_elements_ -= to_gather(uses, i);
         }
         if (in_.overlap) prefetch(uses, i, gathered);
       }
@@ -141,18 +141,18 @@ class Builder {
     }
   }
 
-  /// Gathers for uses to come: kUsesAhead of them, and more within the limit. A unit that is live
-  /// is not gathered again before it is released, which also keeps one run of a unit's collective
-  /// in flight.
+  /// Gathers for later uses: kUsesPrefetched of them, and more within the limit. A unit that is
+  /// live is not gathered again before it is released, which also keeps one run of a unit's
+  /// collective in flight.
   void prefetch(const std::vector<Use>& uses, std::size_t current, std::size_t& gathered) {
     while (gathered < uses.size()) {
       if (is_still_in_use(uses, gathered)) break;
       const std::size_t more = to_gather(uses, gathered);
-      const std::size_t ahead = ahead_elements_ + more;
+      const std::size_t prefetched = prefetched_elements_ + more;
       if (live_elements_ + more > in_.max_live_elements) break;
-      const bool always = gathered <= current + kUsesAhead && in_.prefetch_elements > 0;
-      if (ahead > in_.prefetch_elements && !always) break;
-      ahead_elements_ = ahead;
+      const bool always = gathered <= current + kUsesPrefetched && in_.prefetch_elements > 0;
+      if (prefetched > in_.prefetch_elements && !always) break;
+      prefetched_elements_ = prefetched;
       gather_for(uses, gathered++);
     }
   }
@@ -185,7 +185,7 @@ class Builder {
       if (!weights_[unit]) continue;
       waits.push_back(weights_[unit]->op);
       if (in_.hpz && !reuse[at].is_there && ops_[weights_[unit]->op].kind == OpKind::gather) {
-        // The copy runs on a stream of its own: neither this use nor the gathers ahead wait for it.
+        // The copy runs on a stream of its own: neither this use nor prefetches wait for it.
         Op keep{OpKind::keep_secondary, unit};
         keep.micro_step = use.micro_step;
         keep.backward_phase = use.backward;
@@ -297,7 +297,8 @@ class Builder {
     arena_.release(reduce.workspace, {reduced});
     const std::size_t last = in_.preset.shard_optimizer ? reduced : gather_sum(reduce, reduced);
     if (reduce.result != kNoMemory) arena_.release(reduce.result, {last});
-    if (in_.across && reduce.micro_step + 1 == in_.micro_steps) sum_over_replicas(reduce, reduced);
+    if (in_.over_replicas && reduce.micro_step + 1 == in_.micro_steps)
+      sum_over_replicas(reduce, reduced);
     if (!in_.preset.shard_gradients) return;
     for (const Segment& segment : in_.buckets[reduce.index].segments) {
       const bool whole = segment.offset + segment.count == in_.units[segment.unit].shard;
@@ -354,8 +355,8 @@ class Builder {
   ArenaPlanner arena_;
   std::vector<std::vector<Reuse>> reuse_;  ///< by use and place in its layer
   std::vector<std::optional<Live>> weights_;
-  std::size_t live_elements_ = 0;   ///< of weights_
-  std::size_t ahead_elements_ = 0;  ///< that were gathered for uses after the current one
+  std::size_t live_elements_ = 0;        ///< of weights_
+  std::size_t prefetched_elements_ = 0;  ///< that were gathered for uses after the current one
   std::vector<std::optional<std::size_t>>
       gradients_;                     ///< arena offset (kNoMemory at stages 0 and 1)
   std::vector<std::size_t> updated_;  ///< by unit: its update

@@ -122,12 +122,12 @@ struct ScheduleInput {
   std::vector<BucketMemory> bucket_memory;
   StagePreset preset{};
   bool hpz = false;
-  bool across = false;  ///< several shard groups: their gradients are summed once a step
+  bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step
   std::size_t micro_steps = 1;
-  /// Elements of weights that may be gathered ahead of their use; where it is not 0, the next two
-  /// uses are gathered, however large, and more within the limit.
+  /// Elements of weights that may be prefetched; where it is not 0, those of the next two uses are,
+  /// however large, and more within the limit.
   std::size_t prefetch_elements = 0;
-  /// Gathered weights that a gather ahead may not exceed, with its own; what a layer needs now is
+  /// Gathered weights that a prefetch may not exceed, with its own; what a layer needs now is
   /// always gathered.
   std::size_t max_live_elements = std::numeric_limits<std::size_t>::max();
   /// A gathered unit is kept until its next use where the uses between have fewer elements than

@@ -29,7 +29,8 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.bucket_memory = std::move(bucket_memory);
   input.preset = stage_preset(options.stage);
   input.hpz = options.hpz_partition_size > 1;
-  input.across = !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;
+  input.over_replicas =
+      !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;
   input.micro_steps = options.accumulation_steps;
   input.prefetch_elements = options.prefetch_bucket_size;
   input.max_live_elements = options.max_live_parameters;

@@ -73,20 +73,20 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   };
   if (!offload.enabled()) return parts;
   const std::vector<OffloadPiece> pieces = offload_pieces(counts, offload);
-  const std::vector<bool> filed = weights_on_file(units, offload_param);
+  const std::vector<bool> on_file = weights_on_file(units, offload_param);
   const std::size_t kept = offload.on_file() ? 0 : on_host * 4;
   parts.push_back({"offloaded_master", kept});
   parts.push_back({"offloaded_moments", kept * optimizer_states});
-  parts.push_back(
-      {"offloaded_staging",
-       offload_staging(pieces, compute, optimizer_states, filed, offload, offload_param).bytes()});
+  parts.push_back({"offloaded_staging", offload_staging(pieces, compute, optimizer_states, on_file,
+                                                        offload, offload_param)
+                                            .bytes()});
   if (!weights_stay) return parts;
   std::size_t weights = 0;
-  for (std::size_t u = 0; u < units.size(); ++u) weights += filed[u] ? 0 : units[u].shard * e;
+  for (std::size_t u = 0; u < units.size(); ++u) weights += on_file[u] ? 0 : units[u].shard * e;
   parts.push_back(
       {"offloaded_weights", gathers_master(compute, offload, offload_param) ? 0 : weights});
   if (offload_param.on_file()) {
-    const WeightBuffers buffers = weight_buffers(pieces, filed, compute, offload_param);
+    const WeightBuffers buffers = weight_buffers(pieces, on_file, compute, offload_param);
     parts.push_back({"offloaded_weight_buffers", buffers.buffers * buffers.bytes});
   }
   return parts;

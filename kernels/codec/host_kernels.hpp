@@ -1,10 +1,13 @@
-// Host side of a Layout: which memory a range of wire elements stands for.
+// What the host's kernels of formats and rules share: the table that a back end has of them, and
+// the walk over the memory that a range of wire elements stands for.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
+#include <type_traits>
 
+#include "kernels/codec/check_memory.hpp"
 #include "kernels/codec/codec.hpp"
 #include "kernels/codec/wire.hpp"
 #include "kernels/core/host_for.hpp"
@@ -14,6 +17,38 @@ namespace zeropp::codec {
 /// The host's kernels of a format that has its own, of either kind: what host_table() takes.
 template <class Format>
 struct HostKernels;
+
+/// The host's table: checks, and the memory dtype as a type. `Kernels` has encode<Memory>(),
+/// decode<Memory>() and accumulate().
+template <class Kernels>
+CodecOps host_table() {
+  CodecOps ops{};
+  ops.encode = [](const Params& params, ConstView memory, const Layout& layout, WireImages out,
+                  StreamHandle) {
+    check_memory(memory, layout, Backend::host);
+    with_type(memory.dtype, [&](auto* element) {
+      using Memory = std::remove_pointer_t<decltype(element)>;
+      Kernels::template encode<Memory>(params, memory.as<Memory>(), layout, out);
+    });
+  };
+  ops.decode = [](const Params& params, ConstWireImages in, const Layout& layout, View memory,
+                  StreamHandle) {
+    check_memory(memory, layout, Backend::host);
+    with_type(memory.dtype, [&](auto* element) {
+      using Memory = std::remove_pointer_t<decltype(element)>;
+      Kernels::template decode<Memory>(params, in, layout, memory.as<Memory>());
+    });
+  };
+  ops.decode_add = [](const Params& params, ConstWireImages in, std::size_t wire_elements,
+                      std::size_t n, float* accumulator, StreamHandle) {
+    Kernels::accumulate(params, in, 1, wire_elements, n, false, accumulator);
+  };
+  ops.decode_reduce = [](const Params& params, ConstWireImages in, std::size_t images,
+                         std::size_t wire_elements, std::size_t n, float* sum, StreamHandle) {
+    Kernels::accumulate(params, in, images, wire_elements, n, true, sum);
+  };
+  return ops;
+}
 
 /// Wire elements that one task handles, at least: what a task begins with is then of no weight.
 inline constexpr std::size_t kHostTile = 4096;

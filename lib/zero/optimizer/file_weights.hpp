@@ -16,23 +16,24 @@
 
 namespace zeropp::zero {
 
-class FiledWeights {
+class FileWeights {
  public:
-  /// `pieces` of what this rank updates; `filed`, by unit: whose weights lie here. Throws Error(io)
-  /// where the folder takes no file of that size, Error(environment) when there is no memory.
-  FiledWeights(const std::vector<OffloadPiece>& pieces, std::vector<bool> filed,
-               const Options& options, const Device& device);
+  /// `pieces` of what this rank updates; `on_file`, by unit: whose weights lie here. Throws
+  /// Error(io) where the folder takes no file of that size, Error(environment) when there is no
+  /// memory.
+  FileWeights(const std::vector<OffloadPiece>& pieces, std::vector<bool> on_file,
+              const Options& options, const Device& device);
 
-  [[nodiscard]] bool has(std::size_t unit) const { return filed_[unit]; }
-  /// Begins to write a piece from `memory`, filed_bytes() of it, which belongs to it until wait().
+  [[nodiscard]] bool has(std::size_t unit) const { return on_file_[unit]; }
+  /// Begins to write a piece from `memory`, file_bytes() of it, which belongs to it until wait().
   AsyncFile::Transfer write(std::size_t piece, std::span<const std::byte> memory);
   void wait(const AsyncFile::Transfer& transfer) { file_.wait(transfer); }
-  /// Units of which bring() is called next, in this order: they begin to come. What was written is
-  /// complete.
-  void expect(std::vector<std::size_t> units);
-  /// A unit's shard to `to`, on the device, for what is enqueued on `stream` from now on. Without
-  /// expect() it is read now. Throws Error(io).
-  void bring(std::size_t unit, std::byte* to, const Stream& stream);
+  /// Starts to read the weights of `units`, for which upload() is called next in this order. Writes
+  /// before are complete.
+  void prefetch(std::vector<std::size_t> units);
+  /// Copies a unit's shard to `to`, on the device, for what is enqueued on `stream` from now on; it
+  /// is read now where it was not prefetched. Throws Error(io).
+  void upload(std::size_t unit, std::byte* to, const Stream& stream);
 
   [[nodiscard]] const AsyncFile& file() const { return file_; }
   [[nodiscard]] std::size_t bytes() const;
@@ -56,14 +57,14 @@ class FiledWeights {
   };
   void fetch(std::size_t number);
 
-  std::vector<bool> filed_;
+  std::vector<bool> on_file_;
   std::size_t element_;
   FileLayout layout_;
   std::vector<std::size_t> piece_bytes_;
   std::vector<Record> records_;        ///< by unit
-  std::vector<std::size_t> expected_;  ///< units
-  std::size_t fetched_ = 0;            ///< of them, those that have begun to come
-  std::size_t brought_ = 0;            ///< of them
+  std::vector<std::size_t> sequence_;  ///< units, in the order of upload()
+  std::size_t fetched_ = 0;            ///< of them, those whose read was started
+  std::size_t uploaded_ = 0;           ///< of them
   std::vector<Slot> slots_;
   AsyncFile file_;  ///< after the memory that its transfers use
 };
