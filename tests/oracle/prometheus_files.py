@@ -101,6 +101,9 @@ class Prometheus(unittest.TestCase):
         [median] = [value for (name, labels), value in values.items() if name == "zeropp_fabric_bandwidth_bytes_per_second"
                     and {("class", "inter-node"), ("statistic", "median")} <= set(labels)]
         self.assertAlmostEqual(median, 40e9, delta=1e9)
+        typical = {dict(labels)["class"]: value for (name, labels), value in values.items()
+                   if name == "zeropp_fabric_latency_seconds" and ("statistic", "typical") in labels}
+        self.assertEqual(typical, {name: times[0] * 1e-6 for name, times in synthetic_fabric.TYPICAL.items()})
 
     def test_labels_are_added_and_escaped(self):
         values = self.values(self.files()[3], "--label", "cluster=a")

@@ -79,13 +79,13 @@ def fabric(document, _when):
     among them: there are as many as the square of the ranks, and a database keeps each for good."""
     run = document["provenance"]
     scale = {"ranks": run["world_size"], "nodes": run["node_count"]}
-    latency = Metric("zeropp_fabric_latency_seconds", "Latency of the links of a class: median, worst, and limit beyond which one is slow.")
+    latency = Metric("zeropp_fabric_latency_seconds", "Latency of the links of a class: median of all, what is typical, worst, and limit beyond which one is slow.")
     bandwidth = Metric("zeropp_fabric_bandwidth_bytes_per_second",
-                       "Bandwidth of the links of a class: median, worst, and limit below which one is slow.")
+                       "Bandwidth of the links of a class: median of all, what is typical, worst, and limit below which one is slow.")
     links = Metric("zeropp_fabric_links", "Number of links of a class that were measured.")
     for row in document["typical"]:
         metric, unit = (latency, MICRO) if row["metric"] == "latency" else (bandwidth, GIGA)
-        for statistic in ("median", "worst", "limit"):
+        for statistic in ("median", "typical", "worst", "limit"):
             if row[statistic] is not None:
                 metric.add(row[statistic] * unit, **{"class": row["class"]}, statistic=statistic, **scale)
         if row["metric"] == "latency":
