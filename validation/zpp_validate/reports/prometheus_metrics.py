@@ -27,9 +27,10 @@ def seconds_of(text):
 
 
 def head(program, success, when, version="", commit=""):
-    """The metrics that every file has: an alert asks for the age of the last run and for its success."""
+    """The metrics that every file has: an alert asks for the age of the last run and for its success. `success`: whether the exit
+    code was 0."""
     labels = {"program": program}
-    good = Metric("zeropp_success", "1 where the last run of the program was valid and found nothing wrong, else 0.")
+    good = Metric("zeropp_success", "1 where the last run of the program ended with exit code 0, else 0.")
     good.add(int(success), **labels)
     last = Metric("zeropp_last_run_timestamp_seconds", "Unix time at which the last run of the program ended or began.")
     last.add(when, **labels)
@@ -122,7 +123,9 @@ def gate(document, when):
 
 
 def comparison(document, when):
-    """Metrics of zpp-validate compare: the ratio of every row, and how many have which verdict."""
+    """Metrics of zpp-validate compare: its exit code, the ratio of every row, and how many have which verdict."""
+    code = Metric("zeropp_comparison_exit_code", "Exit code of the comparison: 0 nothing slower, 1 something is, 4 too few samples.")
+    code.add(document["code"])
     ratio = Metric("zeropp_comparison_time_ratio", "Median time after over before; above 1 is slower.")
     rows = Metric("zeropp_comparison_rows", "Number of compared rows, by verdict.")
     verdicts = [row["verdict"] for row in document["rows"]]
@@ -130,8 +133,7 @@ def comparison(document, when):
         ratio.add(row["ratio"], row=row["row"], verdict=row["verdict"])
     for verdict in sorted({*verdicts, "slower", "faster", "same", "undecided"}):
         rows.add(verdicts.count(verdict), verdict=verdict)
-    success = not document["other_bytes"] and not any(row["beyond"] for row in document["rows"])
-    return head("compare", success, when) + [ratio, rows]
+    return head("compare", document["code"] == 0, when) + [code, ratio, rows]
 
 
 MADE_BY = {"zeropp-sweep": sweep, "zeropp-fabric": fabric, "zeropp-gate": gate, "zeropp-comparison": comparison}
