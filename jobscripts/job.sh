@@ -19,6 +19,8 @@ fail() { echo "${SLURM_JOB_NAME:-job}: error: $*" >&2; exit 2; }
 
 # shellcheck source=jobscripts/words.sh
 source jobscripts/words.sh
+# shellcheck source=jobscripts/needed.sh
+source jobscripts/needed.sh
 
 study='' system=generic results=() max_restarts=3 flags=()
 parse_words() {  # WORD...
@@ -83,6 +85,8 @@ requeue() {
   fi
 }
 
+# Modules of Python that a study needs, to judge the traces of its runs; a script adds those of what it does with them.
+study_modules=(h5py numpy)
 run_study() {  # DEFAULT-STUDY WORD...
   local default=$1
   shift
@@ -91,6 +95,7 @@ run_study() {  # DEFAULT-STUDY WORD...
   study=${study:-$default}
   # shellcheck source=jobscripts/systems/generic.sh
   source "jobscripts/systems/$system.sh"
+  need_modules "$python" ZEROPP_PYTHON "${study_modules[@]}"
   local index code first=0 text
   local -a indices
   if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then

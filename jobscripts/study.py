@@ -16,7 +16,7 @@ all it leaves in RESULTS/runs/NAME/; a run that is complete is not started again
 @RANKS@ and @RANKS_PER_NODE@ become the run's numbers. collect writes table.md, table.tsv, plot.png and plot.svg.
 
 Exit codes: 0 ok; 1 a run is missing or INVALID (collect), or ended well without a complete trace (run); 2 command line
-or study; 5 files; 124 the time limit; else, of run, that of the program (README.md).
+or study; 3 a Python module is missing; 5 files; 124 the time limit; else, of run, that of the program (README.md).
 """
 
 import argparse
@@ -29,11 +29,13 @@ import sys
 from pathlib import Path
 
 import environment_snapshot
+import needed_modules
 import study_file
 import study_results
 import supervise
 from study_file import ROOT, StudyError
 
+JUDGING = ("h5py", "numpy")  # modules that say whether a run is complete
 STARTING = 180  # seconds that a job has beside the time limit of its run; a signal warns it 120 s before its end
 
 
@@ -49,12 +51,16 @@ def main(words=None):
     except OSError as error:
         return fail(5, f"{error.filename or arguments.results}: {error.strerror}: check the folder and the space on its disk")
     except ModuleNotFoundError as error:
-        return fail(3, f"no Python module {error.name}: install it, or name another Python (jobscripts/README.md)")
+        return without(error.name)
 
 
 def fail(code, message):
     print(f"study: error: {message}", file=sys.stderr)
     return code
+
+
+def without(modules):
+    return fail(3, f"{sys.executable} has no Python module {modules}: install what is missing, or name another Python (jobscripts/README.md)")
 
 
 def indices(text):
@@ -181,6 +187,9 @@ def run_one(study, arguments):
     if arguments.dry_run:
         print(shlex.join(words))
         return 0
+    absent = needed_modules.missing(JUDGING)
+    if absent:
+        return without(", ".join(absent))
     if study_results.why_missing(study, arguments.results, run) is None:
         print(f"{run.name}: complete")
         return 0

@@ -2,6 +2,7 @@
 
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
+#include "apps/fabric/placement_output.hpp"
 #include "lib/trace/devices.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
@@ -40,13 +41,14 @@ json rails(const FabricMap& map) {
 
 json typical(const Judgement& judgement) {
   json list = json::array();
-  for (const Typical& t : judgement.typical) {
-    list.push_back({{"class", t.name},
-                    {"metric", name_of(t.metric)},
-                    {"count", t.count},
-                    {"median", number(t.median)},
-                    {"worst", number(t.worst)},
-                    {"limit", number(t.limit)}});
+  for (const LinkClassSummary& c : judgement.classes) {
+    list.push_back({{"class", c.name},
+                    {"metric", name_of(c.metric)},
+                    {"count", c.count},
+                    {"median", number(c.median)},
+                    {"typical", number(c.typical)},
+                    {"worst", number(c.worst)},
+                    {"limit", number(c.limit)}});
   }
   return list;
 }
@@ -73,37 +75,6 @@ json faults(const FabricReport& report) {
   return list;
 }
 
-json placement(const std::vector<RankPlace>& places) {
-  json list = json::array();
-  for (const RankPlace& place : places) {
-    json nics = json::array();
-    for (const auto& [nic, path] : place.nics) {
-      nics.push_back({{"name", nic.name},
-                      {"rdma", nic.rdma},
-                      {"pci", nic.pci},
-                      {"numa", nic.numa},
-                      {"state", nic.state},
-                      {"gigabits_per_second", nic.gigabits},
-                      {"link_layer", nic.link_layer},
-                      {"path", path}});
-    }
-    list.push_back({{"rank", list.size()},
-                    {"host", place.host},
-                    {"gpu", place.gpu},
-                    {"gpu_uuid", place.gpu_uuid},
-                    {"gpu_pci", place.gpu_pci},
-                    {"gpu_numa", place.gpu_numa},
-                    {"visible_gpus", place.visible},
-                    {"host_gpus", place.host_gpus},
-                    {"cuda_visible_devices",
-                     place.visible_devices ? json(*place.visible_devices) : json(nullptr)},
-                    {"cpus", cpu_list(place.cpus)},
-                    {"cpu_numa_nodes", place.cpu_nodes},
-                    {"interfaces", std::move(nics)}});
-  }
-  return list;
-}
-
 }  // namespace
 
 json fabric_json(const FabricReport& report, const trace::TraceData& run) {
@@ -111,7 +82,7 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
   json head = trace::to_json(trace::describe_run(run));
   json config = std::move(head["config"]);
   return {{"schema", "zeropp-fabric"},
-          {"schema_version", "1.0"},
+          {"schema_version", "1.1"},
           {"software_version", run.provenance.version},
           {"start_time", run.provenance.started_at},
           {"provenance", std::move(head)},
@@ -129,7 +100,7 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
           {"threshold", report.threshold},
           {"typical", typical(report.judgement)},
           {"faults", faults(report)},
-          {"placement", placement(report.places)},
+          {"placement", placement_json(report.places)},
           {"mistakes", report.mistakes},
           {"verdict", report.verdict()}};
 }

@@ -7,6 +7,8 @@
 #include <functional>
 #include <set>
 
+#include "lib/base/statistics.hpp"
+
 namespace zeropp::fabric {
 
 namespace {
@@ -42,8 +44,8 @@ class LinksOfClass {
   [[nodiscard]] const std::vector<Ends>& links() const { return links_; }
   [[nodiscard]] const Timing& at(const Ends& ends) const { return timing(ends.first, ends.second); }
 
-  /// The median over ranks of the median over each rank's links.
-  [[nodiscard]] double median_of(const std::function<double(const Timing&)>& read) const {
+  /// What is typical: the median over ranks of the median over each rank's links.
+  [[nodiscard]] double typical_of(const std::function<double(const Timing&)>& read) const {
     std::vector<double> medians;
     for (const auto& links : by_rank_) {
       if (links.empty()) continue;
@@ -73,16 +75,16 @@ class LinksOfClass {
   std::vector<std::vector<Ends>> by_rank_;  ///< that begin or end there
 };
 
-double limit_of(double median, double deviation, double spread, double threshold) {
-  return median +
-         std::max({threshold * median, kDeviations * deviation, kSpreads * spread, kResolution});
+double limit_of(double typical, double deviation, double spread, double threshold) {
+  return typical +
+         std::max({threshold * typical, kDeviations * deviation, kSpreads * spread, kResolution});
 }
 
 /// Rest of a class after its slow links were found.
 struct SlowLinks {
   Metric metric;
   std::string name;
-  double median = 0;
+  double typical = 0;
   std::vector<LinksOfClass::Ends> links;
   std::vector<std::size_t> peers;  ///< by rank
 };
@@ -107,33 +109,34 @@ class Judge {
     const LinksOfClass all(map_, link_class, metric);
     if (all.links().empty()) return;
     SlowLinks slow{metric, std::string(name_of(link_class)), 0, {}, {}};
-    slow.median = all.median_of([](const Timing& t) { return t.value; });
+    slow.typical = all.typical_of([](const Timing& t) { return t.value; });
     const double deviation =
-        all.median_of([&](const Timing& t) { return std::abs(t.value - slow.median); });
-    const double spread = all.median_of([](const Timing& t) { return t.spread; });
-    const double limit = limit_of(slow.median, deviation, spread, threshold_);
-    double worst = 0;
+        all.typical_of([&](const Timing& t) { return std::abs(t.value - slow.typical); });
+    const double spread = all.typical_of([](const Timing& t) { return t.spread; });
+    const double limit = limit_of(slow.typical, deviation, spread, threshold_);
+    std::vector<double> seconds;
     for (const auto& ends : all.links()) {
-      worst = std::max(worst, all.at(ends).value);
+      seconds.push_back(all.at(ends).value);
       if (all.at(ends).least > limit) slow.links.push_back(ends);
     }
     for (std::size_t rank = 0; rank < map_.ranks(); ++rank) slow.peers.push_back(all.peers(rank));
-    add_typical(slow.name, metric, all.links().size(), {slow.median, worst, limit},
-                map_.message_bytes);
+    add_class(slow.name, metric, seconds, {slow.typical, limit}, map_.message_bytes);
     result_.suspects.insert(result_.suspects.end(), slow.links.begin(), slow.links.end());
     slow_links_.push_back(std::move(slow));
   }
 
-  struct Seconds {
-    double median;
-    double worst;
+  /// Seconds that the links of a class are judged by.
+  struct Measure {
+    double typical;
     double limit;
   };
-  void add_typical(const std::string& name, Metric metric, std::size_t count,
-                   const Seconds& seconds, std::size_t bytes) {
-    result_.typical.push_back({name, metric, count, shown(metric, seconds.median, bytes),
-                               shown(metric, seconds.worst, bytes),
-                               shown(metric, seconds.limit, bytes)});
+  void add_class(const std::string& name, Metric metric, const std::vector<double>& seconds,
+                 const Measure& measure, std::size_t bytes) {
+    std::vector<double> values;  // whose median is that of what is shown of the links
+    for (const double each : seconds) values.push_back(shown(metric, each, bytes));
+    result_.classes.push_back(
+        {name, metric, seconds.size(), median(values), shown(metric, measure.typical, bytes),
+         shown(metric, std::ranges::max(seconds), bytes), shown(metric, measure.limit, bytes)});
   }
 
   [[nodiscard]] static std::set<std::size_t> slow_peers(const SlowLinks& of_class,
@@ -178,7 +181,7 @@ class Judge {
       values.push_back(map_.link(ends.first, ends.second).of(of_class.metric).value);
       return true;
     });
-    Fault fault = slow_of(of_class, lower_median(values));
+    Fault fault = slow_of(of_class, median(values));
     fault.kind = Fault::Kind::rank;
     fault.first = static_cast<int>(rank);
     fault.slow_links = peers;
@@ -206,8 +209,8 @@ class Judge {
     fault.metric = of_class.metric;
     fault.name = of_class.name;
     fault.value = shown(of_class.metric, seconds, map_.message_bytes);
-    fault.typical = shown(of_class.metric, of_class.median, map_.message_bytes);
-    fault.times = seconds / of_class.median;
+    fault.typical = shown(of_class.metric, of_class.typical, map_.message_bytes);
+    fault.times = seconds / of_class.typical;
     return fault;
   }
 
@@ -227,14 +230,13 @@ class Judge {
       values.push_back(rail.value);
       spreads.push_back(rail.spread);
     }
-    const double median = lower_median(values);
+    const double typical = lower_median(values);
     std::vector<double> deviations;
     deviations.reserve(values.size());
-    for (const double value : values) deviations.push_back(std::abs(value - median));
+    for (const double value : values) deviations.push_back(std::abs(value - typical));
     const double limit =
-        limit_of(median, lower_median(deviations), lower_median(spreads), threshold_);
-    add_typical("rail", metric, rails.size(), {median, std::ranges::max(values), limit},
-                map_.rail_bytes);
+        limit_of(typical, lower_median(deviations), lower_median(spreads), threshold_);
+    add_class("rail", metric, values, {typical, limit}, map_.rail_bytes);
     for (std::size_t rail = 0; rail < rails.size(); ++rail) {
       if (rails[rail].least <= limit) continue;
       Fault fault;
@@ -243,8 +245,8 @@ class Judge {
       fault.name = "rail";
       fault.first = static_cast<int>(rail);
       fault.value = shown(metric, values[rail], map_.rail_bytes);
-      fault.typical = shown(metric, median, map_.rail_bytes);
-      fault.times = values[rail] / median;
+      fault.typical = shown(metric, typical, map_.rail_bytes);
+      fault.times = values[rail] / typical;
       result_.faults.push_back(std::move(fault));
       result_.rails_suspect = true;
     }

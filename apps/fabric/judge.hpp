@@ -1,10 +1,10 @@
 // Judgement of what is slow in a fabric, beside its equals: links of one class, rails. Pure
 // functions of a map: every rank comes to the same judgement.
 //
-// The typical value of a class is a median of medians: over ranks, of the median over each rank's
-// links (the lower one of an even number). One slow rank of four is on half of all links, and would
-// move the median over links; it does not move this one. A link is slow when even its fastest
-// repetition takes longer than that by more than each of: the threshold, five robust standard
+// The typical value of a class is a median of medians, the lower one of an even number: over ranks,
+// of the median over each rank's links. One slow rank of four is on half of all links, and moves
+// the median over links; it does not move the typical value. A link is slow when even its fastest
+// repetition takes longer than is typical by more than each of: the threshold, five robust standard
 // deviations (1.4826 times the median absolute deviation) of the class, three times what the
 // repetitions of one link differ by, a tenth of a microsecond.
 // A rank is slow when more than half of its links of a class are, and it has several; its links are
@@ -22,11 +22,12 @@
 namespace zeropp::fabric {
 
 /// One class of links, or the rails. Values as shown(): us or GB/s.
-struct Typical {
+struct LinkClassSummary {
   std::string name;  ///< "intra-node", ..., "rail"
   Metric metric = Metric::latency;
-  std::size_t count = 0;  ///< measured links or rails
-  double median = kNotMeasured;
+  std::size_t count = 0;          ///< measured links or rails
+  double median = kNotMeasured;   ///< of all of them, as they are shown
+  double typical = kNotMeasured;  ///< what each is judged by: a median of medians
   double worst = kNotMeasured;
   double limit = kNotMeasured;  ///< beyond it something counts as slow
 };
@@ -42,7 +43,7 @@ struct Fault {
   bool both_ways = false;
   std::size_t slow_links = 0;  ///< of a rank: how many of its links are slow
   std::size_t links = 0;       ///< of a rank: of how many
-  double value = 0;            ///< as shown(); of a rank the median of its slow links
+  double value = 0;            ///< as shown(); of a rank by the median time of its slow links
   double typical = 0;          ///< of its class, as shown()
   double times = 0;            ///< how many times as long as typical it takes
   std::size_t corrupted = 0;   ///< words
@@ -54,7 +55,7 @@ constexpr std::string_view name_of(Fault::Kind kind) {
 }
 
 struct Judgement {
-  std::vector<Typical> typical;
+  std::vector<LinkClassSummary> classes;
   std::vector<Fault> faults;                                  ///< ranks first
   std::vector<std::pair<std::size_t, std::size_t>> suspects;  ///< slow links, also those of ranks
   bool rails_suspect = false;

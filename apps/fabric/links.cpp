@@ -5,6 +5,8 @@
 #include <chrono>
 #include <utility>
 
+#include "lib/base/statistics.hpp"
+
 namespace zeropp::fabric {
 
 namespace {
@@ -21,12 +23,6 @@ constexpr std::byte kPoison{0xA5};
 std::uint64_t word(int sender, std::size_t index) {
   const std::uint64_t mixed = (index + 1) * 0x9E3779B97F4A7C15U;
   return mixed ^ (static_cast<std::uint64_t>(sender) + 1) * 0xD6E8FEB86659FD93U;
-}
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::ranges::nth_element(values, middle);
-  return *middle;
 }
 
 /// Noise only adds to a latency, and the smallest is the link's own; a bandwidth is what is had.

@@ -9,7 +9,7 @@
 #include "apps/fabric/judge.hpp"
 #include "apps/fabric/options.hpp"
 #include "apps/fabric/placement.hpp"
-#include "lib/comm/topology.hpp"
+#include "lib/comm/world.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/trace/trace_data.hpp"
 
@@ -32,7 +32,7 @@ struct FabricReport {
 /// Text before the measurement: the run, the ranks' places, the interfaces, the mistakes.
 std::string placement_text(const std::vector<RankPlace>& places,
                            const std::vector<std::string>& mistakes, const trace::TraceData& run,
-                           const comm::Topology& topology);
+                           const comm::World& world);
 /// Text after the measurement: matrices (of up to 32 ranks), rails, what is typical, what is slow,
 /// the verdict.
 std::string fabric_text(const FabricReport& report, const Options& options);

@@ -231,7 +231,7 @@ ExitCode survey(const Options& options, const app::Context& context, const comm:
   FabricReport report;
   report.places = gather_places(context, find_place(gpu, "/sys"));
   report.mistakes = placement_mistakes(report.places, options.backend == Backend::cuda);
-  print(context, placement_text(report.places, report.mistakes, head, context.topology()));
+  print(context, placement_text(report.places, report.mistakes, head, context.world()));
   app::GpuSampling sampling(context, *options.backend, options.gpu_sampling);
   // Rank 0 has the places; all ranks judge.
   const bool shared =

@@ -1,11 +1,11 @@
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cmath>
 #include <set>
 
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
+#include "apps/fabric/placement_output.hpp"
 #include "lib/base/in_width.hpp"
 #include "lib/trace/provenance.hpp"
 
@@ -24,21 +24,16 @@ std::string cell(double value) {
   return std::isfinite(value) ? in_width(value, kWidth) : std::string("-");
 }
 
-std::string table_of_ranks(const std::vector<RankPlace>& places,
-                           const std::vector<trace::RankRow>& ranks) {
-  std::string text = fmt::format(
-      "# {:>5} {:>5} {:>5}  {:<16} {:>3}  {:<12} {:>4}  {:>7}  {:<16} {}\n", "rank", "node",
-      "local", "host", "GPU", "PCI", "NUMA", "visible", "CPUs (NUMA)", "nearest interfaces");
-  for (std::size_t rank = 0; rank < places.size(); ++rank) {
-    const RankPlace& place = places[rank];
-    text +=
-        fmt::format("# {:>5} {:>5} {:>5}  {:<16} {:>3}  {:<12} {:>4}  {:>7}  {:<16} {}\n", rank,
-                    ranks[rank].node, ranks[rank].local_rank, place.host, or_dash(place.gpu),
-                    or_dash(place.gpu_pci), or_dash(place.gpu_numa),
-                    fmt::format("{}/{}", place.visible.size(), place.host_gpus),
-                    fmt::format("{} ({})", cpu_list(place.cpus), fmt::join(place.cpu_nodes, ",")),
-                    or_dash(place.nearest_nics()));
-  }
+std::string row_of_rank(const std::vector<std::string>& cells) {
+  return fmt::format("# {:>5} {:>5} {:>5}  {:<16} {:>3}  {:<12} {:>4}  {:>7}  {:<16} {}\n",
+                     cells[0], cells[1], cells[2], cells[3], cells[4], cells[5], cells[6], cells[7],
+                     cells[8], cells[9]);
+}
+
+std::string table_of_ranks(const std::vector<RankPlace>& ranks,
+                           const std::vector<comm::Place>& nodes) {
+  std::string text = row_of_rank(placement_columns());
+  for (const auto& row : placement_rows(ranks, nodes)) text += row_of_rank(row);
   return text;
 }
 
@@ -107,12 +102,12 @@ std::string FabricReport::verdict() const {
 
 std::string placement_text(const std::vector<RankPlace>& places,
                            const std::vector<std::string>& mistakes, const trace::TraceData& run,
-                           const comm::Topology& topology) {
+                           const comm::World& world) {
   std::string text = fmt::format(
       "# zpp_{} {}\n# Fabric of {} on {} over {}\n#\n# Placement (visible: of the GPUs on the "
       "machine's PCI buses)\n{}#\n# Interfaces\n{}",
-      run.app, trace::describe_version(), topology.describe(), run.backend, run.transport,
-      table_of_ranks(places, run.ranks), table_of_interfaces(places));
+      run.app, trace::describe_version(), world.topology().describe(), run.backend, run.transport,
+      table_of_ranks(places, world.places()), table_of_interfaces(places));
   for (const std::string& mistake : mistakes) text += fmt::format("# MISTAKE: {}\n", mistake);
   return text + "#\n";
 }
@@ -138,13 +133,13 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
                       report.threshold > options.threshold
                           ? ", for ranks share processors: --fabric-threshold is too fine for that"
                           : "");
-  text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>12}\n", "class", "of", "links",
-                      "median", "worst", "slow beyond");
-  for (const Typical& typical : report.judgement.typical) {
-    text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>12} {}\n", typical.name,
-                        name_of(typical.metric), typical.count, in_width(typical.median, 10),
-                        in_width(typical.worst, 10), in_width(typical.limit, 12),
-                        unit_of(typical.metric));
+  text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>10} {:>12}\n", "class", "of", "links",
+                      "median", "typical", "worst", "slow beyond");
+  for (const LinkClassSummary& one : report.judgement.classes) {
+    text += fmt::format("# {:<12} {:<10} {:>8} {:>10} {:>10} {:>10} {:>12} {}\n", one.name,
+                        name_of(one.metric), one.count, in_width(one.median, 10),
+                        in_width(one.typical, 10), in_width(one.worst, 10), in_width(one.limit, 12),
+                        unit_of(one.metric));
   }
   text += "#\n";
   for (const Fault& fault : report.judgement.faults) {

@@ -85,18 +85,23 @@ trace::Group rails(const FabricMap& map) {
 }
 
 trace::Group typical(const FabricReport& report) {
-  const auto& rows = report.judgement.typical;
+  const auto& rows = report.judgement.classes;
   return {"fabric_typical",
           {{"threshold", report.threshold}},
-          {column("class", "", "Of links, or rail", rows, &Typical::name),
+          {column("class", "", "Of links, or rail", rows, &LinkClassSummary::name),
            column("metric", "", "latency (us) or bandwidth (GB/s)", rows,
-                  [](const Typical& t) { return std::string(name_of(t.metric)); }),
+                  [](const LinkClassSummary& c) { return std::string(name_of(c.metric)); }),
            column("count", "", "Links or rails measured", rows,
-                  [](const Typical& t) { return std::uint64_t{t.count}; }),
-           column("median", "us or GB/s", "Over ranks, of the medians over their links", rows,
-                  &Typical::median),
-           column("worst", "us or GB/s", "Of all", rows, &Typical::worst),
-           column("limit", "us or GB/s", "Beyond it something is slow", rows, &Typical::limit)}};
+                  [](const LinkClassSummary& c) { return std::uint64_t{c.count}; }),
+           column("median", "us or GB/s", "Of all links or rails measured", rows,
+                  &LinkClassSummary::median),
+           column("typical", "us or GB/s",
+                  "What each is judged by: over ranks, of the medians over their links, the lower "
+                  "one of an even number",
+                  rows, &LinkClassSummary::typical),
+           column("worst", "us or GB/s", "Of all", rows, &LinkClassSummary::worst),
+           column("limit", "us or GB/s", "Beyond it something is slow", rows,
+                  &LinkClassSummary::limit)}};
 }
 
 trace::Group faults(const FabricReport& report) {

@@ -1,8 +1,11 @@
-// zpp_info: what this build is, what it runs on, what can be chosen, and what a configuration of
-// the trainer becomes here, without running it.
+// zpp_info: what this build is, what it runs on, where each rank is placed, what can be chosen, and
+// what a configuration of the trainer becomes here, without running it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
+#include "apps/fabric/placement_output.hpp"
 #include "apps/info/option_table.hpp"
 #include "kernels/codec/spec.hpp"
 #include "kernels/optim/registry.hpp"
@@ -39,7 +42,24 @@ json described(const std::vector<const Algorithm*>& entries) {
   return rows;
 }
 
-json describe(const app::Context& context) {
+/// Placement of every rank, as zpp_fabric finds it before it measures; on rank 0.
+struct Placement {
+  std::vector<fabric::RankPlace> ranks;
+  std::vector<std::string> mistakes;
+};
+
+/// Collective. `on_host`: the host was asked for, and which GPUs the ranks see is no mistake.
+Placement find_placement(const app::Context& context, bool on_host) {
+  const std::vector<int>& gpus = context.gpus.index;
+  const int own = on_host ? -1 : gpus.at(static_cast<std::size_t>(context.control().rank()));
+  Placement placement;
+  placement.ranks = fabric::gather_places(context, fabric::find_place(own, "/sys"));
+  const bool on_gpus = !on_host && std::ranges::any_of(gpus, [](int gpu) { return gpu >= 0; });
+  placement.mistakes = fabric::placement_mistakes(placement.ranks, on_gpus);
+  return placement;
+}
+
+json describe(const app::Context& context, const Placement& placement) {
   const trace::Provenance p = context.provenance();
   const comm::Topology& t = context.topology();
   json info{{"schema", "zeropp-info"}, {"schema_version", "2.0"}};
@@ -61,6 +81,8 @@ json describe(const app::Context& context) {
                       {"ranks_per_node", t.ranks_per_node},
                       {"emulated", t.emulated},
                       {"description", t.describe()}};
+  info["placement"] = fabric::placement_json(placement.ranks);
+  info["mistakes"] = placement.mistakes;
   info["codecs"] = json::array();
   for (const auto& format : codec::formats()) {
     info["codecs"].push_back({{"name", format.name},
@@ -96,12 +118,25 @@ std::string cell(const json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-void print(const json& info) {
+void print_placement(const app::Context& context, const Placement& placement) {
+  std::vector<std::string> header = fabric::placement_columns();
+  header.front() = "placement: " + header.front();
+  trace::TextTable table(header);
+  for (auto& row : fabric::placement_rows(placement.ranks, context.world().places())) {
+    table.add(std::move(row));
+  }
+  fmt::print("{}", table.str());
+  for (const std::string& mistake : placement.mistakes) fmt::print("MISTAKE: {}\n", mistake);
+  fmt::print("\n");
+}
+
+void print(const app::Context& context, const json& info, const Placement& placement) {
   for (const char* section : {"versions", "topology"}) {
     trace::TextTable table({section, ""});
     for (const auto& [key, value] : info[section].items()) table.add({key, cell(value)});
     fmt::print("{}\n", table.str());
   }
+  print_placement(context, placement);
   // The keys of JSON objects are sorted; a table reads better with the name first.
   for (const auto& [section, keys] :
        std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
@@ -153,9 +188,10 @@ void write(const json& info, const std::filesystem::path& path) {
 
 int main(int argc, char** argv) {
   config::TrainConfig config;
+  bool on_host = false;  // asked for
   app::App app{
       .name = "info",
-      .summary = "Prints versions, topology, what can be chosen, and what a configuration becomes",
+      .summary = "Prints versions, placement, what can be chosen, and what a configuration becomes",
       .examples = {"zpp_info --config-keys",
                    "mpirun -n 4 zpp_info --config inputs/demo.json --node-size 2"},
       .options = config::options(config),
@@ -168,6 +204,7 @@ int main(int argc, char** argv) {
        .help = "Print every key of a configuration file and what it means here, and exit",
        .text = [&] { return config::describe_keys(config::options(config)); }}};
   app.resolve = [&](const std::vector<config::Option>& given, const config::Machine& machine) {
+    on_host = config.backend == Backend::host;
     try {
       config::resolve(config, given, machine);
     } catch (const Error& error) {
@@ -179,11 +216,12 @@ int main(int argc, char** argv) {
                               error.what()));
     }
   };
-  app.run = [](const app::Context& context) {
-    const json info = describe(context);
+  app.run = [&](const app::Context& context) {
+    const Placement placement = find_placement(context, on_host);
+    const json info = describe(context, placement);
     if (context.is_root()) {
       print_configuration(context.options());  // first what was asked for
-      print(info);
+      print(context, info, placement);
     }
     context.agree_on([&] {
       if (!context.is_root()) return;

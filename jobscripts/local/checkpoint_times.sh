@@ -52,6 +52,7 @@ session=$(date -u +%Y%m%dT%H%M%SZ)
 # shellcheck source=jobscripts/local/measured.sh
 source jobscripts/local/measured.sh
 [ $dry_run -eq 1 ] || [ -x "$build/bin/zpp_train" ] || fail "no $build/bin/zpp_train: build it, or give --build"
+[ $dry_run -eq 1 ] || need_modules "$table_python" --table-python
 
 stopped() { echo "checkpoint_times: error: $1 failed: see $study/runs/$last_stem.log" >&2; exit 1; }
 

@@ -11,7 +11,7 @@
 #   --limit SECONDS     of the matrix; what it did until then is kept [1500]
 #   --runs DIR          where runs are kept as they end [out/convergence/MACHINE/MATRIX]
 #   --build DIR         of zeropp [build]
-#   --table-python FILE Python with h5py, NumPy, SciPy and matplotlib [python3]
+#   --table-python FILE Python with h5py, NumPy, SciPy and matplotlib [that of the build]
 #   --results DIR       [results]
 #   --machine NAME      [the number of ranks, and the GPU's name, or host]
 #   --dry-run           print the commands and do nothing
@@ -24,7 +24,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh
 source jobscripts/local/options.sh
 
-matrix=inputs/convergence/reduced.json gpus=4 backend=host margin=0.02 limit=1500 runs='' build=build table_python=python3 results=results
+matrix=inputs/convergence/reduced.json gpus=4 backend=host margin=0.02 limit=1500 runs='' build=build table_python='' results=results
 machine='' dry_run=0 extra=()
 read_options 'matrix ranks=gpus backend margin limit runs build table-python results machine --' "$@"
 case $backend in
@@ -33,6 +33,8 @@ case $backend in
   *) fail "--backend is cuda or host, not '$backend'" ;;
 esac
 [ -r "$matrix" ] || fail "no matrix '$matrix': name one, as inputs/convergence/reduced.json"
+table_python=${table_python:-$(python_of_build "$build")}
+[ $dry_run -eq 1 ] || need_modules "$table_python" --table-python h5py numpy scipy matplotlib
 # shellcheck source=jobscripts/local/shapes.sh
 source jobscripts/local/shapes.sh
 name=${matrix##*/}

@@ -32,6 +32,13 @@ session=$rate
 # shellcheck source=jobscripts/local/measured.sh
 source jobscripts/local/measured.sh
 
+# Runs take minutes, and each needs these.
+if [ "$dry_run" -eq 0 ]; then
+  need_modules "$table_python" --table-python
+  PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} need_modules "$python" "--python, and zeropp's build with --build" torch zeropp.torch
+  said=$("$table_python" jobscripts/local/netns.py --rate "$rate" -- true 2>&1) || fail "${said##*$'\n'}"
+fi
+
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 model=(--num-layers 4 --hidden-size 512 --num-attention-heads 8 --seq-length 8 --micro-batch-size 1 --vocab-size 512)
 # The first host's address, and the interface, as netns_hosts.py makes them.

@@ -21,6 +21,8 @@ source jobscripts/local/options.sh
 build=build-cuda results=results machine='' tests=. parallel=4 limit=300 no_sanitizer='' dry_run=0
 read_options 'build results machine tests parallel limit no-sanitizer!' "$@"
 
+[ $dry_run -eq 1 ] || [ -n "$no_sanitizer" ] || command -v compute-sanitizer >/dev/null ||
+  fail "no compute-sanitizer: add the folder bin of the CUDA toolkit to PATH, or give --no-sanitizer"
 if [ -z "$machine" ] && [ $dry_run -eq 0 ]; then
   names=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null) || fail "nvidia-smi lists no GPU: give --machine NAME"
   machine=$(wc -l <<<"$names")x-$(head -1 <<<"$names" | tr ' ' -)

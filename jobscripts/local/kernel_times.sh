@@ -51,6 +51,8 @@ library=$(readlink -m "$build/lib/libkernel_times.so")
 [ $dry_run -eq 1 ] || { [ -x "$build/bin/zpp_train" ] && [ -e "$library" ]; } ||
   fail "no $build/bin/zpp_train or no $library: cmake --preset cuda && cmake --build --preset cuda --target zpp_train zpp_info kernel_times"
 
+[ $dry_run -eq 1 ] || need_modules "$table_python" --table-python
+
 # From one loss to the next: a step more is run than there are in the table.
 scratch=out/kernel_times
 recorded=$scratch/$session

@@ -38,6 +38,7 @@ session=$(date -u +%Y%m%dT%H%M%SZ)
 # shellcheck source=jobscripts/local/measured.sh
 source jobscripts/local/measured.sh
 [ $dry_run -eq 1 ] || [ -x "$build/bin/zpp_train" ] || fail "no $build/bin/zpp_train: build it, or give --build"
+[ $dry_run -eq 1 ] || need_modules "$table_python" --table-python
 
 train() {  # KEY=VALUE, or `stock`; FLAG...
   local name=$1

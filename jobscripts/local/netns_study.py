@@ -15,7 +15,7 @@ usage: netns_study.py STUDY.json [OPTION...]
 
 Started again it runs what is missing only. Needs what netns.py and jobscripts/study.py need.
 Exit codes: 0 ok; 1 a run failed, is INVALID, or its interfaces sent other bytes than it counted; 2 usage or study;
-5 files; 77 this machine does not allow namespaces; 130 interrupted.
+3 a Python module is missing; 5 files; 77 this machine does not allow namespaces; 130 interrupted.
 """
 
 import argparse
@@ -33,9 +33,9 @@ import netns_hosts
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "jobscripts"), str(ROOT / "validation")]
+import needed_modules  # noqa: E402
 import study_file  # noqa: E402
 import study_results  # noqa: E402
-from zpp_validate.tables import network_summary  # noqa: E402
 
 SKIPPED, INTERRUPTED = 77, 130
 COUNTERS, SUMMARIES = "counters.json", "summaries.json"
@@ -182,6 +182,9 @@ def main(words):
             for run in chosen(study, options.only):
                 print(shlex.join(command(options, run, study_results.folder(options.results, run).absolute())))
             return 0
+        absent = needed_modules.missing(("h5py", "numpy", "matplotlib"))
+        if absent:
+            fail(3, f"{sys.executable} has no Python module {', '.join(absent)}: install what is missing, or start this script with another Python")
         for run in study.runs:
             rate_of(run)
         return work(options, study)
@@ -192,6 +195,8 @@ def main(words):
 
 
 def work(options, study):
+    from zpp_validate.tables import network_summary
+
     signals = Signals()
     failed = {}
     for number in range(options.rounds):

@@ -22,7 +22,7 @@
 #   --copy BYTES     that it copies, many times the caches; K, M, G: powers of 1024 [2G]
 #   --limit SECONDS  time limit of one command [240]
 #   --build DIR      of zeropp [build-cuda]
-#   --table-python FILE  Python for the table, and with NumPy for the copy [python3]
+#   --table-python FILE  Python for the table, and with NumPy for the copy [that of the build]
 #   --results DIR    [results]
 #   --machine NAME   [1 and the GPU's name]
 #   --dry-run        print the commands and do nothing
@@ -36,7 +36,7 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 source jobscripts/local/options.sh
 
 parts=largest,steps devices=none,cpu,cpu-weights nvme='' backend=cuda memory=24G hidden=2048 seq=512 shape=1.64b accumulation=1,8 steps=4 nvme_steps=1
-warmup=1 threads=$(env -u OMP_NUM_THREADS nproc) copy=2G limit=240 build=build-cuda table_python=python3 results=results machine='' dry_run=0 extra=() gpus=1
+warmup=1 threads=$(env -u OMP_NUM_THREADS nproc) copy=2G limit=240 build=build-cuda table_python='' results=results machine='' dry_run=0 extra=() gpus=1
 read_options 'parts devices nvme backend memory hidden seq shape accumulation steps nvme-steps warmup threads copy limit build table-python results machine --' "$@"
 for number in "$hidden" "$seq" "$steps" "$nvme_steps" "$threads"; do
   [[ $number =~ ^[1-9][0-9]*$ ]] || fail "'$number' is no number above 0"
@@ -63,6 +63,8 @@ source jobscripts/local/measured.sh
 [ $dry_run -eq 1 ] || for program in zpp_train zpp_kernels zpp_plan; do
   [ -x "$build/bin/$program" ] || fail "no $build/bin/$program: build it, or give --build"
 done
+table_python=${table_python:-$(python_of_build "$build")}
+[ $dry_run -eq 1 ] || need_modules "$table_python" --table-python numpy
 
 # NVMe by DeepSpeed's keys, in a file.
 device_flags() {  # DEVICE

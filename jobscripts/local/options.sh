@@ -8,6 +8,9 @@ script_name=$(basename "$0")
 usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "jobscripts/local/$script_name" | sed '$d'; }
 fail() { echo "${script_name%.sh}: error: $*" >&2; exit 2; }
 
+# shellcheck source=jobscripts/needed.sh
+source jobscripts/needed.sh
+
 # Sets the variables that WORDs name. LIST says which there are:
 #   NAME           --NAME VALUE, of the variable NAME with _ for -
 #   NAME=VARIABLE  the same, of another variable

@@ -7,7 +7,7 @@
 #   --study FILE        of several seeds [inputs/studies/regression.json]
 #   --results DIR       of the runs, table and report.json; runs that are there are not done again [out/regression/TIME]
 #   --build DIR         of zeropp [build]
-#   --table-python FILE Python with h5py, NumPy, SciPy and matplotlib [python3]
+#   --table-python FILE Python with h5py, NumPy, SciPy and matplotlib [that of the build]
 #   --dry-run           print the commands and do nothing
 #   FLAG...             passed on to zpp-validate gate, as --threshold 0.05
 # Exit codes are those of zpp-validate gate: 0 nothing moved, 1 something did or is missing, 2 cannot be compared, 4 nothing moved
@@ -18,9 +18,11 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh
 source jobscripts/local/options.sh
 
-baseline='' record='' study=inputs/studies/regression.json results='' build=build table_python=python3 dry_run=0 extra=()
+baseline='' record='' study=inputs/studies/regression.json results='' build=build table_python='' dry_run=0 extra=()
 read_options '+baseline record! study results build table-python --' "$@"
 [ -n "$baseline" ] || fail "name a baseline, with --record the first time"
+table_python=${table_python:-$(python_of_build "$build")}
+[ $dry_run -eq 1 ] || need_modules "$table_python" --table-python h5py numpy scipy matplotlib
 results=${results:-out/regression/$(date -u +%Y%m%dT%H%M%SZ)}
 
 do_or_print() {  # COMMAND...

@@ -22,7 +22,7 @@
 #   --backend B         cuda, or host to try the script without GPUs [cuda]
 #   --build DIR         of zeropp [build-cuda]
 #   --python FILE       Python with PyTorch, for the peer [python3]
-#   --table-python FILE Python for tables and pictures; the latter need h5py, NumPy and matplotlib [python3]
+#   --table-python FILE Python for tables and pictures; the latter need h5py, NumPy and matplotlib [that of the build]
 #   --results DIR       [results]
 #   --machine NAME      [N and the GPU's name]
 #   --dry-run           print the commands and do nothing
@@ -37,8 +37,9 @@ source jobscripts/local/options.sh
 
 gpus='' layouts=node,emulated collectives=all_gather,reduce_scatter algorithms='' codecs=none,int8:256,int4:128 depths=1 type=bfloat16
 sizes=1K:4G emulated_sizes=1K:1G check_maxbytes=64M max_seconds=0.1 peer=torch limit=300 backend=cuda build=build-cuda
-python=python3 table_python=python3 results=results machine='' dry_run=0 extra=()
+python=python3 table_python='' results=results machine='' dry_run=0 extra=()
 read_options 'gpus layouts collectives algorithms codecs depths type sizes emulated-sizes check-maxbytes max-seconds peer limit backend build python table-python results machine --' "$@"
+table_python=${table_python:-$(python_of_build "$build")}
 case $backend in
   cuda) transport=nccl peer_device=cuda ;;
   host) transport=mpi peer_device=cpu ;;
@@ -82,6 +83,13 @@ algorithms_of() {  # LAYOUT
 # the time limit does.
 export OMPI_MCA_odls_base_sigkill_timeout=15
 
+lacks_for_pictures=''
+if [ $dry_run -eq 0 ]; then
+  [ "$peer" = none ] || need_modules "$python" --python torch
+  lacks_for_pictures=$(missing_modules "$table_python" --table-python h5py matplotlib numpy) || exit
+  [ -z "$lacks_for_pictures" ] || echo "sweep: warning: no pictures will be made: '$table_python' has no Python module $lacks_for_pictures" >&2
+fi
+
 warmup=5 port=29600
 measure() {  # LAYOUT; leaves the JSONs that came about in `files`
   layout_flags "$1"
@@ -122,9 +130,9 @@ for layout in "${layout_list[@]}"; do
 done
 [ ${#all[@]} -gt 0 ] || exit $code
 pictures=("$table_python" validation/zpp-validate plot "${all[@]}" --output "$tables")
-if "$table_python" -c 'import h5py, matplotlib, numpy' 2>/dev/null; then
+if [ -z "$lacks_for_pictures" ]; then
   "${pictures[@]}" || code=1
 else
-  echo "sweep: no pictures: $table_python lacks h5py, NumPy or matplotlib. Elsewhere: ${pictures[*]}" >&2
+  echo "sweep: no pictures: '$table_python' has no Python module $lacks_for_pictures. Elsewhere: ${pictures[*]}" >&2
 fi
 exit $code

@@ -135,6 +135,12 @@ for name in "${feature_list[@]}"; do feature_flags "$name"; done
 for name in "${peer_list[@]}"; do peer_flags "$name"; done
 for name in "${plugin_list[@]}"; do plugin_arguments "$name"; done
 
+if [ $dry_run -eq 0 ]; then
+  need_modules "$table_python" --table-python
+  [ -z "$peers$plugins" ] || need_modules "$python" --python torch
+  [ -z "$plugins" ] || PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} need_modules "$python" "--python, and zeropp's build with --build" zeropp.torch
+fi
+
 scratch=out/train_shapes
 [ $dry_run -eq 1 ] || mkdir -p "$scratch"
 

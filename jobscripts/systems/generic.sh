@@ -10,9 +10,11 @@
 # The environment may name build, python and an Apptainer image: ZEROPP_BUILD, ZEROPP_PYTHON, ZEROPP_CONTAINER.
 # shellcheck disable=SC2034  # what is set here, the scripts that source it read
 
+# shellcheck source=jobscripts/needed.sh
+source jobscripts/needed.sh
+
 build=${ZEROPP_BUILD:-build}
-python=${ZEROPP_PYTHON:-$(sed -n 's/^ZEROPP_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt" 2>/dev/null || true)}
-python=${python:-python3}
+python=${ZEROPP_PYTHON:-$(python_of_build "$build")}
 
 # Not killed at once when one rank ends with a code: others would lose theirs while they end with the same one. Those
 # that still run half a minute later wait for a rank that is dead.

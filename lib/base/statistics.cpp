@@ -55,6 +55,12 @@ Summary summarize(std::vector<double> samples) {
   return summary;
 }
 
+double median(std::vector<double> samples) {
+  if (samples.empty()) throw std::invalid_argument("median of no samples");
+  std::ranges::sort(samples);
+  return quantile(samples, 0.5);
+}
+
 bool is_within(const Summary& summary, std::size_t samples, double share) {
   return samples >= kFewestForInterval &&
          std::max(summary.high - summary.median, summary.median - summary.low) <=

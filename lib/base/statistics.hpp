@@ -24,6 +24,10 @@ struct Summary {
 /// Summary of at least one sample; throws std::invalid_argument for none.
 Summary summarize(std::vector<double> samples);
 
+/// Median of at least one sample: of an even number the mean of the two in the middle. Throws
+/// std::invalid_argument for none.
+double median(std::vector<double> samples);
+
 /// The fewest samples whose range holds the median in 95 of 100 cases.
 inline constexpr std::size_t kFewestForInterval = 6;
 

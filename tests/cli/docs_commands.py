@@ -9,7 +9,7 @@ import zpp
 
 PAGES = {page.relative_to(zpp.SOURCE).as_posix(): page.read_text()
          for page in [zpp.SOURCE / "README.md", *sorted((zpp.SOURCE / "docs").rglob("*.md"))]}
-REASON = re.compile(r"<!-- not run: .+ -->\n\n(?=```sh\n)")
+REASON = re.compile(r"<!-- not run: [^\n]+ -->\n\n(?=```sh\n)")
 SKIPPED = re.compile(REASON.pattern + command_blocks.FENCE.pattern.replace("^", "", 1), re.MULTILINE | re.DOTALL)
 PROGRAM = re.compile(r"build(?:-cuda)?/bin/(zpp_\w+(?: [a-z]+)?)")
 
@@ -24,6 +24,12 @@ class Pages(zpp.TestCase):
     def test_no_block_is_without_a_language(self):
         for name, text in PAGES.items():
             self.assertEqual(command_blocks.fenced(text), [], f"{name}: say sh for commands, text for what is printed")
+
+    def test_a_reason_leaves_out_its_own_block_alone(self):
+        text = "".join(f"{reason}```sh\n{word}\n```\n\ntext\n\n" for reason, word in (
+            ("<!-- not run: once -->\n\n", "first"), ("", "second"), ("<!-- not run: again -->\n\n", "third")))
+        self.assertEqual(command_blocks.fenced(SKIPPED.sub("", text), "sh"), ["second\n"])
+        self.assertEqual([found[2] for found in SKIPPED.finditer(text)], ["first\n", "third\n"])
 
     def run_page(self, name):
         folder, done = command_blocks.clone(self.folder), []

@@ -5,8 +5,10 @@ the planted delays are in MPI's sends."""
 
 import json
 import re
+import statistics
 import unittest
 
+import h5py
 import zpp
 
 PROGRAM, SWEEP = (str(zpp.BIN / name) for name in ("zpp_fabric", "zpp_sweep"))
@@ -63,6 +65,17 @@ class Map(Fabric):
         self.assertEqual([row["rail"] for row in found["rails"]], [0, 1, 0, 1])
         self.assertEqual(groups["fabric_rails"]["rail"], [0, 1, 0, 1])
         self.assertEqual(len(groups["fabric_typical"]["class"]), 8)
+        # The median is that of all links of the class, and of the rails, of which each is as slow as its slowest rank.
+        kinds = {"self": [(r, r) for r in range(4)], "intra-node": [(0, 1), (1, 0), (2, 3), (3, 2)],
+                 "inter-node": [(a, b) for a in range(4) for b in range(4) if a // 2 != b // 2]}
+        for row in found["typical"]:
+            if row["class"] == "rail":
+                slowest = max if row["metric"] == "latency" else min
+                values = [slowest(each[row["metric"]] for each in found["rails"] if each["rail"] == rail) for rail in range(2)]
+            else:
+                values = [found[row["metric"]][a][b] for a, b in kinds[row["class"]]]
+            self.assertAlmostEqual(row["median"], statistics.median(values), delta=1e-9 * row["median"])
+        self.assertRegex(result.stdout, r"(?m)^# class +of +links +median +typical +worst +slow beyond$")
         self.assertEqual(groups["placement"]["host"], groups["ranks"]["host"])
         self.assertEqual("gpus" in groups, zpp.BACKEND == "cuda")
         # Comments, but for the rows of the matrices and of the rails.
@@ -73,6 +86,21 @@ class Map(Fabric):
         self.assertEqual(found["threshold"], 100)
         self.assertAlmostEqual(float(first[2]), found["latency"][0][1], delta=0.006)
         self.assertRegex(result.stdout, r"(?m)^# Verdict +: VALID$")
+
+    def test_a_median_that_is_not_of_its_links_is_found(self):
+        self.check_ok(self.fabric(2, *CALM))
+        trace = self.out / "fabric.h5"
+        for name, message in (("median", "the median is"), ("worst", "the worst is"), ("count", "a count of")):
+            with self.subTest(name):
+                with h5py.File(trace, "r+") as file:
+                    before = file["fabric_typical"][name][2]
+                    file["fabric_typical"][name][2] = before + 1
+                judged = zpp.check_trace(trace)
+                self.assertEqual(judged.code, zpp.INVALID, judged)
+                self.assertIn(f"intra-node latency: {message}", judged.stdout)
+                with h5py.File(trace, "r+") as file:
+                    file["fabric_typical"][name][2] = before
+        self.check_accepted(trace)
 
     def test_any_number_of_ranks(self):
         for ranks in (1, 3):

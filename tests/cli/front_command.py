@@ -6,6 +6,7 @@ import re
 import sys
 
 import zpp
+from zpp_validate.commands import COMMANDS
 
 ZPP = zpp.BIN / "zpp"
 PROGRAMS = {path.name[4:]: path for path in sorted(zpp.BIN.glob("zpp[_-]*"))}
@@ -28,6 +29,11 @@ class FrontCommand(zpp.TestCase):
                 words = ["--help"] if name == "validate" else ["--version"]
                 own = self.check_ok(zpp.Process([path, *words]).end())
                 self.assertEqual(self.check_ok(zpp.Process([ZPP, name, *words]).end()).stdout, own.stdout)
+
+    def test_validate_is_the_program_of_the_pages(self):
+        self.assertEqual((zpp.BIN / "zpp-validate").resolve(), (zpp.SOURCE / "validation" / "zpp-validate").resolve())
+        text = self.check_ok(zpp.Process([ZPP, "validate", "--help"]).end()).stdout
+        self.assertEqual(set(re.findall(r"^  ([a-z0-9-]+) {2,}\S", text, re.MULTILINE)), set(COMMANDS))
 
     def test_version(self):
         own = zpp.Process([zpp.INFO, "--version"]).end().stdout

@@ -4,8 +4,10 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import unittest
 
 SOURCE = pathlib.Path(os.environ["ZEROPP_SOURCE"])
@@ -27,6 +29,16 @@ class GpuTests(unittest.TestCase):
         self.assertLessEqual(set(programs), names)
         for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
             self.assertIn(f"--tool {tool} ", done.stdout)
+
+    def test_without_the_sanitizer_nothing_is_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("bash", "readlink", "dirname", "basename", "env"):
+                pathlib.Path(folder, name).symlink_to(shutil.which(name))
+            done = subprocess.run([SCRIPT, "--machine", "here", "--results", f"{folder}/results"], capture_output=True, text=True, check=False,
+                                  env={**os.environ, "PATH": folder})
+            self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (2, "", 1), done)
+            self.assertTrue(done.stderr.startswith("gpu_tests: error: no compute-sanitizer: "), done)
+            self.assertFalse(pathlib.Path(folder, "results").exists())
 
     def test_unknown_arguments_are_refused(self):
         for words in (("--nothing", "1"), ("word",), ("--build",)):

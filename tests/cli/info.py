@@ -80,6 +80,25 @@ class Info(unittest.TestCase):
             self.assertEqual([row["name"] for row in info[section] if row["one_chunk"]], ["native"])
         self.assertEqual(info["configuration"]["train_batch_size"], 4)
 
+    def test_where_each_rank_is(self):
+        path = self.folder / "summary.json"
+        done = ranks((4, "--node-size", 2, "--json", path, "--backend", "host"))
+        info = self.summary(done)
+        self.assertEqual([place["rank"] for place in info["placement"]], [0, 1, 2, 3])
+        header = next(i for i, line in enumerate(done.stdout.splitlines()) if line.startswith("placement: rank"))
+        rows = [line.split() for line in done.stdout.splitlines()[header + 2:header + 6]]
+        # Rank, node and local rank; the host, and no GPU, for the host was asked for.
+        self.assertEqual([row[:3] for row in rows], [["0", "0", "0"], ["1", "0", "1"], ["2", "1", "0"], ["3", "1", "1"]])
+        for row, place in zip(rows, info["placement"], strict=True):
+            self.assertEqual((row[3], row[4]), (place["host"], "-"))
+            self.assertEqual((place["host"], place["gpu"]), (os.uname().nodename, -1))
+            self.assertIn(place["cpus"], row)
+        allowed = len(os.sched_getaffinity(0))
+        found = [line for line in info["mistakes"] if "share" in line and "processors" in line]
+        self.assertEqual(bool(found), allowed < 4, info["mistakes"])
+        for mistake in info["mistakes"]:
+            self.assertIn(f"MISTAKE: {mistake}\n", done.stdout)
+
     def test_flags_override_the_file(self):
         config = self.folder / "c.json"
         config.write_text(json.dumps({

@@ -35,6 +35,13 @@ def flags_of(*program):
 class TrainShapes(local_script.TestCase):
     script_path = SCRIPT
 
+    def python(self, commands):
+        """A program that says as a Python that it has all modules, and does `commands` when it is to train."""
+        path = self.folder / "python"
+        path.write_text(f"#!/bin/sh\ncase $1 in *needed_modules.py) exit 0 ;; esac\n{commands}\n")
+        path.chmod(0o755)
+        return path
+
     def test_every_flag_exists(self):
         known = {"zpp_train": flags_of(zpp.TRAIN), "peer-fsdp2": flags_of(*PEER)}
         for peers in ("auto", PEERS):
@@ -97,7 +104,8 @@ class TrainShapes(local_script.TestCase):
         self.assertRegex(next(study.glob("session-*.txt")).read_text(), r"(?m)^mpi +\S")  # of zpp_info
 
         # A second session adds to the first.
-        done = self.script(*words, "--layouts", "node", "--features", "none", "--peers", "fsdp2", "--python", "false",
+        python = self.python("exit 1")
+        done = self.script(*words, "--layouts", "node", "--features", "none", "--peers", "fsdp2", "--python", python,
                            "--limit", "50")
         self.assertEqual(done.returncode, 1, done)
         failed = [line for line in done.stdout.splitlines() if line.startswith("| fsdp2")]
@@ -108,9 +116,7 @@ class TrainShapes(local_script.TestCase):
 
     def test_ends_what_a_run_leaves(self):
         marker = f"3600.{os.getpid()}"
-        python = self.folder / "leaves_a_process"
-        python.write_text(f"#!/bin/sh\nsleep {marker} >/dev/null 2>&1 &\nsleep 60\n")
-        python.chmod(0o755)
+        python = self.python(f"sleep {marker} >/dev/null 2>&1 &\nsleep 60")
         done = self.script("--gpus", "2", "--shapes", "tiny", "--backend", "host", "--layouts", "node", "--features", "",
                            "--peers", "fsdp2", "--python", python, "--limit", "1")
         self.assertEqual(done.stdout.count("ended by the time limit"), 2, done)

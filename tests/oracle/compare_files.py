@@ -102,6 +102,10 @@ class Compare(unittest.TestCase):
         self.assertEqual({name: row["verdict"] for name, row in rows.items()},
                          {"encode/int8:256/bf16/1024": "same", "decode/int8:256/bf16/1024": "slower",
                           "adamw/int8:256/bf16/1024": "same"})
+        # As metrics, each kernel is a row.
+        metrics = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "prometheus", self.folder / "comparison.json"],
+                                 capture_output=True, text=True, check=True).stdout
+        self.assertEqual(sum(line.startswith("zeropp_comparison_time_ratio{") for line in metrics.splitlines()), len(rows))
         self.refused(before, self.kernels("b.json", 2, backend="host"), "kernels on cuda / kernels on host")
         self.refused(before, self.kernels("b.json", 2, device="other"), "other machines")
         self.refused(before, self.kernels("b.json", 2, verdict="INVALID: 1 of 3 rows"), "is INVALID: 1 of 3 rows")

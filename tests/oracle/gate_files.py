@@ -16,7 +16,7 @@ from scipy import stats
 
 import synthetic_converge
 import synthetic_trace
-from zpp_validate.gate import baseline, gate, gate_judge
+from zpp_validate.gate import baseline, compare, gate, gate_judge
 
 SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 CASE = dict(synthetic_trace.FEATURES, skipped=(0,) * 12, evaluations=((0, 2), (12, 2)), interval=12)
@@ -89,6 +89,13 @@ class Gate(unittest.TestCase):
             self.assertIn(": 1 moved\n", text)
         self.assertRegex(self.another(self.trace("d", 52, slower=1.1), code=1),
                          r"time was 5\.00\d*e\+05 us, is 5\.50\d*e\+05 us, x 1\.\d+ \(")
+
+    def test_times_are_judged_by_the_threshold_of_compare(self):
+        self.recorded()
+        slower = self.trace("a", 50, slower=1.026)  # of 3 %, and not of 2 %
+        self.assertIn(": 0 moved\n", self.another(slower, "--only", "times"))
+        self.assertIn(": 1 moved\n", self.another(slower, "--only", "times", "--threshold", "0.02", code=1))
+        self.assertEqual(gate.parse(["runs", "--baseline", "name"]).threshold, compare.THRESHOLD)
 
     def test_report(self):
         self.recorded()

@@ -13,13 +13,14 @@ import unittest
 from pathlib import Path
 
 import synthetic_fabric
+import synthetic_sweep
 
 SOURCE = Path(os.environ["ZEROPP_SOURCE"])
 SWEEP = SOURCE / "tests" / "fuzz" / "corpus" / "sweep_table" / "sweep.json"
 DASHBOARD = SOURCE / "docs" / "operators" / "grafana.json"
 GATE = {"schema": "zeropp-gate", "baseline": "validation/baselines/m/train.json", "code": 1, "invalid": {}, "missing": ["a row"],
         "findings": [{"verdict": "worse"}, {"verdict": "same"}, {"verdict": "same"}]}
-COMPARISON = {"schema": "zeropp-comparison", "other_bytes": [],
+COMPARISON = {"schema": "zeropp-comparison", "code": 1, "other_bytes": [],
               "rows": [{"row": 'a "row"\\', "ratio": 1.5, "verdict": "slower", "beyond": True}]}
 SAMPLE = re.compile(r'([a-z_:][a-z0-9_:]*)\{(.*)\} (\S+)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
@@ -101,6 +102,32 @@ class Prometheus(unittest.TestCase):
         [median] = [value for (name, labels), value in values.items() if name == "zeropp_fabric_bandwidth_bytes_per_second"
                     and {("class", "inter-node"), ("statistic", "median")} <= set(labels)]
         self.assertAlmostEqual(median, 40e9, delta=1e9)
+        typical = {dict(labels)["class"]: value for (name, labels), value in values.items()
+                   if name == "zeropp_fabric_latency_seconds" and ("statistic", "typical") in labels}
+        self.assertEqual(typical, {name: times[0] * 1e-6 for name, times in synthetic_fabric.TYPICAL.items()})
+
+    def test_success_is_exit_code_0_of_a_gate(self):
+        for code in (0, 1, 4):
+            values = self.values(self.written("gate.json", GATE | {"code": code}))
+            self.assertEqual(values["zeropp_success", (("program", "gate"),)], code == 0)
+
+    def test_success_is_exit_code_0_of_a_comparison(self):
+        sweeps = {"calm": synthetic_sweep.sweep(1), "again": synthetic_sweep.sweep(2), "few": synthetic_sweep.sweep(2, cycles=3),
+                  "slower": synthetic_sweep.sweep(2, factor=lambda *row: 1.2), "partly": synthetic_sweep.sweep(2, codecs=("none",))}
+        lacking = synthetic_fabric.make(2)
+        lacking["bandwidth"][2][3] = None
+        surveys = {"survey": synthetic_fabric.make(1), "resurvey": synthetic_fabric.make(2), "lacking": lacking}
+        paths = {name: self.written(f"{name}.json", document) for name, document in (sweeps | surveys).items()}
+        for before, after, code in (("calm", "again", 0), ("calm", "slower", 1), ("calm", "partly", 1), ("calm", "few", 4),
+                                    ("survey", "resurvey", 0), ("survey", "lacking", 1)):
+            with self.subTest(after):
+                report = self.folder / "compared.json"
+                done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", paths[before], paths[after], "--json",
+                                       report], capture_output=True, text=True, check=False)
+                self.assertEqual(done.returncode, code, done)
+                values = self.values(report)
+                self.assertEqual(values["zeropp_success", (("program", "compare"),)], code == 0)
+                self.assertEqual(values["zeropp_comparison_exit_code", ()], code)
 
     def test_labels_are_added_and_escaped(self):
         values = self.values(self.files()[3], "--label", "cluster=a")

@@ -26,6 +26,9 @@ TEST(Statistics, AsTheRulesSay) {
   EXPECT_EQ(one.high, 4);
   EXPECT_EQ(one.variation, 0);
   EXPECT_THROW((void)summarize({}), std::invalid_argument);
+  EXPECT_DOUBLE_EQ(median({5, 1, 4, 2}), 3);
+  EXPECT_DOUBLE_EQ(median({7, 1, 4}), 4);
+  EXPECT_THROW((void)median({}), std::invalid_argument);
 }
 
 TEST(Statistics, RankOfTheInterval) {

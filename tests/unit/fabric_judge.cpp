@@ -78,16 +78,46 @@ TEST(FabricJudge, EqualLinksAreTypical) {
     const Judgement judgement = judge(map, kThreshold);
     EXPECT_TRUE(judgement.faults.empty());
     EXPECT_TRUE(judgement.suspects.empty());
-    for (const Typical& typical : judgement.typical) {
-      EXPECT_DOUBLE_EQ(typical.median, typical.worst) << typical.name;
+    for (const LinkClassSummary& one : judgement.classes) {
+      EXPECT_DOUBLE_EQ(one.median, one.worst) << one.name;
+      EXPECT_DOUBLE_EQ(one.typical, one.worst) << one.name;
     }
   }
-  const Typical intra = judge(made_up(1, 2, 0, 1), kThreshold).typical.at(2);
+  const LinkClassSummary intra = judge(made_up(1, 2, 0, 1), kThreshold).classes.at(2);
   EXPECT_EQ(intra.name, "intra-node");
   EXPECT_EQ(intra.metric, Metric::latency);
   EXPECT_EQ(intra.count, 2U);
   EXPECT_DOUBLE_EQ(intra.median, 1);
   EXPECT_DOUBLE_EQ(intra.limit, 1.25);
+}
+
+TEST(FabricJudge, TheMedianIsOfAllLinksAndTheTypicalValueIsNot) {
+  // Rank 3 of four is slow: on half of all links, so that the median lies between both halves. For
+  // three of the ranks most links are as they should be.
+  FabricMap map = made_up(1, 4, 0, 1);
+  for (std::size_t other = 0; other < 3; ++other) {
+    slow_down(map.link(3, other), 3);
+    slow_down(map.link(other, 3), 3);
+  }
+  const Judgement judgement = judge(map, kThreshold);
+  const LinkClassSummary& latency = judgement.classes.at(2);
+  const LinkClassSummary& bandwidth = judgement.classes.at(3);
+  ASSERT_EQ(latency.name, "intra-node");
+  EXPECT_EQ(latency.count, 12U);
+  EXPECT_DOUBLE_EQ(latency.median, (1 + 3) / 2.0);
+  EXPECT_DOUBLE_EQ(latency.typical, 1);
+  EXPECT_DOUBLE_EQ(latency.limit, 1.25);
+  // The median of bandwidths is that of GB/s, as they are shown, not of the times behind them.
+  const double fast = kBytes / 60e-6 * 1e-9;
+  EXPECT_DOUBLE_EQ(bandwidth.median, (fast + fast / 3) / 2);
+  EXPECT_DOUBLE_EQ(bandwidth.typical, fast);
+  // Of two rails the median is between both, and the faster is typical.
+  map = made_up(2, 2, 0, 1);
+  for (const std::size_t rank : {1U, 3U}) map.rails[rank].latency = {27e-6, 0, 27e-6};
+  const LinkClassSummary rail = judge(map, kThreshold).classes.at(6);
+  ASSERT_EQ(rail.name, "rail");
+  EXPECT_DOUBLE_EQ(rail.median, (9 + 27) / 2.0);
+  EXPECT_DOUBLE_EQ(rail.typical, 9);
 }
 
 TEST(FabricJudge, NamesASlowRankInEveryTopology) {
@@ -170,7 +200,7 @@ TEST(FabricJudge, NoiseIsNamedByItsThresholdAlone) {
     links += 2 * map.links.size();
   }
   EXPECT_LT(static_cast<double>(named), 0.02 * static_cast<double>(links));
-  EXPECT_GT(judge(made_up(2, 4, 0.4, 1), 1e-9).typical.at(0).limit, 0.2 * 1.4);
+  EXPECT_GT(judge(made_up(2, 4, 0.4, 1), 1e-9).classes.at(0).limit, 0.2 * 1.4);
 }
 
 TEST(FabricJudge, ACacheMissIsNotASlowLink) {
@@ -201,7 +231,7 @@ TEST(FabricJudge, WhatWasNotMeasuredIsNotJudged) {
   }
   const Judgement judgement = judge(map, kThreshold);
   EXPECT_TRUE(judgement.faults.empty());
-  for (const Typical& typical : judgement.typical) EXPECT_NE(typical.name, "inter-node");
+  for (const LinkClassSummary& one : judgement.classes) EXPECT_NE(one.name, "inter-node");
 }
 
 }  // namespace

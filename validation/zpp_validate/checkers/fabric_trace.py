@@ -1,6 +1,8 @@
-"""What is wrong with a trace of zpp_fabric: a link for each pair of ranks, sane numbers, and faults where the verdict says so."""
+"""What is wrong with a trace of zpp_fabric: a link for each pair of ranks, sane numbers, summaries of classes that are those of
+their links, and faults where the verdict says so."""
 
 import math
+import statistics
 
 from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
 
@@ -26,11 +28,34 @@ class FabricChecker(TraceChecker):
                 self.require(row["corrupted"] == 0, f"{where}: {row['corrupted']} words arrived wrong")
                 for name in MEASURES:
                     self.require(math.isnan(row[name]) or 0 <= row[name] < math.inf, f"{where}: {name} is {row[name]}")
+            self.check_classes(links)
             self.require(len(self.trace.rows("placement")) == ranks, "/placement has not a row for each rank")
             self.require(not self.trace.rows("fabric_faults"), "/fabric_faults names faults, and the run says VALID")
         except Invalid as error:
             self.problems.append(str(error))
         return self.problems
+
+    def check_classes(self, links):
+        """Count, median and worst value of each class, worked out again from its links."""
+        worst_of = {"latency": max, "bandwidth": min}
+        values = {}
+        for row in links:
+            for metric in worst_of:
+                if not math.isnan(row[metric]):
+                    values.setdefault((row["link"], metric), []).append(row[metric])
+        rails = {}
+        for row in self.trace.rows("fabric_rails"):  # a rail is as slow as the slowest of its ranks
+            for metric, worst in worst_of.items():
+                rails[metric, row["rail"]] = worst(row[metric], rails.get((metric, row["rail"]), row[metric]))
+        for (metric, _), value in rails.items():
+            values.setdefault(("rail", metric), []).append(value)
+        classes = {(row["class"], row["metric"]): row for row in self.trace.rows("fabric_typical")}
+        self.require(set(classes) == set(values), f"/fabric_typical has {sorted(classes)}, its links are of {sorted(values)}")
+        for (name, metric), row in classes.items():
+            own = values[name, metric]
+            self.require(row["count"] == len(own), f"{name} {metric}: a count of {row['count']}, there are {len(own)}")
+            for what, right in (("median", statistics.median(own)), ("worst", worst_of[metric](own))):
+                self.require(math.isclose(row[what], right, rel_tol=1e-9), f"{name} {metric}: the {what} is {row[what]}, that of its links is {right}")
 
 
 def problems(trace):

@@ -47,6 +47,7 @@ from zpp_validate.stats import bootstrap, rank_test
 from zpp_validate.tables import markdown_table
 
 SLOWER, FASTER, SAME, UNDECIDED = "slower", "faster", "same", "undecided"
+THRESHOLD = 0.03  # what times may be longer by unless the user says otherwise, of the gate too
 TOO_FEW_SAMPLES = 4  # exit code: apart from 2, so that a script can measure again where that helps
 COLUMNS = ("row", "A (us)", "B (us)", "B / A", "interval", "p", "samples", "verdict", "notes")
 TEXT_COLUMNS = {"row", "verdict", "notes"}
@@ -155,9 +156,10 @@ def text_of(result, arguments):
     return "\n".join(lines)
 
 
-def document_of(result, arguments):
+def document_of(result, arguments, code):
+    """The report of --json; `code`: the exit code."""
     return {
-        "schema": "zeropp-comparison", "schema_version": "1.0", "a": str(arguments.a), "b": str(arguments.b),
+        "schema": "zeropp-comparison", "schema_version": "1.1", "code": code, "a": str(arguments.a), "b": str(arguments.b),
         "units": {"median": "microseconds", "interval": "of ratio, B / A"},
         "statistics": {"test": "rank-sum", "correction": "Holm", "level": arguments.level, "confidence": arguments.confidence,
                        "threshold": arguments.threshold, "resamples": arguments.resamples, "seed": arguments.seed},
@@ -187,7 +189,7 @@ def parse(words):
     parser.add_argument("a", type=Path, metavar="A", help="before: a trace, a JSON, or a folder of traces")
     parser.add_argument("b", type=Path, metavar="B", help="after")
     parser.add_argument("--threshold", type=share, metavar="SHARE",
-                        help="what a row may be slower by [0.03; of surveys, theirs]")
+                        help=f"what a row may be slower by [{THRESHOLD}; of surveys, theirs]")
     parser.add_argument("--level", type=share, default=0.01, help="how often any row of all may get a wrong verdict [0.01]")
     parser.add_argument("--confidence", type=share, default=0.95, help="of each end of an interval [0.95]")
     parser.add_argument("--resamples", type=natural, default=4000, metavar="N", help="of the bootstrap, 1000 or more [4000]")
@@ -241,12 +243,26 @@ def main_of_surveys(a, b, arguments):
     if not rows:
         raise FileProblem(f"{a.path} and {b.path} have no link in common: measure again")
     print(fabric_compare.text_of(rows, only_a, only_b, arguments.threshold))
-    if arguments.json:
-        write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b), arguments) | {"rows": fabric_compare.rows_of(rows)})
     failures = fabric_compare.failures_of(rows, only_a, arguments.partial)
+    code = 1 if failures else 0
+    if arguments.json:
+        write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b), arguments, code) | {"rows": fabric_compare.rows_of(rows)})
     if failures:
         print(f"compare: error: {'; '.join(failures)}", file=sys.stderr)
-    return 1 if failures else 0
+    return code
+
+
+def outcome_of(result, arguments):
+    """(exit code, why it is not 0)."""
+    failures = failures_of(result, arguments.partial)
+    if failures:
+        return 1, "; ".join(failures)
+    undecided = sum(row.verdict == UNDECIDED for row in result.rows)
+    if not undecided:
+        return 0, ""
+    needed = rank_test.samples_needed(arguments.level / len(result.rows))
+    return TOO_FEW_SAMPLES, (f"{undecided} of {len(result.rows)} rows are undecided: {needed} samples on either side are needed "
+                             f"among so many: measure more cycles (-N {needed} of zpp_sweep and nccl-tests) or steps")
 
 
 def main(words):
@@ -255,7 +271,7 @@ def main(words):
         fabrics = surveys(arguments)
         if fabrics:
             return main_of_surveys(*fabrics, arguments)
-        arguments.threshold = arguments.threshold or 0.03
+        arguments.threshold = arguments.threshold or THRESHOLD
         sides = [measurement.read_side(path, arguments.warmup) for path in (arguments.a, arguments.b)]
         result = pair_up(*sides, arguments.collective, arguments.across_machines)
         if not result.rows:
@@ -266,20 +282,13 @@ def main(words):
     judge(result.rows, arguments.level, arguments.confidence, arguments.threshold,
           bootstrap.Bootstrap(arguments.resamples, arguments.seed))
     print(text_of(result, arguments))
+    code, reason = outcome_of(result, arguments)
     if arguments.json:
         try:
-            write_json(arguments.json, document_of(result, arguments))
+            write_json(arguments.json, document_of(result, arguments, code))
         except FileProblem as problem:
             print(f"compare: error: {problem}", file=sys.stderr)
             return 2
-    failures = failures_of(result, arguments.partial)
-    if failures:
-        print(f"compare: error: {'; '.join(failures)}", file=sys.stderr)
-        return 1
-    undecided = sum(row.verdict == UNDECIDED for row in result.rows)
-    if undecided:
-        needed = rank_test.samples_needed(arguments.level / len(result.rows))
-        print(f"compare: error: {undecided} of {len(result.rows)} rows are undecided: {needed} samples on either side are needed "
-              f"among so many: measure more cycles (-N {needed} of zpp_sweep and nccl-tests) or steps", file=sys.stderr)
-        return TOO_FEW_SAMPLES
-    return 0
+    if reason:
+        print(f"compare: error: {reason}", file=sys.stderr)
+    return code

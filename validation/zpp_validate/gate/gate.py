@@ -12,7 +12,7 @@ versions, date and commands. A run that zpp-validate check does not accept is ne
   hash         of the parameters, where a deterministic run has a seed of the baseline: equal
   convergence  equivalence of the final held-out loss to the baseline's seeds (two one-sided tests at 5 %) within --margin
   norm         the same of the gradient norm, as a ratio, within --norm-margin: a factor shows here though AdamW hides it from the loss
-  times        ratio of the medians with its interval, as zpp-validate compare: slower by more than --threshold (2 %)
+  times        ratio of the medians with its interval, as zpp-validate compare: slower by more than --threshold (0.03, as there)
 
 Where the baseline's seeds spread too much to show equivalence within the margin of runs that are equivalent, the margin is
 the one that such runs pass in all but 1 of 1000 gates; where times spread too much to exclude a slowdown of --threshold, the
@@ -31,7 +31,7 @@ import sys
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.gate import baseline, gate_judge, gate_report
+from zpp_validate.gate import baseline, compare, gate_judge, gate_report
 from zpp_validate.readers.run_file import FileProblem
 
 
@@ -64,7 +64,8 @@ def parse(words):
     parser.add_argument("--across-machines", action="store_true", help="compare though machine or ranks differ")
     parser.add_argument("--margin", type=share, default=0.02, metavar="NATS", help="of the held-out loss [0.02]")
     parser.add_argument("--norm-margin", type=share, default=0.02, metavar="SHARE", help="of the gradient norm [0.02]")
-    parser.add_argument("--threshold", type=share, default=0.02, metavar="SHARE", help="what times may be longer by [0.02]")
+    parser.add_argument("--threshold", type=share, default=compare.THRESHOLD, metavar="SHARE",
+                        help=f"what times may be longer by, as of zpp-validate compare [{compare.THRESHOLD}]")
     parser.add_argument("--warmup", type=int, default=1, metavar="STEPS", help="of a training run, not timed [1]")
     return parser.parse_args(words)
 

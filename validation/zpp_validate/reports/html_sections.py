@@ -171,8 +171,9 @@ def sweep(trace):
 
 
 def fabric(trace):
-    typical = columns(trace, "fabric_typical", ("links", "of", "#count", "#median", "#worst", "#limit"),
-                      ("class", "metric", "count", "median", "worst", "limit"), {name: real for name in ("median", "worst", "limit")})
+    typical = columns(trace, "fabric_typical", ("links", "of", "#count", "#median", "#typical", "#worst", "#limit"),
+                      ("class", "metric", "count", "median", "typical", "worst", "limit"),
+                      {name: real for name in ("median", "typical", "worst", "limit")})
     return [listed("Typical links", *typical, "Latency in us, bandwidth in GB/s."),
             listed("Faults", *columns(trace, "fabric_faults", ("=what",), ("text",), {})),
             listed("Placement", *columns(trace, "placement", ("host", "GPU", "processors", "NUMA", "=nearest adapters"),

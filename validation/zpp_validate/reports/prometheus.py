@@ -4,8 +4,8 @@ usage: zpp-validate prometheus FILE... [--output FILE.prom] [--label NAME=VALUE]
 
 FILE is a JSON of zpp_sweep (-J), of zpp_fabric (-J), of zpp-validate gate (--json) or of zpp-validate compare (--json).
 Without --output the metrics are printed. The output is written beside its name and then renamed, so that a collector never
-reads half a file. Metrics have base units (seconds, bytes, bytes per second). zeropp_success is 0 where the program said
-INVALID, and zeropp_last_run_timestamp_seconds tells how old a result is: alert on both.
+reads half a file. Metrics have base units (seconds, bytes, bytes per second). zeropp_success is 1 where the program ended
+with exit code 0, else 0: INVALID, worse, or undecided. zeropp_last_run_timestamp_seconds tells how old a result is: alert on both.
 
 Exits with 2, and leaves the output as it was, where a file cannot be read or two files have the same rows.
 """

@@ -27,9 +27,10 @@ def seconds_of(text):
 
 
 def head(program, success, when, version="", commit=""):
-    """The metrics that every file has: an alert asks for the age of the last run and for its success."""
+    """The metrics that every file has: an alert asks for the age of the last run and for its success. `success`: whether the exit
+    code was 0."""
     labels = {"program": program}
-    good = Metric("zeropp_success", "1 where the last run of the program was valid and found nothing wrong, else 0.")
+    good = Metric("zeropp_success", "1 where the last run of the program ended with exit code 0, else 0.")
     good.add(int(success), **labels)
     last = Metric("zeropp_last_run_timestamp_seconds", "Unix time at which the last run of the program ended or began.")
     last.add(when, **labels)
@@ -79,13 +80,13 @@ def fabric(document, _when):
     among them: there are as many as the square of the ranks, and a database keeps each for good."""
     run = document["provenance"]
     scale = {"ranks": run["world_size"], "nodes": run["node_count"]}
-    latency = Metric("zeropp_fabric_latency_seconds", "Latency of the links of a class: median, worst, and limit beyond which one is slow.")
+    latency = Metric("zeropp_fabric_latency_seconds", "Latency of the links of a class: median of all, what is typical, worst, and limit beyond which one is slow.")
     bandwidth = Metric("zeropp_fabric_bandwidth_bytes_per_second",
-                       "Bandwidth of the links of a class: median, worst, and limit below which one is slow.")
+                       "Bandwidth of the links of a class: median of all, what is typical, worst, and limit below which one is slow.")
     links = Metric("zeropp_fabric_links", "Number of links of a class that were measured.")
     for row in document["typical"]:
         metric, unit = (latency, MICRO) if row["metric"] == "latency" else (bandwidth, GIGA)
-        for statistic in ("median", "worst", "limit"):
+        for statistic in ("median", "typical", "worst", "limit"):
             if row[statistic] is not None:
                 metric.add(row[statistic] * unit, **{"class": row["class"]}, statistic=statistic, **scale)
         if row["metric"] == "latency":
@@ -122,7 +123,9 @@ def gate(document, when):
 
 
 def comparison(document, when):
-    """Metrics of zpp-validate compare: the ratio of every row, and how many have which verdict."""
+    """Metrics of zpp-validate compare: its exit code, the ratio of every row, and how many have which verdict."""
+    code = Metric("zeropp_comparison_exit_code", "Exit code of the comparison: 0 nothing slower, 1 something is, 4 too few samples.")
+    code.add(document["code"])
     ratio = Metric("zeropp_comparison_time_ratio", "Median time after over before; above 1 is slower.")
     rows = Metric("zeropp_comparison_rows", "Number of compared rows, by verdict.")
     verdicts = [row["verdict"] for row in document["rows"]]
@@ -130,8 +133,7 @@ def comparison(document, when):
         ratio.add(row["ratio"], row=row["row"], verdict=row["verdict"])
     for verdict in sorted({*verdicts, "slower", "faster", "same", "undecided"}):
         rows.add(verdicts.count(verdict), verdict=verdict)
-    success = not document["other_bytes"] and not any(row["beyond"] for row in document["rows"])
-    return head("compare", success, when) + [ratio, rows]
+    return head("compare", document["code"] == 0, when) + [code, ratio, rows]
 
 
 MADE_BY = {"zeropp-sweep": sweep, "zeropp-fabric": fabric, "zeropp-gate": gate, "zeropp-comparison": comparison}

@@ -48,8 +48,8 @@ def sweep(trace):
 
 def fabric(trace):
     rows = trace.rows("fabric_typical")
-    return [f"{row['class']} {row['metric']}: median {row['median']:.4g} of {row['count']}, worst {row['worst']:.4g}, limit "
-            f"{row['limit']:.4g}" for row in rows] + [f"{len(trace.rows('fabric_faults'))} faults"]
+    return [f"{row['class']} {row['metric']}: median {row['median']:.4g} of {row['count']}, typical {row['typical']:.4g}, worst "
+            f"{row['worst']:.4g}, limit {row['limit']:.4g}" for row in rows] + [f"{len(trace.rows('fabric_faults'))} faults"]
 
 
 def kernels(trace):
