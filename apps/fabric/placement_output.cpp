@@ -20,7 +20,7 @@ std::vector<std::string> placement_columns() {
 }
 
 std::vector<std::vector<std::string>> placement_rows(const std::vector<RankPlace>& ranks,
-                                                     const std::vector<comm::Place>& nodes) {
+                                                     const std::vector<comm::LocalRank>& nodes) {
   std::vector<std::vector<std::string>> rows;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     const RankPlace& place = ranks[rank];

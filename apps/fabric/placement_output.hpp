@@ -17,7 +17,7 @@ std::vector<std::string> placement_columns();
 /// the machine's GPUs it sees, its processors with their NUMA nodes, the nearest interfaces. "-" is
 /// what there is not. `nodes`: of as many ranks.
 std::vector<std::vector<std::string>> placement_rows(const std::vector<RankPlace>& ranks,
-                                                     const std::vector<comm::Place>& nodes);
+                                                     const std::vector<comm::LocalRank>& nodes);
 
 /// An object a rank, with all interfaces of its machine; docs/operators/fabric.md has the keys.
 nlohmann::json placement_json(const std::vector<RankPlace>& ranks);

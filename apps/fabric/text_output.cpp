@@ -31,7 +31,7 @@ std::string row_of_rank(const std::vector<std::string>& cells) {
 }
 
 std::string table_of_ranks(const std::vector<RankPlace>& ranks,
-                           const std::vector<comm::Place>& nodes) {
+                           const std::vector<comm::LocalRank>& nodes) {
   std::string text = row_of_rank(placement_columns());
   for (const auto& row : placement_rows(ranks, nodes)) text += row_of_rank(row);
   return text;
@@ -107,7 +107,7 @@ std::string placement_text(const std::vector<RankPlace>& places,
       "# zpp_{} {}\n# Fabric of {} on {} over {}\n#\n# Placement (visible: of the GPUs on the "
       "machine's PCI buses)\n{}#\n# Interfaces\n{}",
       run.app, trace::describe_version(), world.topology().describe(), run.backend, run.transport,
-      table_of_ranks(places, world.places()), table_of_interfaces(places));
+      table_of_ranks(places, world.local_ranks()), table_of_interfaces(places));
   for (const std::string& mistake : mistakes) text += fmt::format("# MISTAKE: {}\n", mistake);
   return text + "#\n";
 }

@@ -122,7 +122,7 @@ void print_placement(const app::Context& context, const Placement& placement) {
   std::vector<std::string> header = fabric::placement_columns();
   header.front() = "placement: " + header.front();
   trace::TextTable table(header);
-  for (auto& row : fabric::placement_rows(placement.ranks, context.world().places())) {
+  for (auto& row : fabric::placement_rows(placement.ranks, context.world().local_ranks())) {
     table.add(std::move(row));
   }
   fmt::print("{}", table.str());
