@@ -34,8 +34,8 @@ def main():
                                          num_attention_heads=4, num_key_value_heads=4))
     ids = (torch.randint(512, (1024, 1)) + torch.arange(64)) % 512
     training = TrainingArguments(
-        max_steps=arguments.steps, per_device_train_batch_size=4, learning_rate=1e-3, lr_scheduler_type="constant", logging_steps=1,
-        save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=not torch.cuda.is_available(), fsdp=True,
+        "out/trainer", max_steps=arguments.steps, per_device_train_batch_size=4, learning_rate=1e-3, lr_scheduler_type="constant",
+        logging_steps=1, save_strategy="no", report_to="none", disable_tqdm=True, use_cpu=not torch.cuda.is_available(), fsdp=True,
         fsdp_config={"version": 2, "transformer_layer_cls_to_wrap": ["LlamaDecoderLayer"]})
     compress = Compress(weights="int8:256", gradients="int4:128", node_size=arguments.node_size)
     Trainer(model, training, train_dataset=[{"input_ids": row, "labels": row} for row in ids],

@@ -3,6 +3,7 @@
 what was sent."""
 
 import sys
+import tempfile
 import unittest
 
 import torch_ranks as ranks
@@ -15,8 +16,11 @@ FOLDER = examples.SOURCE / "examples" / "accelerate"
 
 class Accelerate(unittest.TestCase):
     def check(self, script):
-        words = (examples.ON_CPUS, FOLDER / script, "--steps", 12)
-        examples.check(self, examples.run(*words, "--plain"), examples.run(*words, "--node-size", 2), 0.05)
+        with tempfile.TemporaryDirectory(prefix="zpp-") as folder:
+            def run(*more):
+                return examples.run(examples.ON_CPUS, FOLDER / script, "--steps", 12, *more, folder=folder)
+
+            examples.check(self, run("--plain"), run("--node-size", 2), 0.05)
 
     def test_loop(self):
         self.check("train.py")
