@@ -16,6 +16,18 @@ else()
   message(STATUS "wheel: for the host alone; for GPUs it needs nvcc and NCCL")
 endif()
 
+# Objects of an earlier wheel, where ccache is there. pip builds in a new folder each time, whose path is no part of what is
+# looked up.
+find_program(ZEROPP_CCACHE ccache)
+if(ZEROPP_CCACHE)
+  foreach(language CXX CUDA)
+    if(NOT CMAKE_${language}_COMPILER_LAUNCHER)
+      set(CMAKE_${language}_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_BASEDIR=${PROJECT_BINARY_DIR} CCACHE_NOHASHDIR=1
+          ${ZEROPP_CCACHE})
+    endif()
+  endforeach()
+endif()
+
 find_package(fmt REQUIRED)
 include(ZeroppRegistry)
 add_subdirectory(lib/c)

@@ -1,7 +1,8 @@
 # ctest: name=python_wheel timeout=900 labels=cli processors=2
 """Wheels of the Python package, built by pip in clean virtual environments of Python 3.11 and 3.12 and installed in others:
 they load, their codecs and closed forms compute, they need no MPI, HDF5, Kokkos or PyTorch, and without PyTorch
-`zeropp.torch` says what is missing. A version of Python that this machine lacks is named and left out."""
+`zeropp.torch` says what is missing. With ccache the second wheel takes the objects of the first, from another folder. A version
+of Python that this machine lacks is named and left out."""
 
 import os
 import pathlib
@@ -80,12 +81,21 @@ class PythonWheel(unittest.TestCase):
             with self.subTest(version), tempfile.TemporaryDirectory(prefix="zpp-") as name:
                 self.build_and_load(version, python, pathlib.Path(name))
 
+    def check_cache(self, log, version):
+        """`log` has a line for each source that was looked up; pip made each wheel in a folder of its own."""
+        if version == list(FOUND)[0] or not shutil.which("ccache") or "CCACHE_DISABLE" in os.environ:
+            return
+        outcomes = log.read_text().split()
+        hits = sum(outcomes.count(each) for each in ("direct_cache_hit", "preprocessed_cache_hit"))
+        self.assertGreater(hits, 20, outcomes)
+        self.assertLess(outcomes.count("cache_miss"), 3, outcomes)  # the module sees Python's headers
+
     def build_and_load(self, version, python, folder):
         builder = environment(python, folder / "builder")
-        # The host's part alone, as on a machine without nvcc; one folder for all, for the cache of the compiler.
-        shutil.rmtree(BUILD, ignore_errors=True)
-        run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "--config-settings", "cmake.define.ZEROPP_NVCC=OFF",
-            "--config-settings", f"build-dir={BUILD}", zpp.SOURCE, env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
+        # The host's part alone, as on a machine without nvcc.
+        run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "-C", "cmake.define.ZEROPP_NVCC=OFF", zpp.SOURCE,
+            env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2", "CCACHE_STATSLOG": str(folder / "cache.txt")})
+        self.check_cache(folder / "cache.txt", version)
         wheel, = folder.glob("zeropp-*.whl")
         self.assertIn(f"cp{version.replace('.', '')}", wheel.name)
         with zipfile.ZipFile(wheel) as file:
@@ -109,6 +119,5 @@ with tempfile.TemporaryDirectory(prefix="zpp-") as tools:
         sys.exit(zpp.SKIPPED)
     os.chdir(tools)
     skip_without_packages(environment(next(iter(FOUND.values())), pathlib.Path(tools) / "asks"))
-    BUILD = zpp.BIN.parent / "wheel"
     os.chdir(zpp.SOURCE)
     zpp.main()

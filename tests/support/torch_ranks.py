@@ -1,7 +1,6 @@
 """Frame of tests with PyTorch: runs a function on several ranks of this host over gloo, with a deadline, and skips where
 PyTorch is missing. With ZEROPP_TORCH_DEVICE=cuda ranks are GPUs."""
 
-import importlib.util
 import os
 import pathlib
 import queue
@@ -10,20 +9,15 @@ import tempfile
 import traceback
 import unittest
 
-SKIPPED = 77
+import other_python
+
 LIMIT = 60  # seconds that a process group waits for its ranks
 DEVICE = os.environ.get("ZEROPP_TORCH_DEVICE", "cpu")  # cuda: a GPU for each rank, over NCCL
 
 
-def with_torch():
-    """Goes on in the Python that ZEROPP_TORCH_PYTHON names, where this one has no PyTorch; skips where none has. The package is
-    that of the build."""
-    if importlib.util.find_spec("torch") is None:
-        other = os.environ.pop("ZEROPP_TORCH_PYTHON", None)
-        if other:
-            os.execv(other, [other, *sys.argv])
-        print(f"skipped: {sys.executable} has no PyTorch: set ZEROPP_TORCH_PYTHON to a Python that has it")
-        sys.exit(SKIPPED)
+def with_torch(*more):
+    """Goes on in a Python with PyTorch and these modules, or skips. The package is that of the build."""
+    other_python.with_modules("torch", *more)
     build = pathlib.Path(os.environ["ZEROPP_BIN"]).parent
     sys.path.insert(0, str(build / "python"))
     os.environ["PYTHONPATH"] = os.pathsep.join([str(build / "python"), os.environ.get("PYTHONPATH", "")])
