@@ -85,16 +85,19 @@ class PythonWheel(unittest.TestCase):
         """`log` has a line for each source that was looked up; pip made each wheel in a folder of its own."""
         if version == list(FOUND)[0] or not shutil.which("ccache") or "CCACHE_DISABLE" in os.environ:
             return
-        outcomes = log.read_text().split()
-        hits = sum(outcomes.count(each) for each in ("direct_cache_hit", "preprocessed_cache_hit"))
-        self.assertGreater(hits, 20, outcomes)
-        self.assertLess(outcomes.count("cache_miss"), 3, outcomes)  # the module sees Python's headers
+        missed = []
+        for entry in log.read_text().split("# ")[1:]:  # a source, then how its look-up went
+            source, *outcomes = entry.split()
+            if "cache_miss" in outcomes and "CMake" not in source.replace("CMakeFiles/zeropp", ""):
+                missed.append(source)
+        self.assertIn("lib/c/CMakeFiles/zeropp_c.dir/Unity/unity_0_cxx.cxx", log.read_text())
+        self.assertEqual([each for each in missed if not each.endswith("savings_module.cpp")], [])  # it sees Python's headers
 
     def build_and_load(self, version, python, folder):
         builder = environment(python, folder / "builder")
         # The host's part alone, as on a machine without nvcc.
-        run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "-C", "cmake.define.ZEROPP_NVCC=OFF", zpp.SOURCE,
-            env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2", "CCACHE_STATSLOG": str(folder / "cache.txt")})
+        run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "--config-settings", "cmake.define.ZEROPP_NVCC=OFF",
+            zpp.SOURCE, env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2", "CCACHE_STATSLOG": str(folder / "cache.txt")})
         self.check_cache(folder / "cache.txt", version)
         wheel, = folder.glob("zeropp-*.whl")
         self.assertIn(f"cp{version.replace('.', '')}", wheel.name)
