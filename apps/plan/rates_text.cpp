@@ -11,7 +11,6 @@ namespace zeropp::plan {
 
 namespace {
 
-
 /// `less_than`: what a range that begins at the slowest link is introduced with.
 std::vector<std::string> ranges_of(std::span<const Rates> pays, double times,
                                    const Cluster& cluster, std::string_view less_than,

@@ -13,7 +13,6 @@ namespace zeropp::plan {
 
 namespace {
 
-
 std::size_t number_of(std::string_view text) {
   std::size_t value = 0;
   const char* const end = text.data() + text.size();

@@ -15,7 +15,6 @@ namespace {
 
 using trace::column;
 
-
 /// A candidate with where it was found.
 struct Row {
   const comm::Topology* topology;

@@ -12,7 +12,6 @@ namespace {
 
 using trace::column;
 
-
 struct OpRow {
   const zero::Op* op;
   const Span* span;
