@@ -82,7 +82,7 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
   json head = trace::to_json(trace::describe_run(run));
   json config = std::move(head["config"]);
   return {{"schema", "zeropp-fabric"},
-          {"schema_version", "1.1"},
+          {"schema_version", "2.0"},
           {"software_version", run.provenance.version},
           {"start_time", run.provenance.started_at},
           {"provenance", std::move(head)},

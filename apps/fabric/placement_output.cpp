@@ -5,14 +5,10 @@
 
 namespace zeropp::fabric {
 
-namespace {
-
 using nlohmann::json;
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 std::string or_dash(int number) { return number < 0 ? "-" : fmt::format("{}", number); }
-
-}  // namespace
 
 std::vector<std::string> placement_columns() {
   return {"rank", "node", "local",   "host",        "GPU",

@@ -10,6 +10,11 @@
 
 namespace zeropp::fabric {
 
+/// A cell of a table: "-" in place of an empty text or a negative number, which mean that there is
+/// none.
+std::string or_dash(const std::string& text);
+std::string or_dash(int number);
+
 /// Names of the columns of placement_rows().
 std::vector<std::string> placement_columns();
 

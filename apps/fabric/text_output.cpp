@@ -17,9 +17,6 @@ namespace {
 constexpr std::size_t kWidestMatrix = 32;
 constexpr int kWidth = 8;
 
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
-std::string or_dash(int number) { return number < 0 ? "-" : fmt::format("{}", number); }
-
 std::string cell(double value) {
   return std::isfinite(value) ? in_width(value, kWidth) : std::string("-");
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "apps/kernels/cache.hpp"
+#include "lib/base/units.hpp"
 
 namespace zeropp::kernels {
 
@@ -15,9 +16,6 @@ namespace {
 constexpr double kNoisy = 0.02;
 /// The copy at the end is as fast as at the beginning, or the run is noted.
 constexpr double kDrifted = 0.03;
-
-constexpr double kMega = 1e-6;
-constexpr double kGiga = 1e-9;
 
 double half_width(const Summary& s) {
   return std::max(s.high - s.median, s.median - s.low) / s.median;
@@ -65,7 +63,7 @@ std::string line_of(const Ceiling& ceiling) {
   const Summary s = summarize(ceiling.samples.seconds);
   const bool moves = ceiling.unit == "B/s";
   return fmt::format("# ceiling {:<11} {:>9.2f} {:<7} +-{:>4.1f} %  {}\n", ceiling.name,
-                     kGiga * ceiling.rate(), moves ? "GB/s" : "GFLOP/s", 100 * half_width(s),
+                     ceiling.rate() / kGiga, moves ? "GB/s" : "GFLOP/s", 100 * half_width(s),
                      ceiling.means);
 }
 
@@ -88,8 +86,8 @@ std::string line_of(const Row& row, const Widths& w) {
   return fmt::format(
       "{}  {:>11.2f}  {:>4.1f} %  {:>4}  {:>9.2f}  {:>9.2f}  {:>9.2f}  {:>5.1f} %  {:>5}  {:>6.1f} "
       "%{}\n",
-      names, row.summary.median / kMega, 100 * half_width(row.summary), row.samples.seconds.size(),
-      kMega * row.work.moved(), kGiga * row.bytes_per_second(), kGiga * row.operations_per_second(),
+      names, row.summary.median / kMicro, 100 * half_width(row.summary), row.samples.seconds.size(),
+      row.work.moved() / kMega, row.bytes_per_second() / kGiga, row.operations_per_second() / kGiga,
       100 * row.of_copy, row.limit, 100 * row.of_limit, notes_of(row));
 }
 

@@ -25,7 +25,7 @@ trace::Group results_group(const Outcome& outcome) {
   const auto of_summary = [](double Summary::*member, double scale) {
     return [member, scale](const Row& row) { return scale * (row.summary.*member); };
   };
-  constexpr double kMicro = 1e6;
+  constexpr double kMicroseconds = 1e6;
   return {
       "results",
       {{"threads", std::uint64_t{outcome.threads}},
@@ -47,10 +47,12 @@ trace::Group results_group(const Outcome& outcome) {
        column("runs", "runs", "Of a sample", rows,
               [](const Row& row) { return std::uint64_t{row.samples.runs}; }),
        column("time", "us", "Of one run, median of the samples", rows,
-              of_summary(&Summary::median, kMicro)),
-       column("time_low", "us", "Its 95 % interval", rows, of_summary(&Summary::low, kMicro)),
-       column("time_high", "us", "Its 95 % interval", rows, of_summary(&Summary::high, kMicro)),
-       column("p95", "us", "95th percentile", rows, of_summary(&Summary::p95, kMicro)),
+              of_summary(&Summary::median, kMicroseconds)),
+       column("time_low", "us", "Its 95 % interval", rows,
+              of_summary(&Summary::low, kMicroseconds)),
+       column("time_high", "us", "Its 95 % interval", rows,
+              of_summary(&Summary::high, kMicroseconds)),
+       column("p95", "us", "95th percentile", rows, of_summary(&Summary::p95, kMicroseconds)),
        column("cv", "1", "Coefficient of variation", rows, of_summary(&Summary::variation, 1.0)),
        column("limit", "", "The ceiling that binds", rows, &Row::limit),
        column("of_limit", "1", "Share of it", rows, &Row::of_limit),

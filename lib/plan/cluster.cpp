@@ -19,7 +19,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostRows = 4096;  ///< of a table: far beyond any use
-constexpr double kTera = 1e12;
 
 struct Range {
   double least;

@@ -12,7 +12,6 @@ namespace zeropp::plan {
 
 namespace {
 
-constexpr double kTera = 1e12;
 
 // Shares of what a data sheet says, from inputs/clusters/h200-dgx.json over the sheet of H200: the
 // mean of nine shapes of products, three of attention, a copy, NVLink alone, in all and by copy

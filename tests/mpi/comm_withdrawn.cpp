@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <stdexcept>
 #include <vector>
 
@@ -16,10 +15,6 @@ namespace zeropp::comm {
 namespace {
 
 using test::world;
-
-/// Keeps Open MPI, before it starts, from moving a message inside a host in one copy.
-[[maybe_unused]] const int piece_by_piece =
-    ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", /*overwrite=*/1);
 
 constexpr std::size_t kBytes = std::size_t{4} << 20U;
 constexpr std::byte kFreed{0xA5};

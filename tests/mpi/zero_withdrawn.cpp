@@ -4,7 +4,6 @@
 // piece: pieces are left to arrive when the engine goes.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <memory>
 #include <span>
 #include <stdexcept>
@@ -14,10 +13,6 @@
 
 namespace zeropp::test {
 namespace {
-
-/// Keeps Open MPI, before it starts, from moving a message inside a host in one copy.
-[[maybe_unused]] const int piece_by_piece =
-    ::setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", /*overwrite=*/1);
 
 class Failing final : public WrappedModel {
  public:

@@ -28,7 +28,7 @@ def make(seed, slowed=lambda sender, receiver: 1.0):
             typical.append({"class": name, "metric": metric, "count": len(links), "median": statistics.median(links),
                             "typical": TYPICAL[name][metric == "bandwidth"], "worst": worst(links), "limit": None})
     hosts = [f"node{rank // PER_NODE}" for rank in range(RANKS)]
-    return {"schema": "zeropp-fabric", "schema_version": "1.1", "software_version": "0.1.0", "start_time": "2026-01-02T03:04:05Z",
+    return {"schema": "zeropp-fabric", "schema_version": "2.0", "software_version": "0.1.0", "start_time": "2026-01-02T03:04:05Z",
             "provenance": {"app": "fabric", "git_commit": "0123abc", "world_size": RANKS, "node_count": RANKS // PER_NODE,
                            "ranks": {"node": [rank // PER_NODE for rank in range(RANKS)], "gpu": ["GPU"] * RANKS, "host": hosts}},
             "message_bytes": MESSAGE, "rail_bytes": MESSAGE, "threshold": 0.25, "latency": latency, "bandwidth": bandwidth,

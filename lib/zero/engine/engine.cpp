@@ -50,6 +50,8 @@ Engine::Engine(const Options& options, const optim::Options& optimizer, UnitMode
       codecs_(context_, memory_, optimizer_),
       state_(context_, optimizer_, codecs_.adaptive()),
       step_(context_, memory_, optimizer_, codecs_),
+      // The context has references to these two from its beginning; nobody uses them before they
+      // are made.
       weight_gather_(options_, plan_.codecs, plan_.units, groups, recorder, device_),
       gradient_reduce_(options_, plan_.codecs, plan_.units, plan_.reductions.buckets, reduce_groups,
                        recorder, device_) {

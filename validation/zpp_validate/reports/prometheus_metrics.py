@@ -87,7 +87,7 @@ def fabric(document, _when):
     for row in document["typical"]:
         metric, unit = (latency, MICRO) if row["metric"] == "latency" else (bandwidth, GIGA)
         for statistic in ("median", "typical", "worst", "limit"):
-            if row[statistic] is not None:
+            if row.get(statistic) is not None:  # surveys of schema 1.0 have no "typical"
                 metric.add(row[statistic] * unit, **{"class": row["class"]}, statistic=statistic, **scale)
         if row["metric"] == "latency":
             links.add(row["count"], **{"class": row["class"]}, **scale)
