@@ -132,8 +132,10 @@ class Judge {
   };
   void add_class(const std::string& name, Metric metric, const std::vector<double>& seconds,
                  const Measure& measure, std::size_t bytes) {
-    std::vector<double> values;  // whose median is that of what is shown of the links
-    for (const double each : seconds) values.push_back(shown(metric, each, bytes));
+    std::vector<double> values(
+        seconds.size());  // whose median is that of what is shown of the links
+    std::ranges::transform(seconds, values.begin(),
+                           [&](double each) { return shown(metric, each, bytes); });
     result_.classes.push_back(
         {name, metric, seconds.size(), median(values), shown(metric, measure.typical, bytes),
          shown(metric, std::ranges::max(seconds), bytes), shown(metric, measure.limit, bytes)});
