@@ -95,9 +95,9 @@ class PythonWheel(unittest.TestCase):
 
     def build_and_load(self, version, python, folder):
         builder = environment(python, folder / "builder")
-        # The host's part alone, as on a machine without nvcc.
+        # The host's part alone, as on a machine without nvcc; by one compiler, where each Python would name that of its own build.
         run(builder, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, "--config-settings", "cmake.define.ZEROPP_NVCC=OFF",
-            zpp.SOURCE, env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2", "CCACHE_STATSLOG": str(folder / "cache.txt")})
+            zpp.SOURCE, env={"CXX": "c++", **os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2", "CCACHE_STATSLOG": str(folder / "cache.txt")})
         self.check_cache(folder / "cache.txt", version)
         wheel, = folder.glob("zeropp-*.whl")
         self.assertIn(f"cp{version.replace('.', '')}", wheel.name)
