@@ -12,7 +12,6 @@ namespace zeropp::plan {
 
 namespace {
 
-
 // Shares of what a data sheet says, from inputs/clusters/h200-dgx.json over the sheet of H200: the
 // mean of nine shapes of products, three of attention, a copy, NVLink alone, in all and by copy
 // engines. Links between nodes and to the host are as in that file, where they are assumed.

@@ -107,7 +107,7 @@ class NeededModules(zpp.TestCase):
         job = {**os.environ, "SLURM_SUBMIT_DIR": str(zpp.SOURCE), "SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "job", "SLURM_JOB_NUM_NODES": "2",
                "SLURM_NTASKS": "4", "SLURM_NTASKS_PER_NODE": "2", "ZEROPP_PYTHON": str(self.bare)}
         for script, words, modules in (("regression", ["name"], "h5py, numpy, scipy, matplotlib"), ("train", [], "h5py, numpy"),
-                                       ("fabric", [], "h5py, numpy"), ("sweep", [], "h5py, matplotlib, numpy"),
+                                       ("fabric", ["before.json"], "h5py, numpy"), ("sweep", [], "h5py, matplotlib, numpy"),
                                        ("convergence", [], "h5py, matplotlib, numpy, scipy")):
             with self.subTest(script):
                 done = local_script.run("bash", JOBSCRIPTS / f"{script}.sbatch", *words, "--results", self.folder / "results", env=job)
