@@ -13,15 +13,16 @@ import markdown
 # The raw data of a row: the name of README's link, the folder, and the layout.
 STUDIES = {"nvlink": ("results/2x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/beside-fsdp2", "node"),
            "eight": ("results/8x-NVIDIA-H200/beside-fsdp2/18.7b", "node"),
-           "nodes": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
+           "nodes": ("results/4x-NVIDIA-H200/fsdp2-plugin", "emulated"),
+           "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
 CONVERGENCE = "results/host-2core/convergence"
 
 # (what is compared, study, shape, how the peer's runs begin, name of the run of ZeRO++)
 BESIDE_FSDP2 = (("ms: 1.64 B, 2 GPUs", "nvlink", "1.64b", "fsdp2", "qwz-qgz"),
                 ("ms: 6.86 B, 2 GPUs", "larger", "6.86b", "fsdp2", "all"),
                 ("ms: 18.7 B, 8 GPUs", "eight", "18.7b", "fsdp2", "qwz-qgz"),
-                ("ms: 1.64 B, 2 nodes", "nodes", "1.64b", "fsdp2", "qwz-qgz"),
-                ("ms: FSDP2 hybrid", "nodes", "1.64b", "hybrid", "qwz-qgz"))
+                ("ms: 1.64 B, 2 nodes", "nodes", "1.64b", "fsdp2", "all"),
+                ("ms: FSDP2 hybrid", "nodes", "1.64b", "hybrid", "all"))
 
 
 def study(programs, name, shape):
@@ -73,15 +74,20 @@ def steps(programs):
 
 
 def plugin(programs):
-    """What the plug-in makes of FSDP2 between two emulated nodes."""
+    """What the plug-in makes of FSDP2 between two emulated nodes: of two GPUs each, and of one."""
     names = {"fsdp2": "FSDP2", "hybrid": "FSDP2, hybrid sharding", "plugin-lanes": "zeropp.torch, no codec",
              "plugin-both-torch": "zeropp.torch, both codecs, PyTorch's process groups", "plugin-both": "zeropp.torch, both codecs",
-             "qwz-qgz": "zpp_train, both codecs"}
-    rows = study(programs, "nodes", "1.64b")
-    base = step(rows["fsdp2"])
-    cells = [[shown, f"{step(rows[name]):.1f}", f"{base / step(rows[name]):.1f}x", f"{max(row.memory for row in rows[name]) / 2**30:.1f}"]
-             for name, shown in names.items()]
-    return markdown.table(["1.64 B, 2 nodes of one GPU", "ms a step", "times as fast", "GiB a GPU"], cells, right=(1, 2, 3))
+             "qwz-qgz": "zpp_train, both codecs", "all": "zpp_train, all of ZeRO++"}
+    studies = [study(programs, name, "1.64b") for name in ("nodes", "pair")]
+
+    def cells(rows, name):
+        if name not in rows:
+            return ["-"] * 3
+        memory = max(row.memory for row in rows[name]) / 2**30
+        return [f"{step(rows[name]):.1f}", f"{step(rows['fsdp2']) / step(rows[name]):.1f}x", f"{memory:.1f}"]
+
+    table = [[shown, *(cell for rows in studies for cell in cells(rows, name))] for name, shown in names.items()]
+    return markdown.table(["1.64 B, 2 nodes", "2 GPUs: ms", "faster", "GiB", "1 GPU: ms", "faster", "GiB"], table, right=range(1, 7))
 
 
 def crossings(programs):
@@ -101,7 +107,7 @@ def headline(programs):
     for what, name, times in beside_fsdp2(programs):
         cells.append([f"[{what}][{name}]", *(f"{time:.1f}" for time in times), f"{times[1] / times[2]:.1f}x as fast as ZeRO-3, {times[0] / times[2]:.1f}x as FSDP2"])
     rows = study(programs, "nodes", "1.64b")
-    sent = [rows["fsdp2"][0].loopback, rows["none"][0].counted, rows["qwz-qgz"][0].counted]
+    sent = [rows["fsdp2"][0].loopback, rows["none"][0].counted, rows["all"][0].counted]
     cells.append(["[GB between nodes][nodes]", *(f"{each / 1e9:.2f}" for each in sent), f"{sent[1] / sent[2]:.1f}x less than ZeRO-3"])
     for what, matrix, level in (("loss on Markov", "reduced", "markov"), ("loss on English", "order", "text")):
         difference, interval, verdict = loss(programs, matrix, level)

@@ -9,20 +9,28 @@
 #   --tests REGEX    only the tests whose names match [all]
 #   --parallel N     tests at once [4]
 #   --limit SECONDS  time limit of one sanitized program [300]
-#   --no-sanitizer   only the tests
+#   --tools LIST     of compute-sanitizer: of memcheck,racecheck,initcheck,synccheck, or '' for none [all]
+#   --no-tests       only the tools
 #   --dry-run        print the commands and do nothing
-# Exits with 1 when a test failed or a tool found something. Of cuBLASLt's kernels (nvjet_*) racecheck reports hazards
+# LIST is comma-separated. Exits with 1 when a test failed or a tool found something. Of cuBLASLt's kernels (nvjet_*) racecheck reports hazards
 # that are not theirs to have, so programs that call them are left out of it.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh
 source jobscripts/local/options.sh
 
-build=build-cuda results=results machine='' tests=. parallel=4 limit=300 no_sanitizer='' dry_run=0
-read_options 'build results machine tests parallel limit no-sanitizer!' "$@"
+build=build-cuda results=results machine='' tests=. parallel=4 limit=300 tools=memcheck,racecheck,initcheck,synccheck no_tests='' dry_run=0
+read_options 'build results machine tests parallel limit tools no-tests!' "$@"
 
-[ $dry_run -eq 1 ] || [ -n "$no_sanitizer" ] || command -v compute-sanitizer >/dev/null ||
-  fail "no compute-sanitizer: add the folder bin of the CUDA toolkit to PATH, or give --no-sanitizer"
+IFS=, read -ra tool_list <<<"$tools"
+for tool in "${tool_list[@]}"; do
+  case $tool in
+    memcheck | racecheck | initcheck | synccheck) ;;
+    *) fail "unknown tool '$tool' (try --help)" ;;
+  esac
+done
+[ $dry_run -eq 1 ] || [ -z "$tools" ] || command -v compute-sanitizer >/dev/null ||
+  fail "no compute-sanitizer: add the folder bin of the CUDA toolkit to PATH, or give --tools ''"
 if [ -z "$machine" ] && [ $dry_run -eq 0 ]; then
   names=$(nvidia-smi --query-gpu=name --format=csv,noheader 2>/dev/null) || fail "nvidia-smi lists no GPU: give --machine NAME"
   machine=$(wc -l <<<"$names")x-$(head -1 <<<"$names" | tr ' ' -)
@@ -53,21 +61,20 @@ sanitize() {  # TOOL PROGRAM [FILTER]
 }
 
 [ $dry_run -eq 1 ] || mkdir -p "$out"
-run_into ctest.txt ctest --test-dir "$build" -L gpu -R "$tests" --parallel "$parallel" --output-on-failure || failed=1
-if [ -z "$no_sanitizer" ]; then
-  [ $dry_run -eq 1 ] || : >"$out/sanitizer.txt"
-  for tool in memcheck racecheck initcheck synccheck; do
-    sanitize $tool contract1_optimizer_cuda 'OptimizerOnGpu.*'
-    sanitize $tool contract1_codec_cuda_reduce_encode
-    sanitize $tool gpu_nn_rows '*Embedding*:*GpuRows.CrossEntropy*'
-    sanitize $tool gpu_model_gpt '*fp32*'
-    sanitize $tool contract5_engine_trajectory '*/0:*/6'
-    [ $tool = racecheck ] || sanitize $tool gpu_nn_linear
-    [ $tool = racecheck ] || sanitize $tool gpu_nn_products 'GpuProducts.Meas*Right'
-  done
-fi
+[ -n "$no_tests" ] ||
+  run_into ctest.txt ctest --test-dir "$build" -L gpu -R "$tests" --parallel "$parallel" --output-on-failure || failed=1
+[ $dry_run -eq 1 ] || [ -z "$tools" ] || : >"$out/sanitizer.txt"
+for tool in "${tool_list[@]}"; do
+  sanitize "$tool" contract1_optimizer_cuda 'OptimizerOnGpu.*'
+  sanitize "$tool" contract1_codec_cuda_reduce_encode
+  sanitize "$tool" gpu_nn_rows '*Embedding*:*GpuRows.CrossEntropy*'
+  sanitize "$tool" gpu_model_gpt '*fp32*'
+  sanitize "$tool" contract5_engine_trajectory '*/0:*/6'
+  [ "$tool" = racecheck ] || sanitize "$tool" gpu_nn_linear
+  [ "$tool" = racecheck ] || sanitize "$tool" gpu_nn_products 'GpuProducts.Meas*Right'
+done
 if [ $dry_run -eq 0 ]; then
-  tail -30 "$out/ctest.txt"
-  [ -n "$no_sanitizer" ] || cat "$out/sanitizer.txt"
+  [ -n "$no_tests" ] || tail -30 "$out/ctest.txt"
+  [ -z "$tools" ] || cat "$out/sanitizer.txt"
 fi
 exit $failed

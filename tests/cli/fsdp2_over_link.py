@@ -1,9 +1,11 @@
 # ctest: name=fsdp2_over_link timeout=120 labels=cli processors=2
 """jobscripts/local/fsdp2_over_link.sh: each flag of each command that it would run exists, runs alternate, and wrong usage
-is said in one line. jobscripts/local/plugin_overhead.py prints its table, where there is PyTorch."""
+is said in one line. jobscripts/local/plugin_overhead.py and plugin_losses.py print their tables, where there is PyTorch."""
 
 import json
 import os
+import pathlib
+import tempfile
 
 import local_script
 import zpp
@@ -34,17 +36,42 @@ class Fsdp2OverLink(local_script.TestCase):
                 done = self.script(*words)
                 self.assertEqual((done.returncode, done.stderr.count("\n")), (2, 1), done)
 
-    def test_overhead(self):
+    def on_two_ranks(self, script, *words):
+        """What the script prints, run by the Python that has PyTorch."""
         python = os.environ.get("ZEROPP_TORCH_PYTHON")
         if not python:
             self.skipTest("ZEROPP_TORCH_PYTHON names no Python with PyTorch")
         environment = {**os.environ, "PYTHONPATH": str(zpp.BIN.parent / "python")}
-        done = run(*zpp.MPIRUN, "-n", "2", python, zpp.SOURCE / "jobscripts" / "local" / "plugin_overhead.py", "--device", "cpu",
-                   "--transport", "torch", "--mib", "0.5", env=environment)
+        return run(*zpp.MPIRUN, "-n", "2", python, zpp.SOURCE / "jobscripts" / "local" / script, "--device", "cpu", *words, env=environment)
+
+    def test_overhead(self):
+        done = self.on_two_ranks("plugin_overhead.py", "--transport", "torch", "--mib", "0.5")
         self.assertEqual(done.returncode, 0, done)
         rows = [line.split("|")[1].strip() for line in done.stdout.splitlines()]
         self.assertIn("decode int8:256", rows)
         self.assertIn("reduce-scatter, zeropp int4:128", rows)
+
+    def test_losses(self):
+        """Without a codec the losses are those of plain FSDP2 in every bit; with two bits they are others."""
+        with tempfile.TemporaryDirectory(prefix="zpp-") as name:
+            text, path = pathlib.Path(name, "text"), pathlib.Path(name, "losses.json")
+            text.write_bytes(bytes(97 + index * index % 13 for index in range(20_000)))
+            done = self.on_two_ranks(
+                "plugin_losses.py", "--data", text, "--json", path, "--seeds", "2", "--steps", "6", "--num-layers", "1", "--hidden-size", "64",
+                "--num-attention-heads", "2", "--seq-length", "16", "--micro-batch-size", "2", "--held-out", "4",
+                "--setting", 'none={"node_size": 1, "min_bytes": 0, "weights": "none", "gradients": "none"}',
+                "--setting", 'coarse={"node_size": 1, "min_bytes": 0, "weights": "int2:64", "gradients": "int2:64"}')
+            if "'scipy'" in done.stderr:
+                self.skipTest("the Python with PyTorch lacks SciPy")
+            self.assertEqual(done.returncode, 0, done)
+            losses = {name: [run["held_out"] for run in runs] for name, runs in json.loads(path.read_text())["losses"].items()}
+        plain = losses.pop("plain FSDP2")
+        self.assertEqual(losses["none"], plain)
+        self.assertTrue(all(coarse != exact for coarse, exact in zip(losses["coarse"], plain)), losses)
+        rows = {cells[1].strip(): cells[4].strip() for line in done.stdout.splitlines() if len(cells := line.split("|")) > 4}
+        self.assertEqual(rows["none"], "+0.0000")
+        mean = sum(coarse - exact for coarse, exact in zip(losses["coarse"], plain)) / 2
+        self.assertAlmostEqual(float(rows["coarse"]), mean, places=4)
 
 
 if __name__ == "__main__":

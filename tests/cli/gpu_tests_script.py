@@ -30,6 +30,13 @@ class GpuTests(unittest.TestCase):
         for tool in ("memcheck", "racecheck", "initcheck", "synccheck"):
             self.assertIn(f"--tool {tool} ", done.stdout)
 
+    def test_parts(self):
+        self.assertNotIn("compute-sanitizer", run("--dry-run", "--tools", "").stdout)
+        one = run("--dry-run", "--tools", "initcheck", "--no-tests")
+        self.assertEqual((one.returncode, one.stderr), (0, ""), one)
+        self.assertNotIn("ctest", one.stdout)
+        self.assertEqual(set(re.findall(r"--tool (\S+)", one.stdout)), {"initcheck"})
+
     def test_without_the_sanitizer_nothing_is_run(self):
         with tempfile.TemporaryDirectory() as folder:
             for name in ("bash", "readlink", "dirname", "basename", "env"):
@@ -41,7 +48,7 @@ class GpuTests(unittest.TestCase):
             self.assertFalse(pathlib.Path(folder, "results").exists())
 
     def test_unknown_arguments_are_refused(self):
-        for words in (("--nothing", "1"), ("word",), ("--build",)):
+        for words in (("--nothing", "1"), ("word",), ("--build",), ("--tools", "memcheck,leakcheck")):
             done = run(*words)
             self.assertEqual((done.returncode, done.stderr.count("gpu_tests: error: ")), (2, 1), done)
 
