@@ -2,7 +2,7 @@
 
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
-#include "apps/fabric/placement_output.hpp"
+#include "lib/app/placement_output.hpp"
 #include "lib/trace/devices.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
@@ -14,7 +14,7 @@ using nlohmann::json;
 
 json number(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
-json matrix(const FabricMap& map, Metric metric) {
+json matrix_json(const FabricMap& map, Metric metric) {
   json rows = json::array();
   for (std::size_t from = 0; from < map.ranks(); ++from) {
     json row = json::array();
@@ -94,8 +94,8 @@ json fabric_json(const FabricReport& report, const trace::TraceData& run) {
           {"rail_bytes", map.rail_bytes},
           {"rounds",
            {{"all", map.rounds}, {"measured", map.measured_rounds}, {"repeated", map.repeated}}},
-          {"latency", matrix(map, Metric::latency)},
-          {"bandwidth", matrix(map, Metric::bandwidth)},
+          {"latency", matrix_json(map, Metric::latency)},
+          {"bandwidth", matrix_json(map, Metric::bandwidth)},
           {"rails", rails(map)},
           {"threshold", report.threshold},
           {"typical", typical(report.judgement)},

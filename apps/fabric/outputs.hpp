@@ -8,7 +8,7 @@
 
 #include "apps/fabric/judge.hpp"
 #include "apps/fabric/options.hpp"
-#include "apps/fabric/placement.hpp"
+#include "lib/app/placement.hpp"
 #include "lib/comm/world.hpp"
 #include "lib/trace/document.hpp"
 #include "lib/trace/trace_data.hpp"
@@ -20,9 +20,9 @@ struct FabricReport {
   FabricMap map;
   double threshold = 0;  ///< that was judged by
   Judgement judgement;
-  std::vector<RankPlace> places;      ///< by rank
-  std::vector<std::string> mistakes;  ///< of the placement
-  std::vector<std::string> hosts;     ///< by rank
+  std::vector<app::RankPlace> places;  ///< by rank
+  std::vector<std::string> mistakes;   ///< of the placement
+  std::vector<std::string> hosts;      ///< by rank
 
   /// "VALID", or "INVALID: reason". Mistakes of the placement do not fail by themselves: what they
   /// cost is measured.
@@ -30,7 +30,7 @@ struct FabricReport {
 };
 
 /// Text before the measurement: the run, the ranks' places, the interfaces, the mistakes.
-std::string placement_text(const std::vector<RankPlace>& places,
+std::string placement_text(const std::vector<app::RankPlace>& places,
                            const std::vector<std::string>& mistakes, const trace::TraceData& run,
                            const comm::World& world);
 /// Text after the measurement: matrices (of up to 32 ranks), rails, what is typical, what is slow,

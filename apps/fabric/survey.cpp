@@ -12,10 +12,10 @@
 #include "apps/fabric/judge.hpp"
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
-#include "apps/fabric/placement.hpp"
 #include "apps/fabric/rounds.hpp"
 #include "lib/app/gpu_sampling.hpp"
 #include "lib/app/interrupt.hpp"
+#include "lib/app/placement.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/checked.hpp"
 #include "lib/base/log.hpp"
@@ -229,7 +229,7 @@ ExitCode survey(const Options& options, const app::Context& context, const comm:
   trace::TraceData head = app::run_trace(context, *options.backend, *options.transport);
   const int gpu = options.backend == Backend::cuda ? context.gpus.index[rank] : -1;
   FabricReport report;
-  report.places = gather_places(context, find_place(gpu, "/sys"));
+  report.places = gather_places(context, app::find_place(gpu, "/sys"));
   report.mistakes = placement_mistakes(report.places, options.backend == Backend::cuda);
   print(context, placement_text(report.places, report.mistakes, head, context.world()));
   app::GpuSampling sampling(context, *options.backend, options.gpu_sampling);

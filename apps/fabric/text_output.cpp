@@ -5,7 +5,7 @@
 
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
-#include "apps/fabric/placement_output.hpp"
+#include "lib/app/placement_output.hpp"
 #include "lib/base/in_width.hpp"
 #include "lib/trace/provenance.hpp"
 
@@ -27,30 +27,30 @@ std::string row_of_rank(const std::vector<std::string>& cells) {
                      cells[8], cells[9]);
 }
 
-std::string table_of_ranks(const std::vector<RankPlace>& ranks,
+std::string table_of_ranks(const std::vector<app::RankPlace>& ranks,
                            const std::vector<comm::LocalRank>& nodes) {
-  std::string text = row_of_rank(placement_columns());
+  std::string text = row_of_rank(app::placement_columns());
   for (const auto& row : placement_rows(ranks, nodes)) text += row_of_rank(row);
   return text;
 }
 
-std::string table_of_interfaces(const std::vector<RankPlace>& places) {
+std::string table_of_interfaces(const std::vector<app::RankPlace>& places) {
   std::string text = fmt::format("# {:<16} {:<12} {:<12} {:>4}  {:>6}  {:<8} {}\n", "host",
                                  "interface", "PCI", "NUMA", "Gb/s", "state", "link layer");
   std::set<std::string> done;
-  for (const RankPlace& place : places) {
+  for (const app::RankPlace& place : places) {
     if (!done.insert(place.host).second) continue;
     for (const auto& [nic, path] : place.nics) {
       text += fmt::format("# {:<16} {:<12} {:<12} {:>4}  {:>6}  {:<8} {}\n", place.host, nic.name,
-                          or_dash(nic.pci), or_dash(nic.numa),
+                          app::or_dash(nic.pci), app::or_dash(nic.numa),
                           nic.gigabits > 0 ? fmt::format("{:g}", nic.gigabits) : std::string("-"),
-                          or_dash(nic.state), or_dash(nic.link_layer));
+                          app::or_dash(nic.state), app::or_dash(nic.link_layer));
     }
   }
   return text;
 }
 
-std::string matrix(const FabricMap& map, Metric metric) {
+std::string matrix_text(const FabricMap& map, Metric metric) {
   std::string text = fmt::format("# {} in {}, row: sender, column: receiver\n# {:>4}",
                                  name_of(metric), unit_of(metric), "");
   if (map.ranks() > kWidestMatrix) {
@@ -97,7 +97,7 @@ std::string FabricReport::verdict() const {
                      describe(judgement.faults.front(), hosts));
 }
 
-std::string placement_text(const std::vector<RankPlace>& places,
+std::string placement_text(const std::vector<app::RankPlace>& places,
                            const std::vector<std::string>& mistakes, const trace::TraceData& run,
                            const comm::World& world) {
   std::string text = fmt::format(
@@ -124,7 +124,7 @@ std::string fabric_text(const FabricReport& report, const Options& options) {
   if (map.repeated > 0) {
     text += fmt::format("# rounds measured again, for a link that looked slow: {}\n", map.repeated);
   }
-  for (const Metric metric : kMetrics) text += matrix(map, metric);
+  for (const Metric metric : kMetrics) text += matrix_text(map, metric);
   text += rails_text(map);
   text += fmt::format("#\n# threshold: {:g}{}\n", report.threshold,
                       report.threshold > options.threshold

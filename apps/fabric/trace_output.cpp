@@ -5,6 +5,7 @@
 
 #include "apps/fabric/links.hpp"
 #include "apps/fabric/outputs.hpp"
+#include "lib/base/units.hpp"
 #include "lib/trace/column.hpp"
 
 namespace zeropp::fabric {
@@ -29,9 +30,8 @@ trace::Group links(const FabricMap& map) {
           {from, to, std::string(name_of(map.link_class(from, to))), map.link(from, to)});
     }
   }
-  constexpr double kMicroseconds = 1e6;
   const auto microseconds = [](auto timing, auto part) {
-    return [=](const LinkRow& row) { return row.measured.*timing.*part * kMicroseconds; };
+    return [=](const LinkRow& row) { return row.measured.*timing.*part / kMicro; };
   };
   return {
       "fabric",
@@ -131,35 +131,35 @@ trace::Group placement(const FabricReport& report) {
   const auto& rows = report.places;
   return {"placement",
           {{"mistakes", fmt::format("{}", fmt::join(report.mistakes, "\n"))}},
-          {column("host", "", "Name of the machine", rows, &RankPlace::host),
+          {column("host", "", "Name of the machine", rows, &app::RankPlace::host),
            column("gpu", "", "Of those that the rank sees; empty: none", rows,
-                  [](const RankPlace& p) { return number_or_empty(p.gpu); }),
-           column("gpu_pci", "", "Its PCI address", rows, &RankPlace::gpu_pci),
+                  [](const app::RankPlace& p) { return number_or_empty(p.gpu); }),
+           column("gpu_pci", "", "Its PCI address", rows, &app::RankPlace::gpu_pci),
            column("gpu_numa", "", "Its NUMA node; empty: not told", rows,
-                  [](const RankPlace& p) { return number_or_empty(p.gpu_numa); }),
+                  [](const app::RankPlace& p) { return number_or_empty(p.gpu_numa); }),
            column("visible_gpus", "GPUs", "That the rank sees", rows,
-                  [](const RankPlace& p) { return std::uint64_t{p.visible.size()}; }),
+                  [](const app::RankPlace& p) { return std::uint64_t{p.visible.size()}; }),
            column("host_gpus", "GPUs", "On the machine's PCI buses", rows,
-                  [](const RankPlace& p) { return std::uint64_t{p.host_gpus}; }),
+                  [](const app::RankPlace& p) { return std::uint64_t{p.host_gpus}; }),
            column("cuda_visible_devices", "", "Empty where it is not set, too", rows,
-                  [](const RankPlace& p) { return p.visible_devices.value_or(""); }),
+                  [](const app::RankPlace& p) { return p.visible_devices.value_or(""); }),
            column("cpus", "", "Processors that the rank may run on", rows,
-                  [](const RankPlace& p) { return cpu_list(p.cpus); }),
+                  [](const app::RankPlace& p) { return app::cpu_list(p.cpus); }),
            column("cpu_numa", "", "Their NUMA nodes", rows,
-                  [](const RankPlace& p) { return cpu_list(p.cpu_nodes); }),
+                  [](const app::RankPlace& p) { return app::cpu_list(p.cpu_nodes); }),
            column("nearest", "", "Network interfaces, with the path from the GPU", rows,
-                  [](const RankPlace& p) { return p.nearest_nics(); })}};
+                  [](const app::RankPlace& p) { return p.nearest_nics(); })}};
 }
 
 struct InterfaceRow {
   std::string host;
-  Nic nic;
+  app::Nic nic;
 };
 
-trace::Group interfaces(const std::vector<RankPlace>& places) {
+trace::Group interfaces(const std::vector<app::RankPlace>& places) {
   std::vector<InterfaceRow> rows;
   std::set<std::string> done;
-  for (const RankPlace& place : places) {
+  for (const app::RankPlace& place : places) {
     if (!done.insert(place.host).second) continue;
     for (const auto& [nic, path] : place.nics) rows.push_back({place.host, nic});
   }
@@ -169,16 +169,16 @@ trace::Group interfaces(const std::vector<RankPlace>& places) {
   return {"interfaces",
           {},
           {column("host", "", "Name of the machine", rows, &InterfaceRow::host),
-           column("name", "", "Of the interface or adapter", rows, of_nic(&Nic::name)),
+           column("name", "", "Of the interface or adapter", rows, of_nic(&app::Nic::name)),
            column("rdma", "bool", "1: an adapter of InfiniBand or RoCE", rows,
                   [](const InterfaceRow& row) { return std::uint64_t{row.nic.rdma}; }),
-           column("pci", "", "Its PCI address; empty: on no PCI bus", rows, of_nic(&Nic::pci)),
+           column("pci", "", "Its PCI address; empty: on no PCI bus", rows, of_nic(&app::Nic::pci)),
            column("numa", "", "Its NUMA node; empty: not told", rows,
                   [](const InterfaceRow& row) { return number_or_empty(row.nic.numa); }),
-           column("state", "", "As the kernel says it", rows, of_nic(&Nic::state)),
-           column("rate", "Gb/s", "0: not told", rows, of_nic(&Nic::gigabits)),
+           column("state", "", "As the kernel says it", rows, of_nic(&app::Nic::state)),
+           column("rate", "Gb/s", "0: not told", rows, of_nic(&app::Nic::gigabits)),
            column("link_layer", "", "Ethernet, InfiniBand; empty: another", rows,
-                  of_nic(&Nic::link_layer))}};
+                  of_nic(&app::Nic::link_layer))}};
 }
 
 }  // namespace

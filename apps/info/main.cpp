@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "apps/fabric/placement_output.hpp"
 #include "apps/info/option_table.hpp"
 #include "kernels/codec/spec.hpp"
 #include "kernels/optim/registry.hpp"
 #include "lib/app/app.hpp"
+#include "lib/app/placement_output.hpp"
 #include "lib/app/registries.hpp"
 #include "lib/base/atomic_file.hpp"
 #include "lib/collective/collective.hpp"
@@ -44,7 +44,7 @@ json described(const std::vector<const Algorithm*>& entries) {
 
 /// Placement of every rank, as zpp_fabric finds it before it measures; on rank 0.
 struct Placement {
-  std::vector<fabric::RankPlace> ranks;
+  std::vector<app::RankPlace> ranks;
   std::vector<std::string> mistakes;
 };
 
@@ -53,9 +53,9 @@ Placement find_placement(const app::Context& context, bool on_host) {
   const std::vector<int>& gpus = context.gpus.index;
   const int own = on_host ? -1 : gpus.at(static_cast<std::size_t>(context.control().rank()));
   Placement placement;
-  placement.ranks = fabric::gather_places(context, fabric::find_place(own, "/sys"));
+  placement.ranks = app::gather_places(context, app::find_place(own, "/sys"));
   const bool on_gpus = !on_host && std::ranges::any_of(gpus, [](int gpu) { return gpu >= 0; });
-  placement.mistakes = fabric::placement_mistakes(placement.ranks, on_gpus);
+  placement.mistakes = app::placement_mistakes(placement.ranks, on_gpus);
   return placement;
 }
 
@@ -81,7 +81,7 @@ json describe(const app::Context& context, const Placement& placement) {
                       {"ranks_per_node", t.ranks_per_node},
                       {"emulated", t.emulated},
                       {"description", t.describe()}};
-  info["placement"] = fabric::placement_json(placement.ranks);
+  info["placement"] = app::placement_json(placement.ranks);
   info["mistakes"] = placement.mistakes;
   info["codecs"] = json::array();
   for (const auto& format : codec::formats()) {
@@ -119,10 +119,10 @@ std::string cell(const json& value) {
 }
 
 void print_placement(const app::Context& context, const Placement& placement) {
-  std::vector<std::string> header = fabric::placement_columns();
+  std::vector<std::string> header = app::placement_columns();
   header.front() = "placement: " + header.front();
   trace::TextTable table(header);
-  for (auto& row : fabric::placement_rows(placement.ranks, context.world().local_ranks())) {
+  for (auto& row : app::placement_rows(placement.ranks, context.world().local_ranks())) {
     table.add(std::move(row));
   }
   fmt::print("{}", table.str());

@@ -1,4 +1,5 @@
 #include "apps/kernels/outputs.hpp"
+#include "lib/base/units.hpp"
 #include "lib/trace/column.hpp"
 
 namespace zeropp::kernels {
@@ -22,10 +23,9 @@ trace::Group results_group(const Outcome& outcome) {
   const auto of_work = [](double Work::*member) {
     return [member](const Row& row) { return row.work.*member; };
   };
-  const auto of_summary = [](double Summary::*member, double scale) {
-    return [member, scale](const Row& row) { return scale * (row.summary.*member); };
+  const auto of_summary = [](double Summary::*member, double unit) {
+    return [member, unit](const Row& row) { return row.summary.*member / unit; };
   };
-  constexpr double kMicroseconds = 1e6;
   return {
       "results",
       {{"threads", std::uint64_t{outcome.threads}},
@@ -47,12 +47,10 @@ trace::Group results_group(const Outcome& outcome) {
        column("runs", "runs", "Of a sample", rows,
               [](const Row& row) { return std::uint64_t{row.samples.runs}; }),
        column("time", "us", "Of one run, median of the samples", rows,
-              of_summary(&Summary::median, kMicroseconds)),
-       column("time_low", "us", "Its 95 % interval", rows,
-              of_summary(&Summary::low, kMicroseconds)),
-       column("time_high", "us", "Its 95 % interval", rows,
-              of_summary(&Summary::high, kMicroseconds)),
-       column("p95", "us", "95th percentile", rows, of_summary(&Summary::p95, kMicroseconds)),
+              of_summary(&Summary::median, kMicro)),
+       column("time_low", "us", "Its 95 % interval", rows, of_summary(&Summary::low, kMicro)),
+       column("time_high", "us", "Its 95 % interval", rows, of_summary(&Summary::high, kMicro)),
+       column("p95", "us", "95th percentile", rows, of_summary(&Summary::p95, kMicro)),
        column("cv", "1", "Coefficient of variation", rows, of_summary(&Summary::variation, 1.0)),
        column("limit", "", "The ceiling that binds", rows, &Row::limit),
        column("of_limit", "1", "Share of it", rows, &Row::of_limit),

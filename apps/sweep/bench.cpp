@@ -12,6 +12,7 @@
 
 #include "apps/sweep/checks.hpp"
 #include "lib/base/statistics.hpp"
+#include "lib/base/units.hpp"
 
 namespace zeropp::sweep {
 
@@ -92,14 +93,13 @@ class Bench {
   }
 
   void summarize_into(Measurement& m, std::size_t size, double busiest) const {
-    constexpr double kMicroseconds = 1e6;
     std::vector<double> shown;
     shown.reserve(m.samples.seconds.size());
     for (const auto& ranks : m.samples.seconds) {
-      shown.push_back(over_ranks(options_.over_ranks, ranks) * kMicroseconds);
+      shown.push_back(over_ranks(options_.over_ranks, ranks) / kMicro);
     }
     std::vector<double> slowest = m.samples.slowest();
-    for (double& sample : slowest) sample *= kMicroseconds;
+    for (double& sample : slowest) sample /= kMicro;
     m.time = summarize(shown).median;
     const Summary summary = summarize(slowest);
     m.p50 = summary.median;

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace zeropp::fabric {
+namespace zeropp::app {
 
 /// "0-3,8" -> 0, 1, 2, 3, 8. Stops at what is no such list.
 std::vector<int> parse_cpu_list(const std::string& text);
@@ -59,4 +59,4 @@ class Sysfs {
   std::filesystem::path root_;
 };
 
-}  // namespace zeropp::fabric
+}  // namespace zeropp::app

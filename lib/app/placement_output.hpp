@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/fabric/placement.hpp"
+#include "lib/app/placement.hpp"
 #include "lib/comm/topology.hpp"
 
-namespace zeropp::fabric {
+namespace zeropp::app {
 
 /// A cell of a table: "-" in place of an empty text or a negative number, which mean that there is
 /// none.
@@ -27,4 +27,4 @@ std::vector<std::vector<std::string>> placement_rows(const std::vector<RankPlace
 /// An object a rank, with all interfaces of its machine; docs/operators/fabric.md has the keys.
 nlohmann::json placement_json(const std::vector<RankPlace>& ranks);
 
-}  // namespace zeropp::fabric
+}  // namespace zeropp::app

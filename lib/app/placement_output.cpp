@@ -1,9 +1,9 @@
-#include "apps/fabric/placement_output.hpp"
+#include "lib/app/placement_output.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace zeropp::fabric {
+namespace zeropp::app {
 
 using nlohmann::json;
 
@@ -61,4 +61,4 @@ json placement_json(const std::vector<RankPlace>& ranks) {
   return list;
 }
 
-}  // namespace zeropp::fabric
+}  // namespace zeropp::app

@@ -1,4 +1,4 @@
-// ctest: name=fabric_placement timeout=30 labels=sanitize link=zeropp_app_fabric
+// ctest: name=app_placement timeout=30 labels=sanitize
 // What is read of a machine from a made-up sysfs, and the mistakes of made-up placements.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/fabric/placement.hpp"
-#include "apps/fabric/sysfs.hpp"
+#include "lib/app/placement.hpp"
+#include "lib/app/sysfs.hpp"
 #include "tests/support/temporary_folder.hpp"
 
-namespace zeropp::fabric {
+namespace zeropp::app {
 namespace {
 
 using testing::ElementsAre;
@@ -264,4 +264,4 @@ TEST(PlacementMistakes, AnAdapterThatIsDown) {
 }
 
 }  // namespace
-}  // namespace zeropp::fabric
+}  // namespace zeropp::app

@@ -1,4 +1,4 @@
-#include "apps/fabric/placement.hpp"
+#include "lib/app/placement.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@
 #include "lib/base/host_name.hpp"
 #include "lib/device/runtime.hpp"
 
-namespace zeropp::fabric {
+namespace zeropp::app {
 
 namespace {
 
@@ -271,4 +271,4 @@ std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks,
   return lines;
 }
 
-}  // namespace zeropp::fabric
+}  // namespace zeropp::app

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/fabric/sysfs.hpp"
 #include "lib/app/app.hpp"
+#include "lib/app/sysfs.hpp"
 
-namespace zeropp::fabric {
+namespace zeropp::app {
 
 /// A network interface as a rank's GPU sees it.
 struct NearNic {
@@ -50,4 +50,4 @@ bool share_processors(const std::vector<RankPlace>& ranks);
 /// the run uses them; which GPUs the ranks of one on the host see is no mistake. A pure function.
 std::vector<std::string> placement_mistakes(const std::vector<RankPlace>& ranks, bool on_gpus);
 
-}  // namespace zeropp::fabric
+}  // namespace zeropp::app

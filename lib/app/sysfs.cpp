@@ -1,4 +1,4 @@
-#include "apps/fabric/sysfs.hpp"
+#include "lib/app/sysfs.hpp"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <string_view>
 #include <system_error>
 
-namespace zeropp::fabric {
+namespace zeropp::app {
 
 namespace {
 
@@ -208,4 +208,4 @@ std::string Sysfs::path_between(const std::string& pci, const std::string& other
   return node >= 0 && node == numa_of_pci(other) ? "NODE" : "SYS";
 }
 
-}  // namespace zeropp::fabric
+}  // namespace zeropp::app
