@@ -127,8 +127,8 @@ def partitions(programs):
     rows = []
     for size in (8, 16, 32):
         plan = Plan(programs, "--zero-hpz-partition-size", size)
-        rows.append([size, agreed(2 * plan.parameters() / size / 2**30, plan.memory("secondary")), f"{plan.sent(phase='backward', purpose='weights_secondary'):.2f}"])
-    return markdown.table(["ranks that hold one copy", "GiB a GPU", "backward gathers, GB out of a node"], rows, right=(0, 1, 2))
+        rows.append([size, agreed(2 * plan.parameters() / size / 2**30, plan.memory("secondary")), f"{plan.sent(phase='backward', purpose='weights_secondary'):.2f}", f"{plan.sent():.2f}"])
+    return markdown.table(["ranks that hold one copy", "GiB a GPU", "backward gathers, GB out of a node", "step"], rows, right=(0, 1, 2, 3))
 
 
 def feedback(programs):

@@ -32,9 +32,13 @@ def plain(value):
 
 
 def read(path):
-    """The trace that a program wrote, "out/train.h5" for example. Raises OSError for a file that is no trace."""
-    import h5py
-    import pandas
+    """The trace that a program wrote, "out/train.h5" for example. Raises OSError for a file that is no trace, and ModuleNotFoundError without h5py or
+    pandas."""
+    try:
+        import h5py
+        import pandas
+    except ModuleNotFoundError as missing:
+        raise ModuleNotFoundError(f"zeropp.read() needs {missing.name}: pip install {missing.name}", name=missing.name) from None
 
     frames = {}
     with h5py.File(path, "r") as file:

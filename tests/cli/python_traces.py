@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import sys
+import unittest.mock
 
 import other_python
 
@@ -106,6 +107,12 @@ class Traces(zpp.TestCase):
         with self.assertRaises(OSError) as refused:
             zeropp.read(other)
         self.assertIn("no trace", str(refused.exception))
+
+    def test_missing_modules(self):
+        for name in ("pandas", "h5py"):
+            with self.subTest(name), unittest.mock.patch.dict(sys.modules, {name: None}), self.assertRaises(ModuleNotFoundError) as raised:
+                zeropp.read("train.h5")
+            self.assertEqual(str(raised.exception), f"zeropp.read() needs {name}: pip install {name}")
 
 
 zpp.main()

@@ -112,6 +112,12 @@ def main():
         assert (folder / "out" / "table.md").read_text() in result.stdout
         assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
 
+        for name in ("first", "second"):
+            (folder / name).mkdir()
+            write_trace(folder / name / "train.h5", ALL, ALL, qwz=True, hpz=2, qgz=True)
+        names = [row[0] for row in cells(report(folder, "zero3.h5", "first/train.h5", "second/train.h5").stdout)[2:]]
+        assert names == ["ZeRO-3", "ZeRO++ (all three) (first)", "ZeRO++ (all three) (second)"], names
+
         check_link(folder)
 
         write_trace(folder / "wrong.h5", ALL, ALL + 16, qwz=True, hpz=2, qgz=True)

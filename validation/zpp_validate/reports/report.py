@@ -3,13 +3,15 @@
 usage: zpp-validate report --output DIR [--link DIR --link-counters FILE] TRACE.h5 [TRACE.h5 ...]
 
 Prints a table, a row a run, and writes it to DIR/table.md; draws the losses and the bytes across nodes to
-DIR/demo.png. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not taken from
-a run but derived from the tensors in the trace, once with flat rings and once with two-level collectives.
+DIR/demo.png. Where several runs have one name, the folders of their traces tell them apart. Reads the traces
+only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not taken from a run but derived from the
+tensors in the trace, once with flat rings and once with two-level collectives.
 With --link the table has the step times of the same configurations between hosts that a slow link joins: those of the
 traces in folders of that folder, at the rate in what jobscripts/local/netns.py counted.
 Exits with 1 when a run counted other bytes than it predicted, with 2 when a trace cannot be read.
 """
 
+import collections
 import json
 import math
 import statistics
@@ -60,6 +62,7 @@ class Run:
     """What the report needs of one trace."""
 
     def __init__(self, path):
+        self.folder = path.resolve().parent.name
         with h5py.File(path, "r") as trace:
             attributes = trace.attrs
             config = json.loads(attributes["config_json"])
@@ -107,6 +110,14 @@ def label(config):
     model = config["zeropp"].get("model", {})
     parts += [text for key, text in (("recompute_activations", "recompute"), ("cpu_checkpointing", "cpu checkpointing")) if model.get(key)]
     return " + ".join(parts)
+
+
+def tell_apart(runs):
+    """Runs of one label get the folders of their traces: they differ in what no label says, such as the codec."""
+    labels = collections.Counter(run.label for run in runs)
+    for run in runs:
+        if labels[run.label] > 1:
+            run.label += f" ({run.folder})"
 
 
 def algorithms(collectives, operation):
@@ -244,6 +255,8 @@ def main(words):
             return 2
     try:
         link = Link(arguments.link, arguments.link_counters) if arguments.link else None
+        if link is None:
+            tell_apart(runs)
         rows = table(runs, link)
     except (OSError, KeyError, ValueError) as error:
         print(f"report: error: --link {arguments.link}: {error}: run the demo again", file=sys.stderr)
