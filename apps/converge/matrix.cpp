@@ -159,9 +159,14 @@ void check_baselines(const std::vector<Setting>& settings, const Fields& root) {
   for (const Setting& setting : settings) {
     if (setting.baseline.empty()) continue;
     const Setting& baseline = find(settings, setting.baseline, root, "baseline");
-    if (baseline.level != setting.level || !baseline.baseline.empty()) {
-      root.refuse("settings", fmt::format("{}: its baseline {} is of another level, or has a "
-                                          "baseline itself",
+    if (baseline.level != setting.level) {
+      root.refuse("settings", fmt::format("{}: its baseline {} is of another level: name one of "
+                                          "its own",
+                                          setting.name, baseline.name));
+    }
+    if (!baseline.baseline.empty()) {
+      root.refuse("settings", fmt::format("{}: its baseline {} has a baseline itself: name a "
+                                          "setting without one, such as the same codec again",
                                           setting.name, baseline.name));
     }
     if (baseline.seeds != setting.seeds) {

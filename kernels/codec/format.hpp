@@ -5,7 +5,10 @@
 //
 // Every format:
 //   name, summary            std::string_view; the name is the file's
-//   bits                     payload bits a value
+//   bits                     payload bits a value, whole: the group of values that is packed at
+//                            once has planes of 4, 2 and 1 bits (planes.hpp). Where codes do not
+//                            fill whole bits, such as two values in seven, packing (planes.hpp)
+//                            and sizes (wire.hpp, FormatInfo in spec.hpp) have to learn it first
 //   slope_tolerance          see FormatInfo; where it is absent, 0.001 from 8 bits on, 0.02 below
 //   options, conflicts       of a format that takes options: what may follow a '+', and what not
 //                            together; then with_options(options), as variant() below
@@ -16,7 +19,8 @@
 // The others have kernels of their own, with the width and the block as constants:
 //   error_bound(x, scale)    largest |x - x'| that is promised for a finite x in a block with this
 //                            stored scale, decoded to fp32
-// A scaled format (derive from SymmetricInt for the usual integers):
+// A scaled format (derive from SymmetricInt for the usual integers), of 4 or 8 bits (packing.hpp;
+// other widths are ruled formats):
 //   Scale                    what is stored per block
 //   Code                     int8_t (two's complement, sign-extended when unpacked) or uint8_t
 //   default_block, minimum_block, maximum_block

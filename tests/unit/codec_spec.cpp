@@ -126,11 +126,13 @@ TEST(CodecGrammar, RefusalsSayWhatIsWrong) {
 }
 
 TEST(CodecGrammar, RefusalsAreOneShortLine) {
+  std::size_t longest = 150;  // beside the names of all formats, which some refusals list
+  for (const codec::FormatInfo& format : codec::formats()) longest += format.name.size() + 2;
   for (const std::string& text :
        {std::string("in\nt8"), std::string("int8:\t\n5"), std::string(100000, 'x'),
         std::string("int8:") + std::string(100000, '1'), std::string("int8+\0\x7F", 7)}) {
     const std::string message = refusal(text);
-    EXPECT_LT(message.size(), 300U);
+    EXPECT_LT(message.size(), longest);
     EXPECT_TRUE(std::ranges::all_of(message, [](char c) { return c >= ' ' && c <= '~'; }))
         << message;
   }
