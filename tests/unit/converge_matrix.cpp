@@ -119,6 +119,7 @@ TEST(Matrix, MistakesAreRefusedWithTheirPlace) {
   expect_refused(with("/settings/3/name", "weights_int8.256"), "weights_int8.256", "rename");
   expect_refused(with("/settings/1/baseline", "plane"), "baseline", "plain");
   expect_refused(with("/settings/1/baseline", "again"), "baseline", "another level");
+  expect_refused(with("/settings/2/baseline", "weights int8:256"), "baseline", "without one");
   expect_refused(with("/checks/0/first", "plain"), "checks[0]", "contract");
   expect_refused(with("/checks/0/second", "agin"), "checks[0]", "again");
   expect_refused(with("/levels/texts", json::object()), "levels", "text");
