@@ -50,6 +50,7 @@ config::TrainConfig with_one_micro_step(config::TrainConfig config) {
 Comparison compare(const Variants& variants, const comm::Topology& topology, const Cluster* cluster,
                    std::size_t step, double gain) {
   const PlannedVariants runs = planned(variants, topology, step);
+  warn_of_hpz(runs.features.back());
   Comparison made;
   for (std::size_t i = 0; i < kFeatures.size(); ++i) {
     const Estimate told = estimate(runs.features[i]);

@@ -12,6 +12,7 @@
 #include "lib/plan/hf_config.hpp"
 #include "lib/plan/model_presets.hpp"
 #include "lib/plan/planned_topology.hpp"
+#include "lib/zero/plan/hpz_use.hpp"
 
 namespace zeropp::plan {
 
@@ -142,6 +143,12 @@ config::Machine machine_for(const comm::Topology& topology, bool rdma) {
   gpus.rdma = rdma;
   gpus.copy_engines = true;
   return app::machine_of(topology, gpus);
+}
+
+void warn_of_hpz(const PlannedRun& run) {
+  const std::string warning = zero::hpz_warning(
+      run.config().zero, run.plans().step, static_cast<std::size_t>(run.topology().ranks_per_node));
+  if (!warning.empty()) log::warn(warning);
 }
 
 }  // namespace zeropp::plan

@@ -11,6 +11,7 @@
 #include "lib/config/option.hpp"
 #include "lib/config/resolve.hpp"
 #include "lib/config/train_config.hpp"
+#include "lib/plan/planned_run.hpp"
 
 namespace zeropp::plan {
 
@@ -43,5 +44,8 @@ void take_model(Job& job, const std::vector<config::Option>& given);
 /// Machine that a configuration is resolved against: nodes with a GPU for every rank, a network
 /// with RDMA or of sockets, and all that is registered in this build.
 config::Machine machine_for(const comm::Topology& topology, bool rdma = true);
+
+/// Prints what zpp_train says of hpZ that saves nothing, or crosses nodes.
+void warn_of_hpz(const PlannedRun& run);
 
 }  // namespace zeropp::plan

@@ -14,6 +14,7 @@
 #include "lib/trace/document.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
+#include "lib/zero/plan/hpz_use.hpp"
 
 namespace zeropp::train {
 
@@ -26,6 +27,14 @@ Tokens prepare(const config::TrainConfig& config, const app::Context& context) {
   return load_tokens(config.data, context);
 }
 
+void warn_of_hpz(const config::TrainConfig& config, const app::Context& context,
+                 const Session& session) {
+  const std::string warning =
+      zero::hpz_warning(config.zero, session.engine().plan(),
+                        static_cast<std::size_t>(context.topology().ranks_per_node));
+  if (!warning.empty()) log::warn(warning);
+}
+
 }  // namespace
 
 Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
@@ -35,7 +44,9 @@ Trainer::Trainer(const config::TrainConfig& config, const app::Context& context)
       tokens_(prepare(config, context)),
       checkpoints_(config, context, tokens_),
       session_(config, context, *tokens_.source),
-      progress_(context.is_root(), config) {}
+      progress_(context.is_root(), config) {
+  warn_of_hpz(config, context, session_);
+}
 
 ExitCode Trainer::run() {
   if (context_.is_root()) {

@@ -48,7 +48,7 @@ def step(rows):
 
 
 def loss(programs, matrix, level):
-    """Of ZeRO++'s default codecs: the difference to ZeRO-3 with its interval, and the verdict."""
+    """Of ZeRO++'s default codecs: the difference to ZeRO-3, and the verdict in words of its own with the interval."""
     with h5py.File(programs.root / CONVERGENCE / matrix / "judged.h5") as file:
         rows = file["judged"]
         found = list(zip(rows["setting"][:], rows["level"][:]))
@@ -56,7 +56,9 @@ def loss(programs, matrix, level):
         mean, low, high = (rows[name][index] for name in ("difference", "low", "high"))
         sys.path.insert(0, str(programs.root / "validation"))
         from zpp_validate.convergence import judged
-        return f"{mean:+.4f}", f"{low:+.4f} to {high:+.4f}", judged.shown(rows["verdict"][index].decode())
+        verdict = judged.shown(rows["verdict"][index].decode())
+        words = {judged.OPEN: "neither worse nor equal shown"}.get(verdict, verdict.replace(judged.WITHIN, f" by less than {file.attrs['margin']:g}"))
+        return f"{mean:+.4f}", f"{words} ({low:+.4f} to {high:+.4f})"
 
 
 def beside_fsdp2(programs):
@@ -110,8 +112,8 @@ def headline(programs):
     sent = [rows["fsdp2"][0].loopback, rows["none"][0].counted, rows["all"][0].counted]
     cells.append(["[GB between nodes][nodes]", *(f"{each / 1e9:.2f}" for each in sent), f"{sent[1] / sent[2]:.1f}x less than ZeRO-3"])
     for what, matrix, level in (("loss on Markov", "reduced", "markov"), ("loss on English", "order", "text")):
-        difference, interval, verdict = loss(programs, matrix, level)
-        cells.append([f"[{what}][{level}]", "-", "0", difference, f"{interval}, {verdict}"])
+        difference, verdict = loss(programs, matrix, level)
+        cells.append([f"[{what}][{level}]", "-", "0", difference, verdict])
     return markdown.table(["measured", "FSDP2", "ZeRO-3", "ZeRO++", "in short"], cells, right=(1, 2, 3))
 
 

@@ -273,9 +273,8 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
   }
   for (const GivenFlag& each : given) config::set_from_text(*each.option, each.text, each.flag);
   if (config::reads_deepspeed(app.options)) {
-    const std::string idle = config::leave_out_idle(app.options);
-    if (!idle.empty()) {
-      line.warnings.push_back(fmt::format("{}: without effect, as if left out: {}", config, idle));
+    for (const std::string& idle : config::leave_out_idle(app.options)) {
+      line.warnings.push_back(fmt::format("{}: {}", config, idle));
     }
   }
   if (!output.empty()) line.output = output;

@@ -29,6 +29,21 @@ bool rises_to_another_rate(const TrainConfig& c, const std::vector<Option>& all)
          c.optimizer.learning_rate != schedule.warmup_max_lr;
 }
 
+/// Line about a learning rate of the optimizer's that the schedule does not rise to.
+std::string unused_rate(const TrainConfig& c, const std::vector<Option>& all) {
+  const optim::ScheduleOptions& schedule = c.optimizer.schedule;
+  const std::string source = is_given(all, "scheduler.params.warmup_max_lr")
+                                 ? "the given scheduler.params.warmup_max_lr"
+                                 : fmt::format(
+                                       "the default of scheduler.params.warmup_max_lr with "
+                                       "scheduler.type {}",
+                                       schedule.type);
+  return fmt::format(
+      "optimizer.params.lr {0} is not used: the learning rate rises to {1}, {2}, as in DeepSpeed: "
+      "to train at {0}, set scheduler.params.warmup_max_lr to {0} (--warmup-max-lr)",
+      c.optimizer.learning_rate, schedule.warmup_max_lr, source);
+}
+
 void add_schedule(std::vector<Option>& table, TrainConfig& c) {
   optim::ScheduleOptions& schedule = c.optimizer.schedule;
   // A parameter is in effect where the schedule reads it.
@@ -116,8 +131,8 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.optimizer.learning_rate,
         .help = "Learning rate",
         .range = between(0, kLargestFloat),
-        .effect_needs = "a scheduler that does not rise to another scheduler.params.warmup_max_lr",
         .ruled_out = [&c](const auto& all) { return rises_to_another_rate(c, all); },
+        .why_ruled_out = [&c](const auto& all) { return unused_rate(c, all); },
         .automatic = keep_default},
        parameter("betas", {.path = "optimizer.params.betas.0",
                            .flag = "--adam-beta1",
@@ -204,11 +219,7 @@ void resolve_schedule(TrainConfig& c, const std::vector<Option>& given) {
   });
   if (!is_chosen && !reads("total_num_steps")) highest = rate;
   if (is_given(given, "optimizer.params.lr") && rate != highest) {
-    refuse(
-        "optimizer.params.lr {} would have no effect: scheduler.type {} rises "
-        "to scheduler.params.warmup_max_lr {}; make them equal, or leave one "
-        "of them out",
-        rate, schedule.type, highest);
+    refuse("{}, or leave optimizer.params.lr out", unused_rate(c, given));
   }
   rate = highest;
 }

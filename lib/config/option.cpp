@@ -280,6 +280,18 @@ bool leave_out(Option& option) {
   return !option.ruled_out || was_automatic || value_of(option) != said;
 }
 
+using KeysByNeed = std::map<std::string, std::vector<std::string>>;
+
+/// `needs`: in the order in which they are named.
+std::string idle_line(const std::vector<std::string>& needs, const KeysByNeed& keys) {
+  std::vector<std::string> groups;
+  groups.reserve(needs.size());
+  for (const std::string& need : needs) {
+    groups.push_back(fmt::format("{} (for want of {})", fmt::join(keys.at(need), ", "), need));
+  }
+  return fmt::format("without effect, as if left out: {}", fmt::join(groups, "; "));
+}
+
 }  // namespace
 
 void check_effects(const std::vector<Option>& options) {
@@ -293,9 +305,10 @@ void check_effects(const std::vector<Option>& options) {
   }
 }
 
-std::string leave_out_idle(std::vector<Option>& options) {
+std::vector<std::string> leave_out_idle(std::vector<Option>& options) {
+  std::vector<std::string> lines;
   std::vector<std::string> needs;
-  std::map<std::string, std::vector<std::string>> keys_by_need;
+  KeysByNeed keys_by_need;
   std::set<std::string> named;  // a key may set several options
   // An option that is left out may leave others without effect.
   for (bool again = true; again;) {
@@ -304,18 +317,19 @@ std::string leave_out_idle(std::vector<Option>& options) {
       if (!may_be_idle(option) || !is_idle(option, options)) continue;
       again = true;
       const std::string key = option.key;
+      if (option.why_ruled_out) {
+        lines.push_back(option.why_ruled_out(options));
+        leave_out(option);
+        continue;
+      }
       if (!leave_out(option) || !named.insert(key).second) continue;
       auto& keys = keys_by_need[option.effect_needs];
       if (keys.empty()) needs.push_back(option.effect_needs);
       keys.push_back(key);
     }
   }
-  std::vector<std::string> groups;
-  groups.reserve(needs.size());
-  for (const std::string& need : needs) {
-    groups.push_back(fmt::format("{} (for want of {})", fmt::join(keys_by_need[need], ", "), need));
-  }
-  return fmt::format("{}", fmt::join(groups, "; "));
+  if (!needs.empty()) lines.push_back(idle_line(needs, keys_by_need));
+  return lines;
 }
 
 bool is_given(const std::vector<Option>& options, std::string_view path) {

@@ -100,6 +100,9 @@ struct Option {
   /// Predicate of an option that others may rule out: true, and resolve() refuses all but its
   /// default. It is part of the effective configuration all the same. Empty: never.
   std::function<bool(const std::vector<Option>& all)> ruled_out = {};
+  /// What a file is told whose key is ruled out, where that takes a line of its own: the value that
+  /// counts, why, and the remedy. Empty: effect_needs says it.
+  std::function<std::string(const std::vector<Option>& all)> why_ruled_out = {};
   /// DeepSpeed refuses it without effect too, as an argument that a constructor does not have.
   bool refused_idle = false;
   /// Action that sets what "auto" in a file stands for, once everything else is known
@@ -136,9 +139,9 @@ void choose_automatic(const std::vector<Option>& options);
 void check_effects(const std::vector<Option>& options);
 
 /// A key of DeepSpeed's that has no effect in a file has none here: such options become as if the
-/// file had left them out. Once everything is read, flags too, whose options stay. Returns the keys
-/// and what they would need, half a sentence; empty: there are none.
-std::string leave_out_idle(std::vector<Option>& options);
+/// file had left them out. Once everything is read, flags too, whose options stay. Returns lines:
+/// of keys that take one each, and then one with all others and what they would need.
+std::vector<std::string> leave_out_idle(std::vector<Option>& options);
 
 /// Whether the file or a flag set the option with this path.
 bool is_given(const std::vector<Option>& options, std::string_view path);

@@ -1,6 +1,7 @@
 # ctest: name=deepspeed_files timeout=300 labels=cli processors=2
 """Configurations as Transformers, Accelerate, DeepSpeed and others write them (tests/deepspeed) train as they are: two steps on one rank each.
-One line names their keys without effect, which are those of the table there, and none of them is in the effective configuration."""
+One line names their keys without effect, and one a learning rate that the scheduler overrides: they are those of the table there, and none
+of them is in the effective configuration."""
 
 import json
 import re
@@ -10,6 +11,7 @@ import zpp
 FILES = zpp.SOURCE / "tests" / "deepspeed"
 MODEL = ["--num-layers", 2, "--hidden-size", 32, "--num-attention-heads", 2, "--seq-length", 16, "--train-iters", 2, "--backend", "host"]
 LEFT_OUT = "without effect, as if left out: "
+UNUSED = re.compile(r": ([a-z_.]+) \S+ is not used: ")
 
 
 def keys_by_file():
@@ -61,7 +63,7 @@ class Files(zpp.TestCase):
                 self.assertEqual(result.code, zpp.OK, result)
                 lines = [line.split(LEFT_OUT)[1] for line in result.stderr.splitlines() if LEFT_OUT in line]
                 self.assertLessEqual(len(lines), 1, result)
-                named = named_in(lines[0]) if lines else []
+                named = [*(named_in(lines[0]) if lines else []), *UNUSED.findall(result.stderr)]
                 self.assertCountEqual(named, table[path.name])
                 root, groups = self.trace(out)
                 self.assertEqual(len(groups["steps"]["loss"]), 2)

@@ -133,16 +133,22 @@ class LearningRate(zpp.TestCase):
         self.check_fails(self.train(1, *flags), zpp.USAGE, "optimizer.params.lr 0.002")
 
     def test_a_rate_beside_another_highest_rate_counts_for_nothing_in_a_file(self):
-        for scheduler, highest in (({"type": "WarmupLR", "params": {"warmup_max_lr": 0.01}}, 0.01),
-                                   ({"type": "WarmupDecayLR", "params": {"total_num_steps": 9}}, 0.001)):
+        for scheduler, highest, why in (
+                ({"type": "WarmupLR", "params": {"warmup_max_lr": 0.01}}, 0.01, "the given scheduler.params.warmup_max_lr"),
+                ({"type": "WarmupDecayLR", "params": {"total_num_steps": 9}}, 0.001,
+                 "the default of scheduler.params.warmup_max_lr with scheduler.type WarmupDecayLR")):
             with self.subTest(scheduler=scheduler):
                 config = self.write_json("both.json", {"optimizer": {"params": {"lr": 0.002}}, "scheduler": scheduler})
                 result = self.train(1, "--config", config)
                 self.assertEqual(result.code, zpp.OK, result)
                 (line,) = result.stderr.splitlines()
-                self.assertIn("without effect, as if left out: optimizer.params.lr", line)
+                self.assertIn(f"optimizer.params.lr 0.002 is not used: the learning rate rises to {highest}, {why}", line)
+                self.assertIn("set scheduler.params.warmup_max_lr to 0.002", line)
                 effective = json.loads(self.trace()[0]["config_json"])
                 self.assertEqual(effective["scheduler"]["params"]["warmup_max_lr"], highest)
+                scheduler["params"]["warmup_max_lr"] = 0.002
+                remedied = self.write_json("remedied.json", {"optimizer": {"params": {"lr": 0.002}}, "scheduler": scheduler})
+                self.check_ok(self.train(1, "--config", remedied))
 
 
 if __name__ == "__main__":

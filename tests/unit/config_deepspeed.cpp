@@ -1,6 +1,7 @@
 // ctest: name=config_deepspeed timeout=30 labels=sanitize
 // What a DeepSpeed configuration may say beside options: "auto", other names of options, and keys
 // that change nothing here.
+#include <fmt/ranges.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -132,7 +133,7 @@ TEST(ConfigDeepSpeed, OtherNamesOfAnOptionSayTheSame) {
 struct Settled {
   explicit Settled(const std::string& text) {
     warnings = read_text(text, "x.json", table);
-    idle = leave_out_idle(table);
+    idle = fmt::format("{}", fmt::join(leave_out_idle(table), "\n"));
     EXPECT_NO_THROW(check_effects(table)) << text;
   }
   TrainConfig config = {};
@@ -151,32 +152,38 @@ struct Idle {
 TEST(ConfigDeepSpeed, WhatHasNoEffectIsAsIfTheFileLeftItOut) {
   for (const auto& [text, without, said] : std::vector<Idle>{
            {R"({"fp16":{"enabled":"auto","loss_scale":64,"hysteresis":3}})", "{}",
+            "without effect, as if left out: "
             "fp16.loss_scale (for want of fp16.enabled); fp16.hysteresis (for want of fp16.enabled "
             "with fp16.loss_scale 0)"},
            {R"({"fp16":{"enabled":true,"loss_scale":64,"hysteresis":3,"min_loss_scale":4}})",
             R"({"fp16":{"enabled":true,"loss_scale":64}})",
+            "without effect, as if left out: "
             "fp16.hysteresis, fp16.min_loss_scale (for want of fp16.enabled with fp16.loss_scale "
             "0)"},
            {R"({"zero_optimization":{"stage":2,"stage3_max_reuse_distance":7,
                 "stage3_param_persistence_threshold":"auto"}})",
             R"({"zero_optimization":{"stage":2}})",
+            "without effect, as if left out: "
             "zero_optimization.stage3_max_reuse_distance, "
             "zero_optimization.stage3_param_persistence_threshold (for want of "
             "zero_optimization.stage 3)"},
            {R"({"zero_optimization":{"stage":2,"zero_hpz_partition_size":"auto",
                 "offload_param":{"device":"cpu","pin_memory":true}}})",
             R"({"zero_optimization":{"stage":2}})",
+            "without effect, as if left out: "
             "zero_optimization.zero_hpz_partition_size, zero_optimization.offload_param.device "
             "(for "
             "want of zero_optimization.stage 3); zero_optimization.offload_param.pin_memory (for "
             "want of zero_optimization.offload_param.device cpu or nvme)"},
            {R"({"zero_optimization":{"stage":0,"zero_quantized_weights":true}})",
             R"({"zero_optimization":{"stage":0}})",
+            "without effect, as if left out: "
             "zero_optimization.zero_quantized_weights (for want of zero_optimization.stage 1, 2 or "
             "3)"},
            {R"({"zero_optimization":{"sub_group_size":1e9,"offload_optimizer":{"device":"none",
                 "pin_memory":true,"nvme_path":"/x"}},"aio":{"intra_op_parallelism":2}})",
             "{}",
+            "without effect, as if left out: "
             "zero_optimization.offload_optimizer.nvme_path (for want of "
             "zero_optimization.offload_optimizer.device nvme); "
             "zero_optimization.offload_optimizer.pin_memory, zero_optimization.sub_group_size (for "
@@ -186,14 +193,34 @@ TEST(ConfigDeepSpeed, WhatHasNoEffectIsAsIfTheFileLeftItOut) {
            {R"({"optimizer":{"params":{"lr":0.5}},"scheduler":{"type":"WarmupLR",
                 "params":{"warmup_max_lr":0.25}}})",
             R"({"scheduler":{"type":"WarmupLR","params":{"warmup_max_lr":0.25}}})",
-            "optimizer.params.lr (for want of a scheduler that does not rise to another "
-            "scheduler.params.warmup_max_lr)"},
+            "optimizer.params.lr 0.5 is not used: the learning rate rises to 0.25, the given "
+            "scheduler.params.warmup_max_lr, as in DeepSpeed: to train at 0.5, set "
+            "scheduler.params.warmup_max_lr to 0.5 (--warmup-max-lr)"},
+           {R"({"optimizer":{"params":{"lr":0.001}},"scheduler":{"type":"WarmupLR",
+                "params":{"warmup_max_lr":0.25}}})",
+            R"({"scheduler":{"type":"WarmupLR","params":{"warmup_max_lr":0.25}}})",
+            "optimizer.params.lr 0.001 is not used: the learning rate rises to 0.25, the given "
+            "scheduler.params.warmup_max_lr, as in DeepSpeed: to train at 0.001, set "
+            "scheduler.params.warmup_max_lr to 0.001 (--warmup-max-lr)"},
+           {R"({"optimizer":{"params":{"lr":1.2e-4}},"scheduler":{"type":"WarmupDecayLR",
+                "params":{"total_num_steps":9}},"zero_optimization":{"stage":1,
+                "mics_shard_size":2}})",
+            R"({"scheduler":{"type":"WarmupDecayLR","params":{"total_num_steps":9}},
+                "zero_optimization":{"stage":1}})",
+            "optimizer.params.lr 0.00012 is not used: the learning rate rises to 0.001, the "
+            "default of scheduler.params.warmup_max_lr with scheduler.type WarmupDecayLR, as in "
+            "DeepSpeed: to train at 0.00012, set scheduler.params.warmup_max_lr to 0.00012 "
+            "(--warmup-max-lr)\n"
+            "without effect, as if left out: zero_optimization.mics_shard_size (for want of "
+            "zero_optimization.stage 3)"},
            {R"({"activation_checkpointing":{"cpu_checkpointing":true}})", "{}",
+            "without effect, as if left out: "
             "activation_checkpointing.cpu_checkpointing (for want of "
             "zeropp.model.recompute_activations in three blocks or more, for the device holds the "
             "inputs of two)"},
            {R"({"zero_optimization":{"stage":1,"mics_shard_size":2}})",
             R"({"zero_optimization":{"stage":1}})",
+            "without effect, as if left out: "
             "zero_optimization.mics_shard_size (for want of zero_optimization.stage 3)"},
            {R"({"zero_optimization":{"offload_optimizer":{"device":"cpu","pin_memory":true}}})",
             R"({"zero_optimization":{"offload_optimizer":{"device":"cpu","pin_memory":true}}})",
@@ -232,7 +259,7 @@ TEST(ConfigDeepSpeed, WhatHasNoEffectAndIsNotDeepSpeedsToSayIsRefused) {
     TrainConfig config;
     auto table = options(config);
     read_text(text, "x.json", table);
-    EXPECT_EQ(leave_out_idle(table), "") << text;
+    EXPECT_THAT(leave_out_idle(table), testing::IsEmpty()) << text;
     EXPECT_THAT(refusal([&] { check_effects(table); }), HasSubstr("no effect")) << text;
   }
   TrainConfig config;
@@ -240,7 +267,7 @@ TEST(ConfigDeepSpeed, WhatHasNoEffectAndIsNotDeepSpeedsToSayIsRefused) {
   read_text(R"({"fp16":{"loss_scale":64}})", "x.json", table);
   const auto typed = std::ranges::find(table, "fp16.loss_scale", &Option::path);
   set_from_text(*typed, "64", typed->flag);
-  EXPECT_EQ(leave_out_idle(table), "");
+  EXPECT_THAT(leave_out_idle(table), testing::IsEmpty());
   EXPECT_THAT(refusal([&] { check_effects(table); }), HasSubstr("fp16.loss_scale"));
 }
 

@@ -51,7 +51,9 @@ TEST(ConfigOptions, PathsAndFlagsAreUniqueAndDescribed) {
     EXPECT_TRUE(paths.insert(option.path).second) << option.path;
     EXPECT_TRUE(option.flag.starts_with("--")) << option.path;
     EXPECT_FALSE(option.help.empty()) << option.path;
-    EXPECT_EQ(option.in_effect || option.ruled_out, !option.effect_needs.empty()) << option.path;
+    EXPECT_EQ(option.in_effect || (option.ruled_out && !option.why_ruled_out),
+              !option.effect_needs.empty())
+        << option.path;
   }
   for (const auto& flag : flags_of(table)) EXPECT_TRUE(flags.insert(flag).second) << flag;
 }

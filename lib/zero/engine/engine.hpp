@@ -98,6 +98,8 @@ class Engine {
   /// Errors that error feedback keeps, in the device's memory; valid until the next step. Empty
   /// without error feedback. Waits for the work on them.
   [[nodiscard]] std::vector<NamedState> error_feedback() const { return state_.error_feedback(); }
+  /// What is decided before the first step.
+  [[nodiscard]] const StepPlan& plan() const { return plan_.step; }
   /// Memory of the engine's state, of its arena, and of the model itself.
   [[nodiscard]] std::vector<MemoryReport> memory() const;
 
