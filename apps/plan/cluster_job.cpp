@@ -4,6 +4,7 @@
 
 #include "lib/base/error.hpp"
 #include "lib/base/log.hpp"
+#include "lib/base/units.hpp"
 #include "lib/plan/break_even.hpp"
 
 namespace zeropp::plan {
@@ -19,6 +20,23 @@ std::vector<config::Option> options(ClusterJob& job) {
                    .unit = "10^9 bytes a second",
                    .range = config::between(0, 1e6)});
   return table;
+}
+
+config::Option memory_limit_option(double& limit) {
+  return {.path = "plan.memory_limit",
+          .flag = "--memory-limit",
+          .field = &limit,
+          .help =
+              "Memory of a rank, which configurations have to fit into; 0: no limit, which is "
+              "what is meant without plan.cluster, whose GPU's memory it is else",
+          .unit = "GiB",
+          .range = config::at_least(0)};
+}
+
+void take_memory_limit(double& limit, const ClusterJob& job,
+                       const std::vector<config::Option>& given) {
+  if (!job.source.is_named() || config::is_given(given, "plan.memory_limit")) return;
+  limit = job.cluster.gpu.memory / kGibibyte;
 }
 
 comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
@@ -39,7 +57,11 @@ comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given) {
         "it takes longer than is said: give --bf16 or --fp16, or rates in fp32",
         job.source.file.empty() ? job.source.gpu : job.source.file));
   }
-  if (!config::is_given(given, "plan.nodes")) job.job.nodes = job.cluster.nodes;
+  if (!config::is_given(given, "plan.nodes")) {
+    job.job.nodes = job.cluster.nodes;
+    log::info(fmt::format("no --nodes: {} node{} planned, as the cluster has", job.job.nodes,
+                          job.job.nodes == 1 ? " is" : "s are"));
+  }
   if (!declared_ranks_per_node(job.job)) job.job.ranks_per_node = job.cluster.gpus_per_node;
   if (job.rail_gb_per_s > 0) {
     job.cluster = with_link_rate(job.cluster, job.rail_gb_per_s * 1e9);

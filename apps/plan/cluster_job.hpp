@@ -20,6 +20,13 @@ struct ClusterJob {
 /// The tables of options(Job&) and options(ClusterSource&), and --rail-gb-per-s.
 std::vector<config::Option> options(ClusterJob& job);
 
+/// --memory-limit in GiB, which the commands share that say what fits; not given, it is the memory
+/// of the cluster's GPU.
+config::Option memory_limit_option(double& limit);
+/// Completes `limit`, after read(): GiB; 0 where nobody says.
+void take_memory_limit(double& limit, const ClusterJob& job,
+                       const std::vector<config::Option>& given);
+
 /// Reads the cluster; nodes and ranks a node that were not given are the cluster's. Throws Error,
 /// also where no cluster is named.
 comm::Topology read(ClusterJob& job, const std::vector<config::Option>& given);

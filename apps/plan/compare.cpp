@@ -9,6 +9,7 @@
 #include "lib/app/outputs.hpp"
 #include "lib/app/run_trace.hpp"
 #include "lib/base/error.hpp"
+#include "lib/base/units.hpp"
 #include "lib/trace/sinks/hdf5_sink.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
@@ -20,11 +21,13 @@ namespace {
 struct Request {
   ClusterJob on;
   double gain = 0.05;
+  double memory_limit = 0;  ///< GiB of a rank; 0: nobody says
 };
 
 std::vector<config::Option> options(Request& asked) {
   std::vector<config::Option> table = options(asked.on);
   table.push_back(gain_option(asked.gain));
+  table.push_back(memory_limit_option(asked.memory_limit));
   return table;
 }
 
@@ -52,14 +55,15 @@ int run_compare(int argc, char** argv) {
     take_model(asked.on.job, given);
     config::choose_automatic(given);  // once: variants are copies, which it does not reach
     topology = topology_for(asked.on, given);
+    take_memory_limit(asked.memory_limit, asked.on, given);
     variants = variants_of(asked.on, topology, given, "compare");
   };
   app.run_alone = [&](const app::Call& call) {
     const app::OutputLock lock = app::preflight_outputs(call);
     const Cluster* const cluster = asked.on.source.is_named() ? &asked.on.cluster : nullptr;
     const Comparison made = compare(variants, topology, cluster, asked.on.job.step, asked.gain);
-    const std::string text =
-        to_text(made, {variants.features.back(), topology, cluster, asked.gain});
+    const std::string text = to_text(made, {variants.features.back(), topology, cluster, asked.gain,
+                                            asked.memory_limit * kGibibyte});
     std::fputs(text.c_str(), stdout);
     trace::TraceData head = app::run_trace(call);
     head.seed = asked.on.job.config.seed;

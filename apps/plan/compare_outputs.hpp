@@ -14,6 +14,7 @@ struct Compared {
   const comm::Topology& topology;
   const Cluster* cluster;  ///< null where no rates are known
   double gain;
+  double memory;  ///< bytes that a rank may take; 0 where nobody says
 };
 
 /// The table, and what follows from it in sentences; at most 120 columns.

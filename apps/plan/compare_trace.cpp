@@ -26,6 +26,19 @@ trace::Document to_document(const Comparison& comparison, const trace::TraceData
             rows, &ComparedRow::link_rate),
         column("bound", "", "What takes the largest part of a step; empty without", rows,
                &ComparedRow::bound)}});
+  const std::vector<InTurnRow>& in_turn = comparison.in_turn;
+  document.groups.push_back(
+      {"in_turn",
+       {},
+       {column("feature", "", "none: ZeRO-3, or all parts of ZeRO++", in_turn, &InTurnRow::feature),
+        column("bytes_out_of_node", "bytes",
+               "That leave one node in a step whose micro-steps each send what the first does",
+               in_turn, &InTurnRow::out_of_node),
+        column("reduction", "1", "Bytes of none over the bytes of the row", in_turn,
+               &InTurnRow::reduction),
+        column("step_seconds", "s", "With micro-steps one after the other; NaN without a cluster",
+               in_turn, &InTurnRow::seconds),
+        column("speedup", "1", "Over none, there; NaN without", in_turn, &InTurnRow::speedup)}});
   return document;
 }
 

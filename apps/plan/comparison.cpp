@@ -1,5 +1,6 @@
 #include "apps/plan/comparison.hpp"
 
+#include <algorithm>
 #include <span>
 
 #include "lib/plan/estimate.hpp"
@@ -45,6 +46,39 @@ config::TrainConfig with_one_micro_step(config::TrainConfig config) {
   return config;
 }
 
+/// The micro-step alone of which a step that takes them in turn is made.
+PlannedVariants of_one_micro_step(Variants variants, const comm::Topology& topology,
+                                  std::size_t step) {
+  for (config::TrainConfig& config : variants.features) config = with_one_micro_step(config);
+  variants.vendors = with_one_micro_step(variants.vendors);
+  return planned(variants, topology, step);
+}
+
+std::vector<InTurnRow> in_turn(const PlannedVariants& one, std::size_t times,
+                               const comm::Topology& topology, const Cluster* cluster) {
+  const auto row = [&](std::size_t feature) {
+    const std::uint64_t bytes = out_of_node(estimate(one.features[feature]), topology);
+    return InTurnRow{.feature = std::string(kFeatures.at(feature).name),
+                     .out_of_node = times * bytes};
+  };
+  std::vector<InTurnRow> rows{row(0), row(kFeatures.size() - 1)};
+  rows.back().reduction = ratio(rows.front().out_of_node, rows.back().out_of_node);
+  if (cluster == nullptr) return rows;
+  double before = std::numeric_limits<double>::infinity();
+  for (const PlannedRun& run : one.baselines) {
+    before = std::min(before, seconds_in_turn(run, times, *cluster));
+  }
+  rows.front().seconds = before;
+  rows.back().seconds = seconds_in_turn(one.features.back(), times, *cluster);
+  for (InTurnRow& each : rows) each.speedup = before / each.seconds;
+  return rows;
+}
+
+bool weights_stay(const PlannedRun& run) {
+  return run.config().zero.max_reuse_distance > 0 ||
+         std::ranges::any_of(run.plans().units, &zero::UnitPartition::persistent);
+}
+
 }  // namespace
 
 Comparison compare(const Variants& variants, const comm::Topology& topology, const Cluster* cluster,
@@ -62,11 +96,9 @@ Comparison compare(const Variants& variants, const comm::Topology& topology, con
     row.reduction = i == 0 ? 1 : ratio(made.rows.front().out_of_node, row.out_of_node);
     made.rows.push_back(std::move(row));
   }
-  const auto of_one_micro_step = [&](const config::TrainConfig& config) {
-    return out_of_node(estimate(planned(with_one_micro_step(config), topology, step)), topology);
-  };
-  made.reduction_of_one_micro_step = ratio(of_one_micro_step(variants.features.front()),
-                                           of_one_micro_step(variants.features.back()));
+  made.weights_stay = weights_stay(runs.features.front());
+  made.in_turn = in_turn(of_one_micro_step(variants, topology, step),
+                         variants.vendors.gradient_accumulation_steps, topology, cluster);
   if (cluster != nullptr) add_times(made, runs, *cluster, gain);
   return made;
 }

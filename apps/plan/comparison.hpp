@@ -28,11 +28,22 @@ struct ComparedRow {
   std::vector<Rates> pays = {};   ///< as pays_where()
 };
 
+/// Row of a step whose micro-steps each send what the first does, one after the other: DeepSpeed's.
+/// Times are by the cluster's engine, kUnknown without a cluster.
+struct InTurnRow {
+  std::string feature;            ///< none, or all
+  std::uint64_t out_of_node = 0;  ///< bytes that leave one node in a step
+  double reduction = 1;           ///< bytes of ZeRO-3 over out_of_node
+  double seconds = kUnknown;
+  double speedup = kUnknown;  ///< over ZeRO-3
+};
+
 struct Comparison {
   std::size_t parameters = 0;
   double tokens_per_step = 0;  ///< over all ranks
   std::vector<ComparedRow> rows;
-  double reduction_of_one_micro_step = 1;  ///< of all parts together
+  std::vector<InTurnRow> in_turn;  ///< ZeRO-3, and all parts together
+  bool weights_stay = false;       ///< of ZeRO-3 some that were gathered, for a use or a whole step
   bool vendors_are_faster = false;  ///< the time of ZeRO-3 is that with the vendor's collectives
 };
 

@@ -56,37 +56,39 @@ std::optional<std::size_t> declared_ranks_per_node(const Job& job) {
 }
 
 std::vector<config::Option> options(Job& job) {
-  std::vector<config::Option> table{{.path = "plan.nodes",
-                                     .flag = "--nodes",
-                                     .field = &job.nodes,
-                                     .help = "Nodes of the cluster",
-                                     .range = config::between(1, kMostRanks)},
-                                    {.path = "plan.ranks_per_node",
-                                     .flag = "--ranks-per-node",
-                                     .other_flags = {"--gpus-per-node"},
-                                     .field = &job.ranks_per_node,
-                                     .help = "Ranks, and with the back end cuda GPUs, of a node; "
-                                             "0: as zeropp.node_size says, or 8",
-                                     .range = config::between(0, kMostRanksPerNode)},
-                                    {.path = "plan.step",
-                                     .flag = "--step",
-                                     .field = &job.step,
-                                     .help = "Steps before the planned one; it decides where "
-                                             "zeropp.codec_schedule changes codecs",
-                                     .unit = "steps"},
-                                    {.path = "plan.model_preset",
-                                     .flag = "--model-preset",
-                                     .field = &job.model_preset,
-                                     .help = "Sizes of a GPT by its name; a flag of the model "
-                                             "overrides its own",
-                                     .choices = model_preset_names(),
-                                     .in_effect = [&job] { return !job.model_preset.empty(); }},
-                                    {.path = "plan.hf_config",
-                                     .flag = "--hf-config",
-                                     .field = &job.hf_config,
-                                     .help = "Sizes of a GPT from Hugging Face's config.json; the "
-                                             "keys are those of GPT-2 or of Llama, and a flag of "
-                                             "the model overrides its own"}};
+  std::vector<config::Option> table{
+      {.path = "plan.nodes",
+       .flag = "--nodes",
+       .field = &job.nodes,
+       .help = "Nodes that are planned where no cluster says how many; unless given, those of "
+               "plan.cluster, and 2 with plan.gpu",
+       .range = config::between(1, kMostRanks)},
+      {.path = "plan.ranks_per_node",
+       .flag = "--ranks-per-node",
+       .other_flags = {"--gpus-per-node"},
+       .field = &job.ranks_per_node,
+       .help = "Ranks, and with the back end cuda GPUs, of a node; "
+               "0: as zeropp.node_size says, or 8",
+       .range = config::between(0, kMostRanksPerNode)},
+      {.path = "plan.step",
+       .flag = "--step",
+       .field = &job.step,
+       .help = "Steps before the planned one; it decides where "
+               "zeropp.codec_schedule changes codecs",
+       .unit = "steps"},
+      {.path = "plan.model_preset",
+       .flag = "--model-preset",
+       .field = &job.model_preset,
+       .help = "Sizes of a GPT by its name; a flag of the model "
+               "overrides its own",
+       .choices = model_preset_names(),
+       .in_effect = [&job] { return !job.model_preset.empty(); }},
+      {.path = "plan.hf_config",
+       .flag = "--hf-config",
+       .field = &job.hf_config,
+       .help = "Sizes of a GPT from Hugging Face's config.json; the "
+               "keys are those of GPT-2 or of Llama, and a flag of "
+               "the model overrides its own"}};
   for (config::Option& option : config::options(job.config)) table.push_back(std::move(option));
   return table;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "lib/base/units.hpp"
@@ -49,6 +50,15 @@ std::string pays_text(std::span<const Rates> pays, double times, const Cluster& 
   if (pays.empty()) return "never";
   if (always_pays(pays)) return "always";
   return fmt::format("{}", fmt::join(ranges_of(pays, times, cluster, "", "over "), ", "));
+}
+
+std::string pays_below_text(std::span<const Rates> pays, double times, const Cluster& cluster) {
+  return pays_text(pays.first(std::min<std::size_t>(pays.size(), 1)), times, cluster);
+}
+
+std::string tried_text(double times, const Cluster& cluster) {
+  return fmt::format("{} to {} Gbit/s{}", gbit_as_sold(kSlowestLink * times, cluster),
+                     gbit_as_sold(kFastestLink * times, cluster), as_sold(cluster));
 }
 
 std::string pays_phrase(std::span<const Rates> pays, double times, const Cluster& cluster) {

@@ -19,6 +19,12 @@ std::string_view as_sold(const Cluster& cluster);
 /// Text that says where it pays: "never", "always", "1400", or several as "1400, 1800 to 2000".
 /// `times`: what is told, as a multiple of one link.
 std::string pays_text(std::span<const Rates> pays, double times, const Cluster& cluster);
+/// Text that says with one number where it pays: "never", "always", or of pays_text() the first
+/// range, which begins at the slowest link: where speed-ups are about those asked for over many
+/// rates, further ones are chance.
+std::string pays_below_text(std::span<const Rates> pays, double times, const Cluster& cluster);
+/// Rates that were tried, as "0.17 to 173913 Gbit/s".
+std::string tried_text(double times, const Cluster& cluster);
 /// Text of pays_text() within a sentence, after "where the links carry": "less than 1400".
 std::string pays_phrase(std::span<const Rates> pays, double times, const Cluster& cluster);
 

@@ -46,14 +46,7 @@ std::vector<config::Option> options(SearchJob& asked) {
        .field = &asked.goal,
        .help = "Quantity that the first configuration has least of; bytes across nodes, memory of "
                "a rank, or, with plan.cluster, time of a step"},
-      {.path = "plan.memory_limit",
-       .flag = "--memory-limit",
-       .field = &asked.memory_limit,
-       .help =
-           "Memory of a rank, which configurations have to fit into; 0: no limit, which is what "
-           "is meant without plan.cluster, whose GPU's memory it is else",
-       .unit = "GiB",
-       .range = config::at_least(0)},
+      memory_limit_option(asked.memory_limit),
       {.path = "plan.minimum_weight_bits",
        .flag = "--minimum-weight-bits",
        .field = &asked.minimum_weight_bits,
@@ -84,9 +77,7 @@ std::vector<comm::Topology> topologies_of(SearchJob& asked,
   Job& job = asked.base.job;
   if (asked.base.source.is_named()) {
     (void)read(asked.base, given);
-    if (!config::is_given(given, "plan.memory_limit")) {
-      asked.memory_limit = asked.base.cluster.gpu.memory / kGibibyte;
-    }
+    take_memory_limit(asked.memory_limit, asked.base, given);
   } else if (asked.goal == Goal::time) {
     throw Error(ExitCode::usage,
                 "--goal time needs a cluster: give --cluster with a file of inputs/clusters, or "

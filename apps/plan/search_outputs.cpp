@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
-#include "lib/base/units.hpp"
+#include "apps/plan/byte_unit.hpp"
 #include "lib/trace/column.hpp"
 #include "lib/trace/sinks/table.hpp"
 
@@ -47,10 +48,23 @@ std::vector<Row> rows_of(const Found& found) {
   return rows;
 }
 
+/// Units of the bytes and of the memory of `rows`.
+std::pair<ByteUnit, ByteUnit> units_of(const std::vector<Row>& rows) {
+  double sent = 0;
+  double held = 0;
+  for (const Row& row : rows) {
+    sent = std::max({sent, row.out_of_node(), row.inside_node()});
+    held = std::max(held, static_cast<double>(row.candidate->memory));
+  }
+  return {decimal_unit(sent), binary_unit(held)};
+}
+
 trace::TextTable table_of(const std::vector<Row>& rows) {
-  trace::TextTable table({"nodes", "stage", "weights", "hpZ", "gradients", "all-gather",
-                          "reduce-scatter", "recompute", "micro batch", "micro-steps",
-                          "out of a node GB", "inside a node GB", "memory GiB", "step s"});
+  const auto [sent, held] = units_of(rows);
+  trace::TextTable table(
+      {"nodes", "stage", "weights", "hpZ", "gradients", "all-gather", "reduce-scatter", "recompute",
+       "micro batch", "micro-steps", fmt::format("out of a node {}", sent.name),
+       fmt::format("inside a node {}", sent.name), fmt::format("memory {}", held.name), "step s"});
   for (const Row& row : rows) {
     const config::TrainConfig& config = row.candidate->config;
     table.add({fmt::to_string(row.topology->node_count), fmt::to_string(config.zero.stage),
@@ -58,10 +72,9 @@ trace::TextTable table_of(const std::vector<Row>& rows) {
                config.zero.all_gather_algorithm, config.zero.reduce_scatter_algorithm,
                config.model.recompute_activations ? "yes" : "no",
                fmt::to_string(config.train_micro_batch_size_per_gpu),
-               fmt::to_string(config.gradient_accumulation_steps),
-               fmt::format("{:.3f}", row.out_of_node() / kGiga),
-               fmt::format("{:.3f}", row.inside_node() / kGiga),
-               fmt::format("{:.3f}", static_cast<double>(row.candidate->memory) / kGibibyte),
+               fmt::to_string(config.gradient_accumulation_steps), in_unit(row.out_of_node(), sent),
+               in_unit(row.inside_node(), sent),
+               in_unit(static_cast<double>(row.candidate->memory), held),
                row.candidate->seconds ? fmt::format("{:.3f}", *row.candidate->seconds) : "-"});
   }
   return table;

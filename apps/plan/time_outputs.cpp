@@ -79,8 +79,9 @@ trace::Group timeline_group(const StepTime& time) {
 std::string to_text(const PlannedRun& run, const Cluster& cluster, const StepTime& time) {
   trace::TextTable table({"of a step", "ms"});
   table.add({"all", milliseconds(time.seconds)});
-  table.add({"optimizer", milliseconds(time.optimizer)});
+  table.add({"optimizer, before forward", milliseconds(time.optimizer)});
   table.add({"forward", milliseconds(time.forward)});
+  table.add({"optimizer, beside forward", milliseconds(time.updates)});
   table.add({"backward", milliseconds(time.backward)});
   table.add({"forward and backward, without waits", milliseconds(time.compute)});
   table.add({"exposed", milliseconds(time.exposed)});

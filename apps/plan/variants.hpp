@@ -18,10 +18,11 @@ struct Feature {
   bool hpz;
   bool qgz;
 };
-inline constexpr std::array<Feature, 5> kFeatures{{{"none", false, false, false},
+inline constexpr std::array<Feature, 6> kFeatures{{{"none", false, false, false},
                                                    {"qwZ", true, false, false},
                                                    {"hpZ", false, true, false},
                                                    {"qgZ", false, false, true},
+                                                   {"qwZ+qgZ", true, false, true},
                                                    {"all", true, true, true}}};
 
 struct Variants {

@@ -36,7 +36,6 @@ void require_searchable(const config::TrainConfig& base) {
   if (base.zero.adaptive_bits.values != zero::AdaptedValues::none) refuse("zeropp.adaptive_bits");
   if (!base.zero.codec_schedule.empty()) refuse("zeropp.codec_schedule");
   if (base.zero.error_feedback.hops != zero::FeedbackHops::none) refuse("zeropp.error_feedback");
-  if (base.zero.max_reuse_distance > 0) refuse("zero_optimization.stage3_max_reuse_distance");
   if (base.zero.shard_group_size != zero::kAllRanks) refuse("zeropp.shard_group_size");
   if (base.zero.measure_errors > 0) refuse("zeropp.measure_quantization_error");
 }

@@ -51,7 +51,7 @@ struct Candidate {
   std::optional<double> seconds;  ///< of a step, where a cost function was given
 };
 
-/// Seconds of a step. The schedules have at most two micro-steps (SharedPlans).
+/// Seconds of a step. The schedules have as many micro-steps as those of SharedPlans.
 using StepSeconds = std::function<double(const Candidate&, const SharedPlan&)>;
 
 struct SearchLimits {

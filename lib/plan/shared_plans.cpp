@@ -54,8 +54,10 @@ Kinds kinds_of(const std::vector<zero::Bucket>& buckets,
   return kinds;
 }
 
-/// Of `options`, with micro-steps that say all about any number.
+/// Of `options`, with micro-steps that say all about any number. Which weights stay gathered may
+/// differ from one to the next: then it is all of them.
 zero::Options with_few_micro_steps(zero::Options options) {
+  if (options.stage == 3 && options.max_reuse_distance > 0) return options;
   options.accumulation_steps = std::min<std::size_t>(options.accumulation_steps, 2);
   return options;
 }

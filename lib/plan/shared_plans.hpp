@@ -1,7 +1,8 @@
 // Plans of many configurations of one model on one topology. What they share is planned once, by
 // what the engine plans with: the gathers of a codec and algorithm, the gathers inside an hpZ group
 // size, the reductions of a pair of codecs and algorithm, and the schedules of equal memory. A step
-// of many micro-steps is folded from one of two: each further one repeats the second. Tens of
+// of many micro-steps is folded from one of two: each further one repeats the second, but where
+// weights stay gathered (stage3_max_reuse_distance), which plans them all. Tens of
 // thousands of configurations a second; equal to PlannedRun, one by one.
 #pragma once
 
@@ -24,8 +25,8 @@ struct SharedPlan {
   comm::Bytes step;       ///< of an ordinary step, over all ranks; kUncounted where it is too much
   std::size_t state = 0;  ///< bytes of a rank that outlive a step
   std::size_t arena = 0;  ///< and those that live within it
-  /// Of at most two micro-steps, without volumes, and shared: input.units may have another hpZ
-  /// size.
+  /// Of at most two micro-steps, or of all, without volumes, and shared: input.units may have
+  /// another hpZ size.
   const zero::StepPlan* schedules = nullptr;
   const std::vector<zero::UnitPartition>* partition = nullptr;  ///< of this configuration
   const zero::CodecTable* codecs = nullptr;

@@ -50,6 +50,17 @@ Phases phases_of(const zero::Schedule& schedule, const Timeline& timeline) {
   return phases;
 }
 
+/// Seconds of updates that the layers do not wait for, each but for its own unit.
+double updates_beside(const zero::Schedule& schedule, const Timeline& timeline) {
+  double seconds = 0;
+  for (std::size_t i = 0; i < schedule.ops.size(); ++i) {
+    const Op& op = schedule.ops[i];
+    const bool beside = op.kind == OpKind::update && op.stream != StreamId::compute;
+    if (beside) seconds += timeline.spans[i].end - timeline.spans[i].begin;
+  }
+  return seconds;
+}
+
 bool can_overlap(const Workload& work, const Engine& engine) {
   if (engine.max_live_parameters <= 0) return true;
   double largest = 0;
@@ -155,6 +166,7 @@ StepTime timed(const zero::Schedule& schedule, const Workload& work, const Clust
   StepTime made;
   made.seconds = found.between(found.overlapped.seconds, found.serial.seconds);
   made.optimizer = found.between(hidden.optimizer, bare.optimizer);
+  made.updates = updates_beside(schedule, found.overlapped);
   made.forward = found.between(hidden.forward, bare.forward);
   made.backward = found.between(hidden.backward, bare.backward);
   made.compute = found.overlapped.compute;
@@ -249,14 +261,28 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster) {
   return made;
 }
 
-double step_seconds(const PlannedRun& run, const Cluster& cluster) {
+namespace {
+
+double seconds_after(const zero::Schedule& update, const PlannedRun& run, const Cluster& cluster) {
   const Workload work = workload_of(run);
   zero::Schedule schedule;
   return seconds_of(work, cluster, [&](std::size_t micro_steps) -> const zero::Schedule& {
-    schedule = chained(run.plans().step.update, step_of(work.input, micro_steps), work.input,
+    schedule = chained(update, step_of(work.input, micro_steps), work.input,
                        order_of(cluster.engine, run.config()));
     return schedule;
   });
+}
+
+}  // namespace
+
+double step_seconds(const PlannedRun& run, const Cluster& cluster) {
+  return seconds_after(run.plans().step.update, run, cluster);
+}
+
+double seconds_in_turn(const PlannedRun& run, std::size_t times, const Cluster& cluster) {
+  const double first = step_seconds(run, cluster);
+  if (times == 1) return first;
+  return first + static_cast<double>(times - 1) * seconds_after({}, run, cluster);
 }
 
 StepSeconds seconds_on(const Cluster& cluster, const comm::Topology& topology) {

@@ -28,6 +28,7 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
 struct StepTime {
   double seconds = 0;
   double optimizer = 0;  ///< until the first forward begins
+  double updates = 0;    ///< of the optimizer beside the gathers and layers of forward
   double forward = 0;    ///< of all micro-steps: the compute stream in forward, waits included
   double backward = 0;   ///< likewise, to the end of the step
   double compute = 0;    ///< forward and backward without waits
@@ -46,6 +47,10 @@ StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 /// step_time().seconds. Of many micro-steps a few are simulated, and those between the first and
 /// the last of them are repeated, once they repeat themselves.
 double step_seconds(const PlannedRun& run, const Cluster& cluster);
+
+/// Seconds of `times` micro-steps one after the other, each like the one of `run`, and an update:
+/// what a program takes whose micro-steps do not know of each other, as DeepSpeed's do not.
+double seconds_in_turn(const PlannedRun& run, std::size_t times, const Cluster& cluster);
 
 /// step_seconds() of the candidates of one search, to the last bit, a thousand in about a second.
 /// `cluster` and `topology` outlive what is returned.

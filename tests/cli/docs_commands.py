@@ -2,7 +2,9 @@
 """The commands in README and docs/. A block of language `sh` is run, block after block in one folder a page, for
 one step where it trains; before a block that is not run, a comment says why: <!-- not run: REASON -->. Of those every flag has to exist."""
 
+import json
 import re
+import subprocess
 
 import command_blocks
 import zpp
@@ -11,6 +13,7 @@ PAGES = {page.relative_to(zpp.SOURCE).as_posix(): page.read_text()
          for page in [zpp.SOURCE / "README.md", *sorted((zpp.SOURCE / "docs").rglob("*.md"))]}
 REASON = re.compile(r"<!-- not run: [^\n]+ -->\n\n(?=```sh\n)")
 SKIPPED = re.compile(REASON.pattern + command_blocks.FENCE.pattern.replace("^", "", 1), re.MULTILINE | re.DOTALL)
+BUILD = re.compile(r"cmake --build --preset ([\w-]+)(?: --target ([\w-]+))?")
 PROGRAM = re.compile(r"build(?:-cuda)?/bin/(zpp_\w+(?: [a-z]+)?)")
 
 
@@ -52,6 +55,16 @@ class Pages(zpp.TestCase):
         [command] = [line for block in command_blocks.fenced(text, "sh") for line in command_blocks.lines(block) if "16,64,512" in line]
         done = self.check_ok(command_blocks.pasted(command.replace("16,64,512", "512"), command_blocks.clone(self.folder)))
         self.assertIn(f"512 nodes x 8 ranks: {said.replace(',', '')} combinations", done.stdout)
+
+    def test_what_is_built_can_be_built(self):
+        """Presets and targets of `cmake --build`, also in sentences and in blocks that are not run."""
+        presets = {preset["name"] for preset in json.loads((zpp.SOURCE / "CMakePresets.json").read_text())["buildPresets"]}
+        known = subprocess.run(["cmake", "--build", zpp.BIN.parent, "--target", "help"], capture_output=True, text=True, check=True).stdout
+        builds = [build for text in PAGES.values() for build in BUILD.findall(text)]
+        self.assertIn(("cpu", "zpp_plan"), builds)
+        for preset, target in builds:
+            self.assertIn(preset, presets)
+            self.assertTrue(target in ("", "all") or re.search(rf"(?m)^(?:\.\.\. )?{re.escape(target)}\b", known), target)
 
     def test_flags_of_what_is_not_run_exist(self):
         helps = {}

@@ -197,6 +197,17 @@ class Searches(Program):
         memory = [row["memory"] for row in self.rows(plan)]
         self.assertEqual(memory, sorted(memory))
 
+    def test_a_deepspeed_file_may_keep_weights_gathered(self):
+        words = ["--nodes", "2", "--ranks-per-node", "2", "--rows", "1", "--deepspeed_config"]
+        least = {}
+        for distance in (0, 1000000000):
+            path = self.write_json("ds.json", {"train_micro_batch_size_per_gpu": 1, "gradient_accumulation_steps": 3, "bf16": {"enabled": True},
+                                               "zero_optimization": {"stage": 3, "zero_hpz_partition_size": 1,
+                                                                     "stage3_max_reuse_distance": distance}})
+            _, plan = self.planned("search", *MODEL, *words, path)
+            least[distance] = min(plan["candidates"]["bytes_inter_node"])
+        self.assertLess(least[1000000000], least[0])
+
     def test_what_is_given_is_not_searched(self):
         _, plan = self.planned("search", *MODEL, "--nodes", "2", "--ranks-per-node", "2", "--zero-stage", "3",
                                "--zero-quantized-weights", "--weight-codec", "int5:64", "--no-zero-quantized-gradients",

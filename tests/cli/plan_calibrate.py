@@ -54,7 +54,7 @@ class Calibrate(zpp.TestCase):
         self.assertLessEqual({(32, 64, 192), (32, 64, 300)}, shapes)
         # And times can be told with it.
         made = self.folder / "made.json"
-        self.check_ok(zpp.Process([planned.PLAN, "time", "--cluster", made, "--bf16", "--num-layers", "2"], cwd=self.folder).end())
+        self.check_ok(zpp.Process([planned.PLAN, "time", "--cluster", made, "--nodes", "2", "--bf16", "--num-layers", "2"], cwd=self.folder).end())
 
     def refused(self, file, *parts, code=zpp.USAGE):
         result = zpp.Process([planned.PLAN, "calibrate", file, "--cluster", BASE, "--calibrated", self.folder / "made.json"]).end()

@@ -14,7 +14,7 @@ SOLD = ["--gpu", "h100", "--node-gbit", "400"]
 MODEL = ["--num-layers", "6", "--hidden-size", "2048", "--num-attention-heads", "16", "--seq-length", "512", "--vocab-size", "50257"]
 JOB = [*MODEL, "--bf16", "--nodes", "4", "--gradient-accumulation-steps", "4"]
 QWZ, HPZ, QGZ = ["--zero-quantized-weights"], ["--zero-hpz-partition-size", "8"], ["--zero-quantized-gradients"]
-FLAGS = {"none": [], "qwZ": QWZ, "hpZ": HPZ, "qgZ": QGZ, "all": [*QWZ, *HPZ, *QGZ]}
+FLAGS = {"none": [], "qwZ": QWZ, "hpZ": HPZ, "qgZ": QGZ, "qwZ+qgZ": [*QWZ, *QGZ], "all": [*QWZ, *HPZ, *QGZ]}
 VENDORS = ["--all-gather-algorithm", "native", "--reduce-scatter-algorithm", "native"]
 # The files of inputs/clusters that are of sold machines: how each is made.
 SOLD_FILES = {
@@ -91,7 +91,7 @@ class Numbers(Case):
                 result, rows = self.compared(*job, rate)
                 text = " ".join(result.stdout.split())
                 self.assertNotIn("unclear", text)
-                self.assertIn("Rates between nodes are those that all links of a node are sold as together, as --node-gbit takes them.", text)
+                self.assertIn("Rates between nodes are Gbit/s that all links of a node are sold as together, as --node-gbit takes them.", text)
                 found = re.search(r"It pays where the links of a node carry less than ([\d.]+) Gbit/s as sold together, and here they carry ([\d.]+) ", text)
                 self.assertTrue(found, text)
                 self.assertEqual(float(found[2]), rate)
@@ -122,6 +122,48 @@ class Numbers(Case):
         self.assertGreater(rows["all"]["reduction"], 1.5 * once["all"]["reduction"])
         self.assertIn("ZeRO-3 gathers the weights across nodes 8 times", " ".join(result.stdout.split()))
 
+    def test_deepspeeds_micro_steps_are_each_as_the_first(self):
+        _, alone = self.told("compare", *JOB[:-1], "1", *SOLD)
+        result, told = self.told("compare", *JOB, *SOLD)
+        one, four = alone["comparison"], told["in_turn"]
+        self.assertEqual(alone["in_turn"]["bytes_out_of_node"], [one["bytes_out_of_node"][index] for index in (0, -1)])
+        self.assertEqual(alone["in_turn"]["step_seconds"], [one["step_seconds"][index] for index in (0, -1)])
+        self.assertEqual(four["bytes_out_of_node"], [4 * value for value in alone["in_turn"]["bytes_out_of_node"]])
+        for seconds, of_one in zip(four["step_seconds"], alone["in_turn"]["step_seconds"]):
+            self.assertLessEqual(seconds, 4 * of_one)  # which has the update four times
+            self.assertGreater(seconds, 3.5 * of_one)
+        self.assertRegex(result.stdout, fr"step in DeepSpeed .*\n-+\nZeRO-3 .*\nZeRO\+\+ \(all\) .* {four['reduction'][1]:.2f} .* {four['speedup'][1]:.2f}\n")
+        self.assertIn(f"times as fast in zpp_train, and {four['speedup'][1]:.2f} times in DeepSpeed", " ".join(result.stdout.split()))
+        self.assertNotIn("step in DeepSpeed", self.plan("compare", *JOB[:-1], "1", "--output", self.out).stdout)
+
+    def test_weights_that_stay_gathered_are_said(self):
+        said = "ZeRO-3 gathers the weights across nodes 8 times a step, but for weights that stay gathered, and ZeRO++ once"
+        self.assertNotIn(said, " ".join(self.compared(*JOB)[0].stdout.split()))
+        result, rows = self.compared(*JOB, "--max-reuse-distance", "1000")
+        self.assertIn(said, " ".join(result.stdout.split()))
+        self.assertLess(rows["none"]["bytes_out_of_node"], self.compared(*JOB)[1]["none"]["bytes_out_of_node"])
+
+    def test_one_number_says_below_which_rate_a_part_pays(self):
+        """Where a speed-up is about the one asked for over many rates, ranges alternate: the first is told, breakeven names all."""
+        words = ["--bf16", "--num-layers", "48", "--hidden-size", "5632", "--num-attention-heads", "44", "--seq-length", "2048", "--vocab-size",
+                 "50257", "--gradient-accumulation-steps", "4", "--nodes", "16", "--gpu", "a100", "--node-gbit", "200", "--node-links", "2"]
+        ranges = re.search(r"\nhpZ +([\d.]+), [\d.]+ to [\d.]+ ", self.check_ok(self.plan("breakeven", *words, "--output", self.out)).stdout)
+        self.assertTrue(ranges)
+        text = self.check_ok(self.plan("compare", *words, "--output", self.out)).stdout
+        for row in re.findall(r"(?m)^\+.*$", text):
+            self.assertRegex(row, r" \d\.\d\d +(?:\d+|always|never) +[a-z]")
+        self.assertRegex(text, fr"\n\+hpZ .* {ranges[1]} +c")
+        self.assertRegex(" ".join(text.split()), r"every rate between nodes that was tried, 0\.174 to 173913 Gbit/s as sold,")
+
+    def test_bytes_of_a_toy_are_no_zeros(self):
+        toy = ["--num-layers", "2", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16", "--vocab-size", "64", "--nodes", "2"]
+        text = self.compared(*toy)[0].stdout
+        self.assertRegex(text, "[KM]B out of a node")
+        self.assertIn("MiB a GPU", text)
+        for told in (text, self.told(*toy)[0].stdout, self.told("search", *toy)[0].stdout):
+            self.assertNotIn(" GB", told)
+            self.assertNotIn(" GiB", told)
+
     def test_a_gpu_is_a_cluster_file(self):
         """What --gpu stands for can be written, and gives the same answer as a file."""
         made = self.folder / "made.json"
@@ -138,8 +180,41 @@ class Numbers(Case):
 
     def test_what_does_not_fit_is_said(self):
         result, _ = self.compared("--model-preset", "gpt-175b", "--bf16", "--nodes", "2", *SOLD)
-        self.assertRegex(" ".join(result.stdout.split()), r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, ZeRO\+\+ \(all\): this needs more than the 79.2 GiB")
+        text = " ".join(result.stdout.split())
+        self.assertRegex(text, r"ZeRO-3, \+qwZ, \+hpZ, \+qgZ, \+qwZ\+qgZ, ZeRO\+\+ \(all\): this needs more than the 79.2 GiB of the GPU H100")
+        self.assertIn("Nothing of this fits here, ZeRO-3 neither. If it did: ZeRO++", text)
+        self.assertEqual(len(re.findall(r" \d+\.\d{3} +-\d+\.\d{3} ", text)), 6, text)
 
+    def test_what_is_left_of_the_memory_is_said(self):
+        result, rows = self.compared(*JOB, *SOLD)
+        lines = result.stdout.split("\n\n")[1].splitlines()[2:]
+        self.assertEqual(len(lines), len(rows))
+        for row, line in zip(rows.values(), lines):
+            held, left = (float(value) for value in re.search(r" \d+\.\d\d +(\d+\.\d{3}) +(\d+\.\d{3}) ", line).groups())
+            self.assertAlmostEqual(held, row["memory"] / 2**30, delta=0.001)
+            self.assertAlmostEqual(held + left, 79.2, delta=0.1)
+        # The limit that search takes, also without a cluster.
+        result, rows = self.compared(*JOB, "--memory-limit", "8")
+        self.assertIn("GiB left", result.stdout)
+        limited = self.compared(*JOB, *SOLD, "--memory-limit", str(rows["qwZ+qgZ"]["memory"] / 2**30 + 1e-6))[0].stdout
+        self.assertIn("ZeRO++ with all parts does not fit here. If it did: ", limited)
+        self.assertIn("of --memory-limit and does not run there", " ".join(limited.split()))
+        self.assertRegex(limited, r"\n\+qwZ\+qgZ .* 0\.000 ")
+
+    def test_what_is_assumed_is_said(self):
+        head = " ".join(self.compared(*JOB)[0].stdout.split("\n\n")[0].split())
+        self.assertIn("activations all kept (--recompute-activations takes less memory)", head)
+        again = self.compared(*JOB, "--recompute-activations")[0].stdout
+        self.assertIn("activations computed again", " ".join(again.split()))
+        self.assertIn("that of DeepSpeed's own program is not predicted", again)
+
+    def test_nodes_that_are_not_given(self):
+        result, _ = self.compared(*MODEL, "--bf16", *SOLD)
+        self.assertIn("no --nodes: 2 nodes are planned, as the cluster has", result.stderr)
+        self.assertTrue(result.stdout.startswith("2 nodes x "))
+        self.assertEqual(self.compared(*MODEL, "--bf16", *SOLD, "--nodes", "2")[0].stderr, "")
+        self.assertRegex(self.plan("compare", "--help").stdout, r"--nodes N +Nodes that are planned where no cluster says how many\s+\[1\]")
+        self.assertIn("unless given, those of plan.cluster, and 2 with plan.gpu", " ".join(self.plan("compare", "--help-all").stdout.split()))
 
 class Inputs(Case):
     def configuration(self, **zero):

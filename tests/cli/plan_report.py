@@ -26,7 +26,7 @@ RUNS |= {
     "plan": (1, ["zpp_plan", *PLANNED], ["Planned traffic, over all ranks", "Planned collectives of a step", "Planned memory of a rank"]),
     "plan search": (1, ["zpp_plan", "search", *PLANNED], ["Searches", "Configurations that no other beats"]),
     "plan time": (1, ["zpp_plan", "time", *PLANNED, *CLUSTER], ["Planned time of a step"]),
-    "plan compare": (1, ["zpp_plan", "compare", *PLANNED], ["What each part saves"]),
+    "plan compare": (1, ["zpp_plan", "compare", *PLANNED], ["What each part saves", "A step in DeepSpeed"]),
     "plan breakeven": (1, ["zpp_plan", "breakeven", *PLANNED, *CLUSTER], ["Where each part pays"]),
 }
 MADE = {"train": ["Bytes sent, over all ranks and steps", "Collectives", "Memory of rank 0", "Quantization errors", "Held-out loss", "Time of the host"],

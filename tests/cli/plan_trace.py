@@ -49,7 +49,7 @@ class PlanTrace(zpp.TestCase):
                       ["--model", "encoder", *SMALL], [*SMALL, *FEATURES, "--config", config, "--step", "1"],
                       [*SMALL, *FEATURES, "--config", config, "--step", "2"], [*SMALL, *FEATURES, "--measure-quantization-error", "1"],
                       ["search", *SMALL, "--nodes", "1,2", "--ranks-per-node", "2"], ["search", *SMALL, "--nodes", "2", *CLUSTER, "--goal", "time"],
-                      ["time", *SMALL, *CLUSTER], ["breakeven", *SMALL, "--nodes", "2", *CLUSTER],
+                      ["time", *SMALL, "--nodes", "2", *CLUSTER], ["breakeven", *SMALL, "--nodes", "2", *CLUSTER],
                       ["compare", *SMALL, "--nodes", "2"], ["compare", *SMALL, "--nodes", "2", *CLUSTER]):
             with self.subTest(words=words):
                 self.assertEqual(check_trace.judge(self.made(*words)), [])
@@ -91,13 +91,15 @@ class PlanTrace(zpp.TestCase):
                                                                                   "messages_intra", "messages_inter"))],
                  ("search", *SMALL, "--nodes", "2", "--ranks-per-node", "2"):
                      [("searches", "possible", lambda _: 0), ("candidates", "memory", lambda _: 0), ("candidates", "nodes", lambda _: 9)],
-                 ("time", *SMALL, *CLUSTER): [("time", "step_seconds", lambda value: 2 * value), ("time", "forward_seconds", lambda value: -value),
+                 ("time", *SMALL, "--nodes", "2", *CLUSTER): [("time", "step_seconds", lambda value: 2 * value), ("time", "forward_seconds", lambda value: -value),
                                               ("time", "mfu", lambda _: 1.5), ("timeline", "begin", lambda _: 1e9)],
                  ("breakeven", *SMALL, "--nodes", "2", *CLUSTER): [("break_even", "speedup", more), ("break_even", "link_rate", lambda _: -1.0),
                                                                    ("break_even", "step_seconds", lambda _: float("nan"))],
                  ("compare", *SMALL, "--nodes", "2", *CLUSTER): [("comparison", "bytes_out_of_node", more), ("comparison", "reduction", more),
                                                                  ("comparison", "memory", lambda _: 0), ("comparison", "step_seconds", more),
-                                                                 ("comparison", "speedup", more), ("comparison", "link_rate", lambda _: -1.0)]}
+                                                                 ("comparison", "speedup", more), ("comparison", "link_rate", lambda _: -1.0),
+                                                                 *(("in_turn", name, more) for name in ("bytes_out_of_node", "reduction", "step_seconds",
+                                                                                                        "speedup"))]}
         for words, changes in cases.items():
             path = self.made(*words)
             self.assertEqual(check_trace.judge(path), [])

@@ -4,6 +4,7 @@ says; its table there is what it prints. The planner's commands refuse what they
 
 import json
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -48,6 +49,20 @@ class Planner(unittest.TestCase):
         self.assertEqual((self.folder / "table.md").read_text(), committed, "make it again: results/planner/README.md")
         self.assertGreater((self.folder / "planner.png").stat().st_size, 10_000)
 
+    def test_the_optimizer_is_told_where_it_runs(self):
+        """At stage 3 updates run beside the first gathers and layers, at stage 2 all of forward waits for them."""
+        def told(*words):
+            result = plan(self.folder, "time", "--cluster", CLUSTERS / "h200-dgx.json", "--nodes", "2", *LARGE_MODEL, *words)
+            self.assertEqual(result.code, zpp.OK, result)
+            return [float(re.search(rf"\noptimizer, {place} forward +([\d.]+)\n", result.stdout)[1]) for place in ("before", "beside")]
+
+        before, beside = told("--optimizer", "AdamW")
+        self.assertEqual(before, 0)
+        self.assertGreater(beside, told("--optimizer", "SGD")[1])
+        before, beside = told("--optimizer", "AdamW", "--zero-stage", "2")
+        self.assertGreater(before, 0)
+        self.assertEqual(beside, 0)
+
     def test_every_cluster_file_gives_times(self):
         self.assertGreaterEqual(len(clusters()), 5)
         for file in clusters():
@@ -67,7 +82,7 @@ class Planner(unittest.TestCase):
         result = plan(self.folder, "breakeven", *model, "--gain", "0.05", "--json", self.folder / "even.json")
         self.assertEqual(result.code, zpp.OK, result)
         rows = json.loads((self.folder / "even.json").read_text())["break_even"]
-        self.assertEqual(rows["feature"], ["none", "qwZ", "hpZ", "qgZ", "all"])
+        self.assertEqual(rows["feature"], ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "all"])
         rate = rows["link_rate"][rows["feature"].index("hpZ")]
         self.assertTrue(1e8 < rate < 1e12, rows)
 

@@ -56,6 +56,20 @@ void expect_planned(const Candidate& candidate, const comm::Topology& topology) 
   EXPECT_EQ(own.memory_bytes, candidate.memory);
 }
 
+/// A cluster whose links and kernels take what is asked for.
+Cluster cluster_of(double rail_rate, double node_rate, double gpu_rate) {
+  Cluster cluster;
+  cluster.gpu.peak = gpu_rate;
+  cluster.gpu.memory_rate = 1e12;
+  cluster.gpu.products = {{1024, 1024, 1024, gpu_rate, gpu_rate}};
+  cluster.gpu.attention = {{1024, 64, gpu_rate / 4, gpu_rate / 4}};
+  cluster.node_links = {
+      .latency = 1e-5, .hop_latency = 1e-6, .rate = node_rate, .most = 1.3 * node_rate};
+  cluster.rails = {.links_per_node = 2, .hop_latency = 1e-6, .lanes = {}, .gpu_share = 0.05};
+  cluster.rails.lanes = {{1, 2e-5, rail_rate, {}}, {2, 2e-5, 1.4 * rail_rate, {}}};
+  return cluster;
+}
+
 TEST(Search, CandidatesAreTheirOwnPlans) {
   std::mt19937 generator(3);
   for (const auto& [nodes, local] : {std::pair{2, 2}, {4, 2}, {1, 4}, {3, 1}}) {
@@ -106,6 +120,34 @@ TEST(Search, ManyMicroStepsAtEveryStage) {
   }
 }
 
+// stage3_max_reuse_distance stays what it is, also where memory bounds what stays gathered.
+TEST(Search, WeightsThatStayGathered) {
+  const comm::Topology topology = planned_topology(2, 2);
+  const config::Machine machine = machine_of(topology);
+  const Cluster cluster = cluster_of(1e9, 1e10, 1e13);
+  for (const std::size_t live : {std::size_t{300'000}, std::size_t{1'000'000'000}}) {
+    config::TrainConfig config = base();
+    config.gradient_accumulation_steps = 5;
+    config.zero.max_live_parameters = live;
+    SearchSpace space = whole_space(config, topology, machine);
+    space.stages = {3};
+    space.hpz_sizes = {1};
+    const auto least = [&](std::size_t distance) {
+      config.zero.max_reuse_distance = distance;
+      const SearchResult found = search(config, space, topology, machine, kSearchedVocab, {},
+                                        seconds_on(cluster, topology));
+      for (std::size_t i = 0; i < found.best.size(); i += 1 + found.best.size() / 6) {
+        expect_planned(found.best[i], topology);
+        const PlannedRun alone(found.best[i].config, topology, kSearchedVocab);
+        EXPECT_EQ(found.best[i].seconds, step_seconds(alone, cluster));
+      }
+      return std::ranges::min(found.best, {}, [](const Candidate& c) { return c.step.inter; })
+          .step.inter;
+    };
+    EXPECT_LT(least(1'000'000'000), least(0));
+  }
+}
+
 TEST(Search, NothingIsBeatenAndNothingIsMissing) {
   const comm::Topology topology = planned_topology(2, 2);
   const config::Machine machine = machine_of(topology);
@@ -145,20 +187,6 @@ TEST(Search, LimitsHold) {
     EXPECT_GE(candidate.weight_bits, 8);
     EXPECT_GE(candidate.gradient_bits, 6);
   }
-}
-
-/// A cluster whose links and kernels take what is asked for.
-Cluster cluster_of(double rail_rate, double node_rate, double gpu_rate) {
-  Cluster cluster;
-  cluster.gpu.peak = gpu_rate;
-  cluster.gpu.memory_rate = 1e12;
-  cluster.gpu.products = {{1024, 1024, 1024, gpu_rate, gpu_rate}};
-  cluster.gpu.attention = {{1024, 64, gpu_rate / 4, gpu_rate / 4}};
-  cluster.node_links = {
-      .latency = 1e-5, .hop_latency = 1e-6, .rate = node_rate, .most = 1.3 * node_rate};
-  cluster.rails = {.links_per_node = 2, .hop_latency = 1e-6, .lanes = {}, .gpu_share = 0.05};
-  cluster.rails.lanes = {{1, 2e-5, rail_rate, {}}, {2, 2e-5, 1.4 * rail_rate, {}}};
-  return cluster;
 }
 
 /// The shortest step time of every combination of the space, tried one by one.

@@ -11,7 +11,8 @@ from zpp_validate.forms.wire import MODELLED, Topology
 
 PHASES = ("forward", "backward", "update")
 FASTEST_LINK = 1e13  # bytes/s: of those that are tried
-FEATURES = ["none", "qwZ", "hpZ", "qgZ", "all"]
+FEATURES = ["none", "qwZ", "hpZ", "qgZ", "qwZ+qgZ", "all"]
+IN_TURN = ["none", "all"]
 CLOSE = 1e-9  # of what is added up in another order
 
 
@@ -184,6 +185,23 @@ class Comparison(PlanChecker):
             else:
                 self.require(all(math.isnan(row[name]) for name in ("step_seconds", "speedup", "link_rate")) and not row["bound"],
                              f"{where}: times of some rows alone")
+        self.check_in_turn(rows, timed)
+
+    def check_in_turn(self, rows, timed):
+        """A step whose micro-steps each send what the first does sends no less than one whose micro-steps know of each other."""
+        in_turn = self.trace.rows("in_turn")
+        self.require([row["feature"] for row in in_turn] == IN_TURN, f"/in_turn has not exactly {', '.join(IN_TURN)}")
+        for row, together in zip(in_turn, (rows[0], rows[-1])):
+            where = f"/in_turn: {row['feature']}"
+            self.require(row["bytes_out_of_node"] >= together["bytes_out_of_node"], f"{where}: fewer bytes than /comparison has")
+            self.require(math.isclose(row["reduction"] * row["bytes_out_of_node"], in_turn[0]["bytes_out_of_node"], rel_tol=CLOSE),
+                         f"{where}: reduction is not that of {in_turn[0]['feature']} over it")
+            if timed:
+                self.require(0 < row["step_seconds"] < math.inf, f"{where}: step_seconds is {row['step_seconds']}")
+                self.require(math.isclose(row["speedup"] * row["step_seconds"], in_turn[0]["step_seconds"], rel_tol=CLOSE),
+                             f"{where}: speedup is not that over {in_turn[0]['feature']}")
+            else:
+                self.require(math.isnan(row["step_seconds"]) and math.isnan(row["speedup"]), f"{where}: times without a cluster")
 
     def check_times(self, where, row, before):
         self.require(0 < row["step_seconds"] < math.inf, f"{where}: step_seconds is {row['step_seconds']}")

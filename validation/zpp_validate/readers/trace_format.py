@@ -150,6 +150,7 @@ COMPARISON_COLUMNS = {
     "ranks": COLUMNS["ranks"],
     "comparison": {"feature": "S", "bytes_out_of_node": "u bytes", "reduction": "f 1", "memory": "u bytes", "step_seconds": "f s", "speedup": "f 1",
                    "link_rate": "f bytes/s", "bound": "S"},
+    "in_turn": {"feature": "S", "bytes_out_of_node": "u bytes", "reduction": "f 1", "step_seconds": "f s", "speedup": "f 1"},
 }
 # Attributes of groups of zpp_plan.
 PLAN_ATTRIBUTES = {

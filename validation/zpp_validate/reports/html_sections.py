@@ -247,8 +247,12 @@ def break_even(trace):
 def comparison(trace):
     rows = [[row["feature"], whole(row["bytes_out_of_node"]), real(row["reduction"]), bytes_text(row["memory"]), real(1e3 * row["step_seconds"]),
              real(row["speedup"]), real(8e-9 * row["link_rate"]), row["bound"] or "-"] for row in trace.rows("comparison")]
-    return listed("What each part saves", ("feature", "#bytes out of a node", "#factor", "#memory", "#step ms", "#speed-up", "#pays below Gbit/s a link",
-                                           "bound by"), rows)
+    in_turn = [[row["feature"], whole(row["bytes_out_of_node"]), real(row["reduction"]), real(1e3 * row["step_seconds"]), real(row["speedup"])]
+               for row in trace.rows("in_turn")]
+    return [listed("What each part saves", ("feature", "#bytes out of a node", "#factor", "#memory", "#step ms", "#speed-up", "#pays below Gbit/s a link",
+                                            "bound by"), rows),
+            listed("A step in DeepSpeed", ("feature", "#bytes out of a node", "#factor", "#step ms", "#speed-up"), in_turn,
+                   "Micro-steps run one after the other, and each sends what the first does.")]
 
 
 SECTIONS = {"train": train, "sweep": sweep, "fabric": fabric, "kernels": kernels, "converge": converge, "plan": plan,

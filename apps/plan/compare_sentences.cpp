@@ -1,0 +1,158 @@
+#include "apps/plan/compare_sentences.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+#include <vector>
+
+#include "apps/plan/rates_text.hpp"
+#include "lib/base/units.hpp"
+
+namespace zeropp::plan {
+
+namespace {
+
+const ComparedRow& row_of(const Comparison& comparison, std::string_view feature) {
+  return *std::ranges::find(comparison.rows, feature, &ComparedRow::feature);
+}
+
+std::string sent_as(const codec::CodecSpec& codec, Dtype uncompressed) {
+  return codec == codec::CodecSpec{} ? std::string(name_of(uncompressed)) : codec::to_string(codec);
+}
+
+std::string if_it_fits(const Comparison& comparison, const Compared& about) {
+  const auto too_large = [&](const ComparedRow& row) { return is_too_large(row, about); };
+  if (!too_large(comparison.rows.back())) return "";
+  return std::ranges::all_of(comparison.rows, too_large)
+             ? "Nothing of this fits here, ZeRO-3 neither. If it did: "
+             : "ZeRO++ with all parts does not fit here. If it did: ";
+}
+
+/// The answer at the cluster's own rate.
+std::string whether_it_pays_here(const Comparison& comparison, double gain, std::size_t steps) {
+  const double before = comparison.rows.front().seconds;
+  const ComparedRow& all = comparison.rows.back();
+  const double shorter = 100 * (1 - all.seconds / before);
+  if (all.seconds >= (1 - gain) * before) {
+    return fmt::format(
+        "ZeRO++ does not pay here: it makes a step {:.1f} % {}, and {:.1f} % shorter is asked for "
+        "(--gain).",
+        std::abs(shorter), shorter < 0 ? "longer" : "shorter", 100 * gain);
+  }
+  if (steps == 1) {
+    return fmt::format("ZeRO++ pays here: it makes a step {:.2f} times as fast.", all.speedup);
+  }
+  return fmt::format(
+      "ZeRO++ pays here: it makes a step {:.2f} times as fast in zpp_train, and {:.2f} times in "
+      "DeepSpeed (below).",
+      all.speedup, comparison.in_turn.back().speedup);
+}
+
+/// What the links of a node carry together.
+std::string carried_here(const Cluster& cluster) {
+  const double links = cluster.rails.links_per_node;
+  const double here = cluster.rails.with(1).rate;
+  std::string carried = fmt::format("{} Gbit/s", gbit_as_sold(here * links, cluster));
+  if (links != 1) {
+    carried += fmt::format(" ({:g} links of {})", links, gbit_as_sold(here, cluster));
+  }
+  return carried;
+}
+
+}  // namespace
+
+std::string shown_name(const std::string& feature) {
+  if (feature == kFeatures.front().name) return "ZeRO-3";
+  return feature == kFeatures.back().name ? "ZeRO++ (all)" : "+" + feature;
+}
+
+bool is_too_large(const ComparedRow& row, const Compared& about) {
+  return about.memory > 0 && static_cast<double>(row.memory) > about.memory;
+}
+
+std::string whether_it_pays(const Comparison& comparison, const Compared& about) {
+  const Cluster& cluster = *about.cluster;
+  const ComparedRow& all = comparison.rows.back();
+  const double links = cluster.rails.links_per_node;
+  const std::string_view sold = as_sold(cluster);
+  const std::string carried = carried_here(cluster);
+  const std::string text =
+      if_it_fits(comparison, about) +
+      whether_it_pays_here(comparison, about.gain, about.all.gradient_accumulation_steps);
+  if (!all.pays.empty() && !always_pays(all.pays)) {
+    return text +
+           fmt::format(
+               " It pays where the links of a node carry {} Gbit/s{} together, and here they "
+               "carry {}.",
+               pays_phrase(all.pays, links, cluster), sold, carried);
+  }
+  const std::string tried = tried_text(links, cluster);
+  return text +
+         (all.pays.empty()
+              ? fmt::format(" No rate between nodes that was tried, {}, makes it pay.", tried)
+              : fmt::format(" It pays at every rate between nodes that was tried, {}, since it "
+                            "saves time inside nodes too.",
+                            tried)) +
+         fmt::format(" Here the links of a node carry {}{}.", carried, sold);
+}
+
+std::string what_fits(const Comparison& comparison, const Compared& about) {
+  std::vector<std::string> too_large;
+  for (const ComparedRow& row : comparison.rows) {
+    if (is_too_large(row, about)) too_large.push_back(shown_name(row.feature));
+  }
+  if (too_large.empty()) return "";
+  return fmt::format(
+      "{}: this needs more than the {:.1f} GiB of {} and does not run there; "
+      "zpp_plan search finds what fits.",
+      fmt::join(too_large, ", "), about.memory / kGibibyte,
+      about.cluster != nullptr && about.memory == about.cluster->gpu.memory
+          ? "the GPU " + about.cluster->gpu.name
+          : "--memory-limit");
+}
+
+std::string why_this_factor(const Comparison& comparison, const Compared& about) {
+  const config::TrainConfig& all = about.all;
+  const std::size_t steps = all.gradient_accumulation_steps;
+  const double factor = comparison.rows.back().reduction;
+  if (row_of(comparison, "hpZ").out_of_node >= comparison.rows.front().out_of_node) {
+    return fmt::format(
+        "The factor is {:.2f}, by codecs alone: hpZ keeps nothing inside a node here, because a "
+        "node has one rank, or weights stay gathered.",
+        factor);
+  }
+  const std::string weights = sent_as(all.zero.weight_codec, all.zero.compute);
+  const std::string gradients = sent_as(all.zero.gradient_codec_inter, all.zero.compute);
+  const char* const but = comparison.weights_stay ? ", but for weights that stay gathered," : "";
+  if (steps == 1) {
+    return fmt::format(
+        "The factor is {:.2f} with one micro-step a step: ZeRO-3 sends the weights across nodes "
+        "twice{} and the gradients once, in {}; ZeRO++ sends the weights once, in {}, and the "
+        "gradients once, in {}. More micro-steps make it larger in zpp_train, because the "
+        "secondary copy of hpZ serves later forwards too; in DeepSpeed it stays, because every "
+        "forward gathers across nodes.",
+        factor, but, name_of(all.zero.compute), weights, gradients);
+  }
+  return fmt::format(
+      "The factor is {:.2f} with {} micro-steps a step (gradient accumulation) and {:.2f} with "
+      "one: ZeRO-3 gathers the weights across nodes {} times a step{} and ZeRO++ once, in {}, "
+      "because the secondary copy of hpZ serves all later forwards and backwards; gradients cross "
+      "nodes once a micro-step, in {}.",
+      factor, steps, comparison.in_turn.back().reduction, 2 * steps, *but != 0 ? but : ",", weights,
+      gradients);
+}
+
+std::string what_deepspeed_does(const Compared& about) {
+  return fmt::format(
+      "DeepSpeed gathers across nodes in every forward, so that each of its {} micro-steps sends "
+      "what the first does{}:",
+      about.all.gradient_accumulation_steps,
+      about.cluster != nullptr ? "; bytes are exact, times are those of zpp_train's engine with "
+                                 "micro-steps one after the other"
+                               : "");
+}
+
+}  // namespace zeropp::plan

@@ -1,0 +1,24 @@
+// What follows from a comparison, in sentences: paragraphs without line breaks, empty where there
+// is nothing to say.
+#pragma once
+
+#include <string>
+
+#include "apps/plan/compare_outputs.hpp"
+
+namespace zeropp::plan {
+
+/// Name of a feature as the tables show it.
+std::string shown_name(const std::string& feature);
+
+/// Whether `row` needs more memory than a rank may take.
+bool is_too_large(const ComparedRow& row, const Compared& about);
+
+/// Of a cluster whose rates are known.
+std::string whether_it_pays(const Comparison& comparison, const Compared& about);
+std::string what_fits(const Comparison& comparison, const Compared& about);
+std::string why_this_factor(const Comparison& comparison, const Compared& about);
+/// What the table of micro-steps in turn is of.
+std::string what_deepspeed_does(const Compared& about);
+
+}  // namespace zeropp::plan
