@@ -6,7 +6,8 @@
 // b = 0 is classical error feedback; b > 0 lets only a part of the latest error in, LoCo's moving
 // average. Runs as four passes, of which two are the codec's own encode and decode: every codec has
 // it, with the same bits on every back end. The sums are rounded one by one, the last two
-// operations together (a fused multiply-add); NaN is canonical. Source: LoCo (arXiv 2407.04480),
+// operations together (a fused multiply-add). Where the new error is not finite, since a value was
+// not, the old one stays: errors that begin finite remain so. Source: LoCo (arXiv 2407.04480),
 // section 3.
 #pragma once
 
@@ -31,7 +32,8 @@ struct FeedbackOps {
   /// carried = values + current, dense. Values of any memory dtype.
   void (*carry)(ConstView values, const Layout& layout, const Errors& errors, float* carried,
                 StreamHandle stream);
-  /// next = beta * current + (1 - beta) * (carried - decoded); both dense.
+  /// next = beta * current + (1 - beta) * (carried - decoded), or current where that is not finite;
+  /// both dense.
   void (*keep)(float beta, const float* carried, const float* decoded, const Layout& layout,
                const Errors& errors, StreamHandle stream);
   /// values *= factor, saturating; fp32 or bf16.

@@ -11,10 +11,12 @@ ZEROPP_HD float carry_error(float value, float error) {
   return saturating_cast<float>(add(value, error));
 }
 
-/// beta * error + fresh * (carried - decoded), where fresh is 1 - beta.
+/// beta * error + fresh * (carried - decoded), where fresh is 1 - beta; `error` where that is not
+/// finite, so that values which are not finite leave no trace.
 ZEROPP_HD float keep_error(float beta, float fresh, float error, float carried, float decoded) {
   const float lost = add(carried, -decoded);
-  return saturating_cast<float>(fused_multiply_add(beta, error, multiply(fresh, lost)));
+  const float kept = fused_multiply_add(beta, error, multiply(fresh, lost));
+  return is_finite_bits(bits_of(kept)) ? kept : error;
 }
 
 /// value * factor.

@@ -147,8 +147,8 @@ ZPP_API void zpp_plan_destroy(zpp_plan* plan);
  * memory. All ranks get the same bits. */
 ZPP_API zpp_status zpp_run(zpp_plan* plan, const void* in, void* out, void* stream);
 
-/* Forgets the errors that a plan keeps, on `stream`: after a run with values that were not finite,
- * whose errors are not finite either and would be in every later sum. Nothing without feedback. */
+/* Forgets the errors that a plan keeps, on `stream`. Values that are not finite are never kept: where
+ * one was encoded, the error from before it stays. Nothing without feedback. */
 ZPP_API zpp_status zpp_plan_forget_errors(zpp_plan* plan, void* stream);
 
 /* Bytes that this rank sent to others, counted where they are sent, beside their closed form. */

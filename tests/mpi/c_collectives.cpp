@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -404,6 +405,44 @@ TEST(CCollectives, ErrorsAreFedBack) {
         Poisoned sum(kCount, Dtype::fp32);
         ASSERT_NO_FATAL_FAILURE(run_once(plan, full, sum));
         EXPECT_EQ(sum.bytes, results[0]);
+      }
+    }
+  }
+}
+
+/// Values that are not finite, of the last rank alone, are not finite in that run's sum and leave
+/// no trace of it in the errors: sums of later runs are finite.
+TEST(CCollectives, ErrorsOutliveValuesThatAreNotFinite) {
+  constexpr std::size_t kCount = 1009;
+  for (const int node_size : test::node_sizes()) {
+    Both both(node_size);
+    const Poisoned clean = input(both, Dtype::fp32, both.ranks() * kCount);
+    const bool last = both.rank() + 1 == both.ranks();
+    for (const float hostile :
+         {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      for (const char* const algorithm : {"1-hop", "2-hop"}) {
+        for (const int store_int8 : {0, 1}) {
+          const zpp_error_feedback given{.beta = 0.25, .reset_period = 0, .store_int8 = store_int8};
+          zpp_plan_options options = test::plan_options(kCount, "int4:128");
+          options.algorithm = algorithm;
+          options.error_feedback = &given;
+          const OwnedPlan plan = test::make_plan(zpp_plan_reduce_scatter, both.comm, options);
+          ASSERT_NE(plan, nullptr);
+          Poisoned full = input(both, Dtype::fp32, both.ranks() * kCount);
+          for (std::size_t part = 0; last && part < both.ranks(); ++part) {
+            full.view.as<float>()[part * kCount + 7] = hostile;
+          }
+          for (const bool poisoned : {false, true, false, false}) {
+            Poisoned sum(kCount, Dtype::fp32);
+            ASSERT_NO_FATAL_FAILURE(run_once(plan, poisoned ? full : clean, sum));
+            std::size_t finite = 0;
+            for (std::size_t e = 0; e < kCount; ++e) {
+              finite += std::isfinite(test::load(sum.view, e)) ? 1 : 0;
+            }
+            EXPECT_EQ(finite == kCount, !poisoned) << algorithm << ", " << finite << " finite";
+            EXPECT_EQ(std::isfinite(test::load(sum.view, 7)), !poisoned) << algorithm;
+          }
+        }
       }
     }
   }

@@ -61,18 +61,21 @@ def exit_codes():
 
 
 def messages():
-    """What programs say on the page of errors, `...` for names and numbers, stands in their sources."""
+    """What programs and the Python package say on pages of errors, `...` for names and numbers, stands in their sources."""
     sources = "\n".join(path.read_text() for top in ("lib", "apps") for path in sorted((SOURCE / top).rglob("*.cpp")))
     literals = re.sub(r'"\s*"', "", sources)
     literals = re.sub(r"\{[\w:.]*\}", "...", literals)
-    page = (DOCS / "troubleshooting.md").read_text()
-    shown = [text for text in re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if text.strip() not in OTHERS]
-    for message in shown:
-        for part in message.replace("\n", " ").strip().split("..."):
-            if part.strip() and part.strip() not in literals:
-                yield f"docs/troubleshooting.md: no program says '{part.strip()}'"
-    if len(shown) < 10:
-        yield "docs/troubleshooting.md: shows hardly a message"
+    package = "\n".join(path.read_text() for path in sorted((SOURCE / "python" / "zeropp").rglob("*.py")))
+    literals += re.sub(r"\{[^{}]*\}", "...", re.sub(r'(?<!\\)"\s*f?"', "", package))
+    for name, least in (("troubleshooting.md", 10), ("howto/pytorch-limits.md", 4)):
+        page = (DOCS / name).read_text()
+        shown = [text for text in re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if text.strip() not in OTHERS]
+        for message in shown:
+            for part in message.replace("\n", " ").strip().split("..."):
+                if part.strip() and part.strip() not in literals:
+                    yield f"docs/{name}: no program says '{part.strip()}'"
+        if len(shown) < least:
+            yield f"docs/{name}: shows hardly a message"
 
 
 def walks(name, page):

@@ -86,6 +86,12 @@ def train(model, rank, steps=4, micro_steps=1, poison_at=None):
     return losses
 
 
+def batch_loss(model, rank):
+    """Loss of the rank's first batch."""
+    data = torch.Generator().manual_seed(100 + rank)
+    return model(torch.randn(8, WIDTH, generator=data).to(ranks.DEVICE)).float().pow(2).mean()
+
+
 def weights(model):
     """All parameters, whole, as one list of numbers."""
     return torch.cat([each.full_tensor().detach().float().flatten() for each in model.parameters()])

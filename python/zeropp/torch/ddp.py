@@ -7,7 +7,7 @@ import torch
 import torch.distributed as dist
 
 from zeropp.library import UsageError
-from zeropp.torch.compress import known
+from zeropp.torch import arguments
 from zeropp.torch.process_groups import Communicators
 from zeropp.torch.shared_plan import DTYPES, Plans
 
@@ -17,9 +17,12 @@ class AllReduceState:
 
     def __init__(self, codec="int8:256", codec_between_nodes=None, *, process_group=None, node_size=None,
                  transport="torch", algorithm="auto", seed=0):
-        self.codecs = (known(codec, "codec"), known(codec_between_nodes or codec, "codec"))
-        self.algorithm = known(algorithm, "reduce_scatter")
-        self.group, self.seed = process_group, seed
+        self.codecs = (arguments.codec("codec", codec),
+                       arguments.codec("codec_between_nodes",
+                                       codec if codec_between_nodes is None else codec_between_nodes))
+        self.algorithm = arguments.algorithm("algorithm", algorithm, "reduce_scatter")
+        self.group = process_group
+        self.seed = arguments.number("seed", seed, 0, "a whole number from 0 to 2**64 - 1", below=1 << 64)
         self.plans = Plans(Communicators(node_size, transport))
 
     def plan(self, buffer):

@@ -1,41 +1,48 @@
 """Process groups of PyTorch as transports of the library: who is where, and what moves the bytes."""
 
 import ctypes
+import hashlib
 import os
+import socket
 
 import torch
 import torch.distributed as dist
 
 from zeropp.collectives import Communicator
 from zeropp.library import Device, Transport, UsageError
+from zeropp.torch import arguments
 
 
 def ranks_of_a_node(node_size=None):
-    """Ranks of a node: as given, as the launcher says (LOCAL_WORLD_SIZE), or the whole job on one node."""
+    """As given, or as the launcher says (LOCAL_WORLD_SIZE); None where nobody says it."""
+    said = node_size if node_size is not None else os.environ.get("LOCAL_WORLD_SIZE")
+    return None if said is None else int(said)
+
+
+def nodes_of(carrier, node_size):
+    """Which node each rank of a process group is on, as numbers; of None for `node_size` by the names of their hosts,
+    which is collective. `carrier`: the group's _OverProcessGroup."""
     if node_size is not None:
-        return int(node_size)
-    return int(os.environ.get("LOCAL_WORLD_SIZE", dist.get_world_size()))
+        return [rank // node_size for rank in carrier.ranks]
+    hosts = carrier.all_gather_bytes(hashlib.sha256(socket.gethostname().encode()).digest())
+    return [hosts.index(host) for host in hosts]
 
 
-def node_size_of(group, node_size):
-    """Ranks of `group` that share a node, the same number on each. Raises UsageError where nodes hold different numbers of
-    its ranks, or hold them in another order than the group's."""
-    nodes = [rank // node_size for rank in dist.get_process_group_ranks(group)]
+def ranks_of_each(nodes, node_size):
+    """Ranks that share a node, the same number on each. Raises UsageError where nodes hold different numbers of them, or
+    hold them in another order than the process group's."""
     sizes = {nodes.count(node) for node in nodes}
     together = all(nodes[first:first + size] == [nodes[first]] * size
                    for size in sizes for first in range(0, len(nodes), size))
     if len(sizes) != 1 or not together:
-        if len(nodes) % node_size and nodes == sorted(nodes):
+        if node_size is not None and len(nodes) % node_size and nodes == sorted(nodes):
             fitting = " or ".join(str(size) for size in range(1, len(nodes) + 1) if len(nodes) % size == 0)
             raise UsageError(f"node_size {node_size} does not divide the {len(nodes)} ranks of a process group: choose {fitting} "
                              "(node_size= or LOCAL_WORLD_SIZE)")
+        held = "are told apart by host names" if node_size is None else f"hold {node_size} ranks"
         raise UsageError(f"a process group has its ranks on nodes {nodes}: it needs as many of each node, one node after "
-                         f"the other; the nodes hold {node_size} ranks (node_size= or LOCAL_WORLD_SIZE)")
+                         f"the other; the nodes {held} (node_size= or LOCAL_WORLD_SIZE)")
     return sizes.pop()
-
-
-def inside_a_node(group, node_size):
-    return len({rank // node_size for rank in dist.get_process_group_ranks(group)}) == 1
 
 
 def bytes_at(address, count, device):
@@ -87,6 +94,17 @@ class Communicators:
     def __init__(self, node_size=None, transport="torch", rail_lanes=0, copy_engines=-1):
         if transport not in ("torch", "nccl"):
             raise UsageError(f"transport '{transport}' is unknown: torch or nccl")
+        if node_size is not None:
+            ranks = dist.get_world_size()
+            arguments.number("node_size", node_size, 1,
+                             f"how many ranks a node has, from 1 to the {ranks} ranks of this job", below=ranks + 1)
+        if transport != "nccl" and (rail_lanes, copy_engines) != (0, -1):
+            raise UsageError(f"rail_lanes= and copy_engines= have no effect with transport='{transport}': choose "
+                             "transport='nccl', or leave them out")
+        arguments.number("rail_lanes", rail_lanes, 0,
+                         "a number of communicators for each pair of nodes, 0 to let the library choose")
+        arguments.number("copy_engines", copy_engines, -1,
+                         "1 for copy engines inside nodes, 0 for none, or -1 to let the library choose", below=2)
         self.node_size = node_size
         self.transport = transport
         self.options = {"rail_lanes": rail_lanes, "copy_engines": copy_engines} if transport == "nccl" else {}
@@ -96,14 +114,16 @@ class Communicators:
         """(communicator, whether its ranks share one node)"""
         found = self.made.get(group)
         if found is None:
-            size = ranks_of_a_node(self.node_size)
             if self.transport == "nccl" and device.type != "cuda":
                 raise UsageError(f"transport 'nccl' moves memory of GPUs, not of {device.type}: choose transport='torch'")
+            carrier = _OverProcessGroup(group, device)
+            node_size = ranks_of_a_node(self.node_size)
+            nodes = nodes_of(carrier, node_size)
             communicator = Communicator(
-                group.rank(), group.size(), node_size_of(group, size), _OverProcessGroup(group, device),
+                group.rank(), group.size(), ranks_of_each(nodes, node_size), carrier,
                 device=Device.CUDA if device.type == "cuda" else Device.HOST,
                 transport=Transport.NCCL if self.transport == "nccl" else Transport.CALLBACKS, **self.options)
-            found = self.made[group] = (communicator, inside_a_node(group, size))
+            found = self.made[group] = (communicator, len(set(nodes)) == 1)
         return found
 
 
