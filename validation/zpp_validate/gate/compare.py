@@ -179,6 +179,16 @@ def share(text):
     return value
 
 
+def share_of_time(text):
+    """A threshold of times, which users take for a factor or for percent."""
+    try:
+        return share(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text} is not between 0 and 1: it is a share of the time, as 0.03 for 3 %, or 0.5 for half as long again; where runs of one day "
+            "differ by more, measure on an idle machine, or compare bytes alone by zpp-validate gate --only bytes") from None
+
+
 def natural(text):
     value = int(text)
     if value < 0:
@@ -190,7 +200,7 @@ def parse(words):
     parser = command_line.parser("compare", __doc__)
     parser.add_argument("a", type=Path, metavar="A", help="before: a trace, a JSON, or a folder of traces")
     parser.add_argument("b", type=Path, metavar="B", help="after")
-    parser.add_argument("--threshold", type=share, metavar="SHARE",
+    parser.add_argument("--threshold", type=share_of_time, metavar="SHARE",
                         help=f"what a row may be slower by [{THRESHOLD}; of surveys, theirs]")
     parser.add_argument("--level", type=share, default=0.01, help="how often any row of all may get a wrong verdict [0.01]")
     parser.add_argument("--confidence", type=share, default=0.95, help="of each end of an interval [0.95]")
@@ -211,7 +221,10 @@ def parse(words):
 def failures_of(result, partial):
     """Why the comparison fails, as texts."""
     slower = [f"{row.name} (at least {row.interval[0] - 1:.1%})" for row in result.failed]
-    found = [f"slower or other bytes: {'; '.join(slower + result.wrong)}"] if slower or result.wrong else []
+    found = [f"slower: {'; '.join(slower)}: measure these rows again on an idle machine; where two runs of one day differ as much, give a larger "
+             "--threshold"] if slower else []
+    if result.wrong:
+        found.append(f"other bytes: {'; '.join(result.wrong)}: find what changed in the program or its options")
     if result.only_a and not partial:
         found.append(f"missing in B: {'; '.join(result.only_a)}: run them again, or give --partial")
     return found
