@@ -12,10 +12,17 @@
 # signal and not requeued.
 
 set -euo pipefail
+script=$(readlink -f "$0")
 cd "$SLURM_SUBMIT_DIR" || exit 2
 
-usage() { sed -n '/^# Words/,/^# signal/s/^# \{0,1\}//p' jobscripts/job.sh; }
+usage() {  # the head of the script itself, which Slurm may have copied, and the words of all
+  sed -n '2,/^#SBATCH/{/^#SBATCH/!s/^# \{0,1\}//p}' "$script"
+  echo
+  sed -n '/^# Words/,/^# signal/s/^# \{0,1\}//p' jobscripts/job.sh
+}
 fail() { echo "${SLURM_JOB_NAME:-job}: error: $*" >&2; exit 2; }
+
+case ${1:-} in -h | --help) usage; exit 0 ;; esac  # of the script that sources this
 
 # shellcheck source=jobscripts/words.sh
 source jobscripts/words.sh

@@ -16,7 +16,8 @@ all it leaves in RESULTS/runs/NAME/; a run that is complete is not started again
 @RANKS@ and @RANKS_PER_NODE@ become the run's numbers. collect writes table.md, table.tsv, plot.png and plot.svg.
 
 Exit codes: 0 ok; 1 a run is missing or INVALID (collect), or ended well without a complete trace (run); 2 command line
-or study; 3 a Python module is missing; 5 files; 124 the time limit; else, of run, that of the program (README.md).
+or study; 3 a Python module is missing; 5 files; 85 the time limit, of a run that saved where it stands; 124 the time limit, of
+another; else, of run, that of the program (README.md).
 """
 
 import argparse
@@ -60,7 +61,8 @@ def fail(code, message):
 
 
 def without(modules):
-    return fail(3, f"{sys.executable} has no Python module {modules}: install what is missing, or name another Python (jobscripts/README.md)")
+    return fail(3, f"{sys.executable} has no Python module {modules}: install it there, or call the program with another Python, for example "
+                   f"/usr/bin/python3 {sys.argv[0]}; in jobs ZEROPP_PYTHON names it")
 
 
 def indices(text):
@@ -157,7 +159,8 @@ def list_missing(study, arguments):
         require_provided(study, run, ())
         layouts.setdefault((run.nodes, run.ranks_per_node), []).append(run.index)
     for (nodes, ranks_per_node), chosen in layouts.items():
-        minutes = math.ceil((study.time_limit + supervise.GRACE + STARTING) / 60)
+        saving = 0 if study.save_interval is None else supervise.SAVING
+        minutes = math.ceil((study.time_limit + saving + supervise.GRACE + STARTING) / 60)
         print(f"{nodes}\t{ranks_per_node}\t{minutes}\t{ranges(chosen)}")
     return 0
 
@@ -208,12 +211,14 @@ def start(study, run, words, results):
     environment_snapshot.write(place / "environment.txt")
     print(f"{run.name}: {shlex.join(words)}", flush=True)
     try:
-        code, seconds = supervise.supervise(words, ROOT, log, study.time_limit)
+        code, seconds, late = supervise.supervise(words, ROOT, log, study.time_limit, study.save_interval is not None)
     except OSError as error:
         if error.filename != words[0]:
             raise
         return fail(2, f"{run.name}: no program {words[0]} ({error.strerror}): build it, or correct the launcher")
     study_results.write_record(results, run, {**record, "exit": code, "seconds": round(seconds, 3)})
+    if code != 0 and late:
+        return fail(code, f"{run.name}: exit code {code}: {over(study, code)} (see {log})")
     if code != 0:
         return fail(code, f"{run.name}: exit code {code} after {seconds:.0f} s: {last_line(log)} (see {log})")
     why = study_results.why_missing(study, results, run)
@@ -221,6 +226,16 @@ def start(study, run, words, results):
         return fail(1, f"{run.name}: {why} (see {log})")
     print(f"{run.name}: complete after {seconds:.0f} s")
     return 0
+
+
+def over(study, code):
+    """What the time limit of the study did to a run."""
+    limit = f"the study's time_limit of {study.time_limit} s is over"
+    if code == supervise.ASKED:
+        return f"{limit}, and the run saved where it stands: start it again"
+    if study.save_interval is not None:
+        return f"{limit}, and the run did not end when it was asked to save: set a larger time_limit"
+    return f"{limit}, and the run saves nothing: set a larger time_limit, or save_interval, with which it goes on when started again"
 
 
 def make_room(study, run, results):

@@ -1,6 +1,6 @@
 """Runs one command under a time limit, in a session of its own, and passes signals on to it: TERM, INT, USR1 and USR2
-reach the command, which decides how it ends. After the limit it gets TERM, and KILL where that does not help. Where this
-process is killed, the kernel (Linux) sends the command a TERM: launchers then end their ranks.
+reach the command, which decides how it ends. After the limit it gets TERM, and KILL where that does not help; one that saves
+where it stands gets USR1 first. Where this process is killed, the kernel (Linux) sends the command a TERM: launchers then end their ranks.
 """
 
 import ctypes
@@ -10,15 +10,18 @@ import subprocess
 import time
 
 GRACE = 30  # seconds from TERM to KILL
+SAVING = 120  # seconds from USR1 to TERM, as Slurm's warning gives
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2)
 TIMED_OUT = 124
+ASKED = 85  # the command ended where it can go on
 PR_SET_PDEATHSIG = 1  # of prctl(2)
 libc = ctypes.CDLL(None)
 
 
-def supervise(words, cwd, output, limit):
-    """Runs `words` with its output appended to the file `output`; returns (exit code, seconds). A command that a
-    signal ended has 128 + its number, one that ran into the limit TIMED_OUT."""
+def supervise(words, cwd, output, limit, saves=False):
+    """Runs `words` with its output appended to the file `output`; returns (exit code, seconds, whether it ran into the limit). A
+    command that a signal ended has 128 + its number, one that ran into the limit TIMED_OUT; one that `saves` is asked to, and may
+    end with 0 or ASKED."""
     pending = []
     child = None
 
@@ -36,13 +39,13 @@ def supervise(words, cwd, output, limit):
                                      start_new_session=True, preexec_fn=end_with(os.getpid()))
             for number in pending:
                 child.send_signal(number)
-            code = wait(child, limit)
+            code, late = wait(child, limit, saves)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
         if child is not None:
             end_group(child)
-    return code, time.monotonic() - begin
+    return code, time.monotonic() - begin, late
 
 
 def end_with(parent):
@@ -54,18 +57,27 @@ def end_with(parent):
     return bind
 
 
-def wait(child, limit):
+def wait(child, limit, saves=False):
+    """(exit code, whether the limit came first)."""
     try:
         code = child.wait(limit)
-        return code if code >= 0 else 128 - code
+        return (code if code >= 0 else 128 - code), False
     except subprocess.TimeoutExpired:
-        child.terminate()
+        pass
+    if saves:
+        child.send_signal(signal.SIGUSR1)
+        try:
+            code = child.wait(SAVING)
+            return (code if code in (0, ASKED) else TIMED_OUT), True
+        except subprocess.TimeoutExpired:
+            pass
+    child.terminate()
     try:
         child.wait(GRACE)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
-    return TIMED_OUT
+    return TIMED_OUT, True
 
 
 def end_group(child):

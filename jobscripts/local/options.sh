@@ -5,7 +5,7 @@
 
 script_name=$(basename "$0")
 
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "jobscripts/local/$script_name" | sed '$d'; }
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "jobscripts/local/$script_name"; }
 fail() { echo "${script_name%.sh}: error: $*" >&2; exit 2; }
 
 # shellcheck source=jobscripts/needed.sh

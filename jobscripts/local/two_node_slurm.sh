@@ -14,7 +14,7 @@
 # Exits with 2 for a wrong command line, 3 when it does not start, else with 0 or the code of COMMAND.
 set -euo pipefail
 script=$(readlink -f "$0")
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$script" | sed '$d'; }
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$script"; }
 fail() { echo "two_node_slurm: error: $2" >&2; exit "$1"; }
 
 state=${TMPDIR:-/tmp}/zeropp-slurm-$(id -u) cpus=4

@@ -19,7 +19,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/../.." && pwd)
 
-usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$root/jobscripts/reframe/run.sh" | sed '$d'; }
+usage() { sed -n '2,/^set/s/^# \{0,1\}//p' "$root/jobscripts/reframe/run.sh"; }
 fail() { echo "reframe: error: $2" >&2; exit "$1"; }
 skip() { echo "reframe: skipped: $*" >&2; exit 77; }
 

@@ -118,6 +118,7 @@ class NeededModules(zpp.TestCase):
         study = self.write_json("study.json", {"name": "study", "app": "zpp_train", "nodes": 1, "ranks_per_node": 1, "flags": zpp.TINY})
         done = local_script.run(self.bare, JOBSCRIPTS / "study.py", "run", study, "0", "--results", self.folder / "results")
         self.refused(done, "study: error: ", code=zpp.ENVIRONMENT, modules="h5py, numpy")
+        self.assertRegex(done.stderr, r"for example /usr/bin/python3 .*/study\.py; in jobs ZEROPP_PYTHON names it$")
         linked = self.write_json("network.json", {"name": "network", "app": "zpp_train", "nodes": 2, "ranks_per_node": 1, "flags": zpp.TINY,
                                                   "axes": {"rate": {"1gbit": {"network": {"rate": "1gbit"}}}}})
         done = local_script.run(self.bare, LOCAL / "netns_study.py", linked, "--results", self.folder / "results")

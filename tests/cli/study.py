@@ -264,8 +264,21 @@ class Runs(Base):
         begin = time.monotonic()
         done = self.run_one(self.study(flags=[*TINY, "--train-iters", "10000000"], time_limit=3), 0)
         self.assertEqual(done.returncode, 124, done)
+        self.assertRegex(done.stderr, r"^study: error: run: exit code 124: the study's time_limit of 3 s is over, and the run saves nothing: "
+                         r"set a larger time_limit, or save_interval, .*\n$")
         self.assertLess(time.monotonic() - begin, 30)
         self.assertFalse(self.alive(), "a rank is left")
+
+    def test_time_limit_of_a_run_that_saves(self):
+        """It is asked to save by USR1; its code is that of a run which goes on when it is started again."""
+        study = self.study(time_limit=2, save_interval=0)
+        for at_usr1, code, text in (("exit 85", zpp.REQUEUE, "and the run saved where it stands: start it again"),
+                                    ("exit 3", 124, "and the run did not end when it was asked to save: set a larger time_limit")):
+            with self.subTest(at_usr1):
+                done = self.call("run", study, 0, "--launcher", "sh", "-c", f'trap "{at_usr1}" USR1; while :; do sleep 0.1; done')
+                self.assertEqual((done.returncode, done.stderr.count("\n")), (code, 1), done)
+                self.assertIn(f"exit code {code}: the study's time_limit of 2 s is over, {text} (see ", done.stderr)
+        self.assertEqual(self.call("missing", study, "--arrays").stdout, "2\t2\t6\t0\n")  # minutes: the limit, saving, and the end
 
     def test_signals_reach_the_program(self):
         study = self.study(flags=[*TINY, "--train-iters", "10000000", "--log-interval", "50"])
@@ -298,8 +311,8 @@ class Runs(Base):
 class Supervised(Base):
     """supervise.py with commands that do not end as they should."""
 
-    def supervise(self, script, limit=60):
-        return supervise.supervise(["sh", "-c", script, "sh", self.folder], self.folder, self.folder / "log", limit)[0]
+    def supervise(self, script, limit=60, saves=False):
+        return supervise.supervise(["sh", "-c", script, "sh", self.folder], self.folder, self.folder / "log", limit, saves)[0]
 
     def test_what_a_command_leaves_behind_is_ended(self):
         self.assertEqual(self.supervise('sleep 1000 & echo $! >"$1/pid"; exit 7'), 7)
@@ -308,13 +321,15 @@ class Supervised(Base):
     def test_command_that_ignores_the_end_of_its_time(self):
         pid, wait = self.folder / "pid", supervise.wait
 
-        def once_it_ignores(child, limit):
+        def once_it_ignores(child, *words):
             self.wait_until(lambda: pid.exists() and pid.read_text())
-            return wait(child, limit)
+            return wait(child, *words)
 
-        with mock.patch.object(supervise, "GRACE", 0.5), mock.patch.object(supervise, "wait", once_it_ignores):
-            self.assertEqual(self.supervise('trap "" TERM; echo $$ >"$1/pid"; while :; do sleep 0.1; done', 0.5), 124)
-        self.check_gone(pid.read_text().strip())
+        for saves in (False, True):
+            pid.unlink(missing_ok=True)
+            with mock.patch.multiple(supervise, GRACE=0.5, SAVING=0.5, wait=once_it_ignores):
+                self.assertEqual(self.supervise('trap "" TERM USR1; echo $$ >"$1/pid"; while :; do sleep 0.1; done', 0.5, saves), 124)
+            self.check_gone(pid.read_text().strip())
 
     def test_a_kill_ends_the_command(self):
         """Nothing of a run is left where study.py itself is killed."""

@@ -76,7 +76,8 @@ class Compare(unittest.TestCase):
         before, after = synthetic_sweep.sweep(seed=1), synthetic_sweep.sweep(seed=1)
         after["results"][5]["out_of_place"]["wire_bytes"] += 16
         done, _ = self.compare(self.json_file("a.json", before), self.json_file("b.json", after), code=1)
-        self.assertRegex(done.stderr, r"slower or other bytes: all_gather \S+ \S+ .* out-of-place sends \d+, was \d+\n$")
+        self.assertRegex(done.stderr, r"^compare: error: other bytes: all_gather \S+ \S+ .* out-of-place sends \d+, was \d+: "
+                         r"find what changed in the program or its options\n$")
         after["devices"] = after["config"]["devices"] = after["config"]["devices"][:4]
         self.compare(self.folder / "a.json", self.json_file("b.json", after), "--across-machines")
 
@@ -121,7 +122,8 @@ class Compare(unittest.TestCase):
         row = rows[name]
         self.assertTrue(row["beyond"] and row["verdict"] == "slower" and row["interval"][0] > 1.03, row)
         self.assertLess(row["interval"][1], 1.2)
-        self.assertIn(name, done.stderr)
+        self.assertRegex(done.stderr, rf"^compare: error: slower: {name} \(at least .*%\): measure these rows again on an idle machine; ")
+        self.assertNotIn("bytes:", done.stderr)
         self.assertIn("8 ranks on 1 node; 8 x NVIDIA H200", done.stdout)
         self.assertEqual(len(rows), 3 * 2 * 12 * 2)
         samples = json.loads(before.read_text())["results"][0]["out_of_place"]["samples"]
@@ -317,6 +319,9 @@ class Compare(unittest.TestCase):
                                   text=True, check=False)
             self.assertEqual(done.returncode, 2, done)
             self.assertIn(words[0], done.stderr)
+            if words[0] == "--threshold":
+                self.assertIn("3 is not between 0 and 1: it is a share of the time, as 0.03 for 3 %, ", done.stderr)
+                self.assertIn("compare bytes alone by zpp-validate gate --only bytes", done.stderr)
         done, _ = self.compare(a, a, "--json", self.folder / "nowhere" / "x.json", code=2)
         self.assertIn("cannot be written", done.stderr)
 

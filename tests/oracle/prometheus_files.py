@@ -20,7 +20,7 @@ SWEEP = SOURCE / "tests" / "fuzz" / "corpus" / "sweep_table" / "sweep.json"
 DASHBOARD = SOURCE / "docs" / "operators" / "grafana.json"
 GATE = {"schema": "zeropp-gate", "baseline": "validation/baselines/m/train.json", "code": 1, "invalid": {}, "missing": ["a row"],
         "findings": [{"verdict": "worse"}, {"verdict": "same"}, {"verdict": "same"}]}
-COMPARISON = {"schema": "zeropp-comparison", "code": 1, "other_bytes": [],
+COMPARISON = {"schema": "zeropp-comparison", "program": "zpp_sweep", "code": 1, "other_bytes": [],
               "rows": [{"row": 'a "row"\\', "ratio": 1.5, "verdict": "slower", "beyond": True}]}
 SAMPLE = re.compile(r'([a-z_:][a-z0-9_:]*)\{(.*)\} (\S+)')
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(?:,|$)')
@@ -109,7 +109,7 @@ class Prometheus(unittest.TestCase):
     def test_success_is_exit_code_0_of_a_gate(self):
         for code in (0, 1, 4):
             values = self.values(self.written("gate.json", GATE | {"code": code}))
-            self.assertEqual(values["zeropp_success", (("program", "gate"),)], code == 0)
+            self.assertEqual(values["zeropp_success", (("baseline", "train"), ("program", "gate"))], code == 0)
 
     def test_success_is_exit_code_0_of_a_comparison(self):
         sweeps = {"calm": synthetic_sweep.sweep(1), "again": synthetic_sweep.sweep(2), "few": synthetic_sweep.sweep(2, cycles=3),
@@ -118,16 +118,26 @@ class Prometheus(unittest.TestCase):
         lacking["bandwidth"][2][3] = None
         surveys = {"survey": synthetic_fabric.make(1), "resurvey": synthetic_fabric.make(2), "lacking": lacking}
         paths = {name: self.written(f"{name}.json", document) for name, document in (sweeps | surveys).items()}
-        for before, after, code in (("calm", "again", 0), ("calm", "slower", 1), ("calm", "partly", 1), ("calm", "few", 4),
-                                    ("survey", "resurvey", 0), ("survey", "lacking", 1)):
+        other = self.written("other.json", synthetic_fabric.make(2) | {"message_bytes": 4096})
+        paths |= {"other": other, "none": self.folder / "none.json"}
+        for before, after, code in (("calm", "again", 0), ("calm", "slower", 1), ("calm", "partly", 1), ("calm", "few", 4), ("none", "calm", 2),
+                                    ("survey", "resurvey", 0), ("survey", "lacking", 1), ("survey", "other", 2), ("survey", "none", 2)):
             with self.subTest(after):
                 report = self.folder / "compared.json"
                 done = subprocess.run([sys.executable, SOURCE / "validation" / "zpp-validate", "compare", paths[before], paths[after], "--json",
                                        report], capture_output=True, text=True, check=False)
                 self.assertEqual(done.returncode, code, done)
                 values = self.values(report)
-                self.assertEqual(values["zeropp_success", (("program", "compare"),)], code == 0)
-                self.assertEqual(values["zeropp_comparison_exit_code", ()], code)
+                compared = ("compared", "zpp_fabric" if before == "survey" else "zpp_sweep")
+                self.assertEqual(values["zeropp_success", (compared, ("program", "compare"))], code == 0)
+                self.assertEqual(values["zeropp_comparison_exit_code", (compared,)], code)
+
+    def test_comparisons_of_several_programs_have_no_sample_in_common(self):
+        """node_exporter reads all files of its folder as one."""
+        sweep, links = (self.values(self.written("comparison.json", COMPARISON | {"program": name})) for name in ("zpp_sweep", "zpp_fabric"))
+        self.assertEqual(set(sweep) & set(links), set())
+        gates = [self.values(self.written("gate.json", GATE | {"baseline": name})) for name in ("train.json", "train-gpu.json")]
+        self.assertEqual(set(gates[0]) & set(gates[1]), set())
 
     def test_labels_are_added_and_escaped(self):
         values = self.values(self.files()[3], "--label", "cluster=a")
@@ -151,6 +161,10 @@ class Prometheus(unittest.TestCase):
         self.assertIn("ends in .prom", self.run_it(SWEEP, "--output", self.folder / "metrics.txt", code=2).stderr)
         self.assertIn("is there twice", self.run_it(SWEEP, SWEEP, code=2).stderr)
         self.assertIn("of no program that has metrics", self.run_it(self.written("other.json", {"schema": "zeropp-plan"}), code=2).stderr)
+        old = {name: value for name, value in COMPARISON.items() if name not in ("code", "program")} | {"schema_version": "1.0"}
+        done = self.run_it(self.written("old.json", old), code=2)
+        self.assertRegex(done.stderr, r"^prometheus: error: .*old\.json is of an older zpp-validate compare, schema 1\.0, .*: compare the two files again")
+        self.assertEqual(done.stderr.count("\n"), 1)
         self.assertIn("is not JSON", self.run_it(SOURCE / "README.md", code=2).stderr)
         self.assertIn("cannot be read", self.run_it(self.folder / "none.json", code=2).stderr)
         self.assertIn("NAME=VALUE", self.run_it(SWEEP, "--label", "2=a", code=2).stderr)

@@ -61,6 +61,16 @@ class Checkpoints(slurm_cluster.SlurmCase):
         self.assertGreaterEqual(self.trace_of()[0]["first_step"], first)
         self.assertTrue((self.results / "runs" / "run" / f"train.before-{first:09}.h5").exists(), "the trace of the first steps is lost")
 
+    def test_time_limit_of_the_study(self):
+        """A run that saves is asked to end at its limit, and its job goes on from there."""
+        study = self.study([*FLAGS[:-4], "--train-iters", "1000000", "--log-interval", "50"], save_interval=0, time_limit=20)
+        identity = self.sbatch("study", study)
+        wait_for("the requeue", lambda: job(identity)[2] == 1)
+        wait_for("a checkpoint to go on from", lambda: "resuming after step" in self.log_of_run())
+        self.assertEqual(command("scancel", identity).returncode, 0)
+        wait_for("the end of all ranks", lambda: not self.ranks_of(identity))
+        self.assertIn(b"time_limit of 20 s is over, and the run saved where it stands", read(self.log))
+
     def take_away(self, node, identity):
         """As when its power goes: all that runs on it falls silent at once, the controller counts it as down, and nothing of it comes back.
         Silent first: the controller asks the ranks of the other node to end, and with this node's help they would still save a checkpoint."""

@@ -29,7 +29,8 @@ threshold above that. Bytes do not spread: a training run of the same configurat
 Exits with 1 when a row is slower beyond the threshold, sends other bytes, or is missing in B (--partial: may be missing),
 with 2 when the files cannot be compared: unreadable, not VALID, with a time that is not finite and above 0, other
 collectives (--collective), another machine or number of ranks (--across-machines), no row in common, or a wrong command
-line; with 4, and the table printed, when nothing is known to be worse and a row is undecided.
+line; with 4, and the table printed, when nothing is known to be worse and a row is undecided. --json is written after 2 as well,
+with the error in place of rows, so that what reads it sees that there is no comparison.
 """
 
 import argparse
@@ -95,7 +96,7 @@ def judge(rows, level, confidence, threshold, resampling):
 
 @dataclass
 class Result:
-    """`places`: where A and B ran; `wrong`: which bytes differ that must not."""
+    """`places`: where A and B ran; `wrong`: which bytes differ that must not; `program`: whose files are compared."""
 
     rows: list = field(default_factory=list)
     only_a: list = field(default_factory=list)
@@ -103,6 +104,7 @@ class Result:
     places: list = field(default_factory=list)
     notes: list = field(default_factory=list)
     wrong: list = field(default_factory=list)
+    program: str = ""
 
     @property
     def failed(self):
@@ -111,7 +113,7 @@ class Result:
 
 def pair_up(a, b, collectives, across_machines):
     """The rows that both sides have, not yet judged, and what only one has. Raises FileProblem."""
-    result = Result()
+    result = Result(program=next(iter(a.values())).program)
     for name in sorted({*a, *b}):
         sides = a.get(name), b.get(name)
         for measured in filter(None, sides):
@@ -159,7 +161,7 @@ def text_of(result, arguments):
 def document_of(result, arguments, code):
     """The report of --json; `code`: the exit code."""
     return {
-        "schema": "zeropp-comparison", "schema_version": "1.1", "code": code, "a": str(arguments.a), "b": str(arguments.b),
+        "schema": "zeropp-comparison", "schema_version": "1.2", "program": result.program, "code": code, "a": str(arguments.a), "b": str(arguments.b),
         "units": {"median": "microseconds", "interval": "of ratio, B / A"},
         "statistics": {"test": "rank-sum", "correction": "Holm", "level": arguments.level, "confidence": arguments.confidence,
                        "threshold": arguments.threshold, "resamples": arguments.resamples, "seed": arguments.seed},
@@ -177,6 +179,16 @@ def share(text):
     return value
 
 
+def share_of_time(text):
+    """A threshold of times, which users take for a factor or for percent."""
+    try:
+        return share(text)
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"{text} is not between 0 and 1: it is a share of the time, as 0.03 for 3 %, or 0.5 for half as long again; where runs of one day "
+            "differ by more, measure on an idle machine, or compare bytes alone by zpp-validate gate --only bytes") from None
+
+
 def natural(text):
     value = int(text)
     if value < 0:
@@ -188,7 +200,7 @@ def parse(words):
     parser = command_line.parser("compare", __doc__)
     parser.add_argument("a", type=Path, metavar="A", help="before: a trace, a JSON, or a folder of traces")
     parser.add_argument("b", type=Path, metavar="B", help="after")
-    parser.add_argument("--threshold", type=share, metavar="SHARE",
+    parser.add_argument("--threshold", type=share_of_time, metavar="SHARE",
                         help=f"what a row may be slower by [{THRESHOLD}; of surveys, theirs]")
     parser.add_argument("--level", type=share, default=0.01, help="how often any row of all may get a wrong verdict [0.01]")
     parser.add_argument("--confidence", type=share, default=0.95, help="of each end of an interval [0.95]")
@@ -209,7 +221,10 @@ def parse(words):
 def failures_of(result, partial):
     """Why the comparison fails, as texts."""
     slower = [f"{row.name} (at least {row.interval[0] - 1:.1%})" for row in result.failed]
-    found = [f"slower or other bytes: {'; '.join(slower + result.wrong)}"] if slower or result.wrong else []
+    found = [f"slower: {'; '.join(slower)}: measure these rows again on an idle machine; where two runs of one day differ as much, give a larger "
+             "--threshold"] if slower else []
+    if result.wrong:
+        found.append(f"other bytes: {'; '.join(result.wrong)}: find what changed in the program or its options")
     if result.only_a and not partial:
         found.append(f"missing in B: {'; '.join(result.only_a)}: run them again, or give --partial")
     return found
@@ -246,10 +261,22 @@ def main_of_surveys(a, b, arguments):
     failures = fabric_compare.failures_of(rows, only_a, arguments.partial)
     code = 1 if failures else 0
     if arguments.json:
-        write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b), arguments, code) | {"rows": fabric_compare.rows_of(rows)})
+        write_json(arguments.json, document_of(Result(only_a=only_a, only_b=only_b, program="zpp_fabric"), arguments, code) | {"rows": fabric_compare.rows_of(rows)})
     if failures:
         print(f"compare: error: {'; '.join(failures)}", file=sys.stderr)
     return code
+
+
+def not_compared(problem, arguments):
+    """The exit code, after the error and a report that says that there is no comparison."""
+    print(f"compare: error: {problem}", file=sys.stderr)
+    if arguments.json:
+        nothing = Result(program=measurement.program_of_files(arguments.a, arguments.b))
+        try:
+            write_json(arguments.json, document_of(nothing, arguments, 2) | {"error": str(problem)})
+        except FileProblem:
+            pass  # the error is told, and the exit code is that of a comparison that could not be made
+    return 2
 
 
 def outcome_of(result, arguments):
@@ -277,8 +304,7 @@ def main(words):
         if not result.rows:
             raise FileProblem(f"{arguments.a} and {arguments.b} have no row in common: measure the same rows in both")
     except FileProblem as problem:
-        print(f"compare: error: {problem}", file=sys.stderr)
-        return 2
+        return not_compared(problem, arguments)
     judge(result.rows, arguments.level, arguments.confidence, arguments.threshold,
           bootstrap.Bootstrap(arguments.resamples, arguments.seed))
     print(text_of(result, arguments))

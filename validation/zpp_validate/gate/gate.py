@@ -64,7 +64,7 @@ def parse(words):
     parser.add_argument("--across-machines", action="store_true", help="compare though machine or ranks differ")
     parser.add_argument("--margin", type=share, default=0.02, metavar="NATS", help="of the held-out loss [0.02]")
     parser.add_argument("--norm-margin", type=share, default=0.02, metavar="SHARE", help="of the gradient norm [0.02]")
-    parser.add_argument("--threshold", type=share, default=compare.THRESHOLD, metavar="SHARE",
+    parser.add_argument("--threshold", type=compare.share_of_time, default=compare.THRESHOLD, metavar="SHARE",
                         help=f"what times may be longer by, as of zpp-validate compare [{compare.THRESHOLD}]")
     parser.add_argument("--warmup", type=int, default=1, metavar="STEPS", help="of a training run, not timed [1]")
     return parser.parse_args(words)

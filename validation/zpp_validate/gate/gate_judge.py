@@ -130,9 +130,10 @@ def times_of(pairs, threshold):
     compare.judge(rows, TIMES_LEVEL, CONFIDENCE, threshold, bootstrap.Bootstrap(RESAMPLES, SEED))
     for row in rows:
         low, high = row.interval or (math.nan, math.nan)
+        known = f"{low:.4f} to {high:.4f}" if row.interval else row.notes[0]  # how many samples it takes
         hidden = row.verdict != compare.FASTER and not row.beyond and high > 1 + threshold
         yield Finding(row.name, "times", "time", f"{np.median(row.before):.5g} us", f"{np.median(row.after):.5g} us",
-                      f"x {row.ratio:.4f} ({low:.4f} to {high:.4f})", f"x {1 + threshold:g}",
+                      f"x {row.ratio:.4f} ({known})", f"x {1 + threshold:g}",
                       MOVED if row.beyond else UNDECIDED if row.verdict == compare.UNDECIDED else SAME,
                       f"x {(1 + threshold) * row.ratio / low:.4f}" if hidden else "")
 

@@ -8,7 +8,7 @@ import statistics
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zpp_validate.readers import run_file, sweep_file, trace_times
+from zpp_validate.readers import fabric_file, run_file, sweep_file, trace_times
 from zpp_validate.readers.run_file import FileProblem
 from zpp_validate.readers.sweep_file import counted
 
@@ -20,7 +20,7 @@ DIFFERENCES_SHOWN = 8
 @dataclass
 class Measurement:
     """One file. `rows`: key -> sweep_file.Row, microseconds. `layout`: ranks and nodes. `work`: what has to be equal for times to
-    be comparable at all. `sent`: bytes of the median step by link, {} of a sweep."""
+    be comparable at all. `sent`: bytes of the median step by link, {} of a sweep. `program`: that wrote the file."""
 
     path: Path
     rows: dict
@@ -31,6 +31,7 @@ class Measurement:
     collectives: set = field(default_factory=set)
     config_hash: str = ""
     sent: dict = field(default_factory=dict)
+    program: str = ""
 
 
 def read_training(path, run, warmup):
@@ -98,7 +99,30 @@ def read_file(path, warmup):
     if verdict != "VALID":
         raise FileProblem(f"{path} is {verdict}: its times say nothing, measure again")
     require_times(measured)
+    measured.program = program_of(run)
     return measured
+
+
+def program_of(run):
+    """The name of the program that wrote what run_file.read gives."""
+    if fabric_file.is_fabric(run):
+        return "zpp_fabric"
+    schema = run.get("schema")
+    if schema == run_file.SCHEMA:
+        return f"zpp_{run.get('app', 'train')}"
+    return {sweep_file.SCHEMA: "zpp_sweep", KERNELS_SCHEMA: "zpp_kernels"}.get(schema, "nccl-tests" if sweep_file.is_sweep(run) else "unknown")
+
+
+def program_of_files(*paths):
+    """The name of the program that wrote the first of the files, or folders of traces, that says so; "unknown" where none does."""
+    for path in paths:
+        try:
+            name = program_of(run_file.read(next(path.rglob("*.h5"), path)))
+        except FileProblem:
+            continue
+        if name != "unknown":
+            return name
+    return "unknown"
 
 
 def require_times(measured):

@@ -53,6 +53,9 @@ def metrics_of(path):
     made = prometheus_metrics.MADE_BY.get(document.get("schema") if isinstance(document, dict) else None)
     if made is None:
         raise FileProblem(f"{path} is of no program that has metrics: give the JSON of zpp_sweep, zpp_fabric, gate or compare")
+    if made is prometheus_metrics.comparison and "program" not in document:
+        raise FileProblem(f"{path} is of an older zpp-validate compare, schema {document.get('schema_version')}, and does not say what was compared: "
+                          "compare the two files again with --json")
     try:
         return made(document, when)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:

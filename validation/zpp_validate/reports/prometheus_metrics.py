@@ -26,10 +26,10 @@ def seconds_of(text):
     return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
-def head(program, success, when, version="", commit=""):
+def head(program, success, when, version="", commit="", **of):
     """The metrics that every file has: an alert asks for the age of the last run and for its success. `success`: whether the exit
-    code was 0."""
-    labels = {"program": program}
+    code was 0; `of`: labels that tell apart what the program judged."""
+    labels = {"program": program} | of
     good = Metric("zeropp_success", "1 where the last run of the program ended with exit code 0, else 0.")
     good.add(int(success), **labels)
     last = Metric("zeropp_last_run_timestamp_seconds", "Unix time at which the last run of the program ended or began.")
@@ -119,21 +119,24 @@ def gate(document, when):
     invalid.add(len(document["invalid"]), **labels)
     missing = Metric("zeropp_gate_missing_rows", "Number of rows, seeds and times of the baseline that were not run.")
     missing.add(len(document["missing"]), **labels)
-    return head("gate", document["code"] == 0, when) + [code, quantities, invalid, missing]
+    return head("gate", document["code"] == 0, when, **labels) + [code, quantities, invalid, missing]
 
 
 def comparison(document, when):
-    """Metrics of zpp-validate compare: its exit code, the ratio of every row, and how many have which verdict."""
-    code = Metric("zeropp_comparison_exit_code", "Exit code of the comparison: 0 nothing slower, 1 something is, 4 too few samples.")
-    code.add(document["code"])
+    """Metrics of zpp-validate compare: its exit code, the ratio of every row, and how many have which verdict. The label `compared` is
+    the program whose files were: a machine has several comparisons."""
+    labels = {"compared": document["program"]}
+    code = Metric("zeropp_comparison_exit_code",
+                  "Exit code of the comparison: 0 nothing slower, 1 something is, 2 it could not be made, 4 too few samples.")
+    code.add(document["code"], **labels)
     ratio = Metric("zeropp_comparison_time_ratio", "Median time after over before; above 1 is slower.")
     rows = Metric("zeropp_comparison_rows", "Number of compared rows, by verdict.")
     verdicts = [row["verdict"] for row in document["rows"]]
     for row in document["rows"]:
-        ratio.add(row["ratio"], row=row["row"], verdict=row["verdict"])
+        ratio.add(row["ratio"], row=row["row"], verdict=row["verdict"], **labels)
     for verdict in sorted({*verdicts, "slower", "faster", "same", "undecided"}):
-        rows.add(verdicts.count(verdict), verdict=verdict)
-    return head("compare", document["code"] == 0, when) + [code, ratio, rows]
+        rows.add(verdicts.count(verdict), verdict=verdict, **labels)
+    return head("compare", document["code"] == 0, when, **labels) + [code, ratio, rows]
 
 
 MADE_BY = {"zeropp-sweep": sweep, "zeropp-fabric": fabric, "zeropp-gate": gate, "zeropp-comparison": comparison}
