@@ -148,11 +148,13 @@ std::string why_this_factor(const Comparison& comparison, const Compared& about)
 std::string what_deepspeed_does(const Compared& about) {
   return fmt::format(
       "DeepSpeed gathers across nodes in every forward, so that each of its {} micro-steps sends "
-      "what the first does{}:",
+      "what the first does, in these codecs{}:",
       about.all.gradient_accumulation_steps,
-      about.cluster != nullptr ? "; bytes are exact, times are those of zpp_train's engine with "
-                                 "micro-steps one after the other"
-                               : "");
+      about.cluster != nullptr
+          ? "; times are those of the cluster's engine with micro-steps one after the other. "
+            "DeepSpeed's own hides less, and gains less (docs/howto/planning-times.md, the key "
+            "\"engine\" of a cluster file)"
+          : "");
 }
 
 }  // namespace zeropp::plan

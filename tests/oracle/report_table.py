@@ -118,6 +118,13 @@ def main():
         names = [row[0] for row in cells(report(folder, "zero3.h5", "first/train.h5", "second/train.h5").stdout)[2:]]
         assert names == ["ZeRO-3", "ZeRO++ (all three) (first)", "ZeRO++ (all three) (second)"], names
 
+        assert "warning" not in report(folder, "zero3.h5", "first/train.h5").stderr
+        with h5py.File(folder / "second" / "train.h5", "r+") as trace:
+            config = json.loads(trace.attrs["config_json"])
+            trace.attrs["config_json"] = json.dumps(config | {"zeropp": config["zeropp"] | {"data": {"source": "text"}}})
+        warned = report(folder, "zero3.h5", "second/train.h5").stderr
+        assert warned.startswith("report: warning: the runs are of other data, ") and warned.count("\n") == 1, warned
+
         check_link(folder)
 
         write_trace(folder / "wrong.h5", ALL, ALL + 16, qwz=True, hpz=2, qgz=True)

@@ -70,6 +70,7 @@ class Run:
             self.nodes = int(attributes["node_count"])
             self.emulated = bool(attributes["emulated"])
             self.label = label(config)
+            self.text = config["zeropp"].get("data", {})
             steps = trace["steps"]
             self.counted = [int(value) for value in steps["bytes_inter_node"]]
             self.predicted = [int(value) for value in steps["bytes_predicted_inter_node"]]
@@ -118,6 +119,13 @@ def tell_apart(runs):
     for run in runs:
         if labels[run.label] > 1:
             run.label += f" ({run.folder})"
+
+
+def differences(runs):
+    """Why losses and bytes of these runs do not compare, in words; empty: they do."""
+    kinds = {"numbers of steps": {len(run.counted) for run in runs}, "data": {json.dumps(run.text, sort_keys=True) for run in runs},
+             "numbers of ranks and nodes": {(run.ranks, run.nodes) for run in runs}}
+    return " and of ".join(name for name, seen in kinds.items() if len(seen) > 1)
 
 
 def algorithms(collectives, operation):
@@ -261,6 +269,8 @@ def main(words):
     except (OSError, KeyError, ValueError) as error:
         print(f"report: error: --link {arguments.link}: {error}: run the demo again", file=sys.stderr)
         return 2
+    if differ := differences(runs):
+        print(f"report: warning: the runs are of other {differ}, so that their rows do not compare: train them alike", file=sys.stderr)
     arguments.output.mkdir(parents=True, exist_ok=True)
     legend = LEGEND + (LINK_LEGEND.format(rate=link.rate) if link else "")
     text = f"{layout(runs[0])}, {len(runs[0].counted)} steps\n\n{rows}\n{legend}"
