@@ -131,17 +131,17 @@ class Slurm(slurm_cluster.SlurmCase):
         before = self.folder / "before.json"
         (self.results / "fabric.json").rename(before)
         collected = self.folder / "zeropp-fabric.prom"
-        own = [before, "--threshold", "0.999", "--metrics", collected]
+        own = [before, "--threshold", "0.999", "--metrics", collected, "--label", "pair=b"]
         self.submitted_with_flags("fabric", *flags, first=own)
         wait_for("metrics", collected.exists)
-        self.assertIn('zeropp_comparison_rows{verdict="slower",compared="zpp_fabric"}', collected.read_text())
+        self.assertIn('zeropp_comparison_rows{verdict="slower",compared="zpp_fabric",pair="b"}', collected.read_text())
         self.assertEqual(json.loads((self.results / "comparison.json").read_text())["statistics"]["threshold"], 0.999)
         flags[flags.index("64K")] = "32K"
         self.check_ended(self.submitted_with_flags("fabric", *flags, first=own), "FAILED", "2:0")
         text = collected.read_text()
         self.assertIn("zeropp_fabric_links", text)
-        self.assertIn('zeropp_comparison_exit_code{compared="zpp_fabric"} 2.0', text)
-        self.assertIn('zeropp_success{program="compare",compared="zpp_fabric"} 0.0', text)
+        self.assertIn('zeropp_comparison_exit_code{compared="zpp_fabric",pair="b"} 2.0', text)
+        self.assertIn('zeropp_success{program="compare",compared="zpp_fabric",pair="b"} 0.0', text)
         self.check_ended(self.submitted_with_flags("fabric", first=[before, "--threshold", "3"]), "FAILED", "2:0")
         self.assertIn("--threshold '3' is no share of the time", self.log.read_text())
 

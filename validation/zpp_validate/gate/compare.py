@@ -48,6 +48,7 @@ from zpp_validate.stats import bootstrap, rank_test
 from zpp_validate.tables import markdown_table
 
 SLOWER, FASTER, SAME, UNDECIDED = "slower", "faster", "same", "undecided"
+NOT_EXCLUDED = "not excluded"
 THRESHOLD = 0.03  # what times may be longer by unless the user says otherwise, of the gate too
 TOO_FEW_SAMPLES = 4  # exit code: apart from 2, so that a script can measure again where that helps
 COLUMNS = ("row", "A (us)", "B (us)", "B / A", "interval", "p", "samples", "verdict", "notes")
@@ -91,7 +92,7 @@ def judge(rows, level, confidence, threshold, resampling):
         if row.beyond:
             row.notes.append(f"beyond {threshold:.1%}")
         elif row.verdict != FASTER and high > 1 + threshold:
-            row.notes.append(f"{threshold:.1%} not excluded")
+            row.notes.append(f"{threshold:.1%} {NOT_EXCLUDED}")
 
 
 @dataclass
@@ -147,12 +148,13 @@ def cells(row):
 
 def text_of(result, arguments):
     count = {verdict: sum(row.verdict == verdict for row in result.rows) for verdict in (SLOWER, FASTER, SAME, UNDECIDED)}
+    blind = sum(any(note.endswith(NOT_EXCLUDED) for note in row.notes) for row in result.rows)
     lines = [*result.places, "", markdown_table.aligned(COLUMNS, [cells(row) for row in result.rows], TEXT_COLUMNS), ""]
     for side, names in (("A", result.only_a), ("B", result.only_b)):
         lines += [f"only in {side}: {name}" for name in names]
     lines += result.notes + result.wrong
     lines.append(f"{len(result.rows)} rows: " + ", ".join(f"{number} {verdict}" for verdict, number in count.items())
-                 + f"; {len(result.failed)} slower beyond {arguments.threshold:.1%}")
+                 + f"; {len(result.failed)} slower beyond {arguments.threshold:.1%}, of {blind} it is not excluded")
     lines.append(f"verdicts: rank-sum test, Holm over all rows, level {arguments.level:g}; interval: bootstrap, "
                  f"{arguments.resamples} resamples, seed {arguments.seed}, each end holds with {arguments.confidence:.0%}")
     return "\n".join(lines)
