@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/units.hpp"
 #include "lib/comm/topology.hpp"
 
 namespace zeropp::fabric {
@@ -84,7 +85,7 @@ constexpr std::string_view name_of(comm::LinkClass link) {
 
 /// A latency in us, or of a transfer of `bytes` the bandwidth in GB/s.
 constexpr double shown(Metric metric, double seconds, std::size_t bytes) {
-  return metric == Metric::latency ? seconds * 1e6 : static_cast<double>(bytes) / seconds * 1e-9;
+  return metric == Metric::latency ? seconds / kMicro : static_cast<double>(bytes) / seconds * 1e-9;
 }
 constexpr std::string_view unit_of(Metric metric) {
   return metric == Metric::latency ? "us" : "GB/s";

@@ -1,4 +1,5 @@
 #include "apps/kernels/outputs.hpp"
+#include "lib/base/units.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
 namespace zeropp::kernels {
@@ -9,14 +10,14 @@ using nlohmann::json;
 
 json microseconds(const std::vector<double>& seconds) {
   json list = json::array();
-  for (const double value : seconds) list.push_back(value * 1e6);
+  for (const double value : seconds) list.push_back(value / kMicro);
   return list;
 }
 
 json times_of(const Samples& samples, const Summary& s) {
-  return {{"time", s.median * 1e6}, {"ci95", {s.low * 1e6, s.high * 1e6}},
-          {"p95", s.p95 * 1e6},     {"cv", s.variation},
-          {"runs", samples.runs},   {"samples", microseconds(samples.seconds)}};
+  return {{"time", s.median / kMicro}, {"ci95", {s.low / kMicro, s.high / kMicro}},
+          {"p95", s.p95 / kMicro},     {"cv", s.variation},
+          {"runs", samples.runs},      {"samples", microseconds(samples.seconds)}};
 }
 
 json to_json(const Row& row) {

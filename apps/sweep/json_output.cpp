@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "apps/sweep/outputs.hpp"
+#include "lib/base/units.hpp"
 #include "lib/trace/devices.hpp"
 #include "lib/trace/sinks/json_sink.hpp"
 
@@ -17,7 +18,7 @@ json number(double value) { return std::isfinite(value) ? json(value) : json(nul
 
 json microseconds(const std::vector<double>& seconds) {
   json list = json::array();
-  for (const double value : seconds) list.push_back(value * 1e6);
+  for (const double value : seconds) list.push_back(value / kMicro);
   return list;
 }
 

@@ -7,7 +7,8 @@ usage: mpirun -n 2 jobscripts/local/plugin_losses.py --data FILE [--seeds N] [--
 Tokens are the bytes of FILE; its last part is held out. A seed draws the initial weights and the order of the data, and every
 setting is trained from every seed, so that losses are compared in pairs. The learning rate rises over the first twentieth of
 the steps and falls by a cosine to a tenth. Held-out losses are in nats a byte, means over the same sequences for all. NAME=JSON
-are the arguments of compress(), such as 'int4={"weights": "int4:128"}'; without any, the defaults are trained.
+are the arguments of compress(), such as 'int4={"weights": "int4:128"}'; without any, the defaults are trained. The column
+"compressed" is the share of collectives that were: where it is 0 %, the difference says nothing (min_bytes, node_size).
 Run it with the Python that has PyTorch, the package zeropp, NumPy and SciPy.
 Exit codes: 0 done; 1 failed in training; 2 usage; 3 a package is missing, or a rank has no GPU.
 """
@@ -80,8 +81,8 @@ class Text:
 
 
 def train(modules, options, place, text, device, seed, keywords):
-    """(held-out loss, mean training loss of the last tenth, seconds) of one run."""
-    torch, gpt, compress = modules
+    """(held-out loss, mean training loss of the last tenth, share of rank 0's collectives that were compressed, seconds) of one run."""
+    torch, gpt, plugin = modules
     distributed = torch.distributed
     mesh = distributed.device_mesh.init_device_mesh(options.device, (place.size,), mesh_dim_names=("shard",))
     with torch.device("meta"):
@@ -90,7 +91,7 @@ def train(modules, options, place, text, device, seed, keywords):
     model.to_empty(device=device)
     gpt.initialize(model, place.size * seed + place.rank)
     if keywords is not None:
-        compress(model, **keywords)
+        plugin.compress(model, **keywords)
     optimizer = torch.optim.AdamW(model.parameters(), betas=(0.9, 0.95), weight_decay=0.1, fused=device.type == "cuda")
     order, rise = text.order(seed, place.rank), max(1, options.steps // 20)
     recent, begin = [], time.perf_counter()
@@ -111,7 +112,9 @@ def train(modules, options, place, text, device, seed, keywords):
         held_out = torch.stack([loss_of(batch).double() * len(batch) for batch in text.held_out]).sum() / options.held_out
     means = torch.stack([held_out, torch.stack(recent).double().mean()])
     distributed.all_reduce(means)
-    return *(means / place.size).tolist(), time.perf_counter() - begin
+    calls = [(row.codec != "none", row.calls) for row in plugin.report(model)] if keywords is not None else []
+    share = sum(count for coded, count in calls if coded) / max(1, sum(count for _, count in calls))
+    return *(means / place.size).tolist(), share, time.perf_counter() - begin
 
 
 def table(losses, paired):
@@ -119,13 +122,13 @@ def table(losses, paired):
     rows = []
     for name, runs in losses.items():
         held_out = [run["held_out"] for run in runs]
-        row = [name, f"{sum(held_out) / len(held_out):.4f}", f"{paired.of(held_out).spread:.4f}", "", ""]
+        row = [name, f"{sum(held_out) / len(held_out):.4f}", f"{paired.of(held_out).spread:.4f}", "", "", ""]
         if name != PLAIN:
             pairs = paired.of([mine - plain["held_out"] for mine, plain in zip(held_out, losses[PLAIN])])
             low, high = pairs.interval(LEVEL)
-            row[3:] = f"{pairs.mean:+.4f}", f"{low:+.4f} to {high:+.4f}"
+            row[3:] = f"{pairs.mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{runs[0]['compressed']:.0%}"
         rows.append(row)
-    return markdown_table.aligned(["setting", "held-out loss", "spread of seeds", "difference", "95 % interval"], rows, {"setting"})
+    return markdown_table.aligned(["setting", "held-out loss", "spread of seeds", "difference", "95 % interval", "compressed"], rows, {"setting"})
 
 
 def main():
@@ -139,7 +142,7 @@ def main():
         import zeropp.torch
     except ImportError as missing:
         launch.fail("plugin_losses", launch.ENVIRONMENT, f"{missing}: give {sys.executable} the packages zeropp, numpy and scipy")
-    modules = torch, gpt, zeropp.torch.compress
+    modules = torch, gpt, zeropp.torch
 
     device = torch.device("cuda", place.local) if options.device == "cuda" else torch.device("cpu")
     if options.device == "cuda":
@@ -150,8 +153,9 @@ def main():
         text = Text(torch, options, place, device)
         for seed in range(1, options.seeds + 1):
             for name, keywords in [(PLAIN, None), *options.setting]:
-                held_out, training, seconds = train(modules, options, place, text, device, seed, keywords)
-                losses.setdefault(name, []).append({"seed": seed, "held_out": held_out, "training": training, "seconds": seconds})
+                held_out, training, share, seconds = train(modules, options, place, text, device, seed, keywords)
+                losses.setdefault(name, []).append({"seed": seed, "held_out": held_out, "training": training, "compressed": share,
+                                                        "seconds": seconds})
                 if place.rank == 0:
                     print(f"seed {seed}, {name}: held-out {held_out:.4f}, training {training:.4f}, {seconds:.0f} s", flush=True)
                     if options.json:

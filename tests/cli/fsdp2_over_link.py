@@ -64,10 +64,13 @@ class Fsdp2OverLink(local_script.TestCase):
             if "'scipy'" in done.stderr:
                 self.skipTest("the Python with PyTorch lacks SciPy")
             self.assertEqual(done.returncode, 0, done)
-            losses = {name: [run["held_out"] for run in runs] for name, runs in json.loads(path.read_text())["losses"].items()}
+            found = json.loads(path.read_text())["losses"]
+        losses = {name: [run["held_out"] for run in runs] for name, runs in found.items()}
         plain = losses.pop("plain FSDP2")
         self.assertEqual(losses["none"], plain)
         self.assertTrue(all(coarse != exact for coarse, exact in zip(losses["coarse"], plain)), losses)
+        shares = {name: runs[0]["compressed"] for name, runs in found.items()}
+        self.assertEqual((shares["none"], shares["coarse"]), (0, 1))
         rows = {cells[1].strip(): cells[4].strip() for line in done.stdout.splitlines() if len(cells := line.split("|")) > 4}
         self.assertEqual(rows["none"], "+0.0000")
         mean = sum(coarse - exact for coarse, exact in zip(losses["coarse"], plain)) / 2
