@@ -169,7 +169,7 @@ class Output(Sweep):
         for result, cycle, rank, time in zip(*(samples[key] for key in ("result", "cycle", "rank", "time"))):
             by_place.setdefault((result, cycle), {})[rank] = time
         for index, (_, m) in enumerate(measurements):
-            slowest = [1e6 * max(by_place[index, cycle].values()) for cycle in range(3)]
+            slowest = [max(by_place[index, cycle].values()) / 1e-6 for cycle in range(3)]
             self.assertEqual(slowest, m["samples"])
             self.assertEqual(set(by_place[index, 0]), {0, 1})
 
