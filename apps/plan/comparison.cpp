@@ -46,22 +46,24 @@ config::TrainConfig with_one_micro_step(config::TrainConfig config) {
   return config;
 }
 
-/// The micro-step alone of which a step that takes them in turn is made.
+/// The micro-step alone of which a step that takes them in turn is made: of ZeRO-3, and of all
+/// parts.
 PlannedVariants of_one_micro_step(Variants variants, const comm::Topology& topology,
                                   std::size_t step) {
-  for (config::TrainConfig& config : variants.features) config = with_one_micro_step(config);
+  variants.features = {with_one_micro_step(variants.features.front()),
+                       with_one_micro_step(variants.features.back())};
   variants.vendors = with_one_micro_step(variants.vendors);
   return planned(variants, topology, step);
 }
 
 std::vector<InTurnRow> in_turn(const PlannedVariants& one, std::size_t times,
                                const comm::Topology& topology, const Cluster* cluster) {
-  const auto row = [&](std::size_t feature) {
-    const std::uint64_t bytes = out_of_node(estimate(one.features[feature]), topology);
-    return InTurnRow{.feature = std::string(kFeatures.at(feature).name),
-                     .out_of_node = times * bytes};
+  const auto row = [&](const Feature& feature, const PlannedRun& run) {
+    return InTurnRow{.feature = std::string(feature.name),
+                     .out_of_node = times * out_of_node(estimate(run), topology)};
   };
-  std::vector<InTurnRow> rows{row(0), row(kFeatures.size() - 1)};
+  std::vector<InTurnRow> rows{row(kFeatures.front(), one.features.front()),
+                              row(kFeatures.back(), one.features.back())};
   rows.back().reduction = ratio(rows.front().out_of_node, rows.back().out_of_node);
   if (cluster == nullptr) return rows;
   double before = std::numeric_limits<double>::infinity();
@@ -97,8 +99,10 @@ Comparison compare(const Variants& variants, const comm::Topology& topology, con
     made.rows.push_back(std::move(row));
   }
   made.weights_stay = weights_stay(runs.features.front());
-  made.in_turn = in_turn(of_one_micro_step(variants, topology, step),
-                         variants.vendors.gradient_accumulation_steps, topology, cluster);
+  const std::size_t times = variants.vendors.gradient_accumulation_steps;
+  made.in_turn =
+      times == 1 ? in_turn(runs, times, topology, cluster)
+                 : in_turn(of_one_micro_step(variants, topology, step), times, topology, cluster);
   if (cluster != nullptr) add_times(made, runs, *cluster, gain);
   return made;
 }

@@ -12,8 +12,8 @@
 #   --tools LIST     of compute-sanitizer: of memcheck,racecheck,initcheck,synccheck, or '' for none [all]
 #   --no-tests       only the tools
 #   --dry-run        print the commands and do nothing
-# LIST is comma-separated. Exits with 1 when a test failed or a tool found something. Of cuBLASLt's kernels (nvjet_*) racecheck reports hazards
-# that are not theirs to have, so programs that call them are left out of it.
+# LIST is comma-separated. Exits with 1 when a test failed or a tool found something. Of cuBLASLt's kernels (nvjet_*)
+# racecheck reports hazards that are not theirs to have, so programs that call them are left out of it.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "$0")")/../.."
 # shellcheck source=jobscripts/local/options.sh
