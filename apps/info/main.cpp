@@ -130,13 +130,13 @@ void print_placement(const app::Context& context, const Placement& placement) {
   fmt::print("\n");
 }
 
-void print(const app::Context& context, const json& info, const Placement& placement) {
-  for (const char* section : {"versions", "topology"}) {
-    trace::TextTable table({section, ""});
-    for (const auto& [key, value] : info[section].items()) table.add({key, cell(value)});
-    fmt::print("{}\n", table.str());
-  }
-  print_placement(context, placement);
+void print_pairs(const json& info, const char* section) {
+  trace::TextTable table({section, ""});
+  for (const auto& [key, value] : info[section].items()) table.add({key, cell(value)});
+  fmt::print("{}\n", table.str());
+}
+
+void print_registries(const json& info) {
   // The keys of JSON objects are sorted; a table reads better with the name first.
   for (const auto& [section, keys] :
        std::initializer_list<std::pair<const char*, std::vector<std::string>>>{
@@ -220,8 +220,11 @@ int main(int argc, char** argv) {
     const Placement placement = find_placement(context, on_host);
     const json info = describe(context, placement);
     if (context.is_root()) {
-      print_configuration(context.options());  // first what was asked for
-      print(context, info, placement);
+      print_pairs(info, "topology");
+      print_placement(context, placement);
+      print_configuration(context.options());
+      print_pairs(info, "versions");
+      print_registries(info);
     }
     context.agree_on([&] {
       if (!context.is_root()) return;

@@ -11,14 +11,14 @@ import h5py
 import markdown
 
 # The raw data of a row: the name of README's link, the folder, and the layout.
-STUDIES = {"nvlink": ("results/2x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/beside-fsdp2", "node"),
+STUDIES = {"nvlink": ("results/4x-NVIDIA-H200/fsdp2-plugin", "node"), "larger": ("results/2x-NVIDIA-H200/beside-fsdp2", "node"),
            "eight": ("results/8x-NVIDIA-H200/beside-fsdp2/18.7b", "node"),
            "nodes": ("results/4x-NVIDIA-H200/fsdp2-plugin", "emulated"),
            "pair": ("results/2x-NVIDIA-H200/fsdp2-plugin", "emulated")}
 CONVERGENCE = "results/host-2core/convergence"
 
 # (what is compared, study, shape, how the peer's runs begin, name of the run of ZeRO++)
-BESIDE_FSDP2 = (("ms: 1.64 B, 2 GPUs", "nvlink", "1.64b", "fsdp2", "qwz-qgz"),
+BESIDE_FSDP2 = (("ms: 1.64 B, 4 GPUs", "nvlink", "1.64b", "fsdp2", "qwz-qgz"),
                 ("ms: 6.86 B, 2 GPUs", "larger", "6.86b", "fsdp2", "all"),
                 ("ms: 18.7 B, 8 GPUs", "eight", "18.7b", "fsdp2", "qwz-qgz"),
                 ("ms: 1.64 B, 2 nodes", "nodes", "1.64b", "fsdp2", "all"),
@@ -78,7 +78,7 @@ def steps(programs):
 def plugin(programs):
     """What the plug-in makes of FSDP2 between two emulated nodes: of two GPUs each, and of one."""
     names = {"fsdp2": "FSDP2", "hybrid": "FSDP2, hybrid sharding", "plugin-lanes": "zeropp.torch, no codec",
-             "plugin-both-torch": "zeropp.torch, both codecs, PyTorch's process groups", "plugin-both": "zeropp.torch, both codecs",
+             "plugin-both-torch": "zeropp.torch, both codecs, PyTorch's process groups", "plugin-both": "zeropp.torch, both codecs", "plugin-both-hpz": "zeropp.torch, both codecs and FSDP2's hpZ",
              "qwz-qgz": "zpp_train, both codecs", "all": "zpp_train, all of ZeRO++"}
     studies = [study(programs, name, "1.64b") for name in ("nodes", "pair")]
 

@@ -9,11 +9,13 @@ setting is trained from every seed, so that losses are compared in pairs. The le
 the steps and falls by a cosine to a tenth. Held-out losses are in nats a byte, means over the same sequences for all. NAME=JSON
 are the arguments of compress(), such as 'int4={"weights": "int4:128"}'; without any, the defaults are trained. The column
 "compressed" is the share of collectives that were: where it is 0 %, the difference says nothing (min_bytes, node_size).
+With --json a study that was ended goes on where it was, also on another day.
 Run it with the Python that has PyTorch, the package zeropp, NumPy and SciPy.
 Exit codes: 0 done; 1 failed in training; 2 usage; 3 a package is missing, or a rank has no GPU.
 """
 
 import argparse
+import gc
 import json
 import math
 import os
@@ -50,7 +52,8 @@ def arguments():
     parser.add_argument("--steps", type=int, default=1500)
     parser.add_argument("--lr", type=float, default=1e-3, help="the highest [0.001]")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE",
+                        help="write losses there after every run; runs that FILE has already are not made again")
     options = parser.parse_args()
     if options.seeds < 2:
         parser.error(f"--seeds {options.seeds}: an interval needs two at least")
@@ -117,6 +120,23 @@ def train(modules, options, place, text, device, seed, keywords):
     return *(means / place.size).tolist(), share, time.perf_counter() - begin
 
 
+def told(options):
+    """What the runs of one study have in common, as --json keeps it."""
+    return {key: str(value) for key, value in vars(options).items() if key not in ("seeds", "json")}
+
+
+def earlier(options):
+    """Losses that --json has from an earlier start, which had the same options."""
+    if not options.json or not options.json.exists():
+        return {}
+    kept = json.loads(options.json.read_text())
+    for key, value in told(options).items():
+        if kept["options"].get(key) != value:
+            launch.fail("plugin_losses", launch.USAGE, f"{options.json} has runs with {key} {kept['options'].get(key)}, not {value}: "
+                                                       "give the same options, or another --json")
+    return kept["losses"]
+
+
 def table(losses, paired):
     """Held-out losses of each setting, and their difference from plain FSDP2 in pairs of one seed."""
     rows = []
@@ -148,20 +168,23 @@ def main():
     if options.device == "cuda":
         torch.cuda.set_device(device)
     torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if options.device == "cuda" else "gloo")
-    losses = {}
+    losses = earlier(options)
+    gc.disable()  # a collection stops the host of one rank, and all ranks wait for it
     try:
         text = Text(torch, options, place, device)
         for seed in range(1, options.seeds + 1):
             for name, keywords in [(PLAIN, None), *options.setting]:
+                if any(run["seed"] == seed for run in losses.get(name, [])):
+                    continue
                 held_out, training, share, seconds = train(modules, options, place, text, device, seed, keywords)
+                gc.collect()
                 losses.setdefault(name, []).append({"seed": seed, "held_out": held_out, "training": training, "compressed": share,
                                                         "seconds": seconds})
                 if place.rank == 0:
                     print(f"seed {seed}, {name}: held-out {held_out:.4f}, training {training:.4f}, {seconds:.0f} s", flush=True)
                     if options.json:
                         options.json.write_text(json.dumps({
-                            "options": {key: str(value) for key, value in vars(options).items()}, "ranks": place.size,
-                            "torch": torch.__version__, "losses": losses}, indent=1) + "\n")
+                            "options": told(options), "ranks": place.size, "torch": torch.__version__, "losses": losses}, indent=1) + "\n")
     except (RuntimeError, ValueError, OSError) as error:
         launch.leave("plugin_losses", place, error)
     if place.rank == 0:

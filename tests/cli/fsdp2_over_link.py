@@ -56,15 +56,23 @@ class Fsdp2OverLink(local_script.TestCase):
         with tempfile.TemporaryDirectory(prefix="zpp-") as name:
             text, path = pathlib.Path(name, "text"), pathlib.Path(name, "losses.json")
             text.write_bytes(bytes(97 + index * index % 13 for index in range(20_000)))
-            done = self.on_two_ranks(
-                "plugin_losses.py", "--data", text, "--json", path, "--seeds", "2", "--steps", "6", "--num-layers", "1", "--hidden-size", "64",
+            command = [
+                "plugin_losses.py", "--data", text, "--json", path, "--steps", "6", "--num-layers", "1", "--hidden-size", "64",
                 "--num-attention-heads", "2", "--seq-length", "16", "--micro-batch-size", "2", "--held-out", "4",
                 "--setting", 'none={"node_size": 1, "min_bytes": 0, "weights": "none", "gradients": "none"}',
-                "--setting", 'coarse={"node_size": 1, "min_bytes": 0, "weights": "int2:64", "gradients": "int2:64"}')
+                "--setting", 'coarse={"node_size": 1, "min_bytes": 0, "weights": "int2:64", "gradients": "int2:64"}']
+            done = self.on_two_ranks(*command, "--seeds", "2")
             if "'scipy'" in done.stderr:
                 self.skipTest("the Python with PyTorch lacks SciPy")
             self.assertEqual(done.returncode, 0, done)
             found = json.loads(path.read_text())["losses"]
+            more = self.on_two_ranks(*command, "--seeds", "3")
+            self.assertEqual(more.returncode, 0, more)
+            self.assertEqual([line.split(",")[0] for line in more.stdout.splitlines() if line.startswith("seed")], 3 * ["seed 3"])
+            for name, runs in json.loads(path.read_text())["losses"].items():
+                self.assertEqual((runs[:2], len(runs)), (found[name], 3))
+            other = self.on_two_ranks(*command, "--seeds", "3", "--steps", "7")
+            self.assertEqual((other.returncode, "steps 6, not 7" in other.stderr), (2, True), other)
         losses = {name: [run["held_out"] for run in runs] for name, runs in found.items()}
         plain = losses.pop("plain FSDP2")
         self.assertEqual(losses["none"], plain)

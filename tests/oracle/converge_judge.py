@@ -270,6 +270,8 @@ class Judge(unittest.TestCase):
         for text in (out, (self.output / "chapter.md").read_text()):
             self.assertRegex(text, r"What error feedback changes .*\n\n.*\n.*\n\| feedback \| int4 +\| +-0\.5\d+ \|")
         self.assertEqual(out.count("What error feedback changes"), 1)
+        self.assertRegex(out, r"A run of m-base: a gpt of 2 layers of width 64, \d+ steps of 16 sequences of 32 tokens on \d+ ranks, "
+                              r"\w+ with a learning rate of at most 0\.003, schedule constant\.")
         self.assertIn("corrected over 8 settings", out.replace("\n", " "))
         self.assertTrue((self.output / "markov-ladder.png").exists())
 

@@ -30,7 +30,9 @@ LADDER = (BASE, setting("near", effect=0.001, **NEAR), setting("int4", effect=0.
 
 
 def config_of(source):
-    return json.dumps({"zeropp": {"data": {"source": source}, "model": {"name": "gpt"}, "train_steps": STEPS}})
+    model = {"name": "gpt", "num_layers": 2, "hidden_size": 64, "seq_length": 32}
+    return json.dumps({"train_batch_size": 16, "optimizer": {"params": {"lr": 0.003}}, "scheduler": {"type": "constant"},
+                       "zeropp": {"data": {"source": source}, "model": model, "train_steps": STEPS}})
 
 
 def losses(settings, seeds, random, noise=0.004, between=0.05):

@@ -30,13 +30,12 @@ class AllReduceState:
         dtype = DTYPES.get(buffer.dtype)
         if dtype is None:
             raise UsageError(f"gradients of {buffer.dtype} have no codec: train in float32, bfloat16 or float16")
-        communicator, inside = self.plans.communicators.of(group, buffer.device)
-        one_hop = communicator.size == communicator.node_size or communicator.node_size == 1
+        ranks = self.plans.communicators.ranks_of(group, buffer.device)
         return self.plans.get(
-            (group, buffer.numel(), dtype), lambda: communicator.plan_all_reduce(
-                buffer.numel(), dtype, self.codecs[1] if one_hop and not inside else self.codecs[0],
-                codec_between_nodes=None if one_hop else self.codecs[1], algorithm=self.algorithm,
-                scale=1.0 / group.size(), seed=self.seed))
+            (ranks, buffer.numel(), dtype), lambda: ranks.communicator.plan_all_reduce(
+                buffer.numel(), dtype, self.codecs[1] if ranks.one_hop and not ranks.inside_a_node else self.codecs[0],
+                codec_between_nodes=None if ranks.one_hop else self.codecs[1], algorithm=self.algorithm,
+                scale=1.0 / ranks.size, seed=self.seed))
 
 
 def allreduce_hook(state, bucket):

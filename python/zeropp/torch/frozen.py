@@ -30,7 +30,7 @@ class FrozenAllGather(Hook):
         versions = [version(parameter) for parameter in parameters_of(self.module)]
         images, made_of = self.replicas.get(group, (None, None))
         if made_of != versions:
-            _, inside = self.plans.communicators.of(group, device)
+            inside = self.plans.communicators.ranks_of(group, device).inside_a_node
             padded = -(-collectives.image_bytes(codec, dtype, count) // 16) * 16
             images = torch.empty(group.size(), padded, dtype=torch.uint8, device=device)
             own = images[group.rank()]

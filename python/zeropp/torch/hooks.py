@@ -15,24 +15,37 @@ class Hook:
     def __init__(self, name, module, settings, plans, needs_compression):
         self.name, self.module, self.settings, self.plans = name, module, settings, plans
         self.needs_compression = needs_compression  # (bytes) -> whether so few are worth it
-        self.sent = {}  # by (phase, algorithm, codec, why PyTorch carried it)
+        self._sent = {}  # by (phase, SharedPlan or algorithm, codec, why PyTorch carried it)
 
     def allocate(self, size, *, dtype, device):
         return torch.empty(*size, dtype=dtype, device=device)
 
-    def count(self, phase, algorithm, codec, sent, why=""):
-        self.sent.setdefault((phase, algorithm, codec, why), Sent()).add(sent)
+    def run(self, plan, phase, codec, source, target):
+        plan.run(source, target, source.device)
+        self._sent.setdefault((phase, plan, codec, ""), Sent()).calls += 1  # sent() asks the plan for the bytes
 
-    def count_plain(self, phase, part, group, inside, why):
+    def count(self, phase, algorithm, codec, sent, why=""):
+        self._sent.setdefault((phase, algorithm, codec, why), Sent()).add(sent)
+
+    def count_plain(self, phase, part, ranks, why):
         """PyTorch's own collective; its route is not known, so a ring stands for it. `why` it is not the library's."""
-        to_next = (group.size() - 1) * part.numel() * part.element_size()
-        bytes_ = (to_next, 0) if inside else (0, to_next)
+        to_next = (ranks.size - 1) * part.numel() * part.element_size()
+        bytes_ = (to_next, 0) if ranks.inside_a_node else (0, to_next)
         self.count(phase, "torch", "none", Sent(1, *bytes_, *bytes_), why)
 
+    def sent(self):
+        """{(phase, algorithm, codec, why PyTorch carried it): Sent}"""
+        found = {}
+        for (phase, carrier, codec, why), sent in self._sent.items():
+            algorithm = getattr(carrier, "algorithm", carrier)
+            each = sent if carrier is algorithm else carrier.sent(sent.calls)
+            found.setdefault((phase, algorithm, codec, why), Sent()).add(each)
+        return found
 
-def why_plain(group, dtype, few, inside):
+
+def why_plain(size, dtype, few, inside):
     """Why PyTorch carries a collective, in two or three words; the first reason counts."""
-    if group.size() == 1:
+    if size == 1:
         return "one rank"
     if dtype is None:
         return "no such type"
@@ -58,22 +71,23 @@ class CompressedAllGather(Hook):
     """Gathers weights. What stays inside a node goes uncompressed unless settings.inside_node says otherwise."""
 
     def __call__(self, output_tensor, input_tensor, group, async_op=False):
-        communicator, inside = self.plans.communicators.of(group, input_tensor.device)
+        ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
+        inside = ranks.inside_a_node
         codec = self.settings.inside_node if inside else self.settings.weights
         phase = f"{part_of_step(self.module)}gather"
         dtype = DTYPES.get(input_tensor.dtype)
         plain = codec == "none" and (inside or self.settings.transport == "torch")
-        few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size() * group.size())
-        if plain or few or dtype is None or group.size() == 1:
-            self.count_plain(phase, input_tensor, group, inside, why_plain(group, dtype, few, inside))
-            return dist.all_gather_into_tensor(output_tensor, input_tensor, group=group, async_op=async_op)
+        few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size() * ranks.size)
+        if plain or few or dtype is None or ranks.size == 1:
+            self.count_plain(phase, input_tensor, ranks, why_plain(ranks.size, dtype, few, inside))
+            return dist.all_gather_into_tensor(output_tensor, input_tensor, group=ranks.group, async_op=async_op)
         require_contiguous(self.name, output_tensor, input_tensor)
         plan = self.plans.get(
-            ("all_gather", group, input_tensor.numel(), dtype, codec),
-            lambda: communicator.plan_all_gather(input_tensor.numel(), dtype, codec,
-                                                 algorithm="auto" if inside else self.settings.all_gather_algorithm,
-                                                 seed=self.settings.seed))
-        self.count(phase, plan.algorithm, codec, plan.run(input_tensor, output_tensor, input_tensor.device))
+            ("all_gather", ranks, input_tensor.numel(), dtype, codec),
+            lambda: ranks.communicator.plan_all_gather(input_tensor.numel(), dtype, codec,
+                                                       algorithm="auto" if inside else self.settings.all_gather_algorithm,
+                                                       seed=self.settings.seed))
+        self.run(plan, phase, codec, input_tensor, output_tensor)
         return None
 
 
@@ -81,30 +95,29 @@ class CompressedReduceScatter(Hook):
     """Sums gradients. FSDP2 divides: compress() has it ask for sums (set_force_sum_reduction_for_comms)."""
 
     def __call__(self, output_tensor, input_tensor, group, op, async_op=False):
-        communicator, inside = self.plans.communicators.of(group, input_tensor.device)
+        ranks = self.plans.communicators.ranks_of(group, input_tensor.device)
         dtype, output = DTYPES.get(input_tensor.dtype), DTYPES.get(output_tensor.dtype)
         codecs = self.settings.gradients
         plain = codecs == ("none", "none") and self.settings.transport == "torch"
         few = not self.needs_compression(input_tensor.numel() * input_tensor.element_size())
-        if plain or few or dtype is None or output is None or group.size() == 1:
-            self.count_plain("reduce", output_tensor, group, inside, why_plain(group, dtype and output, few, False))
+        if plain or few or dtype is None or output is None or ranks.size == 1:
+            self.count_plain("reduce", output_tensor, ranks, why_plain(ranks.size, dtype and output, few, False))
             return dist.reduce_scatter_tensor(output_tensor, input_tensor, group=group, op=op, async_op=async_op)
         if op == dist.ReduceOp.SUM:
             scale = 1.0
         elif op == dist.ReduceOp.AVG:
-            scale = 1.0 / group.size()
+            scale = 1.0 / ranks.size
         else:
             raise UsageError(f"{self.name}: a reduction by {op} cannot be compressed: call "
                              "set_force_sum_reduction_for_comms(True) on the module after set_gradient_divide_factor()")
         require_contiguous(self.name, output_tensor, input_tensor)
         feedback = self.settings.error_feedback
-        one_hop = communicator.size == communicator.node_size or communicator.node_size == 1
-        key = ("reduce_scatter", group, output_tensor.numel(), dtype, output, scale, self.name if feedback else None)
+        one_hop = ranks.one_hop
+        key = ("reduce_scatter", ranks, output_tensor.numel(), dtype, output, scale, self.name if feedback else None)
         plan = self.plans.get(
-            key, lambda: communicator.plan_reduce_scatter(
-                output_tensor.numel(), dtype, codecs[1] if one_hop and not inside else codecs[0],
+            key, lambda: ranks.communicator.plan_reduce_scatter(
+                output_tensor.numel(), dtype, codecs[1] if one_hop and not ranks.inside_a_node else codecs[0],
                 codec_between_nodes=None if one_hop else codecs[1], algorithm=self.settings.reduce_scatter_algorithm,
                 output=output, scale=scale, seed=self.settings.seed, error_feedback=feedback))
-        shown = codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs)
-        self.count("reduce", plan.algorithm, shown, plan.run(input_tensor, output_tensor, input_tensor.device))
+        self.run(plan, "reduce", codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs), input_tensor, output_tensor)
         return None

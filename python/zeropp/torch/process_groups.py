@@ -1,6 +1,7 @@
 """Process groups of PyTorch as transports of the library: who is where, and what moves the bytes."""
 
 import ctypes
+import functools
 import hashlib
 import os
 import socket
@@ -88,8 +89,32 @@ class _OverProcessGroup:
         return torch.device("cpu")
 
 
+class RankSet:
+    """Ranks that several process groups may have in common: FSDP2 makes a group for each module that reshards after
+    forward to a number of ranks. They share one communicator of the library, and the first of the groups."""
+
+    def __init__(self, group, device, node_size, make_communicator):
+        self.group = group
+        self.size = group.size()
+        self._carrier = _OverProcessGroup(group, device)
+        nodes = nodes_of(self._carrier, node_size)
+        self.node_size = ranks_of_each(nodes, node_size)
+        self.inside_a_node = len(set(nodes)) == 1
+        self._make_communicator = make_communicator
+
+    @functools.cached_property
+    def communicator(self):
+        """Made by all ranks when a plan first needs it."""
+        return self._make_communicator(self, self._carrier)
+
+    @property
+    def one_hop(self):
+        """Whether there is one level only, so that a reduction has one codec."""
+        return self.node_size in (1, self.size)
+
+
 class Communicators:
-    """The communicators of one call of compress(), made when a process group is first used."""
+    """The communicators of one call of compress()."""
 
     def __init__(self, node_size=None, transport="torch", rail_lanes=0, copy_engines=-1):
         if transport not in ("torch", "nccl"):
@@ -108,23 +133,25 @@ class Communicators:
         self.node_size = node_size
         self.transport = transport
         self.options = {"rail_lanes": rail_lanes, "copy_engines": copy_engines} if transport == "nccl" else {}
-        self.made = {}
+        self.of_groups, self.of_ranks = {}, {}  # RankSets
 
-    def of(self, group, device):
-        """(communicator, whether its ranks share one node)"""
-        found = self.made.get(group)
+    def ranks_of(self, group, device):
+        """The RankSet of a process group."""
+        found = self.of_groups.get(group)
         if found is None:
             if self.transport == "nccl" and device.type != "cuda":
                 raise UsageError(f"transport 'nccl' moves memory of GPUs, not of {device.type}: choose transport='torch'")
-            carrier = _OverProcessGroup(group, device)
-            node_size = ranks_of_a_node(self.node_size)
-            nodes = nodes_of(carrier, node_size)
-            communicator = Communicator(
-                group.rank(), group.size(), ranks_of_each(nodes, node_size), carrier,
-                device=Device.CUDA if device.type == "cuda" else Device.HOST,
-                transport=Transport.NCCL if self.transport == "nccl" else Transport.CALLBACKS, **self.options)
-            found = self.made[group] = (communicator, len(set(nodes)) == 1)
+            ranks = tuple(dist.get_process_group_ranks(group))
+            if ranks not in self.of_ranks:
+                self.of_ranks[ranks] = RankSet(group, device, ranks_of_a_node(self.node_size), self._communicator)
+            found = self.of_groups[group] = self.of_ranks[ranks]
         return found
+
+    def _communicator(self, ranks, carrier):
+        return Communicator(
+            ranks.group.rank(), ranks.size, ranks.node_size, carrier,
+            device=Device.CUDA if carrier.device.type == "cuda" else Device.HOST,
+            transport=Transport.NCCL if self.transport == "nccl" else Transport.CALLBACKS, **self.options)
 
 
 def stream_of(device):

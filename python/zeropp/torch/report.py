@@ -88,7 +88,7 @@ def report(model):
     for name, module in wrapped:
         shown = name or "(model)"
         for hook in getattr(module, "_zeropp_hooks", ()):
-            for (phase, algorithm, codec, why), sent in hook.sent.items():
+            for (phase, algorithm, codec, why), sent in hook.sent().items():
                 rows.append(Row(shown, phase, algorithm, codec, sent.calls, sent.inside_nodes, sent.between_nodes,
                                 sent.predicted_inside_nodes, sent.predicted_between_nodes, why))
         if rows.compressed and not hasattr(module, "_zeropp_hooks") and param_groups(module):

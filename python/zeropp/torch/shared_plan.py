@@ -31,16 +31,10 @@ class SharedPlan:
     def __init__(self, plan):
         self.plan = plan
         self.algorithm = plan.traffic().algorithm.decode()
-        self._before = self._traffic()
         self._done = None  # event of the last run, on GPUs
 
-    def _traffic(self):
-        of_plan = self.plan.traffic()
-        return (of_plan.runs, of_plan.sent_inside_nodes, of_plan.sent_between_nodes, of_plan.predicted_inside_nodes,
-                of_plan.predicted_between_nodes)
-
     def run(self, source, target, device):
-        """Runs it on the current stream, and returns what that sent."""
+        """Runs it on the current stream."""
         if device.type == "cuda":
             stream = torch.cuda.current_stream(device)
             if self._done is not None:
@@ -49,10 +43,13 @@ class SharedPlan:
             self._done = stream.record_event(self._done)
         else:
             self.plan.run(source.data_ptr(), target.data_ptr(), stream_of(device))
-        now = self._traffic()
-        sent = Sent(*(after - before for after, before in zip(now, self._before)))
-        self._before = now
-        return sent
+
+    def sent(self, calls):
+        """What so many of its runs sent, which all send the same."""
+        of_plan = self.plan.traffic()
+        return Sent(calls, *(total * calls // of_plan.runs for total in (
+            of_plan.sent_inside_nodes, of_plan.sent_between_nodes, of_plan.predicted_inside_nodes,
+            of_plan.predicted_between_nodes)))
 
 
 class Plans:

@@ -1,6 +1,7 @@
 """Tables of a judged matrix in Markdown, the chapter whose tables docs/howto/safe-compression.md shows, and the same
 rows as HDF5."""
 
+import json
 import math
 
 import h5py
@@ -85,6 +86,19 @@ def entropy_text(study, level, bits):
     return [f"Entropy of the source: {nats:.4f} nats a token; {', '.join(apart)}.", ""]
 
 
+def runs_text(study, level):
+    """What the runs of a level have in common, by the first baseline; nothing where its configuration does not say it."""
+    first = next((setting for setting in study.settings if setting.level == level and not setting.baseline and setting.runs), None)
+    try:
+        config = json.loads(first.config_json)
+        model, run = config["zeropp"]["model"], next(iter(first.runs.values()))
+        return [f"A run of {first.name}: a {model['name']} of {model['num_layers']} layers of width {model['hidden_size']}, {run.steps} steps of "
+                f"{config['train_batch_size']} sequences of {model['seq_length']} tokens on {run.world_size} ranks, {first.optimizer} with a "
+                f"learning rate of at most {config['optimizer']['params']['lr']:g}, schedule {config['scheduler']['type']}.", ""]
+    except (ValueError, AttributeError, KeyError, TypeError):
+        return []
+
+
 def seeds_text(study, level):
     counts = sorted({len(setting.runs) for setting in study.settings if setting.level == level})
     return f"{' to '.join(map(str, counts))} seeds a setting"
@@ -115,7 +129,7 @@ def text_of(study, trace, rows, claims, missing, effects, margin):
     for name in TOKEN_LEVELS:
         if any(setting.level == name for setting in study.settings):
             lines += [f"## {name}: {seeds_text(study, name)}", "",
-                      *entropy_text(study, name, float(trace.data[name]["source_entropy_bits"])),
+                      *entropy_text(study, name, float(trace.data[name]["source_entropy_bits"])), *runs_text(study, name),
                       markdown_table.aligned(COLUMNS, rows_of(study, rows, name), TEXT_COLUMNS), "",
                       "The published order of codecs:", "", ladder_table(claims, name), "", *effects_table(effects, name)]
     lines += [f"- {each}" for each in missing] + ([power_text(rows), legend(margin, len(rows))] if rows else [])

@@ -15,6 +15,7 @@ Exit code 0: done; 1: failed in training, out of memory say; 2: usage; 3: no PyT
 
 import argparse
 import datetime
+import gc
 import importlib
 import json
 import os
@@ -70,6 +71,9 @@ def arguments(words):
                      help="the same losses in every bit from run to run, in slower steps")
     run.add_argument("--prepare", type=prepared, metavar="MODULE:FUNCTION[ JSON]",
                      help="call the function with the sharded model, and the members of the JSON object as keyword arguments")
+    run.add_argument("--prefetch", type=positive, default=1, metavar="N",
+                     help="gather the weights of N blocks ahead (set_modules_to_forward_prefetch and "
+                          "..._backward_prefetch), in the memory of so many more blocks [1: FSDP2's default]")
     place = parser.add_argument_group("nodes")
     place.add_argument("--hybrid", type=positive, metavar="NODE_SIZE",
                        help="shard inside groups of this many ranks, replicate across (HSDP)")
@@ -150,6 +154,8 @@ def train(options, place, torch, gpt):
         for block in model.blocks:  # they share one graph
             block.compile()
     gpt.shard(model, mesh, {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype], options.reshard or True)
+    if options.prefetch > 1:
+        gpt.prefetch(model, options.prefetch)
     model.to_empty(device=device)
     gpt.initialize(model, mesh.get_local_rank("shard"))  # replicas begin alike
     if options.prepare:
@@ -173,6 +179,8 @@ def train(options, place, torch, gpt):
             torch.cuda.synchronize()
         distributed.barrier()
 
+    gc.collect()
+    gc.disable()  # as torchtitan does: a collection stops the host of one rank, and all ranks wait for it
     for _ in range(options.warmup):
         step()
     wait_for_all()
@@ -205,6 +213,8 @@ def describe(options):
         parts.append(f"hybrid {options.hybrid}")
     if options.reshard:
         parts.append(f"hpZ {options.reshard}")
+    if options.prefetch > 1:
+        parts.append(f"prefetch {options.prefetch}")
     parts += [name for name in ("compile", "recompute", "deterministic") if getattr(options, name)]
     if options.prepare:
         module, function, keywords = options.prepare

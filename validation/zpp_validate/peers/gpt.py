@@ -78,6 +78,14 @@ def shard(model, mesh, reduce_dtype, reshard=True):
     return model
 
 
+def prefetch(model, count):
+    """The weights of `count` modules of a sharded model are gathered ahead of their use, in forward and in backward."""
+    order = [*([model.embedding] if model.head is not None else []), *model.blocks]
+    for modules, set_prefetch in ((order, "set_modules_to_forward_prefetch"), (order[::-1], "set_modules_to_backward_prefetch")):
+        for index, module in enumerate(modules):
+            getattr(module, set_prefetch)(modules[index + 1:index + 1 + count])
+
+
 @torch.no_grad()
 def initialize(model, shard):
     """Every rank fills its own shards: GPT-2's distributions, drawn from a generator for each shard, by its number."""
