@@ -15,7 +15,7 @@ SCRIPT = zpp.SOURCE / "jobscripts" / "local" / "train_shapes.sh"
 PEER = (*zpp.VALIDATE, "peer-fsdp2")
 FEATURES = "none,none-flat,none-2hop,qwz,hpz,qgz,qwz-qgz,all"
 PEERS = "fsdp2,fsdp2-compile,fsdp2-recompute,hybrid"
-PLUGINS = "both,lanes,both-torch"
+PLUGINS = "both,lanes,both-torch,both-hpz,lanes-compile,both-hpz-compile"
 
 
 def read(path):
@@ -75,14 +75,17 @@ class TrainShapes(local_script.TestCase):
     def test_the_plugin_trains_what_its_peer_trains(self):
         commands = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated", "--features", "", "--peers", "fsdp2",
                                 "--plugins", PLUGINS)
-        self.assertEqual(len(commands), 2 + 3)
         plain, *plugins, _ = commands
+        self.assertEqual([("--compile" in command, option(command, "--reshard")) for command in plugins],
+                         [(False, None)] * 3 + [(False, "2"), (True, None), (True, "2")])
         for command in plugins:
             name, _, arguments = option(command, "--prepare").partition(" ")
             self.assertEqual(name, "zeropp.torch:compress")
             self.assertEqual(json.loads(arguments)["node_size"], int(option(plain, "--node-size")))
             for flag in ("--num-layers", "--hidden-size", "--steps", "--warmup", "--node-size", "--micro-batch-size"):
                 self.assertEqual(option(command, flag), option(plain, flag))
+        on_one_node = self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "node", "--features", "", "--peers", "", "--plugins", PLUGINS)
+        self.assertEqual(len(on_one_node), 4, "hpZ on one node")
 
     def test_sockets_are_set_for_both_sides(self):
         for command in self.dry_run("--gpus", "4", "--shapes", "tiny", "--layouts", "emulated-4x4"):
