@@ -4,7 +4,8 @@
 usage: jobscripts/local/corpus.py --output DIR [--packages LIST | --folders LIST] [--vocab-size N]
 
 Downloads the packages with apt-get, which needs no root, and takes from them every file that is text: UTF-8 without NUL,
-of 256 bytes to 1 MiB, with at most one line in a hundred beyond 400 characters. Equal files are kept once. Documents are
+of 256 bytes to 1 MiB, with at most one line in a hundred beyond 400 characters. Plain texts beyond 1 MiB, such as
+dictionaries (.dz, .txt), are cut into documents of about 64 KiB between two lines. Equal documents are kept once. They are
 ordered by their SHA-256, which mixes the packages and is the same on every machine; the first ones of that order, 24 MB
 of them, are the held-out part, which lies at the end of each file:
 
@@ -15,7 +16,9 @@ of them, are the held-out part, which lies at the end of each file:
                    each the flags of zpp_train that hold out the held-out part
 
 A BPE needs the package tokenizers of PyPI. It is trained on the first documents that are trained on, 128 MB of them.
-Exit codes: 0 done; 2 usage; 3 apt-get, dpkg-deb or the package tokenizers is missing; 5 a download or a file failed.
+A file that cannot be unpacked is left out and counted.
+Exit codes: 0 done; 2 usage; 3 apt-get, dpkg-deb or the package tokenizers is missing; 5 a download, a package or a file
+that is written failed.
 """
 
 import argparse
@@ -30,9 +33,13 @@ import struct
 import subprocess
 import sys
 import tarfile
+import tempfile
+import zlib
 
 PACKAGES = "linux-source-6.1,dict-gcide,manpages,manpages-dev,perl-doc"
 LEAST, MOST, LONG_LINE, LONG_SHARE = 256, 1 << 20, 400, 0.01
+SLICE, CUT = MOST // 16, (".dz", ".txt", ".txt.gz")  # texts that are cut where they are long
+UNPACKED = ("cannot be unpacked", EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError)
 MB = 10**6
 END = "<|endoftext|>"  # between the documents of a BPE's file
 LLMC_MAGIC, LLMC_VERSION, LLMC_HEADER = 20240520, 1, 256  # 32-bit words
@@ -52,74 +59,88 @@ def arguments():
     parser.add_argument("--held-out", type=float, default=24, metavar="MB", help="size of the held-out part at least [24]")
     parser.add_argument("--vocab-size", type=int, default=0, metavar="N", help="tokens of a BPE, 8192 to 32768 say [0: none]")
     options = parser.parse_args()
+    if options.held_out <= 0:
+        parser.error(f"--held-out {options.held_out:g}: give a number of MB above 0")
+    for folder in options.folders.split(",") if options.folders else []:
+        if not pathlib.Path(folder).is_dir():
+            parser.error(f"--folders {folder}: there is no such folder")
     if options.vocab_size and not 512 <= options.vocab_size <= 65536:
         parser.error(f"--vocab-size {options.vocab_size}: give 512 to 65536, for tokens of 16 bits")
     return options
 
 
 def download(names, folder):
-    """{name: (file, version)} of packages."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """[(file, name, version)] of packages, in an empty folder."""
     try:
         done = subprocess.run(["apt-get", "download", *names], cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode:
             fail(5, f"apt-get download: {done.stderr.strip().splitlines()[-1]}: run apt-get update, or give other --packages")
-        found = {}
-        for file in sorted(folder.glob("*.deb")):
-            name, version = subprocess.run(["dpkg-deb", "--show", file], capture_output=True, text=True, check=True).stdout.split()
-            found[name] = (file, version)
+        return [(file, *subprocess.run(["dpkg-deb", "--show", file], capture_output=True, text=True, check=True).stdout.split())
+                for file in sorted(pathlib.Path(folder).glob("*.deb"))]
     except FileNotFoundError as missing:
         fail(3, f"{missing.filename} is missing: run this on Debian, or give --folders")
-    return {name: found[name] for name in names}
 
 
-def opened(name, stream):
-    """(name, bytes) of one file, and of those inside it where it is an archive or compressed."""
-    if name.endswith((".tar.xz", ".tar.gz", ".tar.bz2")):
-        with tarfile.open(fileobj=stream, mode="r|*") as archive:
-            yield from members(archive)
-    elif name.endswith((".gz", ".dz")):
-        yield name, gzip.decompress(stream.read())
-    elif name.endswith(".xz"):
-        yield name, lzma.decompress(stream.read())
-    else:
-        yield name, stream.read()
+def opened(name, stream, size):
+    """(name, bytes) of one file, and of those inside it where it is an archive or compressed; None in place of bytes that are
+    too many to be read or cannot be unpacked."""
+    try:
+        if name.endswith((".tar.xz", ".tar.gz", ".tar.bz2")):
+            with tarfile.open(fileobj=stream, mode="r|*") as archive:
+                yield from members(archive)
+        elif name.endswith((".gz", ".dz")):
+            yield name, gzip.decompress(stream.read())
+        elif name.endswith(".xz"):
+            yield name, lzma.decompress(stream.read())
+        else:
+            yield name, stream.read() if size <= MOST or name.endswith(CUT) else None
+    except UNPACKED[1:]:
+        yield UNPACKED[0], None
 
 
 def members(archive):
     for member in archive:
         if member.isfile():
-            yield from opened(member.name, archive.extractfile(member))
+            yield from opened(member.name, archive.extractfile(member), member.size)
 
 
 def files_of_package(file):
-    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", file], stdout=subprocess.PIPE) as process:
-        with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
-            yield from members(archive)
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", file], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        whole = True
+        try:
+            with tarfile.open(fileobj=process.stdout, mode="r|") as archive:
+                yield from members(archive)
+        except tarfile.TarError:
+            whole = False
+        process.stdout.read()  # to its end, which dpkg-deb waits for
+        if process.wait() or not whole:
+            fail(5, f"{file.name} is damaged: dpkg-deb cannot unpack it: start again, which downloads it anew")
 
 
-def files_of_folder(folder):
+def files_of_folder(folder, output):
+    """But for what lies in `output`."""
     for path in sorted(pathlib.Path(folder).rglob("*")):
-        if path.is_file():
+        if path.is_file() and output.resolve() not in path.resolve().parents:
             with path.open("rb") as stream:
-                yield from opened(str(path), stream)
+                yield from opened(str(path), stream, path.stat().st_size)
 
 
 def parts(name, content):
     """A large plain text, such as a dictionary, as documents of whole lines."""
-    if len(content) <= MOST or not name.endswith((".dz", ".txt", ".txt.gz")):
+    if content is None or len(content) <= MOST or not name.endswith(CUT):
         yield content
         return
     begin = 0
     while begin < len(content):
-        end = min(len(content), begin + MOST // 16)
-        end = content.find(b"\n", end) + 1 or len(content)
+        end = content.find(b"\n", min(len(content), begin + SLICE)) + 1 or len(content)
         yield content[begin:end]
         begin = end
 
 
-def why_left_out(content):
-    """Nothing of a document that is kept."""
+def why_left_out(name, content):
+    """The reason why a document is left out, or an empty string."""
+    if content is None:
+        return name if name == UNPACKED[0] else "long"
     if len(content) < LEAST:
         return "short"
     if len(content) > MOST:
@@ -139,10 +160,10 @@ def documents(sources, spool):
     for files in sources:
         for name, whole in files:
             for content in parts(name, whole):
-                digest = hashlib.sha256(content).hexdigest()
-                why = "equal to another" if digest in kept else why_left_out(content)
-                if why:
-                    left_out[why] += 1
+                why = why_left_out(name, content)
+                digest = "" if why else hashlib.sha256(content).hexdigest()
+                if why or digest in kept:
+                    left_out[why or "equal to another"] += 1
                     continue
                 kept[digest] = (offset, len(content))
                 spool.write(content)
@@ -189,6 +210,7 @@ def write_bpe(folder, read, training, held_out, vocabulary):
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.encode_special_tokens = True  # a document may hold the words of END
     size, sample = 0, []
     for place in training:
         sample.append(place)
@@ -208,6 +230,8 @@ def write_bpe(folder, read, training, held_out, vocabulary):
                     ids = array.array("H", [*each.ids, end])
                     ids.tofile(out)
                     counts[-1] += len(ids)
+        if sum(counts) >= 1 << 31:
+            fail(2, f"{sum(counts)} tokens are more than llm.c's header can say: give fewer packages, or a larger --vocab-size")
         out.seek(0)
         out.write(struct.pack("<3i", LLMC_MAGIC, LLMC_VERSION, sum(counts)))
     return described(path, "llmc", sum(counts), counts[1], ["--data-vocab-size", str(tokenizer.get_vocab_size())])
@@ -221,12 +245,12 @@ def main():
         except ImportError:
             fail(3, f"{sys.executable} has no module tokenizers: pip install tokenizers, or leave --vocab-size out")
     options.output.mkdir(parents=True, exist_ok=True)
-    found = {} if options.folders else download(options.packages.split(","), options.output / "packages")
-    sources = ([files_of_folder(folder) for folder in options.folders.split(",")] if options.folders
-               else [files_of_package(file) for file, _ in found.values()])
-    spool = options.output / "documents.part"
     try:
-        with spool.open("w+b") as stream:
+        with tempfile.TemporaryDirectory(dir=options.output) as room, tempfile.TemporaryFile(dir=options.output) as stream:
+            packages = [] if options.folders else download(options.packages.split(","), room)
+            sources = ([files_of_folder(folder, options.output) for folder in options.folders.split(",")] if options.folders
+                       else [files_of_package(file) for file, _, _ in packages])
+            described_packages = {name: {"version": version, "sha256": digest_of(file)} for file, name, version in packages}
             ordered, left_out = documents(sources, stream)
             stream.flush()
 
@@ -238,11 +262,9 @@ def main():
             files = [write_bytes(options.output / "bytes.txt", read, training, held_out)]
             if options.vocab_size:
                 files.append(write_bpe(options.output, read, training, held_out, options.vocab_size))
-    except (OSError, tarfile.TarError, lzma.LZMAError) as error:
-        fail(5, f"{error}: make room, or remove {options.output} and start again")
-    finally:
-        spool.unlink(missing_ok=True)
-    record = {"packages": {name: {"version": version, "sha256": digest_of(file)} for name, (file, version) in found.items()},
+    except (OSError, subprocess.CalledProcessError) as error:
+        fail(5, f"{error}: make room in {options.output}, and start again")
+    record = {"packages": described_packages,
               "folders": options.folders, "documents": len(ordered), "held_out_documents": len(held_out),
               "bytes": sum(size for _, _, size in ordered), "held_out_bytes": sum(size for _, _, size in held_out), "left_out": left_out,
               "tokenizers": tokenizers.__version__ if options.vocab_size else None, "files": files}

@@ -9,13 +9,14 @@ setting is trained from every seed, so that losses are compared in pairs. The le
 the steps and falls by a cosine to a tenth. Held-out losses are in nats a byte, means over the same sequences for all. NAME=JSON
 are the arguments of compress(), such as 'int4={"weights": "int4:128"}'; without any, the defaults are trained. The column
 "compressed" is the share of collectives that were: where it is 0 %, the difference says nothing (min_bytes, node_size).
-With --json a study that was ended goes on where it was, also on another day.
+With --json a study that was ended continues where it stopped, also on another day.
 Run it with the Python that has PyTorch, the package zeropp, NumPy and SciPy.
 Exit codes: 0 done; 1 failed in training; 2 usage; 3 a package is missing, or a rank has no GPU.
 """
 
 import argparse
 import gc
+import hashlib
 import json
 import math
 import os
@@ -120,21 +121,35 @@ def train(modules, options, place, text, device, seed, keywords):
     return *(means / place.size).tolist(), share, time.perf_counter() - begin
 
 
-def told(options):
-    """What the runs of one study have in common, as --json keeps it."""
-    return {key: str(value) for key, value in vars(options).items() if key not in ("seeds", "json")}
+def described(options, ranks, version):
+    """What the runs of one study have in common, as --json keeps it. The text is known by its digest, wherever it lies."""
+    with options.data.open("rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+    given = {key: str(value) for key, value in vars(options).items() if key not in ("seeds", "json", "data")}
+    return {**given, "data_sha256": digest, "ranks": ranks, "torch": version}
 
 
-def earlier(options):
-    """Losses that --json has from an earlier start, which had the same options."""
-    if not options.json or not options.json.exists():
+def earlier(path, study):
+    """Losses that --json has from an earlier start of the same study."""
+    if not path or not path.exists():
         return {}
-    kept = json.loads(options.json.read_text())
-    for key, value in told(options).items():
-        if kept["options"].get(key) != value:
-            launch.fail("plugin_losses", launch.USAGE, f"{options.json} has runs with {key} {kept['options'].get(key)}, not {value}: "
-                                                       "give the same options, or another --json")
-    return kept["losses"]
+    try:
+        kept = json.loads(path.read_text())
+        of_study, losses = kept["study"], kept["losses"]
+    except (ValueError, KeyError):
+        launch.fail("plugin_losses", launch.USAGE, f"{path} is no file that --json wrote: give another")
+    for key, value in study.items():
+        if of_study.get(key) != value:
+            launch.fail("plugin_losses", launch.USAGE, f"{path} has runs with {key} {of_study.get(key)}, not {value}: give the same, "
+                                                       "or another --json")
+    return losses
+
+
+def write(path, study, losses):
+    """Whole, or as it was."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(json.dumps({"study": study, "losses": losses}, indent=1) + "\n")
+    os.replace(part, path)
 
 
 def table(losses, paired):
@@ -168,9 +183,10 @@ def main():
     if options.device == "cuda":
         torch.cuda.set_device(device)
     torch.distributed.init_process_group("cpu:gloo,cuda:nccl" if options.device == "cuda" else "gloo")
-    losses = earlier(options)
     gc.disable()  # a collection stops the host of one rank, and all ranks wait for it
     try:
+        study = described(options, place.size, torch.__version__)
+        losses = earlier(options.json, study)
         text = Text(torch, options, place, device)
         for seed in range(1, options.seeds + 1):
             for name, keywords in [(PLAIN, None), *options.setting]:
@@ -183,8 +199,7 @@ def main():
                 if place.rank == 0:
                     print(f"seed {seed}, {name}: held-out {held_out:.4f}, training {training:.4f}, {seconds:.0f} s", flush=True)
                     if options.json:
-                        options.json.write_text(json.dumps({
-                            "options": told(options), "ranks": place.size, "torch": torch.__version__, "losses": losses}, indent=1) + "\n")
+                        write(options.json, study, losses)
     except (RuntimeError, ValueError, OSError) as error:
         launch.leave("plugin_losses", place, error)
     if place.rank == 0:

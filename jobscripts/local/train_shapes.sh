@@ -12,8 +12,8 @@
 #   --peers LIST     of fsdp2, fsdp2-compile, fsdp2-recompute, hybrid (shard inside a node, replicate across; where
 #                    there are nodes), or '' for none [auto: per shape]
 #   --plugins LIST   of both (int8 weights and int4 gradients), lanes (no codec), both-torch (over PyTorch's process
-#                    groups), each also with -hpz (backward gathers inside a node, where there are nodes), -compile
-#                    or both: FSDP2 with zeropp.torch.compress(), of the build's Python package [none]
+#                    groups), each also with -hpz (backward gathers inside a node, where nodes have several ranks),
+#                    -compile or -hpz-compile: FSDP2 with zeropp.torch.compress(), of the build's Python package [none]
 #   --steps N        timed steps [20; 6 for what sends 9.4b or 18.7b uncompressed between nodes]
 #   --warmup N       steps before them [5; there 2]
 #   --limit SECONDS  time limit of one command [300]
@@ -122,7 +122,7 @@ train_peers() {  # SHAPE LAYOUT
 train_plugins() {  # SHAPE LAYOUT
   local name
   for name in "${plugin_list[@]}"; do
-    [[ $name.$2 != *-hpz*.node ]] || continue
+    [[ $name.$2 != *-hpz*.node && $name.$node_size != *-hpz*.1 ]] || continue
     plugin_arguments "$name"
     PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} fsdp2 "$1" "$2" plugin "plugin-$name" "${plugin[@]}" \
       --prepare "zeropp.torch:compress {\"node_size\": $node_size, $arguments}"

@@ -47,16 +47,26 @@ class Corpus(unittest.TestCase):
         self.source.mkdir()
         rng = random.Random(2)
         self.kept = [prose(rng, rng.randint(30, 200)) for _ in range(40)]
+        self.kept[5] += b"<|endoftext|> within a document\n"
         plain, packed, inside = self.kept[:30], self.kept[30:33], self.kept[33:]
         for index, content in enumerate(plain):
             (self.source / f"{index}.txt").write_bytes(content)
         for index, content in enumerate(packed):
             (self.source / f"{index}.txt.gz").write_bytes(gzip.compress(content))
         (self.source / "tree.tar.xz").write_bytes(archive({f"tree/{index}.c": content for index, content in enumerate(inside)}))
+        large = b"".join(prose(rng, 7000) for _ in range(12))  # more than 1 MiB: cut between lines
+        (self.source / "large.txt").write_bytes(large)
+        begin = 0
+        while begin < len(large):
+            end = large.find(b"\n", min(len(large), begin + 65536)) + 1 or len(large)
+            self.kept.append(large[begin:end])
+            begin = end
+        self.assertGreater(len(self.kept), 56)
+        (self.source / "damaged.gz").write_bytes(gzip.compress(plain[2])[:-9])
         for name, content in {"short": b"x" * 255, "binary": plain[0] + b"\0", "latin": plain[0] + b"\xe4", "again": plain[0],
                               "wide": b"x" * 401 + b"\n" + plain[1][:100], "huge.c": b"int x;\n" * 160_000}.items():
             (self.source / name).write_bytes(content)
-        self.left_out = {"short": 1, "binary": 1, "not UTF-8": 1, "equal to another": 1, "long lines": 1, "long": 1}
+        self.left_out = {"short": 1, "binary": 1, "not UTF-8": 1, "equal to another": 1, "long lines": 1, "long": 1, "cannot be unpacked": 1}
 
     def make(self, *words, code=0, python=sys.executable):
         done = subprocess.run([python, SCRIPT, *words, "--output", self.output], capture_output=True, text=True, check=False)
@@ -77,9 +87,11 @@ class Corpus(unittest.TestCase):
         self.assertEqual(record["files"][0]["held_out_tokens"], sum(len(each) + 1 for each in order[:count]))
 
     def test_folders(self):
-        self.make("--folders", self.source, "--held-out", "0.01")
+        self.output = self.source / "corpus"  # what it wrote is not read again
+        for _ in range(2):
+            self.make("--folders", self.source, "--held-out", "0.01")
         record = self.record()
-        self.assertEqual((record["documents"], record["left_out"]), (40, self.left_out))
+        self.assertEqual((record["documents"], record["left_out"]), (len(self.kept), self.left_out))
         self.check_documents(record)
         file = record["files"][0]
         self.assertEqual(file["sha256"], hashlib.sha256((self.output / "bytes.txt").read_bytes()).hexdigest())
@@ -112,6 +124,8 @@ class Corpus(unittest.TestCase):
         self.assertEqual(record["packages"], {"sample": {"version": "1.0-1", "sha256": digest}})
         self.check_documents(record)
         self.assertIn("no package other", self.make("--packages", "other", code=5).stderr)
+        package.write_bytes(package.read_bytes()[:-1000])
+        self.assertIn("damaged", self.make("--packages", "sample", "--held-out", "0.01", code=5).stderr)
 
     def test_bpe(self):
         python = os.environ.get("ZEROPP_TORCH_PYTHON", sys.executable)
@@ -122,6 +136,7 @@ class Corpus(unittest.TestCase):
         self.make("--folders", self.source, "--held-out", "0.01", "--vocab-size", "600", python=python)
         record = self.record()
         self.check_documents(record)
+        self.assertEqual((self.output / "bytes.txt").read_bytes().count(b"<|endoftext|>"), 1)
         raw, file = (self.output / "bpe.bin").read_bytes(), record["files"][1]
         ids = array.array("H", raw[1024:])
         self.assertEqual((len(ids), max(ids) < 600), (file["tokens"], True))
@@ -137,7 +152,9 @@ class Corpus(unittest.TestCase):
 
     def test_what_cannot_be(self):
         self.assertIn("too few", self.make("--folders", self.source, code=2).stderr)
-        self.assertFalse((self.output / "documents.part").exists())
+        self.assertEqual(list(self.output.iterdir()), [], "temporary files")
+        self.assertIn("no such folder", self.make("--folders", f"{self.source},nowhere", code=2).stderr)
+        self.assertIn("above 0", self.make("--folders", self.source, "--held-out", "0", code=2).stderr)
         self.assertIn("512 to 65536", self.make("--folders", self.source, "--vocab-size", "100", code=2).stderr)
 
 

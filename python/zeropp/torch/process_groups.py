@@ -91,7 +91,8 @@ class _OverProcessGroup:
 
 class RankSet:
     """Ranks that several process groups may have in common: FSDP2 makes a group for each module that reshards after
-    forward to a number of ranks. They share one communicator of the library, and the first of the groups."""
+    forward to a number of ranks. They share one communicator of the library, and gathers of PyTorch's go over the first of
+    the groups."""
 
     def __init__(self, group, device, node_size, make_communicator):
         self.group = group
@@ -141,10 +142,10 @@ class Communicators:
         if found is None:
             if self.transport == "nccl" and device.type != "cuda":
                 raise UsageError(f"transport 'nccl' moves memory of GPUs, not of {device.type}: choose transport='torch'")
-            ranks = tuple(dist.get_process_group_ranks(group))
-            if ranks not in self.of_ranks:
-                self.of_ranks[ranks] = RankSet(group, device, ranks_of_a_node(self.node_size), self._communicator)
-            found = self.of_groups[group] = self.of_ranks[ranks]
+            key = (device, *dist.get_process_group_ranks(group))
+            if key not in self.of_ranks:
+                self.of_ranks[key] = RankSet(group, device, ranks_of_a_node(self.node_size), self._communicator)
+            found = self.of_groups[group] = self.of_ranks[key]
         return found
 
     def _communicator(self, ranks, carrier):

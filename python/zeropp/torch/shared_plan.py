@@ -1,6 +1,7 @@
 """Plans that modules of equal size share, so that workspace is there once; and what each module sent by them."""
 
 import dataclasses
+import math
 
 import torch
 
@@ -45,11 +46,16 @@ class SharedPlan:
             self.plan.run(source.data_ptr(), target.data_ptr(), stream_of(device))
 
     def sent(self, calls):
-        """What so many of its runs sent, which all send the same."""
+        """What so many of its runs sent, which all send the same: where they did not, it is not what was predicted."""
         of_plan = self.plan.traffic()
-        return Sent(calls, *(total * calls // of_plan.runs for total in (
-            of_plan.sent_inside_nodes, of_plan.sent_between_nodes, of_plan.predicted_inside_nodes,
-            of_plan.predicted_between_nodes)))
+        predicted = (of_plan.predicted_inside_nodes, of_plan.predicted_between_nodes)
+        sent = (of_plan.sent_inside_nodes, of_plan.sent_between_nodes)
+
+        def share(total, expected):
+            part = total * calls / of_plan.runs
+            return math.ceil(part) if total > expected else math.floor(part)
+
+        return Sent(calls, *map(share, sent, predicted), *map(share, predicted, predicted))
 
 
 class Plans:
