@@ -14,7 +14,7 @@ std::string shown_name(const std::string& feature);
 /// Whether `row` needs more memory than a rank may take.
 bool is_too_large(const ComparedRow& row, const Compared& about);
 
-/// Of a cluster whose rates are known.
+/// Says whether ZeRO++ pays on the cluster, whose rates are known.
 std::string whether_it_pays(const Comparison& comparison, const Compared& about);
 std::string what_fits(const Comparison& comparison, const Compared& about);
 std::string why_this_factor(const Comparison& comparison, const Compared& about);

@@ -21,8 +21,8 @@ struct Draw {
   std::uint64_t image_step = 0;
   std::uint64_t slice_step = 0;
 
-  /// Of the group that begins with wire value `wire` of an image of `slices` slices of `padded`
-  /// values.
+  /// Number of the group that begins with wire value `wire` of image `image`, which has `slices`
+  /// slices of `padded` values.
   [[nodiscard]] ZEROPP_HD std::uint64_t number(std::size_t image, std::size_t wire,
                                                std::size_t slices, std::size_t padded) const {
     const std::size_t inside = wire < padded ? 0 : wire / padded;

@@ -54,8 +54,8 @@ class FeedbackEncode {
   [[nodiscard]] static std::size_t scratch_elements(const Layout& layout) {
     return 2 * layout.images * layout.slices * layout.length;
   }
-  /// As codec.encode(values, layout, out, stream, draw), of values + errors; `errors` and `scratch`
-  /// lie in the back end's memory, as the images do.
+  /// Encodes values + errors as codec.encode(values, layout, out, stream, draw) encodes values;
+  /// `errors` and `scratch` lie in the back end's memory, as the images do.
   void run(ConstView values, const Layout& layout, const Errors& errors, WireImages out,
            float* scratch, StreamHandle stream, const Draw& draw = {}) const;
 

@@ -10,7 +10,7 @@ namespace zeropp::codec {
 /// Null when the pair runs composed.
 ReduceEncode::Fused find_fused(Backend backend, std::string_view from, std::string_view to);
 
-/// The same on CUDA; always null in a build without CUDA.
+/// Fused kernel of a pair on CUDA: null when it runs composed, and always in a build without CUDA.
 ReduceEncode::Fused find_fused_cuda(std::string_view from, std::string_view to);
 
 }  // namespace zeropp::codec

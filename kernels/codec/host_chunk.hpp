@@ -91,7 +91,7 @@ struct IntegerChunk {
 
   template <class Memory>
   static void encode(const Memory* values, float reciprocal, std::uint8_t* payload) {
-    // As SymmetricIntWords::encode, whose test says why it needs no clamp.
+    // Encodes as SymmetricIntWords::encode does, whose test says why it needs no clamp.
     constexpr float magic = 12582912.0F;
     constexpr float biased = magic + static_cast<float>(WordMaths::kBias);
     const Quad quad = load_quad(values);

@@ -73,7 +73,7 @@ void accumulate_in_block(const Summands& from, std::size_t block_index, std::siz
   });
 }
 
-/// The same for wire elements of any number of blocks.
+/// Accumulates wire elements of any number of blocks, as accumulate_in_block() does those of one.
 template <ScaledFormat Format>
 void accumulate_range(const Summands& from, std::size_t block, std::size_t first, std::size_t last,
                       bool from_zero, float* out) {

@@ -93,7 +93,7 @@ inline Words narrow(Fp16, const Floats& values) {
   const auto bits = reinterpret_cast<Words>(values);
   const Words sign = (bits >> 16U) & 0x8000U;
   const Words magnitude = bits & 0x7FFFFFFFU;
-  // As round_to_fp16().
+  // Rounds as round_to_fp16() does.
   const auto subnormal =
       reinterpret_cast<Words>(reinterpret_cast<Floats>(magnitude) + 0.5F) - 0x3F000000U;
   const Words normal = (magnitude + 0xFFFU + ((magnitude >> 13U) & 1U) - 0x38000000U) >> 13U;

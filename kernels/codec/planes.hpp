@@ -66,7 +66,7 @@ class GroupCodes {
   }
 
  private:
-  /// Of the group's words in the plane that begins with the codes' bit `shift`.
+  /// Offset in bytes of the group's words in the plane that begins with the codes' bit `shift`.
   [[nodiscard]] ZEROPP_HD std::size_t offset(unsigned width, unsigned shift) const {
     return (plane_words_ * shift + group_ * width) * sizeof(std::uint32_t);
   }

@@ -18,7 +18,7 @@
 namespace zeropp::codec {
 namespace {
 
-/// As it may stand in a one-line message.
+/// Text in quotes, as it may stand in a one-line message.
 std::string quoted(std::string_view text) {
   constexpr std::size_t longest = 60;
   std::string shown(text.substr(0, longest));

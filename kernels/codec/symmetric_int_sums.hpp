@@ -58,7 +58,8 @@ class BlockScales {
   }
 
  private:
-  /// Of the largest, biased; so large that units and fractions of them are normal numbers.
+  /// Exponent of the largest scale, biased; so large that units and fractions of them are normal
+  /// numbers.
   [[nodiscard]] ZEROPP_HD unsigned exponent() const {
     const unsigned exponent = largest_ >> 23U;
     return exponent > 20U ? exponent : 20U;

@@ -14,7 +14,7 @@ class HostRuntime {
   HostRuntime(const HostRuntime&) = delete;
   HostRuntime& operator=(const HostRuntime&) = delete;
 
-  /// Of the host kernels' parallel loops. After construction.
+  /// Number of threads of the host kernels' parallel loops, after construction.
   static std::size_t threads();
   /// "3.4.1"
   static std::string kokkos_version();

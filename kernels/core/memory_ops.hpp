@@ -13,7 +13,7 @@ namespace zeropp {
 struct MemoryOps {
   /// All bytes zero.
   void (*clear)(View values, StreamHandle);
-  /// The same bytes: counts and dtypes equal. A device back end copies between any two kinds of
+  /// Copies bytes: counts and dtypes equal. A device back end copies between any two kinds of
   /// memory; host memory may be used again when the stream is done.
   void (*copy)(ConstView source, View destination, StreamHandle);
   /// destination <- source, saturating; counts equal, dtypes any. Both in the back end's memory.

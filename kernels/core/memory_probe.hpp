@@ -12,8 +12,7 @@
 namespace zeropp {
 
 struct MemoryProbe {
-  /// The same bytes: memcpy of an equal part by each thread of the host, the driver's copy on a
-  /// GPU.
+  /// Copies bytes: memcpy of an equal part by each thread of the host, the driver's copy on a GPU.
   void (*copy)(ConstView source, View destination, StreamHandle);
   /// Reads every whole 16 bytes of `source` once; the xor of its 32-bit words goes to the one
   /// element of `result` (fp32, its bits), which lies in the back end's memory. The back end may

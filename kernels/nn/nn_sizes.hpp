@@ -46,7 +46,7 @@ struct AttentionShape {
 /// No size grows when a shape has fewer rows, sequences or a smaller length. Workspaces are counted
 /// in fp32 elements.
 struct NnSizes {
-  /// Of activations and their gradients.
+  /// Dtype of activations and their gradients.
   Dtype (*activation_dtype)(Dtype compute);
   /// Elements from one row of logits to the next, >= vocab.
   std::size_t (*logits_stride)(std::size_t vocab);

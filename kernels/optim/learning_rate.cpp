@@ -25,7 +25,7 @@ double warmup_share(const ScheduleOptions& s, std::uint64_t i) {
                                    : 1.0 / std::log(warmup_steps(s)) * std::log(iteration + 1);
 }
 
-/// Of the steps that come after the warm-up; at least 1.
+/// Number of steps that come after the warm-up; at least 1.
 double steps_after_warmup(const ScheduleOptions& s) {
   return std::max(1.0, static_cast<double>(s.total_num_steps) - warmup_steps(s));
 }

@@ -35,8 +35,8 @@ struct Schedule {
 /// The constant one first.
 const std::vector<Schedule>& schedules();
 
-/// Of step t (1, 2, ...), counting those that are taken. Throws std::invalid_argument for an
-/// unknown options.schedule.type.
+/// Learning rate of step t (1, 2, ...), counting those that are taken. Throws std::invalid_argument
+/// for an unknown options.schedule.type.
 double learning_rate(const Options& options, std::uint64_t t);
 
 }  // namespace zeropp::optim

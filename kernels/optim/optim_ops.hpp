@@ -61,11 +61,11 @@ struct OptimOps {
   /// its sign. NaN stays. In place.
   void (*overflow)(float limit, std::size_t rows, std::size_t stride, std::size_t count,
                    float* values, StreamHandle);
-  /// Of every array *sum = sum of (factor * value)^2: the product rounded to fp32, the rest in
-  /// fp64. The order is fixed, so that every back end gives the same bits: blocks of 1024 values;
-  /// in a block, lane l of 32 adds values l, l + 32, ...; lanes are combined by halves; the block
-  /// sums are added up in the same way, until one is left. NaN and Inf carry through. Pieces and
-  /// arrays may come in any order.
+  /// Sums the squares of every array: *sum = sum of (factor * value)^2, the product rounded to
+  /// fp32, the rest in fp64. The order is fixed, so that every back end gives the same bits: blocks
+  /// of 1024 values; in a block, lane l of 32 adds values l, l + 32, ...; lanes are combined by
+  /// halves; the block sums are added up in the same way, until one is left. NaN and Inf carry
+  /// through. Pieces and arrays may come in any order.
   void (*sum_of_squares)(float factor, std::span<const NormPiece>, std::span<const NormArray>,
                          StreamHandle);
   /// weights[i] = constant + scale * standard_normal(seed, tensor, first + i).

@@ -45,7 +45,8 @@ bool reads(std::string_view type, std::string_view parameter);
 /// "AdamW or Lion": the optimizers that read a parameter.
 std::string readers(std::string_view parameter);
 
-/// The same of schedules, and of scheduler.params.
+/// Schedules that there are, whether one reads a parameter of scheduler.params, and which do: as
+/// types(), reads() and readers() of optimizers.
 std::vector<std::string> schedule_types();
 bool schedule_reads(std::string_view type, std::string_view parameter);
 std::string schedule_readers(std::string_view parameter);

@@ -45,7 +45,7 @@ GroupInJob group_in_job(const Ranks& ranks) {
   return {ranks.levels.topology, ranks.group.name, ranks.group == ranks.levels.world};
 }
 
-/// The same of a context's group. It is found without shapes, which take a look at every rank; a
+/// Facts of a context's group, which is found without shapes: these take a look at every rank. A
 /// world of other groups is not the same one.
 GroupInJob group_in_job(const Context& context) {
   return {context.groups.topology, context.group.name(),

@@ -26,7 +26,7 @@ double shortest_step(std::span<const PlannedRun> runs, const Cluster& cluster) {
 
 namespace {
 
-/// The same links, whose one lane carries `rate`.
+/// Cluster whose links keep the ratios of their rates, and whose one lane carries `rate`.
 Cluster as_fast_as(Cluster cluster, double rate) {
   const double factor = rate / cluster.rails.with(1).rate;
   cluster.rails.ring_rate *= factor;

@@ -13,7 +13,7 @@ namespace zeropp::plan {
 inline constexpr double kSlowestLink = 1e7;
 inline constexpr double kFastestLink = 1e13;
 
-/// Of a step, by the fastest of `runs`. At least one.
+/// Seconds of a step of the fastest of `runs`, of which there is at least one.
 double shortest_step(std::span<const PlannedRun> runs, const Cluster& cluster);
 
 /// Rates of a link, bytes/s: more than `from` and less than `below`.

@@ -73,12 +73,12 @@ class Section {
     }
     return rows;
   }
-  /// Of a key that may be missing.
+  /// Tells whether the object has a key that may be missing.
   bool has(const std::string& key) {
     known_.push_back(key);
     return object_.contains(key);
   }
-  /// As rows(); a key that is missing has none.
+  /// Lists the objects of a key as rows() does; a key that is missing has none.
   std::vector<Section> optional_rows(const std::string& key) {
     return has(key) ? rows(key) : std::vector<Section>{};
   }

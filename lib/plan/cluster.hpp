@@ -48,7 +48,7 @@ struct NodeLinks {
   double hop_latency = 0;  ///< s, more for each further rank of a ring
   double rate = 0;         ///< bytes/s that a GPU sends in one collective
   double most = 0;         ///< bytes/s, in all at a time
-  /// Of the GPU's multiprocessors, what a transfer takes from compute beside it.
+  /// Part of the GPU's multiprocessors that a transfer takes from compute beside it.
   double gpu_share = 0;
   double copies_rate =
       0;  ///< bytes/s that a GPU's copy engines send in one collective; 0: not known
@@ -68,7 +68,8 @@ struct LaneRate {
   double rate = 0;              ///< bytes/s, of messages larger than those of `sizes`
   std::vector<SizeRate> sizes;  ///< ascending; none: `rate` of any message
 
-  /// Of messages of `bytes` that a rank sends: between two sizes in proportion to the logarithm.
+  /// Rate of messages of `bytes` that a rank sends, bytes/s: between two sizes in proportion to the
+  /// logarithm.
   [[nodiscard]] double rate_of(double bytes) const;
 };
 
@@ -81,7 +82,7 @@ struct Rails {
   double hop_latency = 0;       ///< s, more for each further node
   std::vector<LaneRate> lanes;  ///< ascending, at least one
   double gpu_share = 0;         ///< as of NodeLinks
-  /// Of what the links are sold as, the part that the rates here are; 1 where they were measured.
+  /// Part that the rates here are of what the links are sold as; 1 where they were measured.
   double sold_share = 1;
 
   /// The row with so many lanes, else the nearest below, else the first.
@@ -101,7 +102,7 @@ struct Host {
 
 /// How the training program runs its schedule.
 struct Engine {
-  /// Of what its schedule could hide, the part that it hides; 1 for zpp_train.
+  /// Part that the engine hides of what its schedule could hide; 1 for zpp_train.
   double overlap = 1;
   /// Parameters that may be gathered at a time: with fewer than two layers nothing is hidden. 0: no
   /// limit.
@@ -129,7 +130,8 @@ struct Cluster {
 /// Throws Error(io) when the file cannot be read, Error(usage), one line with the file, the key and
 /// what is allowed, for malformed JSON, an unknown or missing key, or a value out of range.
 Cluster read_cluster(const std::filesystem::path& path);
-/// The same from text; `name` stands for the file in messages.
+/// Cluster from the text of a file; `name` stands for the file in messages. Throws Error(usage) as
+/// read_cluster() does.
 Cluster parse_cluster(const std::string& text, const std::string& name);
 /// What read_cluster() reads.
 nlohmann::json to_json(const Cluster& cluster);

@@ -137,7 +137,7 @@ std::invalid_argument unknown(const std::string& algorithm) {
   return std::invalid_argument(fmt::format("plan: the time of {} is not known", algorithm));
 }
 
-/// Of those whose route is described here.
+/// Algorithm `name`, one of those whose route is described here; throws unknown() else.
 template <class Algorithm>
 Algorithm known(const std::string& name) {
   if (const auto algorithm = parse_enum<Algorithm>(name)) return *algorithm;

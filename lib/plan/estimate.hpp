@@ -21,8 +21,8 @@ struct Sent {
   bool operator==(const Sent&) const = default;
 };
 
-/// Of one step. `modelled` of it are the vendor's collectives, whose route is their own: the closed
-/// form of a ring.
+/// Traffic of one step. `modelled` of it are the vendor's collectives, whose route is their own:
+/// the closed form of a ring.
 struct StepTraffic {
   Sent forward;
   Sent backward;
@@ -32,7 +32,8 @@ struct StepTraffic {
   [[nodiscard]] Sent total() const;
 };
 
-/// Of the ordinary step: calls of each rank, wire bytes over all ranks; keys as in the trace.
+/// Collective of the ordinary step: calls of each rank, wire bytes over all ranks; keys as in the
+/// trace.
 struct PlannedCollective {
   trace::CollectiveRow row;
   collective::Messages messages;  ///< over all ranks

@@ -47,8 +47,8 @@ class Transformer {
     return in_step({filled + product_forward(4 * width_, width_), backward + (again ? filled : 0)});
   }
 
-  /// Of what a kernel finds when it comes at any time, the mean rest: sum d^2 / (2 sum d) over the
-  /// products of a block, forward and backward, of d seconds each.
+  /// Mean rest, in seconds, of what a kernel finds when it comes at any time: sum d^2 / (2 sum d)
+  /// over the products of a block, forward and backward, of d seconds each.
   [[nodiscard]] double product_rest() const {
     double sum = 0;
     double squares = 0;
@@ -131,7 +131,7 @@ std::vector<LayerCost> layer_costs(const model::Options& model, std::size_t micr
   const LayerCost filled_again = transformer.block(true);
   std::vector<LayerCost> costs = {transformer.embedding()};
   for (std::size_t block = 0; block < model.num_layers; ++block) {
-    // Of those that recompute, the one that ran forward last still has its activations.
+    // The block that ran forward last of those that recompute still has its activations.
     const bool again =
         model::recomputes(model, block) && block + model.recompute_interval < model.num_layers;
     costs.push_back(again ? filled_again : kept);

@@ -21,7 +21,8 @@ struct LayerCost {
 /// nearest, by the sum of the squared logarithms of the ratios.
 const ProductRate& nearest_product(const Gpu& gpu, std::size_t rows, std::size_t in,
                                    std::size_t out);
-/// Likewise, by sequence length and head size.
+/// Rates of a GPU that apply to attention: of the row whose sequence length and head size are the
+/// nearest, by the sum of the squared logarithms of the ratios.
 const AttentionRate& nearest_attention(const Gpu& gpu, std::size_t sequence, std::size_t head_size);
 
 /// By layer, as model::transformer_layers() has them: embedding, blocks, head. `model` is a

@@ -21,8 +21,8 @@ using zero::Op;
 using zero::OpKind;
 
 constexpr double kFp32 = sizeof(float);
-/// Of what an engine moves beside its operations, a parameter's share in forward: it is gathered
-/// there and in backward, where its gradient is made as well.
+/// Forward's share of what an engine moves for a parameter beside its operations: the parameter is
+/// gathered there and in backward, where its gradient is made as well.
 constexpr double kForwardShare = 0.25;
 
 class Costs {
@@ -121,7 +121,7 @@ class Costs {
   }
 
  private:
-  /// Of consecutive ranks: part of a node, or whole nodes.
+  /// Group of consecutive ranks: part of a node, or whole nodes.
   [[nodiscard]] ClusterGroup group_of(std::size_t ranks) const {
     ClusterGroup group = world_;
     group.nodes = std::max<std::size_t>(1, ranks / world_.ranks_per_node);
@@ -281,7 +281,7 @@ class Costs {
   std::vector<Reduction> reductions_;
 };
 
-/// Of what a key offloads.
+/// Error where the cluster says nothing of what the offload of `key` is bound by.
 Error unknown_host(std::string_view key) {
   return {ExitCode::usage,
           fmt::format("the cluster says nothing of what {} is bound by: give its file a section "

@@ -14,7 +14,7 @@
 
 namespace zeropp::plan {
 
-/// Of the model of a resolved configuration, on a back end that need not be there.
+/// Sizing of the model of a resolved configuration, on a back end that need not be there.
 model::Sizing sizing_of(const config::TrainConfig& config, std::size_t source_vocab_size);
 
 class PlannedRun {
@@ -38,9 +38,9 @@ class PlannedRun {
   [[nodiscard]] const zero::RankPlan& plans() const { return first_; }
   /// Bytes of all ranks together, in one run of each collective.
   [[nodiscard]] const zero::Volumes& over_ranks() const { return over_ranks_; }
-  /// Likewise messages, in place of bytes.
+  /// Messages of all ranks together, in one run of each collective.
   [[nodiscard]] const zero::Volumes& messages() const { return messages_; }
-  /// Of one rank, with the names of the trace's group /memory; parts of zero bytes included.
+  /// Memory of one rank, with the names of the trace's group /memory; parts of zero bytes included.
   [[nodiscard]] std::vector<zero::MemoryPart> memory() const;
 
  private:

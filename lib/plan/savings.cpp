@@ -64,7 +64,7 @@ std::vector<codec::CodecSpec> overview_codecs() {
 }
 
 std::vector<WidthRow> savings_table(std::span<const codec::CodecSpec> codecs) {
-  // Of so many values no padding is left, and an image's own scale is lost in rounding.
+  // Images of so many values have no padding, and an image's own scale is lost in rounding.
   constexpr std::size_t kValues = std::size_t{1} << 32;
   std::vector<WidthRow> rows;
   for (const codec::CodecSpec& spec : codecs) {

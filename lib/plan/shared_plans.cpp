@@ -54,7 +54,7 @@ Kinds kinds_of(const std::vector<zero::Bucket>& buckets,
   return kinds;
 }
 
-/// Of `options`, with micro-steps that say all about any number. Which weights stay gathered may
+/// Options with as many micro-steps as say all about any number. Which weights stay gathered may
 /// differ from one to the next: then it is all of them.
 zero::Options with_few_micro_steps(zero::Options options) {
   if (options.stage == 3 && options.max_reuse_distance > 0) return options;
@@ -62,8 +62,8 @@ zero::Options with_few_micro_steps(zero::Options options) {
   return options;
 }
 
-/// Of a step and its update. Micro-steps beyond those of the schedule send what the last of it
-/// sends; where gradients are not sharded only the end of a step sends.
+/// Bytes of a step and its update. Micro-steps beyond those of the schedule send what the last of
+/// it sends; where gradients are not sharded only the end of a step sends.
 comm::Bytes step_bytes(const zero::StepPlan& plan, const zero::Volumes& volumes,
                        std::size_t micro_steps) {
   comm::Bytes total = saturated_volume(plan.step.front(), volumes);

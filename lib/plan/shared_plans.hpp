@@ -20,13 +20,13 @@
 
 namespace zeropp::plan {
 
-/// Of one configuration. What it points to lives as long as the SharedPlans.
+/// Plan of one configuration. What it points to lives as long as the SharedPlans.
 struct SharedPlan {
   comm::Bytes step;       ///< of an ordinary step, over all ranks; kUncounted where it is too much
   std::size_t state = 0;  ///< bytes of a rank that outlive a step
   std::size_t arena = 0;  ///< and those that live within it
-  /// Of at most two micro-steps, or of all, without volumes, and shared: input.units may have
-  /// another hpZ size.
+  /// Schedules of at most two micro-steps, or of all, without volumes, and shared: input.units may
+  /// have another hpZ size.
   const zero::StepPlan* schedules = nullptr;
   const std::vector<zero::UnitPartition>* partition = nullptr;  ///< of this configuration
   const zero::CodecTable* codecs = nullptr;

@@ -29,7 +29,7 @@ struct Running {
   double delay = 0;  ///< before it, seconds
 
   [[nodiscard]] Resource resource() const { return delay > 0 ? Resource::none : stage->resource; }
-  /// Of the time that it runs, the share in which it wants `of`, 0 to 1.
+  /// Share of the time that it runs in which it wants `of`, 0 to 1.
   [[nodiscard]] double wants(Resource of) const {
     if (stage == nullptr || delay > 0) return 0;
     if (stage->resource == of) return 1;

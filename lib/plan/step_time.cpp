@@ -208,8 +208,8 @@ std::optional<double> repeated(const zero::Schedule& schedule, const Timeline& t
   return timeline.seconds + static_cast<double>(micro_steps - ends.size()) * length;
 }
 
-/// Of a step of work.config's micro-steps. `schedule_of(n)` is the schedule of n of them. Whoever
-/// asks for the same run gets the same number, to the last bit.
+/// Seconds of a step of work.config's micro-steps. `schedule_of(n)` is the schedule of n of them.
+/// Whoever asks for the same run gets the same number, to the last bit.
 template <class ScheduleOf>
 double seconds_of(const Workload& work, const Cluster& cluster, const ScheduleOf& schedule_of) {
   const std::size_t all = work.config.gradient_accumulation_steps;

@@ -40,8 +40,8 @@ struct StepTime {
   Timeline timeline;  ///< of a full overlap; a cluster's engine may reach less (Engine::overlap)
 };
 
-/// Of an ordinary step: the weights were updated by the one before. Throws Error(usage) for a model
-/// that is no transformer.
+/// Time of an ordinary step: the weights were updated by the one before. Throws Error(usage) for a
+/// model that is no transformer.
 StepTime step_time(const PlannedRun& run, const Cluster& cluster);
 
 /// step_time().seconds. Of many micro-steps a few are simulated, and those between the first and

@@ -76,9 +76,9 @@ __device__ __forceinline__ std::uint32_t block_maximum(
   return maximum;
 }
 
-/// Of the blocks that this thread has chunks of, the factors of encode, NaN for a block that is not
-/// finite; `largest` is from block_maximum. Divisions are dear: every lane has those of one block,
-/// and stores the block's scale. All threads of the thread block call it.
+/// Makes the factors of encode, `reciprocals`, of the blocks that this thread has chunks of, NaN
+/// for a block that is not finite; `largest` is from block_maximum. Divisions are dear: every lane
+/// has those of one block, and stores the block's scale. All threads of the thread block call it.
 template <ScaledFormat Format, int kBlock, int kChunk>
 __device__ __forceinline__ void scale_blocks(
     std::uint32_t largest, std::size_t first, const WireShape& shape, std::byte* image,

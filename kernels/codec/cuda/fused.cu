@@ -38,7 +38,7 @@ __device__ float sum_of(const Summands& from, std::size_t at) {
   return sum;
 }
 
-/// The same of the wire values from `first` on, zeros from `end` on.
+/// Sums over the images of the wire values from `first` on, wherever they lie; zeros from `end` on.
 template <ScaledFormat Format, int kChunk>
 __device__ __forceinline__ void sum_values(const Summands& from, std::size_t first, std::size_t end,
                                            float (&sums)[kChunk]) {
@@ -52,7 +52,8 @@ __device__ __forceinline__ void sum_values(const Summands& from, std::size_t fir
   }
 }
 
-/// The same; `whole`: the chunk lies before `end` and begins on 16 bytes.
+/// Sums over the images of a chunk's wire values, in fp32, zeros from `end` on; `whole`: the chunk
+/// lies before `end` and begins on 16 bytes.
 template <ScaledFormat Format, int kChunk>
 __device__ __forceinline__ void sum_in_fp32(const Summands& from, std::size_t first,
                                             std::size_t end, bool whole, float (&sums)[kChunk]) {
@@ -71,7 +72,7 @@ struct Sums {
   float values[kChunk];
 };
 
-/// The same as a call, for what is seldom needed: it takes no registers of the kernel's.
+/// Calls sum_in_fp32() for what is seldom needed: a call takes no registers of the kernel's.
 template <ScaledFormat Format, int kChunk>
 __device__ __noinline__ Sums<kChunk> call_sum_in_fp32(const Summands& from, std::size_t first,
                                                       std::size_t end, bool whole) {
@@ -117,8 +118,8 @@ struct ChunkSums {
   }
 };
 
-/// The same for 4-bit codes: in integers, but for scales out of the range. The sums are
-/// values[i] * unit, a power of two.
+/// Sums of a chunk of 4-bit codes over the images: in integers, but for scales out of the range.
+/// They are values[i] * unit, a power of two.
 template <InIntegerSums Format, int kChunk>
 struct ChunkSums<Format, kChunk> {
   static constexpr int kResident = 4;  // there is one row
@@ -139,7 +140,7 @@ struct ChunkSums<Format, kChunk> {
   [[nodiscard]] __device__ __forceinline__ std::uint32_t largest() {
     const float most = largest_of(values);
     const std::uint32_t bits = bits_of(multiply(most, unit));
-    // Of zeros the unit says nothing, and times a reciprocal it might be infinite.
+    // The unit says nothing of zeros, and times a reciprocal it might be infinite.
     if (most == 0.0F) unit = 0.0F;
     return bits;
   }

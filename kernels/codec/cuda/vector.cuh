@@ -34,7 +34,8 @@ __device__ __forceinline__ void load_words(const void* from, std::uint32_t (&wor
   }
 }
 
-/// The same for a store to global memory.
+/// Stores kWords words to global memory at `to`, which is aligned to their size or to 16 bytes, the
+/// smaller of the two.
 template <int kWords>
 __device__ __forceinline__ void store_words(const std::uint32_t (&words)[kWords], void* to) {
   if constexpr (kWords == 1) {
@@ -109,14 +110,14 @@ __device__ __forceinline__ void widen(const Vector<T>& vector, float (&values)[k
   }
 }
 
-/// Of magnitudes, in fp32, the larger, and NaN where either value is NaN: fmax would drop it.
+/// Larger of two magnitudes, in fp32, and NaN where either value is NaN: fmax would drop it.
 __device__ __forceinline__ float larger_magnitude(float a, float b) {
   float larger;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(fabsf(a)), "f"(fabsf(b)));
   return larger;
 }
-/// The same for two packed values each; signs of the result mean nothing. An A100 (sm_80) has no
-/// maximum of magnitudes.
+/// Larger magnitudes of two pairs of packed values, and NaN where either value is NaN; signs of the
+/// result mean nothing. An A100 (sm_80) has no maximum of magnitudes.
 #if __CUDA_ARCH__ >= 860
 #define ZEROPP_LARGER_MAGNITUDES(type, result, a, b) \
   asm("max.NaN.xorsign.abs." type " %0, %1, %2;" : "=r"(result) : "r"(a), "r"(b))
@@ -174,8 +175,8 @@ __device__ __forceinline__ Vector<T> narrow(const float (&values)[kWidth]) {
   return vector;
 }
 
-/// The same for values that round to finite ones: rounded by the hardware, which rounds to nearest
-/// even as well.
+/// Narrows values that round to finite ones as narrow() does: rounded by the hardware, which rounds
+/// to nearest even as well.
 template <class T>
 __device__ __forceinline__ Vector<T> round_to(const float (&values)[kWidth]) {
   Vector<T> vector;
@@ -197,7 +198,7 @@ __device__ __forceinline__ Vector<T> round_to(const float (&values)[kWidth]) {
   return vector;
 }
 
-/// The same for values that are finite: what the hardware made infinite goes back to the largest
+/// Narrows finite values as narrow() does: what the hardware made infinite goes back to the largest
 /// finite value.
 template <class T>
 __device__ __forceinline__ Vector<T> narrow_finite(const float (&values)[kWidth]) {

@@ -14,7 +14,7 @@ namespace zeropp::nn::cuda_ops {
 namespace {
 
 constexpr std::size_t kSamples = 5;
-/// Of one way between two marks, so that the marks themselves weigh little.
+/// Runs of one way between two marks, so that the marks themselves weigh little.
 constexpr std::size_t kRunsPerSample = 2;
 constexpr float kWorthwhile = 0.98F;
 

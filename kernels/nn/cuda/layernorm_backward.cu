@@ -97,7 +97,7 @@ __global__ void __launch_bounds__(kThreads<kPacks>, 1) backward_kernel(const Bac
   for (unsigned k = 0; k < kPacks; ++k) {
     if (has_pack(k)) weight[k] = load<W>(a.weight + begin + k * step);
   }
-  // Of the weight's gradient, then of the bias'.
+  // Shares of the weight's gradient, then of the bias'.
   Pack<float, W> share[2][kPacks] = {};
   float next_mean = row < a.rows ? a.mean[row] : 0.0F;
   float next_rstd = row < a.rows ? a.rstd[row] : 0.0F;

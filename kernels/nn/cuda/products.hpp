@@ -62,7 +62,7 @@ struct Product {
 /// allocates another d meanwhile; without memory for it the heuristics choose.
 /// Throws std::invalid_argument when the workspace is too small, CudaError.
 [[nodiscard]] bool try_multiply(const NnContext&, const Product&);
-/// The same for a product that the library must know. Throws CudaError when it does not.
+/// Calls try_multiply() for a product that the library must know, or throws CudaError.
 void multiply(const NnContext&, const Product&);
 
 }  // namespace zeropp::nn::cuda_ops

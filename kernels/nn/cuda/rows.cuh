@@ -89,7 +89,7 @@ __device__ __forceinline__ T rounded(float value) {
   }
 }
 
-/// The same of every value.
+/// Rounds every value as rounded(float) does, into a pack.
 template <class T, int W>
 __device__ __forceinline__ Pack<T, W> rounded(const float (&values)[W]) {
   Pack<T, W> pack;
@@ -169,7 +169,7 @@ __device__ __forceinline__ void row_sums(float (&sum)[N], float (&scratch)[N][32
   over_lanes();
 }
 
-/// The same for a block that has one row, or several of a warp each.
+/// Makes N sums over the threads of a row in a block that has one row, or several of a warp each.
 template <int N>
 __device__ __forceinline__ void row_sums(float (&sum)[N], float (&scratch)[N][32]) {
   row_sums(sum, scratch, [] { __syncthreads(); });

@@ -16,7 +16,7 @@ __device__ __forceinline__ float softmax_exp(float x) {
   return power;
 }
 
-/// Of no value: -infinity and 0. A NaN stays in the sum.
+/// Running largest value and sum: -infinity and 0 of no value. A NaN stays in the sum.
 struct RunningSoftmax {
   float largest = -INFINITY;
   float sum = 0.0F;
