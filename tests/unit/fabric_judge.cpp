@@ -111,7 +111,7 @@ TEST(FabricJudge, TheMedianIsOfAllLinksAndTheTypicalValueIsNot) {
   const double fast = kBytes / 60e-6 * 1e-9;
   EXPECT_DOUBLE_EQ(bandwidth.median, (fast + fast / 3) / 2);
   EXPECT_DOUBLE_EQ(bandwidth.typical, fast);
-  // Of two rails the median is between both, and the faster is typical.
+  // The median of two rails is between both, and the faster is typical.
   map = made_up(2, 2, 0, 1);
   for (const std::size_t rank : {1U, 3U}) map.rails[rank].latency = {27e-6, 0, 27e-6};
   const LinkClassSummary rail = judge(map, kThreshold).classes.at(6);

@@ -166,7 +166,7 @@ TEST(PlanMonotone, OverlappedStepsHardlyTakeLongerOverFasterLinks) {
   EXPECT_LE(longer, 2 * kDrawn / 8);
 }
 
-// Of a transfer over both kinds of links the slower ones set the pace. A rate that is a little
+// The slower links set the pace of a transfer over both kinds of links. A rate that is a little
 // higher makes the others the slower ones, and may not change what the transfer takes from compute.
 TEST(PlanMonotone, NothingJumpsWhereOtherLinksSetThePace) {
   constexpr double kLittle = 1e-7;
