@@ -111,8 +111,8 @@ comm::Topology topology_of(Job& job) {
   if (declared != 0 && declared != job.ranks_per_node) {
     throw Error(
         ExitCode::usage,
-        fmt::format("zeropp.node_size {} and plan.ranks_per_node {} say two sizes of a node: give "
-                    "--node-size alone, which overrides a file's",
+        fmt::format("zeropp.node_size {} and plan.ranks_per_node {} say two sizes of a node: "
+                    "leave --ranks-per-node out, and give --node-size, which overrides a file's",
                     declared, job.ranks_per_node));
   }
   return planned_topology(job.nodes, job.ranks_per_node);
