@@ -4,7 +4,7 @@
 # is kept as it ends: the same call goes on where an earlier one was ended.
 #
 # usage: jobscripts/local/convergence.sh [OPTION...] [-- FLAG...]
-#   --matrix FILE       [inputs/convergence/reduced.json: 2 cores, a quarter of an hour]
+#   --matrix FILE       [inputs/convergence/reduced.json: two minutes of 2 cores]
 #   --ranks N           [4]
 #   --backend B         cuda or host; on cuda ranks share GPUs over MPI where there are fewer [host]
 #   --margin NATS       of equivalence [0.02]

@@ -39,6 +39,7 @@ class ValidateCommand(unittest.TestCase):
             self.assertIn(command.summary, done.stdout)
             flags = {word for word in shlex.split(command.example) if word.startswith("-")}
             self.assertEqual(flags - set(re.findall(r"(?<!\w)--?[a-z][\w-]*", done.stdout.partition("\n")[2])), set(), name)
+        self.assertEqual(run("html", "--help-all").stdout, run("html", "--help").stdout, "zpp_plan report --help-all")
 
     def test_every_module_with_a_main_is_a_command(self):
         package = VALIDATION / "zpp_validate"

@@ -24,4 +24,5 @@ def parser(name, description="", **options):
                "formatter_class": argparse.RawDescriptionHelpFormatter} | options
     made = Parser(**options)
     made.example = f"{program} {command.example}"
+    made.add_argument("--help-all", action="help", help=argparse.SUPPRESS)  # as programs have it: here --help is all
     return made
