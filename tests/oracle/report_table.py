@@ -61,13 +61,29 @@ def write_trace(path, counted, predicted, qwz=False, hpz=1, qgz=False, loss=1.5,
         trace.create_group("data").attrs["unigram_entropy_bits"] = 4.5
 
 
-def report(folder, *names, link=()):
-    return subprocess.run([sys.executable, VALIDATE, "report", "--output", folder / "out", *link, *(folder / name for name in names)],
-                          capture_output=True, text=True, check=False)
+def report(folder, *names, link=(), wide=True, columns="120"):
+    return subprocess.run([sys.executable, VALIDATE, "report", "--output", folder / "out", *link, *(["--wide"] if wide else []),
+                           *(folder / name for name in names)],
+                          capture_output=True, text=True, check=False, env={**os.environ, "COLUMNS": columns})
 
 
 def cells(text):
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("|")]
+
+
+def check_folded(folder, wide):
+    """Without --wide no line is beyond the terminal's width, each part begins with the configuration, and no cell is lost."""
+    for columns in ("120", "80"):
+        folded = report(folder, "zero3.h5", "all.h5", wide=False, columns=columns).stdout
+        lines = [line for line in folded.splitlines() if line.startswith("|")]
+        assert all(len(line) <= int(columns) for line in lines), folded
+        parts, count = cells(folded), len(cells(wide))
+        assert len(parts) > count and len(parts) % count == 0, folded
+        joined = [[row[0]] for row in cells(wide)]
+        for index, row in enumerate(parts):
+            assert row[0].strip("-") == joined[index % count][0].strip("-"), folded
+            joined[index % count] += row[1:]
+        assert [row for index, row in enumerate(joined) if index != 1] == [row for index, row in enumerate(cells(wide)) if index != 1], folded
 
 
 def check_link(folder):
@@ -111,6 +127,8 @@ def main():
         assert "emulated" in result.stdout
         assert (folder / "out" / "table.md").read_text() in result.stdout
         assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+        check_folded(folder, result.stdout)
 
         for name in ("first", "second"):
             (folder / name).mkdir()

@@ -1,9 +1,9 @@
 """One table and one picture from the traces of several training runs.
 
-usage: zpp-validate report --output DIR [--link DIR --link-counters FILE] TRACE.h5 [TRACE.h5 ...]
+usage: zpp-validate report --output DIR [--wide] [--link DIR --link-counters FILE] TRACE.h5 [TRACE.h5 ...]
 
-Prints a table, a row a run, and writes it to DIR/table.md; draws the losses and the bytes across nodes to
-DIR/demo.png. Where several runs have one name, the folders of their traces tell them apart. Reads the traces
+Prints a table, a row a run, folded to the terminal's width or 120 columns (--wide: in one), and writes it to DIR/table.md
+in one; draws the losses and the bytes across nodes to DIR/demo.png. Where several runs have one name, the folders of their traces tell them apart. Reads the traces
 only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not taken from a run but derived from the
 tensors in the trace, once with flat rings and once with two-level collectives.
 With --link the table has the step times of the same configurations between hosts that a slow link joins: those of the
@@ -14,6 +14,7 @@ Exits with 1 when a run counted other bytes than it predicted, with 2 when a tra
 import collections
 import json
 import math
+import shutil
 import statistics
 import sys
 from pathlib import Path
@@ -161,15 +162,15 @@ def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
     return closed_forms.Run(settings, topology, tensors, layers).replay([False], []).steps[0].inter
 
 
-def table(runs, link):
-    """The rows as aligned Markdown."""
-    return markdown_table.aligned((*COLUMNS, *(link.columns if link else ())), [[
+def cells(runs, link):
+    """Header and rows of the table."""
+    return (*COLUMNS, *(link.columns if link else ())), [[
         run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}",
         "-" if math.isnan(run.bits_per_byte) else f"{run.bits_per_byte:.4f}",
         f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
         times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
         f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}", run.bound, *(link.cells(run, runs[0]) if link else ()),
-    ] for run in runs], TEXT_COLUMNS)
+    ] for run in runs]
 
 
 LEGEND = """
@@ -248,6 +249,7 @@ def layout(run):
 def main(words):
     parser = command_line.parser("report", __doc__)
     parser.add_argument("--output", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--wide", action="store_true", help="print the table in one, however wide it is")
     parser.add_argument("--link", type=Path, metavar="DIR", help="DIR/*/train.h5: the same configurations over a slow link")
     parser.add_argument("--link-counters", type=Path, metavar="FILE", help="what jobscripts/local/netns.py counted there")
     parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE.h5")
@@ -265,7 +267,7 @@ def main(words):
         link = Link(arguments.link, arguments.link_counters) if arguments.link else None
         if link is None:
             tell_apart(runs)
-        rows = table(runs, link)
+        header, rows = cells(runs, link)
     except (OSError, KeyError, ValueError) as error:
         print(f"report: error: --link {arguments.link}: {error}: run the demo again", file=sys.stderr)
         return 2
@@ -273,9 +275,10 @@ def main(words):
         print(f"report: warning: the runs are of other {differ}, so that their rows do not compare: train them alike", file=sys.stderr)
     arguments.output.mkdir(parents=True, exist_ok=True)
     legend = LEGEND + (LINK_LEGEND.format(rate=link.rate) if link else "")
-    text = f"{layout(runs[0])}, {len(runs[0].counted)} steps\n\n{rows}\n{legend}"
-    print(text, end="")
-    (arguments.output / "table.md").write_text(text)
+    title, whole = f"{layout(runs[0])}, {len(runs[0].counted)} steps", markdown_table.aligned(header, rows, TEXT_COLUMNS)
+    width = shutil.get_terminal_size((120, 0)).columns
+    print(f"{title}\n\n{whole if arguments.wide else markdown_table.folded(header, rows, TEXT_COLUMNS, width)}\n{legend}", end="")
+    (arguments.output / "table.md").write_text(f"{title}\n\n{whole}\n{legend}")
     draw(runs, arguments.output / "demo.png")
     wrong = [run.label for run in runs if run.counted != run.predicted]
     if wrong:

@@ -11,3 +11,18 @@ def aligned(header, rows, text_columns):
     lines = [[cell.ljust(width) if text else cell.rjust(width) for cell, width, text in zip(row, widths, left)]
              for row in cells]
     return "\n".join("| " + " | ".join(line) + " |" for line in [lines[0], rule, *lines[1:]])
+
+
+def folded(header, rows, text_columns, width):
+    """The same as tables below each other that are at most `width` wide where a column fits at all; each begins with the first column."""
+    cells = [header, *rows]
+    taken = [3 + max(map(len, column)) for column in zip(*cells)]
+    parts, room = [], 0
+    for index in range(1, len(header)):
+        if not parts or taken[index] > room:
+            parts.append([0])
+            room = width - 1 - taken[0]
+        parts[-1].append(index)
+        room -= taken[index]
+    chosen = [[[line[index] for index in part] for line in cells] for part in parts]
+    return "\n\n".join(aligned(lines[0], lines[1:], text_columns) for lines in chosen)
