@@ -161,9 +161,10 @@ class Judge(unittest.TestCase):
             change(attributes, groups)
         return made.write(self.folder / name, attributes, groups)
 
-    def judge(self, path, *words, code=0):
+    def judge(self, path, *words, code=0, columns="1000"):
         """converge.py as a command, but in this process; returns (stdout, stderr)."""
         self.output, out, err = self.folder / "judged", io.StringIO(), io.StringIO()
+        os.environ["COLUMNS"] = columns
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
                 found = converge.main([str(path), "--output", str(self.output), *words])
@@ -273,6 +274,11 @@ class Judge(unittest.TestCase):
         self.assertRegex(out, r"A run of m-base: a gpt of 2 layers of width 64, \d+ steps of 16 sequences of 32 tokens on \d+ ranks, "
                               r"\w+ with a learning rate of at most 0\.003, schedule constant\.")
         self.assertIn("corrected over 8 settings", out.replace("\n", " "))
+        self.assertEqual(self.judge(self.matrix(settings=settings), "--wide", columns="100")[0], out)
+        tables, _ = self.judge(self.matrix(settings=settings), columns="100")
+        self.assertLessEqual(max(len(line) for line in tables.splitlines() if line.startswith("|")), 100)
+        self.assertEqual({cell.strip() for line in out.splitlines() if line.startswith("| ") for cell in line.split("|")},
+                         {cell.strip() for line in tables.splitlines() if line.startswith("| ") for cell in line.split("|")})
         self.assertTrue((self.output / "markov-ladder.png").exists())
 
     def test_spoiled(self):

@@ -28,6 +28,7 @@ from zpp_validate.checkers import converge_checker
 from zpp_validate.convergence import converge_plot, converge_table, feedback_effect, judged, ladder
 from zpp_validate.readers.trace_file import Trace
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
+from zpp_validate.tables import markdown_table
 
 REASONS_SHOWN = 20
 
@@ -60,6 +61,7 @@ def parse(words):
     parser.add_argument("--margin", type=positive, default=0.02, metavar="NATS", help="of equivalence [0.02]")
     parser.add_argument("--level", type=share, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
     parser.add_argument("--fewest-seeds", type=at_least_two, default=5, metavar="N", help="that a setting needs [5]")
+    parser.add_argument("--wide", action="store_true", help="print tables whole, however wide they are; table.md has them so")
     parser.add_argument("--command", metavar="TEXT", help="that made TRACE and this; for the chapter [this call]")
     return parser.parse_args(words)
 
@@ -107,6 +109,6 @@ def main(words):
     except OSError as error:
         print(f"converge: error: {arguments.output} cannot be written: {error.strerror}: name another folder", file=sys.stderr)
         return 2
-    print(text)
+    print(text if arguments.wide else markdown_table.fitted(text))
     print("VALID")
     return 0

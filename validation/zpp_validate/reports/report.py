@@ -14,7 +14,6 @@ Exits with 1 when a run counted other bytes than it predicted, with 2 when a tra
 import collections
 import json
 import math
-import shutil
 import statistics
 import sys
 from pathlib import Path
@@ -162,15 +161,15 @@ def zero3_bytes_across_nodes(trace, config, all_gather, reduce_scatter):
     return closed_forms.Run(settings, topology, tensors, layers).replay([False], []).steps[0].inter
 
 
-def cells(runs, link):
-    """Header and rows of the table."""
-    return (*COLUMNS, *(link.columns if link else ())), [[
+def table(runs, link):
+    """The rows as aligned Markdown."""
+    return markdown_table.aligned((*COLUMNS, *(link.columns if link else ())), [[
         run.label, run.gather, run.reduce, f"{run.losses[-1]:.4f}",
         "-" if math.isnan(run.bits_per_byte) else f"{run.bits_per_byte:.4f}",
         f"{run.bytes_a_step:,}", f"{run.predicted_a_step:,}",
         times(run.baseline_flat, run.bytes_a_step), times(run.baseline_two_level, run.bytes_a_step),
         f"{run.seconds * 1e3:.1f}", f"{run.products:.0%}", run.bound, *(link.cells(run, runs[0]) if link else ()),
-    ] for run in runs]
+    ] for run in runs], TEXT_COLUMNS)
 
 
 LEGEND = """
@@ -267,7 +266,7 @@ def main(words):
         link = Link(arguments.link, arguments.link_counters) if arguments.link else None
         if link is None:
             tell_apart(runs)
-        header, rows = cells(runs, link)
+        rows = table(runs, link)
     except (OSError, KeyError, ValueError) as error:
         print(f"report: error: --link {arguments.link}: {error}: run the demo again", file=sys.stderr)
         return 2
@@ -275,10 +274,9 @@ def main(words):
         print(f"report: warning: the runs are of other {differ}, so that their rows do not compare: train them alike", file=sys.stderr)
     arguments.output.mkdir(parents=True, exist_ok=True)
     legend = LEGEND + (LINK_LEGEND.format(rate=link.rate) if link else "")
-    title, whole = f"{layout(runs[0])}, {len(runs[0].counted)} steps", markdown_table.aligned(header, rows, TEXT_COLUMNS)
-    width = shutil.get_terminal_size((120, 0)).columns
-    print(f"{title}\n\n{whole if arguments.wide else markdown_table.folded(header, rows, TEXT_COLUMNS, width)}\n{legend}", end="")
-    (arguments.output / "table.md").write_text(f"{title}\n\n{whole}\n{legend}")
+    text = f"{layout(runs[0])}, {len(runs[0].counted)} steps\n\n{rows}\n{legend}"
+    print(text if arguments.wide else markdown_table.fitted(text), end="")
+    (arguments.output / "table.md").write_text(text)
     draw(runs, arguments.output / "demo.png")
     wrong = [run.label for run in runs if run.counted != run.predicted]
     if wrong:
