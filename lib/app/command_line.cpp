@@ -223,7 +223,9 @@ CommandLine parse_command_line(App& app, int argc, char** argv) {
         answer.flag, [&line, &answer] { line.answer = answer.text(); }, answer.help);
   }
   if (config::reads_deepspeed(app.options)) add_deepspeed_flags(cli, app, known, line.warnings);
-  cli.add_option("--output", output, "Folder of the results, made where missing")->type_name("DIR");
+  cli.add_option("--output", output,
+                 "Folder of the results, made where missing; without it no trace is kept")
+      ->type_name("DIR");
   cli.add_option(app.json_flags, json, "Write a summary there")->type_name("FILE");
   if (!app.run_alone) {
     known.emplace_back("--timeout");
