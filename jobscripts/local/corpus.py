@@ -39,7 +39,7 @@ import zlib
 PACKAGES = "linux-source-6.1,dict-gcide,manpages,manpages-dev,perl-doc"
 LEAST, MOST, LONG_LINE, LONG_SHARE = 256, 1 << 20, 400, 0.01
 SLICE, CUT = MOST // 16, (".dz", ".txt", ".txt.gz")  # texts that are cut where they are long
-UNPACKED = ("cannot be unpacked", EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError)
+DAMAGED = (EOFError, zlib.error, gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError)
 MB = 10**6
 END = "<|endoftext|>"  # between the documents of a BPE's file
 LLMC_MAGIC, LLMC_VERSION, LLMC_HEADER = 20240520, 1, 256  # 32-bit words
@@ -82,8 +82,8 @@ def download(names, folder):
 
 
 def opened(name, stream, size):
-    """(name, bytes) of one file, and of those inside it where it is an archive or compressed; None in place of bytes that are
-    too many to be read or cannot be unpacked."""
+    """(name, bytes) of one file, and of those inside it where it is an archive or compressed; in place of bytes that are too
+    many to be read, or cannot be unpacked, the reason as text."""
     try:
         if name.endswith((".tar.xz", ".tar.gz", ".tar.bz2")):
             with tarfile.open(fileobj=stream, mode="r|*") as archive:
@@ -93,9 +93,9 @@ def opened(name, stream, size):
         elif name.endswith(".xz"):
             yield name, lzma.decompress(stream.read())
         else:
-            yield name, stream.read() if size <= MOST or name.endswith(CUT) else None
-    except UNPACKED[1:]:
-        yield UNPACKED[0], None
+            yield name, stream.read() if size <= MOST or name.endswith(CUT) else "long"
+    except DAMAGED:
+        yield name, "cannot be unpacked"
 
 
 def members(archive):
@@ -127,7 +127,7 @@ def files_of_folder(folder, output):
 
 def parts(name, content):
     """A large plain text, such as a dictionary, as documents of whole lines."""
-    if content is None or len(content) <= MOST or not name.endswith(CUT):
+    if len(content) <= MOST or not name.endswith(CUT):
         yield content
         return
     begin = 0
@@ -137,10 +137,10 @@ def parts(name, content):
         begin = end
 
 
-def why_left_out(name, content):
+def why_left_out(content):
     """The reason why a document is left out, or an empty string."""
-    if content is None:
-        return name if name == UNPACKED[0] else "long"
+    if isinstance(content, str):
+        return content
     if len(content) < LEAST:
         return "short"
     if len(content) > MOST:
@@ -160,7 +160,7 @@ def documents(sources, spool):
     for files in sources:
         for name, whole in files:
             for content in parts(name, whole):
-                why = why_left_out(name, content)
+                why = why_left_out(content)
                 digest = "" if why else hashlib.sha256(content).hexdigest()
                 if why or digest in kept:
                     left_out[why or "equal to another"] += 1

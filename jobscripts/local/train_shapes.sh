@@ -68,7 +68,7 @@ peer_flags() {  # PEER
 plugin_arguments() {  # PLUGIN
   plugin=()
   [[ $1 != *-compile ]] || plugin+=(--compile)
-  [[ $1 != *-hpz && $1 != *-hpz-* ]] || plugin+=(--reshard "$node_size")
+  [[ $1 != *-hpz* ]] || plugin+=(--reshard "$node_size")
   local name=${1%-compile}
   case ${name%-hpz} in
     both) arguments='"transport": "nccl"' ;;
@@ -122,7 +122,7 @@ train_peers() {  # SHAPE LAYOUT
 train_plugins() {  # SHAPE LAYOUT
   local name
   for name in "${plugin_list[@]}"; do
-    [[ $name.$2 != *-hpz*.node && $name.$node_size != *-hpz*.1 ]] || continue
+    [[ $name != *-hpz* || ($node_size -gt 1 && $node_size -lt $gpus) ]] || continue
     plugin_arguments "$name"
     PYTHONPATH=$build/python${PYTHONPATH:+:$PYTHONPATH} fsdp2 "$1" "$2" plugin "plugin-$name" "${plugin[@]}" \
       --prepare "zeropp.torch:compress {\"node_size\": $node_size, $arguments}"

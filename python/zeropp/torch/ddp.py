@@ -31,10 +31,10 @@ class AllReduceState:
         if dtype is None:
             raise UsageError(f"gradients of {buffer.dtype} have no codec: train in float32, bfloat16 or float16")
         ranks = self.plans.communicators.ranks_of(group, buffer.device)
+        codec, codec_between_nodes = ranks.hop_codecs(*self.codecs)
         return self.plans.get(
             (ranks, buffer.numel(), dtype), lambda: ranks.communicator.plan_all_reduce(
-                buffer.numel(), dtype, self.codecs[1] if ranks.one_hop and not ranks.inside_a_node else self.codecs[0],
-                codec_between_nodes=None if ranks.one_hop else self.codecs[1], algorithm=self.algorithm,
+                buffer.numel(), dtype, codec, codec_between_nodes=codec_between_nodes, algorithm=self.algorithm,
                 scale=1.0 / ranks.size, seed=self.seed))
 
 

@@ -112,12 +112,11 @@ class CompressedReduceScatter(Hook):
                              "set_force_sum_reduction_for_comms(True) on the module after set_gradient_divide_factor()")
         require_contiguous(self.name, output_tensor, input_tensor)
         feedback = self.settings.error_feedback
-        one_hop = ranks.one_hop
+        codec, codec_between_nodes = ranks.hop_codecs(*codecs)
         key = ("reduce_scatter", ranks, output_tensor.numel(), dtype, output, scale, self.name if feedback else None)
         plan = self.plans.get(
             key, lambda: ranks.communicator.plan_reduce_scatter(
-                output_tensor.numel(), dtype, codecs[1] if one_hop and not ranks.inside_a_node else codecs[0],
-                codec_between_nodes=None if one_hop else codecs[1], algorithm=self.settings.reduce_scatter_algorithm,
+                output_tensor.numel(), dtype, codec, codec_between_nodes=codec_between_nodes, algorithm=self.settings.reduce_scatter_algorithm,
                 output=output, scale=scale, seed=self.settings.seed, error_feedback=feedback))
         self.run(plan, "reduce", codecs[0] if codecs[0] == codecs[1] else ", ".join(codecs), input_tensor, output_tensor)
         return None

@@ -108,10 +108,12 @@ class RankSet:
         """Made by all ranks when a plan first needs it."""
         return self._make_communicator(self, self._carrier)
 
-    @property
-    def one_hop(self):
-        """Whether there is one level only, so that a reduction has one codec."""
-        return self.node_size in (1, self.size)
+    def hop_codecs(self, inside, between):
+        """The codecs of a reduction's plan, and of its second hop, of those inside a node and between nodes. Where there is one
+        level only there is one hop, and it has the codec of its links."""
+        if self.node_size not in (1, self.size):
+            return inside, between
+        return (inside if self.inside_a_node else between), None
 
 
 class Communicators:

@@ -1,7 +1,6 @@
 """Plans that modules of equal size share, so that workspace is there once; and what each module sent by them."""
 
 import dataclasses
-import math
 
 import torch
 
@@ -52,8 +51,8 @@ class SharedPlan:
         sent = (of_plan.sent_inside_nodes, of_plan.sent_between_nodes)
 
         def share(total, expected):
-            part = total * calls / of_plan.runs
-            return math.ceil(part) if total > expected else math.floor(part)
+            """Rounded away from what was expected."""
+            return -(-total * calls // of_plan.runs) if total > expected else total * calls // of_plan.runs
 
         return Sent(calls, *map(share, sent, predicted), *map(share, predicted, predicted))
 
