@@ -26,9 +26,8 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "validation"))
 from zpp_validate.peers import launch  # noqa: E402
-from zpp_validate.tables import markdown_table  # noqa: E402
 
-VOCABULARY, PLAIN, LEVEL = 256, "plain FSDP2", 0.95
+VOCABULARY, PLAIN = 256, "plain FSDP2"
 
 
 def setting(text):
@@ -152,20 +151,6 @@ def write(path, study, losses):
     os.replace(part, path)
 
 
-def table(losses, paired):
-    """Held-out losses of each setting, and their difference from plain FSDP2 in pairs of one seed."""
-    rows = []
-    for name, runs in losses.items():
-        held_out = [run["held_out"] for run in runs]
-        row = [name, f"{sum(held_out) / len(held_out):.4f}", f"{paired.of(held_out).spread:.4f}", "", "", ""]
-        if name != PLAIN:
-            pairs = paired.of([mine - plain["held_out"] for mine, plain in zip(held_out, losses[PLAIN])])
-            low, high = pairs.interval(LEVEL)
-            row[3:] = f"{pairs.mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{runs[0]['compressed']:.0%}"
-        rows.append(row)
-    return markdown_table.aligned(["setting", "held-out loss", "spread of seeds", "difference", "95 % interval", "compressed"], rows, {"setting"})
-
-
 def main():
     options, place = arguments(), launch.Place(os.environ)
     place.tell_torch(os.environ)
@@ -173,7 +158,7 @@ def main():
     torch = launch.import_torch("plugin_losses", place, options.device == "cuda")
     try:
         from zpp_validate.peers import gpt
-        from zpp_validate.stats import paired
+        from zpp_validate.tables import loss_table
         import zeropp.torch
     except ImportError as missing:
         launch.fail("plugin_losses", launch.ENVIRONMENT, f"{missing}: give {sys.executable} the packages zeropp, numpy and scipy")
@@ -203,7 +188,7 @@ def main():
     except (RuntimeError, ValueError, OSError) as error:
         launch.leave("plugin_losses", place, error)
     if place.rank == 0:
-        print(table(losses, paired))
+        print(loss_table.table(losses))
     sys.stdout.flush()
     os._exit(0)  # threads of the communication libraries may abort an ordinary exit
 

@@ -66,14 +66,17 @@ def divided():
 
 
 def without_codecs():
-    """20 steps with "none", which over transport="torch" leaves every collective to PyTorch."""
+    """20 steps with "none", which over transport="torch" leaves every collective to PyTorch and has the bits of plain FSDP2. The
+    library's reductions add four ranks in another order than NCCL's, so that sums there agree to the rounding of fp32."""
     import zeropp.torch
 
     rank, world = dist.get_rank(), dist.get_world_size()
     plain, compressed = (models.make(world, mixed=False) for _ in range(2))
     zeropp.torch.compress(compressed, weights="none", gradients="none", min_bytes=0, transport=TRANSPORT)
-    same = models.train(plain, rank, steps=20) == models.train(compressed, rank, steps=20)
-    return same and torch.equal(models.weights(plain), models.weights(compressed))
+    losses = [torch.tensor(models.train(model, rank, steps=20)) for model in (plain, compressed)]
+    rounding = 1e-4 if TRANSPORT == "nccl" and world > 2 else 0.0
+    return all(torch.allclose(*pair, rtol=0, atol=rounding)
+               for pair in (losses, (models.weights(plain), models.weights(compressed))))
 
 
 def by_hand(codec, dtype, values):

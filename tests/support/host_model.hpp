@@ -3,6 +3,7 @@
 // numbers.
 #pragma once
 
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -32,7 +33,8 @@ class HostModel final : public zero::UnitModel {
     const std::vector<ConstView> host_weights = fetch_all(weights, memory, stream);
     std::vector<zero::Gradient> host_gradients;
     for (const zero::Gradient& gradient : gradients) {
-      host_gradients.push_back({fetch(gradient.values, memory, stream), gradient.fresh});
+      host_gradients.push_back({gradient.fresh ? poisoned(gradient.values, memory) : fetch(gradient.values, memory, stream),
+                                gradient.fresh});
     }
     model_->backward(layer, host_weights, host_gradients, {});
     for (std::size_t i = 0; i < gradients.size(); ++i) {
@@ -45,9 +47,18 @@ class HostModel final : public zero::UnitModel {
   [[nodiscard]] double flops_per_token() const override { return model_->flops_per_token(); }
 
  private:
-  View fetch(ConstView view, std::vector<Buffer>& memory, StreamHandle stream) const {
+  static View room_like(ConstView view, std::vector<Buffer>& memory) {
     memory.emplace_back(view.bytes(), MemoryKind::host);
-    const View copy = memory.back().view(view.count, view.dtype);
+    return memory.back().view(view.count, view.dtype);
+  }
+  /// Not-a-number everywhere: a fresh gradient is written by the model, and what the device holds there was never set.
+  static View poisoned(ConstView view, std::vector<Buffer>& memory) {
+    const View room = room_like(view, memory);
+    std::memset(room.data, 0xff, room.bytes());
+    return room;
+  }
+  View fetch(ConstView view, std::vector<Buffer>& memory, StreamHandle stream) const {
+    const View copy = room_like(view, memory);
     device_.memory_ops->copy(view, copy, stream);
     device_.runtime->synchronize(stream.native);
     return copy;

@@ -1,0 +1,49 @@
+"""Held-out losses of plain FSDP2 and of zeropp.torch.compress(), from the file of jobscripts/local/plugin_losses.py --json.
+
+usage: zpp-validate loss-table losses.json [--output TABLE.md]
+
+Losses are in nats a byte. Each setting is trained from the same seeds as plain FSDP2, and its difference is the mean over pairs of one
+seed, with Student's 95 % interval. The column "compressed" is the share of collectives that were. Exits with 2 where a file cannot be
+read, or has fewer than two seeds of a setting."""
+
+import json
+import sys
+from pathlib import Path
+
+from zpp_validate import command_line
+from zpp_validate.stats import paired
+from zpp_validate.tables import markdown_table
+
+PLAIN, LEVEL = "plain FSDP2", 0.95
+COLUMNS = ("setting", "held-out loss", "spread of seeds", "difference", "95 % interval", "compressed")
+
+
+def table(losses):
+    """`losses`: for PLAIN and each setting, dicts with seed, held_out and compressed, in one order of seeds. Throws ValueError where a
+    setting has fewer than two seeds."""
+    rows = []
+    for name, runs in losses.items():
+        held_out = [run["held_out"] for run in runs]
+        row = [name, f"{sum(held_out) / len(held_out):.4f}", f"{paired.of(held_out).spread:.4f}", "", "", ""]
+        if name != PLAIN:
+            pairs = paired.of([mine - plain["held_out"] for mine, plain in zip(held_out, losses[PLAIN], strict=True)])
+            low, high = pairs.interval(LEVEL)
+            row[3:] = f"{pairs.mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{runs[0]['compressed']:.0%}"
+        rows.append(row)
+    return markdown_table.aligned(COLUMNS, rows, {"setting"})
+
+
+def main(words):
+    parser = command_line.parser("loss-table", __doc__)
+    parser.add_argument("file", type=Path, metavar="FILE", help="JSON of plugin_losses.py")
+    parser.add_argument("--output", type=Path, metavar="TABLE.md")
+    arguments = parser.parse_args(words)
+    try:
+        text = table(json.loads(arguments.file.read_text())["losses"]) + "\n"
+    except (OSError, ValueError, KeyError, TypeError) as problem:
+        print(f"loss-table: error: {arguments.file}: no whole file of plugin_losses.py --json: {problem}", file=sys.stderr)
+        return 2
+    print(text, end="")
+    if arguments.output:
+        arguments.output.write_text(text)
+    return 0
