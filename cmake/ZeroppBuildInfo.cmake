@@ -23,11 +23,14 @@ if(GIT AND EXISTS ${SOURCE}/.git)
                   RESULT_VARIABLE status OUTPUT_VARIABLE output OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   if(status EQUAL 0)
     set(commit ${output})
-    execute_process(COMMAND ${GIT} -c safe.directory=* status --porcelain --untracked-files=no
-                    WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE output ERROR_QUIET)
-    if(output)
-      set(dirty true)
-    endif()
+    # A file that git does not know is part of the program where sources are found by folder, as a new codec is.
+    foreach(which IN ITEMS "--untracked-files=no" "--untracked-files=all;--;apps;kernels;lib")
+      execute_process(COMMAND ${GIT} -c safe.directory=* status --porcelain ${which}
+                      WORKING_DIRECTORY ${SOURCE} OUTPUT_VARIABLE output ERROR_QUIET)
+      if(output)
+        set(dirty true)
+      endif()
+    endforeach()
   endif()
 endif()
 file(CONFIGURE OUTPUT ${HEADER} CONTENT [[
