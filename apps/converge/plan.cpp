@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -140,6 +141,22 @@ std::size_t ranks_of(const Setting& setting, std::size_t team) {
                           setting.ranks, team));
 }
 
+/// Sets trained_as. Runs of a contract are all trained: that they do not differ is what they show.
+void find_equal_trainings(Plan& plan) {
+  std::map<std::string, std::size_t> first;
+  for (std::size_t i = 0; i < plan.runs.size(); ++i) {
+    PlannedRun& run = plan.runs[i];
+    const SettingRow& row = plan.rows[run.setting];
+    run.trained_as = i;
+    if (row.level == kContract) continue;
+    nlohmann::json config = nlohmann::json::parse(row.config_json);
+    config["zeropp"].erase("seed");  // the setting's first
+    const std::string training =
+        fmt::format("{} seed {} ranks {} {}", row.level, run.seed, run.ranks, config.dump());
+    run.trained_as = first.try_emplace(training, i).first->second;
+  }
+}
+
 /// A run that is compared by its held-out loss has one.
 void require_evaluations(const config::TrainConfig& config, const std::string& level) {
   if (config.evaluation_interval > 0) return;
@@ -171,7 +188,7 @@ Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t te
       plan.left_out.push_back(setting.name);
       continue;
     }
-    PlannedRun planned{plan.settings.size(), 0, 0, asked->config.node_size};
+    PlannedRun planned{.setting = plan.settings.size(), .node_size = asked->config.node_size};
     comm::Topology topology;
     named(setting, [&] {
       planned.ranks = ranks_of(setting, team);
@@ -187,6 +204,7 @@ Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t te
     }
     plan.settings.push_back(setting);
   }
+  find_equal_trainings(plan);
   std::ranges::copy_if(matrix.checks, std::back_inserter(plan.checks), [&](const Check& check) {
     return std::ranges::all_of(std::vector{check.first, check.second}, [&](const auto& name) {
       return std::ranges::find(plan.left_out, name) == plan.left_out.end();

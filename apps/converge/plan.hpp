@@ -45,6 +45,9 @@ struct PlannedRun {
   std::uint64_t seed = 0;
   std::size_t ranks = 0;  ///< of a team that take part
   std::size_t node_size = 0;
+  /// In Plan::runs: the first run that trains the same, which is itself where no other does. A
+  /// setting that is compared with two baselines is listed twice, and trained once.
+  std::size_t trained_as = 0;
 };
 
 struct Plan {

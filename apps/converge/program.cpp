@@ -99,6 +99,7 @@ std::vector<std::size_t> StudyProgram::find_missing() {
   if (context_.is_root()) {
     for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
       const PlannedRun& run = plan_.runs[i];
+      if (run.trained_as != i) continue;
       auto kept = store_.find(plan_.settings[run.setting].name, run.seed, key_of(run));
       if (!kept) missing.push_back(i);
       if (kept) records_[i] = std::move(*kept);
@@ -151,6 +152,12 @@ void StudyProgram::collect() {
       records_[record[0].get<std::size_t>()] = unpack({packed.begin(), packed.end()});
     }
   }
+  for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
+    const PlannedRun& run = plan_.runs[i];
+    if (run.trained_as == i) continue;
+    records_[i] = records_[run.trained_as];
+    records_[i].setting = plan_.settings[run.setting].name;
+  }
 }
 
 ExitCode StudyProgram::run() {
@@ -180,10 +187,10 @@ ExitCode StudyProgram::run() {
   if (const int signal = app::agreed_interrupt(context_.control()); signal != 0) {
     std::array<std::uint64_t, 1> done{done_.size()};
     context_.control().all_reduce_sum(done);
-    const std::size_t kept = plan_.runs.size() - missing.size() + done[0];
-    if (kept < plan_.runs.size()) {
+    if (done[0] < missing.size()) {
       log::warn(fmt::format("ended by {}: {} of {} runs are kept in {}: start again to go on",
-                            app::name_of_interrupt(signal), kept, plan_.runs.size(),
+                            app::name_of_interrupt(signal),
+                            plan_.runs.size() - missing.size() + done[0], plan_.runs.size(),
                             store_.folder().string()));
       return signal == SIGINT ? ExitCode::interrupted : ExitCode::requeue;
     }

@@ -33,13 +33,13 @@ class StudyProgram {
   [[nodiscard]] const train::Tokens& tokens_of(std::size_t setting) const;
   /// Hash of all that a run depends on.
   [[nodiscard]] std::string key_of(const PlannedRun& run) const;
-  /// Numbers of the runs that are not kept yet, the same on all ranks.
+  /// Numbers of the runs that have to be trained and are not kept yet, the same on all ranks.
   std::vector<std::size_t> find_missing();
   /// Does the runs of `missing` that are this team's: every count-th, from its own index on.
   /// Returns the signal that ended it, or 0.
   int do_own(const std::vector<std::size_t>& missing);
   void report(std::size_t number, const RunRecord& record) const;
-  /// Brings the new records to rank 0.
+  /// Brings the new records to rank 0, and gives settings that train the same the same ones.
   void collect();
   std::string write_trace();
 

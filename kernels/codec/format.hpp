@@ -9,11 +9,13 @@
 //                            once has planes of 4, 2 and 1 bits (planes.hpp). Where codes do not
 //                            fill whole bits, such as two values in seven, packing (planes.hpp)
 //                            and sizes (wire.hpp, FormatInfo in spec.hpp) have to learn it first
-//   slope_tolerance          see FormatInfo; where it is absent, 0.001 from 8 bits on, 0.02 below
+//   slope_tolerance          see FormatInfo; where it is absent, 0.001 from 8 bits on, 0.02 below.
+//                            contract5_reduced_mean shows by how much a hop shrinks values
 //   options, conflicts       of a format that takes options: what may follow a '+', and what not
 //                            together; then with_options(options), as variant() below
 // A ruled format works by a rule (rule.hpp), whose kernels it shares with others: no code is made
-// for it (derive from IntegerFormat, ScaledFloatFormat or MicroscalingFormat):
+// for it (derive from IntegerFormat<bits>, or of small floats, also powers of two, from
+// ScaledFloatFormat or MicroscalingFormat<exponent bits, mantissa bits, largest code>):
 //   default_block, minimum_block, maximum_block
 //   variant(options)         -> Variant, below
 // The others have kernels of their own, with the width and the block as constants:

@@ -117,6 +117,23 @@ class Converge(zpp.TestCase):
         changed["settings"][0]["config"] = {"zeropp": {"train_steps": 13}}
         self.check_to_do(self.check_ok(self.converge(changed)), 2)
 
+    def test_a_setting_with_two_baselines_is_trained_once(self):
+        matrix = copy.deepcopy(TINY)
+        other = {"name": "other", "level": "markov", "gradient_codecs": ["int8:64"]}
+        mine = {"level": "markov", "gradient_codecs": ["int4:128"]}
+        matrix["settings"] = [TINY["settings"][0], other, {"name": "beside zero3", "baseline": "zero3", **mine},
+                              {"name": "beside other", "baseline": "other int8:64", **mine}]
+        del matrix["checks"]
+        for to_do in (6, 0):
+            self.assertIn(f" 8 runs, {to_do} to be done", self.check_ok(self.converge(matrix)).stdout)
+            settings, runs = (self.trace()[1][group] for group in ("settings", "runs"))
+            self.assertEqual(settings["name"], ["zero3", "other int8:64", "beside zero3 int4:128", "beside other int4:128"])
+            self.assertEqual(runs["setting"], [0, 0, 1, 1, 2, 2, 3, 3])
+            for column in ("seed", "parameters_hash", "final_held_out_loss", "seconds"):
+                self.assertEqual(runs[column][4:6], runs[column][6:8], column)
+            self.assertEqual(len(set(runs["parameters_hash"])), 6)
+            self.assertEqual(zpp.check_trace(self.out / "converge.h5").code, zpp.OK)
+
     def check_rows(self, groups):
         settings, runs = groups["settings"], groups["runs"]
         by_name = {name: index for index, name in enumerate(settings["name"])}

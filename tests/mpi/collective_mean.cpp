@@ -90,7 +90,9 @@ TEST_F(Contract5, SlopeIsOne) {
         EXPECT_NEAR(slope(cluster, algorithm->name, codecs), 1.0,
                     std::max(tolerance(codecs.first), tolerance(codecs.second)))
             << algorithm->name << " " << codec::to_string(codecs.first) << " "
-            << codec::to_string(codecs.second) << " on " << cluster.groups.topology.describe();
+            << codec::to_string(codecs.second) << " on " << cluster.groups.topology.describe()
+            << ": of a codec with few codes, a hop's part of the distance is its format's "
+               "slope_tolerance";
       }
     }
   }

@@ -33,7 +33,8 @@ class HostModel final : public zero::UnitModel {
     const std::vector<ConstView> host_weights = fetch_all(weights, memory, stream);
     std::vector<zero::Gradient> host_gradients;
     for (const zero::Gradient& gradient : gradients) {
-      host_gradients.push_back({gradient.fresh ? poisoned(gradient.values, memory) : fetch(gradient.values, memory, stream),
+      host_gradients.push_back({gradient.fresh ? poisoned(gradient.values, memory)
+                                               : fetch(gradient.values, memory, stream),
                                 gradient.fresh});
     }
     model_->backward(layer, host_weights, host_gradients, {});
@@ -51,7 +52,8 @@ class HostModel final : public zero::UnitModel {
     memory.emplace_back(view.bytes(), MemoryKind::host);
     return memory.back().view(view.count, view.dtype);
   }
-  /// Not-a-number everywhere: a fresh gradient is written by the model, and what the device holds there was never set.
+  /// Not-a-number everywhere: a fresh gradient is written by the model, and what the device holds
+  /// there was never set.
   static View poisoned(ConstView view, std::vector<Buffer>& memory) {
     const View room = room_like(view, memory);
     std::memset(room.data, 0xff, room.bytes());

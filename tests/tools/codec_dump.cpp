@@ -4,7 +4,7 @@
 //   codec_dump decode        CODEC DTYPE N IN OUT         one wire image of N values -> values
 //   codec_dump decode_reduce CODEC DTYPE N IMAGES IN OUT  images in a row -> fp32 sums
 //   codec_dump reduce_encode FROM TO N IMAGES IN OUT      images of FROM -> one of TO (fp32 memory)
-//   codec_dump formats                                    names and default blocks
+//   codec_dump formats                                    names, smallest and largest blocks
 //   codec_dump serve                                      such lines from standard input, words
 //   between tabs,
 //                                                         one after the other; "done" after each
@@ -59,7 +59,7 @@ void run(std::span<const std::string> args) {
   const std::string& operation = args[0];
   if (operation == "formats") {
     for (const auto& info : codec::formats()) {
-      std::cout << info.name << " " << (info.scale_bytes > 0 ? info.default_block : 0) << "\n";
+      std::cout << info.name << " " << info.minimum_block << " " << info.maximum_block << "\n";
     }
   } else if (operation == "encode") {
     const Dtype dtype = dtype_named(args[2]);
