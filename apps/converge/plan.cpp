@@ -179,6 +179,12 @@ std::unique_ptr<RunConfig> configure(const Setting& setting, std::uint64_t seed,
   return made;
 }
 
+std::size_t equal_trainings(const Plan& plan) {
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < plan.runs.size(); ++i) count += plan.runs[i].trained_as != i ? 1 : 0;
+  return count;
+}
+
 Plan make_plan(const Matrix& matrix, const app::Context& context, std::size_t team) {
   Plan plan;
   std::optional<std::size_t> nodes_of_nccl;

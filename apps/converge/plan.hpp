@@ -59,6 +59,9 @@ struct Plan {
   std::vector<std::string> left_out;  ///< names of settings that need a GPU where there is none
 };
 
+/// Number of runs that train the same as an earlier one.
+std::size_t equal_trainings(const Plan& plan);
+
 /// Resolves `setting` for the ranks of `machine`. Throws Error(usage), beginning with the
 /// setting's name.
 std::unique_ptr<RunConfig> configure(const Setting& setting, std::uint64_t seed,

@@ -168,9 +168,11 @@ ExitCode StudyProgram::run() {
   }
   const std::vector<std::size_t> missing = find_missing();
   if (context_.is_root()) {
-    fmt::print("zpp_converge: {} settings, {} runs, {} to be done by {} teams of {} ranks\n",
-               plan_.settings.size(), plan_.runs.size(), missing.size(), team_.count(),
-               team_.ranks());
+    const std::size_t equal = equal_trainings(plan_);
+    fmt::print("zpp_converge: {} settings, {} runs, {}{} to be done by {} teams of {} ranks\n",
+               plan_.settings.size(), plan_.runs.size(),
+               equal > 0 ? fmt::format("{} that train as others do, ", equal) : "", missing.size(),
+               team_.count(), team_.ranks());
     std::fflush(stdout);
   }
   // A team fails by itself: the others end their runs before all ranks say so.

@@ -10,7 +10,7 @@
 //                            fill whole bits, such as two values in seven, packing (planes.hpp)
 //                            and sizes (wire.hpp, FormatInfo in spec.hpp) have to learn it first
 //   slope_tolerance          see FormatInfo; where it is absent, 0.001 from 8 bits on, 0.02 below.
-//                            contract5_reduced_mean shows by how much a hop shrinks values
+//                            contract5_reduced_mean prints what it has to allow
 //   options, conflicts       of a format that takes options: what may follow a '+', and what not
 //                            together; then with_options(options), as variant() below
 // A ruled format works by a rule (rule.hpp), whose kernels it shares with others: no code is made

@@ -38,9 +38,9 @@ struct FormatInfo {
   std::size_t default_block = 1;  ///< 1 for formats without scales
   std::size_t minimum_block = 1;
   std::size_t maximum_block = 1;
-  /// By how much the slope of decoded over given values may differ from 1 on values without
-  /// structure, after up to three hops: roundings to few or to unevenly spaced codes do not average
-  /// out, nor does clipping.
+  /// By how much the slope of reduced over exact means may differ from 1 on values without
+  /// structure, also by a ring of eight ranks, which encodes sums seven times: roundings to few or
+  /// to unevenly spaced codes do not average out, nor does clipping.
   double slope_tolerance = 0;
   std::span<const std::string_view> options;  ///< what may follow a '+'
   std::span<const OptionConflict> conflicts;

@@ -125,7 +125,7 @@ class Converge(zpp.TestCase):
                               {"name": "beside other", "baseline": "other int8:64", **mine}]
         del matrix["checks"]
         for to_do in (6, 0):
-            self.assertIn(f" 8 runs, {to_do} to be done", self.check_ok(self.converge(matrix)).stdout)
+            self.assertIn(f" 8 runs, 2 that train as others do, {to_do} to be done", self.check_ok(self.converge(matrix)).stdout)
             settings, runs = (self.trace()[1][group] for group in ("settings", "runs"))
             self.assertEqual(settings["name"], ["zero3", "other int8:64", "beside zero3 int4:128", "beside other int4:128"])
             self.assertEqual(runs["setting"], [0, 0, 1, 1, 2, 2, 3, 3])

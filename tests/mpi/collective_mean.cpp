@@ -91,8 +91,8 @@ TEST_F(Contract5, SlopeIsOne) {
                     std::max(tolerance(codecs.first), tolerance(codecs.second)))
             << algorithm->name << " " << codec::to_string(codecs.first) << " "
             << codec::to_string(codecs.second) << " on " << cluster.groups.topology.describe()
-            << ": of a codec with few codes, a hop's part of the distance is its format's "
-               "slope_tolerance";
+            << ": where the codec has few or uneven levels, its format's slope_tolerance has to be "
+               "above the largest such distance on eight ranks";
       }
     }
   }

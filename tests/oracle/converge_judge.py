@@ -258,6 +258,16 @@ class Judge(unittest.TestCase):
         self.assertIn("no setting that did not diverge is on the rung `int4 gradients`", out)
         self.assertIn("1 of 3 settings are; 1 are shown to be worse, 1 diverged,", (self.output / "chapter.md").read_text())
 
+    def test_the_chapter_has_what_is_beside_uncompressed_training(self):
+        coarse = made.setting("coarse", baseline="", **made.INT4)
+        beside = [made.setting("near coarse", baseline="coarse", effect=0.001, **made.INT4)]
+        self.judge(self.matrix(settings=[*made.LADDER, coarse, *beside]))
+        self.assertIn("near coarse", self.rows())
+        self.assertIn("1 of 3 settings are; 2 are shown to be worse,", (self.output / "chapter.md").read_text())
+        (self.output / "chapter.md").unlink()
+        self.judge(self.matrix(settings=[coarse, *beside]))
+        self.assertFalse((self.output / "chapter.md").exists())
+
     def test_levels_and_feedback(self):
         """Markov beside text, each with its own baseline; a setting with error feedback is on no rung; the usual block is taken."""
         settings = [*made.LADDER, made.setting("coarse", effect=0.3, weight_codec="int4:2048", weight_bits=4.0),

@@ -39,7 +39,12 @@ class HostModel final : public zero::UnitModel {
     }
     model_->backward(layer, host_weights, host_gradients, {});
     for (std::size_t i = 0; i < gradients.size(); ++i) {
-      device_.memory_ops->copy(host_gradients[i].values, gradients[i].values, stream);
+      // What lies between tensors is left alone.
+      const ConstView whole = host_gradients[i].values;
+      for (const zero::Tensor& tensor : units()[layers()[layer].units[i]].tensors) {
+        device_.memory_ops->copy(whole.part(tensor.offset, tensor.count()),
+                                 gradients[i].values.part(tensor.offset, tensor.count()), stream);
+      }
     }
     device_.runtime->synchronize(stream.native);
   }

@@ -100,8 +100,8 @@ def main(words):
     try:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "table.md").write_text(text)
-        if rows:
-            (arguments.output / "chapter.md").write_text(converge_table.chapter(study, rows, claims, effects, arguments.margin, command))
+        if chapter := converge_table.chapter(study, rows, claims, effects, arguments.margin, command):
+            (arguments.output / "chapter.md").write_text(chapter)
         converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
                                   {"margin": arguments.margin, "level": arguments.level, "trace": arguments.trace.name,
                                    "git_commit": trace.attributes["git_commit"], "command": command})
