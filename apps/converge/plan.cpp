@@ -141,7 +141,13 @@ std::size_t ranks_of(const Setting& setting, std::size_t team) {
                           setting.ranks, team));
 }
 
-/// Sets trained_as. Runs of a contract are all trained: that they do not differ is what they show.
+/// Whether a run of one of them is compared with that of the other.
+bool are_compared(const SettingRow& one, const SettingRow& other) {
+  return one.baseline == other.name || other.baseline == one.name;
+}
+
+/// Sets trained_as. Runs of a contract are all trained, and so is a setting beside a baseline that
+/// equals it: that they do not differ is what they show.
 void find_equal_trainings(Plan& plan) {
   std::map<std::string, std::size_t> first;
   for (std::size_t i = 0; i < plan.runs.size(); ++i) {
@@ -149,11 +155,8 @@ void find_equal_trainings(Plan& plan) {
     const SettingRow& row = plan.rows[run.setting];
     run.trained_as = i;
     if (row.level == kContract) continue;
-    nlohmann::json config = nlohmann::json::parse(row.config_json);
-    config["zeropp"].erase("seed");  // the setting's first
-    const std::string training =
-        fmt::format("{} seed {} ranks {} {}", row.level, run.seed, run.ranks, config.dump());
-    run.trained_as = first.try_emplace(training, i).first->second;
+    const std::size_t same = first.try_emplace(training_of(plan, run), i).first->second;
+    if (!are_compared(row, plan.rows[plan.runs[same].setting])) run.trained_as = same;
   }
 }
 
@@ -177,6 +180,13 @@ std::unique_ptr<RunConfig> configure(const Setting& setting, std::uint64_t seed,
     if (compares_held_out_loss(setting.level)) require_evaluations(made->config, setting.level);
   });
   return made;
+}
+
+std::string training_of(const Plan& plan, const PlannedRun& run) {
+  const SettingRow& row = plan.rows[run.setting];
+  nlohmann::json config = nlohmann::json::parse(row.config_json);
+  config["zeropp"].erase("seed");  // the setting's first; the run's own is beside it
+  return fmt::format("{} seed {} ranks {} {}", row.level, run.seed, run.ranks, config.dump());
 }
 
 std::size_t equal_trainings(const Plan& plan) {

@@ -46,7 +46,8 @@ struct PlannedRun {
   std::size_t ranks = 0;  ///< of a team that take part
   std::size_t node_size = 0;
   /// In Plan::runs: the first run that trains the same, which is itself where no other does. A
-  /// setting that is compared with two baselines is listed twice, and trained once.
+  /// setting that is compared with two baselines is listed twice, and trained once. Runs of
+  /// contracts, and those that are compared with each other, are all trained.
   std::size_t trained_as = 0;
 };
 
@@ -58,6 +59,9 @@ struct Plan {
   std::vector<PlannedRun> runs;       ///< by setting, then as its seeds are listed
   std::vector<std::string> left_out;  ///< names of settings that need a GPU where there is none
 };
+
+/// What a run trains, as text: equal texts train the same from the same tokens.
+std::string training_of(const Plan& plan, const PlannedRun& run);
 
 /// Number of runs that train the same as an earlier one.
 std::size_t equal_trainings(const Plan& plan);

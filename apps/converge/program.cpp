@@ -85,22 +85,26 @@ const train::Tokens& StudyProgram::tokens_of(std::size_t setting) const {
 }
 
 std::string StudyProgram::key_of(const PlannedRun& run) const {
-  const SettingRow& row = plan_.rows[run.setting];
-  json config = json::parse(row.config_json);
-  config["zeropp"].erase("seed");  // the setting's first; the run's own is beside it
-  return sha256_hex(fmt::format("{}\n{} {} seed {} ranks {} on nodes of {} tokens {}\n{}", build_,
-                                row.level, row.name, run.seed, run.ranks,
+  return sha256_hex(fmt::format("{}\nnodes of {} tokens {}\n{}", build_,
                                 context_.topology().ranks_per_node,
-                                tokens_of(run.setting).fingerprint, config.dump()));
+                                tokens_of(run.setting).fingerprint, training_of(plan_, run)));
+}
+
+std::optional<RunRecord> StudyProgram::find_kept(std::size_t training) const {
+  for (const PlannedRun& run : plan_.runs) {
+    if (run.trained_as != training) continue;
+    auto kept = store_.find(plan_.settings[run.setting].name, run.seed, key_of(run));
+    if (kept) return kept;
+  }
+  return std::nullopt;
 }
 
 std::vector<std::size_t> StudyProgram::find_missing() {
   std::vector<std::size_t> missing;
   if (context_.is_root()) {
     for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
-      const PlannedRun& run = plan_.runs[i];
-      if (run.trained_as != i) continue;
-      auto kept = store_.find(plan_.settings[run.setting].name, run.seed, key_of(run));
+      if (plan_.runs[i].trained_as != i) continue;
+      auto kept = find_kept(i);
       if (!kept) missing.push_back(i);
       if (kept) records_[i] = std::move(*kept);
     }
@@ -154,7 +158,6 @@ void StudyProgram::collect() {
   }
   for (std::size_t i = 0; i < plan_.runs.size(); ++i) {
     const PlannedRun& run = plan_.runs[i];
-    if (run.trained_as == i) continue;
     records_[i] = records_[run.trained_as];
     records_[i].setting = plan_.settings[run.setting].name;
   }
@@ -190,10 +193,10 @@ ExitCode StudyProgram::run() {
     std::array<std::uint64_t, 1> done{done_.size()};
     context_.control().all_reduce_sum(done);
     if (done[0] < missing.size()) {
+      const std::size_t trainings = plan_.runs.size() - equal_trainings(plan_);
       log::warn(fmt::format("ended by {}: {} of {} runs are kept in {}: start again to go on",
-                            app::name_of_interrupt(signal),
-                            plan_.runs.size() - missing.size() + done[0], plan_.runs.size(),
-                            store_.folder().string()));
+                            app::name_of_interrupt(signal), trainings - missing.size() + done[0],
+                            trainings, store_.folder().string()));
       return signal == SIGINT ? ExitCode::interrupted : ExitCode::requeue;
     }
   }

@@ -31,8 +31,11 @@ class StudyProgram {
  private:
   void load_tokens();
   [[nodiscard]] const train::Tokens& tokens_of(std::size_t setting) const;
-  /// Hash of all that a run depends on.
+  /// Hash of all that a run depends on, which its setting's name is not.
   [[nodiscard]] std::string key_of(const PlannedRun& run) const;
+  /// The record of a training, by the name of whichever setting it was kept; `training`: a run's
+  /// trained_as.
+  [[nodiscard]] std::optional<RunRecord> find_kept(std::size_t training) const;
   /// Numbers of the runs that have to be trained and are not kept yet, the same on all ranks.
   std::vector<std::size_t> find_missing();
   /// Does the runs of `missing` that are this team's: every count-th, from its own index on.

@@ -26,8 +26,9 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "validation"))
 from zpp_validate.peers import launch  # noqa: E402
+from zpp_validate.tables.loss_table import PLAIN, table  # noqa: E402
 
-VOCABULARY, PLAIN = 256, "plain FSDP2"
+VOCABULARY = 256
 
 
 def setting(text):
@@ -158,7 +159,7 @@ def main():
     torch = launch.import_torch("plugin_losses", place, options.device == "cuda")
     try:
         from zpp_validate.peers import gpt
-        from zpp_validate.tables import loss_table
+        import scipy.stats  # noqa: F401  # for the table, before the first run and not behind the last
         import zeropp.torch
     except ImportError as missing:
         launch.fail("plugin_losses", launch.ENVIRONMENT, f"{missing}: give {sys.executable} the packages zeropp, numpy and scipy")
@@ -188,7 +189,7 @@ def main():
     except (RuntimeError, ValueError, OSError) as error:
         launch.leave("plugin_losses", place, error)
     if place.rank == 0:
-        print(loss_table.table(losses))
+        print(table(losses))
     sys.stdout.flush()
     os._exit(0)  # threads of the communication libraries may abort an ordinary exit
 

@@ -11,7 +11,7 @@ namespace zeropp::trace {
 struct Provenance {
   std::string version;
   std::string git_commit;  ///< "unknown" when built outside a clone
-  bool git_dirty = false;  ///< tracked files differed from the commit when it was built
+  bool git_dirty = false;  ///< sources differed from the commit when it was built
   std::string build_type;
   std::string cxx_compiler;
   std::string mpi_library;

@@ -15,7 +15,7 @@ and the published order of codecs, claim by claim (ladder.py), and what error fe
 not support is said as plainly as what they do: neither makes a matrix INVALID.
 
 Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for the
-docs, where a setting has a baseline). Prints the table, and VALID or INVALID: reason. Exit codes: 0 VALID, 1 INVALID, 2 usage or unreadable.
+docs, where a setting has an uncompressed baseline). Prints the table, and VALID or INVALID: reason. Exit codes: 0 VALID, 1 INVALID, 2 usage or unreadable.
 """
 
 import argparse
@@ -100,6 +100,7 @@ def main(words):
     try:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "table.md").write_text(text)
+        (arguments.output / "chapter.md").unlink(missing_ok=True)
         if chapter := converge_table.chapter(study, rows, claims, effects, arguments.margin, command):
             (arguments.output / "chapter.md").write_text(chapter)
         converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),

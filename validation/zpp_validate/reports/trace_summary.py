@@ -64,7 +64,9 @@ def converge(trace):
     lines = []
     for level, count in Counter(setting.level for setting in study.settings).items():
         runs = [run for run in study.runs if study.setting_of(run).level == level]
-        lines.append(f"{level}: {count} settings, {len(runs)} runs, {len({run.seed for run in runs})} seeds, {sum(r.seconds for r in runs):.0f} s")
+        trained = {(run.seed, run.parameters_hash, run.seconds) for run in runs}  # equal trainings share their run
+        lines.append(f"{level}: {count} settings, {len(runs)} runs, {len({run.seed for run in runs})} seeds, "
+                     f"{sum(seconds for *_, seconds in trained):.0f} s")
     counted, predicted = (sum(getattr(run, name) for run in study.runs) for name in ("bytes_inter_node", "bytes_predicted_inter_node"))
     checks = trace.columns["checks"]["passed"]
     return lines + [f"sent between nodes, a step of each run: {volume(counted, predicted)}", f"{sum(checks)} of {len(checks)} contracts hold"]

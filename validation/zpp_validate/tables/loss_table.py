@@ -2,16 +2,15 @@
 
 usage: zpp-validate loss-table losses.json [--output TABLE.md]
 
-Losses are in nats a byte. Each setting is trained from the same seeds as plain FSDP2, and its difference is the mean over pairs of one
+Losses are in nats a byte. Counted are the seeds from which every setting was trained; the difference is the mean over pairs of one
 seed, with Student's 95 % interval. The column "compressed" is the share of collectives that were. Exits with 2 where a file cannot be
-read, or has fewer than two seeds of a setting."""
+read or written, or has fewer than two such seeds."""
 
 import json
 import sys
 from pathlib import Path
 
 from zpp_validate import command_line
-from zpp_validate.stats import paired
 from zpp_validate.tables import markdown_table
 
 PLAIN, LEVEL = "plain FSDP2", 0.95
@@ -19,14 +18,20 @@ COLUMNS = ("setting", "held-out loss", "spread of seeds", "difference", "95 % in
 
 
 def table(losses):
-    """`losses`: for PLAIN and each setting, dicts with seed, held_out and compressed, in one order of seeds. Throws ValueError where a
-    setting has fewer than two seeds."""
+    """`losses`: for PLAIN and each setting, dicts with seed, held_out and compressed. Throws ValueError where they have fewer than two
+    seeds in common."""
+    from zpp_validate.stats import paired  # SciPy, which whoever reads PLAIN alone can do without
+
+    seeds = set.intersection(*({run["seed"] for run in runs} for runs in losses.values()))
+    if len(seeds) < 2:
+        raise ValueError(f"{len(seeds)} seeds of every setting are there, 2 are needed: run more")
+    by_seed = {name: {run["seed"]: run["held_out"] for run in runs} for name, runs in losses.items()}
     rows = []
     for name, runs in losses.items():
-        held_out = [run["held_out"] for run in runs]
+        held_out = [by_seed[name][seed] for seed in sorted(seeds)]
         row = [name, f"{sum(held_out) / len(held_out):.4f}", f"{paired.of(held_out).spread:.4f}", "", "", ""]
         if name != PLAIN:
-            pairs = paired.of([mine - plain["held_out"] for mine, plain in zip(held_out, losses[PLAIN], strict=True)])
+            pairs = paired.of([by_seed[name][seed] - by_seed[PLAIN][seed] for seed in sorted(seeds)])
             low, high = pairs.interval(LEVEL)
             row[3:] = f"{pairs.mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{runs[0]['compressed']:.0%}"
         rows.append(row)
@@ -40,10 +45,14 @@ def main(words):
     arguments = parser.parse_args(words)
     try:
         text = table(json.loads(arguments.file.read_text())["losses"]) + "\n"
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as problem:
         print(f"loss-table: error: {arguments.file}: no whole file of plugin_losses.py --json: {problem}", file=sys.stderr)
         return 2
     print(text, end="")
-    if arguments.output:
-        arguments.output.write_text(text)
+    try:
+        if arguments.output:
+            arguments.output.write_text(text)
+    except OSError as error:
+        print(f"loss-table: error: {arguments.output} cannot be written: {error.strerror}: name another file", file=sys.stderr)
+        return 2
     return 0
