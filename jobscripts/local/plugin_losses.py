@@ -17,6 +17,7 @@ Exit codes: 0 done; 1 failed in training; 2 usage; 3 a package is missing, or a 
 import argparse
 import gc
 import hashlib
+import importlib
 import json
 import math
 import os
@@ -159,7 +160,7 @@ def main():
     torch = launch.import_torch("plugin_losses", place, options.device == "cuda")
     try:
         from zpp_validate.peers import gpt
-        import scipy.stats  # noqa: F401  # for the table, before the first run and not behind the last
+        importlib.import_module("scipy.stats")  # the table needs it: said before the first run, not behind the last
         import zeropp.torch
     except ImportError as missing:
         launch.fail("plugin_losses", launch.ENVIRONMENT, f"{missing}: give {sys.executable} the packages zeropp, numpy and scipy")
