@@ -15,7 +15,8 @@ and the published order of codecs, claim by claim (ladder.py), and what error fe
 not support is said as plainly as what they do: neither makes a matrix INVALID.
 
 Leaves in DIR: table.md, judged.h5 (its rows), LEVEL-curves and LEVEL-ladder as PNG and SVG, chapter.md (for the
-docs, where a setting has an uncompressed baseline). Prints the table, and VALID or INVALID: reason. Exit codes: 0 VALID, 1 INVALID, 2 usage or unreadable.
+docs, where a setting has an uncompressed baseline). Prints the table, and VALID or INVALID: reason. Exit codes: 0 VALID,
+1 INVALID, 2 usage or unreadable.
 """
 
 import argparse

@@ -141,21 +141,17 @@ def codec_cells(setting):
     return [setting.weight_codec, "/".join(dict.fromkeys(setting.gradient_codecs)), setting.feedback, f"{setting.bits:.2f}"]
 
 
-def uncompressed(setting):
-    return {setting.weight_codec, *setting.gradient_codecs} == {"none"}
-
-
 def chapter(study, rows, claims, effects, margin, command):
     """The chapter of docs/howto/safe-compression.md, of the hardest level that was run: settings whose baseline sends everything
     uncompressed. None where there are none."""
-    beside = [row for row in rows if uncompressed(row.baseline)]
+    beside = [row for row in rows if row.baseline.uncompressed]
     level = next((name for name in reversed(TOKEN_LEVELS) if any(row.setting.level == name for row in beside)), None)
     if level is None:
         return None
     own = [row for row in beside if row.setting.level == level]
     own.sort(key=lambda row: (math.isnan(row.setting.bits), row.setting.bits, row.setting.index))
     cells = [[*codec_cells(row.setting), number(row.pairs.mean), interval_text(row.interval), row.verdict] for row in own]
-    plain = {setting.name for setting in study.settings if uncompressed(setting)}
+    plain = {setting.name for setting in study.settings if setting.uncompressed}
     gone = [setting for setting in study.settings if setting.level == level and setting.baseline in plain and setting.diverged]
     cells += [[*codec_cells(setting), "-", "-", diverged_text(setting)] for setting in gone]
     count = {word: sum(word in row.verdict for row in own) for word in (judged.SAFE, judged.WORSE, judged.OPEN)}

@@ -29,7 +29,7 @@ def two_hops(setting):
 
 
 RUNGS = {
-    "no codec": lambda s: s.weight_codec == "none" and s.gradient_codecs == ("none", "none"),
+    "no codec": lambda s: s.uncompressed,
     NEAR: lambda s: two_hops(s) and plain(s.gradient_codec_intra, "int8")
     and re.fullmatch(r"int4(:\d+)?\+had32", s.gradient_codec_inter),
     "int4 gradients": lambda s: two_hops(s) and all(plain(codec, "int4") for codec in s.gradient_codecs),

@@ -58,6 +58,10 @@ class Setting:
         return (self.gradient_codec_intra, self.gradient_codec_inter)
 
     @property
+    def uncompressed(self):
+        return self.weight_codec == "none" and self.gradient_codecs == ("none", "none")
+
+    @property
     def bits(self):
         """Sent for a parameter by one gather and one reduce-scatter together."""
         return self.weight_bits + self.gradient_bits

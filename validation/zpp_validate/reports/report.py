@@ -4,8 +4,8 @@ usage: zpp-validate report --output DIR [--wide] [--link DIR --link-counters FIL
 
 Prints a table, a row a run, folded to the terminal's width or 120 columns (--wide: in one), and writes it to DIR/table.md
 in one; draws the losses and the bytes across nodes to DIR/demo.png. Where several runs have one name, the folders of
-their traces tell them apart. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not taken from a run but derived from the
-tensors in the trace, once with flat rings and once with two-level collectives.
+their traces tell them apart. Reads the traces only (lib/trace/README.md). The baseline, ZeRO-3 in 16 bits, is not
+taken from a run but derived from the tensors in the trace, once with flat rings and once with two-level collectives.
 With --link the table has the step times of the same configurations between hosts that a slow link joins: those of the
 traces in folders of that folder, at the rate in what jobscripts/local/netns.py counted.
 Exits with 1 when a run counted other bytes than it predicted, with 2 when a trace cannot be read.

@@ -22,16 +22,16 @@ def table(losses):
     seeds in common."""
     from zpp_validate.stats import paired  # SciPy, which whoever reads PLAIN alone can do without
 
-    seeds = set.intersection(*({run["seed"] for run in runs} for runs in losses.values()))
+    seeds = sorted(set.intersection(*({run["seed"] for run in runs} for runs in losses.values())))
     if len(seeds) < 2:
         raise ValueError(f"{len(seeds)} seeds of every setting are there, 2 are needed: run more")
     by_seed = {name: {run["seed"]: run["held_out"] for run in runs} for name, runs in losses.items()}
     rows = []
     for name, runs in losses.items():
-        held_out = [by_seed[name][seed] for seed in sorted(seeds)]
+        held_out = [by_seed[name][seed] for seed in seeds]
         row = [name, f"{sum(held_out) / len(held_out):.4f}", f"{paired.of(held_out).spread:.4f}", "", "", ""]
         if name != PLAIN:
-            pairs = paired.of([by_seed[name][seed] - by_seed[PLAIN][seed] for seed in sorted(seeds)])
+            pairs = paired.of([by_seed[name][seed] - by_seed[PLAIN][seed] for seed in seeds])
             low, high = pairs.interval(LEVEL)
             row[3:] = f"{pairs.mean:+.4f}", f"{low:+.4f} to {high:+.4f}", f"{runs[0]['compressed']:.0%}"
         rows.append(row)
