@@ -54,7 +54,8 @@ const FormatInfo* find_info(std::string_view name) {
   return entry == nullptr ? nullptr : &entry->info;
 }
 
-Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(backend) {
+Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend)
+    : backend_(backend), memory_(memory) {
   // Whatever made the spec, it keeps the parser's rules.
   const CodecSpec valid = validated(spec);
   name_ = to_string(valid);
@@ -70,7 +71,8 @@ Codec::Codec(const CodecSpec& spec, Dtype memory, Backend backend) : backend_(ba
   }
   for (const std::string& option : valid.options) kernel_name_ += "+" + option;
   block_ = valid.block > 0 ? valid.block : 1;
-  params_ = {variant.unit > 0 ? variant.unit : block_, variant.numbers, {}};
+  params_.block = variant.unit > 0 ? variant.unit : block_;
+  params_.numbers = variant.numbers;
   payload_bits_ = entry.info.bits;
   scale_bytes_ = variant.scale_bytes;
   scales_images_ = variant.scales_images;

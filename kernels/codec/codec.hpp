@@ -52,7 +52,9 @@ struct ConstWireImages {
 struct Params {
   std::size_t block = 1;  ///< values that the kernels take as a block; 1 for formats without scales
   RuleNumbers numbers;    ///< of a format that works by a rule (rule.hpp)
-  Draw draw;              ///< of one encode()
+  /// Dtype that encode() rounds fp32 memory to, saturating, before all else; fp32: it does not.
+  Dtype rounded = Dtype::fp32;
+  Draw draw;  ///< of one encode()
 };
 
 /// One format, with one set of options, on one back end. Memory views may be fp32, bf16 or fp16.
@@ -105,6 +107,13 @@ class Codec {
   /// By how much the slope of decoded over given values may differ from 1: FormatInfo's, or more
   /// where an option clips.
   [[nodiscard]] double slope_tolerance() const { return slope_tolerance_; }
+  /// This codec where fp32 memory is rounded to its memory dtype before it is encoded: the image of
+  /// fp32 values is that of the values rounded. Memory of other dtypes is encoded as it is.
+  [[nodiscard]] Codec rounding() const {
+    Codec copy = *this;
+    copy.params_.rounded = memory_;
+    return copy;
+  }
 
   /// `draw`: the random numbers of a codec that rounds stochastically (+sr); others read none.
   void encode(ConstView memory, const Layout& layout, WireImages out, StreamHandle stream,
@@ -128,6 +137,7 @@ class Codec {
  private:
   friend class ReduceEncode;
   Backend backend_;
+  Dtype memory_;
   const CodecOps* ops_ = nullptr;
   Params params_;
   std::string

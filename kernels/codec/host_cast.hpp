@@ -27,7 +27,8 @@ struct HostKernels<Format> {
   using Wire = typename Format::Wire;
 
   template <class Memory>
-  static void encode(const Params&, const Memory* memory, const Layout& layout, WireImages out) {
+  static void encode(const Params& params, const Memory* memory, const Layout& layout,
+                     WireImages out) {
     const std::size_t n = layout.wire_elements();
     const WireShape shape = wire_shape(n, 1, Format::bits, 0);
     const std::size_t tiles = (n + kHostTile - 1) / kHostTile;
@@ -40,7 +41,9 @@ struct HostKernels<Format> {
           .next(last - first,
                 [&](std::size_t offset, std::size_t wire, std::size_t valid, std::size_t zeros) {
                   Wire* const target = reinterpret_cast<Wire*>(data) + wire;
-                  cast_values(memory + offset, valid, target);
+                  Memory buffer[kHostTile];
+                  cast_values(rounded_values(params.rounded, memory + offset, valid, buffer), valid,
+                              target);
                   std::fill_n(target + valid, zeros, Wire{});
                 });
       if (last == n) zero_padding(shape, data);

@@ -9,6 +9,7 @@
 
 #include "kernels/codec/check_memory.hpp"
 #include "kernels/codec/codec.hpp"
+#include "kernels/codec/rounded.hpp"
 #include "kernels/codec/wire.hpp"
 #include "kernels/core/host_for.hpp"
 
@@ -103,11 +104,11 @@ void for_block_ranges(const char* label, std::size_t images, std::size_t blocks,
   });
 }
 
-/// The next `count` wire elements as a block, zeros where there is no memory: in place where the
-/// block lies in memory so, else in `buffer`.
+/// The next `count` wire elements as a block, zeros where there is no memory and fp32 values
+/// rounded to `rounded`: in place where the block lies in memory so, else in `buffer`.
 template <class Memory>
 const Memory* load_block(const Memory* memory, WireWalk& walk, std::size_t count, std::size_t block,
-                         Memory* buffer) {
+                         Dtype rounded, Memory* buffer) {
   const Memory* in_place = nullptr;
   Memory* next = buffer;
   walk.next(count, [&](std::size_t offset, std::size_t, std::size_t valid, std::size_t zeros) {
@@ -118,9 +119,8 @@ const Memory* load_block(const Memory* memory, WireWalk& walk, std::size_t count
     next = std::copy_n(memory + offset, valid, next);
     next = std::fill_n(next, zeros, Memory{});
   });
-  if (in_place != nullptr) return in_place;
-  std::fill(next, buffer + block, Memory{});
-  return buffer;
+  if (in_place == nullptr) std::fill(next, buffer + block, Memory{});
+  return rounded_values(rounded, in_place != nullptr ? in_place : buffer, block, buffer);
 }
 
 /// The bytes of a wire image that carry nothing, but for those beside its own scale.

@@ -30,21 +30,22 @@ struct RuleKernels {
     const std::size_t block = params.block;
     const WireShape shape = shape_of(params, n);
     if constexpr (Rule::scales_images) scale_images(params, memory, layout, out);
-    for_block_ranges(
-        "encode", layout.images, shape.blocks, block,
-        [=](std::size_t image, std::size_t first, std::size_t last) {
-          std::byte* const encoded = out.data + image * out.stride;
-          const Rule rule = rule_of_image<Rule>(params.numbers, shape, encoded);
-          WireWalk walk(layout, image, first * block);
-          for (std::size_t index = first; index < last; ++index) {
-            Memory buffer[kLargestBlock];
-            const std::size_t count = std::min(block, n - index * block);
-            const Memory* const values = load_block(memory, walk, count, block, buffer);
-            encode_block(rule, values, params, index, shape, encoded, [&](std::size_t wire) {
-              return params.draw.number(image, wire, layout.slices, layout.padded);
-            });
-          }
-        });
+    for_block_ranges("encode", layout.images, shape.blocks, block,
+                     [=](std::size_t image, std::size_t first, std::size_t last) {
+                       std::byte* const encoded = out.data + image * out.stride;
+                       const Rule rule = rule_of_image<Rule>(params.numbers, shape, encoded);
+                       WireWalk walk(layout, image, first * block);
+                       for (std::size_t index = first; index < last; ++index) {
+                         Memory buffer[kLargestBlock];
+                         const std::size_t count = std::min(block, n - index * block);
+                         const Memory* const values =
+                             load_block(memory, walk, count, block, params.rounded, buffer);
+                         encode_block(
+                             rule, values, params, index, shape, encoded, [&](std::size_t wire) {
+                               return params.draw.number(image, wire, layout.slices, layout.padded);
+                             });
+                       }
+                     });
   }
 
   template <class Memory>
@@ -142,7 +143,8 @@ struct RuleKernels {
           for (std::size_t index = first; index < last; ++index) {
             Memory buffer[kLargestBlock];
             const std::size_t count = std::min(block, n - index * block);
-            const Memory* const values = load_block(memory, walk, count, block, buffer);
+            const Memory* const values =
+                load_block(memory, walk, count, block, params.rounded, buffer);
             typename Rule::Range range;
             for (int i = 0; i < kGroup; ++i) range.see(to_float(values[i]), i);
             largest = std::max(largest, Rule::image_scale_of(range));

@@ -93,17 +93,18 @@ struct HostKernels<Format> {
     const std::size_t n = layout.wire_elements();
     const std::size_t block = params.block;
     const WireShape shape = wire_shape_of<Format>(n, block);
-    for_block_ranges(
-        "encode", layout.images, shape.blocks, block,
-        [=](std::size_t image, std::size_t first, std::size_t last) {
-          WireWalk walk(layout, image, first * block);
-          for (std::size_t index = first; index < last; ++index) {
-            Memory buffer[kLargestBlock];
-            const std::size_t count = std::min(block, n - index * block);
-            const Memory* const values = load_block(memory, walk, count, block, buffer);
-            encode_block<Format>(values, block, index, shape, out.data + image * out.stride);
-          }
-        });
+    for_block_ranges("encode", layout.images, shape.blocks, block,
+                     [=](std::size_t image, std::size_t first, std::size_t last) {
+                       WireWalk walk(layout, image, first * block);
+                       for (std::size_t index = first; index < last; ++index) {
+                         Memory buffer[kLargestBlock];
+                         const std::size_t count = std::min(block, n - index * block);
+                         const Memory* const values =
+                             load_block(memory, walk, count, block, params.rounded, buffer);
+                         encode_block<Format>(values, block, index, shape,
+                                              out.data + image * out.stride);
+                       }
+                     });
   }
 
   template <class Memory>

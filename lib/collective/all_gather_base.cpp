@@ -18,18 +18,27 @@ HopErrors* errors_of(const AllGatherPlan& plan) {
                        : nullptr;
 }
 
+/// Bytes that are counted include the padding of images, which parts in their places have not: they
+/// go there where they need none. Modelled bytes are the vendor's all the same.
+bool goes_in_place(const AllGatherPlan& plan, const Traits& traits) {
+  const std::size_t bytes = plan.parts.count * size_of(plan.memory);
+  const bool unpadded = codec::Codec(plan.codec, plan.memory).wire_bytes(plan.parts.count) == bytes;
+  return traits.in_place && plan.codec == codec::CodecSpec{} && plan.result == plan.memory &&
+         plan.parts.stride == plan.parts.count && !plan.feedback && (traits.modelled || unpadded);
+}
+
 }  // namespace
 
 GatherLayout::GatherLayout(const codec::Codec& codec, const AllGatherPlan& plan,
                            const Traits& traits, std::size_t ranks)
-    : part_bytes(codec.wire_bytes(plan.parts.count)) {
+    : part_bytes(codec.wire_bytes(plan.parts.count)), in_place(goes_in_place(plan, traits)) {
   const std::size_t count = plan.parts.count;
   WorkspacePlan space;
   feedback = reserve_hop(space, plan.feedback, kGatherFeedbackHop, 1, count,
                          padded_layout(count, codec.block()));
   for (const Chunk& chunk : chunk_plan(count, traits.one_chunk ? 1 : plan.depth, codec.block())) {
     const std::size_t bytes = codec.wire_bytes(chunk.length);
-    pieces.push_back({chunk, bytes, space.reserve(ranks * bytes)});
+    pieces.push_back({chunk, bytes, space.reserve(in_place ? 0 : ranks * bytes)});
   }
   workspace = space.bytes();
 }
@@ -53,21 +62,23 @@ Description describe(const AllGatherAlgorithm& algorithm, const Ranks& ranks,
 AllGatherBase::AllGatherBase(const Context& context, const AllGatherPlan& plan,
                              const AllGatherAlgorithm& algorithm)
     : group_(context.group),
-      runtime_(*context.device.runtime),
+      device_(context.device),
       plan_(plan),
       codec_(plan.codec, plan.memory, context.device.backend),
       description_(describe(algorithm, ranks_of(context), plan)),
       meter_(context.recorder, description_.row),
       layout_(codec_, plan, algorithm.traits, size()),
-      encode_(codec_, errors_of(plan), plan.feedback ? plan.feedback->options.beta : 0,
-              layout_.feedback) {
+      encode_(plan.feedback ? codec_ : codec_.rounding(), errors_of(plan),
+              plan.feedback ? plan.feedback->options.beta : 0, layout_.feedback) {
   for (const GatherLayout::Piece& piece : layout_.pieces) pieces_.push_back({piece, nullptr});
 }
 
 void AllGatherBase::start(ConstView part, View full, std::span<std::byte> workspace,
                           StreamHandle stream, std::uint64_t key) {
-  require_view("an all-gather's part", part, plan_.parts.count, plan_.memory);
-  require_view("an all-gather's result", full, span_of(plan_.parts, size()), full.dtype);
+  const bool rounds = part.dtype == Dtype::fp32 && !plan_.feedback;
+  require_view("an all-gather's part", part, plan_.parts.count,
+               rounds ? Dtype::fp32 : plan_.memory);
+  require_view("an all-gather's result", full, span_of(plan_.parts, size()), plan_.result);
   require_workspace(workspace.size(), workspace_bytes());
   const Meter::Span span(meter_);
   part_ = part.part(0, plan_.parts.count);
@@ -87,12 +98,17 @@ void AllGatherBase::finish(StreamHandle stream) {
   complete();
 }
 
-void AllGatherBase::copy_own_part() {
+View AllGatherBase::put_own_part() {
   const View place = full_.part(rank() * plan_.parts.stride, plan_.parts.count);
-  if (place.data == part_.data || part_.count == 0) return;
-  Stream::borrow(runtime_, stream_)
-      .copy(static_cast<std::byte*>(place.data), static_cast<const std::byte*>(part_.data),
-            part_.bytes());
+  if (part_.count == 0 || place.data == part_.data) return place;
+  if (part_.dtype != place.dtype) {
+    device_.memory_ops->convert(part_, place, stream_);
+  } else {
+    Stream::borrow(*device_.runtime, stream_)
+        .copy(static_cast<std::byte*>(place.data), static_cast<const std::byte*>(part_.data),
+              part_.bytes());
+  }
+  return place;
 }
 
 void AllGatherBase::encode(const Piece& piece, std::size_t index) {

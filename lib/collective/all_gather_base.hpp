@@ -17,7 +17,7 @@
 namespace zeropp::collective {
 
 /// Chunks of an all-gather's plan, and where the wire images of each lie in the workspace, one slot
-/// a rank: a closed form that runners and descriptions share.
+/// a rank, where it has images: a closed form that runners and descriptions share.
 struct GatherLayout {
   /// A chunk and its images: slot s begins at s * image_bytes.
   struct Piece {
@@ -33,6 +33,9 @@ struct GatherLayout {
   HopSpace feedback;
   std::vector<Piece> pieces;
   std::size_t part_bytes;  ///< wire image of a whole part: chunks add up to it
+  /// Parts go from memory to their places in the result as they lie, without images: uncompressed,
+  /// of one dtype, with nothing between them.
+  bool in_place;
   std::size_t workspace;
 };
 
@@ -70,14 +73,10 @@ class AllGatherBase : public AllGather {
   [[nodiscard]] std::byte* slot(const Piece& piece, std::size_t index) const {
     return workspace_.data() + piece.offset + index * piece.image_bytes;
   }
-  /// Whether parts arrive in the result as they lie in memory: uncompressed, of one dtype, with
-  /// nothing between them. Of a run.
-  [[nodiscard]] bool in_place() const {
-    return plan_.codec == codec::CodecSpec{} && full_.dtype == plan_.memory &&
-           plan_.parts.stride == plan_.parts.count;
-  }
-  /// Copies the own part to its place in the result, unless it lies there.
-  void copy_own_part();
+  [[nodiscard]] bool in_place() const { return layout_.in_place; }
+  /// Copies the own part to its place in the result, unless it lies there, and returns that: where
+  /// parts are gathered in place.
+  View put_own_part();
   /// The own part's chunk -> slot `index`.
   void encode(const Piece& piece, std::size_t index);
   /// Decodes `images` slots from `index` on into the parts of ranks first_rank, first_rank +
@@ -86,7 +85,7 @@ class AllGatherBase : public AllGather {
               std::size_t rank_stride);
 
   comm::Communicator& group_;
-  const Runtime& runtime_;
+  Device device_;
   AllGatherPlan plan_;
   codec::Codec codec_;
   Description description_;

@@ -36,9 +36,10 @@ namespace zeropp::collective {
 class AllGather {
  public:
   virtual ~AllGather() = default;
-  /// Starts the all-gather. `part`: parts.count elements. `full`: size * parts, strided. Memory
-  /// dtypes may differ. `key`: of the draws of codecs that round stochastically, the same on all
-  /// ranks.
+  /// Starts the all-gather. `part`: parts.count elements of the plan's memory dtype or, without
+  /// error feedback, of fp32, which are rounded to that dtype first. `full`: size * parts, strided,
+  /// of the plan's result dtype. `key`: of the draws of codecs that round stochastically, the same
+  /// on all ranks.
   virtual void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream,
                      std::uint64_t key) = 0;
   void start(ConstView part, View full, std::span<std::byte> workspace, StreamHandle stream) {

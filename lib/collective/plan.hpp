@@ -38,13 +38,14 @@ struct Feedback {
 
 struct AllGatherPlan {
   Parts parts;
-  Dtype memory = Dtype::fp32;  ///< dtype of `part`; `none` sends this dtype
+  Dtype memory = Dtype::fp32;  ///< dtype that `part` has or is rounded to; `none` sends this dtype
   codec::CodecSpec codec{};
   std::size_t depth = 1;  ///< pipeline chunks; 1: none
   Label label;
   /// Error feedback, as of a reduce-scatter: of what encoding the own part loses, its hop 2. For
   /// algorithms with the trait `any_codec`.
   std::optional<Feedback> feedback{};
+  Dtype result = memory;  ///< dtype of `full`
 };
 
 struct ReduceScatterPlan {

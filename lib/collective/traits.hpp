@@ -14,6 +14,7 @@ struct Traits {
   bool deterministic = true;  ///< the same bits in every run
   bool one_chunk = false;     ///< runs in one chunk, whatever the depth of the pipeline
   bool to_everyone = false;   ///< sends pieces of one size to everyone, inside nodes at least
+  bool in_place = false;      ///< an all-gather that needs no images of what is not encoded
   bool feedback =
       false;  ///< a reduction with hops whose errors can be fed back (error_feedback.hpp)
 };

@@ -112,6 +112,24 @@ TEST_P(EveryCudaCodec, EncodesAndDecodesStridedLayouts) {
   }
 }
 
+TEST_P(EveryCudaCodec, RoundsFp32Memory) {
+  const StreamHandle stream = gpu_stream().handle();
+  const codec::Draw draw{.key = 11};
+  for (const std::size_t n : {std::size_t{1}, block_ + 1, std::size_t{8197}, std::size_t{40009}}) {
+    for (const std::size_t shift : {std::size_t{0}, std::size_t{3}}) {
+      const Twin memory(n * 4, shift * 4);
+      fill_with(memory, hostile_values(n, block_, static_cast<std::uint32_t>(n)), Dtype::fp32);
+      const Layout layout = Layout::contiguous(n);
+      const WireTwin wire(codec_.host, n, 1);
+      codec_.host.rounding().encode(memory.host_view(n, Dtype::fp32), layout, wire.host(), {},
+                                    draw);
+      codec_.gpu.rounding().encode(memory.device_view(n, Dtype::fp32), layout, wire.gpu(), stream,
+                                   draw);
+      ASSERT_TRUE(wire.same()) << n << " values, shifted by " << shift;
+    }
+  }
+}
+
 TEST_P(EveryCudaCodec, SumsInImageOrder) {
   // Sums are fp32 whatever the memory dtype, which names another format for `none` alone.
   if (binding_.spec.format != "none" && binding_.memory != Dtype::fp32) return;

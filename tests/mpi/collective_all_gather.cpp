@@ -31,7 +31,8 @@ void verify(Cluster& cluster, const AllGatherAlgorithm& algorithm, const codec::
   }
   for (const auto& [parts, depth] : {std::pair{Parts::dense(count), std::size_t{1}},
                                      std::pair{Parts{count, count + 5}, std::size_t{3}}}) {
-    const AllGatherPlan plan{parts, memory, codec, test::depth_for(depth, codec), {"test", ""}};
+    AllGatherPlan plan{parts, memory, codec, test::depth_for(depth, codec), {"test", ""}};
+    plan.result = result;
     const auto planned = plan_all_gather(algorithm.name, cluster.context(), plan);
     const Poisoned full = test::run(*planned, plan, cluster.size(), cluster.rank(), result);
     Poisoned wanted(full.view.count, result);
@@ -111,6 +112,38 @@ TEST(AllGather, PartMayLieInsideTheResult) {
                     test::value_of(Dtype::fp32, static_cast<int>(p), e))
               << algorithm->name << " part " << p << " element " << e << " stride " << stride
               << " rank " << r;
+        }
+      }
+    }
+  }
+}
+
+TEST(AllGather, RoundsAnFp32PartToTheMemoryDtype) {
+  Cluster cluster(test::node_sizes().front());
+  const auto n = static_cast<std::size_t>(cluster.size());
+  const auto gathered = [&](const AllGatherAlgorithm& algorithm, const AllGatherPlan& plan,
+                            Dtype part) {
+    const auto planned = plan_all_gather(algorithm.name, cluster.context(), plan);
+    Poisoned own(plan.parts.count, part);
+    for (std::size_t e = 0; e < plan.parts.count; ++e) {
+      test::store(own.view, e, 1.001F * test::value_of(Dtype::fp32, cluster.rank(), e));
+    }
+    const test::OnDevice memory(own);
+    const test::OnDevice full(
+        Poisoned((n - 1) * plan.parts.stride + plan.parts.count, plan.memory));
+    const test::DeviceBytes workspace(planned->workspace_bytes());
+    planned->start(memory.view, full.view, workspace.span(), test::stream().handle(),
+                   test::kDrawKey);
+    planned->finish(test::stream().handle());
+    return full.download().bytes;
+  };
+  for (const auto* algorithm : all_gather_algorithms()) {
+    for (const auto& codec : test::codecs_for(*algorithm)) {
+      for (const Dtype memory : {Dtype::bf16, Dtype::fp16}) {
+        for (const Parts& parts : {Parts::dense(1008), Parts{1009, 1014}}) {
+          const AllGatherPlan plan{parts, memory, codec, test::depth_for(3, codec), {"test", ""}};
+          ASSERT_EQ(gathered(*algorithm, plan, Dtype::fp32), gathered(*algorithm, plan, memory))
+              << algorithm->name << " " << codec::to_string(codec) << " " << name_of(memory);
         }
       }
     }

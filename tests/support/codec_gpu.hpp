@@ -133,31 +133,6 @@ inline void fill_with_noise(const Twin& twin, std::uint32_t seed) {
   twin.upload();
 }
 
-/// Values of every size, a block in seven with something that has a rule of its own.
-inline std::vector<float> hostile_values(std::size_t n, std::size_t block, std::uint32_t seed) {
-  using Limits = std::numeric_limits<float>;
-  std::vector<float> values = random_values(n, seed);
-  const float special[] = {Limits::quiet_NaN(), Limits::infinity(),     -Limits::infinity(),
-                           Limits::max(),       -Limits::max(),         Limits::denorm_min(),
-                           -Limits::min() / 2,  126.9F * Limits::min(), 65519.0F};
-  std::size_t kind = seed;
-  const std::size_t stretch = std::max<std::size_t>(block, 8);
-  for (std::size_t first = 0; first < n; first += 7 * stretch, ++kind) {
-    const std::size_t last = std::min(first + stretch, n);
-    const std::size_t what = kind % (std::size(special) + 2);
-    if (what < std::size(special)) {
-      values[first + (last - first) / 2] = special[what];
-    } else {
-      for (std::size_t i = first; i < last; ++i) {
-        // The stretch is filled with zeros of both signs, or with subnormals alone.
-        values[i] =
-            what == std::size(special) ? (i % 2 == 0 ? 0.0F : -0.0F) : std::ldexp(values[i], -149);
-      }
-    }
-  }
-  return values;
-}
-
 /// Stores `values` in the memory of both.
 inline void fill_with(const Twin& twin, const std::vector<float>& values, Dtype dtype) {
   const Values converted(values, dtype);

@@ -305,6 +305,37 @@ TEST_P(EveryCodec, StridedLayoutsEqualPackingByHand) {
   }
 }
 
+TEST_P(EveryCodec, RoundingEncodesFp32AsMemoryOfItsDtype) {
+  const Codec rounding = codec_.rounding();
+  EXPECT_EQ(rounding.name(), codec_.name());
+  const std::size_t wide = std::max(block_, std::size_t{16});
+  std::vector<Layout> layouts = {{3, 7 * wide + 75, 2, 3 * wide + 31, wide + 1, wide + 10}};
+  for (const std::size_t n : {std::size_t{0}, std::size_t{1}, block_ - 1, 11 * wide + 7}) {
+    layouts.push_back(Layout::contiguous(n));
+  }
+  for (const Layout& layout : layouts) {
+    const std::size_t count = (layout.images - 1) * layout.image_stride +
+                              (layout.slices - 1) * layout.slice_stride + layout.length;
+    for (std::uint32_t seed = 0; seed < 12; ++seed) {
+      const std::vector<float> values = hostile_values(count, block_, seed);
+      const std::size_t n = layout.wire_elements();
+      Wire wanted(codec_, n, layout.images);
+      Wire wire(codec_, n, layout.images);
+      const codec::Draw draw{.key = 7, .slice_step = layout.padded};
+      codec_.encode(Values(values, binding_.memory).view(), layout, wanted.images(), {}, draw);
+      rounding.encode(Values(values, Dtype::fp32).view(), layout, wire.images(), {}, draw);
+      for (std::size_t image = 0; image < layout.images; ++image) {
+        ASSERT_EQ(wire.image(image), wanted.image(image)) << codec_.name() << ", seed " << seed;
+      }
+      EXPECT_TRUE(wire.guards_intact());
+      // What is of the memory dtype is not rounded again.
+      Wire same(codec_, n, layout.images);
+      rounding.encode(Values(values, binding_.memory).view(), layout, same.images(), {}, draw);
+      ASSERT_EQ(same.image(0), wanted.image(0));
+    }
+  }
+}
+
 /// A part of an image that is dense: a plane of the payload, or the scales.
 struct Part {
   std::size_t offset;

@@ -18,12 +18,12 @@ namespace cuda {
 
 template <ScaledFormat Format, class Memory, int kBlock>
 __global__ void __launch_bounds__(kThreads)
-    encode_blocks(const Memory* memory, const __grid_constant__ DeviceLayout layout,
+    encode_blocks(const Memory* memory, Dtype rounded, const __grid_constant__ DeviceLayout layout,
                   const __grid_constant__ WireShape shape, WireImages out) {
   const Tile tile;
   const Cursor cursor(layout, tile.image, tile.first);
   Vector<Memory> vectors[kRows<kWidth>];
-  cursor.load_rows(memory, vectors);
+  cursor.load_rows(memory, rounded, vectors);
   std::uint32_t largest[kRows<kWidth>];
 #pragma unroll
   for (int row = 0; row < kRows<kWidth>; ++row) largest[row] = largest_magnitude(vectors[row]);
@@ -38,13 +38,13 @@ __global__ void __launch_bounds__(kThreads)
 
 template <CastFormat Format, class Memory>
 __global__ void __launch_bounds__(kThreads)
-    encode_values(const Memory* memory, const __grid_constant__ DeviceLayout layout,
+    encode_values(const Memory* memory, Dtype rounded, const __grid_constant__ DeviceLayout layout,
                   const __grid_constant__ WireShape shape, WireImages out) {
   using Wire = typename Format::Wire;
   const Tile tile;
   const Cursor cursor(layout, tile.image, tile.first);
   Vector<Memory> vectors[kRows<kWidth>];
-  cursor.load_rows(memory, vectors);
+  cursor.load_rows(memory, rounded, vectors);
   std::byte* const image = out.data + tile.image * out.stride;
 #pragma unroll
   for (int row = 0; row < kRows<kWidth>; ++row) {
@@ -128,12 +128,12 @@ struct FormatLaunchers {
     if constexpr (ScaledFormat<Format>) {
       with_block<Format>(params.block, [&](auto block) {
         encode_blocks<Format, Memory, decltype(block)::value>
-            <<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(memory, device_layout,
-                                                                             shape, out);
+            <<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
+                memory, params.rounded, device_layout, shape, out);
       });
     } else {
       encode_values<Format, Memory><<<tiles.grid(), kThreads, 0, zeropp::cuda::stream_of(stream)>>>(
-          memory, device_layout, shape, out);
+          memory, params.rounded, device_layout, shape, out);
     }
     zeropp::cuda::check_launch();
   }

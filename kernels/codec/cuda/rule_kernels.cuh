@@ -44,14 +44,17 @@ struct RuleShape {
   }
 };
 
-/// The group of wire values from `ahead` of the cursor on, zeros where there is no memory.
+/// The group of wire values from `ahead` of the cursor on, zeros where there is no memory and fp32
+/// values rounded to `rounded`.
 template <class Memory>
 __device__ __forceinline__ void load_group(const Cursor& cursor, const Memory* memory,
-                                           unsigned ahead, float (&values)[kGroup]) {
+                                           Dtype rounded, unsigned ahead, float (&values)[kGroup]) {
 #pragma unroll
   for (int k = 0; k < kVectors; ++k) {
+    Vector<Memory> vector = cursor.load(memory, ahead + static_cast<unsigned>(k * kWidth));
+    round_vector(rounded, vector);
     float part[kWidth];
-    widen(cursor.load(memory, ahead + static_cast<unsigned>(k * kWidth)), part);
+    widen(vector, part);
 #pragma unroll
     for (int i = 0; i < kWidth; ++i) values[k * kWidth + i] = part[i];
   }
@@ -110,12 +113,12 @@ inline __global__ void clear_image_scales(WireImages out, std::size_t images, st
 /// their bits are in their order, whatever the order of threads.
 template <class Rule, class Memory>
 __global__ void __launch_bounds__(kThreads)
-    scale_images(const Memory* memory, const __grid_constant__ DeviceLayout layout,
+    scale_images(const Memory* memory, Dtype rounded, const __grid_constant__ DeviceLayout layout,
                  const __grid_constant__ RuleShape shape, WireImages out) {
   const Tile tile;
   const Cursor cursor(layout, tile.image, tile.first);
   float values[kGroup];
-  load_group(cursor, memory, threadIdx.x * kGroup, values);
+  load_group(cursor, memory, rounded, threadIdx.x * kGroup, values);
   typename Rule::Range range;
 #pragma unroll
   for (int i = 0; i < kGroup; ++i) range.see(values[i], i);
@@ -129,7 +132,7 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class Rule, class Memory>
 __global__ void __launch_bounds__(kThreads)
-    encode_groups(const __grid_constant__ RuleNumbers numbers, const Memory* memory,
+    encode_groups(const __grid_constant__ RuleNumbers numbers, const Memory* memory, Dtype rounded,
                   const __grid_constant__ DeviceLayout layout,
                   const __grid_constant__ RuleShape shape, WireImages out,
                   const __grid_constant__ Draw draw) {
@@ -137,7 +140,7 @@ __global__ void __launch_bounds__(kThreads)
   const Cursor cursor(layout, tile.image, tile.first);
   const unsigned ahead = threadIdx.x * kGroup;
   float values[kGroup];
-  load_group(cursor, memory, ahead, values);
+  load_group(cursor, memory, rounded, ahead, values);
   Rule::Transform::apply(values);
   std::byte* const image = out.data + tile.image * out.stride;
   const Rule rule = rule_of_image<Rule>(numbers, shape.wire, image);
@@ -195,7 +198,7 @@ __global__ void __launch_bounds__(kThreads)
   const std::size_t first = origin + ahead;
   const GroupCodes group(numbers.bits, shape.values(), first);
   float values[kGroup] = {};
-  if constexpr (!kFromZero && !kRotates) load_group(cursor, sum, ahead, values);
+  if constexpr (!kFromZero && !kRotates) load_group(cursor, sum, Dtype::fp32, ahead, values);
   const std::byte* image = in.data;
   for (std::size_t left = images; left > 0; --left, image += in.stride) {
     const Rule rule = rule_of_image<Rule>(numbers, shape.wire, image);
@@ -210,7 +213,7 @@ __global__ void __launch_bounds__(kThreads)
   Rule::Transform::apply(values);
   if constexpr (!kFromZero && kRotates) {
     float before[kGroup];
-    load_group(cursor, sum, ahead, before);
+    load_group(cursor, sum, Dtype::fp32, ahead, before);
 #pragma unroll
     for (int i = 0; i < kGroup; ++i) values[i] = add(before[i], values[i]);
   }
@@ -235,10 +238,10 @@ struct RuleLaunchers {
       const auto blocks = static_cast<unsigned>((layout.images + kThreads - 1) / kThreads);
       clear_image_scales<<<blocks, kThreads, 0, on>>>(out, layout.images, shape.wire.image_offset);
       scale_images<Rule, Memory>
-          <<<tiles.grid(), kThreads, 0, on>>>(memory, device_layout, shape, out);
+          <<<tiles.grid(), kThreads, 0, on>>>(memory, params.rounded, device_layout, shape, out);
     }
     encode_groups<Rule, Memory><<<tiles.grid(), kThreads, 0, on>>>(
-        params.numbers, memory, device_layout, shape, out, params.draw);
+        params.numbers, memory, params.rounded, device_layout, shape, out, params.draw);
     zeropp::cuda::check_launch();
   }
 

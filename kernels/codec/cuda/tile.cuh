@@ -132,10 +132,11 @@ class Cursor {
     return vector;
   }
 
-  /// All vectors of this thread. In a tile that lies in memory as a whole no branch is between the
-  /// loads, so that they are in flight together, and their addresses are one and a constant.
+  /// All vectors of this thread, fp32 values rounded to `rounded`. In a tile that lies in memory as
+  /// a whole no branch is between the loads, so that they are in flight together, and their
+  /// addresses are one and a constant.
   template <class T>
-  __device__ __forceinline__ void load_rows(const T* memory,
+  __device__ __forceinline__ void load_rows(const T* memory, Dtype rounded,
                                             Vector<T> (&vectors)[kRows<kWidth>]) const {
     if (whole_) {
 #pragma unroll
@@ -148,6 +149,8 @@ class Cursor {
         vectors[row] = load(memory, place_of<kWidth>(row));
       }
     }
+#pragma unroll
+    for (int row = 0; row < kRows<kWidth>; ++row) round_vector(rounded, vectors[row]);
   }
 
   /// Writes those values of the vector that have memory.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "kernels/core/dtype.hpp"
 #include "kernels/core/half.hpp"
 
 namespace zeropp::codec::cuda {
@@ -107,6 +108,22 @@ __device__ __forceinline__ void widen(const Vector<T>& vector, float (&values)[k
       const __half_raw raw{static_cast<std::uint16_t>(i % 2 == 0 ? word & 0xFFFFU : word >> 16U)};
       values[i] = __half2float(__half(raw));
     }
+  }
+}
+
+/// fp32 values as memory of `dtype` would hold them: nearest, saturating, a NaN canonical. Values
+/// of other types, and with fp32, as they are.
+template <class T>
+__device__ __forceinline__ void round_vector(Dtype dtype, Vector<T>& vector) {
+  if constexpr (std::is_same_v<T, float>) {
+    const auto round = [&]<class Narrow>(Narrow) {
+#pragma unroll
+      for (std::uint32_t& word : vector.words) {
+        word = bits_of(to_float(saturating_cast<Narrow>(float_of(word))));
+      }
+    };
+    if (dtype == Dtype::bf16) round(Bf16{});
+    if (dtype == Dtype::fp16) round(Fp16{});
   }
 }
 

@@ -14,16 +14,9 @@ class Direct final : public OneStepGather {
       : OneStepGather(context, plan, all_gather_direct) {}
 
  private:
-  /// Whether parts are gathered from memory to memory, without images: these would have no padding,
-  /// and nothing is added to values before they are encoded.
-  [[nodiscard]] bool zero_copy() const {
-    return in_place() && !plan_.feedback &&
-           part_bytes() == plan_.parts.count * size_of(plan_.memory);
-  }
-
   void begin() override {
-    if (!zero_copy()) return OneStepGather::begin();
-    copy_own_part();
+    if (!in_place()) return OneStepGather::begin();
+    put_own_part();
     const std::size_t element = size_of(full_.dtype);
     for (Piece& piece : pieces_) {
       piece.work = meter_.all_gather_in_place(
@@ -32,7 +25,7 @@ class Direct final : public OneStepGather {
     }
   }
   void complete() override {
-    if (!zero_copy()) return OneStepGather::complete();
+    if (!in_place()) return OneStepGather::complete();
     for (Piece& piece : pieces_) meter_.wait(piece.work, stream_);
   }
   void start_transfer(Piece& piece) override {
@@ -50,7 +43,8 @@ const AllGatherAlgorithm all_gather_direct = {
                .any_codec = true,
                .modelled = false,
                .deterministic = true,
-               .to_everyone = true},
+               .to_everyone = true,
+               .in_place = true},
     .traffic = [](const Ranks& ranks, std::size_t part_bytes, std::size_t chunks) -> Traffic {
       return {bytes_to_others(ranks.group, part_bytes), messages_to_others(ranks.group, chunks)};
     },

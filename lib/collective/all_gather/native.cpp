@@ -17,9 +17,10 @@ class Native final : public AllGatherBase {
   void begin() override {
     for (Piece& piece : pieces_) {
       if (in_place()) {
+        const ConstView own = part_.dtype == full_.dtype ? part_ : ConstView(put_own_part());
         piece.work = meter_.transfer([&] {
           return group_.native_collective(
-              {comm::NativeOp::all_gather, part_, full_.part(0, size() * plan_.parts.count)},
+              {comm::NativeOp::all_gather, own, full_.part(0, size() * plan_.parts.count)},
               stream_);
         });
       } else {
@@ -52,7 +53,8 @@ const AllGatherAlgorithm all_gather_native = {
                .any_codec = false,
                .modelled = true,
                .deterministic = true,
-               .one_chunk = true},
+               .one_chunk = true,
+               .in_place = true},
     .traffic = [](const Ranks& ranks, std::size_t part_bytes, std::size_t chunks) -> Traffic {
       return {bytes_along_ring(ranks.group, part_bytes), messages_along_ring(ranks.group, chunks)};
     },
