@@ -192,7 +192,14 @@ void add_optimizer(std::vector<Option>& table, TrainConfig& c) {
         .field = &c.zero.gradient_clipping,
         .help = "Largest global norm of the mean gradient; 0 is off",
         .range = between(0, kLargestFloat),
-        .automatic = keep_default}});
+        .automatic = keep_default},
+       {.path = "zeropp.update_in_backward",
+        .flag = "--update-in-backward",
+        .field = &c.zero.update_in_backward,
+        .help = "Update each unit as soon as its gradients are reduced, beside the backward of "
+                "others, and keep them no longer; a gradient that is not finite ends the run",
+        .in_effect = [&c] { return c.zero.stage >= 2; },
+        .effect_needs = "zero_optimization.stage 2 or 3"}});
   add_schedule(table, c);
 }
 

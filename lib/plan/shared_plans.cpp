@@ -230,9 +230,9 @@ SharedPlan SharedPlans::plan(const zero::Options& asked, std::size_t optimizer_s
                           .reduce_over_replicas = {},
                           .gather_over_replicas = {}},
                          asked.accumulation_steps);
-  for (const zero::MemoryPart& part :
-       zero::state_memory(partition(options), zero::stage_preset(options.stage), options.compute,
-                          optimizer_states, options.offload_optimizer, options.offload_param)) {
+  for (const zero::MemoryPart& part : zero::state_memory(
+           partition(options), zero::stage_preset(options.stage), options.compute, optimizer_states,
+           options.offload_optimizer, options.offload_param, plan.input.slabs)) {
     if (!zero::is_offloaded(part.name)) made.state += part.bytes;
   }
   made.arena = plan.arena_bytes();

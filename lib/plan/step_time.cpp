@@ -102,7 +102,7 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
     }
   }
   const std::size_t offset = update.ops.size();
-  std::vector<std::size_t> updates(input.units.size());
+  std::vector<std::optional<std::size_t>> updates(input.units.size());  // none: part of `step`
   std::vector<std::size_t> others;  // that the whole step waits for
   for (std::size_t i = 0; i < offset; ++i) {
     const Op& op = joined.ops[i];
@@ -116,11 +116,13 @@ zero::Schedule chained(const zero::Schedule& update, const zero::Schedule& step,
     if (!std::exchange(begun[static_cast<std::size_t>(op.stream)], true)) {
       op.waits_on.insert(op.waits_on.end(), others.begin(), others.end());
     }
-    if (offset > 0 && op.kind == OpKind::gather) op.waits_on.push_back(updates[op.index]);
-    if (offset > 0 && op.kind == OpKind::reduce) {
-      for (const zero::Segment& segment : input.buckets[op.index].segments) {
-        op.waits_on.push_back(updates[segment.unit]);
-      }
+    const auto wait_for_update = [&](std::size_t unit) {
+      if (updates[unit]) op.waits_on.push_back(*updates[unit]);
+    };
+    if (op.kind == OpKind::gather) wait_for_update(op.index);
+    if (op.kind == OpKind::reduce) {
+      for (const zero::Segment& segment : input.buckets[op.index].segments)
+        wait_for_update(segment.unit);
     }
     if (op.kind == OpKind::reduce) {
       const auto before = std::exchange(reduction, joined.ops.size());

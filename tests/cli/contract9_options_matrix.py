@@ -286,7 +286,7 @@ class Matrix(zpp.TestCase):
             "master": 4 * (part - sum(on_host)),
             "moments": 4 * states * (part - sum(on_host)),
             "gradient_shard": 4 * part if stage > 0 else 0,
-            "compute_shard": element * part if stage > 0 and (element == 2 or row["offload"]) and not row["offload_param"] else 0,
+            "compute_shard": element * part if stage > 0 and row["offload"] and not row["offload_param"] else 0,
             "resident_weights": element * whole if stage < 3 else 0,
             "local_gradients": 4 * whole if stage < 2 else 0,
             "secondary": element * whole // row["hpz"] if row["hpz"] > 1 else 0,

@@ -154,7 +154,7 @@ TEST(ShardGroups, TakeTheMemoryOfTheirSize) {
   const auto grouped = memory(options);
   options.shard_group_size = zero::kAllRanks;
   const auto whole = memory(options);
-  for (const char* part : {"master", "moments", "gradient_shard", "compute_shard"}) {
+  for (const char* part : {"master", "moments", "gradient_shard"}) {
     EXPECT_EQ(grouped.at(part), 2 * whole.at(part)) << part;
   }
   EXPECT_GT(grouped.at("error_feedback_across"), 0U);

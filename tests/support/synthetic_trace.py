@@ -129,7 +129,7 @@ def memory_of(c, shards, ranks, element, parts):
     return {"master": 4 * [whole, shards, shards, shards][c["stage"]],
             "moments": 4 * c["states"] * [whole, shards, shards, shards][c["stage"]],
             "gradient_shard": 4 * [0, shards, shards, shards][c["stage"]],
-            "compute_shard": [0, shards, shards, shards][c["stage"]] * 2 if element == 2 else 0,
+            "compute_shard": 0,
             "resident_weights": element * [whole, whole, whole, 0][c["stage"]],
             "local_gradients": 4 * [whole, whole, 0, 0][c["stage"]],
             "secondary": element * whole // c["hpz"] if c["hpz"] > 1 else 0, **errors,
@@ -181,10 +181,8 @@ def offload_memory(c, memory, counts, element):
         memory[name] = size
         if name in ("master", "moments"):
             memory[name] -= (4 if name == "master" else 4 * c["states"]) * there
-        elif name == "compute_shard" and c["offload_param"]:
-            memory[name] = 0
-        elif name == "compute_shard" and element == 4 and c["stage"] > 0:
-            memory[name] = 4 * sum(counts)
+        elif name == "compute_shard" and c["stage"] > 0 and not c["offload_param"]:
+            memory[name] = element * sum(counts)
         elif name == "secondary":
             slot = longest * (6 if element == 2 and not c["offload_param"] else 4)
             if c["files"]:

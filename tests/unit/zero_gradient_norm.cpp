@@ -38,6 +38,7 @@ struct Gradients {
     }
     const GradientNorm norm(views, partitions, Device::host());
     norm.start(kMean, Stream());
+    norm.fetch(Stream());
     return norm.squares();
   }
 
@@ -82,15 +83,28 @@ TEST(GradientNorm, ReadsWhatTheArraysHoldNow) {
   for (auto& unit : gradients.values) views.push_back(View::of(unit.data(), unit.size()));
   const GradientNorm norm(views, gradients.partitions, Device::host());
   norm.start(kMean, Stream());
+  norm.fetch(Stream());
   const std::vector<double> before = norm.squares();
   EXPECT_EQ(before, gradients.squares(0, kShards));
   for (auto& unit : gradients.values) {
     for (float& value : unit) value *= 2.0F;
   }
   norm.start(kMean, Stream());
+  norm.fetch(Stream());
   for (std::size_t shard = 0; shard < kShards; ++shard) {
     EXPECT_EQ(norm.squares()[shard], 4.0 * before[shard]);
   }
+}
+
+/// Unit by unit, in any order: the same bits as all at once.
+TEST(GradientNorm, OfOneUnitAfterAnother) {
+  Gradients gradients;
+  std::vector<View> views;
+  for (auto& unit : gradients.values) views.push_back(View::of(unit.data(), unit.size()));
+  const GradientNorm norm(views, gradients.partitions, Device::host());
+  for (std::size_t unit = gradients.values.size(); unit-- > 0;) norm.start(unit, kMean, {});
+  norm.fetch(Stream());
+  EXPECT_EQ(norm.squares(), gradients.squares(0, kShards));
 }
 
 }  // namespace

@@ -130,6 +130,7 @@ TEST(OffloadMemory, MovesToTheHost) {
   EXPECT_EQ(half["compute_shard"], 384U * 4) << "the master is no longer what is gathered";
   EXPECT_EQ(bytes(0, offload(1, 100, 2), Dtype::bf16)["offloaded_master"], 1536U * 4);
   EXPECT_EQ(bytes(3, {}, Dtype::fp32).count("offloaded_master"), 0U);
+  EXPECT_EQ(bytes(3, {}, Dtype::bf16)["compute_shard"], 0U) << "the master is what is gathered";
 }
 
 TEST(OffloadedParameters, MoveToTheHostToo) {

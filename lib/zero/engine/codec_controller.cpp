@@ -105,10 +105,10 @@ void CodecController::begin_step() {
   if (measured_) measure_weights();
 }
 
-std::vector<ConstView> CodecController::compute_shards() const {
+std::vector<ConstView> CodecController::weight_shards() const {
   std::vector<ConstView> shards;
   for (std::size_t u = 0; u < context_.units().size(); ++u)
-    shards.push_back(optimizer_.compute_shard(u));
+    shards.push_back(optimizer_.weight_shard(u));
   return shards;
 }
 
@@ -118,7 +118,7 @@ void CodecController::measure_weights() {
   std::vector<std::uint64_t> keys;
   for (std::size_t u = 0; u < context_.units().size(); ++u)
     keys.push_back(weight_draws(context_.options.seed, context_.progress.version, u));
-  errors_->weights(compute_shards(), keys, choice_.weights, context_.compute());
+  errors_->weights(weight_shards(), keys, choice_.weights, context_.compute());
 }
 
 void CodecController::before_reduction(const Op& op) {
@@ -149,7 +149,7 @@ void CodecController::choose_widths() {
   const Stream& compute = context_.compute();
   if (adaptive_->of_weights()) {
     context_.executor.join({StreamId::update});
-    adaptive_->errors().keep(compute_shards(), compute.handle());
+    adaptive_->errors().keep(weight_shards(), compute.handle());
   }
   adaptive_->choose(step, compute);
 }

@@ -53,7 +53,7 @@ class CodecController {
   void record(const CodecChoice& before);
   [[nodiscard]] WidthCosts width_costs() const;
   void measure_weights();
-  [[nodiscard]] std::vector<ConstView> compute_shards() const;
+  [[nodiscard]] std::vector<ConstView> weight_shards() const;
 
   const EngineContext& context_;
   const RankMemory& memory_;

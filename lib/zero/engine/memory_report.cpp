@@ -41,7 +41,7 @@ std::vector<MemoryReport> memory_report(const EngineContext& context, const Rank
   std::vector<MemoryReport> reports;
   const auto predicted =
       state_memory(context.units(), context.preset, options.compute, on_device.states(),
-                   options.offload_optimizer, options.offload_param);
+                   options.offload_optimizer, options.offload_param, context.plan.step.input.slabs);
   for (std::size_t i = 0; i < actual.size(); ++i)
     reports.push_back({predicted[i].name, predicted[i].bytes, actual[i]});
   for (MemoryReport& each : context.gradient_reduce.errors().memory())

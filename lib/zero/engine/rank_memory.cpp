@@ -24,12 +24,10 @@ MemoryKind memory_of_weights(const Options& options, const Device& device) {
 std::vector<Buffer> make_compute_shards(const Options& options,
                                         const std::vector<UnitPartition>& units,
                                         const Device& device) {
-  const bool elsewhere =
-      options.offload_optimizer.enabled() &&
-      !gathers_master(options.compute, options.offload_optimizer, options.offload_param);
   std::vector<Buffer> made;
   if (!stage_preset(options.stage).shard_optimizer) return made;
-  if (options.compute == Dtype::fp32 && !elsewhere) return made;
+  if (gathers_master(options.compute, options.offload_optimizer, options.offload_param))
+    return made;
   const std::vector<bool> on_file = weights_on_file(units, options.offload_param);
   const MemoryKind kind = memory_of_weights(options, device);
   for (std::size_t u = 0; u < units.size(); ++u)
@@ -67,8 +65,13 @@ RankMemory::RankMemory(const Options& options, const RankPlan& plan, const comm:
   const std::vector<UnitPartition>& units = plan.units;
   if (!preset_.shard_gradients)
     local_gradients = of_fp32(units, &UnitPartition::padded, device.memory);
-  if (preset_.shard_optimizer)
+  const GradientSlabs& slabs = plan.step.input.slabs;
+  if (slabs.enabled()) {
+    for (std::size_t i = 0; i < slabs.slabs; ++i)
+      gradient_shards.push_back(Buffer::zeros(slabs.elements, Dtype::fp32, device.memory));
+  } else if (preset_.shard_optimizer) {
     gradient_shards = of_fp32(units, &UnitPartition::shard, device.memory);
+  }
   if (options.hpz_partition_size > 1) {
     secondary.emplace(units, compute_, static_cast<std::size_t>(groups.secondary->rank()), device);
   }
@@ -83,7 +86,7 @@ std::vector<View> RankMemory::own_gradients() const {
   std::vector<View> own;
   for (std::size_t u = 0; u < plan_.units.size(); ++u) {
     own.push_back(preset_.shard_optimizer
-                      ? gradient_shards[u].view(plan_.units[u].shard, Dtype::fp32)
+                      ? gradient_shard(u)
                       : local_gradients[u].view(plan_.units[u].padded, Dtype::fp32));
   }
   return own;
@@ -91,19 +94,26 @@ std::vector<View> RankMemory::own_gradients() const {
 
 View RankMemory::compute_shard(std::size_t unit) const {
   if (!preset_.shard_optimizer) return resident(unit);
-  if (!compute_shards.empty() && compute_shards[unit].bytes() > 0)
-    return compute_shards[unit].view(plan_.units[unit].shard, compute_);
-  return {};
+  if (compute_shards.empty()) return {};
+  return compute_shards[unit].view(compute_shards[unit].bytes() / size_of(compute_), compute_);
 }
 
 View RankMemory::resident(std::size_t unit) const {
   return resident_weights[unit].view(plan_.units[unit].padded, compute_);
 }
 
+View RankMemory::gradient_shard(std::size_t unit) const {
+  const std::size_t count = plan_.units[unit].shard;
+  const GradientSlabs& slabs = plan_.step.input.slabs;
+  if (!slabs.enabled()) return gradient_shards[unit].view(count, Dtype::fp32);
+  const GradientSlabs::Place& place = slabs.places[unit];
+  return gradient_shards[place.turn % kGradientSlabs]
+      .view(slabs.elements, Dtype::fp32)
+      .part(place.offset, count);
+}
+
 View RankMemory::gradient_shard(const Segment& segment) const {
-  return gradient_shards[segment.unit]
-      .view(plan_.units[segment.unit].shard, Dtype::fp32)
-      .part(segment.offset, segment.count);
+  return gradient_shard(segment.unit).part(segment.offset, segment.count);
 }
 
 View RankMemory::gathered(const Op& op) const {

@@ -31,14 +31,15 @@ struct RankMemory {
   /// Arena of whole gathered weights, whole gradients, sums and workspace: at offsets of the
   /// schedule.
   Buffer arena;
-  /// The own shards of the weights that are gathered, in the compute dtype: beside the master where
-  /// it is of another dtype, or elsewhere. Empty of units whose weights lie in a file.
+  /// The own shards of the weights that are gathered, in the compute dtype, with offload: elsewhere
+  /// the master is gathered. Empty of units whose weights lie in a file.
   std::vector<Buffer> compute_shards;
   /// Whole weights, in the compute dtype, of the units that are not gathered for each use.
   std::vector<Buffer> resident_weights;
   /// Whole gradients in fp32, where they are not sharded (stages 0 and 1).
   std::vector<Buffer> local_gradients;
-  /// The own shards of the gradients in fp32, from stage 1 on: sums over ranks and micro-steps.
+  /// The own shards of the gradients in fp32, from stage 1 on: sums over ranks and micro-steps. By
+  /// unit, but for units that are updated during backward, which share GradientSlabs.
   std::vector<Buffer> gradient_shards;
   std::optional<SecondaryPartition> secondary;  ///< with hpZ
 
@@ -54,6 +55,7 @@ struct RankMemory {
   /// 0. Empty where the master itself serves.
   [[nodiscard]] View compute_shard(std::size_t unit) const;
   [[nodiscard]] View resident(std::size_t unit) const;
+  [[nodiscard]] View gradient_shard(std::size_t unit) const;
   [[nodiscard]] View gradient_shard(const Segment& segment) const;
 
   // Memory in the arena that the schedule has given an operation.

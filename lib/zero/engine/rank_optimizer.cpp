@@ -4,7 +4,6 @@
 #include <chrono>
 #include <utility>
 
-#include "lib/base/defect.hpp"
 #include "lib/zero/plan/offload_plan.hpp"
 
 namespace zeropp::zero {
@@ -54,9 +53,9 @@ std::vector<UnitArrays> RankOptimizer::device_arrays() const {
     const std::size_t first =
         offloaded_elements(gradient.count, context_.options.offload_optimizer);
     const std::size_t count = gradient.count - first;
-    const bool narrow = context_.options.compute != Dtype::fp32;
-    const View weights =
-        narrow && count > 0 ? memory_.compute_shard(arrays.size()).part(first, count) : View{};
+    const View all = memory_.compute_shard(arrays.size());
+    const bool narrow = context_.options.compute != Dtype::fp32 && all.count > 0 && count > 0;
+    const View weights = narrow ? View(all.part(first, count)) : View{};
     arrays.push_back({{first, count}, {{gradient.part(first, count), weights}}});
   }
   return arrays;
@@ -76,11 +75,6 @@ void RankOptimizer::update(const Op& op, std::uint64_t t, float gradient_scale, 
     offloaded_->update(unit, t, gradient_scale, clip, on);
     host_seconds_ +=
         std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  }
-  if (defect::planted(defect::Kind::bf16_as_fp16)) {
-    const View weights = memory_.compute_shard(unit);
-    context_.device.memory_ops->convert({weights.data, weights.count, Dtype::fp16, weights.kind},
-                                        weights, on.handle());
   }
   on.record(updated_[unit]);
 }
@@ -113,23 +107,20 @@ void RankOptimizer::prefetch_weights(const Schedule& schedule) {
   file_weights_->prefetch(std::move(units));
 }
 
-ConstView RankOptimizer::compute_shard(std::size_t unit) const {
-  if (!memory_.compute_shards.empty()) {
-    return memory_.compute_shards[unit].view(context_.units()[unit].shard,
-                                             context_.options.compute);
-  }
+ConstView RankOptimizer::weight_shard(std::size_t unit) const {
+  if (!memory_.compute_shards.empty()) return memory_.compute_shard(unit);
   return offloaded_ ? offloaded_->shard().master(unit) : shard_.master(unit);
 }
 
 ConstView RankOptimizer::shard_to_gather(const Op& op) {
-  if (!context_.options.offload_param.enabled()) return compute_shard(op.index);
+  if (!context_.options.offload_param.enabled()) return weight_shard(op.index);
   std::byte* const here = memory_.workspace(op).data();
   const Stream& on = context_.executor.stream(op.stream);
   if (file_weights_ && file_weights_->has(op.index)) {
     if (op.kind == OpKind::refresh) offloaded_->wait_for_files();  // an update has just made them
     file_weights_->upload(op.index, here, on);
   } else {
-    const ConstView shard = compute_shard(op.index);
+    const ConstView shard = weight_shard(op.index);
     on.copy(here, static_cast<const std::byte*>(shard.data), shard.bytes());
   }
   return {here, context_.units()[op.index].shard, context_.options.compute, context_.device.memory};

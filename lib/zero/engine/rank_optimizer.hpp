@@ -1,8 +1,8 @@
 // The optimizer of a rank: the part of master weights and states that the device steps, the part
-// that the host steps (offload), and the shards in the compute dtype that follow both and that
-// weights are gathered from, wherever they lie: on the device, on the host or in a file. Owns the
-// optimizer's arrays, files and staging; the gradients and the weights are RankMemory's. Throws
-// Error(io) where files are concerned.
+// that the host steps (offload), and what weights are gathered from: the master itself or, with
+// offload, shards in the compute dtype that follow it, on the device, on the host or in a file.
+// Owns the optimizer's arrays, files and staging; the gradients and the weights are RankMemory's.
+// Throws Error(io) where files are concerned.
 #pragma once
 
 #include <cstddef>
@@ -45,9 +45,10 @@ class RankOptimizer {
   /// Begins to read the weights that `schedule` gathers from files, where no update in it makes
   /// them.
   void prefetch_weights(const Schedule& schedule);
-  /// The own shard in the compute dtype, where it lies.
-  [[nodiscard]] ConstView compute_shard(std::size_t unit) const;
-  /// The own shard on the device, for a gather or a refresh on its stream: a shard on the host or
+  /// The own shard that weights are gathered from, where it lies: in the compute dtype, or the fp32
+  /// master, which is rounded to it on the way.
+  [[nodiscard]] ConstView weight_shard(std::size_t unit) const;
+  /// weight_shard() on the device, for a gather or a refresh on its stream: a shard on the host or
   /// in a file comes to the begin of the operation's workspace first.
   [[nodiscard]] ConstView shard_to_gather(const Op& op);
   /// The part of the operation's workspace behind the shard that shard_to_gather() has put there.

@@ -1,12 +1,15 @@
 #include "lib/zero/engine/step_operations.hpp"
 
+#include "lib/base/defect.hpp"
 #include "lib/zero/plan/draw_keys.hpp"
 
 namespace zeropp::zero {
 
 void StepOperations::wait_for_updates(const Op& op) const {
   const Stream& waiting = context_.executor.stream(op.stream);
-  if (op.kind == OpKind::gather || op.kind == OpKind::gather_secondary) {
+  const bool reads_weights = op.kind == OpKind::gather || op.kind == OpKind::gather_secondary ||
+                             op.kind == OpKind::refresh;
+  if (reads_weights) {
     waiting.wait(optimizer_.updated(op.index));
   } else if (op.kind == OpKind::reduce) {
     // A sum may go straight into the shard that the last update reads.
@@ -34,7 +37,15 @@ Finish StepOperations::start_gather(const Op& op, collective::AllGather& gather,
   gather.start(shard, full, workspace, stream_of(op),
                weight_draws(context_.options.seed, context_.progress.version, op.index));
   memory_.weights[op.index] = full;
-  return [&gather](StreamHandle end) { gather.finish(end); };
+  return [this, &gather, full](StreamHandle end) { finish_gather(gather, full, end); };
+}
+
+void StepOperations::finish_gather(collective::AllGather& gather, View full,
+                                   StreamHandle on) const {
+  gather.finish(on);
+  if (context_.options.compute == Dtype::bf16 && defect::planted(defect::Kind::bf16_as_fp16)) {
+    context_.device.memory_ops->convert({full.data, full.count, Dtype::fp16, full.kind}, full, on);
+  }
 }
 
 void StepOperations::keep_secondary(const Op& op) {
@@ -130,7 +141,7 @@ void StepOperations::refresh(const Op& op, Phase phase) {
   gather.start(optimizer_.shard_to_gather(op), memory_.resident(op.index),
                optimizer_.workspace_behind_shard(op), stream_of(op),
                weight_draws(context_.options.seed, version, op.index));
-  gather.finish(stream_of(op));
+  finish_gather(gather, memory_.resident(op.index), stream_of(op));
 }
 
 std::uint64_t StepOperations::reduction_draws(const Op& op) const {

@@ -1,5 +1,7 @@
 #include "lib/zero/engine/training_step.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/defect.hpp"
+#include "lib/base/error.hpp"
 #include "lib/zero/plan/volume.hpp"
 
 namespace zeropp::zero {
@@ -60,6 +63,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   const StepPlan& plan = context_.plan.step;
   Progress& progress = context_.progress;
   const bool secondary_valid = progress.secondary_version == progress.version;
+  const std::uint64_t t = progress.steps.taken + 1;
 
   // Gradients of all micro-steps: every layer forward, then every layer backward in reverse. The
   // schedule prefetches weights for the next layers, and reductions follow behind the layers.
@@ -78,20 +82,32 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
        .backward = [&](const Op& op) { operations_.backward(op); },
        // Streams `reduce` and, to decode and add, `reduce_end`: a bucket's sum over ranks goes into
        // the gradient shards; at stage 0 it is gathered; over several shard groups it is summed.
-       .reduce = [&](const Op& op) { return operations_.reduce(op); },
+       .reduce = [&](const Op& op) { return reduce(op); },
        .gather_sum = [&](const Op& op) { operations_.gather_sum(op); },
        .reduce_over_replicas = [&](const Op& op) { operations_.reduce_over_replicas(op); },
-       .gather_over_replicas = [&](const Op& op) { operations_.gather_over_replicas(op); }});
+       .gather_over_replicas = [&](const Op& op) { operations_.gather_over_replicas(op); },
+       // Stream `update`, where units are updated during backward.
+       .update = [&](const Op& op) { optimizer_.update(op, t, gradient_scale(), 1.0); }});
   result.predicted = volume(gradients, plan.volumes);
 
-  // Norm, on `compute`, which the host waits for here, once a step.
-  start_norm();
+  // Norm, on `compute` or during backward, which the host waits for here, once a step.
+  if (!updates_in_backward()) start_norm();
   context_.executor.join({StreamId::update});
+  norm_.fetch(context_.compute());
   result.loss = wait_for_loss() / static_cast<double>(context_.options.accumulation_steps);
   if (before != nullptr) *before = read_update_times();
   const Timed scope(context_.recorder.timers, Category::optimizer);
   result.grad_norm = global_norm();
   result.skipped = !std::isfinite(result.grad_norm);
+  if (result.skipped && updates_in_backward()) {
+    throw Error(
+        ExitCode::check_failed,
+        fmt::format("the norm of the gradients of step {} is {}, and "
+                    "zeropp.update_in_backward had updated weights before it was known: "
+                    "resume from a checkpoint with a smaller learning rate, or leave it out "
+                    "to skip such steps",
+                    t, result.grad_norm));
+  }
 
   // Clip, update and refresh; a step that is skipped ends here.
   update_clock_.begin();
@@ -99,7 +115,7 @@ StepResult TrainingStep::run(const BatchSource& batch, UpdateTimes* before) {
   if (!result.skipped) {
     codecs_.measure_gradients();
     const double clip = clip_factor(result.grad_norm);
-    const std::uint64_t t = ++progress.steps.taken;
+    ++progress.steps.taken;
     optimizer_.begin_step(context_.compute());
     execute(plan.update, update_clock_,
             {// Stream `update` at stage 3, beside the next step's first gathers, else `compute`.
@@ -137,6 +153,7 @@ void TrainingStep::end(StepResult& result) {
   result.time_exposed = times.exposed;
   result.time_gather = times.gather;
   result.time_reduce = times.reduce;
+  updated_in_backward_ = times.update;
   if (result.skipped) {
     ++context_.recorder.counters["nonfinite_steps"];
     context_.gradient_reduce.errors().discard();
@@ -174,6 +191,20 @@ double TrainingStep::evaluate(const Batch& batch) {
            .keep_secondary = [&](const Op& op) { operations_.keep_secondary(op); },
            .forward = [&](const Op& op) { operations_.forward(op, source, std::nullopt); }});
   return wait_for_loss();
+}
+
+bool TrainingStep::updates_in_backward() const { return context_.plan.step.input.slabs.enabled(); }
+
+Finish TrainingStep::reduce(const Op& op) {
+  Finish finish = operations_.reduce(op);
+  if (!updates_in_backward()) return finish;
+  return [this, &op, finish = std::move(finish)](StreamHandle end) {
+    finish(end);
+    for (const Segment& segment : context_.plan.step.input.buckets[op.index].segments) {
+      const bool whole = segment.offset + segment.count == context_.units()[segment.unit].shard;
+      if (whole) norm_.start(segment.unit, gradient_scale(), end);
+    }
+  };
 }
 
 void TrainingStep::start_norm() {
@@ -227,7 +258,7 @@ void TrainingStep::set_loss_scale(const LossScale::State& state) {
 
 UpdateTimes TrainingStep::read_update_times() const {
   const StepClock::Times times = update_clock_.times();
-  return {.optimizer = times.update,
+  return {.optimizer = times.update + updated_in_backward_,
           .offload = optimizer_.host_seconds() - host_seconds_before_,
           .gather = times.gather};
 }

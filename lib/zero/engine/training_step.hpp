@@ -50,13 +50,17 @@ class TrainingStep {
   /// that persist.
   void gather_initial();
   void execute(const Schedule& schedule, StepClock& clock, OpHandlers handlers);
+  [[nodiscard]] bool updates_in_backward() const;
+  /// Reduces a bucket and, where units are updated during backward, sums the squares of those that
+  /// it completes: the update that follows frees their gradients.
+  Finish reduce(const Op& op);
   /// Enqueues the sums of squares of the mean gradient on the compute stream.
   void start_norm();
   /// The loss since it was last taken, and whatever else the compute stream was to bring: the
   /// host's one wait for a whole step, where a hang is noticed.
   [[nodiscard]] double wait_for_loss();
   /// Norm of the mean gradient, the same on every rank: squares by canonical shard, added in shard
-  /// order. Called after the wait for what start_norm() started.
+  /// order. Called after the wait for what was started of it.
   [[nodiscard]] double global_norm() const;
   [[nodiscard]] double clip_factor(double norm) const;
   /// Factor that makes the sums of gradients the mean gradient of the unscaled loss.
@@ -75,6 +79,7 @@ class TrainingStep {
   Buffer loss_;      ///< one double that the compute stream brings to the host
   StepClock clock_;  ///< of the gradients
   StepClock update_clock_;
+  double updated_in_backward_ = 0;  ///< seconds of the last step's updates that were part of it
   comm::Bytes sent_before_;         ///< the step
   double host_seconds_before_ = 0;  ///< the update: RankOptimizer::host_seconds()
 };

@@ -1,6 +1,6 @@
 // The squared norm of the mean gradient, by canonical 1/N shard, so that its sum over all shards
-// has one order at every stage. Reads gradients that stay where they are from step to step; owns
-// the tables of their pieces, the sums and the pinned memory that they arrive in. Runs on the
+// has one order at every stage. Reads gradients that are at the same place in every step; owns the
+// tables of their pieces, the sums and the pinned memory that they arrive in. Runs on the
 // stream that it is given; the host waits for nothing.
 #pragma once
 
@@ -24,9 +24,12 @@ class GradientNorm {
   GradientNorm(std::span<const View> gradients, std::span<const UnitPartition> partitions,
                const Device& device);
 
-  /// Enqueues the sums of (gradient_scale * gradient)^2.
+  /// Enqueues the sums of (gradient_scale * gradient)^2 of all units, or of one.
   void start(float gradient_scale, const Stream& stream) const;
-  /// Sums of squares, by canonical shard, units added in order. The stream has come past start().
+  void start(std::size_t unit, float gradient_scale, StreamHandle stream) const;
+  /// Brings the sums of all units to the host, once they are made.
+  void fetch(const Stream& stream) const;
+  /// Sums of squares, by canonical shard, units added in order. The stream has come past fetch().
   [[nodiscard]] std::vector<double> squares() const;
 
  private:
@@ -35,6 +38,8 @@ class GradientNorm {
   std::size_t shards_;
   Buffer sums_;       ///< [shard][unit], then the block sums of each
   Buffer host_sums_;  ///< [shard][unit]
+  /// By unit, and one behind the last: its first piece. Its arrays are those of its shards.
+  std::vector<std::size_t> first_piece_;
   Table<optim::NormPiece> pieces_;
   Table<optim::NormArray> arrays_;
 };

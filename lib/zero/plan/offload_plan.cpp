@@ -23,8 +23,9 @@ std::size_t upload_bytes(const UnitPartition& unit, const Options& options) {
 
 bool gathers_master(Dtype compute, const OffloadOptimizerOptions& optimizer,
                     const OffloadParamOptions& param) {
-  return compute == Dtype::fp32 && optimizer.device == OffloadDevice::cpu &&
-         param.device == OffloadDevice::cpu;
+  return !optimizer.enabled() ||
+         (compute == Dtype::fp32 && optimizer.device == OffloadDevice::cpu &&
+          param.device == OffloadDevice::cpu);
 }
 
 std::vector<bool> weights_on_file(const std::vector<UnitPartition>& units,

@@ -19,7 +19,8 @@ std::size_t offloaded_elements(std::size_t count, const OffloadOptimizerOptions&
 /// all weights lie on the host or in files; a multiple of 256. 0 where they do not.
 std::size_t upload_bytes(const UnitPartition& unit, const Options& options);
 
-/// Whether fp32 weights are gathered from the master itself, on the host.
+/// Whether weights are gathered from the master itself: without offload, rounded on the way, or in
+/// fp32 from the host.
 bool gathers_master(Dtype compute, const OffloadOptimizerOptions& optimizer,
                     const OffloadParamOptions& param);
 

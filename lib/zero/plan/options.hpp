@@ -144,6 +144,9 @@ struct Options {
   LossScaleOptions loss_scale;     ///< with fp16; elsewhere losses are not scaled
   double gradient_clipping = 0.0;  ///< 0: off
   std::size_t accumulation_steps = 1;
+  /// Each unit is updated as soon as its gradients are reduced, beside the backward of others: they
+  /// are kept no longer, and nothing that the whole gradient decides can hold an update back.
+  bool update_in_backward = false;
   std::uint64_t seed = 1;
 };
 

@@ -74,6 +74,9 @@ std::vector<std::size_t> first_layers(const std::vector<Layer>& layers, std::siz
 /// Units in the order in which backward finishes their gradients: after a unit's last use there.
 std::vector<std::size_t> gradient_order(const std::vector<Layer>& layers, std::size_t unit_count);
 
+/// Reductions whose memory is in use at once: while one crosses nodes, the next is inside its node.
+inline constexpr std::size_t kReductionsInFlight = 2;
+
 inline constexpr std::size_t kEnoughForBucket = std::size_t{1} << 24U;  ///< over all ranks
 
 /// Elements of every rank's part that a bucket of `bucket_size` elements holds at most: a multiple

@@ -29,9 +29,6 @@ StagePreset stage_preset(int stage) {
 
 namespace {
 
-/// While one crosses nodes, the next is inside its node.
-constexpr std::size_t kReductionsInFlight = 2;
-
 /// Always prefetch the weights of this many uses, whatever their size, so that a layer that
 /// computes for less time than the next gather takes does not make compute wait.
 constexpr std::size_t kUsesPrefetched = 2;
@@ -45,7 +42,9 @@ class Builder {
         secondary_op_(input.units.size()),
         secondary_valid_(input.units.size(), secondary_valid),
         first_layers_(first_layers(input.layers, input.units.size())),
-        buckets_ending_with_(input.units.size()) {
+        buckets_ending_with_(input.units.size()),
+        unit_reductions_(input.units.size()),
+        updated_in_backward_(input.units.size()) {
     for (std::size_t b = 0; b < input.buckets.size(); ++b) {
       buckets_ending_with_[input.buckets[b].segments.back().unit].push_back(b);
     }
@@ -263,8 +262,33 @@ class Builder {
     }
     op.workspace = arena_.allocate(memory.workspace, op.waits_on);
     op.waits_on.push_back(after);
+    wait_for_slabs(in_.buckets[bucket], op.waits_on);
     reductions_.push_back(emit(std::move(op)));
+    for (const Segment& segment : in_.buckets[bucket].segments)
+      unit_reductions_[segment.unit].push_back(reductions_.back());
     if (!in_.overlap) retire_all();
+  }
+
+  /// The units that had these slabs before are updated.
+  void wait_for_slabs(const Bucket& bucket, std::vector<std::size_t>& waits) const {
+    if (!in_.slabs.enabled()) return;
+    for (const Segment& segment : bucket.segments) {
+      const std::size_t turn = in_.slabs.places[segment.unit].turn;
+      for (std::size_t unit = 0; turn >= kGradientSlabs && unit < in_.units.size(); ++unit) {
+        if (in_.slabs.places[unit].turn + kGradientSlabs != turn) continue;
+        waits.push_back(updated_in_backward_[unit].value());
+      }
+    }
+  }
+
+  /// The unit's gradients are complete.
+  void update_in_backward(std::size_t unit, std::size_t micro_step) {
+    Op op{OpKind::update, unit};
+    op.micro_step = micro_step;
+    op.stream = StreamId::update;
+    op.backward_phase = true;
+    op.waits_on = unit_reductions_[unit];
+    updated_in_backward_[unit] = emit(std::move(op));
   }
 
   /// Gradients of other micro-steps are not there yet: nothing is to be added to.
@@ -305,6 +329,7 @@ class Builder {
       if (!whole) continue;  // a later bucket holds the rest of this unit
       arena_.release(*gradients_[segment.unit], {reduced});
       gradients_[segment.unit].reset();
+      if (in_.slabs.enabled()) update_in_backward(segment.unit, reduce.micro_step);
     }
   }
 
@@ -364,8 +389,10 @@ class Builder {
       secondary_op_;  ///< operation that last wrote the secondary shard
   std::vector<bool> secondary_valid_;
   std::vector<std::size_t> first_layers_;
-  std::vector<std::vector<std::size_t>> buckets_ending_with_;  ///< by unit
-  std::vector<std::size_t> reductions_;                        ///< of the step, in order
+  std::vector<std::vector<std::size_t>> buckets_ending_with_;    ///< by unit
+  std::vector<std::vector<std::size_t>> unit_reductions_;        ///< by unit, in order
+  std::vector<std::optional<std::size_t>> updated_in_backward_;  ///< by unit: its update
+  std::vector<std::size_t> reductions_;                          ///< of the step, in order
   std::size_t retired_ = 0;  ///< how many of them were retired; the others are in flight
 };
 
@@ -389,7 +416,7 @@ Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_val
 
 Schedule make_update_schedule(const ScheduleInput& input) {
   Builder builder(input, false);
-  builder.update_all();
+  if (!input.slabs.enabled()) builder.update_all();
   builder.refresh_all();
   return builder.take();
 }

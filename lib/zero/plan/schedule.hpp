@@ -12,6 +12,7 @@
 #include <limits>
 #include <vector>
 
+#include "lib/zero/plan/gradient_slabs.hpp"
 #include "lib/zero/plan/partition.hpp"
 
 namespace zeropp::zero {
@@ -31,7 +32,7 @@ enum class OpKind : std::uint8_t {
   gather_sum,        ///< all-gather a bucket's sum in fp32 (stage 0)
   reduce_over_replicas,  ///< reduce-scatter a bucket's gradient shard over the shard groups
   gather_over_replicas,  ///< all-gather what that summed into the gradient shards
-  update,                ///< optimizer step of a unit's shard, and its shard in the compute dtype
+  update,                ///< optimizer step of a unit's shard
   refresh,               ///< all-gather a unit's updated weights (stages 1 and 2)
 };
 
@@ -44,7 +45,7 @@ enum class StreamId : std::uint8_t {
   reduce,
   reduce_end,
   secondary,  ///< copies of secondary shards
-  update      ///< the optimizer at stage 3, beside the gathers of units that are done
+  update  ///< the optimizer at stage 3, beside the gathers of units that are done; or in backward
 };
 inline constexpr std::size_t kStreams = 7;
 
@@ -120,6 +121,7 @@ struct ScheduleInput {
   std::vector<Layer> layers;
   std::vector<Bucket> buckets;
   std::vector<BucketMemory> bucket_memory;
+  GradientSlabs slabs;  ///< enabled: each unit is updated during backward, from its slab
   StagePreset preset{};
   bool hpz = false;
   bool over_replicas = false;  ///< several shard groups: their gradients are summed once a step
@@ -141,7 +143,8 @@ struct ScheduleInput {
 Schedule make_step_schedule(const ScheduleInput& input, bool secondary_valid);
 /// Schedule of forward only, of one batch.
 Schedule make_evaluation_schedule(const ScheduleInput& input, bool secondary_valid);
-/// Schedule of the optimizer step and what follows it; not run when the step is skipped.
+/// Schedule of the optimizer step, unless it is part of backward, and of what follows it; not run
+/// when the step is skipped.
 Schedule make_update_schedule(const ScheduleInput& input);
 /// Schedule before the first step: makes whole weights at stages 1 and 2.
 Schedule make_initial_schedule(const ScheduleInput& input);

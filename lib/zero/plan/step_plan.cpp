@@ -28,6 +28,7 @@ ScheduleInput schedule_input(const Options& options, const std::vector<UnitParti
   input.buckets = std::move(buckets);
   input.bucket_memory = std::move(bucket_memory);
   input.preset = stage_preset(options.stage);
+  if (options.update_in_backward) input.slabs = plan_gradient_slabs(units, input.buckets);
   input.hpz = options.hpz_partition_size > 1;
   input.over_replicas =
       !input.bucket_memory.empty() && input.bucket_memory.front().replica_image > 0;

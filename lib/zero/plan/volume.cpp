@@ -43,7 +43,8 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
                                      const StagePreset& preset, Dtype compute,
                                      std::size_t optimizer_states,
                                      const OffloadOptimizerOptions& offload,
-                                     const OffloadParamOptions& offload_param) {
+                                     const OffloadParamOptions& offload_param,
+                                     const GradientSlabs& slabs) {
   std::size_t shards = 0;
   std::size_t padded = 0;
   std::size_t secondary = 0;
@@ -61,11 +62,13 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   const std::size_t owned = preset.shard_optimizer ? shards : padded;
   const std::size_t e = size_of(compute);
   const bool weights_stay = offload_param.enabled();
-  const bool own_weights = (compute != Dtype::fp32 || offload.enabled()) && !weights_stay;
+  const bool own_weights = !weights_stay && !gathers_master(compute, offload, offload_param);
   std::vector<MemoryPart> parts{
       {"master", (owned - on_host) * 4},
       {"moments", (owned - on_host) * 4 * optimizer_states},
-      {"gradient_shard", preset.shard_optimizer ? owned * 4 : 0},
+      {"gradient_shard", slabs.enabled()          ? slabs.bytes()
+                         : preset.shard_optimizer ? owned * 4
+                                                  : 0},
       {"compute_shard", preset.shard_optimizer && own_weights ? owned * e : 0},
       {"resident_weights", (preset.shard_parameters ? persistent : padded) * e},
       {"local_gradients", preset.shard_gradients ? 0 : padded * 4},

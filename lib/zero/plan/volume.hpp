@@ -40,12 +40,14 @@ struct MemoryPart {
 /// compute shard, resident weights, local gradients, secondary; with offload also the parts that
 /// lie in the memory of the host: master, moments, staging, and with offloaded parameters the
 /// weights and the buffers that weights in files are read to. Parts of zero bytes are included.
-/// `optimizer_states`: fp32 values that the optimizer keeps for a parameter.
+/// `optimizer_states`: fp32 values that the optimizer keeps for a parameter. `slabs`: enabled, the
+/// gradient shards of all units lie there.
 std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
                                      const StagePreset& preset, Dtype compute,
                                      std::size_t optimizer_states,
                                      const OffloadOptimizerOptions& offload = {},
-                                     const OffloadParamOptions& offload_param = {});
+                                     const OffloadParamOptions& offload_param = {},
+                                     const GradientSlabs& slabs = {});
 
 /// Whether a part of that name lies in the memory of the host, whatever the back end.
 bool is_offloaded(std::string_view part);

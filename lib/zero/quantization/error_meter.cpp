@@ -14,7 +14,7 @@ std::vector<std::vector<codec::Codec>> weight_codecs(const CodecTable& table, st
   std::vector<std::vector<codec::Codec>> codecs(units);
   for (std::size_t u = 0; u < units; ++u) {
     for (const codec::CodecSpec& spec : table.weights(u)) {
-      codecs[u].emplace_back(spec, compute, backend);
+      codecs[u].push_back(codec::Codec(spec, compute, backend).rounding());
     }
   }
   return codecs;
@@ -30,6 +30,7 @@ ErrorMeter::ErrorMeter(const Options& options, const CodecTable& codecs,
       rank_(static_cast<std::size_t>(groups.world->rank())),
       units_(units),
       partitions_(partitions),
+      compute_(options.compute),
       control_(control),
       device_(device),
       recorder_(recorder),
@@ -70,14 +71,18 @@ void ErrorMeter::add(std::size_t unit, ConstView exact, ConstView coded, const S
   const std::size_t begin = rank_ * partitions_[unit].shard;
   const std::size_t end = begin + partitions_[unit].shard;
   ErrorSums& sums = sums_[kind_of_[unit]];
-  with_type(exact.dtype, [&](auto* element) {
+  with_type(coded.dtype, [&](auto* element) {
     using T = std::remove_pointer_t<decltype(element)>;
-    const auto* const a = reinterpret_cast<const T*>(exact_bytes.data());
     const auto* const b = reinterpret_cast<const T*>(coded_bytes.data());
+    const auto exact_value = [&](std::size_t i) {
+      if (exact.dtype == coded.dtype)
+        return to_float(reinterpret_cast<const T*>(exact_bytes.data())[i]);
+      return to_float(saturating_cast<T>(reinterpret_cast<const float*>(exact_bytes.data())[i]));
+    };
     for (const Tensor& tensor : units_[unit].tensors) {
       const std::size_t last = std::min(end, tensor.offset + tensor.count());
       for (std::size_t i = std::max(begin, tensor.offset); i < last; ++i) {
-        sums.add(to_float(a[i - begin]), to_float(b[i - begin]));
+        sums.add(exact_value(i - begin), to_float(b[i - begin]));
       }
     }
   });
@@ -89,7 +94,7 @@ void ErrorMeter::weights(std::span<const ConstView> shards, std::span<const std:
     const ConstView shard = shards[unit];
     const codec::Codec& codec = weight_codecs_[unit][codecs[unit]];
     const auto layout = codec::Layout::contiguous(shard.count);
-    const View decoded = decoded_.view(shard.count, shard.dtype);
+    const View decoded = decoded_.view(shard.count, compute_);
     const codec::WireImages image{image_.data(), image_.bytes()};
     codec.encode(
         shard, layout, image, stream.handle(),

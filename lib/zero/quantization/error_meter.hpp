@@ -40,9 +40,9 @@ class ErrorMeter {
   /// measured, which is every `measure_errors` steps from step 0 on.
   bool begin_step(std::uint64_t step);
 
-  /// Rows of the weights: `shards[u]`, of unit u, in the compute dtype, in the memory that
-  /// `stream`'s work so far has written; `keys[u]`: of the draws of its next gather; `codecs[u]`:
-  /// the index of its codec in the table. Waits for the stream.
+  /// Rows of the weights: `shards[u]`, of unit u, in the compute dtype or in fp32 that is
+  /// rounded to it, in the memory that `stream`'s work so far has written; `keys[u]`: of the draws
+  /// of its next gather; `codecs[u]`: the index of its codec in the table. Waits for the stream.
   void weights(std::span<const ConstView> shards, std::span<const std::uint64_t> keys,
                std::span<const std::size_t> codecs, const Stream& stream);
   /// Reduces a bucket's gradients exactly (arguments as of GradientReduce::start()); `first`: of
@@ -54,7 +54,8 @@ class ErrorMeter {
   [[nodiscard]] MemoryReport memory() const;
 
  private:
-  /// Adds what tensors have of unit `unit`'s shard, both arrays in one dtype.
+  /// Adds what tensors have of unit `unit`'s shard. `exact` is of the dtype of `coded`, or fp32
+  /// that is rounded to it first.
   void add(std::size_t unit, ConstView exact, ConstView coded, const Stream& stream);
   [[nodiscard]] std::vector<std::byte> fetch(ConstView view, const Stream& stream) const;
   /// Makes rows of the sums over ranks, and begins them again.
@@ -64,6 +65,7 @@ class ErrorMeter {
   std::size_t rank_;
   std::vector<Unit> units_;
   std::vector<UnitPartition> partitions_;
+  Dtype compute_;
   comm::Control& control_;
   ComputeDevice device_;
   trace::Recorder& recorder_;

@@ -58,8 +58,10 @@ void WidthErrors::copy(std::size_t unit, ConstView values, std::size_t first, St
     const std::size_t begin = std::max(run.begin, first);
     const std::size_t end = std::min(run.begin + run.count, first + values.count);
     if (begin < end) {
-      device_.memory_ops->copy(values.part(begin - first, end - begin),
-                               sample.part(at + begin - run.begin, end - begin), stream);
+      const ConstView from = values.part(begin - first, end - begin);
+      const View to = sample.part(at + begin - run.begin, end - begin);
+      const MemoryOps& ops = *device_.memory_ops;
+      (from.dtype == to.dtype ? ops.copy : ops.convert)(from, to, stream);
     }
     at += run.count;
   }

@@ -57,6 +57,7 @@ class Settings:
     feedback_dtype: str = "fp32"
     pipeline_depth: int = 1
     narrow_gradients: bool = False
+    update_in_backward: bool = False
     schedule: tuple = ()  # entries of zeropp.codec_schedule
     adaptive: Adaptive = None
     shard_group: int = 0  # ranks that share a copy; 0: all
@@ -90,6 +91,7 @@ class Settings:
             feedback={"none": (), "both": ("intra", "inter")}.get(hops, (hops,)),
             feedback_dtype=feedback.get("dtype", "fp32"),
             narrow_gradients=own.get("gradient_dtype", "fp32") != "fp32",  # in traces where it has an effect
+            update_in_backward=own.get("update_in_backward", False),
             pipeline_depth=own.get("pipeline_depth", 1),  # it has no effect without an algorithm that cuts
             schedule=tuple(own.get("codec_schedule", ())),  # not in traces before it was there, nor without compression
             adaptive=adaptive,
@@ -142,22 +144,38 @@ ENOUGH_FOR_BUCKET = 1 << 24  # elements over all ranks
 
 
 def buckets(units, shards, capacity, world_size, may_share):
-    """(elements a rank, first unit) of the reductions of one backward pass over `units`, in this order."""
-    parts, held, first = [], 0, None
+    """(elements a rank, units) of the reductions of one backward pass over `units`, in this order."""
+    parts, held, inside = [], 0, []
     for unit in units:
-        if held and (held + shards[unit] > capacity or not may_share(first, unit)):
-            parts.append((held, first))
-            held = 0
-        if not held:
-            first = unit
+        if held and (held + shards[unit] > capacity or not may_share(inside[0], unit)):
+            parts.append((held, inside))
+            held, inside = 0, []
+        inside.append(unit)
         held += shards[unit]
         while held > capacity:  # one shard larger than a bucket
-            parts.append((capacity, first))
+            parts.append((capacity, [unit]))
             held -= capacity
         if held * world_size >= ENOUGH_FOR_BUCKET:
-            parts.append((held, first))
-            held = 0
-    return parts + ([(held, first)] if held else [])
+            parts.append((held, inside))
+            held, inside = 0, []
+    return parts + ([(held, inside)] if held else [])
+
+
+SLABS = 3  # of gradient shards, where units are updated during backward
+
+
+def slab_bytes(reduced, shards):
+    """Bytes of the slabs that gradient shards take turns in; `reduced`: units of each reduction, in order."""
+    room = {unit: ceil_to(shards[unit], 64) for units in reduced for unit in units}
+    size = max(sum(room[unit] for unit in units) for units in reduced)
+    if sum(room.values()) <= SLABS * size:
+        return 4 * sum(room.values())
+    turns, used = 1, 0
+    for unit in dict.fromkeys(unit for units in reduced for unit in units):
+        if used + room[unit] > size:
+            turns, used = turns + 1, 0
+        used += room[unit]
+    return 4 * size * min(turns, SLABS)
 
 
 @dataclass(frozen=True)
@@ -234,8 +252,10 @@ class Run:
         capacity = s.bucket_elements // self.groups.size // quantum * quantum
         table = s.table(self.units)
         # Gradients of one dtype in memory travel together, where their codecs are the same.
-        self.buckets = buckets(finish_order(layers), self.shards, max(quantum, capacity), self.groups.size,
-                               lambda one, other: self.narrow(one) == self.narrow(other) and table.may_share(one, other))
+        reduced = buckets(finish_order(layers), self.shards, max(quantum, capacity), self.groups.size,
+                          lambda one, other: self.narrow(one) == self.narrow(other) and table.may_share(one, other))
+        self.buckets = [(part, inside[0]) for part, inside in reduced]
+        self.gradient_bytes = slab_bytes([inside for _, inside in reduced], self.shards) if s.update_in_backward else 4 * sum(self.shards)
         self.sums = [self.gather("gradients", "none", part, 4) for part, _ in self.buckets]
         self.valid = set()  # units whose secondary shard holds the current weights
         self.codecs = None
@@ -342,11 +362,11 @@ class Run:
         counts = self.shards if s.stage >= 1 else self.padded
         on_host = sum(map(s.offload.elements, counts)) if s.offload else 0
         master = sum(counts) - on_host
-        weights = s.element_bytes * own if s.stage >= 1 and (s.element_bytes != 4 or s.offload) else 0  # beside the master
+        weights = s.element_bytes * own if s.stage >= 1 and s.offload else 0  # without offload the master is gathered
         return {
             "master": 4 * master,
             "moments": 4 * s.optimizer_states * master,
-            "gradient_shard": 4 * own if s.stage >= 1 else 0,
+            "gradient_shard": self.gradient_bytes if s.stage >= 1 else 0,
             "compute_shard": 0 if s.offload and s.offload.parameters != "none" else weights,
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
