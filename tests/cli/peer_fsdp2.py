@@ -13,8 +13,8 @@ other_python.with_modules("torch", "numpy", "h5py")
 
 import zpp
 
-# Runs the peer, and writes what rank 0 did: collectives and forwards of modules in their order, shapes and dtypes, and calls of
-# torch.compile, which compile nothing.
+# Runs the peer with each list of words, in a child of its own, since PyTorch takes seconds to import, and writes what rank 0 did:
+# collectives and forwards of modules in their order, shapes and dtypes, and calls of torch.compile, which compile nothing.
 PROBE = '''
 import json, os, pathlib, sys
 import torch
@@ -24,7 +24,7 @@ from torch.nn import functional
 from zpp_validate.peers import fsdp2
 
 SEEN = {"compiled": [], "attention": []}
-PROFILER = torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU])
+PROFILERS = []
 NAMES = {"c10d::_allgather_base_": "gather", "c10d::_reduce_scatter_base_": "reduce", "c10d::barrier": "barrier"}
 ATTENTION, LEAVE = functional.scaled_dot_product_attention, os._exit
 
@@ -40,19 +40,25 @@ def attention(query, *arguments, **keywords):
     return ATTENTION(query, *arguments, **keywords)
 
 
+def begins(*_):
+    with torch.profiler.record_function("block 0"):
+        pass
+
+
 def probe(model):
     for name, module in model.named_modules():
-        if name.count(".") == name.startswith("blocks."):
-            module.register_forward_pre_hook(lambda *_, name=name: torch.profiler.record_function("forward " + name).__enter__().__exit__(None, None, None))
+        if name == "blocks.0":
+            module.register_forward_pre_hook(begins)
     SEEN["rows"], SEEN["dtype"] = [model.head.weight.shape[0], model.embedding.tokens.weight.shape[0]], str(model.head.weight.dtype)
-    PROFILER.__enter__()
+    PROFILERS.append(torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]))
+    PROFILERS[0].__enter__()
 
 
 def leave(code):
-    if os.environ["RANK"] == "0":
-        PROFILER.__exit__(None, None, None)
-        order = sorted(PROFILER.events(), key=lambda event: event.time_range.start)
-        SEEN["events"] = [NAMES.get(event.name, event.name) for event in order if event.name in NAMES or event.name.startswith("forward ")]
+    if os.environ["RANK"] == "0" and PROFILERS:
+        PROFILERS[0].__exit__(None, None, None)
+        order = sorted(PROFILERS[0].events(), key=lambda event: event.time_range.start)
+        SEEN["events"] = [NAMES.get(event.name, event.name) for event in order if event.name in (*NAMES, "block 0")]
         pathlib.Path(os.environ["PROBE"]).write_text(json.dumps(SEEN))
     LEAVE(code)
 
@@ -61,11 +67,17 @@ if __name__ == "__main__":
     sys.modules["probe"] = sys.modules["__main__"]
     torch.compile, functional.scaled_dot_product_attention, os._exit = compiled, attention, leave
     nn.Module.compile = lambda self, **keywords: compiled(self, **keywords)
-    fsdp2.main(["--prepare", "probe:probe", *sys.argv[1:]])
+    for number, words in enumerate(json.loads(sys.argv[1])):
+        child = os.fork()
+        if child == 0:
+            os.environ.update(PROBE=os.environ["PROBE"] + str(number), MASTER_PORT=str(int(os.environ["MASTER_PORT"]) + number))
+            fsdp2.main(["--prepare", "probe:probe", *words])
+        if os.waitpid(child, 0)[1]:
+            sys.exit(f"{words} failed")
 '''
 TINY = ["--device", "cpu", "--num-layers", "4", "--hidden-size", "32", "--num-attention-heads", "2", "--seq-length", "16",
         "--vocab-size", "97", "--steps", "2", "--warmup", "1"]
-STEPS, PADDED = 3, 128
+STEPS = 3  # of TINY
 
 
 class Peer(zpp.TestCase):
@@ -79,15 +91,15 @@ class Peer(zpp.TestCase):
         said = [process.communicate(timeout=150) for process in started]
         return [subprocess.CompletedProcess(process.args, process.returncode, *text) for process, text in zip(started, said)]
 
-    def trained(self, *words, ranks=1):
-        """What --json wrote, and what the probe saw."""
+    def trained(self, *cases, ranks=1):
+        """For each list of words what --json wrote, and what the probe saw."""
         (self.folder / "probe.py").write_text(PROBE)
-        path = self.folder / "peer.json"
-        path.unlink(missing_ok=True)
-        for done in self.ended([sys.executable, str(self.folder / "probe.py")], *TINY, "--json", str(path), *words, ranks=ranks):
+        paths = [self.folder / f"peer{number}.json" for number in range(len(cases))]
+        words = json.dumps([[*TINY, "--json", str(path), *case] for path, case in zip(paths, cases)])
+        for done in self.ended([sys.executable, str(self.folder / "probe.py")], words, ranks=ranks):
             self.assertEqual(done.returncode, 0, done)
-        values, seen = json.loads(path.read_text()), json.loads((self.folder / "seen.json").read_text())
-        return values, seen
+        return [(json.loads(path.read_text()), json.loads((self.folder / f"seen.json{number}").read_text()))
+                for number, path in enumerate(paths)]
 
     def collectives(self, seen):
         """Gathers and reductions of a step."""
@@ -96,67 +108,58 @@ class Peer(zpp.TestCase):
         return [count // STEPS for count in counts]
 
     def test_groups(self):
-        """Gathers and reductions of each way to group weights, and the losses, which it does not change."""
-        plain, _ = self.trained("--deterministic", ranks=2)
+        """Gathers and reductions of each way to group weights, and the losses, which it does not change. Prefetched are groups that
+        are gathered when the first block begins: the embedding's, the block's own, and those ahead of it."""
         # Groups: embedding, four blocks, norm and head. Those of the blocks and of the embedding are gathered twice.
-        for words, gathers, reductions, described in (
-                ([], 11, 6, "FSDP2, "), (["--keep-weights"], 6, 6, "FSDP2, keep weights, "),
-                (["--blocks-per-group", "2"], 7, 4, "FSDP2, 2 blocks a group, "), (["--root-group"], 9, 5, "FSDP2, root group, "),
-                (["--blocks-per-group", "3", "--root-group", "--keep-weights"], 3, 3, "FSDP2, 3 blocks a group, root group, keep weights, "),
-                (["--prefetch", "2"], 11, 6, "FSDP2, prefetch 2, "), (["--prefetch", "1", "--blocks-per-group", "2"], 7, 4, "FSDP2, prefetch 1, 2 ")):
+        cases = ((["--lr", "0.0001"], 11, 6, 2, "FSDP2"), (["--keep-weights"], 6, 6, 2, "FSDP2, keep weights"),
+                 (["--blocks-per-group", "2"], 7, 4, 2, "FSDP2, 2 blocks a group"), (["--root-group"], 9, 5, 2, "FSDP2, root group"),
+                 (["--blocks-per-group", "3", "--root-group", "--keep-weights"], 3, 3, 2, "FSDP2, 3 blocks a group, root group, keep weights"),
+                 (["--prefetch", "2"], 11, 6, 4, "FSDP2, prefetch 2"), (["--prefetch", "9"], 11, 6, 6, "FSDP2, prefetch 9"),
+                 (["--prefetch", "1", "--blocks-per-group", "2"], 7, 4, 3, "FSDP2, prefetch 1, 2 blocks a group"))
+        runs = self.trained(*(["--deterministic", *words] for words, *_ in cases), ranks=2)
+        for (words, gathers, reductions, ahead, described), (values, seen) in zip(cases, runs):
             with self.subTest(words=words):
-                values, seen = self.trained("--deterministic", *words, ranks=2)
                 self.assertEqual(self.collectives(seen), [gathers, reductions])
-                self.assertEqual(values["losses"], plain["losses"])
-                self.assertTrue(values["peer"].startswith(described), values["peer"])
-
-    def test_prefetch(self):
-        """Groups that are gathered when the first block begins: the embedding's, its own, and those ahead of it."""
-        for count, gathered in ((0, 2), (2, 4), (9, 6)):
-            _, seen = self.trained("--prefetch", str(count), ranks=2)
-            self.assertEqual(seen["events"][:seen["events"].index("forward blocks.0")].count("gather"), gathered)
+                self.assertEqual(seen["events"][:seen["events"].index("block 0")].count("gather"), ahead)
+                self.assertEqual(values["losses"], runs[0][0]["losses"])
+                self.assertEqual(values["peer"].partition(", deterministic")[0], described)
 
     def test_vocabulary(self):
         """It is padded, and the work that is counted is that without padding."""
-        flops = set()
-        for words, rows in (([], PADDED), (["--vocab-multiple", "50"], 100)):
-            values, seen = self.trained(*words)
-            self.assertEqual(seen["rows"], [rows, rows])
-            self.assertEqual("multiples" in values["peer"], bool(words))
-            flops.add(values["flops_per_token"])
-        self.assertEqual(len(flops), 1)
+        (padded, rows), (other, other_rows) = self.trained([], ["--vocab-multiple", "50"])
+        self.assertEqual((rows["rows"], other_rows["rows"]), ([128, 128], [100, 100]))
+        self.assertEqual(["multiples of 50" in values["peer"] for values in (padded, other)], [False, True])
+        self.assertEqual(padded["flops_per_token"], other["flops_per_token"])
 
     def test_attention(self):
-        for words, expected in (([], [True, True]), (["--attention", "flash"], [True, False])):
-            values, seen = self.trained(*words)
-            self.assertEqual(seen["attention"], [*expected, "torch.bfloat16"])
-            self.assertEqual("flash" in values["peer"], bool(words))
+        runs = self.trained([], ["--attention", "flash"])
+        self.assertEqual([seen["attention"] for _, seen in runs], [[True, True, "torch.bfloat16"], [True, False, "torch.bfloat16"]])
+        self.assertEqual(["flash" in values["peer"] for values, _ in runs], [False, True])
         (done,) = self.ended(zpp.VALIDATE, "peer-fsdp2", *TINY, "--attention", "cudnn")  # which is of GPUs
         self.assertEqual((done.returncode, "scaled_dot_product_attention" in done.stderr), (1, True), done)
 
     def test_timing(self):
-        for words, barriers in (([], 0), (["--timing", "barriers"], 2)):
-            values, seen = self.trained(*words)
-            self.assertEqual(seen["events"].count("barrier"), 3 + barriers)
-            self.assertEqual("timed by barriers" in values["peer"], bool(words))
+        runs = self.trained([], ["--timing", "barriers"])
+        self.assertEqual([seen["events"].count("barrier") for _, seen in runs], [3, 5])
+        self.assertEqual(["timed by barriers" in values["peer"] for values, _ in runs], [False, True])
 
     def test_compile(self):
         """Blocks and the loss, or with --plain the whole, and how products are chosen."""
         autotuned = {"mode": "max-autotune-no-cudagraphs"}
-        for words, expected in (
-                (["--compile"], [["cross_entropy", {}], *[["Block", {}]] * 4]),
-                (["--compile", "--autotune"], [["cross_entropy", autotuned], *[["Block", autotuned]] * 4]),
-                (["--plain", "--compile"], [["batch_loss", {"fullgraph": True}]]),
-                (["--plain", "--compile", "--autotune"], [["batch_loss", {"fullgraph": True, **autotuned}]])):
-            values, seen = self.trained(*words)
+        cases = (
+            (["--compile"], [["cross_entropy", {}], *[["Block", {}]] * 4]),
+            (["--compile", "--autotune"], [["cross_entropy", autotuned], *[["Block", autotuned]] * 4]),
+            (["--plain", "--compile"], [["batch_loss", {"fullgraph": True}]]),
+            (["--plain", "--compile", "--autotune"], [["batch_loss", {"fullgraph": True, **autotuned}]]))
+        for (words, expected), (values, seen) in zip(cases, self.trained(*(words for words, _ in cases))):
             self.assertEqual([[name.replace("FSDP", ""), keywords] for name, keywords in seen["compiled"]], expected)
+            self.assertEqual(values["env"]["TORCHINDUCTOR_COMPILE_THREADS"], "4")
             self.assertEqual([name in values["peer"] for name in ("compile", "autotune")], ["--compile" in words, "--autotune" in words])
 
     def test_plain(self):
         """No collective, weights in fp32, attention in bf16, and the losses of FSDP2 to bf16's rounding."""
-        values, seen = self.trained("--plain")
+        (values, seen), (sharded, _) = self.trained(["--plain"], [])
         self.assertEqual((self.collectives(seen), seen["dtype"], seen["attention"][2]), ([0, 0], "torch.float32", "torch.bfloat16"))
-        sharded, _ = self.trained()
         for ours, theirs in zip(values["losses"], sharded["losses"]):
             self.assertAlmostEqual(ours, theirs, delta=0.01)
         self.assertTrue(values["peer"].startswith("PyTorch, one GPU, bf16 autocast"), values["peer"])
@@ -170,7 +173,7 @@ class Peer(zpp.TestCase):
             (done,) = self.ended(zpp.VALIDATE, "peer-fsdp2", *words, PYTORCH_CUDA_ALLOC_CONF=told)
             self.assertIn(f"cannot be imported ({expected})", done.stderr)
         (self.folder / "torch.py").unlink()
-        values, _ = self.trained("--no-expandable-segments")
+        ((values, _),) = self.trained(["--no-expandable-segments"])
         self.assertEqual((values["env"]["PYTORCH_CUDA_ALLOC_CONF"], values["options"]["expandable_segments"]), ("expandable_segments:False", False))
         self.assertIn("no expandable segments", values["peer"])
 

@@ -372,6 +372,8 @@ def main(words):
     if options.deterministic:
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else products on several streams differ from run to run
     launch.set_allocator(os.environ, options.expandable_segments)
+    if options.compile:
+        launch.set_compiler(os.environ)
     if options.symmetric_memory:
         launch.set_symmetric_memory(os.environ)
     torch = launch.import_torch("fsdp2", place, options.device == "cuda")

@@ -6,7 +6,7 @@ import sys
 
 FAILED, USAGE, ENVIRONMENT = 1, 2, 3  # exit codes
 DEFAULT_PORT = "29500"
-ALLOCATOR = "PYTORCH_CUDA_ALLOC_CONF"
+ALLOCATOR, COMPILERS = "PYTORCH_CUDA_ALLOC_CONF", "TORCHINDUCTOR_COMPILE_THREADS"
 
 
 class Place:
@@ -60,10 +60,16 @@ def set_symmetric_memory(environment):
     environment.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
 
 
+def set_compiler(environment):
+    """Before PyTorch is imported. Each rank would start a process for each core of the host, up to 32, and they take time from the
+    ranks while they start. What is set stays."""
+    environment.setdefault(COMPILERS, "4")
+
+
 def told_environment():
-    """What NCCL and PyTorch's memory are told."""
+    """What NCCL, PyTorch's memory and its compiler are told."""
     return {name: value for name, value in sorted(os.environ.items())
-            if name.startswith(("NCCL_", "TORCH_SYMM")) or name == ALLOCATOR}
+            if name.startswith(("NCCL_", "TORCH_SYMM")) or name in (ALLOCATOR, COMPILERS)}
 
 
 def import_torch(program, place, needs_gpu):
