@@ -10,8 +10,8 @@
 #   --features LIST  of none, none-flat, none-2hop (other routes of ZeRO-3), qwz, hpz, qgz, qwz-qgz, all
 #                    [none,qwz,hpz,qgz,all]
 #   --peers LIST     of fsdp2, hybrid (shard inside a node, replicate across; where there are nodes) and plain (one GPU,
-#                    without FSDP), each also with words of -compile, -autotune, -recompute, -cudnn (its attention), and,
-#                    but for plain, -prefetch (two groups ahead), -pairs (two blocks a group), -root (one group of
+#                    without FSDP), each also with words of -compile, -autotune, -recompute, -cudnn (its attention), and
+#                    but for plain -prefetch (two groups ahead), -pairs (two blocks a group), -root (one group of
 #                    embedding and head), -keep (weights kept for backward), -symm (symmetric memory):
 #                    fsdp2-compile-prefetch; or '' for none [auto: per shape]
 #   --repeat N       rounds of peers, plugins and features in turn [1]; behind the last one peers run once more, where

@@ -4,14 +4,14 @@
     mpirun -n 4 validation/zpp-validate peer-fsdp2 ...
 
 bf16 compute and reductions, fp32 parameters, gradients and AdamW states (fused), one FSDP group a block; flat over
-all ranks, or hybrid (--hybrid). With --plain one rank trains without FSDP: fp32 parameters, bf16 autocast, and --compile
-of the whole. Shares no code with the library. Random tokens: speed does not depend on them. The vocabulary is padded
-(--vocab-multiple); tokens, and the FLOP of MFU, are those of the vocabulary without padding.
+all ranks, or hybrid (--hybrid). With --plain one rank trains without FSDP: fp32 parameters, bf16 autocast, and
+--compile of the whole. Shares no code with the library. Random tokens: speed does not depend on them. The vocabulary is
+padded (--vocab-multiple); tokens, and the FLOP of MFU, are those of the vocabulary without padding.
 
 A step's time is the largest over ranks. On GPUs it is taken by CUDA events between steps, so that the host may run
-ahead, as it does in training (--timing). Prints the median with its 95 % interval, the 95th percentile, the coefficient of
-variation, tokens/s/GPU, MFU (validation/zpp_validate/forms/model_flops.py), the peak of allocated memory, and what the loopback
-interface sent a step.
+ahead, as it does in training (--timing). Prints the median with its 95 % interval, the 95th percentile, the coefficient
+of variation, tokens/s/GPU, MFU (validation/zpp_validate/forms/model_flops.py), the peak of allocated memory, and what
+the loopback interface sent a step.
 Exit code 0: done; 1: failed in training, out of memory say; 2: usage; 3: no PyTorch, or no GPU for every rank.
 """
 
@@ -31,7 +31,8 @@ from zpp_validate.peers import launch
 from zpp_validate.stats import sample_statistics
 
 
-OF_FSDP = ("hybrid", "reshard", "prefetch", "blocks_per_group", "root_group", "keep_weights", "symmetric_memory")
+OF_FSDP = {"hybrid": None, "reshard": None, "prefetch": 0, "blocks_per_group": 1, "root_group": False,
+           "keep_weights": False, "symmetric_memory": False}  # options, and their defaults
 
 
 def positive(text):
@@ -71,7 +72,7 @@ def arguments(words):
     shape.add_argument("--micro-batch-size", type=positive, default=1, help="sequences a rank and step")
     shape.add_argument("--vocab-size", type=positive, default=50257)
     shape.add_argument("--vocab-multiple", type=positive, default=64, metavar="N",
-                       help="pad the vocabulary to a multiple of N: rows of 50257 values keep tensor cores waiting [64]")
+                       help="pad the vocabulary to a multiple of N: tensor cores are slow on rows of 50257 [64]")
     shape.add_argument("--tied-head", action="store_true", help="the head reads the token embedding again")
     run = parser.add_argument_group("run")
     run.add_argument("--steps", type=positive, default=20, help="timed steps [20]")
@@ -92,16 +93,19 @@ def arguments(words):
     run.add_argument("--prepare", type=prepared, metavar="MODULE:FUNCTION[ JSON]",
                      help="call the function with the sharded model, and the members of the JSON object as keyword arguments")
     run.add_argument("--expandable-segments", action=argparse.BooleanOptionalAction, default=None,
-                     help="PyTorch's allocator maps memory into segments that grow (expandable_segments), instead of segments "
-                          "that it frees and asks for again [on; off with --symmetric-memory, which cannot use them]")
+                     help="PyTorch's allocator maps memory into segments that grow (expandable_segments), instead of "
+                          "segments that it frees and asks for again [on; off with --symmetric-memory, which cannot "
+                          "use them]")
     run.add_argument("--timing", choices=("events", "barriers"), default="events",
-                     help="events: CUDA events between steps; barriers: each step begins and ends on all ranks together [events]")
+                     help="events: CUDA events between steps; barriers: each step begins and ends on all ranks "
+                          "together [events]")
     groups = parser.add_argument_group("FSDP2")
     groups.add_argument("--prefetch", type=whole, default=0, metavar="N",
                         help="gather the weights of N groups ahead (set_modules_to_forward_prefetch and "
                              "..._backward_prefetch), in the memory of so many more groups [0: FSDP2's own order]")
     groups.add_argument("--blocks-per-group", type=positive, default=1, metavar="N",
-                        help="gather and reduce N blocks at a time: fewer and larger collectives, less work of the host [1]")
+                        help="gather and reduce N blocks at a time: fewer and larger collectives, less work of the "
+                             "host [1]")
     groups.add_argument("--root-group", action="store_true",
                         help="embedding, last norm and head in one group, which is kept between forward and backward, "
                              "instead of a group for the embedding and one for norm and head")
@@ -149,7 +153,8 @@ def check(options, place):
     if options.autotune and not options.compile:
         launch.fail("fsdp2", launch.USAGE, "--autotune chooses among compiled kernels: add --compile")
     if options.keep_weights and options.reshard:
-        launch.fail("fsdp2", launch.USAGE, "--keep-weights leaves no gather for backward, which --reshard is about: drop one")
+        launch.fail("fsdp2", launch.USAGE, "--keep-weights leaves no gather for backward, which --reshard is about: "
+                                           "drop one")
     if options.symmetric_memory and options.expandable_segments:
         launch.fail("fsdp2", launch.USAGE, "--symmetric-memory cannot use --expandable-segments: drop one")
     if options.symmetric_memory and options.device == "cpu":
@@ -157,9 +162,10 @@ def check(options, place):
     if options.plain:
         if place.size > 1:
             launch.fail("fsdp2", launch.USAGE, f"--plain is for one rank, and there are {place.size}")
-        for name in OF_FSDP:
-            if getattr(options, name) not in (None, False, 0) and (name, getattr(options, name)) != ("blocks_per_group", 1):
-                launch.fail("fsdp2", launch.USAGE, f"--{name.replace('_', '-')} is of FSDP2, which --plain does without: drop one")
+        for name, default in OF_FSDP.items():
+            if getattr(options, name) != default:
+                launch.fail("fsdp2", launch.USAGE, f"--{name.replace('_', '-')} is of FSDP2, which --plain does "
+                                                   "without: drop one")
 
 
 class Clock:
@@ -200,8 +206,8 @@ def sharded(options, place, torch, gpt, model, device, compiled):
         for block in model.blocks:  # they share one graph
             block.compile(**compiled)
     reduce_dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype]
-    gpt.shard(model, mesh, reduce_dtype, not options.keep_weights and (options.reshard or True), options.blocks_per_group,
-              options.root_group)
+    reshard = not options.keep_weights and (options.reshard or True)
+    gpt.shard(model, mesh, reduce_dtype, reshard, options.blocks_per_group, options.root_group)
     order = gpt.groups(model, options.blocks_per_group)
     if options.prefetch:
         gpt.prefetch(order, options.prefetch)
@@ -307,8 +313,8 @@ def describe(options):
         parts.append(f"vocabulary in multiples of {options.vocab_multiple}")
     if options.attention != "auto":
         parts.append(f"{options.attention} attention")
-    parts += [name.replace("_", " ") for name in ("root_group", "keep_weights", "symmetric_memory", "compile", "autotune",
-                                                  "recompute", "deterministic") if getattr(options, name)]
+    parts += [name.replace("_", " ") for name in ("root_group", "keep_weights", "symmetric_memory", "compile",
+                                                  "autotune", "recompute", "deterministic") if getattr(options, name)]
     if not options.expandable_segments and not options.symmetric_memory:
         parts.append("no expandable segments")
     if options.timing != "events":
@@ -380,8 +386,8 @@ def main(words):
     from zpp_validate.peers import gpt
 
     if options.symmetric_memory and not hasattr(gpt.FSDPModule, "set_symm_mem_for_comm"):
-        launch.fail("fsdp2", launch.ENVIRONMENT, f"PyTorch {torch.__version__} has no set_symm_mem_for_comm: install a newer one, "
-                                                 "or drop --symmetric-memory")
+        launch.fail("fsdp2", launch.ENVIRONMENT, f"PyTorch {torch.__version__} has no set_symm_mem_for_comm: install a "
+                                                 "newer one, or drop --symmetric-memory")
     try:
         run = train(options, place, torch, gpt)
     except (RuntimeError, ValueError) as error:

@@ -69,9 +69,9 @@ class Gpt(nn.Module):
 
 def shard(model, mesh, reduce_dtype, reshard=True, blocks=1, root_group=False):
     """FSDP2 over `mesh` (one dimension: all ranks shard; two: replicas, then shards): bf16 compute over fp32
-    parameters, one group for each run of `blocks` blocks. Embedding and head are groups of their own where they share no
-    weight, so that their gathers overlap with the blocks as well; the head's weights are needed again at once and kept.
-    With `root_group` they are one group, which is gathered before the first block and kept. `reshard` is FSDP2's
+    parameters, one group for each run of `blocks` blocks. Embedding and head are groups of their own where they share
+    no weight, so that their gathers overlap with the blocks as well; the head's weights are needed again at once and
+    kept. With `root_group` they are one group, which is gathered before the first block and kept. `reshard` is FSDP2's
     reshard_after_forward of the others: a number of ranks, which gather for backward among themselves."""
     options = {"mesh": mesh, "mp_policy": MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=reduce_dtype)}
     for first in range(0, len(model.blocks), blocks):
@@ -91,14 +91,15 @@ def groups(model, blocks=1):
 
 def prefetch(order, count):
     """The weights of `count` groups are gathered ahead of their use, in forward and in backward."""
-    for modules, set_prefetch in ((order, "set_modules_to_forward_prefetch"), (order[::-1], "set_modules_to_backward_prefetch")):
+    for modules, set_prefetch in ((order, "set_modules_to_forward_prefetch"),
+                                  (order[::-1], "set_modules_to_backward_prefetch")):
         for index, module in enumerate(modules):
             getattr(module, set_prefetch)(modules[index + 1:index + 1 + count])
 
 
 def use_symmetric_memory(modules):
-    """The collectives of these FSDP modules take their buffers from NCCL's symmetric memory. Its reduce-scatter only adds:
-    the division for the mean is apart, as in torchtitan."""
+    """The collectives of these FSDP modules take their buffers from NCCL's symmetric memory. Its reduce-scatter only
+    adds: the division for the mean is apart, as in torchtitan."""
     for module in modules:
         module.set_force_sum_reduction_for_comms(True)
         module.set_symm_mem_for_comm()

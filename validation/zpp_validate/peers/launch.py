@@ -49,20 +49,21 @@ def set_nccl(environment, place, node_size):
 
 def set_allocator(environment, expandable):
     """Before PyTorch starts CUDA: whether its allocator maps memory into segments that grow. What else is set stays."""
-    kept = [part for part in environment.get(ALLOCATOR, "").split(",") if part and not part.startswith("expandable_segments:")]
+    parts = environment.get(ALLOCATOR, "").split(",")
+    kept = [part for part in parts if part and not part.startswith("expandable_segments:")]
     environment[ALLOCATOR] = ",".join([*kept, f"expandable_segments:{expandable}"])
 
 
 def set_symmetric_memory(environment):
-    """Before PyTorch and NCCL start. Copy engines gather, so that no multiprocessor is taken from compute; multicast needs the
-    fabric manager, as NVLS does. What is set stays."""
+    """Before PyTorch and NCCL start. Copy engines gather, so that no multiprocessor is taken from compute; multicast
+    needs the fabric manager, as NVLS does. What is set stays."""
     environment.setdefault("NCCL_CTA_POLICY", "2")
     environment.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
 
 
 def set_compiler(environment):
-    """Before PyTorch is imported. Each rank would start a process for each core of the host, up to 32, and they take time from the
-    ranks while they start. What is set stays."""
+    """Before PyTorch is imported. Each rank would start a process for each core of the host, up to 32, and they take
+    time from the ranks while they start. What is set stays."""
     environment.setdefault(COMPILERS, "4")
 
 

@@ -35,8 +35,8 @@ exposed: time in which compute waited for communication. GB across nodes: sent b
 ranks (10^9 bytes); predicted: the closed form. GB on lo: sent by the loopback interface a step, where emulated nodes
 meet; of zpp_train over the whole run, its start included. GiB a GPU: peak (zpp_train: of its buffers on rank 0).
 vs FSDP2, vs hybrid: speed-up over the fastest run of FSDP2 (on one GPU of PyTorch) that is not hybrid, and over the
-fastest with hybrid sharding, of all variants in the same table. A run with a CV above {unsteady:.0%} is unsteady: it counts only
-where all of them are.
+fastest with hybrid sharding, of all variants in the same table. A run with a CV above {unsteady:.0%} is unsteady: it
+counts only where all of them are.
 MFU: 6 (12 L C^2 + V C) + 12 L T C FLOP a token, of {peak} TFLOP/s. HFU: 16 C^2 + 4 T C more for each block whose
 forward runs again in backward: none, or with recompute L of a peer and L - 1 of zpp_train.
 """ + bound.LEGEND
@@ -216,8 +216,8 @@ def passed_over(rows, chosen):
     """A sentence for every unsteady run that was faster than the one that ratios are taken over."""
     for row in rows:
         if row.times.median < chosen.times.median:
-            yield (f"{row.name} took {row.times.median * 1e3:,.1f} ms in an unsteady run, {chosen.name} {chosen.times.median * 1e3:,.1f} "
-                   "in the steady one that ratios are taken over: run again.")
+            yield (f"{row.name} took {row.times.median * 1e3:,.1f} ms in an unsteady run, {chosen.name} "
+                   f"{chosen.times.median * 1e3:,.1f} in the steady one that ratios are taken over: run again.")
 
 
 def section(title, rows, peak):
