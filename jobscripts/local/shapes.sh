@@ -21,7 +21,7 @@ fi
 shape_flags() {  # SHAPE
   local layers hidden heads seq micro vocab=50257
   case $1 in
-    124m) layers=12 hidden=768 heads=12 seq=1024 micro=16 shape_peers=fsdp2,fsdp2-compile ;; # GPT-2, for one GPU
+    124m) layers=12 hidden=768 heads=12 seq=1024 micro=16 shape_peers=fsdp2,fsdp2-compile ;; # GPT-2; its head is apart here: 163 million
     1.64b) layers=48 hidden=1600 heads=25 seq=1024 micro=8 shape_peers=fsdp2,hybrid ;;
     6.86b) layers=32 hidden=4096 heads=32 seq=2048 micro=4 shape_peers=fsdp2,fsdp2-compile,hybrid ;;
     9.4b) layers=20 hidden=6144 heads=48 seq=512 micro=1 shape_peers=fsdp2 ;; # half of 18.7b, for two GPUs
