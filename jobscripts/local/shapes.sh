@@ -16,10 +16,12 @@ if [ -z "$machine" ]; then
 fi
 
 # The flags of a shape, which zpp_train and the peers share, and the peers that are its baseline: the faster of eager
-# and compiled FSDP2 is not known before for 6.86b, and a replica of 18.7b in each node needs 4 GPUs a node.
+# and compiled FSDP2 is not known before for 6.86b, and a replica of 18.7b in each node needs 4 GPUs a node. On one GPU
+# it is PyTorch without FSDP, and FSDP2 of one rank, which rounds the weights once a step.
 shape_flags() {  # SHAPE
   local layers hidden heads seq micro vocab=50257
   case $1 in
+    124m) layers=12 hidden=768 heads=12 seq=1024 micro=16 shape_peers=fsdp2,fsdp2-compile ;; # GPT-2; its head is apart here: 163 million
     1.64b) layers=48 hidden=1600 heads=25 seq=1024 micro=8 shape_peers=fsdp2,hybrid ;;
     6.86b) layers=32 hidden=4096 heads=32 seq=2048 micro=4 shape_peers=fsdp2,fsdp2-compile,hybrid ;;
     9.4b) layers=20 hidden=6144 heads=48 seq=512 micro=1 shape_peers=fsdp2 ;; # half of 18.7b, for two GPUs
@@ -30,6 +32,7 @@ shape_flags() {  # SHAPE
     tiny) layers=2 hidden=64 heads=4 seq=32 micro=2 vocab=257 shape_peers=fsdp2,hybrid ;;
     *) fail "unknown shape '$1' (try --help)" ;;
   esac
+  [ "$gpus" -gt 1 ] || shape_peers=plain,plain-compile,fsdp2-compile
   model=(--num-layers "$layers" --hidden-size "$hidden" --num-attention-heads "$heads" --seq-length "$seq"
     --micro-batch-size "$micro" --vocab-size "$vocab")
 }

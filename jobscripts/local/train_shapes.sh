@@ -1,16 +1,21 @@
 #!/usr/bin/env bash
-# Times training steps of GPT shapes on one host with several GPUs: ZeRO-3, each part of ZeRO++, all of them, and
-# PyTorch FSDP2 right before and after. Prints a table and keeps everything in results/MACHINE/STUDY/.
+# Times training steps of GPT shapes on one host with GPUs: ZeRO-3, each part of ZeRO++, all of them, and PyTorch
+# FSDP2 right before and after. Prints a table and keeps everything in results/MACHINE/STUDY/.
 #
 # usage: jobscripts/local/train_shapes.sh [OPTION...] [-- FLAG...]
 #   --gpus N         ranks, a GPU each [all that nvidia-smi lists]
-#   --shapes LIST    of 1.64b,6.86b,9.4b,18.7b,tiny [1.64b,6.86b,18.7b]
+#   --shapes LIST    of 124m,1.64b,6.86b,9.4b,18.7b,tiny [1.64b,6.86b,18.7b]
 #   --layouts LIST   of node (1 x N), emulated (2 x N/2 over sockets on loopback), emulated-4x4 (the same with 4
 #                    threads x 4 sockets) [all]
 #   --features LIST  of none, none-flat, none-2hop (other routes of ZeRO-3), qwz, hpz, qgz, qwz-qgz, all
 #                    [none,qwz,hpz,qgz,all]
-#   --peers LIST     of fsdp2, fsdp2-compile, fsdp2-recompute, hybrid (shard inside a node, replicate across; where
-#                    there are nodes), or '' for none [auto: per shape]
+#   --peers LIST     of fsdp2, hybrid (shard inside a node, replicate across; where there are nodes) and plain (one GPU,
+#                    without FSDP), each also with words of -compile, -autotune, -recompute, -cudnn (its attention), and
+#                    but for plain -prefetch (two groups ahead), -pairs (two blocks a group), -root (one group of
+#                    embedding and head), -keep (weights kept for backward), -symm (symmetric memory):
+#                    fsdp2-compile-prefetch; or '' for none [auto: per shape]
+#   --repeat N       rounds of peers, plugins and features in turn [1]; behind the last one peers run once more, where
+#                    anything else ran
 #   --plugins LIST   of both (int8 weights and int4 gradients), lanes (no codec), both-torch (over PyTorch's process
 #                    groups), each also with -hpz (backward gathers inside a node, where nodes have several ranks),
 #                    -compile or -hpz-compile: FSDP2 with zeropp.torch.compress(), of the build's Python package [none]
@@ -35,10 +40,11 @@ cd "$(dirname "$(readlink -f "$0")")/../.."
 source jobscripts/local/options.sh
 
 gpus='' shapes=1.64b,6.86b,18.7b layouts=node,emulated,emulated-4x4 features=none,qwz,hpz,qgz,all peers=auto plugins=''
-steps='' warmup='' limit=300 backend=cuda build=build-cuda python=python3 table_python=python3
+repeat=1 steps='' warmup='' limit=300 backend=cuda build=build-cuda python=python3 table_python=python3
 results=results machine='' study_name=train_shapes dry_run=0 extra=()
-read_options 'gpus shapes layouts features peers plugins steps warmup limit backend build python table-python results machine study=study_name --' "$@"
+read_options 'gpus shapes layouts features peers plugins repeat steps warmup limit backend build python table-python results machine study=study_name --' "$@"
 
+[[ $repeat =~ ^[1-9][0-9]*$ ]] || fail "--repeat '$repeat' is no number of rounds"
 # What training needs beside the shape, by back end.
 case $backend in
   cuda) transport=nccl peer_device=cuda ;;
@@ -55,13 +61,29 @@ source jobscripts/local/measured.sh
   fail "no $build/bin/zpp_train: cmake --preset cuda && cmake --build --preset cuda --target zpp_train zpp_info"
 
 peer_flags() {  # PEER
-  case $1 in
+  local word
+  local -a words
+  IFS=- read -ra words <<<"$1"
+  case ${words[0]} in
     fsdp2) peer=() ;;
-    fsdp2-compile) peer=(--compile) ;;
-    fsdp2-recompute) peer=(--recompute) ;;
     hybrid) peer=(--hybrid "$node_size") ;;
+    plain) peer=(--plain) ;;
     *) fail "unknown peer '$1' (try --help)" ;;
   esac
+  for word in "${words[@]:1}"; do
+    case ${words[0]}.$word in
+      *.compile | *.recompute) peer+=("--$word") ;;
+      *.autotune) peer+=(--compile --autotune) ;;
+      *.cudnn) peer+=(--attention cudnn) ;;
+      plain.*) fail "unknown peer '$1' (try --help)" ;;
+      *.prefetch) peer+=(--prefetch 2) ;;
+      *.pairs) peer+=(--blocks-per-group 2) ;;
+      *.root) peer+=(--root-group) ;;
+      *.keep) peer+=(--keep-weights) ;;
+      *.symm) peer+=(--symmetric-memory) ;;
+      *) fail "unknown peer '$1' (try --help)" ;;
+    esac
+  done
 }
 
 # The flags of the peer, and the JSON of arguments of zeropp.torch.compress().
@@ -113,7 +135,7 @@ train_peers() {  # SHAPE LAYOUT
   local -a list
   split "${peers/#auto/$shape_peers}"
   for name in "${list[@]}"; do
-    [ "$name.$2" != hybrid.node ] || continue
+    [[ $name.$2 != hybrid*.node ]] || continue
     peer_flags "$name"
     fsdp2 "$1" "$2" peer "$name" "${peer[@]}"
   done
@@ -138,7 +160,10 @@ split "$plugins"; plugin_list=("${list[@]}")
 for name in "${shape_list[@]}"; do shape_flags "$name"; done
 for name in "${layout_list[@]}"; do layout_flags "$name"; done
 for name in "${feature_list[@]}"; do feature_flags "$name"; done
-for name in "${peer_list[@]}"; do peer_flags "$name"; done
+for name in "${peer_list[@]}"; do
+  peer_flags "$name"
+  [[ $name != plain* || $gpus -eq 1 ]] || fail "peer '$name' has one GPU, and there are $gpus: --gpus 1"
+done
 for name in "${plugin_list[@]}"; do plugin_arguments "$name"; done
 
 if [ $dry_run -eq 0 ]; then
@@ -155,10 +180,12 @@ for shape in "${shape_list[@]}"; do
   shape_flags "$shape"
   for layout in "${layout_list[@]}"; do
     layout_flags "$layout"
-    train_peers "$shape" "$layout"
-    train_plugins "$shape" "$layout"
-    for name in "${feature_list[@]}"; do train "$shape" "$layout" "$name"; done
-    train_peers "$shape" "$layout"
+    for ((round = 1; round <= repeat; round++)); do
+      train_peers "$shape" "$layout"
+      train_plugins "$shape" "$layout"
+      for name in "${feature_list[@]}"; do train "$shape" "$layout" "$name"; done
+    done
+    [ -z "$features$plugins" ] || train_peers "$shape" "$layout"
   done
 done
 [ $dry_run -eq 1 ] || "$table_python" validation/zpp-validate train-table "$study"

@@ -238,7 +238,7 @@ def result(options, torch, rows, devices):
     return {"schema": "zeropp-sweep", "schema_version": "1.0", "peer": "PyTorch", "command_line": sys.argv,
             "start_time": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
             "torch": torch.__version__, "cuda": torch.version.cuda,
-            "nccl": ".".join(map(str, torch.cuda.nccl.version())) if on_gpu else None, "env": launch.nccl_environment(),
+            "nccl": ".".join(map(str, torch.cuda.nccl.version())) if on_gpu else None, "env": launch.told_environment(),
             "provenance": {"emulated": options.node_size is not None},
             "config": {"minimum_bytes": options.minbytes, "maximum_bytes": options.maxbytes,
                        "step_factor": options.stepfactor, "warmup_iters": options.warmup_iters,

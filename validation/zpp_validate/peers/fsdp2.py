@@ -4,12 +4,14 @@
     mpirun -n 4 validation/zpp-validate peer-fsdp2 ...
 
 bf16 compute and reductions, fp32 parameters, gradients and AdamW states (fused), one FSDP group a block; flat over
-all ranks, or hybrid (--hybrid). Shares no code with the library. Random tokens: speed does not depend on them.
+all ranks, or hybrid (--hybrid). With --plain one rank trains without FSDP: fp32 parameters, bf16 autocast, and
+--compile of the whole. Shares no code with the library. Random tokens: speed does not depend on them. The vocabulary is
+padded (--vocab-multiple); tokens, and the FLOP of MFU, are those of the vocabulary without padding.
 
 A step's time is the largest over ranks. On GPUs it is taken by CUDA events between steps, so that the host may run
-ahead, as it does in training. Prints the median with its 95 % interval, the 95th percentile, the coefficient of
-variation, tokens/s/GPU, MFU (validation/zpp_validate/forms/model_flops.py), the peak of allocated memory, and what the loopback
-interface sent a step.
+ahead, as it does in training (--timing). Prints the median with its 95 % interval, the 95th percentile, the coefficient
+of variation, tokens/s/GPU, MFU (validation/zpp_validate/forms/model_flops.py), the peak of allocated memory, and what
+the loopback interface sent a step.
 Exit code 0: done; 1: failed in training, out of memory say; 2: usage; 3: no PyTorch, or no GPU for every rank.
 """
 
@@ -29,10 +31,21 @@ from zpp_validate.peers import launch
 from zpp_validate.stats import sample_statistics
 
 
+OF_FSDP = {"hybrid": None, "reshard": None, "prefetch": 0, "blocks_per_group": 1, "root_group": False,
+           "keep_weights": False, "symmetric_memory": False}  # options, and their defaults
+
+
 def positive(text):
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not positive")
+    return value
+
+
+def whole(text):
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is negative")
     return value
 
 
@@ -58,22 +71,49 @@ def arguments(words):
     shape.add_argument("--seq-length", type=positive, default=64, help="tokens a sequence")
     shape.add_argument("--micro-batch-size", type=positive, default=1, help="sequences a rank and step")
     shape.add_argument("--vocab-size", type=positive, default=50257)
+    shape.add_argument("--vocab-multiple", type=positive, default=64, metavar="N",
+                       help="pad the vocabulary to a multiple of N: tensor cores are slow on rows of 50257 [64]")
     shape.add_argument("--tied-head", action="store_true", help="the head reads the token embedding again")
     run = parser.add_argument_group("run")
     run.add_argument("--steps", type=positive, default=20, help="timed steps [20]")
     run.add_argument("--warmup", type=positive, default=5, help="steps before them [5]")
     run.add_argument("--lr", type=float, default=1e-4)
     run.add_argument("--recompute", action="store_true", help="keep a block's input alone for backward")
-    run.add_argument("--compile", action="store_true", help="torch.compile of each block and of the loss")
+    run.add_argument("--compile", action="store_true",
+                     help="torch.compile of each block and of the loss; with --plain of both in one graph")
+    run.add_argument("--autotune", action="store_true",
+                     help="have --compile time several kernels for each product (max-autotune-no-cudagraphs)")
+    run.add_argument("--attention", choices=("auto", "flash", "cudnn"), default="auto",
+                     help="kernel of scaled_dot_product_attention [auto: PyTorch's choice]")
+    run.add_argument("--plain", action="store_true", help="one rank, no FSDP: fp32 parameters and bf16 autocast")
     run.add_argument("--reduce-dtype", choices=("bf16", "fp32"), default="bf16", help="of gradient reductions [bf16]")
     run.add_argument("--device", choices=("cuda", "cpu"), default="cuda", help="cpu, over gloo: to try the script")
     run.add_argument("--deterministic", action="store_true",
                      help="the same losses in every bit from run to run, in slower steps")
     run.add_argument("--prepare", type=prepared, metavar="MODULE:FUNCTION[ JSON]",
                      help="call the function with the sharded model, and the members of the JSON object as keyword arguments")
-    run.add_argument("--prefetch", type=positive, default=1, metavar="N",
-                     help="gather the weights of N blocks ahead (set_modules_to_forward_prefetch and "
-                          "..._backward_prefetch), in the memory of so many more blocks [1: FSDP2's default]")
+    run.add_argument("--expandable-segments", action=argparse.BooleanOptionalAction, default=None,
+                     help="PyTorch's allocator maps memory into segments that grow (expandable_segments), instead of "
+                          "segments that it frees and asks for again [on; off with --symmetric-memory, which cannot "
+                          "use them]")
+    run.add_argument("--timing", choices=("events", "barriers"), default="events",
+                     help="events: CUDA events between steps; barriers: each step begins and ends on all ranks "
+                          "together [events]")
+    groups = parser.add_argument_group("FSDP2")
+    groups.add_argument("--prefetch", type=whole, default=0, metavar="N",
+                        help="gather the weights of N groups ahead (set_modules_to_forward_prefetch and "
+                             "..._backward_prefetch), in the memory of so many more groups [0: FSDP2's own order]")
+    groups.add_argument("--blocks-per-group", type=positive, default=1, metavar="N",
+                        help="gather and reduce N blocks at a time: fewer and larger collectives, less work of the "
+                             "host [1]")
+    groups.add_argument("--root-group", action="store_true",
+                        help="embedding, last norm and head in one group, which is kept between forward and backward, "
+                             "instead of a group for the embedding and one for norm and head")
+    groups.add_argument("--keep-weights", action="store_true",
+                        help="keep gathered weights between forward and backward (reshard_after_forward=False), in the "
+                             "memory of the whole model in bf16")
+    groups.add_argument("--symmetric-memory", action="store_true",
+                        help="buffers in NCCL's symmetric memory (set_symm_mem_for_comm), gathers by copy engines")
     place = parser.add_argument_group("nodes")
     place.add_argument("--hybrid", type=positive, metavar="NODE_SIZE",
                        help="shard inside groups of this many ranks, replicate across (HSDP)")
@@ -85,7 +125,10 @@ def arguments(words):
     result.add_argument("--peak-tflops", type=float, default=model_flops.PEAK_TFLOPS,
                         help=f"of one GPU in bf16, for MFU [{model_flops.PEAK_TFLOPS}: dense, H200]")
     result.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write results and raw samples there")
-    return parser.parse_args(words)
+    options = parser.parse_args(words)
+    if options.expandable_segments is None:
+        options.expandable_segments = not options.symmetric_memory
+    return options
 
 
 def loopback_bytes():
@@ -107,13 +150,30 @@ def check(options, place):
     for flag, size in (("--hybrid", options.hybrid), ("--node-size", options.node_size), ("--reshard", options.reshard)):
         if size and place.size % size:
             launch.fail("fsdp2", launch.USAGE, f"{flag} {size} does not divide the {place.size} ranks")
+    if options.autotune and not options.compile:
+        launch.fail("fsdp2", launch.USAGE, "--autotune chooses among compiled kernels: add --compile")
+    if options.keep_weights and options.reshard:
+        launch.fail("fsdp2", launch.USAGE, "--keep-weights leaves no gather for backward, which --reshard is about: "
+                                           "drop one")
+    if options.symmetric_memory and options.expandable_segments:
+        launch.fail("fsdp2", launch.USAGE, "--symmetric-memory cannot use --expandable-segments: drop one")
+    if options.symmetric_memory and options.device == "cpu":
+        launch.fail("fsdp2", launch.USAGE, "--symmetric-memory is NCCL's, and --device cpu has gloo: drop one")
+    if options.plain:
+        if place.size > 1:
+            launch.fail("fsdp2", launch.USAGE, f"--plain is for one rank, and there are {place.size}")
+        for name, default in OF_FSDP.items():
+            if getattr(options, name) != default:
+                launch.fail("fsdp2", launch.USAGE, f"--{name.replace('_', '-')} is of FSDP2, which --plain does "
+                                                   "without: drop one")
 
 
 class Clock:
-    """Seconds between its marks: by events on the GPU's stream, or on the host."""
+    """Seconds between its marks: by events on the GPU's stream where it has one and `events` are asked for, else on the
+    host."""
 
-    def __init__(self, torch, device):
-        self.torch, self.cuda, self.marks = torch, device.type == "cuda", []
+    def __init__(self, torch, device, events):
+        self.torch, self.cuda, self.marks = torch, events and device.type == "cuda", []
 
     def mark(self):
         if self.cuda:
@@ -131,6 +191,45 @@ class Clock:
         return [start.elapsed_time(end) * 1e-3 for start, end in pairs]
 
 
+def padded_vocabulary(options):
+    return -(-options.vocab_size // options.vocab_multiple) * options.vocab_multiple
+
+
+def sharded(options, place, torch, gpt, model, device, compiled):
+    """A function of tokens and targets that gives the loss of a model, which it shards and initializes."""
+    shape, names = (((place.size // options.hybrid, options.hybrid), ("replicate", "shard")) if options.hybrid
+                    else ((place.size,), ("shard",)))
+    mesh = torch.distributed.device_mesh.init_device_mesh(options.device, shape, mesh_dim_names=names)
+    cross_entropy = gpt.cross_entropy
+    if options.compile:
+        cross_entropy = torch.compile(cross_entropy, **compiled)
+        for block in model.blocks:  # they share one graph
+            block.compile(**compiled)
+    reduce_dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype]
+    reshard = not options.keep_weights and (options.reshard or True)
+    gpt.shard(model, mesh, reduce_dtype, reshard, options.blocks_per_group, options.root_group)
+    order = gpt.groups(model, options.blocks_per_group)
+    if options.prefetch:
+        gpt.prefetch(order, options.prefetch)
+    if options.symmetric_memory:
+        gpt.use_symmetric_memory([*order, model])
+    model.to_empty(device=device)
+    gpt.initialize(model, mesh.get_local_rank("shard"))  # replicas begin alike
+    return lambda tokens, targets: cross_entropy(model(tokens), targets)
+
+
+def plain(options, torch, gpt, model, device, compiled):
+    """The same without FSDP: weights in fp32, which autocast rounds to bf16 for products and attention."""
+    model.to_empty(device=device)
+    gpt.initialize(model, 0)
+
+    def batch_loss(tokens, targets):
+        with torch.autocast(options.device, torch.bfloat16):
+            return gpt.cross_entropy(model(tokens), targets)
+
+    return torch.compile(batch_loss, fullgraph=True, **compiled) if options.compile else batch_loss
+
+
 def train(options, place, torch, gpt):
     """Seconds of each timed step (largest over ranks), loopback bytes of all of them, losses of all steps (means over
     ranks), parameters, peak of allocated bytes (largest over ranks)."""
@@ -141,23 +240,15 @@ def train(options, place, torch, gpt):
     if on_gpu:
         torch.cuda.set_device(device)
     distributed.init_process_group("nccl" if on_gpu else "gloo", device_id=device if on_gpu else None)
-    shape, names = (((place.size // options.hybrid, options.hybrid), ("replicate", "shard")) if options.hybrid
-                    else ((place.size,), ("shard",)))
-    mesh = distributed.device_mesh.init_device_mesh(options.device, shape, mesh_dim_names=names)
     with torch.device("meta"):
         model = gpt.Gpt(options.num_layers, options.hidden_size, options.num_attention_heads, options.seq_length,
-                        options.vocab_size, options.tied_head, options.recompute)
+                        padded_vocabulary(options), options.tied_head, options.recompute)
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    cross_entropy = gpt.cross_entropy
-    if options.compile:
-        cross_entropy = torch.compile(cross_entropy)
-        for block in model.blocks:  # they share one graph
-            block.compile()
-    gpt.shard(model, mesh, {"bf16": torch.bfloat16, "fp32": torch.float32}[options.reduce_dtype], options.reshard or True)
-    if options.prefetch > 1:
-        gpt.prefetch(model, options.prefetch)
-    model.to_empty(device=device)
-    gpt.initialize(model, mesh.get_local_rank("shard"))  # replicas begin alike
+    compiled = {"mode": "max-autotune-no-cudagraphs"} if options.autotune else {}
+    if options.plain:
+        batch_loss = plain(options, torch, gpt, model, device, compiled)
+    else:
+        batch_loss = sharded(options, place, torch, gpt, model, device, compiled)
     if options.prepare:
         module, function, keywords = options.prepare
         getattr(importlib.import_module(module), function)(model, **keywords)
@@ -168,8 +259,9 @@ def train(options, place, torch, gpt):
     losses = []
 
     def step():
-        loss = cross_entropy(model(tokens), targets)
-        loss.backward()
+        with gpt.attention(options.attention):
+            loss = batch_loss(tokens, targets)
+            loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.detach())
@@ -185,10 +277,12 @@ def train(options, place, torch, gpt):
         step()
     wait_for_all()
     before = loopback_bytes()
-    clock = Clock(torch, device)
+    clock = Clock(torch, device, options.timing == "events")
     clock.mark()
     for _ in range(options.steps):
         step()
+        if options.timing == "barriers":
+            wait_for_all()
         clock.mark()
     seconds = clock.seconds()
     wait_for_all()
@@ -208,18 +302,29 @@ def train(options, place, torch, gpt):
 
 
 def describe(options):
-    parts = ["FSDP2"]
-    if options.hybrid:
-        parts.append(f"hybrid {options.hybrid}")
-    if options.reshard:
-        parts.append(f"hpZ {options.reshard}")
-    if options.prefetch > 1:
-        parts.append(f"prefetch {options.prefetch}")
-    parts += [name for name in ("compile", "recompute", "deterministic") if getattr(options, name)]
+    """What the run is, and each option of its speed that is no default."""
+    parts = ["PyTorch, one GPU, bf16 autocast" if options.plain else "FSDP2"]
+    for name, words in (("hybrid", "hybrid"), ("reshard", "hpZ"), ("prefetch", "prefetch")):
+        if getattr(options, name):
+            parts.append(f"{words} {getattr(options, name)}")
+    if options.blocks_per_group > 1:
+        parts.append(f"{options.blocks_per_group} blocks a group")
+    if options.vocab_multiple != 64:
+        parts.append(f"vocabulary in multiples of {options.vocab_multiple}")
+    if options.attention != "auto":
+        parts.append(f"{options.attention} attention")
+    parts += [name.replace("_", " ") for name in ("root_group", "keep_weights", "symmetric_memory", "compile",
+                                                  "autotune", "recompute", "deterministic") if getattr(options, name)]
+    if not options.expandable_segments and not options.symmetric_memory:
+        parts.append("no expandable segments")
+    if options.timing != "events":
+        parts.append(f"timed by {options.timing}")
+    if options.reduce_dtype != "bf16":
+        parts.append(f"reduced in {options.reduce_dtype}")
     if options.prepare:
         module, function, keywords = options.prepare
         parts.append(f"{module}:{function} {json.dumps(keywords)}")
-    return " ".join(parts)
+    return ", ".join(parts)
 
 
 def result(options, place, torch, run):
@@ -235,7 +340,7 @@ def result(options, place, torch, run):
         "torch": torch.__version__, "cuda": torch.version.cuda,
         "nccl": ".".join(map(str, torch.cuda.nccl.version())) if on_gpu else None,
         "gpu": torch.cuda.get_device_name() if on_gpu else None,
-        "env": launch.nccl_environment(),
+        "env": launch.told_environment(),
         "world_size": place.size, "node_size": options.node_size, "hybrid": options.hybrid,
         "emulated": options.node_size is not None, "parameters": run["parameters"],
         "options": {name: str(value) if isinstance(value, pathlib.Path) else value
@@ -272,9 +377,17 @@ def main(words):
     launch.set_nccl(os.environ, place, options.node_size)
     if options.deterministic:
         os.environ["CUBLAS_WORKSPACE_CONFIG"] = ":4096:8"  # else products on several streams differ from run to run
+    launch.set_allocator(os.environ, options.expandable_segments)
+    if options.compile:
+        launch.set_compiler(os.environ)
+    if options.symmetric_memory:
+        launch.set_symmetric_memory(os.environ)
     torch = launch.import_torch("fsdp2", place, options.device == "cuda")
     from zpp_validate.peers import gpt
 
+    if options.symmetric_memory and not hasattr(gpt.FSDPModule, "set_symm_mem_for_comm"):
+        launch.fail("fsdp2", launch.ENVIRONMENT, f"PyTorch {torch.__version__} has no set_symm_mem_for_comm: install a "
+                                                 "newer one, or drop --symmetric-memory")
     try:
         run = train(options, place, torch, gpt)
     except (RuntimeError, ValueError) as error:

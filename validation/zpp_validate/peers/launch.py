@@ -6,6 +6,7 @@ import sys
 
 FAILED, USAGE, ENVIRONMENT = 1, 2, 3  # exit codes
 DEFAULT_PORT = "29500"
+ALLOCATOR, COMPILERS = "PYTORCH_CUDA_ALLOC_CONF", "TORCHINDUCTOR_COMPILE_THREADS"
 
 
 class Place:
@@ -46,8 +47,30 @@ def set_nccl(environment, place, node_size):
         environment.setdefault("NCCL_SOCKET_IFNAME", "lo")
 
 
-def nccl_environment():
-    return {name: value for name, value in sorted(os.environ.items()) if name.startswith("NCCL_")}
+def set_allocator(environment, expandable):
+    """Before PyTorch starts CUDA: whether its allocator maps memory into segments that grow. What else is set stays."""
+    parts = environment.get(ALLOCATOR, "").split(",")
+    kept = [part for part in parts if part and not part.startswith("expandable_segments:")]
+    environment[ALLOCATOR] = ",".join([*kept, f"expandable_segments:{expandable}"])
+
+
+def set_symmetric_memory(environment):
+    """Before PyTorch and NCCL start. Copy engines gather, so that no multiprocessor is taken from compute; multicast
+    needs the fabric manager, as NVLS does. What is set stays."""
+    environment.setdefault("NCCL_CTA_POLICY", "2")
+    environment.setdefault("TORCH_SYMM_MEM_DISABLE_MULTICAST", "1")
+
+
+def set_compiler(environment):
+    """Before PyTorch is imported. Each rank would start a process for each core of the host, up to 32, and they take
+    time from the ranks while they start. What is set stays."""
+    environment.setdefault(COMPILERS, "4")
+
+
+def told_environment():
+    """What NCCL, PyTorch's memory and its compiler are told."""
+    return {name: value for name, value in sorted(os.environ.items())
+            if name.startswith(("NCCL_", "TORCH_SYMM")) or name in (ALLOCATOR, COMPILERS)}
 
 
 def import_torch(program, place, needs_gpu):

@@ -21,7 +21,8 @@ from zpp_validate.forms import model_flops
 from zpp_validate.stats import bound, sample_statistics
 from zpp_validate.tables import markdown_table
 
-NOISY = 0.02  # coefficient of variation, or difference between the same peer before and after
+NOISY = 0.02  # coefficient of variation, or difference between runs of the same peer
+UNSTEADY = 0.05  # coefficient of variation of a run that no ratio is taken over while there is another
 LONG_STEP, FEW, FEW_LONG = 5.0, 20, 5  # seconds; the fewest samples, and where a step takes longer
 TIME_LIMIT = {124, 137}  # exit codes of timeout(1)
 
@@ -33,7 +34,9 @@ LEGEND = """step: the median of the timed steps, the largest over ranks of each;
 exposed: time in which compute waited for communication. GB across nodes: sent between nodes a step, counted over all
 ranks (10^9 bytes); predicted: the closed form. GB on lo: sent by the loopback interface a step, where emulated nodes
 meet; of zpp_train over the whole run, its start included. GiB a GPU: peak (zpp_train: of its buffers on rank 0).
-vs FSDP2, vs hybrid: speed-up over the fastest flat FSDP2, and over the fastest hybrid sharding, of the same table.
+vs FSDP2, vs hybrid: speed-up over the fastest run of FSDP2 (on one GPU of PyTorch) that is not hybrid, and over the
+fastest with hybrid sharding, of all variants in the same table. A run with a CV above {unsteady:.0%} is unsteady: it
+counts only where all of them are.
 MFU: 6 (12 L C^2 + V C) + 12 L T C FLOP a token, of {peak} TFLOP/s. HFU: 16 C^2 + 4 T C more for each block whose
 forward runs again in backward: none, or with recompute L of a peer and L - 1 of zpp_train.
 """ + bound.LEGEND
@@ -149,28 +152,36 @@ def read_row(study, entry):
     return row
 
 
-def medians(rows, hybrid):
-    """Of the peers that ran, flat or hybrid."""
-    return [row.times.median for row in rows if row.is_peer and row.seconds and row.name.startswith("hybrid") == hybrid]
+def ran(rows, hybrid):
+    """The peers that ran, flat or hybrid."""
+    return [row for row in rows if row.is_peer and row.seconds and row.name.startswith("hybrid") == hybrid]
+
+
+def baseline(rows):
+    """The fastest steady run of several; where none is steady the fastest; None of none."""
+    steady = [row for row in rows if row.times.variation <= UNSTEADY]
+    return min(steady or rows, key=lambda row: row.times.median, default=None)
 
 
 def add_notes(row, flat):
     times = row.times
     if times is None:
         return
-    if times.variation > NOISY:
+    if times.variation > UNSTEADY:
+        row.notes.append("unsteady: run again")
+    elif times.variation > NOISY:
         row.notes.append(f"CV above {NOISY:.0%}")
     if times.count < (FEW_LONG if times.median > LONG_STEP else FEW):
         row.notes.append(f"{times.count} samples only")
     if not row.is_peer:
-        if not flat:
+        if flat is None:
             row.notes.append("no FSDP2 to compare with")
-        elif times.median > min(flat):
+        elif times.median > flat.times.median:
             row.notes.append("slower than FSDP2")
 
 
-def ratio(baseline, times):
-    return f"{min(baseline) / times.median:.2f}x" if baseline else "-"
+def ratio(other, times):
+    return f"{other.times.median / times.median:.2f}x" if other else "-"
 
 
 def scaled(value, unit, digits):
@@ -201,14 +212,22 @@ def drift(rows):
             yield f"{name} drifted by {change:.1%} between its runs: read ratios no finer than that."
 
 
+def passed_over(rows, chosen):
+    """A sentence for every unsteady run that was faster than the one that ratios are taken over."""
+    for row in rows:
+        if row.times.median < chosen.times.median:
+            yield (f"{row.name} took {row.times.median * 1e3:,.1f} ms in an unsteady run, {chosen.name} "
+                   f"{chosen.times.median * 1e3:,.1f} in the steady one that ratios are taken over: run again.")
+
+
 def section(title, rows, peak):
-    flat, hybrid = medians(rows, False), medians(rows, True)
+    flat, hybrid = baseline(ran(rows, False)), baseline(ran(rows, True))
     for row in rows:
         add_notes(row, flat)
     places = dict.fromkeys(row.place for row in rows if row.place)
     lines = [f"## {title}" + (f": {' / '.join(places)}" if places else ""), "",
              markdown_table.aligned(COLUMNS, [cells(row, flat, hybrid, peak) for row in rows], TEXT_COLUMNS), ""]
-    warnings = list(drift(rows))
+    warnings = [*drift(rows), *passed_over(ran(rows, False), flat), *passed_over(ran(rows, True), hybrid)]
     return "\n".join(lines + warnings + ([""] if warnings else []))
 
 
@@ -230,7 +249,7 @@ def main(words):
         return 2
     parts = [section(f"{shape}, {layout}, session {session}", rows, arguments.peak_tflops)
              for (session, shape, layout), rows in groups.items()]
-    text = "\n".join([*parts, LEGEND.format(peak=arguments.peak_tflops)])
+    text = "\n".join([*parts, LEGEND.format(peak=arguments.peak_tflops, unsteady=UNSTEADY)])
     print(text, end="")
     (arguments.output or arguments.study / "table.md").write_text(text)
     failed = [f"{row.name} ({problem})" for rows in groups.values() for row in rows for problem in row.problems]
