@@ -6,6 +6,8 @@ import json
 import re
 import shutil
 
+import h5py
+
 import command_blocks
 import zpp
 
@@ -51,6 +53,38 @@ class Decision(zpp.TestCase):
         self.assertEqual((set(groups["runs"]["seed"]), set(groups["runs"]["world_size"])), ({5, 6, 7, 8}, {1}))
         self.assertEqual(json.loads(root["config_json"])["data_source"], "text")
         self.assertTrue((folder / "out" / "decide" / "judged.h5").exists())
+
+
+    def judged(self, defect):
+        """(verdict, difference) by setting of a matrix that a program with `defect` trained: int8 gradients with and without hpZ."""
+        rate = 0.0015
+        matrix = smaller("text-25m.json")
+        matrix["base"] |= {"gradient_accumulation_steps": 2, "zero_optimization": {"stage": 3}}
+        matrix["base"]["optimizer"]["params"]["lr"] = rate
+        matrix["base"]["scheduler"]["params"] |= {"warmup_max_lr": rate, "warmup_num_steps": 10, "total_num_steps": 120}
+        matrix["base"]["zeropp"] |= {"node_size": 2, "train_steps": 120, "evaluation_interval": 120, "evaluation_batches": 64,
+                                     "data": {"source": "markov"}}
+        matrix["base"]["zeropp"]["model"]["seq_length"] = 32
+        beside = {"level": "markov", "baseline": "none", "gradient_codecs": ["int8:64"]}
+        matrix["settings"] = [{"name": "none", "level": "markov"}, {"name": "gradients"} | beside,
+                              {"name": "hpZ", "config": {"zero_optimization": {"zero_hpz_partition_size": 2}}} | beside]
+        path, out = self.write_json("matrix.json", matrix), self.folder / f"out {defect}"
+        run = [str(zpp.TEST_BIN / "defective_converge"), "--config", path, "--output", out]
+        self.check_ok(zpp.launch([(2, run)], env={"ZEROPP_DEFECT": defect}, patient=True).end(timeout=200))
+        self.check_ok(zpp.Process([*zpp.VALIDATE, "converge", out / "converge.h5", "--margin", "0.005", "--output", out]).end())
+        with h5py.File(out / "judged.h5") as file:
+            rows = file["judged"]
+            return {name: (verdict, difference) for name, verdict, difference in
+                    zip(rows["setting"].asstr(), rows["verdict"].asstr(), rows["difference"][()])}
+
+    def test_a_planted_harm_of_half_a_hundredth_is_found(self):
+        """hpZ's secondary weights are one version old in every second step: int8 gradients alone cost nothing, with it 0.005 nats."""
+        self.assertEqual({name: verdict for name, (verdict, _) in self.judged("").items()},
+                         {"gradients int8:64": "equivalent", "hpZ int8:64": "equivalent"})
+        found = self.judged("secondary_stale")
+        self.assertEqual(found["gradients int8:64"][0], "equivalent")
+        self.assertIn("worse", found["hpZ int8:64"][0])
+        self.assertTrue(0.003 < found["hpZ int8:64"][1] < 0.008, found)
 
 
 if __name__ == "__main__":
