@@ -55,6 +55,20 @@ class ConvergeText(zpp.TestCase):
             self.assertEqual(set(groups["runs"]["world_size"]), {1 if words else ranks})
             self.assertEqual(len(set(groups["runs"]["parameters_hash"])), 2 * len(hashes))
 
+    def test_losses_by_part_of_the_data(self):
+        """Four batches are four parts; teams of one rank and of two see the same tokens in each."""
+        parts = []
+        for ranks in (1, 2):
+            _, _, groups = self.run_of("text-pilot", ranks, "--seeds", "[101]")
+            rows, runs = groups["held_out_parts"], groups["runs"]
+            self.assertEqual(list(zip(rows["run"], rows["part"])), [(run, part) for run in range(3) for part in range(4)])
+            for run in range(3):
+                self.assertAlmostEqual(sum(rows["loss"][4 * run:4 * run + 4]) / 4, runs["final_held_out_loss"][run], places=9)
+            parts.append(rows["loss"][:4])
+        self.assertEqual(len(set(parts[0])), 4)
+        for one, two in zip(*parts):  # of training without a codec, which does the same sums in another order
+            self.assertAlmostEqual(one, two, delta=0.1 * (max(parts[0]) - min(parts[0])))
+
     def test_nodes(self):
         hashes, _, groups = self.run_of("text-25m-nodes", 4, "--seeds", "[1]")
         self.assertEqual(len(set(hashes.values())), len(hashes), "the second hop has a codec of its own")

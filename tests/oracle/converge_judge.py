@@ -47,7 +47,7 @@ def without_run(name, seed):
     """All that is of a run goes; those behind it move up."""
     def change(attributes, groups):
         gone = run_of(groups, name, seed)
-        for group in ("steps", "evaluations", "quadratic", "quadratic_runs"):
+        for group in ("steps", "evaluations", "held_out_parts", "quadratic", "quadratic_runs"):
             drop(groups, group, lambda row: row["run"] != gone)
             groups[group]["run"] = [run - (run > gone) for run in groups[group]["run"]]
         for end in ("first", "second"):
@@ -121,6 +121,8 @@ SPOILED = {
     "bytes": (of_run("near", 2, "bytes_inter_node", 4095), "setting near, seed 2: sent 4095 bytes a step between nodes, 4096"),
     "a run's verdict": (of_run("near", 2, "verdict", "INVALID: a step"), "setting near, seed 2: the run says INVALID: a step"),
     "held-out loss": (of_run("near", 2, "final_held_out_loss", 2.5), "setting near, seed 2: final_held_out_loss is 2.5"),
+    "a part of the data": (set_in("held_out_parts", "part", 2, 1), "/held_out_parts: run 0 has part 2 where 1 comes"),
+    "losses of parts": (of_run("near", 2, "final_held_out_loss", 2.5), "and the parts of the held-out data have"),
     "train loss": (of_run("near", 2, "final_train_loss", 2.5), "setting near, seed 2: final_train_loss is 2.5"),
     "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5), "setting near, seed 2: bits_per_byte is not its loss / ln 2"),
     "bits a byte of ids": (of_ids, "setting base, seed 1: bits_per_byte is a number, but the loss is not of bytes"),

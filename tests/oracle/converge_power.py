@@ -87,6 +87,18 @@ class Power(unittest.TestCase):
             for wanted in (0.002, 0.004):
                 self.near(sum(width <= wanted for width in widths), 4000, power.half_width_met(count, spread, wanted, 0.95))
 
+    def test_causes(self):
+        random = np.random.default_rng(13)
+        exact = np.add.outer([0.001, 0.003, 0.002], [0.01, -0.01, 0.0, 0.02])  # effects of seeds and of parts, and no rest
+        seeds, evaluation, data = power.split(exact)
+        self.assertAlmostEqual(seeds, 0.001, places=12)
+        self.assertAlmostEqual(evaluation, 0, places=12)
+        self.assertAlmostEqual(data, np.std([0.01, -0.01, 0.0, 0.02], ddof=1) / 2, places=12)
+        found = np.array([power.split(0.002 * random.standard_normal((8, 1)) + 0.004 * random.standard_normal((1, 16)) +
+                                      0.006 * random.standard_normal((8, 16))) for _ in range(2000)])
+        for values, true in zip(found.T, (0.002, 0.006 / 4, 0.004 / 4)):
+            self.assertAlmostEqual(np.sqrt((values**2).mean()), true, delta=0.05 * true)
+
     def test_the_fewest(self):
         for spread, wanted in ((0.002, 0.003), (0.006, 0.003), (0.0001, 0.003)):
             enough = lambda count: count > 1 and power.half_width_met(count, spread, wanted, 0.95) >= 0.8
@@ -142,14 +154,18 @@ class Command(unittest.TestCase):
         text = self.say(path, "--half-width", "0.004", "--seeds", "6,30", "--settings", "12")
         with h5py.File(path) as file:
             losses = np.array(file["runs/final_held_out_loss"][:24]).reshape(4, 6)
-        for name, own in zip(("near", "int4", "weights"), losses[1:]):
-            first, *by_seeds = self.rows(text, name)
+            parts = np.array(file["held_out_parts/loss"]).reshape(4, 6, 4)
+        for place, (name, own) in enumerate(zip(("near", "int4", "weights"), losses[1:]), 1):
+            first, causes, *by_seeds = self.rows(text, name)
             apart = own - losses[0]
             spread = apart.std(ddof=1)
             bound = spread * np.sqrt(5 / stats.chi2.ppf(0.2, 5))
             self.assertEqual(first[1:7], ["6", f"{apart.mean():+.4f}", f"{spread:.5f}", f"{bound:.5f}", f"{losses[0].std(ddof=1):.5f}",
                                           f"{np.corrcoef(own, losses[0])[0, 1]:.3f}"])
             self.assertEqual(first[7:], [str(command.seeds_for(spread, 0.004)), str(command.seeds_for(bound, 0.004))])
+            each = power.split(parts[place] - parts[0])
+            self.assertEqual(causes[1:4] + causes[5:], [f"{spread:.5f}", *(f"{value:.5f}" for value in each)])
+            self.assertEqual(causes[4], f"{np.sqrt(each[0]**2 + each[1]**2 / 4):.5f}")
             self.assertEqual([row[1] for row in by_seeds], ["6", "30"])
             for count, row in zip((6, 30), by_seeds):
                 self.assertEqual(row[2:], [f"{stats.t.ppf(0.975, count - 1) * bound / np.sqrt(count):.4f}",
@@ -158,6 +174,11 @@ class Command(unittest.TestCase):
         self.assertRegex(text, r"\d+ seeds give every setting an interval of \+-0\.004 nats or less in 80% of studies; \d+ show equivalence "
                                r"within 0\.005 and find a harm of 0\.005 with a probability of 80% each, among 12 settings\.")
         self.assertIn("A run of the pilot took 2 s on 4 ranks.", text)
+
+    def test_a_file_without_parts(self):
+        attributes, groups = made.make()
+        groups["held_out_parts"] = {name: [] for name in groups["held_out_parts"]}
+        self.assertIn("is not to be seen", self.say(made.write(self.folder / "old.h5", attributes, groups)))
 
     def test_several_files_are_one_pilot(self):
         one, two = self.pilot("a.h5", seeds=(1, 2)), self.pilot("b.h5", seeds=(3, 4, 5), random_seed=2)
