@@ -1,7 +1,5 @@
 #include "apps/converge/options.hpp"
 
-#include <fmt/format.h>
-
 #include <limits>
 
 #include "apps/converge/fields.hpp"

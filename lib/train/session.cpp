@@ -6,6 +6,8 @@
 #include <limits>
 #include <numbers>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "lib/app/interrupt.hpp"
 #include "lib/app/own_device.hpp"
