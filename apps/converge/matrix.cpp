@@ -14,6 +14,7 @@
 #include "lib/base/error.hpp"
 #include "lib/base/nearest.hpp"
 #include "lib/config/options.hpp"
+#include "lib/data/options.hpp"
 
 namespace zeropp::converge {
 
@@ -37,15 +38,14 @@ json base_of(const Fields& root, const Options& options) {
 }
 
 std::map<std::string, Level> levels_of(const Fields& root, const std::string& file,
-                                       const json& base) {
+                                       const json& base, const std::vector<std::uint64_t>& seeds) {
   const std::vector<std::string> names = level_names();
   const json none = json::object();
   const json& given = root.has("levels") ? root.object("levels") : none;
   const Fields all(given, file + ": levels", names);
   std::map<std::string, Level> levels;
   for (const std::string& name : names) {
-    Level level{base, {}, 0};
-    if (root.has("seeds")) level.seeds = root.wholes("seeds");
+    Level level{base, seeds, 0};
     if (given.contains(name)) {
       const Fields fields(given[name], fmt::format("{}: levels.{}", file, name),
                           {"config", "seeds", "ranks"});
@@ -87,6 +87,20 @@ void refuse_trainers_file(const json& document, const std::string& file) {
   }
 }
 
+/// What the flags say of the file that a configuration trains on, where it trains on one.
+void set_data(json& config, const Options& options) {
+  const json::json_pointer at("/zeropp/data");
+  if (!config.contains(at / "source") || !config[at / "source"].is_string()) return;
+  data::Options asked;
+  asked.source = config[at / "source"];
+  if (!data::reads_file(asked)) return;
+  json& data = config[at];
+  if (!options.data_source.empty()) data = {{"source", options.data_source}};
+  if (!options.data_path.empty()) data["path"] = options.data_path;
+  if (options.data_vocab_size > 0) data["vocab_size"] = options.data_vocab_size;
+  if (options.held_out_fraction > 0) data["held_out_fraction"] = options.held_out_fraction;
+}
+
 /// The setting of an entry, or those of its lists of codecs.
 void add_settings(const Fields& entry, const std::map<std::string, Level>& levels,
                   const Options& options, std::vector<Setting>& settings) {
@@ -106,11 +120,7 @@ void add_settings(const Fields& entry, const std::map<std::string, Level>& level
   setting.ranks = entry.has("ranks") ? entry.whole("ranks") : level.ranks;
   if (entry.has("baseline")) setting.baseline = entry.text("baseline");
   if (entry.has("config")) setting.config.merge_patch(entry.object("config"));
-  const json::json_pointer source("/zeropp/data/source");
-  if (!options.data_path.empty() && setting.config.contains(source) &&
-      setting.config[source] == "text") {
-    setting.config["zeropp"]["data"]["path"] = options.data_path;
-  }
+  set_data(setting.config, options);
   refuse_what_no_run_reads(entry, setting.config);
 
   std::vector<ListedCodec> choices;
@@ -213,9 +223,9 @@ std::string file_stem(const std::string& name) {
 
 Matrix read_matrix(const json& document, const std::string& file, const Options& options) {
   refuse_trainers_file(document, file);
-  const Fields root(document, file,
-                    {"description", "base", "levels", "seeds", "settings", "checks"});
-  const std::map<std::string, Level> levels = levels_of(root, file, base_of(root, options));
+  const Fields root(document, file, {"description", "base", "levels", "settings", "checks"});
+  const std::map<std::string, Level> levels =
+      levels_of(root, file, base_of(root, options), options.seeds);
   Matrix matrix;
   std::size_t index = 0;
   for (const json& value : root.array("settings")) {

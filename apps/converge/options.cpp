@@ -2,7 +2,24 @@
 
 #include <limits>
 
+#include "apps/converge/fields.hpp"
+
 namespace zeropp::converge {
+
+namespace {
+
+/// The seeds of a matrix, as a list of JSON.
+config::Structured seeds_field(std::vector<std::uint64_t>& seeds) {
+  return {.set =
+              [&seeds](const nlohmann::json& value, const std::string& where) {
+                const nlohmann::json object{{"seeds", value}};
+                seeds = Fields(object, where, {"seeds"}).wholes("seeds");
+              },
+          .value = [&seeds] { return nlohmann::json(seeds); },
+          .description = "a JSON array of whole numbers"};
+}
+
+}  // namespace
 
 std::vector<config::Option> option_table(Options& o) {
   return {
@@ -25,11 +42,39 @@ std::vector<config::Option> option_table(Options& o) {
            "Transport of the matrix' base, zeropp.transport. With cuda, mpi lets ranks share a GPU",
        .choices = {"auto", "mpi", "nccl"},
        .in_effect = [&o] { return !o.transport.empty(); }},
+      {.path = "data_source",
+       .flag = "--data-source",
+       .field = &o.data_source,
+       .help =
+           "Source of the settings whose source reads a file, zeropp.data.source; their data are "
+           "then those of the flags alone, as corpus.json lists them",
+       .choices = {"text", "llmc", "megatron"},
+       .in_effect = [&o] { return !o.data_source.empty(); }},
       {.path = "data_path",
        .flag = "--data-path",
        .field = &o.data_path,
-       .help = "File of the settings whose source is text, zeropp.data.path",
-       .in_effect = [&o] { return !o.data_path.empty(); }}};
+       .help = "File of the settings whose source reads one, zeropp.data.path",
+       .in_effect = [&o] { return !o.data_path.empty(); }},
+      {.path = "data_vocab_size",
+       .flag = "--data-vocab-size",
+       .field = &o.data_vocab_size,
+       .help = "Size of the vocabulary of that file of ids, zeropp.data.vocab_size",
+       .unit = "tokens",
+       .range = config::between(0, std::numeric_limits<int>::max()),
+       .in_effect = [&o] { return o.data_vocab_size > 0; }},
+      {.path = "held_out_fraction",
+       .flag = "--held-out-fraction",
+       .field = &o.held_out_fraction,
+       .help = "Share at the end of that file that is never trained on, "
+               "zeropp.data.held_out_fraction; 0: as the matrix says",
+       .range = {.minimum = 0, .maximum = 1, .maximum_excluded = true},
+       .in_effect = [&o] { return o.held_out_fraction > 0; }},
+      {.path = "seeds",
+       .flag = "--seeds",
+       .field = seeds_field(o.seeds),
+       .help = "Seeds of the matrix, in place of those of its file; levels and settings that have "
+               "their own keep them",
+       .in_effect = [&o] { return !o.seeds.empty(); }}};
 }
 
 }  // namespace zeropp::converge

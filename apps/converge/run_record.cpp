@@ -38,6 +38,7 @@ void for_each_member(Record& r, const Visit& visit) {
   visit("diverged", r.diverged);
   visit("curve", r.curve);
   visit("evaluations", r.evaluations);
+  visit("held_out_parts", r.held_out_parts);
   visit("errors", r.errors);
   visit("quadratic", r.quadratic);
 }

@@ -62,6 +62,7 @@ struct RunRecord {
   bool diverged = false;  ///< INVALID because losses or gradients are not finite
   std::vector<CurveRow> curve;
   std::vector<HeldOutRow> evaluations;
+  std::vector<double> held_out_parts;   ///< losses of the last evaluation, by part of the data
   std::vector<trace::ErrorRow> errors;  ///< where the setting measures them
   DistanceSummary quadratic;
 };

@@ -116,6 +116,7 @@ class Run {
     if (!record.evaluations.empty() && record.evaluations.back().step == record.steps) {
       record.final_held_out_loss = record.evaluations.back().loss;
       record.bits_per_byte = recorder.evaluations.back().bits_per_byte;
+      record.held_out_parts = recorder.evaluations.back().parts;
     }
     record.errors = recorder.errors;
     add_verdict(recorder, record);

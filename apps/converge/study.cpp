@@ -129,6 +129,18 @@ Group evaluations_group(const std::vector<RunRecord>& runs) {
            column("loss", "nats per token", "On held-out data", rows, of(&Row::loss))}};
 }
 
+Group parts_group(const std::vector<RunRecord>& runs) {
+  const auto rows = rows_of(
+      runs, [](const RunRecord& r) -> const auto& { return r.held_out_parts; });
+  using Line = OfRun<double>;
+  return {"held_out_parts",
+          {},
+          {column("run", "", "Row of /runs", rows, &Line::run),
+           column("part", "", "Of the held-out data, in their order", rows, &Line::index),
+           column("loss", "nats per token", "On it, after the last step", rows,
+                  [](const Line& line) { return *line.row; })}};
+}
+
 Group errors_group(const std::vector<RunRecord>& runs) {
   using Row = trace::ErrorRow;
   const auto rows = rows_of(
@@ -227,10 +239,11 @@ std::string verdict_of(const Study& study) {
 }
 
 std::vector<Group> groups_of(const Study& study) {
-  std::vector<Group> groups{
-      settings_group(study.plan.rows),      runs_group(study),         steps_group(study.runs),
-      evaluations_group(study.runs),        errors_group(study.runs),  distances_group(study.runs),
-      distance_summaries_group(study.runs), checks_group(study.checks)};
+  std::vector<Group> groups{settings_group(study.plan.rows), runs_group(study),
+                            steps_group(study.runs),         evaluations_group(study.runs),
+                            parts_group(study.runs),         errors_group(study.runs),
+                            distances_group(study.runs),     distance_summaries_group(study.runs),
+                            checks_group(study.checks)};
   for (const auto& [level, info] : study.data) {
     groups.push_back(trace::describe_data("data_" + level, info));
   }

@@ -107,6 +107,9 @@ struct EvaluationRow {
   double loss = 0;            ///< nats a token, held-out
   double bits_per_byte = 0;   ///< NaN where tokens are no bytes, and of the quadratic
   std::uint64_t batches = 0;  ///< micro-batches of one rank
+  /// The loss of each of up to 16 parts of the held-out data, one after the other, as equal as
+  /// micro-batches allow: how far a loss depends on which text it was measured on.
+  std::vector<double> parts = {};
 };
 
 /// A unit as the engine sees it.

@@ -6,6 +6,8 @@
 #include <limits>
 #include <numbers>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "lib/app/interrupt.hpp"
 #include "lib/app/own_device.hpp"
@@ -22,6 +24,9 @@ using Category = trace::Timers::Category;
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+/// Parts of the held-out data whose losses are kept.
+constexpr std::size_t kParts = 16;
 
 /// Pads a step for a test of the regression gate, which has to know times on a busy machine.
 void pad(Clock::time_point start) {
@@ -193,19 +198,32 @@ void Session::keep(const zero::UpdateTimes& times) {
 }
 
 void Session::evaluate(std::uint64_t steps_done, const Watch& watch) {
-  std::array<double, 1> loss{0.0};
+  // The sum of all batches, then of those of each part: whose micro-batches lie side by side, the
+  // same tokens at any number of ranks where the batch of all is the same.
+  const std::size_t parts = std::min(kParts, evaluation_batches_);
+  std::vector<double> sums(1 + parts, 0.0);
+  std::vector<std::size_t> batches(parts, 0);
   for (std::size_t index = 0; index < evaluation_batches_; ++index) {
     sampler_->held_out(index, data_rank_, batch_);
-    loss[0] += engine_->evaluate({batch_.sequences, batch_.length, batch_.tokens, batch_.targets});
+    const double loss =
+        engine_->evaluate({batch_.sequences, batch_.length, batch_.tokens, batch_.targets});
+    const std::size_t part = index * parts / evaluation_batches_;
+    sums[0] += loss;
+    sums[1 + part] += loss;
+    ++batches[part];
   }
-  context_.control().all_reduce_sum(loss);
-  const double mean = loss[0] / static_cast<double>(evaluation_batches_ * data_rank_.world_size);
+  context_.control().all_reduce_sum(sums);
+  const double mean = sums[0] / static_cast<double>(evaluation_batches_ * data_rank_.world_size);
+  std::vector<double> means;
+  for (std::size_t part = 0; part < parts; ++part) {
+    means.push_back(sums[1 + part] / static_cast<double>(batches[part] * data_rank_.world_size));
+  }
   // The quadratic's loss is no likelihood, so it has no bits a byte.
   const bool of_bytes =
       data::tokens_are_bytes(config_.data) && model::is_transformer(config_.model);
   const double bits =
       of_bytes ? mean / std::numbers::ln2 : std::numeric_limits<double>::quiet_NaN();
-  recorder_.evaluations.push_back({steps_done, mean, bits, evaluation_batches_});
+  recorder_.evaluations.push_back({steps_done, mean, bits, evaluation_batches_, std::move(means)});
   if (watch.evaluated) watch.evaluated(recorder_.evaluations.back());
 }
 

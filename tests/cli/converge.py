@@ -61,6 +61,7 @@ COLUMNS = {
              "bytes_inter_node": "u", "bytes_predicted_inter_node": "u", "data_hash": "S", "parameters_hash": "S", "verdict": "S"},
     "steps": {"run": "u", "step": "u", "loss": "f", "grad_norm": "f", "skipped": "u"},
     "evaluations": {"run": "u", "step": "u", "loss": "f"},
+    "held_out_parts": {"run": "u", "part": "u", "loss": "f"},
     "errors": {"run": "u", "step": "u", "kind": "S", "unit_kind": "S", "relative_l2": "f", "cosine": "f", "largest": "f",
                "norm_ratio": "f"},
     "quadratic": {"run": "u", "step": "u", "distance": "f", "bound": "f"},

@@ -47,7 +47,7 @@ def without_run(name, seed):
     """All that is of a run goes; those behind it move up."""
     def change(attributes, groups):
         gone = run_of(groups, name, seed)
-        for group in ("steps", "evaluations", "quadratic", "quadratic_runs"):
+        for group in ("steps", "evaluations", "held_out_parts", "quadratic", "quadratic_runs"):
             drop(groups, group, lambda row: row["run"] != gone)
             groups[group]["run"] = [run - (run > gone) for run in groups[group]["run"]]
         for end in ("first", "second"):
@@ -121,6 +121,8 @@ SPOILED = {
     "bytes": (of_run("near", 2, "bytes_inter_node", 4095), "setting near, seed 2: sent 4095 bytes a step between nodes, 4096"),
     "a run's verdict": (of_run("near", 2, "verdict", "INVALID: a step"), "setting near, seed 2: the run says INVALID: a step"),
     "held-out loss": (of_run("near", 2, "final_held_out_loss", 2.5), "setting near, seed 2: final_held_out_loss is 2.5"),
+    "a part of the data": (set_in("held_out_parts", "part", 2, 1), "/held_out_parts: run 0 has part 2 where 1 comes"),
+    "losses of parts": (of_run("near", 2, "final_held_out_loss", 2.5), "and the parts of the held-out data have"),
     "train loss": (of_run("near", 2, "final_train_loss", 2.5), "setting near, seed 2: final_train_loss is 2.5"),
     "bits a byte": (of_run("near", 2, "bits_per_byte", 2.5), "setting near, seed 2: bits_per_byte is not its loss / ln 2"),
     "bits a byte of ids": (of_ids, "setting base, seed 1: bits_per_byte is a number, but the loss is not of bytes"),
@@ -315,6 +317,59 @@ class Judge(unittest.TestCase):
         path = self.matrix(seeds=(1, 2, 3))
         self.assertIn("INVALID: setting base has 3 seeds, 5 are needed", self.judge(path, code=1)[0])
         self.judge(path, "--fewest-seeds", "3")
+
+    def test_several_files_are_one_matrix(self):
+        """Of other seeds, from other machines: judged as one file that has all their runs."""
+        one, two = self.matrix(seeds=(1, 2, 3), name="a.h5"), self.matrix(seeds=(4, 5, 6), name="b.h5", random_seed=2)
+        out, _ = self.judge(one, str(two))
+        self.assertTrue(out.startswith(f"2 files as one matrix: {one}, {two}.\n"), out)
+        self.assertIn(f"{two}: seed 1 of 3 settings are in a file before it, whose runs count.\n", out)  # the quadratic and contracts
+        rows = self.rows()
+        each = []
+        for path in (one, two):
+            self.judge(path, "--fewest-seeds", "3")
+            each.append(self.rows())
+        for name, row in rows.items():
+            self.assertEqual(row["seeds"], 6)
+            self.assertAlmostEqual(row["difference"], (each[0][name]["difference"] + each[1][name]["difference"]) / 2, places=12)
+        with h5py.File(self.output / "judged.h5") as file:
+            self.assertEqual(len(file["runs/seed"]), 4 * 3)
+
+    def test_a_seed_twice_counts_once(self):
+        one, two = self.matrix(seeds=(1, 2, 3), name="a.h5"), self.matrix(seeds=(3, 4, 5), name="b.h5", random_seed=2)
+        out, _ = self.judge(one, str(two))
+        self.assertIn(f"{two}: seed 1, 3 of 7 settings are in a file before it, whose runs count.\n", out)  # 1: of the quadratic and contracts
+        self.assertEqual({row["seeds"] for row in self.rows().values()}, {5})
+        with h5py.File(one) as file, h5py.File(self.output / "judged.h5") as both:
+            kept = dict(zip(zip(both["runs/setting"].asstr(), both["runs/seed"].asstr()), both["runs/loss"]))
+            self.assertEqual(kept["base", "3"], file["runs/final_held_out_loss"][2])
+
+    def test_files_of_other_matrices_are_refused(self):
+        def other_steps(attributes, groups):
+            groups["settings"]["config_json"][1] = groups["settings"]["config_json"][1].replace('"train_steps": 20', '"train_steps": 30')
+
+        def other_ranks(attributes, groups):
+            groups["runs"]["world_size"] = [2] * len(groups["runs"]["world_size"])
+
+        one = self.matrix(seeds=(1, 2, 3), name="a.h5")
+        for change, reason in ((other_steps, "setting near, seed 4: the run has 20 of its 30 steps"),
+                               (without_run("int4", 5), "missing runs: setting int4, seed 5")):
+            out, _ = self.judge(one, str(self.matrix(change, seeds=(4, 5, 6), name="b.h5")), code=1)
+            self.assertIn(f"INVALID: {self.folder / 'b.h5'}: {reason}", out)
+        for change, reason in ((set_in("settings", "optimizer", "lion", 1), "setting near has optimizer adamw, and lion there"),
+                               (lambda attributes, groups: groups["settings"].update(config_json=[
+                                   text.replace('"train_batch_size": 16', '"train_batch_size": 8') for text in groups["settings"]["config_json"]]),
+                                "setting base has train_batch_size 16, and 8 there"),
+                               (set_in("settings", "name", "nearer", 1), "setting near is in one of them"),
+                               (lambda attributes, groups: groups["data_text"].update({"@held_out_tokens": 99}),
+                                "the data of level text have held_out_tokens 100.0, and 99.0 there"),
+                               (other_ranks, "setting base ran on other ranks or nodes there"),
+                               (lambda attributes, groups: attributes.update(git_commit="y"),
+                                "they are of the commits x and y: --across-versions takes both")):
+            two = self.matrix(change, seeds=(4, 5, 6), name="b.h5")
+            self.assertEqual(self.judge(one, str(two), code=2)[1],
+                             f"converge: error: {one} and {two} are no parts of one matrix: {reason}\n")
+        self.judge(one, str(two), "--across-versions")
 
     def test_bad_usage(self):
         good = self.matrix()

@@ -28,7 +28,6 @@ COMPARE = {
     "lib/zero/optimizer/optimizer_shard.cpp": "which parameters decay, an option of kernels/optim",
     "lib/zero/plan/unit_model.cpp": "names of units",
     "apps/converge/codec_lists.cpp": "a matrix",
-    "apps/converge/matrix.cpp": "a matrix",
     "apps/converge/plan.cpp": "an effective configuration",
     "apps/converge/quadratic_bound.cpp": "a registered optimizer and a registered schedule",
     "apps/kernels/resolve.cpp": "auto, in place of a list",

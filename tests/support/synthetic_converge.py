@@ -45,12 +45,13 @@ def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadrat
     """(attributes, groups) of a matrix that is VALID, with the two other levels beside it."""
     random, seeds = np.random.default_rng(random_seed), list(seeds)
     finals = losses(settings, seeds, random, noise)
-    rows, runs, steps, evaluations, groups = [], [], [], [], {}
+    rows, runs, steps, evaluations, parts, groups = [], [], [], [], [], {}
     for place, (each, own) in enumerate(zip(settings, finals)):
         columns = {name: value for name, value in each.items() if name != "effect"}
         rows.append(columns | {"config_json": config_of(each["level"])})
         for seed, final in zip(seeds, own):
             add_run(runs, steps, evaluations, place, each["level"], seed, float(final), random)
+            add_parts(parts, len(runs) - 1, float(final))
     quadratics, shown = [], []
     if quadratic:
         rows.append(plain_row("quadratic int8", "quadratic"))
@@ -66,6 +67,7 @@ def make(settings=LADDER, seeds=range(1, 7), random_seed=1, noise=0.004, quadrat
         checks.append({"name": "hpz", "first": len(runs) - 2, "second": len(runs) - 1, "difference": 0.0, "limit": 0.0, "passed": 1})
     columns = lambda table, names: {name: [row[name] for row in table] for name in names}
     for name, table in (("settings", rows), ("runs", runs), ("steps", steps), ("evaluations", evaluations), ("errors", []),
+                        ("held_out_parts", parts),
                         ("quadratic", shown), ("quadratic_runs", quadratics), ("checks", checks)):
         groups[name] = columns(table, synthetic_trace.columns_of("converge", name))
     groups["ranks"] = dict(host=["h"] * 4, node=[0, 0, 1, 1], local_rank=[0, 1, 0, 1], pid=[1, 2, 3, 4], gpu=[""] * 4,
@@ -106,6 +108,13 @@ def add_run(runs, steps, evaluations, place, level, seed, final, random):
     steps += [{"run": index, "step": i, "loss": float(loss), "grad_norm": 1.0, "skipped": 0} for i, loss in enumerate(curve)]
     evaluations += [{"run": index, "step": step, "loss": final + (2.5 * 0.7**step if step < STEPS else 0)}
                     for step in range(0, STEPS + 1, EVERY)]
+
+
+def add_parts(parts, run, final):
+    """Losses by part whose mean is the final one: the first parts are harder in all runs, and some in every third run."""
+    apart = [0.02, 0.01, -0.01, -0.02]
+    own = [0.001, -0.001, 0.001, -0.001] if run % 3 == 0 else [0.0] * 4
+    parts += [{"run": run, "part": part, "loss": final + both + mine} for part, (both, mine) in enumerate(zip(apart, own))]
 
 
 def write(path, attributes, groups):

@@ -25,7 +25,6 @@ using testing::HasSubstr;
 json document() {
   return json::parse(R"({
     "base": {"zeropp": {"train_steps": 9, "backend": "host"}, "optimizer": {"params": {"lr": 1, "eps": 2}}},
-    "seeds": [1, 2],
     "levels": {"markov": {"config": {"optimizer": {"params": {"eps": null}}}},
                "contract": {"seeds": [7], "ranks": 2}},
     "settings": [
@@ -37,8 +36,14 @@ json document() {
   })");
 }
 
+Options with_seeds() {
+  Options options;
+  options.seeds = {1, 2};
+  return options;
+}
+
 TEST(Matrix, SettingsAreTheBaseChangedByLevelAndSetting) {
-  const Matrix matrix = read_matrix(document(), "m.json", {});
+  const Matrix matrix = read_matrix(document(), "m.json", with_seeds());
   std::vector<std::string> names;
   for (const Setting& setting : matrix.settings) names.push_back(setting.name);
   EXPECT_THAT(names, ElementsAre("plain", "weights int8:256", "weights int4:64+had32",
@@ -61,20 +66,38 @@ TEST(Matrix, SettingsAreTheBaseChangedByLevelAndSetting) {
 TEST(Matrix, FlagsChangeTheBaseOnly) {
   json given = document();
   given["settings"][1]["config"] = {{"zeropp", {{"backend", "cuda"}}}};
-  Options options;
+  Options options = with_seeds();
   options.backend = "auto";
   const Matrix matrix = read_matrix(given, "m.json", options);
   EXPECT_EQ(matrix.settings[0].config["zeropp"]["backend"], "auto");
   EXPECT_EQ(matrix.settings[1].config["zeropp"]["backend"], "cuda");
 }
 
-TEST(Matrix, ATextsFileMayBeNamedByAFlag) {
+TEST(Matrix, AFileMayBeNamedByAFlag) {
   json given = document();
-  given["base"]["zeropp"]["data"] = {{"source", "text"}, {"path", "a"}};
-  Options options;
+  given["base"]["zeropp"]["data"] = {{"source", "llmc"}, {"path", "a"}, {"vocab_size", 9}};
+  Options options = with_seeds();
+  options.data_path = "b";
+  options.held_out_fraction = 0.25;
+  EXPECT_EQ(read_matrix(given, "m.json", options).settings[0].config["zeropp"]["data"],
+            json::parse(R"({"source": "llmc", "path": "b", "vocab_size": 9,
+                            "held_out_fraction": 0.25})"));
+  options.data_vocab_size = 10;
+  EXPECT_EQ(
+      read_matrix(given, "m.json", options).settings[0].config["zeropp"]["data"]["vocab_size"], 10);
+}
+
+TEST(Matrix, ASourceByAFlagHasNothingOfTheMatrixData) {
+  json given = document();
+  given["base"]["zeropp"]["data"] = {{"source", "llmc"}, {"path", "a"}, {"vocab_size", 9}};
+  given["settings"][0]["config"] = {{"zeropp", {{"data", {{"source", "markov"}}}}}};
+  Options options = with_seeds();
+  options.data_source = "text";
   options.data_path = "b";
   const Matrix matrix = read_matrix(given, "m.json", options);
-  EXPECT_EQ(matrix.settings[0].config["zeropp"]["data"]["path"], "b");
+  EXPECT_EQ(matrix.settings[1].config["zeropp"]["data"],
+            json::parse(R"({"source": "text", "path": "b"})"));
+  EXPECT_EQ(matrix.settings[0].config["zeropp"]["data"]["source"], "markov");
 }
 
 TEST(Matrix, EveryCodecIsEachFormatAloneAndWithEachOption) {
@@ -87,7 +110,7 @@ TEST(Matrix, EveryCodecIsEachFormatAloneAndWithEachOption) {
 
 void expect_refused(const json& given, const char* place, const char* what) {
   try {
-    (void)read_matrix(given, "m.json", {});
+    (void)read_matrix(given, "m.json", with_seeds());
     FAIL() << "accepted: " << given.dump();
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::usage);

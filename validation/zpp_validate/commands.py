@@ -33,6 +33,8 @@ GROUPS = {
                             "Writes the times of a training run for ui.perfetto.dev."),
         "converge": Command("convergence.converge", "out/converge.h5 --output judged",
                             "Judges a matrix of zpp_converge: which codecs train as well as none?"),
+        "power": Command("convergence.power", "out/pilot/converge.h5 --half-width 0.003 --margin 0.005",
+                         "Says from a pilot how many seeds a matrix of zpp_converge needs."),
     },
     "Did anything change?": {
         "compare": Command("gate.compare", "before.h5 after.h5",

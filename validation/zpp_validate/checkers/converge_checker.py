@@ -120,6 +120,9 @@ class ConvergeChecker(TraceChecker):
         self.require(all(math.isfinite(loss) and loss >= 0 for _, loss in run.evaluations), f"{where}: a held-out loss is no loss")
         self.require(close(run.final_held_out_loss, run.evaluations[-1][1]),
                      f"{where}: final_held_out_loss is {run.final_held_out_loss}, its last evaluation {run.evaluations[-1][1]}")
+        least, most = (min(run.parts), max(run.parts)) if run.parts else (run.final_held_out_loss,) * 2
+        self.require(least - 1e-9 <= run.final_held_out_loss <= most + 1e-9,
+                     f"{where}: final_held_out_loss is {run.final_held_out_loss}, and the parts of the held-out data have {least} to {most}")
         if self.study.setting_of(run).tokens_are_bytes:
             self.require(close(run.bits_per_byte, run.final_held_out_loss / math.log(2)),
                          f"{where}: bits_per_byte is not its loss / ln 2")

@@ -1,8 +1,9 @@
 """Judges a matrix of zpp_converge: is it fit to be asked, which codecs train as well as none, and is the published order there?
 
-usage: zpp-validate converge TRACE --output DIR [--margin NATS] [--level P] [--fewest-seeds N] [--command TEXT]
+usage: zpp-validate converge TRACE... --output DIR [--across-versions] [--margin NATS] [--level P] [--fewest-seeds N] [--command TEXT]
 
-TRACE is the converge.h5 of zpp_converge. The matrix is checked first (converge_checker.py): schema and units, every run there and
+TRACE is the converge.h5 of zpp_converge; of several, runs of one matrix from other seeds, machines and days, all runs are judged
+together (merged.py): each file has to be whole, and they may differ in their seeds and in the place of the data alone. The matrix is checked first (converge_checker.py): schema and units, every run there and
 VALID, runs paired by seed and data, bytes counted as predicted, the quadratic within its bound and near enough to it, contracts. Of
 a matrix that fails nothing else is said. Then each setting of the levels markov and text beside its baseline, paired by seed:
 
@@ -26,8 +27,7 @@ from pathlib import Path
 
 from zpp_validate import command_line
 from zpp_validate.checkers import converge_checker
-from zpp_validate.convergence import converge_plot, converge_table, feedback_effect, judged, ladder
-from zpp_validate.readers.trace_file import Trace
+from zpp_validate.convergence import converge_plot, converge_table, feedback_effect, judged, ladder, merged
 from zpp_validate.readers.trace_format import TOKEN_LEVELS
 from zpp_validate.tables import markdown_table
 
@@ -57,14 +57,15 @@ def at_least_two(text):
 
 def parse(words):
     parser = command_line.parser("converge", __doc__)
-    parser.add_argument("trace", type=Path, metavar="TRACE", help="converge.h5 of zpp_converge")
+    parser.add_argument("traces", type=Path, nargs="+", metavar="TRACE", help="converge.h5 of zpp_converge; several are judged as one")
+    parser.add_argument("--across-versions", action="store_true", help="several TRACEs may be of several commits")
     parser.add_argument("--output", type=Path, required=True, metavar="DIR", help="table, rows, pictures, chapter")
     parser.add_argument("--margin", type=positive, default=0.02, metavar="NATS", help="of equivalence [0.02]")
     parser.add_argument("--level", type=share, default=0.05, metavar="P", help="of all tests, after correction [0.05]")
     parser.add_argument("--fewest-seeds", type=at_least_two, default=5, metavar="N", help="that a setting needs [5]")
     parser.add_argument("--wide", action="store_true", help="print tables whole, however wide they are; table.md has them so")
     parser.add_argument("--command", metavar="TEXT", help="that made TRACE and this; for the chapter [this call]")
-    return parser.parse_args(words)
+    return parser.parse_intermixed_args(words)
 
 
 def too_few(study, fewest):
@@ -81,12 +82,20 @@ def problems_of(trace, fewest):
     return reasons + ([] if reasons else too_few(checker.study, fewest)), None if reasons else checker.study
 
 
+def what_else(trace):
+    """What a file is that is no trace of zpp_converge."""
+    return f"is a trace of zpp_{trace.app}" if trace.app else "; ".join(trace.problems) or "is no trace"
+
+
 def main(words):
     arguments = parse(words)
-    trace = Trace(arguments.trace)
+    try:
+        trace, notes = merged.read(arguments.traces, arguments.across_versions)
+    except merged.Refused as refused:
+        print(f"converge: error: {refused}", file=sys.stderr)
+        return 2
     if trace.app != "converge":
-        what = f"is a trace of zpp_{trace.app}" if trace.app else "; ".join(trace.problems) or "is no trace"
-        print(f"converge: error: {arguments.trace}: {what}: name the converge.h5 of zpp_converge", file=sys.stderr)
+        print(f"converge: error: {trace.path}: {what_else(trace)}: name the converge.h5 of zpp_converge", file=sys.stderr)
         return 2
     reasons, study = problems_of(trace, arguments.fewest_seeds)
     if reasons:
@@ -97,7 +106,8 @@ def main(words):
     claims, missing = ladder.claims_of(study, arguments.margin, arguments.level)
     effects = feedback_effect.effects_of(study)
     command = arguments.command or shlex.join(["validation/zpp-validate", "converge", *words])
-    text = converge_table.text_of(study, trace, rows, claims, missing, effects, arguments.margin)
+    text = "".join(f"{note}.\n\n" for note in notes)
+    text += converge_table.text_of(study, trace, rows, claims, missing, effects, arguments.margin)
     try:
         arguments.output.mkdir(parents=True, exist_ok=True)
         (arguments.output / "table.md").write_text(text)
@@ -105,7 +115,7 @@ def main(words):
         if chapter := converge_table.chapter(study, rows, claims, effects, arguments.margin, command):
             (arguments.output / "chapter.md").write_text(chapter)
         converge_table.write_hdf5(arguments.output / "judged.h5", converge_table.document(study, rows, claims, effects),
-                                  {"margin": arguments.margin, "level": arguments.level, "trace": arguments.trace.name,
+                                  {"margin": arguments.margin, "level": arguments.level, "trace": " ".join(path.name for path in arguments.traces),
                                    "git_commit": trace.attributes["git_commit"], "command": command})
         converge_plot.draw(study, rows, arguments.margin, trace.data, arguments.output)
     except OSError as error:

@@ -78,6 +78,7 @@ class Run:
     skips: list = field(default_factory=list)
     step_numbers: list = field(default_factory=list)
     evaluations: list = field(default_factory=list)
+    parts: list = field(default_factory=list)  # losses of the last evaluation, by part of the held-out data
     searches: bool = False  # for a loss scale: skips steps on its way
     planned: int = 0  # steps
 
@@ -123,6 +124,11 @@ class Study:
             run.skips.append(row["skipped"])
         for row in trace.rows("evaluations"):
             self.run_of(row, "evaluations").evaluations.append((row["step"], row["loss"]))
+        for row in trace.rows("held_out_parts"):
+            run = self.run_of(row, "held_out_parts")
+            if row["part"] != len(run.parts):
+                raise ValueError(f"/held_out_parts: run {run.index} has part {row['part']} where {len(run.parts)} comes")
+            run.parts.append(row["loss"])
         self.by_name = {setting.name: setting for setting in self.settings}
 
     def run_of(self, row, group):

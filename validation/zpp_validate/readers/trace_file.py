@@ -18,6 +18,7 @@ class Trace:
     """The file in memory: attributes, and columns as lists."""
 
     def __init__(self, path):
+        self.path = path
         self.problems = []
         self.app = ""  # empty: cannot be read
         self.attributes, self.columns, self.data, self.gpus = {}, {}, {}, {}

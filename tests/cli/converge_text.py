@@ -1,0 +1,84 @@
+# ctest: name=converge_text timeout=120 labels=cli processors=4
+"""The matrices on a corpus of tokens, with a small model in place of theirs: they run on teams of one rank and of several, weights and
+gradients of a single rank go through the codecs, and the flags of corpus.json name the data."""
+
+import json
+import shutil
+
+import token_file_writer
+import zpp
+
+PROGRAM = str(zpp.BIN / "zpp_converge")
+INPUTS = zpp.SOURCE / "inputs" / "convergence"
+
+
+class ConvergeText(zpp.TestCase):
+    def setUp(self):
+        super().setUp()
+        words = b"".join(page.read_bytes() for page in sorted((zpp.SOURCE / "docs").rglob("*.md")))
+        (self.folder / "ids").write_bytes(token_file_writer.llmc(list(words[:40000])))
+        self.data = ["--data-source", "llmc", "--data-path", self.folder / "ids", "--held-out-fraction", "0.1", "--data-vocab-size", "256"]
+
+    def smaller(self, name):
+        """The matrix for the host and a model of a moment; all else is as it is."""
+        matrix = json.loads((INPUTS / f"{name}.json").read_text())
+        base = matrix["base"]
+        self.assertEqual(base["scheduler"]["params"]["total_num_steps"], base["zeropp"]["train_steps"], "the rate decays to zero")
+        held_out = base["zeropp"]["evaluation_batches"] * base["train_batch_size"] * base["zeropp"]["model"]["seq_length"]
+        self.assertGreaterEqual(held_out, 2_000_000)
+        base["train_batch_size"] = 8
+        base["scheduler"]["params"] |= {"warmup_num_steps": 3, "total_num_steps": 8}
+        base["zeropp"]["model"] |= {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 2, "seq_length": 32}
+        base["zeropp"] |= {"backend": "host", "train_steps": 8, "evaluation_interval": 8, "evaluation_batches": 4}
+        return self.write_json(f"{name}.json", matrix)
+
+    def run_of(self, name, ranks, *words):
+        """(hash of the final weights by setting, the rest of the trace) of one seed."""
+        shutil.rmtree(self.out, ignore_errors=True)
+        command = [PROGRAM, "--config", self.smaller(name), "--output", self.out, *self.data, *words]
+        self.check_ok(zpp.launch([(ranks, command)], cwd=self.folder, patient=True).end(timeout=100))
+        self.check_accepted(self.out / "converge.h5")
+        root, groups = zpp.read_trace(self.out / "converge.h5")
+        runs = groups["runs"]
+        return {groups["settings"]["name"][setting]: hashed for setting, hashed in zip(runs["setting"], runs["parameters_hash"])}, root, groups
+
+    def test_one_rank_goes_through_the_codecs(self):
+        hashes, root, groups = self.run_of("text-25m", 1, "--seeds", "[3]", "--ranks-per-run", "1")
+        self.assertEqual(len(set(hashes.values())), len(hashes), "every setting trains something else")
+        self.assertEqual((set(groups["runs"]["seed"]), json.loads(root["config_json"])["seeds"]), ({3}, [3]))
+        self.assertEqual((groups["data_text"]["vocab_size"], groups["data_text"]["held_out_tokens"]), (256, 4000))
+
+    def test_teams(self):
+        """Of one rank side by side, and of two and eight that train each run together."""
+        for ranks, words in ((2, ["--ranks-per-run", "1"]), (2, []), (8, [])):
+            hashes, _, groups = self.run_of("text-pilot", ranks, "--seeds", "[101, 102]", *words)
+            self.assertEqual(set(groups["runs"]["world_size"]), {1 if words else ranks})
+            self.assertEqual(len(set(groups["runs"]["parameters_hash"])), 2 * len(hashes))
+
+    def test_losses_by_part_of_the_data(self):
+        """Four batches are four parts; teams of one rank and of two see the same tokens in each."""
+        parts = []
+        for ranks in (1, 2):
+            _, _, groups = self.run_of("text-pilot", ranks, "--seeds", "[101]")
+            rows, runs = groups["held_out_parts"], groups["runs"]
+            self.assertEqual(list(zip(rows["run"], rows["part"])), [(run, part) for run in range(3) for part in range(4)])
+            for run in range(3):
+                self.assertAlmostEqual(sum(rows["loss"][4 * run:4 * run + 4]) / 4, runs["final_held_out_loss"][run], places=9)
+            parts.append(rows["loss"][:4])
+        self.assertEqual(len(set(parts[0])), 4)
+        for one, two in zip(*parts):  # of training without a codec, which does the same sums in another order
+            self.assertAlmostEqual(one, two, delta=0.1 * (max(parts[0]) - min(parts[0])))
+
+    def test_nodes(self):
+        hashes, _, groups = self.run_of("text-25m-nodes", 4, "--seeds", "[1]")
+        self.assertEqual(len(set(hashes.values())), len(hashes), "the second hop has a codec of its own")
+        self.assertEqual(set(groups["runs"]["node_size"]), {2})
+
+    def test_the_pilot_trains_what_the_matrix_trains(self):
+        pilot, matrix = (json.loads((INPUTS / f"{name}.json").read_text()) for name in ("text-pilot", "text-25m"))
+        self.assertEqual(pilot["base"], matrix["base"])
+        self.assertFalse(set(pilot["seeds"]) & set(matrix["seeds"]))
+
+
+if __name__ == "__main__":
+    zpp.main()

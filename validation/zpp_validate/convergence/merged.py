@@ -1,0 +1,129 @@
+"""Several traces of zpp_converge as one: runs of one matrix from other seeds, machines and days.
+
+What has to be the same: the settings with their effective configuration, but for the seed and the place of the file; the data, by what
+is told of them; how many ranks and nodes train a run; and the commit, unless that is left free. A seed that is in two files counts as
+the first one's.
+"""
+
+import copy
+import json
+
+from zpp_validate.checkers import converge_checker
+from zpp_validate.readers.trace_file import Trace
+
+OF_RUNS = ("steps", "evaluations", "held_out_parts", "errors", "quadratic", "quadratic_runs")  # groups whose rows belong to one run
+OF_RANKS = ("world_size", "node_count", "ranks_per_node", "emulated")
+
+
+class Refused(ValueError):
+    """Why files are no parts of one matrix."""
+
+
+def without_place(config_json):
+    """Configuration of a setting without what may differ."""
+    try:
+        config = json.loads(config_json)
+        own = config.get("zeropp", {})
+        own.pop("seed", None)
+        own.get("data", {}).pop("path", None)
+    except (ValueError, AttributeError):
+        return config_json
+    return config
+
+
+def flat(value, path=""):
+    """{path of a leaf: value} of JSON."""
+    if not isinstance(value, dict):
+        return {path: value}
+    return {name: leaf for key, inner in value.items() for name, leaf in flat(inner, f"{path}.{key}" if path else key).items()}
+
+
+def settings_of(trace):
+    return {row["name"]: row | {"config_json": without_place(row["config_json"])} for row in trace.rows("settings")}
+
+
+def ranks_of(trace):
+    """By setting, the sizes of what its runs ran on."""
+    names, found = trace.columns["settings"]["name"], {}
+    for row in trace.rows("runs"):
+        found.setdefault(names[row["setting"]], set()).add((row["world_size"], row["node_size"]))
+    return found
+
+
+def difference(one, other, across_versions):
+    """What two files differ in that parts of one matrix may not, as text; empty: nothing."""
+    mine, yours = settings_of(one), settings_of(other)
+    for name in [*mine, *(name for name in yours if name not in mine)]:
+        if name not in mine or name not in yours:
+            return f"setting {name} is in one of them"
+        for column, value in flat(mine[name]).items():
+            there = flat(yours[name]).get(column)
+            if there != value and not (value != value and there != there):
+                return f"setting {name} has {column.removeprefix('config_json.')} {value}, and {there} there"
+        extra = sorted(set(flat(yours[name])) - set(flat(mine[name])))
+        if extra:
+            return f"setting {name} has {extra[0].removeprefix('config_json.')} there"
+    for level, data in one.data.items():
+        for name, value in data.items():
+            there = other.data.get(level, {}).get(name)
+            if name != "source" and there != value and not (value != value and there != there):
+                return f"the data of level {level} have {name} {value}, and {there} there"
+    for name, sizes in ranks_of(one).items():
+        if ranks_of(other).get(name) != sizes:
+            return f"setting {name} ran on other ranks or nodes there"
+    commits = (one.attributes["git_commit"], other.attributes["git_commit"])
+    if commits[0] != commits[1] and not across_versions:
+        return f"they are of the commits {commits[0][:12]} and {commits[1][:12]}: --across-versions takes both"
+    return ""
+
+
+def append(whole, part):
+    """Adds the runs of `part` that are not there; [(setting, seed)] of those that are."""
+    places = {name: place for place, name in enumerate(whole.columns["settings"]["name"])}
+    names = part.columns["settings"]["name"]
+    there = {(row["setting"], row["seed"]) for row in whole.rows("runs")}
+    number, doubled = {}, []  # of a run of `part`, in the whole
+    for index, row in enumerate(part.rows("runs")):
+        setting = places[names[row["setting"]]]
+        if (setting, row["seed"]) in there:
+            doubled.append((names[row["setting"]], row["seed"]))
+            continue
+        number[index] = len(whole.columns["runs"]["setting"])
+        for column, values in whole.columns["runs"].items():
+            values.append(setting if column == "setting" else row[column])
+    for group in OF_RUNS:
+        for row in part.rows(group):
+            if row["run"] in number:
+                for column, values in whole.columns[group].items():
+                    values.append(number[row["run"]] if column == "run" else row[column])
+    for row in part.rows("checks"):
+        if row["first"] in number and row["second"] in number:
+            for column, values in whole.columns["checks"].items():
+                values.append(number[row[column]] if column in ("first", "second") else row[column])
+    if part.attributes["world_size"] > whole.attributes["world_size"]:  # what a job ran on is told of the largest
+        whole.attributes.update({name: part.attributes[name] for name in OF_RANKS})
+        whole.columns["ranks"] = part.columns["ranks"]
+    return doubled
+
+
+def read(paths, across_versions=False):
+    """(Trace of all together, notes on what was done). Of files with problems of their own, or of other programs, the first is returned
+    alone, with its problems. Throws Refused."""
+    traces = [Trace(path) for path in paths]
+    for trace in traces:
+        if not trace.problems and trace.app == "converge" and len(paths) > 1:
+            trace.problems = [f"{trace.path}: {reason}" for reason in converge_checker.problems(trace)]
+        if trace.problems or trace.app != "converge":
+            return trace, []
+    whole, notes = copy.deepcopy(traces[0]), []
+    for path, part in zip(paths[1:], traces[1:]):
+        differs = difference(traces[0], part, across_versions)
+        if differs:
+            raise Refused(f"{paths[0]} and {path} are no parts of one matrix: {differs}")
+        doubled = append(whole, part)
+        if doubled:
+            seeds = ", ".join(map(str, sorted({seed for _, seed in doubled})))
+            notes.append(f"{path}: seed {seeds} of {len({name for name, _ in doubled})} settings are in a file before it, whose runs count")
+    if len(paths) > 1:
+        notes.insert(0, f"{len(paths)} files as one matrix: {', '.join(map(str, paths))}")
+    return whole, notes

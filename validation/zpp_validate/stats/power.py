@@ -1,0 +1,84 @@
+"""What a study of so many pairs would show, before it is made: how wide its interval is, how likely it finds a difference or shows that
+there is none beyond a margin, if the differences spread as a pilot's do.
+
+All of Student's t test, as paired.py has it. Probabilities are means over the distribution of the standard deviation that the study
+itself will find: chi-squared with n - 1 degrees of freedom, cut into SHARES parts of equal probability.
+"""
+
+import functools
+import math
+
+import numpy as np
+from scipy import stats
+
+SHARES, MOST = 4000, 10000
+
+
+@functools.cache
+def own_spreads(freedom):
+    """Standard deviations that samples find, in units of the true one."""
+    shares = (np.arange(SHARES) + 0.5) / SHARES
+    return np.sqrt(stats.chi2.ppf(shares, freedom) / freedom)
+
+
+def spread_bound(spread, freedom, confidence):
+    """What the true standard deviation is below with that confidence, where `freedom` + 1 differences spread by `spread`."""
+    return spread * math.sqrt(freedom / stats.chi2.ppf(1 - confidence, freedom))
+
+
+def half_width(count, spread, confidence):
+    """Of the two-sided interval, where the study finds the spread itself."""
+    return stats.t.ppf((1 + confidence) / 2, count - 1) * spread / math.sqrt(count)
+
+
+def half_width_met(count, spread, wanted, confidence):
+    """Probability that the interval is as narrow: the study finds its own spread, not the true one."""
+    if spread == 0:
+        return 1.0
+    return float(stats.chi2.cdf((count - 1) * (wanted / half_width(count, spread, confidence)) ** 2, count - 1))
+
+
+def found(count, spread, effect, level):
+    """Probability that a two-sided test at `level` finds a true difference of `effect` on its own side."""
+    if spread == 0:
+        return 1.0 if effect else 0.0
+    critical = stats.t.ppf(1 - level / 2, count - 1)
+    return float(stats.norm.sf(critical * own_spreads(count - 1) - abs(effect) * math.sqrt(count) / spread).mean())
+
+
+def shown_equivalent(count, spread, margin, level, effect=0.0):
+    """Probability that two one-sided tests at `level` show a true difference of `effect` to be within the margin."""
+    if spread == 0:
+        return 1.0 if abs(effect) < margin else 0.0
+    root = math.sqrt(count) / spread
+    reach = stats.t.ppf(1 - level, count - 1) * own_spreads(count - 1)
+    inside = stats.norm.cdf((margin - effect) * root - reach) - stats.norm.cdf((-margin - effect) * root + reach)
+    return float(np.maximum(inside, 0).mean())
+
+
+def split(differences):
+    """(standard deviation that seeds cause, that the held-out data cause in one seed's mean, and that other data would cause in the mean
+    of all seeds) of differences by seed and part of the held-out data, a row a seed.
+
+    Each is a mean over seeds and parts, an effect of its seed, one of its part, and a rest. The rest, over the parts, is evaluation
+    noise: it falls with the held-out size, and with the number of seeds. The effect of a part is the same in all seeds: no number of
+    seeds makes it smaller. An effect that is estimated to be below 0 is 0."""
+    values = np.asarray(differences, dtype=float)
+    seeds, parts = values.shape
+    by_seed, by_part = values.mean(axis=1), values.mean(axis=0)
+    rest = ((values - by_seed[:, None] - by_part + values.mean()) ** 2).sum() / ((seeds - 1) * (parts - 1))
+    evaluation = rest / parts
+    seed = max(0.0, by_seed.var(ddof=1) - evaluation)
+    data = max(0.0, by_part.var(ddof=1) - rest / seeds) / parts
+    return math.sqrt(seed), math.sqrt(evaluation), math.sqrt(data)
+
+
+def fewest(enough):
+    """The smallest number of pairs of which `enough` is true, or None: what it asks for gets easier with every pair."""
+    if not enough(MOST):
+        return None
+    low, high = 1, MOST
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
