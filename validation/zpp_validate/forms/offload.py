@@ -44,9 +44,9 @@ class Offload:
         """Whether a unit's weights are gathered from a file: not those of the first units, as many as may stay on the host."""
         return [self.parameters == "nvme" and sum(shards[: unit + 1]) > self.in_cpu for unit in range(len(shards))]
 
-    def memory(self, counts, element_bytes, states):
-        """Rows of /memory. `counts`: elements that a rank updates, by unit."""
-        kept = 4 * sum(map(self.elements, counts)) if self.optimizer == "cpu" else 0
+    def memory(self, counts, element_bytes, states, moment_bytes):
+        """Rows of /memory. `counts`: elements that a rank updates, by unit; `moment_bytes(n)`: of one moment of n elements."""
+        kept = sum(map(self.elements, counts)) if self.optimizer == "cpu" else 0
         every = [length for count in counts for length in self.pieces(count)]
         longest, filed = max(every, default=0), self.in_files(counts)
         slot = 4 * longest  # gradients
@@ -56,7 +56,8 @@ class Offload:
             slot += ceil_to(element_bytes * longest, PAGE)
         elif element_bytes < 4 and self.parameters == "none":
             slot += element_bytes * longest
-        rows = {"offloaded_master": kept, "offloaded_moments": states * kept, "offloaded_staging": min(self.buffers, len(every)) * slot}
+        rows = {"offloaded_master": 4 * kept, "offloaded_moments": states * moment_bytes(kept),
+                "offloaded_staging": min(self.buffers, len(every)) * slot}
         if self.parameters != "none":
             in_memory = sum(count for count, in_file in zip(counts, filed) if not in_file)
             own = element_bytes < 4 or self.parameters != "cpu" or self.optimizer != "cpu"  # else they are the master
