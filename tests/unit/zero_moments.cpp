@@ -145,5 +145,25 @@ TEST(ShardMoments, InEightBitsNeedWholeBlocks) {
                std::invalid_argument);
 }
 
+/// Arrays of others, as those of files, are fp32.
+TEST(ShardMoments, InArraysOfOthersAreFp32) {
+  const auto partitions = partition_units(units(), 1, 1, Dtype::fp32);
+  std::vector<std::vector<float>> memory;
+  std::vector<UnitArrays> arrays;
+  for (const UnitPartition& unit : partitions) {
+    UpdateRange range{View::of(memory.emplace_back(unit.shard).data(), unit.shard), View()};
+    for (int i = 0; i < 3; ++i) {
+      range.arrays.push_back(View::of(memory.emplace_back(unit.shard).data(), unit.shard));
+    }
+    arrays.push_back({{0, unit.shard}, {range}});
+  }
+  const auto make = [&](Moments moments) {
+    return OptimizerShard(units(), partitions, arrays, true, 0, 7, {.moments = moments},
+                          Device::host(), MemoryKind::host, {});
+  };
+  EXPECT_NO_THROW(make(Moments::fp32));
+  EXPECT_THROW(make(Moments::bf16), std::invalid_argument);
+}
+
 }  // namespace
 }  // namespace zeropp::zero

@@ -12,7 +12,7 @@
 
 namespace zeropp::optim::cuda_ops {
 
-inline constexpr unsigned kMomentTurns = 2;  ///< elements of four quads that a thread has in flight
+inline constexpr unsigned kMomentTurns = 2;  ///< quads of elements that a thread has in flight
 
 /// Two words of bf16: four moments.
 __device__ inline void widen_quad(const uint2& words, float (&wide)[4]) {

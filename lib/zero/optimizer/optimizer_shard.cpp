@@ -128,6 +128,9 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
   for (const UpdateRange& range : arrays.ranges) {
     const std::size_t before = pieces.size();
     require_whole_blocks(begin);
+    if (!range.arrays.empty() && moments() != optim::Moments::fp32) {
+      throw std::invalid_argument("moments in arrays of others are fp32: set Options::moments");
+    }
     const bool narrow = range.compute_shard.count > 0;
     if (narrow) compute_dtype_ = range.compute_shard.dtype;
     const auto add = [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here,
