@@ -210,12 +210,6 @@ void check_moments(const TrainConfig& c) {
   const optim::Moments moments = c.optimizer.moments;
   const zero::OffloadOptimizerOptions& offload = c.zero.offload_optimizer;
   if (moments == optim::Moments::fp32 || !offload.enabled()) return;
-  if (offload.on_file()) {
-    refuse(
-        "zeropp.moments {} and zero_optimization.offload_optimizer.device nvme: moments in files "
-        "are fp32; use --moments fp32, or --offload-optimizer cpu",
-        enum_name(moments));
-  }
   const auto refuse_size = [&](const char* key, std::size_t size) {
     const std::size_t block = optim::moment_alignment(moments);
     if (size % block == 0) return;

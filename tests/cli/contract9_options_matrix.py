@@ -60,7 +60,7 @@ def reasons(row):
         found.append("stage3_prefetch_bucket_size")
     if row["offload_param"] and (row["stage"] < 3 or row["offload"] != 1.0):
         found.append("offload_param.device")
-    if row["moments"] and (row["optimizer"] == "SGD" or row["offload"] and row["offload_to"] == "nvme"):
+    if row["moments"] and row["optimizer"] == "SGD":
         found.append("zeropp.moments")
     if row["cpu_checkpointing"] and not row["recompute"]:
         found.append("cpu_checkpointing")

@@ -64,8 +64,6 @@ class Estimates(Program):
     def test_moments_that_cannot_be_kept_so_are_refused(self):
         self.refused(*MODEL, "--moments", "int4", parts=("--moments", "fp32, bf16, int8"))
         self.refused(*MODEL, "--moments", "int8", "--optimizer", "SGD", parts=("zeropp.moments", "momentum above 0"))
-        self.refused(*MODEL, "--moments", "bf16", "--offload-optimizer", "nvme", "--offload-optimizer-nvme-path", "/tmp",
-                     parts=("zeropp.moments bf16", "--offload-optimizer cpu"))
         self.refused(*MODEL, "--moments", "int8", "--offload-optimizer", "cpu", "--sub-group-size", "1000",
                      parts=("zero_optimization.sub_group_size 1000", "use 1024"))
 

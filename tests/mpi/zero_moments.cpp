@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
+#include <utility>
 
 #include "tests/support/engine_case.hpp"
 #include "tests/support/optimizer_reference.hpp"
@@ -41,12 +43,15 @@ TEST_P(MomentsOf, GiveTheSameParametersAtEveryStageAndOffloaded) {
     EXPECT_EQ(made(moments_stage(stage, compute), moments).train(4).hash, expected)
         << "stage " << stage;
   }
-  for (const double ratio : {0.3, 1.0}) {
+  const std::string folder = std::filesystem::temp_directory_path().string();
+  for (const auto& [device, ratio] : {std::pair{zero::OffloadDevice::cpu, 0.3},
+                                      {zero::OffloadDevice::cpu, 1.0},
+                                      {zero::OffloadDevice::nvme, 0.7}}) {
     zero::Options options = moments_stage(3, compute);
     options.offload_optimizer = {
-        .device = zero::OffloadDevice::cpu, .ratio = ratio, .piece_size = 1024};
+        .device = device, .nvme_path = folder, .ratio = ratio, .piece_size = 1024};
     EngineCase offloaded = made(options, moments);
-    EXPECT_EQ(offloaded.train(4).hash, expected) << "ratio " << ratio;
+    EXPECT_EQ(offloaded.train(4).hash, expected) << enum_name(device) << ", ratio " << ratio;
     for (const zero::MemoryReport& row : offloaded.engine().memory()) {
       EXPECT_EQ(row.actual, row.predicted) << row.name;
     }

@@ -12,7 +12,7 @@ def memory(row, counts, on_host, element, states, moments, piece, buffers, in_cp
     on_file = row["offload_to"] == "nvme"
     longest = min(piece, max(on_host))
     filed = [row["offload_param"] == "nvme" and sum(counts[: unit + 1]) > in_cpu for unit in range(len(counts))]
-    slot = 4 * longest + (pages(longest, 4) * (1 + states) if on_file else 0)
+    slot = 4 * longest + (pages(longest, 4) + states * pages(moments(longest), 1) if on_file else 0)
     if any(filed):
         slot += pages(longest, element)
     elif element == 2 and not row["offload_param"]:

@@ -193,7 +193,7 @@ def offload_memory(c, memory, counts, element):
         elif name == "secondary":
             slot = longest * (6 if element == 2 and not c["offload_param"] else 4)
             if c["files"]:
-                slot += (1 + c["states"]) * pages(4 * longest) + (pages(element * longest) if any(filed) else 0)
+                slot += pages(4 * longest) + c["states"] * pages(moment_bytes(c, longest) // max(1, c["states"])) + (pages(element * longest) if any(filed) else 0)
                 there = 0
             memory.update(offloaded_master=4 * there, offloaded_moments=moment_bytes(c, there),
                           offloaded_staging=min(buffers, sum(map(len, lengths))) * slot)
@@ -208,7 +208,8 @@ def offload_memory(c, memory, counts, element):
 def file_counters(c, counts, element, gathers):
     """File counters of all ranks; `gathers`: those of each unit, in all steps."""
     n, taken, filed = c["nodes"] * c["local"], sum(not skipped for skipped in c["skipped"]), in_file(c, counts)
-    arrays = (1 + c["states"]) * sum(pages(4 * part) for count in counts for part in cut(count, c))
+    arrays = sum(pages(4 * part) + c["states"] * pages(moment_bytes(c, part) // max(1, c["states"]))
+                 for count in counts for part in cut(count, c))
     records = [sum(pages(element * part) for part in cut(count, c)) for count in counts]
     parts = [len(cut(count, c)) for count in counts]
     read = sum(times * record for times, record, gone in zip(gathers, records, filed) if gone)
@@ -526,6 +527,8 @@ CASES = {
     "moments in bf16": dict(bf16=True, moments="bf16"), "moments in 8 bits": dict(stage=2, bf16=True, moments="int8"),
     "moments in 8 bits at stage 0": dict(stage=0, optimizer=("Lion", {}), states=1, moments="int8"),
     "moments in 8 bits in shard groups": dict(shard=2, qgz=True, reduce="2-hop", bf16=True, moments="int8"),
+    "moments in 8 bits in files": dict(offload=(0.6, 128, 2), files=(128, 1 << 60, 5), moments="int8", bf16=True),
+    "moments in bf16 in files": dict(offload=(1.0, 2000, 2), files=(2000, 1 << 60, 5), moments="bf16"),
     "moments in 8 bits on the host": dict(offload=(0.6, 64, 2), moments="int8", bf16=True),
     "Lion": dict(stage=1, optimizer=("Lion", {}), states=1), "Adam": dict(bf16=True, optimizer=("Adam", {})),
     "fp16": dict(fp16=DYNAMIC, scales=(65536.0,) * 3),

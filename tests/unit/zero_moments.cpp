@@ -78,7 +78,7 @@ Result train(Moments moments, std::size_t ranks, std::size_t range) {
       const auto* const master = shard.master(u).as<float>();
       result.master[u].insert(result.master[u].end(), master, master + n);
       for (std::size_t s = 0; s < 2; ++s) {
-        const OptimizerShard::Moment moment = shard.moment(u, s);
+        const KeptMoment moment = shard.moment(u, s);
         std::vector<float> wide(n);
         optim::widen_moments(moments, shard.is_signed(s), n, moment.values, moment.scales,
                              wide.data());
@@ -143,26 +143,6 @@ TEST(ShardMoments, InEightBitsNeedWholeBlocks) {
   EXPECT_THROW(OptimizerShard(units(), partitions, arrays, true, 0, 7, options, Device::host(),
                               MemoryKind::host, {}),
                std::invalid_argument);
-}
-
-/// Arrays of others, as those of files, are fp32.
-TEST(ShardMoments, InArraysOfOthersAreFp32) {
-  const auto partitions = partition_units(units(), 1, 1, Dtype::fp32);
-  std::vector<std::vector<float>> memory;
-  std::vector<UnitArrays> arrays;
-  for (const UnitPartition& unit : partitions) {
-    UpdateRange range{View::of(memory.emplace_back(unit.shard).data(), unit.shard), View()};
-    for (int i = 0; i < 3; ++i) {
-      range.arrays.push_back(View::of(memory.emplace_back(unit.shard).data(), unit.shard));
-    }
-    arrays.push_back({{0, unit.shard}, {range}});
-  }
-  const auto make = [&](Moments moments) {
-    return OptimizerShard(units(), partitions, arrays, true, 0, 7, {.moments = moments},
-                          Device::host(), MemoryKind::host, {});
-  };
-  EXPECT_NO_THROW(make(Moments::fp32));
-  EXPECT_THROW(make(Moments::bf16), std::invalid_argument);
 }
 
 }  // namespace

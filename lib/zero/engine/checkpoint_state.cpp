@@ -65,48 +65,46 @@ CheckpointState::KeptArray CheckpointState::in_memory(std::string name, const Fo
           }};
 }
 
-CheckpointState::KeptArray CheckpointState::in_file(std::string name, std::size_t begin,
-                                                    std::size_t unit, std::size_t index) const {
-  const OffloadedOptimizer* const offloaded = optimizer_.offloaded();
-  OptimizerRecords* const records = offloaded->records();
-  return {
-      std::move(name),
-      {},
-      begin,
-      offloaded->shard().extent(unit).count,
-      [=](const Extent& part, std::span<std::byte> to) { records->read(unit, index, part, to); },
-      [=](const Extent& part, std::span<const std::byte> from) {
-        records->write(unit, index, part, from);
-      }};
+CheckpointState::KeptArray CheckpointState::in_file(std::string name, const Form& form,
+                                                    const Extent& part, std::size_t unit,
+                                                    std::size_t index, bool scales) const {
+  OptimizerRecords* const records = optimizer_.offloaded()->records();
+  const OptimizerRecords::Array array{index, scales, form.element_bytes, form.elements};
+  return {std::move(name),
+          form,
+          part.begin,
+          part.count,
+          [=](const Extent& of, std::span<std::byte> to) { records->read(unit, array, of, to); },
+          [=](const Extent& of, std::span<const std::byte> from) {
+            records->write(unit, array, of, from);
+          }};
 }
 
 std::vector<CheckpointState::KeptArray> CheckpointState::kept_arrays(std::size_t unit,
                                                                      std::size_t index) const {
   const std::size_t own =
       context_.preset.shard_optimizer ? context_.shard_rank() * context_.units()[unit].shard : 0;
-  const std::string name = array_name(unit, index);
+  const std::string base = array_name(unit, index);
   std::vector<KeptArray> arrays;
   const auto add = [&](const OptimizerShard& part, bool on_file) {
     const Extent& extent = part.extent(unit);
     if (extent.count == 0) return;
-    const std::size_t begin = own + extent.begin;
-    if (on_file) {
-      arrays.push_back(in_file(name, begin, unit, index));
-      return;
-    }
-    const Extent here{begin, extent.count};
+    const Extent here{own + extent.begin, extent.count};
+    const auto array = [&](const std::string& name, const Form& form, bool scales,
+                           std::byte* values) {
+      const Extent of = in_array(here, form.elements);
+      arrays.push_back(on_file ? in_file(name, form, of, unit, index, scales)
+                               : in_memory(name, form, of, values));
+    };
     if (index == 0) {
-      auto* const master = static_cast<std::byte*>(part.master(unit).data);
-      arrays.push_back(in_memory(name, {}, here, master));
+      array(base, {}, false, on_file ? nullptr : static_cast<std::byte*>(part.master(unit).data));
       return;
     }
-    const OptimizerShard::Moment moment = part.moment(unit, index - 1);
+    const KeptMoment moment = on_file ? KeptMoment() : part.moment(unit, index - 1);
     const optim::Moments kind = part.moments();
-    arrays.push_back(in_memory(moments_name(name, kind), {optim::moment_element_bytes(kind)}, here,
-                               moment.values));
+    array(moments_name(base, kind), {optim::moment_element_bytes(kind)}, false, moment.values);
     if (kind != optim::Moments::int8) return;
-    arrays.push_back(in_memory(scales_name(name), kScales, in_array(here, kScales.elements),
-                               reinterpret_cast<std::byte*>(moment.scales)));
+    array(scales_name(base), kScales, true, reinterpret_cast<std::byte*>(moment.scales));
   };
   const OffloadedOptimizer* const offloaded = optimizer_.offloaded();
   if (offloaded != nullptr) add(offloaded->shard(), offloaded->records() != nullptr);

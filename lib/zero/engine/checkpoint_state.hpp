@@ -94,9 +94,9 @@ class CheckpointState {
   /// An array in the memory of the device or the host.
   [[nodiscard]] KeptArray in_memory(std::string name, const Form& form, const Extent& part,
                                     std::byte* values) const;
-  /// Array `index` (0: the master) of what is offloaded, in a file.
-  [[nodiscard]] KeptArray in_file(std::string name, std::size_t begin, std::size_t unit,
-                                  std::size_t index) const;
+  /// Array `index` (0: the master) of what is offloaded, in a file; or its scales.
+  [[nodiscard]] KeptArray in_file(std::string name, const Form& form, const Extent& part,
+                                  std::size_t unit, std::size_t index, bool scales) const;
   /// Parts of array `index` of a unit's optimizer: 0 is the master, then its moments; of those in 8
   /// bits each is followed by its scales.
   [[nodiscard]] std::vector<KeptArray> kept_arrays(std::size_t unit, std::size_t index) const;

@@ -69,7 +69,8 @@ OptimizerShard::OptimizerShard(const std::vector<Unit>& units,
     const std::size_t n = state.extent.count;
     require_whole_blocks(state.extent.begin);
     require_whole_blocks(partitions_[unit].shard);
-    const bool own = arrays[unit].ranges.empty() || arrays[unit].ranges.front().arrays.empty();
+    const bool own =
+        arrays[unit].ranges.empty() || arrays[unit].ranges.front().master.data == nullptr;
     if (own) {
       state.master = zeros(n * sizeof(float), memory, workers_);
       for (std::size_t i = 0; i < rule_.states; ++i) {
@@ -106,20 +107,18 @@ void OptimizerShard::initialize(const std::vector<Unit>& units, std::size_t unit
       });
 }
 
-OptimizerShard::Moment OptimizerShard::moment(std::size_t unit, std::size_t index) const {
+KeptMoment OptimizerShard::moment(std::size_t unit, std::size_t index) const {
   const Buffer& memory = units_[unit].states[index];
   std::byte* const scales =
       memory.data() + units_[unit].extent.count * optim::moment_element_bytes(moments());
-  return {memory.data(), reinterpret_cast<float*>(scales), memory.kind()};
+  return {memory.data(), reinterpret_cast<float*>(scales)};
 }
 
-void OptimizerShard::add_moments(std::size_t unit, std::size_t at,
-                                 optim::UpdatePiece& piece) const {
-  for (std::size_t i = 0; i < rule_.states; ++i) {
-    const Moment kept = moment(unit, i);
-    piece.state[i] = kept.values + at * optim::moment_element_bytes(moments());
-    if (moments() == optim::Moments::int8) piece.scale[i] = kept.scales + at / optim::kMomentBlock;
-  }
+void OptimizerShard::add_moment(const KeptMoment& moment, std::size_t index, std::size_t at,
+                                optim::UpdatePiece& piece) const {
+  piece.state[index] = moment.values + at * optim::moment_element_bytes(moments());
+  if (moments() != optim::Moments::int8) return;
+  piece.scale[index] = moment.scales + at / optim::kMomentBlock;
 }
 
 void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const UnitArrays& arrays,
@@ -128,9 +127,6 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
   for (const UpdateRange& range : arrays.ranges) {
     const std::size_t before = pieces.size();
     require_whole_blocks(begin);
-    if (!range.arrays.empty() && moments() != optim::Moments::fp32) {
-      throw std::invalid_argument("moments in arrays of others are fp32: set Options::moments");
-    }
     const bool narrow = range.compute_shard.count > 0;
     if (narrow) compute_dtype_ = range.compute_shard.dtype;
     const auto add = [&](const Tensor& tensor, std::size_t in_tensor, std::size_t here,
@@ -146,15 +142,11 @@ void OptimizerShard::add_pieces(const Unit& layout, std::size_t unit, const Unit
                 .count = static_cast<std::uint32_t>(elements),
                 .decay = tensor.decay || options_.decayed == "all",
                 .number = number + tensor.offset + in_tensor + first};
-            if (range.arrays.empty()) {
-              piece.weight = master(unit).part(at, elements).as<float>();
-              add_moments(unit, at, piece);
-            } else {
-              const auto place = [&](std::size_t i) {
-                return range.arrays[i].part(at - begin, elements).as<float>();
-              };
-              piece.weight = place(0);
-              for (std::size_t i = 0; i < rule_.states; ++i) piece.state[i] = place(1 + i);
+            const bool own = range.master.data == nullptr;
+            const std::size_t from = own ? at : at - begin;
+            piece.weight = (own ? master(unit) : range.master).part(from, elements).as<float>();
+            for (std::size_t i = 0; i < rule_.states; ++i) {
+              add_moment(own ? moment(unit, i) : range.moments[i], i, from, piece);
             }
             pieces.push_back(piece);
           });

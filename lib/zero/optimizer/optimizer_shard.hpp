@@ -19,6 +19,7 @@
 #include "lib/device/stream.hpp"
 #include "lib/device/table.hpp"
 #include "lib/device/workers.hpp"
+#include "lib/zero/optimizer/kept_moment.hpp"
 #include "lib/zero/plan/options.hpp"
 #include "lib/zero/plan/partition.hpp"
 
@@ -30,9 +31,10 @@ struct UpdateRange {
   View gradient;       ///< fp32: the sum over ranks and micro-steps
   View compute_shard;  ///< 16-bit weights that follow the master, of one dtype in all units; or
                        ///< empty
-  /// fp32, of the range: master and moments, where they lie while it is updated, moments in fp32
-  /// too; empty: in this object's memory.
-  std::vector<View> arrays = {};
+  /// Master and moments of the range, where they lie while it is updated; empty: in this object's
+  /// memory.
+  View master = {};
+  std::vector<KeptMoment> moments = {};
 };
 
 /// Elements of a unit that this rank updates and that lie here. Either all ranges of a unit have
@@ -47,7 +49,7 @@ class OptimizerShard {
   /// Master weights are drawn element by element (same values at any world size), on `stream`;
   /// the optimizer's state is zero; in arrays of others, by initialize(). `arrays`: by unit.
   /// `device` runs it, `memory` of the kind that is given holds it; where the host does both,
-  /// `workers` make it. Moments that are not fp32 lie in this object's memory. Throws
+  /// `workers` make it. Throws
   /// Error(environment) when there is no memory.
   OptimizerShard(const std::vector<Unit>& units, const std::vector<UnitPartition>& partitions,
                  std::span<const UnitArrays> arrays, bool sharded, std::size_t rank,
@@ -72,13 +74,8 @@ class OptimizerShard {
   [[nodiscard]] optim::Kept kept() const { return {states(), moments()}; }
   /// Whether a moment can be negative.
   [[nodiscard]] bool is_signed(std::size_t index) const { return rule_.is_signed[index]; }
-  /// A moment of extent().count elements, as it is kept; with the scales of its blocks in 8 bits.
-  struct Moment {
-    std::byte* values;
-    float* scales;
-    MemoryKind kind;
-  };
-  [[nodiscard]] Moment moment(std::size_t unit, std::size_t index) const;
+  /// A moment of extent().count elements, where it lies in this object's memory.
+  [[nodiscard]] KeptMoment moment(std::size_t unit, std::size_t index) const;
 
   /// Learning rate of step t.
   [[nodiscard]] double learning_rate(std::uint64_t t) const {
@@ -120,8 +117,9 @@ class OptimizerShard {
                   std::uint64_t number, std::vector<optim::UpdatePiece>& pieces);
   /// Throws std::invalid_argument where moments need more of what they are cut at.
   void require_whole_blocks(std::size_t elements) const;
-  /// Moments of a piece from element `at` of the extent.
-  void add_moments(std::size_t unit, std::size_t at, optim::UpdatePiece& piece) const;
+  /// Adds a moment from its element `at` on to a piece.
+  void add_moment(const KeptMoment& moment, std::size_t index, std::size_t at,
+                  optim::UpdatePiece& piece) const;
   void run(const Pieces& pieces, std::uint64_t t, float gradient_scale, double clip,
            StreamHandle stream) const;
 

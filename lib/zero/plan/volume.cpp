@@ -79,7 +79,7 @@ std::vector<MemoryPart> state_memory(const std::vector<UnitPartition>& units,
   parts.push_back({"offloaded_moments", kept.bytes(in_memory)});
   parts.push_back(
       {"offloaded_staging",
-       offload_staging(pieces, compute, kept.states, on_file, offload, offload_param).bytes()});
+       offload_staging(pieces, compute, kept, on_file, offload, offload_param).bytes()});
   if (!weights_stay) return parts;
   std::size_t weights = 0;
   for (std::size_t u = 0; u < units.size(); ++u) weights += on_file[u] ? 0 : units[u].shard * e;

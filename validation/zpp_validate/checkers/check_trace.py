@@ -20,7 +20,7 @@ from zpp_validate.checkers import plan_checker
 from zpp_validate.checkers.check_sweep import SweepChecker
 from zpp_validate.checkers.trace_checker import Invalid, TraceChecker
 from zpp_validate.forms import error_rows, kept_inputs, learning_rate, loss_scale, model_flops
-from zpp_validate.forms.closed_forms import Bytes, Run, Settings, moment_bytes
+from zpp_validate.forms.closed_forms import Bytes, Run, Settings
 from zpp_validate.forms.wire import MODELLED
 from zpp_validate.readers import trace_format as fmt
 from zpp_validate.readers.trace_file import Trace
@@ -358,7 +358,7 @@ class Checker(TraceChecker):
         memory = self.run.memory()
         errors = sum(memory.get(f"error_feedback_{hop}", 0) for hop in ("intra", "inter", "across")) // 2  # one of two copies
         units = self.trace.columns["units"]["flat"]
-        moments = self.settings.optimizer_states * sum(moment_bytes(self.settings.moments, flat) for flat in units)
+        moments = self.settings.optimizer_states * sum(map(self.settings.moment_bytes, units))
         expected = checkpoint_rows.array_bytes(units, moments,
                                                errors * self.attributes["world_size"], len(units) * self.trace.is_adaptive())
         for row in rows:

@@ -108,6 +108,9 @@ class Settings:
             reuse=(zero.get("stage3_max_reuse_distance", 0), zero.get("stage3_max_live_parameters", 0)),
         )
 
+    def moment_bytes(self, count):
+        return moment_bytes(self.moments, count)
+
     def without_compression(self, all_gather_algorithm, reduce_scatter_algorithm="flat"):
         """The ZeRO baseline of the same run: what a saving is relative to."""
         return replace(self, weight_codec="none", gradient_codecs=("none", "none"),
@@ -352,13 +355,13 @@ class Run:
         weights = s.element_bytes * own if s.stage >= 1 and (s.element_bytes != 4 or s.offload) else 0  # beside the master
         return {
             "master": 4 * master,
-            "moments": s.optimizer_states * moment_bytes(s.moments, master),
+            "moments": s.optimizer_states * s.moment_bytes(master),
             "gradient_shard": 4 * own if s.stage >= 1 else 0,
             "compute_shard": 0 if s.offload and s.offload.parameters != "none" else weights,
             "resident_weights": s.element_bytes * (padded if s.stage < 3 else persistent),
             "local_gradients": 4 * padded if s.stage < 2 else 0,
             "secondary": s.element_bytes * (padded - persistent) // s.partition if s.partition > 1 else 0,
-        } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, lambda n: moment_bytes(s.moments, n)) if s.offload else {}) | {
+        } | (s.offload.memory(counts, s.element_bytes, s.optimizer_states, s.moment_bytes) if s.offload else {}) | {
             f"error_feedback_{hop}": self.errors(hop) for hop in self.feedback_inside()} | (
             {"error_feedback_across": self.errors_across()} if self.feeds_back_across() else {}) | (
             {"adaptive_bits": self.sampled()} if s.adaptive else {})
@@ -369,7 +372,7 @@ class Run:
         if not s.offload:
             return {}
         counts = self.shards if s.stage >= 1 else self.padded
-        return s.offload.counters(counts, s.element_bytes, s.optimizer_states, taken, volume.gathered)
+        return s.offload.counters(counts, s.element_bytes, s.optimizer_states, s.moment_bytes, taken, volume.gathered)
 
     def errors(self, hop):
         """Both copies of what a hop feeds back: of every part that a rank sends there, all of them in the first hop

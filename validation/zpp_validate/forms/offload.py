@@ -51,7 +51,7 @@ class Offload:
         longest, filed = max(every, default=0), self.in_files(counts)
         slot = 4 * longest  # gradients
         if self.optimizer == "nvme":
-            slot += (1 + states) * ceil_to(4 * longest, PAGE)
+            slot += ceil_to(4 * longest, PAGE) + states * ceil_to(moment_bytes(longest), PAGE)
         if any(filed):
             slot += ceil_to(element_bytes * longest, PAGE)
         elif element_bytes < 4 and self.parameters == "none":
@@ -71,14 +71,16 @@ class Offload:
         """Bytes in a file of an array of a unit: that of each piece in whole pages."""
         return sum(ceil_to(element_bytes * length, PAGE) for length in self.pieces(count))
 
-    def counters(self, counts, element_bytes, states, taken, gathered):
-        """Of one rank over a run: files, and what its steps transfer. `taken`: steps; `gathered`: how often in steps, by unit."""
+    def counters(self, counts, element_bytes, states, moment_bytes, taken, gathered):
+        """Of one rank over a run: files, and what its steps transfer. `taken`: steps; `gathered`: how often in steps, by unit;
+        `moment_bytes` as for memory()."""
         filed = self.in_files(counts)
         found = dict.fromkeys(("files", "file_bytes_read", "file_bytes_written", "file_reads", "file_writes"), 0)
         if self.optimizer == "nvme":
             found["files"] += 1
+            moments = sum(ceil_to(moment_bytes(length), PAGE) for count in counts for length in self.pieces(count))
             for direction in ("read", "written"):
-                found[f"file_bytes_{direction}"] += taken * (1 + states) * sum(self.record(count, 4) for count in counts)
+                found[f"file_bytes_{direction}"] += taken * (sum(self.record(count, 4) for count in counts) + states * moments)
             for transfers in ("file_reads", "file_writes"):
                 found[transfers] += taken * sum(len(self.pieces(count)) for count in counts)
         found["files"] += any(filed)
